@@ -1,0 +1,159 @@
+use crate::{RateSample, RttEstimator};
+use alloc::boxed::Box;
+use units::{Duration, Rate, Time};
+
+/// Packets and the bytes in them. Bytes are IP bytes on the wire, as the bottleneck counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Amount {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// A congestion window with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Window {
+    Packets(u64),
+    Bytes(u64),
+}
+
+impl Window {
+    /// Whether one more packet may be sent with `inflight` outstanding. A byte window is overshot by less than a packet.
+    pub fn has_room(self, inflight: Amount) -> bool {
+        match self {
+            Window::Packets(w) => inflight.packets < w,
+            Window::Bytes(w) => inflight.bytes < w,
+        }
+    }
+
+    /// The window in bytes, for packets of `mtu` bytes.
+    pub fn bytes(self, mtu: u16) -> u64 {
+        match self {
+            Window::Packets(w) => w.saturating_mul(u64::from(mtu)),
+            Window::Bytes(w) => w,
+        }
+    }
+
+    /// The window in packets of `mtu` bytes, at least one.
+    pub fn packets(self, mtu: u16) -> u64 {
+        match self {
+            Window::Packets(w) => w,
+            Window::Bytes(w) => (w / u64::from(mtu.max(1))).max(1),
+        }
+    }
+}
+
+/// All a controller may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Congestion window.
+    pub cwnd: Window,
+    /// Pacing rate in IP bytes on the wire; `None` leaves sending to the window alone.
+    pub pacing: Option<Rate>,
+    /// Largest burst, bytes.
+    pub quantum: u32,
+}
+
+/// A data packet as it leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When.
+    pub now: Time,
+    /// IP bytes on the wire.
+    pub bytes: u32,
+    /// Outstanding before this packet.
+    pub inflight: Amount,
+}
+
+/// One acknowledgement, digested. Everything a controller may know.
+#[derive(Clone, Copy, Debug)]
+pub struct AckEvent<'a> {
+    /// When it arrived.
+    pub now: Time,
+    /// Newly reported received (ECN-marked ones included).
+    pub acked: Amount,
+    /// Newly declared lost.
+    pub lost: Amount,
+    /// Newly reported ECN-marked (they are in `acked` too), packets.
+    pub ce: u64,
+    /// A loss or mark among packets sent after the last reduction: at most one a window of data (RFC 4341 section 5).
+    pub congestion: bool,
+    /// Newest RTT sample, acknowledgement delay taken out.
+    pub rtt: Option<Duration>,
+    /// Smoothed values, this sample included.
+    pub estimator: &'a RttEstimator,
+    /// Delivery-rate sample, if this acknowledgement gave a valid one.
+    pub rate: Option<RateSample>,
+    /// Outstanding before it was digested.
+    pub inflight_before: Amount,
+    /// Outstanding after.
+    pub inflight: Amount,
+    /// Total delivered so far on this connection, after.
+    pub delivered: Amount,
+    /// A packet round ended with it: a packet sent after the previous round's end was acknowledged.
+    pub round_end: bool,
+    /// The path was kept from sending more by the application alone: not if it was limited by window or pacing
+    /// within the last round.
+    pub app_limited: bool,
+}
+
+/// A congestion control algorithm. Owns no clock, sends nothing, knows no protocol.
+pub trait Controller: Send + core::fmt::Debug {
+    /// A data packet left.
+    fn on_sent(&mut self, pkt: &Sent);
+    /// An acknowledgement was digested.
+    fn on_ack(&mut self, ev: &AckEvent<'_>);
+    /// The retransmission timeout fired: all in flight is presumed lost.
+    fn on_rto(&mut self, now: Time);
+    /// A packet is about to leave after an idle period (nothing in flight).
+    fn on_idle_restart(&mut self, now: Time);
+    /// The largest packet changed (IP bytes).
+    fn on_mtu(&mut self, mtu: u16);
+    /// What may be sent now.
+    fn limits(&self) -> Limits;
+    /// The state's name as people know it (`startup`, `probe_bw`, `slow_start`, ...).
+    fn phase(&self) -> &'static str;
+    /// Bottleneck bandwidth estimate, for those that keep one.
+    fn bottleneck(&self) -> Option<Rate> {
+        None
+    }
+    /// Wants no other path of the session to be drained at this time (BBR's ProbeRTT): see [`Controller::hold_probe_rtt`].
+    fn probing_rtt(&self) -> bool {
+        false
+    }
+    /// Told that another path of the session is in ProbeRTT, so this one should wait with its own.
+    fn hold_probe_rtt(&mut self, _hold: bool) {}
+}
+
+/// The algorithms, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// AIMD as TCP's (RFC 5681), for CCID 2.
+    Reno,
+    /// BBR version 1, for CCID 5.
+    Bbr1,
+}
+
+/// How a controller is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct CcConfig {
+    /// Largest packet, IP bytes.
+    pub mtu: u16,
+    /// Count windows in packets, as the reference does, rather than bytes.
+    pub packets: bool,
+    /// BBR exactly after the draft instead of the tuned variant.
+    pub draft: bool,
+    /// Seed for the algorithm's random choices.
+    pub seed: u64,
+}
+
+impl Algorithm {
+    /// A fresh controller.
+    pub fn controller(self, cfg: &CcConfig) -> Box<dyn Controller> {
+        match self {
+            Algorithm::Reno => Box::new(crate::Reno::new(cfg)),
+            Algorithm::Bbr1 => Box::new(crate::Bbr1::new(cfg)),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Congestion control algorithms, free of any protocol: DCCP senders and the simulator's model TCP drive the same
+//! [`Controller`]s.
+//!
+//! The interface was drawn for BBR first: a rate goes out, every packet carries delivery state ([`Snapshot`]), and one
+//! acknowledgement is one [`AckEvent`] and one call.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod bbr1;
+mod controller;
+mod filter;
+mod pacer;
+mod rate_sample;
+mod reno;
+mod rtt;
+
+pub use bbr1::Bbr1;
+pub use controller::{AckEvent, Algorithm, Amount, CcConfig, Controller, Limits, Sent, Window};
+pub use filter::WindowedMax;
+pub use pacer::Pacer;
+pub use rate_sample::{RateSample, RateSampler, Snapshot};
+pub use reno::Reno;
+pub use rtt::RttEstimator;

@@ -1,0 +1,79 @@
+use units::{Duration, Time};
+
+/// Round-trip time estimator (RFC 6298; bounds of RFC 4341 section 5.1 for DCCP).
+#[derive(Clone, Debug, Default)]
+pub struct RttEstimator {
+    latest: Option<Duration>,
+    srtt: Duration,
+    rttvar: Duration,
+    min: Option<(Duration, Time)>,
+    max: Option<(Duration, Time)>,
+    updated: Time,
+}
+
+impl RttEstimator {
+    /// Timeout before the first sample (RFC 6298 section 2.1 allows 1 s; Linux DCCP uses 3 s).
+    pub const INITIAL_RTO: Duration = Duration::from_secs(1);
+    /// Lower bound of the timeout.
+    pub const MIN_RTO: Duration = Duration::from_millis(200);
+    /// Upper bound of the timeout.
+    pub const MAX_RTO: Duration = Duration::from_secs(64);
+
+    /// Takes in one sample.
+    pub fn update(&mut self, now: Time, rtt: Duration) {
+        if self.latest.is_none() {
+            self.srtt = rtt;
+            self.rttvar = rtt / 2;
+        } else {
+            let err = self.srtt.abs_diff(rtt);
+            self.rttvar = (self.rttvar * 3 + err) / 4;
+            self.srtt = (self.srtt * 7 + rtt) / 8;
+        }
+        self.latest = Some(rtt);
+        self.updated = now;
+        if self.min.is_none_or(|(m, _)| rtt <= m) {
+            self.min = Some((rtt, now));
+        }
+        if self.max.is_none_or(|(m, _)| rtt >= m) {
+            self.max = Some((rtt, now));
+        }
+    }
+
+    /// The newest sample.
+    pub fn latest(&self) -> Option<Duration> {
+        self.latest
+    }
+
+    /// Smoothed RTT.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.latest.map(|_| self.srtt)
+    }
+
+    /// Mean deviation.
+    pub fn rttvar(&self) -> Duration {
+        self.rttvar
+    }
+
+    /// Smallest sample of the connection and when it was seen.
+    pub fn min(&self) -> Option<(Duration, Time)> {
+        self.min
+    }
+
+    /// Largest sample of the connection and when it was seen.
+    pub fn max(&self) -> Option<(Duration, Time)> {
+        self.max
+    }
+
+    /// When the newest sample came.
+    pub fn updated(&self) -> Time {
+        self.updated
+    }
+
+    /// Retransmission timeout without back-off (RFC 6298 section 2).
+    pub fn rto(&self) -> Duration {
+        match self.latest {
+            None => Self::INITIAL_RTO,
+            Some(_) => (self.srtt + self.rttvar * 4).clamp(Self::MIN_RTO, Self::MAX_RTO),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use core::fmt;
+
+/// A 48-bit sequence number with circular arithmetic (RFC 4340 section 3.1). Also numbers MP_SEQ.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Seq(u64);
+
+impl Seq {
+    /// Number of distinct values, 2^48.
+    pub const MODULUS: u64 = 1 << 48;
+
+    /// The low 48 bits of `value`.
+    pub const fn new(value: u64) -> Seq {
+        Seq(value & (Self::MODULUS - 1))
+    }
+
+    /// The number, below 2^48.
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+
+    /// The number after this one.
+    #[must_use]
+    pub const fn next(self) -> Seq {
+        self.add(1)
+    }
+
+    /// This number plus `n`, circular.
+    #[must_use]
+    #[allow(clippy::should_implement_trait)]
+    pub const fn add(self, n: u64) -> Seq {
+        Seq::new(self.0.wrapping_add(n))
+    }
+
+    /// This number minus `n`, circular.
+    #[must_use]
+    #[allow(clippy::should_implement_trait)]
+    pub const fn sub(self, n: u64) -> Seq {
+        Seq::new(self.0.wrapping_sub(n))
+    }
+
+    /// Signed circular distance `self - other`, in -2^47 .. 2^47.
+    pub const fn diff(self, other: Seq) -> i64 {
+        ((self.0.wrapping_sub(other.0) << 16) as i64) >> 16
+    }
+
+    /// Circularly later than `other`.
+    pub const fn after(self, other: Seq) -> bool {
+        self.diff(other) > 0
+    }
+
+    /// Circularly earlier than `other`.
+    pub const fn before(self, other: Seq) -> bool {
+        self.diff(other) < 0
+    }
+
+    /// Within `low..=high`, circular.
+    pub const fn within(self, low: Seq, high: Seq) -> bool {
+        self.diff(low) >= 0 && self.diff(high) <= 0
+    }
+
+    /// The full number whose low 24 bits are `short`, nearest to `reference` (RFC 4340 section 7.6).
+    pub const fn extend(short: u32, reference: Seq) -> Seq {
+        let delta = ((short << 8).wrapping_sub((reference.0 as u32) << 8) as i32) >> 8;
+        Seq::new(reference.0.wrapping_add(delta as i64 as u64))
+    }
+}
+
+impl fmt::Debug for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wraps_at_48_bits() {
+        let last = Seq::new(Seq::MODULUS - 1);
+        assert_eq!(last.next(), Seq::new(0));
+        assert!(Seq::new(0).after(last));
+        assert_eq!(Seq::new(3).diff(last), 4);
+        assert!(Seq::new(1).within(last, Seq::new(2)));
+    }
+
+    #[test]
+    fn extends_to_the_nearest() {
+        for reference in [0u64, 5, 0xff_fffe, 0x100_0003, 0xffff_ffff_fffe] {
+            for d in [-1000i64, -1, 0, 1, 1000] {
+                let full = Seq::new(reference.wrapping_add(d as u64));
+                assert_eq!(Seq::extend(full.value() as u32 & 0xff_ffff, Seq::new(reference)), full);
+            }
+        }
+    }
+}
