@@ -1,1 +1,18 @@
-//! Placeholder.
+//! One DCCP connection as a sans-IO state machine (RFC 4340): handshake, feature negotiation, sequence validity, the two
+//! half-connections with their CCIDs, close. No clock, no socket, no thread; randomness comes from a seed.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod ccid;
+mod config;
+mod connection;
+mod route;
+
+pub use config::{CcOptions, Config};
+pub use connection::{
+    CloseReason, Connection, ConnectionStats, DropReason, Event, Extra, Outcome, Ports, Received, State,
+    Timer,
+};
+pub use route::{Ecn, Gate, Route, Sink, Why};

@@ -1,0 +1,191 @@
+//! Congestion Control IDs (RFC 4340 section 10): each direction of a connection has a sending half at one end and a
+//! receiving half at the other, chosen by negotiation, independent of the other direction.
+
+use crate::{CcOptions, Ecn, Gate};
+use alloc::boxed::Box;
+use dccp_cc::{Amount, RttEstimator, Window};
+use dccp_wire::{OptionBuf, Seq};
+use units::{Duration, Rate, Time};
+
+mod ackvec_receiver;
+mod ackvec_sender;
+
+pub use ackvec_receiver::AckVecReceiver;
+pub use ackvec_sender::AckVecSender;
+
+/// What one arriving acknowledgement says to a sending half. Ack Vector options of a packet are concatenated in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Feedback<'a> {
+    /// Acknowledgement Number, extended to 48 bits.
+    pub ack: Seq,
+    /// Ack Vector cells, newest packet (`ack`) first; empty if none was sent.
+    pub vector: &'a [u8],
+    /// Time the peer held the packet `ack` before acknowledging it (Elapsed Time or Timestamp Echo).
+    pub elapsed: Duration,
+    /// CCID-specific options (types 128 to 255) addressed to the sender, as the raw option area.
+    pub options: &'a [u8],
+}
+
+/// A packet of the peer as a receiving half sees it; non-data packets too, for their sequence numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its sequence number.
+    pub seq: Seq,
+    /// ECN field it arrived with.
+    pub ecn: Ecn,
+    /// Data or DataAck.
+    pub data: bool,
+    /// CCVal.
+    pub ccval: u8,
+    /// NDP Count, if it carried one.
+    pub ndp: Option<u64>,
+    /// IP bytes on the wire.
+    pub bytes: u32,
+}
+
+/// When a receiving half wants to acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum AckDue {
+    No,
+    At(Time),
+    Now,
+}
+
+/// What a sending half asks its connection to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// Negotiate this Ack Ratio (RFC 4340 section 11.3).
+    AckRatio(u16),
+    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1).
+    SequenceWindow(u64),
+    /// Acknowledge the peer's acknowledgements soon (RFC 4341 section 6.2).
+    AckPeer,
+}
+
+/// A sending half as schedulers, status and traces see it.
+#[derive(Clone, Debug)]
+pub struct TxView {
+    /// Congestion window.
+    pub cwnd: Window,
+    /// Outstanding.
+    pub inflight: Amount,
+    /// Pacing rate.
+    pub pacing: Option<Rate>,
+    /// Round-trip time estimates.
+    pub rtt: RttEstimator,
+    /// Newest delivery rate.
+    pub delivery_rate: Rate,
+    /// Bottleneck bandwidth, where the algorithm keeps one.
+    pub bottleneck: Option<Rate>,
+    /// Sending is limited by the application alone.
+    pub app_limited: bool,
+    /// The controller's state.
+    pub phase: &'static str,
+    /// Data sent so far.
+    pub sent: Amount,
+    /// Delivered so far.
+    pub delivered: Amount,
+    /// Declared lost so far.
+    pub lost: Amount,
+    /// Reported ECN-marked so far, packets.
+    pub ce: u64,
+    /// Retransmission timeouts so far.
+    pub timeouts: u64,
+    /// When the newest data packet left.
+    pub last_sent: Option<Time>,
+    /// The controller is in ProbeRTT.
+    pub probing_rtt: bool,
+}
+
+/// The sending half of one direction.
+pub trait SenderHalf: Send + core::fmt::Debug {
+    /// Whether one more data packet may leave.
+    fn gate(&self, now: Time) -> Gate;
+    /// CCVal for the next packet.
+    fn ccval(&self) -> u8 {
+        0
+    }
+    /// A packet left; `data` is false for packets without application data (they use sequence numbers too).
+    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, data: bool);
+    /// An acknowledgement arrived.
+    fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
+    /// Nothing is waiting to be sent on this path.
+    fn on_app_limited(&mut self, now: Time);
+    /// A timer of [`next_timeout`](Self::next_timeout) has come.
+    fn on_timeout(&mut self, now: Time);
+    /// When to call [`on_timeout`](Self::on_timeout).
+    fn next_timeout(&self) -> Option<Time>;
+    /// What the half wants from its connection; call until `None`.
+    fn poll_demand(&mut self) -> Option<Demand>;
+    /// The Ack Ratio in force changed (the peer confirmed it).
+    fn on_ack_ratio(&mut self, ratio: u16);
+    /// The largest packet changed, IP bytes.
+    fn on_mtu(&mut self, mtu: u16);
+    /// Another path of the session is in ProbeRTT.
+    fn hold_probe_rtt(&mut self, hold: bool);
+    /// Everything one may look at.
+    fn view(&self) -> TxView;
+}
+
+/// The receiving half of one direction.
+pub trait ReceiverHalf: Send + core::fmt::Debug {
+    /// A valid packet arrived.
+    fn on_packet(&mut self, now: Time, arrival: &Arrival);
+    /// Whether an acknowledgement is due.
+    fn ack_due(&self, now: Time) -> AckDue;
+    /// Appends the feedback options of an acknowledgement that will leave as packet `seq` with Acknowledgement Number `ack`.
+    /// `room` is the most option bytes there is space for.
+    fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf);
+    /// The peer reports (by Acknowledgement Number or Ack Vector) that it got our packets named in `feedback`.
+    fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
+    /// The Ack Ratio the peer asked for.
+    fn on_ack_ratio(&mut self, ratio: u16);
+    /// Send Ack Vector was negotiated to this (RFC 4340 section 11.5).
+    fn on_send_ack_vector(&mut self, on: bool);
+    /// Round-trip time known from the other half, for the delay of acknowledgements.
+    fn on_rtt(&mut self, rtt: Duration);
+}
+
+/// What a half needs to know when it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct HalfConfig {
+    /// Largest IP packet, bytes.
+    pub mtu: u16,
+    /// The first sequence number of the sender of this direction.
+    pub first_seq: Seq,
+    /// Controller settings.
+    pub cc: CcOptions,
+    /// Seed for random choices.
+    pub seed: u64,
+    /// Round-trip time of the handshake, if measured.
+    pub handshake_rtt: Option<Duration>,
+    /// Now.
+    pub now: Time,
+}
+
+/// Features a CCID needs negotiated (RFC 4341 section 4, RFC 4342 section 5 ...).
+pub fn needs_ack_vector(ccid: u8) -> bool {
+    matches!(ccid, 2 | 5)
+}
+
+/// Whether this stack implements `ccid`.
+pub fn is_known(ccid: u8) -> bool {
+    matches!(ccid, 2 | 5)
+}
+
+/// The sending half of `ccid`, `None` if unknown.
+pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
+    Some(match ccid {
+        2 | 5 => Box::new(AckVecSender::new(ccid, cfg)),
+        _ => return None,
+    })
+}
+
+/// The receiving half of `ccid`, `None` if unknown.
+pub fn receiver(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn ReceiverHalf>> {
+    Some(match ccid {
+        2 | 5 => Box::new(AckVecReceiver::new(cfg)),
+        _ => return None,
+    })
+}

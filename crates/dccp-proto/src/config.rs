@@ -1,0 +1,67 @@
+use alloc::vec::Vec;
+
+/// How the congestion controller of a sending half is set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CcOptions {
+    /// Windows in packets rather than bytes (CCID 5 and later; CCID 2 always counts packets).
+    pub packets: bool,
+    /// CCID 5 exactly after the BBRv1 draft.
+    pub draft: bool,
+}
+
+/// Settings of one connection. `Config::default()` is a single-path CCID 2 connection.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Service Code (RFC 4340 section 8.1.2); both ends must agree.
+    pub service_code: u32,
+    /// CCIDs for our sending half, most preferred first.
+    pub tx_ccids: Vec<u8>,
+    /// CCIDs we accept for the peer's sending half, most preferred first.
+    pub rx_ccids: Vec<u8>,
+    /// Negotiate Multipath Capable version 0 (RFC 9897 section 3.1).
+    pub multipath: bool,
+    /// As server, send one Ack on entering OPEN (RFC 9897 section 3.3).
+    pub ack_on_open: bool,
+    /// Initial Sequence Window, 32 ..= 2^46-1 (RFC 4340 section 7.5.1); grows with the window.
+    pub seq_window: u64,
+    /// Initial Ack Ratio we ask the peer for (RFC 4340 section 11.3).
+    pub ack_ratio: u16,
+    /// Mark data ECN-capable (ECT(0)); off negotiates ECN Incapable.
+    pub ecn: bool,
+    /// Ask the peer to send NDP Count, and send it when asked (RFC 4340 section 7.7).
+    pub ndp_count: bool,
+    /// Permit short sequence numbers (RFC 4340 section 7.6.1).
+    pub allow_short_seqnos: bool,
+    /// Ask that data be covered by a Data Checksum option (RFC 4340 section 9.3.1).
+    pub check_data_checksum: bool,
+    /// Largest IP packet of the path, bytes.
+    pub mtu: u16,
+    /// IP and UDP header bytes the carrier adds.
+    pub overhead: u16,
+    /// Congestion control of our sending half.
+    pub cc: CcOptions,
+    /// Request retransmissions before giving up.
+    pub request_retries: u8,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            service_code: 0,
+            tx_ccids: alloc::vec![2],
+            rx_ccids: alloc::vec![2, 5],
+            multipath: false,
+            ack_on_open: false,
+            seq_window: 1024,
+            ack_ratio: 2,
+            ecn: true,
+            ndp_count: false,
+            allow_short_seqnos: false,
+            check_data_checksum: false,
+            mtu: 1500,
+            overhead: 28,
+            cc: CcOptions::default(),
+            request_retries: 6,
+        }
+    }
+}
