@@ -1,1 +1,26 @@
-//! Placeholder.
+//! Multipath DCCP sessions (RFC 9897) as a sans-IO state machine, and the endpoint that owns them.
+//!
+//! A session is made of DCCP connections, one a path. It has one short send queue; the scheduler picks the path, and the
+//! packet gets its MP_SEQ, only when that path can send now (late binding). A session without multipath is a plain DCCP
+//! connection behind the same interface.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod config;
+mod endpoint;
+mod keys;
+mod path;
+pub mod queue;
+pub mod reorder;
+pub mod sched;
+mod session;
+mod status;
+
+pub use config::{Fallback, ListenConfig, PathConfig, PeerFilter, SessionConfig};
+pub use endpoint::{Endpoint, EndpointStats, SessionId};
+pub use path::{Health, PathId, PathRow};
+pub use queue::{PktInfo, QueueConfig, QueueView};
+pub use session::SessionEvent;
+pub use status::{PathStatus, SessionState, SessionStatus};

@@ -1,0 +1,76 @@
+use crate::queue::QueueConfig;
+use crate::reorder::ReorderConfig;
+use crate::sched::SchedulerKind;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use dccp_proto::{Config, Ports, Route};
+
+/// What to do with a peer that does not speak Multipath DCCP (RFC 9897 section 3.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fallback {
+    /// Close the connection.
+    #[default]
+    Refuse,
+    /// Go on as a plain DCCP connection.
+    Plain,
+}
+
+/// Settings of a session, the same for all its paths.
+#[derive(Clone, Debug)]
+pub struct SessionConfig {
+    /// Template of each path's connection; MTU and overhead come from the path.
+    pub connection: Config,
+    /// Offer and accept RFC 9897; off makes a plain DCCP connection of one path.
+    pub multipath: bool,
+    /// When the peer does not.
+    pub fallback: Fallback,
+    /// Which path a packet takes.
+    pub scheduler: SchedulerKind,
+    /// How arriving packets are put in order.
+    pub reorder: ReorderConfig,
+    /// The send queue.
+    pub queue: QueueConfig,
+    /// Most paths at a time; joins beyond are refused with Reset code 9.
+    pub max_paths: usize,
+}
+
+/// One path of a client session.
+#[derive(Clone, Copy, Debug)]
+pub struct PathConfig {
+    /// Carrier socket and peer address.
+    pub route: Route,
+    /// DCCP ports.
+    pub ports: Ports,
+    /// Priority 0 to 15 (RFC 9897 section 3.2.10), 3 by default.
+    pub prio: u8,
+    /// Largest IP packet, bytes.
+    pub mtu: u16,
+    /// IP and UDP header bytes the carrier adds.
+    pub overhead: u16,
+}
+
+/// Who may open a session.
+#[derive(Clone, Debug)]
+pub struct PeerFilter {
+    /// Given back in [`crate::SessionEvent::Accepted`].
+    pub id: u32,
+    /// Addresses the first subflow may come from; empty allows any.
+    pub remotes: Vec<IpAddr>,
+}
+
+/// A listening DCCP port.
+#[derive(Clone, Debug)]
+pub struct ListenConfig {
+    /// DCCP port.
+    pub port: u16,
+    /// Sessions made here.
+    pub session: SessionConfig,
+    /// Who may connect; the first match counts; nobody if empty.
+    pub peers: Vec<PeerFilter>,
+    /// MTU and overhead of paths that come in through any socket of this endpoint.
+    pub mtu: u16,
+    /// IP and UDP header bytes for IPv4; IPv6 adds 20.
+    pub overhead: u16,
+    /// Most sessions at a time; more are refused with Reset code 9, Too Busy.
+    pub max_sessions: usize,
+}

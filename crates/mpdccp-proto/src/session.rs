@@ -1,0 +1,25 @@
+use crate::PathId;
+use alloc::string::String;
+
+/// What happened to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// A peer opened a session here; `peer` is the [`crate::PeerFilter::id`] that let it in.
+    Accepted {
+        /// Filter that matched.
+        peer: u32,
+    },
+    /// The first path is open: data flows.
+    Opened {
+        /// RFC 9897 is in use.
+        multipath: bool,
+    },
+    /// A path carries data (again).
+    PathUp(PathId),
+    /// A path is silent or its link is down; the session goes on without it.
+    PathStale(PathId),
+    /// A path is gone, with the reason in words.
+    PathDown(PathId, String),
+    /// Over, with the reason in words. The session's status is gone after this event.
+    Closed(String),
+}

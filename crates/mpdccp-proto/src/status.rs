@@ -1,0 +1,63 @@
+use crate::queue::{QueueStats, QueueView};
+use crate::reorder::ReorderStats;
+use crate::{Health, PathId};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use dccp_proto::{ConnectionStats, Ports, Route, ccid::TxView};
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum SessionState {
+    Connecting,
+    Open,
+    Closing,
+    Closed,
+}
+
+/// A session as status and traces show it.
+#[derive(Clone, Debug)]
+pub struct SessionStatus {
+    /// Where it stands.
+    pub state: SessionState,
+    /// RFC 9897 is in use (not a plain connection).
+    pub multipath: bool,
+    /// Our connection identifier and the peer's.
+    pub ci: (u32, u32),
+    /// All paths, closed ones too while they are kept.
+    pub paths: Vec<PathStatus>,
+    /// Send queue.
+    pub queue: QueueView,
+    /// Its counters.
+    pub queue_stats: QueueStats,
+    /// Reordering buffer.
+    pub reorder: ReorderStats,
+    /// Drops and oddities by name (bad HMAC, unknown option, data without MP_SEQ, ...).
+    pub counters: BTreeMap<&'static str, u64>,
+}
+
+/// A path as status and traces show it.
+#[derive(Clone, Debug)]
+pub struct PathStatus {
+    /// Which.
+    pub id: PathId,
+    /// How it fares.
+    pub health: Health,
+    /// Priority in force.
+    pub prio: u8,
+    /// Socket and peer.
+    pub route: Route,
+    /// Peer address once more, for people.
+    pub remote: SocketAddr,
+    /// DCCP ports.
+    pub ports: Ports,
+    /// (ours, the peer's), once agreed.
+    pub ccids: Option<(u8, u8)>,
+    /// Largest payload.
+    pub max_payload: usize,
+    /// Our sending half, once there is one.
+    pub tx: Option<TxView>,
+    /// The connection's counters.
+    pub stats: ConnectionStats,
+}
