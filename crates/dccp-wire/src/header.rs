@@ -1,43 +1,10 @@
-use crate::{Options, Seq};
+use crate::bytes::number;
+use crate::{Options, PacketType, ResetCode, Seq};
 
-/// DCCP packet types (RFC 4340 section 5.1; Listen: RFC 5596 section 2.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum PacketType {
-    Request,
-    Response,
-    Data,
-    Ack,
-    DataAck,
-    CloseReq,
-    Close,
-    Reset,
-    Sync,
-    SyncAck,
-    Listen,
-    /// Types 11 to 15.
-    Reserved(u8),
-}
-
-/// Reset codes (RFC 4340 section 5.6; 13: RFC 9897).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum ResetCode {
-    Unspecified,
-    Closed,
-    Aborted,
-    NoConnection,
-    PacketError,
-    OptionError,
-    MandatoryError,
-    ConnectionRefused,
-    BadServiceCode,
-    TooBusy,
-    BadInitCookie,
-    AggressionPenalty,
-    AbruptMpTermination,
-    Other(u8),
-}
+/// The longest header Data Offset can tell, 255 words (RFC 4340 section 5).
+pub const MAX_HEADER: usize = 1020;
+/// Bytes of options that fit behind the fixed fields of every packet type (Response and Reset take 28).
+pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
 
 /// The Reset Code and its three data bytes (RFC 4340 section 5.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +14,8 @@ pub struct Reset {
     pub data: [u8; 3],
 }
 
-/// The fixed fields of any packet. `ack`, `service_code` and `reset` are present exactly as the type demands.
+/// The fixed fields of any packet. `ack`, `service_code` and `reset` are present exactly as the type demands;
+/// one that is missing is sent as zero, one that is not demanded is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DCCP source port.
@@ -60,7 +28,8 @@ pub struct Header {
     pub cscov: u8,
     /// Packet type.
     pub ptype: PacketType,
-    /// `X = 0`: `seq` and `ack` hold only 24 bits; extend with [`Seq::extend`].
+    /// `X = 0`: `seq` and `ack` hold only 24 bits; extend with [`Seq::extend`]. Without effect on types that
+    /// must use long numbers.
     pub short: bool,
     /// Sequence Number.
     pub seq: Seq,
@@ -98,10 +67,24 @@ pub enum ParseError {
     BadCoverage,
 }
 
+/// Bytes of the fixed fields of a type.
+const fn fixed_len(ptype: PacketType, short: bool) -> usize {
+    // RFC 4340 section 5.1: generic header and acknowledgement subheader.
+    let (generic, ack) = if short { (12, 4) } else { (16, 8) };
+    generic
+        + if ptype.has_ack() { ack } else { 0 }
+        + if ptype.has_service_code() || matches!(ptype, PacketType::Reset) { 4 } else { 0 }
+}
+
 impl Header {
+    fn is_short(&self) -> bool {
+        self.short && self.ptype.allows_short()
+    }
+
     /// Bytes of this header without options.
+    #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
-        todo!()
+        fixed_len(self.ptype, self.is_short())
     }
 
     /// Total packet length with `options` bytes of options (padded to four) and `payload` bytes of data.
@@ -110,19 +93,122 @@ impl Header {
     }
 
     /// Writes header, options and padding into `buf`, whose length is exactly `packet_len(options.len(), payload)`,
-    /// and returns the rest of it for the payload. The checksum is left zero: carriers that need one fill it
-    /// ([`crate::checksum::fill`]).
+    /// and returns the rest of it for the payload. The checksum is left zero, as RFC 6773 section 3.3 has it;
+    /// native carriers fill it ([`crate::checksum::fill`]).
+    ///
+    /// # Panics
+    /// If `buf` is too short, or `options` longer than [`MAX_OPTIONS`] (which an [`crate::OptionBuf`] never is).
     pub fn emit<'b>(&self, options: &[u8], buf: &'b mut [u8]) -> &'b mut [u8] {
-        let _ = (options, buf);
-        todo!()
+        assert!(options.len() <= MAX_OPTIONS);
+        let header_len = self.packet_len(options.len(), 0);
+        let (head, payload) = buf.split_at_mut(header_len);
+        let mut out = Writer { buf: head, at: 0 };
+        out.put(&self.src_port.to_be_bytes());
+        out.put(&self.dst_port.to_be_bytes());
+        out.put(&[(header_len / 4) as u8, self.ccval << 4 | self.cscov & 15, 0, 0]);
+        let [.., s5, s4, s3, s2, s1, s0] = self.seq.value().to_be_bytes();
+        if self.is_short() {
+            out.put(&[self.ptype.number() << 1, s2, s1, s0]);
+        } else {
+            out.put(&[self.ptype.number() << 1 | 1, 0, s5, s4, s3, s2, s1, s0]);
+        }
+        if self.ptype.has_ack() {
+            let [.., a5, a4, a3, a2, a1, a0] = self.ack.unwrap_or_default().value().to_be_bytes();
+            if self.is_short() {
+                out.put(&[0, a2, a1, a0]);
+            } else {
+                out.put(&[0, 0, a5, a4, a3, a2, a1, a0]);
+            }
+        }
+        if self.ptype.has_service_code() {
+            out.put(&self.service_code.unwrap_or_default().to_be_bytes());
+        }
+        if self.ptype == PacketType::Reset {
+            let reset = self.reset.unwrap_or(Reset { code: ResetCode::Unspecified, data: [0; 3] });
+            out.put(&[reset.code.number()]);
+            out.put(&reset.data);
+        }
+        out.put(options);
+        let Writer { buf, at } = out;
+        // Padding goes to the end, up to a word boundary (RFC 4340 section 5.8.1).
+        buf[at..].fill(0);
+        payload
     }
+}
+
+struct Writer<'b> {
+    buf: &'b mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.buf[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+}
+
+/// The first `n` bytes as a number, and what follows them.
+fn take_number(bytes: &[u8], n: usize) -> Result<(u64, &[u8]), ParseError> {
+    let (field, rest) = bytes.split_at_checked(n).ok_or(ParseError::Truncated)?;
+    Ok((number(field), rest))
 }
 
 impl<'a> Packet<'a> {
     /// Reads one packet. The checksum is not looked at ([`crate::checksum::verify`]).
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
-        let _ = bytes;
-        todo!()
+        let &[s1, s0, d1, d0, offset, cc, _, _, kind, ref rest @ ..] = bytes else {
+            return Err(ParseError::Truncated);
+        };
+        let ptype = PacketType::from_number(kind >> 1);
+        let short = kind & 1 == 0;
+        // RFC 4340 section 5.1: such packets must be ignored.
+        if let PacketType::Reserved(_) = ptype {
+            return Err(ParseError::ReservedType);
+        }
+        if short && !ptype.allows_short() {
+            return Err(ParseError::ShortNotAllowed);
+        }
+        // With X = 1 a reserved byte stands before the number; Seq keeps the low 48 bits. Likewise for the ack.
+        let (seq, rest) = take_number(rest, if short { 3 } else { 7 })?;
+        let (ack, rest) = match (ptype.has_ack(), short) {
+            (false, _) => (None, rest),
+            (true, true) => take_number(rest, 4).map(|(n, rest)| (Some(Seq::new(n & 0xff_ffff)), rest))?,
+            (true, false) => take_number(rest, 8).map(|(n, rest)| (Some(Seq::new(n)), rest))?,
+        };
+        let (service_code, rest) = match ptype.has_service_code() {
+            false => (None, rest),
+            true => take_number(rest, 4).map(|(n, rest)| (Some(n as u32), rest))?,
+        };
+        let reset = match (ptype, rest) {
+            (PacketType::Reset, &[code, d1, d2, d3, ..]) => {
+                Some(Reset { code: ResetCode::from_number(code), data: [d1, d2, d3] })
+            }
+            (PacketType::Reset, _) => return Err(ParseError::Truncated),
+            _ => None,
+        };
+        // RFC 4340 section 5.1: Data Offset.
+        let option_bytes =
+            bytes.get(fixed_len(ptype, short)..usize::from(offset) * 4).ok_or(ParseError::BadDataOffset)?;
+        let payload = bytes.get(usize::from(offset) * 4..).ok_or(ParseError::BadDataOffset)?;
+        // RFC 4340 section 9.2.
+        let cscov = cc & 15;
+        if cscov > 0 && usize::from(cscov - 1) * 4 > payload.len() {
+            return Err(ParseError::BadCoverage);
+        }
+        let header = Header {
+            src_port: u16::from_be_bytes([s1, s0]),
+            dst_port: u16::from_be_bytes([d1, d0]),
+            ccval: cc >> 4,
+            cscov,
+            ptype,
+            short,
+            seq: Seq::new(seq),
+            ack,
+            service_code,
+            reset,
+        };
+        Ok(Packet { header, option_bytes, payload })
     }
 
     /// The options in order; padding is skipped.

@@ -7,16 +7,21 @@
 extern crate alloc;
 
 pub mod ack_vector;
+mod bytes;
 pub mod checksum;
 pub mod feature;
 mod header;
+mod kind;
 mod mp;
 mod option;
+mod option_buf;
 mod seq;
 
-pub use header::{Header, Packet, PacketType, ParseError, Reset, ResetCode};
+pub use header::{Header, MAX_HEADER, MAX_OPTIONS, Packet, ParseError, Reset};
+pub use kind::{PacketType, ResetCode};
 pub use mp::{KeyType, MpOption, RttType};
-pub use option::{Opt, OptionBuf, OptionError, Options};
+pub use option::{Opt, OptionError, Options};
+pub use option_buf::OptionBuf;
 pub use seq::Seq;
 
 /// UDP port registered for DCCP encapsulated in UDP (RFC 6773 section 5.1).

@@ -1,10 +1,12 @@
 use crate::Seq;
+use crate::bytes::number;
 use core::net::IpAddr;
 
 /// Multipath options, option type 46 (RFC 9897 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpOption<'a> {
-    /// Groups of options being confirmed, verbatim (0).
+    /// Groups of options being confirmed, verbatim, newest group first: each the MP_SEQ they came with, then the
+    /// options (0); read with [`crate::Options::new`].
     Confirm(&'a [u8]),
     /// Address identifier, connection identifier of the peer, nonce (1).
     Join {
@@ -17,7 +19,8 @@ pub enum MpOption<'a> {
     },
     /// Key data of the peer (2).
     FastClose(&'a [u8]),
-    /// Own connection identifier, then key type and key data, repeated (3); read with [`MpOption::keys`].
+    /// Own connection identifier, then key type and key data, repeated (3); read with [`MpOption::keys`], written
+    /// with [`KeyType::number`].
     Key {
         /// Connection identifier of the sender.
         ci: u32,
@@ -87,10 +90,148 @@ pub enum KeyType {
     Other(u8),
 }
 
+impl RttType {
+    fn from_number(number: u8) -> RttType {
+        match number {
+            0 => RttType::Raw,
+            1 => RttType::Min,
+            2 => RttType::Max,
+            3 => RttType::Smooth,
+            n => RttType::Other(n),
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            RttType::Raw => 0,
+            RttType::Min => 1,
+            RttType::Max => 2,
+            RttType::Smooth => 3,
+            RttType::Other(n) => n,
+        }
+    }
+}
+
+impl KeyType {
+    /// From the byte on the wire.
+    pub const fn from_number(number: u8) -> KeyType {
+        match number {
+            0 => KeyType::Plain,
+            255 => KeyType::Experimental,
+            n => KeyType::Other(n),
+        }
+    }
+
+    /// The byte on the wire.
+    pub const fn number(self) -> u8 {
+        match self {
+            KeyType::Plain => 0,
+            KeyType::Experimental => 255,
+            KeyType::Other(n) => n,
+        }
+    }
+
+    /// Bytes of key data, where known.
+    pub const fn key_len(self) -> Option<usize> {
+        match self {
+            KeyType::Plain => Some(8),
+            KeyType::Experimental => Some(64),
+            KeyType::Other(_) => None,
+        }
+    }
+}
+
 impl<'a> MpOption<'a> {
     /// Reads the key list of MP_KEY: (type, data) until the end or an unknown type (whose data is all the rest).
+    /// The keys of a parsed option have the length of their type; in any other list the last may be cut short.
     pub fn keys(keys: &'a [u8]) -> impl Iterator<Item = (KeyType, &'a [u8])> {
-        let _ = keys;
-        core::iter::from_fn(|| todo!())
+        let mut list = keys;
+        core::iter::from_fn(move || {
+            let (&kind, rest) = list.split_first()?;
+            let kind = KeyType::from_number(kind);
+            let (data, rest) = rest.split_at(kind.key_len().unwrap_or(rest.len()).min(rest.len()));
+            list = rest;
+            Some((kind, data))
+        })
+    }
+
+    /// The data of an option 46: subtype and value. None: a known subtype with an impossible value.
+    pub(crate) fn parse(data: &'a [u8]) -> Option<MpOption<'a>> {
+        let (&subtype, value) = data.split_first()?;
+        // Lengths: RFC 9897 section 3.2, table of multipath options, less the three bytes before the value.
+        Some(match (subtype, value.len()) {
+            (0, _) => MpOption::Confirm(value),
+            (1, 9) => MpOption::Join {
+                addr_id: value[0],
+                ci: number(&value[1..5]) as u32,
+                nonce: number(&value[5..]) as u32,
+            },
+            (2, _) => MpOption::FastClose(value),
+            (3, 5..) => {
+                // The first byte is reserved.
+                let keys = &value[5..];
+                let whole = |(kind, key): (KeyType, &[u8])| kind.key_len().is_none_or(|len| key.len() == len);
+                if !MpOption::keys(keys).all(whole) {
+                    return None;
+                }
+                MpOption::Key { ci: number(&value[1..5]) as u32, keys }
+            }
+            (4, 6) => MpOption::Seq(Seq::new(number(value))),
+            (5, _) => MpOption::Hmac(value.try_into().ok()?),
+            (6, 9) => MpOption::Rtt {
+                kind: RttType::from_number(value[0]),
+                rtt_ms: number(&value[1..5]) as u32,
+                age_ms: number(&value[5..]) as u32,
+            },
+            (7, 9 | 11 | 21 | 23) => {
+                let (addr, port): (IpAddr, _) = match (value[5..].first_chunk::<16>(), &value[5..]) {
+                    (Some(v6), rest) => ((*v6).into(), &rest[16..]),
+                    (None, rest) => (rest.first_chunk::<4>().copied()?.into(), &rest[4..]),
+                };
+                MpOption::AddAddr {
+                    addr_id: value[0],
+                    nonce: number(&value[1..5]) as u32,
+                    addr,
+                    port: (!port.is_empty()).then_some(number(port) as u16),
+                }
+            }
+            (8, 5) => MpOption::RemoveAddr { addr_id: value[0], nonce: number(&value[1..]) as u32 },
+            (9, 1) => MpOption::Prio(value[0] & 15),
+            (10, _) => MpOption::Close(value),
+            (11, _) => MpOption::Exp(value),
+            (1 | 3 | 4 | 6..=9, _) => return None,
+            _ => MpOption::Unknown(subtype, value),
+        })
+    }
+
+    /// Hands subtype and value to `put`, in parts.
+    pub(crate) fn emit(&self, put: impl FnOnce(&[&[u8]]) -> bool) -> bool {
+        match *self {
+            MpOption::Confirm(options) => put(&[&[0], options]),
+            MpOption::Join { addr_id, ci, nonce } => {
+                put(&[&[1, addr_id], &ci.to_be_bytes(), &nonce.to_be_bytes()])
+            }
+            MpOption::FastClose(key) => put(&[&[2], key]),
+            MpOption::Key { ci, keys } => put(&[&[3, 0], &ci.to_be_bytes(), keys]),
+            MpOption::Seq(seq) => put(&[&[4], &seq.value().to_be_bytes()[2..]]),
+            MpOption::Hmac(hmac) => put(&[&[5], hmac]),
+            MpOption::Rtt { kind, rtt_ms, age_ms } => {
+                put(&[&[6, kind.number()], &rtt_ms.to_be_bytes(), &age_ms.to_be_bytes()])
+            }
+            MpOption::AddAddr { addr_id, nonce, addr, port } => {
+                let port = port.map(u16::to_be_bytes);
+                let port = port.as_ref().map_or(&[][..], |port| port);
+                let head = [7, addr_id];
+                match addr {
+                    IpAddr::V4(v4) => put(&[&head, &nonce.to_be_bytes(), &v4.octets(), port]),
+                    IpAddr::V6(v6) => put(&[&head, &nonce.to_be_bytes(), &v6.octets(), port]),
+                }
+            }
+            MpOption::RemoveAddr { addr_id, nonce } => put(&[&[8, addr_id], &nonce.to_be_bytes()]),
+            MpOption::Prio(prio) => put(&[&[9, prio & 15]]),
+            MpOption::Close(key) => put(&[&[10], key]),
+            MpOption::Exp(data) => put(&[&[11], data]),
+            MpOption::Unknown(subtype, data) => put(&[&[subtype], data]),
+        }
     }
 }

@@ -1,5 +1,22 @@
-use crate::MpOption;
-use alloc::vec::Vec;
+use crate::bytes::number;
+use crate::{MpOption, OptionBuf};
+
+const MANDATORY: u8 = 1;
+const SLOW_RECEIVER: u8 = 2;
+const CHANGE_L: u8 = 32;
+const CONFIRM_L: u8 = 33;
+const CHANGE_R: u8 = 34;
+const CONFIRM_R: u8 = 35;
+const INIT_COOKIE: u8 = 36;
+const NDP_COUNT: u8 = 37;
+const ACK_VECTOR_0: u8 = 38;
+const ACK_VECTOR_1: u8 = 39;
+const DATA_DROPPED: u8 = 40;
+const TIMESTAMP: u8 = 41;
+const TIMESTAMP_ECHO: u8 = 42;
+const ELAPSED_TIME: u8 = 43;
+const DATA_CHECKSUM: u8 = 44;
+const MULTIPATH: u8 = 46;
 
 /// One option (RFC 4340 section 5.8). Padding never appears here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +37,8 @@ pub enum Opt<'a> {
     InitCookie(&'a [u8]),
     /// Non-data packets before this one (section 7.7), up to 48 bits.
     NdpCount(u64),
-    /// The nonce echo is bit 0 of the option type (38 or 39); runs of state and length (section 11.4).
+    /// The nonce echo, bit 0 of the option type (38 or 39); cells to read with [`crate::ack_vector::runs`]
+    /// (section 11.4).
     AckVector(bool, &'a [u8]),
     /// Section 11.7.
     DataDropped(&'a [u8]),
@@ -30,22 +48,27 @@ pub enum Opt<'a> {
     TimestampEcho(u32, u32),
     /// In 10 microseconds (section 13.2).
     ElapsedTime(u32),
-    /// CRC-32C over the application data (section 9.3).
+    /// CRC-32C over the application data, as [`crate::checksum::crc32c`] gives it (section 9.3).
     DataChecksum(u32),
     /// Option 46 (RFC 9897).
     Mp(MpOption<'a>),
     /// Types 128 to 255: type and data, meant for the CCID (section 10.3).
     Ccid(u8, &'a [u8]),
+    /// A type listed above with data that cannot be right for it: to be ignored, unless Mandatory stands before it
+    /// or a rule of that option says otherwise (section 5.8). A malformed MP option has type 46 and its
+    /// subtype in the first byte of data.
+    Invalid(u8, &'a [u8]),
     /// Any other type and its data.
     Unknown(u8, &'a [u8]),
 }
 
-/// An option that is malformed; the rest of the area cannot be read.
+/// An option whose length byte is malformed: it and the rest of the area are to be ignored (RFC 4340 section 5.8).
+/// Also names an option for a Reset ([`Options::culprit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// Its type byte.
     pub option: u8,
-    /// Up to two of the bytes that follow, for the Reset (RFC 4340 section 5.6).
+    /// The first two bytes of its data, zero where there are less, for the Reset (RFC 4340 section 5.6).
     pub data: [u8; 2],
 }
 
@@ -53,61 +76,133 @@ pub struct OptionError {
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
+    /// From the option returned last to the end of it, or of the area.
+    last: &'a [u8],
 }
 
 impl<'a> Options<'a> {
-    /// Over the bytes between header and payload.
+    /// Over the bytes between header and payload, or over the options inside MP_CONFIRM.
     pub fn new(bytes: &'a [u8]) -> Options<'a> {
-        Options { rest: bytes }
+        Options { rest: bytes, last: &[] }
+    }
+
+    /// The option returned last, as a Reset with code Option Error or Mandatory Error tells it.
+    pub fn culprit(&self) -> OptionError {
+        let byte = |i| self.last.get(i).copied().unwrap_or(0);
+        OptionError { option: byte(0), data: [byte(2), byte(3)] }
     }
 }
 
 impl<'a> Iterator for Options<'a> {
     type Item = Result<Opt<'a>, OptionError>;
+
     fn next(&mut self) -> Option<Self::Item> {
-        let _ = &self.rest;
-        todo!()
+        // RFC 4340 section 5.8.1: padding may stand anywhere; section 5.8.2: "Mandatory Padding" is padding.
+        while let [0, ref rest @ ..] | [MANDATORY, 0, ref rest @ ..] = *self.rest {
+            self.rest = rest;
+        }
+        let kind = *self.rest.first()?;
+        let len = match *self.rest {
+            // RFC 4340 section 5.8: types below 32 are single bytes, others have a length that counts itself.
+            [0..=31, ..] => 1,
+            [_, len, ..] if len >= 2 => usize::from(len),
+            _ => usize::MAX,
+        };
+        let Some((option, rest)) = self.rest.split_at_checked(len) else {
+            (self.last, self.rest) = (self.rest, &[]);
+            return Some(Err(self.culprit()));
+        };
+        (self.last, self.rest) = (option, rest);
+        Some(Ok(Opt::parse(kind, option.get(2..).unwrap_or_default())))
     }
 }
 
-/// An option area being written; kept and cleared between packets so that nothing is allocated a packet.
-#[derive(Clone, Debug, Default)]
-pub struct OptionBuf(Vec<u8>);
+impl<'a> Opt<'a> {
+    fn parse(kind: u8, data: &'a [u8]) -> Opt<'a> {
+        Opt::parse_valid(kind, data).unwrap_or(Opt::Invalid(kind, data))
+    }
+
+    /// None: known type, impossible data.
+    fn parse_valid(kind: u8, data: &'a [u8]) -> Option<Opt<'a>> {
+        Some(match kind {
+            MANDATORY => Opt::Mandatory,
+            SLOW_RECEIVER => Opt::SlowReceiver,
+            CHANGE_L..=CONFIRM_R => {
+                let (&feature, value) = data.split_first()?;
+                match kind {
+                    CHANGE_L => Opt::ChangeL(feature, value),
+                    CONFIRM_L => Opt::ConfirmL(feature, value),
+                    CHANGE_R => Opt::ChangeR(feature, value),
+                    _ => Opt::ConfirmR(feature, value),
+                }
+            }
+            INIT_COOKIE => Opt::InitCookie(data),
+            NDP_COUNT if (1..=6).contains(&data.len()) => Opt::NdpCount(number(data)),
+            ACK_VECTOR_0 | ACK_VECTOR_1 => Opt::AckVector(kind == ACK_VECTOR_1, data),
+            DATA_DROPPED => Opt::DataDropped(data),
+            TIMESTAMP => Opt::Timestamp(u32::from_be_bytes(data.try_into().ok()?)),
+            TIMESTAMP_ECHO => match data.len() {
+                4 | 6 | 8 => Opt::TimestampEcho(number(&data[..4]) as u32, number(&data[4..]) as u32),
+                _ => return None,
+            },
+            ELAPSED_TIME => match data.len() {
+                2 | 4 => Opt::ElapsedTime(number(data) as u32),
+                _ => return None,
+            },
+            // As in SCTP, which RFC 4340 section 9.3 points to: the low byte of the CRC goes first.
+            DATA_CHECKSUM => Opt::DataChecksum(u32::from_le_bytes(data.try_into().ok()?)),
+            MULTIPATH => Opt::Mp(MpOption::parse(data)?),
+            NDP_COUNT => return None,
+            128.. => Opt::Ccid(kind, data),
+            _ => Opt::Unknown(kind, data),
+        })
+    }
+}
+
+/// The smallest of two and four bytes that holds an elapsed time (RFC 4340 section 13.2).
+fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
+    match bytes {
+        [0, 0, low @ ..] => low,
+        all => all,
+    }
+}
 
 impl OptionBuf {
-    /// Empty.
-    pub fn new() -> OptionBuf {
-        OptionBuf::default()
-    }
-
-    /// Appends one option. A value too long for its length byte is cut by the caller, never here: debug-asserted.
-    pub fn push(&mut self, option: &Opt<'_>) {
-        let _ = (option, &mut self.0);
-        todo!()
-    }
-
-    /// Appends options already encoded.
-    pub fn extend(&mut self, encoded: &[u8]) {
-        self.0.extend_from_slice(encoded);
-    }
-
-    /// Forgets what was written, keeps the memory.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// What was written so far, without final padding.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Bytes written so far.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Nothing written.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Appends one option. False if it does not fit, neither its length byte nor the area ([`crate::MAX_OPTIONS`]):
+    /// then nothing was written.
+    pub fn push(&mut self, option: &Opt<'_>) -> bool {
+        match *option {
+            Opt::Mandatory => self.push_byte(MANDATORY),
+            Opt::SlowReceiver => self.push_byte(SLOW_RECEIVER),
+            Opt::ChangeL(feature, value) => self.push_parts(CHANGE_L, &[&[feature], value]),
+            Opt::ConfirmL(feature, value) => self.push_parts(CONFIRM_L, &[&[feature], value]),
+            Opt::ChangeR(feature, value) => self.push_parts(CHANGE_R, &[&[feature], value]),
+            Opt::ConfirmR(feature, value) => self.push_parts(CONFIRM_R, &[&[feature], value]),
+            Opt::InitCookie(cookie) => self.push_parts(INIT_COOKIE, &[cookie]),
+            Opt::NdpCount(count) => {
+                // RFC 4340 section 7.7: the smallest of one to six bytes; more than 48 bits cannot be told.
+                let bytes = count.min((1 << 48) - 1).to_be_bytes();
+                let zeros = (count.leading_zeros() as usize / 8).clamp(2, 7);
+                self.push_parts(NDP_COUNT, &[&bytes[zeros..]])
+            }
+            Opt::AckVector(nonce, cells) => self.push_parts(ACK_VECTOR_0 + u8::from(nonce), &[cells]),
+            Opt::DataDropped(blocks) => self.push_parts(DATA_DROPPED, &[blocks]),
+            Opt::Timestamp(time) => self.push_parts(TIMESTAMP, &[&time.to_be_bytes()]),
+            Opt::TimestampEcho(echo, elapsed) => {
+                let elapsed = elapsed.to_be_bytes();
+                // RFC 4340 section 13.3: absent is zero.
+                let elapsed = if elapsed == [0; 4] { &[] } else { elapsed_bytes(&elapsed) };
+                self.push_parts(TIMESTAMP_ECHO, &[&echo.to_be_bytes(), elapsed])
+            }
+            Opt::ElapsedTime(elapsed) => {
+                self.push_parts(ELAPSED_TIME, &[elapsed_bytes(&elapsed.to_be_bytes())])
+            }
+            Opt::DataChecksum(crc) => self.push_parts(DATA_CHECKSUM, &[&crc.to_le_bytes()]),
+            Opt::Mp(mp) => mp.emit(|parts| self.push_parts(MULTIPATH, parts)),
+            Opt::Unknown(kind @ 0..=31, data) => data.is_empty() && self.push_byte(kind),
+            Opt::Ccid(kind, data) | Opt::Invalid(kind, data) | Opt::Unknown(kind, data) => {
+                self.push_parts(kind, &[data])
+            }
+        }
     }
 }

@@ -1,0 +1,64 @@
+use crate::MAX_OPTIONS;
+use alloc::vec::Vec;
+
+/// An option area being written; kept and cleared between packets so that nothing is allocated a packet. Never longer
+/// than [`MAX_OPTIONS`], so that it fits behind any header.
+#[derive(Clone, Debug, Default)]
+pub struct OptionBuf(Vec<u8>);
+
+impl OptionBuf {
+    /// Empty.
+    pub fn new() -> OptionBuf {
+        OptionBuf::default()
+    }
+
+    /// Appends options already encoded. False if they do not fit: then nothing was written.
+    pub fn extend(&mut self, encoded: &[u8]) -> bool {
+        let fits = encoded.len() <= self.room();
+        if fits {
+            self.0.extend_from_slice(encoded);
+        }
+        fits
+    }
+
+    pub(crate) fn push_byte(&mut self, kind: u8) -> bool {
+        self.extend(&[kind])
+    }
+
+    /// Type, length and the parts of the data one after the other.
+    pub(crate) fn push_parts(&mut self, kind: u8, parts: &[&[u8]]) -> bool {
+        let len = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
+        let Ok(len_byte) = u8::try_from(len) else { return false };
+        if len > self.room() {
+            return false;
+        }
+        self.0.extend_from_slice(&[kind, len_byte]);
+        parts.iter().for_each(|part| self.0.extend_from_slice(part));
+        true
+    }
+
+    /// Bytes that can still be written.
+    pub fn room(&self) -> usize {
+        MAX_OPTIONS - self.0.len()
+    }
+
+    /// Forgets what was written, keeps the memory.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// What was written so far, without final padding.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Bytes written so far.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Nothing written.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
