@@ -1,0 +1,49 @@
+/// The ECN field of an IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not capable: an overloaded queue must drop.
+    #[default]
+    NotEct = 0,
+    /// Capable, codepoint 01 (L4S today, RFC 9331).
+    Ect1 = 1,
+    /// Capable, codepoint 10.
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// From the two low bits of the IPv4 TOS or IPv6 traffic class byte; the others are ignored.
+    pub const fn from_bits(tos: u8) -> Ecn {
+        match tos & 3 {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    /// The two bits.
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether a queue may mark instead of dropping.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Ecn::NotEct)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_round_trip() {
+        for bits in 0..4 {
+            assert_eq!(Ecn::from_bits(0xfc | bits).bits(), bits);
+            assert_eq!(Ecn::from_bits(bits).is_capable(), bits != 0);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+use alloc::collections::VecDeque;
+
+use super::{Item, QueueLen};
+
+/// First in, first out, counting bytes. Every discipline is built of these.
+#[derive(Clone, Debug)]
+pub(crate) struct Fifo<P> {
+    items: VecDeque<Item<P>>,
+    bytes: u64,
+}
+
+impl<P> Default for Fifo<P> {
+    fn default() -> Fifo<P> {
+        Fifo { items: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl<P> Fifo<P> {
+    pub(crate) fn len(&self) -> QueueLen {
+        QueueLen { packets: self.items.len() as u64, bytes: self.bytes }
+    }
+
+    pub(crate) fn push(&mut self, item: Item<P>) {
+        self.bytes += u64::from(item.meta.bytes);
+        self.items.push_back(item);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Item<P>> {
+        let item = self.items.pop_front()?;
+        self.bytes -= u64::from(item.meta.bytes);
+        Some(item)
+    }
+}

@@ -1,0 +1,187 @@
+//! The transmitter: serves one packet at a time, exactly.
+
+use units::{Duration, Rate, Time};
+
+use crate::RateModel;
+
+/// Work is counted in nanoseconds at one bit per second, so that a link of r bit/s does r units a nanosecond and nothing is rounded.
+type Work = u128;
+
+fn work(bytes: u32) -> Work {
+    Work::from(bytes) * 8_000_000_000
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    model: RateModel,
+    /// Time zero of the model.
+    start: Time,
+    spare: Spare,
+    job: Option<Job>,
+}
+
+/// Work the link could do up to `at` beyond what the finished packets needed. It is what rounding a packet's end up to a whole
+/// nanosecond leaves over, and belongs to the next packet if that starts at the same moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spare {
+    at: Time,
+    work: Work,
+}
+
+#[derive(Clone, Debug)]
+struct Job {
+    since: Time,
+    need: Work,
+    /// None while the rate is zero for ever.
+    end: Option<Time>,
+    /// What is to spare once it is done.
+    after: Spare,
+}
+
+enum Progress {
+    Done { at: Time, spare: Spare },
+    Left(Work),
+}
+
+impl Server {
+    pub(crate) fn new(model: RateModel, start: Time) -> Server {
+        Server { model, start, spare: Spare::default(), job: None }
+    }
+
+    /// Starts on a packet; the one before it must be finished.
+    pub(crate) fn begin(&mut self, now: Time, bytes: u32) {
+        self.schedule(now, work(bytes));
+    }
+
+    /// When the packet in transmission is done. None if there is none, or if it will not be unless the rate changes.
+    pub(crate) fn end(&self) -> Option<Time> {
+        self.job.as_ref().and_then(|job| job.end)
+    }
+
+    /// The packet in transmission is done.
+    pub(crate) fn finish(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.spare = job.after;
+        }
+    }
+
+    /// The packet in transmission is given up.
+    pub(crate) fn abort(&mut self) {
+        self.job = None;
+    }
+
+    /// From `now` on `model`, which counts its time from `now`. A packet in transmission goes on from where it is.
+    pub(crate) fn set_model(&mut self, now: Time, model: RateModel) {
+        let left = self.job.take().map(|job| match self.serve(job.since, now, job.need) {
+            Progress::Left(need) => need,
+            Progress::Done { .. } => 0,
+        });
+        self.model = model;
+        self.start = now;
+        self.spare = Spare::default();
+        if let Some(need) = left {
+            self.schedule(now, need);
+        }
+    }
+
+    fn schedule(&mut self, now: Time, need: Work) {
+        self.job = Some(match self.serve(now, Time::MAX, need) {
+            Progress::Done { at, spare } => Job { since: now, need, end: Some(at), after: spare },
+            Progress::Left(_) => Job { since: now, need, end: None, after: Spare::default() },
+        });
+    }
+
+    /// Works on `need` from `from` on, up to `until`.
+    fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
+        let carried = if self.spare.at == from { self.spare.work } else { 0 };
+        if carried >= need {
+            return Progress::Done { at: from, spare: Spare { at: from, work: carried - need } };
+        }
+        let (mut now, mut need) = (from, need - carried);
+        while now < until {
+            let (rate, change) = self.segment(now);
+            let Some(rate) = rate else {
+                return Progress::Done { at: now, spare: Spare::default() };
+            };
+            let (rate, end) = (Work::from(rate.bps()), change.min(until));
+            let can = rate * (end - now).as_nanos();
+            if can >= need {
+                let ns = need.div_ceil(rate);
+                let at = now + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
+                return Progress::Done { at, spare: Spare { at, work: ns * rate - need } };
+            }
+            need -= can;
+            now = end;
+        }
+        Progress::Left(need)
+    }
+
+    /// The rate at `now` (none: unlimited) and when it changes.
+    fn segment(&self, now: Time) -> (Option<Rate>, Time) {
+        match &self.model {
+            RateModel::Unlimited => (None, Time::MAX),
+            RateModel::Constant(rate) => (Some(*rate), Time::MAX),
+            RateModel::Steps(steps) => {
+                let next = steps.partition_point(|s| s.0 <= now.since(self.start));
+                let rate = next.checked_sub(1).map_or(Rate::ZERO, |i| steps[i].1);
+                (Some(rate), steps.get(next).map_or(Time::MAX, |s| self.start + s.0))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn mbps(m: u64) -> Rate {
+        Rate::from_bps(m * 1_000_000)
+    }
+
+    /// Sends `n` packets of `bytes` back to back from time zero and returns when the last is done.
+    fn back_to_back(server: &mut Server, n: u32, bytes: u32) -> Time {
+        let mut now = Time::ZERO;
+        for _ in 0..n {
+            server.begin(now, bytes);
+            now = server.end().expect("rate is not zero");
+            server.finish();
+        }
+        now
+    }
+
+    #[test]
+    fn no_drift() {
+        // 1,000 bytes at 7 Mbit/s take 1,142,857.14 ns; 7,000 of them exactly 8 s.
+        let mut server = Server::new(RateModel::Constant(mbps(7)), Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 7_000, 1_000), Time::from_millis(8_000));
+    }
+
+    #[test]
+    fn more_than_a_packet_a_nanosecond() {
+        let mut server = Server::new(RateModel::Constant(Rate::from_bps(24_000_000_000_000)), Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 30, 1_000), Time::from_nanos(10));
+    }
+
+    #[test]
+    fn a_packet_spans_steps() {
+        // 1,250 bytes are 10,000 bits: 1 ms at 5 Mbit/s, 2 ms at nothing, then 5,000 bits at 10 Mbit/s.
+        let ms = Duration::from_millis;
+        let steps = vec![(ms(0), mbps(5)), (ms(1), Rate::ZERO), (ms(3), mbps(10))];
+        let mut server = Server::new(RateModel::Steps(steps), Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 1, 1_250), Time::from_micros(3_500));
+    }
+
+    #[test]
+    fn the_rest_goes_at_the_new_rate() {
+        let mut server = Server::new(RateModel::Constant(mbps(10)), Time::ZERO);
+        server.begin(Time::ZERO, 1_250);
+        assert_eq!(server.end(), Some(Time::from_millis(1)));
+        server.set_model(Time::from_micros(400), RateModel::Constant(Rate::ZERO));
+        assert_eq!(server.end(), None);
+        server.set_model(Time::from_millis(5), RateModel::Constant(mbps(1)));
+        assert_eq!(server.end(), Some(Time::from_millis(11)));
+        server.set_model(Time::from_millis(6), RateModel::Unlimited);
+        assert_eq!(server.end(), Some(Time::from_millis(6)));
+    }
+}

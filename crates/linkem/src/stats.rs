@@ -1,0 +1,91 @@
+/// What became of a packet handed to a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Accepted. It may still be lost on the wire or dropped by the queue later; [`Stats`] tells.
+    Queued,
+    /// Gone at once.
+    Dropped(DropReason),
+}
+
+/// Why a link dropped a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// The queue was full.
+    Overflow,
+    /// The queue discipline dropped before it was full (RED, CoDel, derivative random drop).
+    Early,
+    /// Lost on the wire, after transmission.
+    Loss,
+    /// The link was or went down.
+    Down,
+}
+
+/// A number of packets and their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes, as handed in.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn add(&mut self, bytes: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+}
+
+/// What passed through a link since it was made.
+///
+/// `offered` = `delivered` + all drops + what is still queued, in transmission or propagating.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Handed to [`Link::push`](crate::Link::push).
+    pub offered: Count,
+    /// Taken out with [`Link::pop`](crate::Link::pop).
+    pub delivered: Count,
+    /// Dropped because the queue was full.
+    pub overflow: Count,
+    /// Dropped early by the queue discipline.
+    pub early: Count,
+    /// Lost on the wire.
+    pub lost: Count,
+    /// Dropped because the link was or went down.
+    pub down: Count,
+    /// Packets whose ECN field this link changed to CE.
+    pub ce_marked: u64,
+}
+
+impl Stats {
+    /// The counter of one reason.
+    pub fn drops(&self, reason: DropReason) -> Count {
+        match reason {
+            DropReason::Overflow => self.overflow,
+            DropReason::Early => self.early,
+            DropReason::Loss => self.lost,
+            DropReason::Down => self.down,
+        }
+    }
+
+    /// Packets dropped by the queue, full or early, as a qdisc would count them.
+    pub fn queue_drops(&self) -> u64 {
+        self.overflow.packets + self.early.packets
+    }
+
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.queue_drops() + self.lost.packets + self.down.packets
+    }
+
+    pub(crate) fn drop(&mut self, reason: DropReason, bytes: u32) -> Verdict {
+        match reason {
+            DropReason::Overflow => &mut self.overflow,
+            DropReason::Early => &mut self.early,
+            DropReason::Loss => &mut self.lost,
+            DropReason::Down => &mut self.down,
+        }
+        .add(bytes);
+        Verdict::Dropped(reason)
+    }
+}

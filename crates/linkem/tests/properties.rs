@@ -1,0 +1,183 @@
+//! What holds for every configuration and every arrival pattern.
+
+use linkem::*;
+use proptest::prelude::*;
+use units::{Duration, Rate, Time};
+
+fn rate() -> impl Strategy<Value = Rate> {
+    prop_oneof![8 => 1_000_000u64..2_000_000_000, 1 => Just(0)].prop_map(Rate::from_bps)
+}
+
+fn rate_model() -> impl Strategy<Value = RateModel> {
+    prop_oneof![
+        Just(RateModel::Unlimited),
+        rate().prop_map(RateModel::Constant),
+        prop::collection::vec((1u64..20_000, rate()), 1..5).prop_map(|steps| {
+            let mut at = Duration::ZERO;
+            let steps = steps.into_iter().map(|(after, rate)| {
+                let step = (at, rate);
+                at += Duration::from_micros(after);
+                step
+            });
+            RateModel::Steps(steps.collect())
+        }),
+    ]
+}
+
+fn jitter() -> impl Strategy<Value = Jitter> {
+    let length = || (0u64..30_000).prop_map(Duration::from_micros);
+    let spread = prop_oneof![
+        Just(Spread::None),
+        length().prop_map(Spread::Uniform),
+        length().prop_map(Spread::Normal)
+    ];
+    (spread, any::<bool>()).prop_map(|(spread, reorder)| Jitter { spread, reorder })
+}
+
+fn queue() -> impl Strategy<Value = QueueConfig> {
+    let limit = prop_oneof![(1u64..50).prop_map(Limit::Packets), (1u64..60_000).prop_map(Limit::Bytes)];
+    (Just(QueueKind::DropTail), limit).prop_map(|(kind, limit)| QueueConfig { kind, limit })
+}
+
+fn loss() -> impl Strategy<Value = LossModel> {
+    prop_oneof![Just(LossModel::None), (0.0..1.0).prop_map(LossModel::Bernoulli)]
+}
+
+fn config() -> impl Strategy<Value = LinkConfig> {
+    (rate_model(), 0u64..40_000, jitter(), queue(), loss()).prop_map(|(rate, delay, jitter, queue, loss)| {
+        LinkConfig { rate, delay: Duration::from_micros(delay), jitter, queue, loss }
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Push(Meta),
+    Rate(Rate),
+    Delay(Duration),
+    Down,
+    Up,
+}
+
+/// Events, each with the microseconds since the one before.
+fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
+    let push =
+        (1u32..3_000, ecn, 0u32..4).prop_map(|(bytes, ecn, flow)| Event::Push(Meta { bytes, ecn, flow }));
+    let event = prop_oneof![
+        40 => push,
+        1 => rate().prop_map(Event::Rate),
+        1 => (0u64..40_000).prop_map(|us| Event::Delay(Duration::from_micros(us))),
+        1 => Just(Event::Down),
+        2 => Just(Event::Up),
+    ];
+    prop::collection::vec((prop_oneof![Just(0), 0u64..2_000], event), 0..200)
+}
+
+fn apply(link: &mut Link<usize>, now: Time, number: usize, event: &Event) {
+    match *event {
+        Event::Push(meta) => drop(link.push(now, meta, number)),
+        Event::Rate(rate) => link.set_rate(now, rate),
+        Event::Delay(delay) => link.set_delay(now, delay),
+        Event::Down => link.set_down(now),
+        Event::Up => link.set_up(now),
+    }
+}
+
+const HORIZON: Time = Time::from_millis(100_000);
+
+/// Applies the events and takes out everything that arrives; `eager` drivers follow every event of the link, others only look now and then.
+fn run(config: &LinkConfig, events: &[(u64, Event)], eager: bool) -> (Link<usize>, Vec<Delivered<usize>>) {
+    let mut link = Link::new(config.clone(), 7, Time::ZERO).unwrap();
+    let mut out = Vec::new();
+    let mut now = Time::ZERO;
+    for (number, (after, event)) in events.iter().enumerate() {
+        now += Duration::from_micros(*after);
+        if eager {
+            while let Some(at) = link.next_event().filter(|at| *at < now) {
+                link.advance(at);
+                out.extend(std::iter::from_fn(|| link.pop(at)));
+            }
+        }
+        apply(&mut link, now, number, event);
+    }
+    out.extend(std::iter::from_fn(|| link.pop(HORIZON)));
+    (link, out)
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_created_or_forgotten(config in config(), events in events(), eager: bool) {
+        let (link, out) = run(&config, &events, eager);
+        let (stats, queued) = (link.stats(), link.queue_len());
+        let mut offered = Count::default();
+        for (_, event) in &events {
+            if let Event::Push(meta) = event {
+                offered.packets += 1;
+                offered.bytes += u64::from(meta.bytes);
+            }
+        }
+        prop_assert_eq!(stats.offered, offered);
+        prop_assert_eq!(stats.delivered.packets, out.len() as u64);
+        prop_assert_eq!(link.propagating(), 0);
+        prop_assert_eq!(offered.packets, stats.delivered.packets + stats.dropped() + queued.packets);
+        let dropped: u64 = [DropReason::Overflow, DropReason::Early, DropReason::Loss, DropReason::Down].map(|r| stats.drops(r).bytes).iter().sum();
+        prop_assert_eq!(offered.bytes, stats.delivered.bytes + dropped + queued.bytes);
+    }
+
+    #[test]
+    fn polling_changes_nothing(config in config(), events in events()) {
+        let (mut eager, mut lazy) = (run(&config, &events, true), run(&config, &events, false));
+        eager.1.sort_by_key(|d| d.packet);
+        lazy.1.sort_by_key(|d| d.packet);
+        prop_assert_eq!(eager.1, lazy.1);
+        prop_assert_eq!(eager.0.stats(), lazy.0.stats());
+    }
+
+    #[test]
+    fn packets_keep_their_order_unless_jitter_reorders(mut config in config(), events in events()) {
+        config.jitter.reorder = false;
+        let (_, out) = run(&config, &events, true);
+        prop_assert!(out.is_sorted_by(|a, b| a.packet < b.packet && a.at <= b.at));
+    }
+
+    #[test]
+    fn nothing_arrives_before_its_delay(mut config in config(), events in events()) {
+        config.jitter = Jitter::default();
+        let events: Vec<_> = events.into_iter().filter(|e| !matches!(e.1, Event::Delay(_))).collect();
+        let (_, out) = run(&config, &events, true);
+        for d in out {
+            prop_assert!(d.at.since(d.pushed) >= config.delay);
+        }
+    }
+
+    #[test]
+    fn never_faster_than_the_rate(mut config in config(), rate in 1_000_000u64..1_000_000_000, events in events()) {
+        let rate = Rate::from_bps(rate);
+        config.rate = RateModel::Constant(rate);
+        config.jitter = Jitter::default();
+        let events: Vec<_> = events.into_iter().filter(|e| matches!(e.1, Event::Push(_))).collect();
+        let (_, out) = run(&config, &events, true);
+        // Over any stretch that starts with a packet's last bit, the bytes that follow took their time.
+        for (i, first) in out.iter().enumerate() {
+            let mut bytes = 0;
+            for later in &out[i + 1..] {
+                bytes += u64::from(later.meta.bytes);
+                prop_assert!(later.at.since(first.at) + Duration::from_nanos(1) >= rate.time_for(bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn the_queue_keeps_its_limit(config in config(), events in events()) {
+        let mut link = Link::new(config.clone(), 7, Time::ZERO).unwrap();
+        let mut now = Time::ZERO;
+        for (number, (after, event)) in events.iter().enumerate() {
+            now += Duration::from_micros(*after);
+            apply(&mut link, now, number, event);
+            match config.queue.limit {
+                Limit::Bytes(n) => prop_assert!(link.queue_len().bytes <= n),
+                Limit::Packets(n) => prop_assert!(link.queue_len().packets <= n),
+            }
+        }
+    }
+}
