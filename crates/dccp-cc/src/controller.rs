@@ -106,6 +106,10 @@ pub trait Controller: Send + core::fmt::Debug {
     fn on_ack(&mut self, ev: &AckEvent<'_>);
     /// The retransmission timeout fired: all in flight is presumed lost.
     fn on_rto(&mut self, now: Time);
+    /// Every loss of the last reduction proved to be mere reordering: it may be taken back.
+    fn on_spurious_loss(&mut self, _now: Time) {}
+    /// The peer acknowledges once for this many data packets from now on.
+    fn on_ack_ratio(&mut self, _ratio: u16) {}
     /// A packet is about to leave after an idle period (nothing in flight).
     fn on_idle_restart(&mut self, now: Time);
     /// The largest packet changed (IP bytes).

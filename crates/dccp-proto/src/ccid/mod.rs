@@ -57,7 +57,7 @@ pub enum AckDue {
 pub enum Demand {
     /// Negotiate this Ack Ratio (RFC 4340 section 11.3).
     AckRatio(u16),
-    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1).
+    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1); a later, smaller one allows to lower it again.
     SequenceWindow(u64),
     /// Acknowledge the peer's acknowledgements soon (RFC 4341 section 6.2).
     AckPeer,
@@ -108,6 +108,9 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     }
     /// A packet left; `data` is false for packets without application data (they use sequence numbers too).
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, data: bool);
+    /// A valid packet of the peer arrived, of any type; told before [`on_feedback`](Self::on_feedback) of the same packet.
+    /// Lost and marked acknowledgements are seen by their sequence numbers (RFC 4341 section 6.1.1).
+    fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
     /// An acknowledgement arrived.
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
     /// Nothing is waiting to be sent on this path.
