@@ -1,8 +1,9 @@
 //! Schedulers: which path a packet takes. A scheduler reads rows and returns a pick; it never sees a connection.
 
-use crate::{PathId, PathRow, PktInfo, QueueView};
+use crate::{Health, PathId, PathRow, PktInfo, QueueView};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use dccp_proto::Gate;
 use units::Time;
 
 mod cpf;
@@ -62,8 +63,70 @@ impl SchedulerKind {
     /// A fresh scheduler.
     pub fn scheduler(self) -> Box<dyn Scheduler> {
         match self {
-            SchedulerKind::Cpf => Box::new(Cpf::default()),
+            SchedulerKind::Cpf => Box::new(Cpf),
             SchedulerKind::RoundRobin => Box::new(RoundRobin::default()),
         }
+    }
+}
+
+/// The paths that may take `pkt` now.
+fn usable<'a>(pkt: &'a PktInfo, paths: &'a [PathRow]) -> impl Iterator<Item = &'a PathRow> {
+    paths.iter().filter(|p| {
+        p.health == Health::Up
+            && p.prio > 0
+            && matches!(p.gate, Gate::Open { .. })
+            && pkt.len <= p.max_payload
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dccp_cc::Amount;
+    use dccp_proto::Why;
+    use units::{Duration, Rate};
+
+    /// An open path.
+    pub(super) fn row(id: u32, prio: u8, srtt_ms: u64) -> PathRow {
+        PathRow {
+            id: PathId(id),
+            health: Health::Up,
+            prio,
+            gate: Gate::Open { burst: 1500 },
+            srtt: Some(Duration::from_millis(srtt_ms)),
+            rttvar: Duration::ZERO,
+            min_rtt: None,
+            cwnd: 15_000,
+            inflight: Amount::default(),
+            pacing: None,
+            delivery_rate: Rate::ZERO,
+            app_limited: false,
+            lost: Amount::default(),
+            max_payload: 1444,
+            last_sent: None,
+        }
+    }
+
+    /// A path whose window is full.
+    pub(super) fn closed(id: u32, prio: u8) -> PathRow {
+        PathRow { gate: Gate::Closed(Why::Window), ..row(id, prio, 10) }
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for (name, kind) in SchedulerKind::NAMES {
+            assert_eq!(SchedulerKind::from_name(name), Some(*kind));
+            assert_eq!(kind.name(), *name);
+        }
+        assert_eq!(SchedulerKind::from_name("fastest"), None);
+    }
+
+    #[test]
+    fn a_path_must_be_up_and_wide_enough() {
+        let mut stale = row(0, 3, 10);
+        stale.health = Health::Stale;
+        let narrow = PathRow { max_payload: 100, ..row(1, 3, 10) };
+        let pkt = PktInfo { len: 1000, ..PktInfo::default() };
+        assert_eq!(usable(&pkt, &[stale, narrow, row(2, 3, 10)]).count(), 1);
     }
 }

@@ -1,13 +1,49 @@
-use super::{Pick, Scheduler};
-use crate::{PathRow, PktInfo, QueueView};
+use super::{Pick, Scheduler, usable};
+use crate::{PathId, PathRow, PktInfo, QueueView};
 use units::Time;
 
-/// Round robin over the open paths, one packet each.
+/// Round robin over the open paths, one packet each. Full paths are skipped, so it degrades to filling windows.
 #[derive(Debug, Default)]
-pub struct RoundRobin {}
+pub struct RoundRobin {
+    last: Option<PathId>,
+}
 
 impl Scheduler for RoundRobin {
-    fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, _paths: &[PathRow]) -> Pick {
-        todo!()
+    fn pick(&mut self, _now: Time, pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
+        // The next identifier after the last one served, around the corner if there is none.
+        let next = |p: &&PathRow| (self.last.is_some_and(|last| p.id <= last), p.id);
+        usable(pkt, paths).min_by_key(next).map_or(Pick::Wait(None), |p| Pick::One(p.id))
+    }
+
+    fn on_sent(&mut self, _now: Time, path: PathId, _bytes: usize) {
+        self.last = Some(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{closed, row};
+    use super::*;
+
+    fn served(rr: &mut RoundRobin, paths: &[PathRow]) -> Option<u32> {
+        match rr.pick(Time::ZERO, &PktInfo::default(), &QueueView::default(), paths) {
+            Pick::One(id) => {
+                rr.on_sent(Time::ZERO, id, 1);
+                Some(id.0)
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn alternates_and_skips_full_paths() {
+        let mut rr = RoundRobin::default();
+        let all = [row(0, 3, 10), row(1, 3, 99), row(2, 3, 1)];
+        let order: alloc::vec::Vec<_> = (0..6).filter_map(|_| served(&mut rr, &all)).collect();
+        assert_eq!(order, [0, 1, 2, 0, 1, 2]);
+        let one_full = [row(0, 3, 10), closed(1, 3), row(2, 3, 1)];
+        let order: alloc::vec::Vec<_> = (0..4).filter_map(|_| served(&mut rr, &one_full)).collect();
+        assert_eq!(order, [0, 2, 0, 2]);
+        assert_eq!(served(&mut rr, &[closed(0, 3)]), None);
     }
 }
