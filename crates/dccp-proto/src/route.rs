@@ -1,33 +1,6 @@
 use core::net::{IpAddr, SocketAddr};
+pub use units::Ecn;
 use units::Time;
-
-/// The ECN field of the IP header (RFC 3168 section 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Ecn {
-    #[default]
-    NotEct,
-    Ect1,
-    Ect0,
-    Ce,
-}
-
-impl Ecn {
-    /// From the low two bits of the traffic class.
-    pub const fn from_bits(tos: u8) -> Ecn {
-        match tos & 3 {
-            0 => Ecn::NotEct,
-            1 => Ecn::Ect1,
-            2 => Ecn::Ect0,
-            _ => Ecn::Ce,
-        }
-    }
-
-    /// The two bits.
-    pub const fn bits(self) -> u8 {
-        self as u8
-    }
-}
 
 /// Where a packet goes or came from: a socket of the driver and the two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

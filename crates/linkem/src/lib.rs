@@ -17,7 +17,6 @@
 extern crate alloc;
 
 mod config;
-mod ecn;
 mod jitter;
 mod link;
 mod loss;
@@ -28,10 +27,10 @@ mod server;
 mod stats;
 
 pub use config::{ConfigError, LinkConfig};
-pub use ecn::Ecn;
 pub use jitter::{Jitter, Spread};
 pub use link::{Delivered, Link, Meta};
 pub use loss::LossModel;
 pub use queue::{Limit, QueueConfig, QueueKind, QueueLen};
 pub use rate::RateModel;
 pub use stats::{Count, DropReason, Stats, Verdict};
+pub use units::Ecn;

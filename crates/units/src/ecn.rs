@@ -1,4 +1,4 @@
-/// The ECN field of an IP header (RFC 3168, section 5).
+/// The ECN field of an IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Ecn {
