@@ -10,6 +10,23 @@ pub struct Amount {
     pub bytes: u64,
 }
 
+impl Amount {
+    /// This and one packet of `bytes`.
+    #[must_use]
+    pub fn plus(self, bytes: u32) -> Amount {
+        Amount { packets: self.packets.saturating_add(1), bytes: self.bytes.saturating_add(u64::from(bytes)) }
+    }
+
+    /// This less `other`, zero if that is more.
+    #[must_use]
+    pub fn minus(self, other: Amount) -> Amount {
+        Amount {
+            packets: self.packets.saturating_sub(other.packets),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
+
 /// A congestion window with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -114,6 +131,9 @@ pub trait Controller: Send + core::fmt::Debug {
     fn on_idle_restart(&mut self, now: Time);
     /// The largest packet changed (IP bytes).
     fn on_mtu(&mut self, mtu: u16);
+    /// The receiver reported Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its
+    /// receive buffer (RFC 4341 section 5.2).
+    fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
     /// What may be sent now.
     fn limits(&self) -> Limits;
     /// The state's name as people know it (`startup`, `probe_bw`, `slow_start`, ...).

@@ -16,7 +16,7 @@ mod rate_sample;
 mod reno;
 mod rtt;
 
-pub use bbr1::Bbr1;
+pub use bbr1::{Bbr1, Tuning as Bbr1Tuning};
 pub use controller::{AckEvent, Algorithm, Amount, CcConfig, Controller, Limits, Sent, Window};
 pub use filter::WindowedMax;
 pub use pacer::Pacer;

@@ -31,8 +31,12 @@ pub struct RateSample {
     pub delivered: Amount,
     /// Lost over the interval.
     pub lost: Amount,
-    /// The longer of the send and the acknowledgement interval.
+    /// The longer of the two intervals below.
     pub interval: Duration,
+    /// How long it took to send it.
+    pub send_interval: Duration,
+    /// How long it took to be acknowledged.
+    pub ack_interval: Duration,
     /// Total delivered when the newest acknowledged packet was sent.
     pub prior_delivered: Amount,
     /// Outstanding when that packet was sent.
@@ -43,53 +47,195 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
-/// Delivery-rate estimator of one connection.
+/// Delivery-rate estimator of one connection (draft-cheng-iccrg-delivery-rate-estimation).
 ///
 /// For each packet sent call [`on_sent`](Self::on_sent) and keep the snapshot; for each acknowledgement call
 /// [`on_acked`](Self::on_acked) for every newly received packet, then [`sample`](Self::sample) once.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
-    // Filled in by the implementation.
+    delivered: Amount,
+    delivered_at: Time,
+    first_sent_at: Time,
+    lost: Amount,
+    /// Packets sent until this many were delivered are marked application-limited; 0: none.
+    app_limited_until: u64,
+    /// Snapshot of the newest packet of the acknowledgement being digested.
+    newest: Option<Snapshot>,
 }
 
 impl RateSampler {
     /// A packet of `bytes` leaves; `inflight` is what is outstanding before it.
     pub fn on_sent(&mut self, now: Time, bytes: u32, inflight: Amount) -> Snapshot {
-        let _ = (now, bytes, inflight);
-        todo!()
+        // Section 3.2: after idleness both intervals start with this packet.
+        if inflight.packets == 0 {
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        Snapshot {
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            sent_at: now,
+            app_limited: self.app_limited(),
+            inflight: inflight.plus(bytes),
+            lost: self.lost,
+        }
     }
 
     /// The packet with this snapshot and size was reported received.
     pub fn on_acked(&mut self, now: Time, snapshot: &Snapshot, bytes: u32) {
-        let _ = (now, snapshot, bytes);
-        todo!()
+        self.delivered = self.delivered.plus(bytes);
+        self.delivered_at = now;
+        // Section 3.3: the most recently sent packet of the acknowledgement gives the sample.
+        let key = |s: &Snapshot| (s.sent_at, s.delivered.packets);
+        if self.newest.as_ref().is_none_or(|n| key(snapshot) >= key(n)) {
+            self.newest = Some(*snapshot);
+        }
     }
 
     /// A packet of `bytes` was declared lost.
     pub fn on_lost(&mut self, bytes: u32) {
-        let _ = bytes;
-        todo!()
+        self.lost = self.lost.plus(bytes);
     }
 
     /// The sender has no more to send and was not limited by window or pacing within the last round.
     pub fn set_app_limited(&mut self, inflight: Amount) {
-        let _ = inflight;
-        todo!()
+        self.app_limited_until = self.delivered.packets.saturating_add(inflight.packets).max(1);
     }
 
     /// Total delivered so far.
     pub fn delivered(&self) -> Amount {
-        todo!()
+        self.delivered
+    }
+
+    /// Total declared lost so far.
+    pub fn lost(&self) -> Amount {
+        self.lost
     }
 
     /// Whether packets leaving now are marked application-limited.
     pub fn app_limited(&self) -> bool {
-        todo!()
+        self.app_limited_until != 0
     }
 
     /// Closes one acknowledgement: `None` if nothing new was delivered or the interval is shorter than `min_rtt`.
     pub fn sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {
-        let _ = min_rtt;
-        todo!()
+        // Section 3.4: the mark goes when all that was in flight with it is delivered.
+        if self.app_limited_until != 0 && self.delivered.packets > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let newest = self.newest.take()?;
+        // The next send interval starts where this one ended; an older packet that comes late does not turn it back.
+        self.first_sent_at = self.first_sent_at.max(newest.sent_at);
+        let send_interval = newest.sent_at.since(newest.first_sent_at);
+        let ack_interval = self.delivered_at.since(newest.delivered_at);
+        let interval = send_interval.max(ack_interval);
+        // Section 3.3: nothing is delivered faster than a round trip; a shorter interval is a measurement error.
+        if interval.is_zero() || min_rtt.is_some_and(|m| interval < m) {
+            return None;
+        }
+        let delivered = self.delivered.minus(newest.delivered);
+        Some(RateSample {
+            rate: Rate::from_bytes_per(delivered.bytes, interval),
+            packets_per_sec: delivered.packets as f64 / interval.as_secs_f64(),
+            delivered,
+            lost: self.lost.minus(newest.lost),
+            interval,
+            send_interval,
+            ack_interval,
+            prior_delivered: newest.delivered,
+            prior_inflight: newest.inflight,
+            sent_at: newest.sent_at,
+            app_limited: newest.app_limited,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn ms(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    fn packets(n: u64) -> Amount {
+        Amount { packets: n, bytes: n * 1000 }
+    }
+
+    /// Sends `n` packets `gap` ms apart from `start` ms.
+    fn send(s: &mut RateSampler, start: u64, gap: u64, n: u64) -> Vec<Snapshot> {
+        (0..n).map(|i| s.on_sent(ms(start + i * gap), 1000, packets(i))).collect()
+    }
+
+    #[test]
+    fn the_slower_of_sending_and_acknowledging_counts() {
+        let mut s = RateSampler::default();
+        let sent = send(&mut s, 0, 1, 10);
+        for (i, p) in sent.iter().enumerate() {
+            s.on_acked(ms(20 + 2 * i as u64), p, 1000);
+            let got = s.sample(Some(Duration::from_millis(20))).unwrap();
+            assert_eq!(got.delivered.packets, i as u64 + 1);
+            assert_eq!(got.send_interval, Duration::from_millis(i as u64));
+            assert_eq!(got.ack_interval, Duration::from_millis(20 + 2 * i as u64));
+            assert_eq!(got.interval, got.ack_interval);
+            assert_eq!(got.rate, Rate::from_bytes_per(got.delivered.bytes, got.interval));
+        }
+        // Steady state: a packet sent when 5 were delivered, acknowledged with 10 more every 2 ms.
+        assert_eq!(s.delivered(), packets(10));
+    }
+
+    #[test]
+    fn compressed_acknowledgements_do_not_raise_the_rate() {
+        let mut s = RateSampler::default();
+        let sent = send(&mut s, 0, 10, 10);
+        // All arrive at once at 110 ms: 10 packets over the 90 ms it took to send them, or the 110 ms to acknowledge them.
+        for p in &sent {
+            s.on_acked(ms(110), p, 1000);
+        }
+        let got = s.sample(Some(Duration::from_millis(20))).unwrap();
+        assert_eq!((got.delivered.packets, got.interval), (10, Duration::from_millis(110)));
+        assert!(s.sample(None).is_none(), "nothing new");
+    }
+
+    #[test]
+    fn intervals_below_the_smallest_rtt_are_rejected() {
+        let mut s = RateSampler::default();
+        let sent = send(&mut s, 0, 1, 1);
+        s.on_acked(ms(5), &sent[0], 1000);
+        assert!(s.sample(Some(Duration::from_millis(6))).is_none());
+        assert_eq!(s.delivered(), packets(1));
+    }
+
+    #[test]
+    fn an_application_limited_mark_ends_when_what_it_covered_is_delivered() {
+        let mut s = RateSampler::default();
+        let first = send(&mut s, 0, 1, 2);
+        s.set_app_limited(packets(2));
+        let marked = s.on_sent(ms(5), 1000, packets(2));
+        assert!(marked.app_limited && !first[0].app_limited);
+        for p in first.iter().chain([&marked]) {
+            s.on_acked(ms(30), p, 1000);
+        }
+        let got = s.sample(None).unwrap();
+        assert!(got.app_limited && got.prior_delivered == Amount::default());
+        assert!(!s.app_limited());
+        assert!(!s.on_sent(ms(31), 1000, packets(0)).app_limited);
+    }
+
+    #[test]
+    fn idleness_and_losses_are_kept_out_of_the_rate() {
+        let mut s = RateSampler::default();
+        let a = send(&mut s, 0, 1, 1);
+        s.on_acked(ms(10), &a[0], 1000);
+        s.sample(None);
+        let b = send(&mut s, 5_000, 1, 2);
+        s.on_lost(1000);
+        s.on_acked(ms(5_011), &b[1], 1000);
+        let got = s.sample(None).unwrap();
+        assert_eq!((got.delivered.packets, got.lost.packets), (1, 1));
+        assert_eq!(got.interval, Duration::from_millis(11));
+        assert_eq!(s.lost(), packets(1));
     }
 }

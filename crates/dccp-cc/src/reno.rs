@@ -1,38 +1,145 @@
-use crate::{AckEvent, CcConfig, Controller, Limits, Sent};
-use units::Time;
+use crate::{AckEvent, CcConfig, Controller, Limits, RttEstimator, Sent, Window};
+use units::{Duration, Time};
 
-/// AIMD congestion control as TCP's, counted as RFC 4341 section 5 wants.
+/// Arbitrarily high (RFC 4341 section 5).
+const INFINITE: u64 = u32::MAX as u64;
+/// Far above any path, so that sums stay in range.
+const MAX_CWND: u64 = INFINITE;
+
+/// AIMD congestion control as TCP's (RFC 5681), counted in packets as RFC 4341 section 5 wants. Does not pace.
 #[derive(Debug)]
-pub struct Reno {}
+pub struct Reno {
+    cwnd: u64,
+    ssthresh: u64,
+    initial: u64,
+    mtu: u16,
+    ack_ratio: u64,
+    /// Acknowledged but not yet turned into growth.
+    credit: u64,
+    last_sent: Time,
+    rto: Duration,
+    /// Window and threshold before the last reduction.
+    before: Option<(u64, u64)>,
+}
 
 impl Reno {
     /// A fresh one.
     pub fn new(cfg: &CcConfig) -> Reno {
-        let _ = cfg;
-        todo!()
+        let initial = initial_window(cfg.mtu);
+        Reno {
+            cwnd: initial,
+            ssthresh: INFINITE,
+            initial,
+            mtu: cfg.mtu,
+            ack_ratio: 2,
+            credit: 0,
+            last_sent: Time::ZERO,
+            rto: RttEstimator::INITIAL_RTO,
+            before: None,
+        }
+    }
+
+    /// Slow-start threshold, packets.
+    pub fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+
+    fn grow(&mut self, acked: u64) {
+        if self.cwnd < self.ssthresh {
+            // RFC 4341 section 5: one for every two acknowledged, at most Ack Ratio / 2 an acknowledgement.
+            let most = self.ack_ratio.div_ceil(2);
+            self.credit = self.credit.saturating_add(acked);
+            let growth = (self.credit / 2).min(most);
+            self.credit = if growth == most { 0 } else { self.credit % 2 };
+            self.cwnd = (self.cwnd + growth).min(self.ssthresh);
+        } else {
+            // RFC 4341 section 5: one for every window of data acknowledged.
+            self.credit = self.credit.saturating_add(acked);
+            while self.credit >= self.cwnd {
+                self.credit -= self.cwnd;
+                self.cwnd += 1;
+            }
+        }
+        self.cwnd = self.cwnd.min(MAX_CWND);
     }
 }
 
+/// RFC 3390: min(4 packets, max(2 packets, 4380 bytes)), in packets.
+pub(crate) fn initial_window(mtu: u16) -> u64 {
+    (4380 / u64::from(mtu.max(1))).clamp(2, 4)
+}
+
 impl Controller for Reno {
-    fn on_sent(&mut self, _pkt: &Sent) {
-        todo!()
+    fn on_sent(&mut self, pkt: &Sent) {
+        self.last_sent = pkt.now;
     }
-    fn on_ack(&mut self, _ev: &AckEvent<'_>) {
-        todo!()
+
+    fn on_ack(&mut self, ev: &AckEvent<'_>) {
+        self.rto = ev.estimator.rto();
+        if ev.congestion {
+            self.before = Some((self.cwnd, self.ssthresh));
+            // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two.
+            self.cwnd = (self.cwnd / 2).max(1);
+            self.ssthresh = self.cwnd.max(2);
+            self.credit = 0;
+        } else if !ev.app_limited {
+            // RFC 4341 section 5.1: no growth while the window is not used. Marked packets do not count towards growth.
+            self.grow(ev.acked.packets.saturating_sub(ev.ce));
+        }
     }
-    fn on_rto(&mut self, _now: Time) {
-        todo!()
+
+    fn on_rto(&mut self, now: Time) {
+        self.before = Some((self.cwnd, self.ssthresh));
+        // RFC 4341 section 5: a timeout.
+        self.ssthresh = (self.cwnd / 2).max(2);
+        self.cwnd = 1;
+        self.credit = 0;
+        self.last_sent = self.last_sent.max(now);
     }
-    fn on_idle_restart(&mut self, _now: Time) {
-        todo!()
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
     }
-    fn on_mtu(&mut self, _mtu: u16) {
-        todo!()
+
+    fn on_idle_restart(&mut self, now: Time) {
+        // RFC 4341 section 5.1 with RFC 2861: halve for every timeout spent idle, down to the initial window, and
+        // remember three quarters of what was validated.
+        let mut idle = now.since(self.last_sent);
+        if idle < self.rto || self.cwnd <= self.initial {
+            return;
+        }
+        self.ssthresh = self.ssthresh.max(self.cwnd - self.cwnd / 4);
+        while idle >= self.rto && self.cwnd > self.initial {
+            idle -= self.rto;
+            self.cwnd = (self.cwnd / 2).max(self.initial);
+        }
+        self.credit = 0;
     }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        // RFC 4341 section 5.3: the window in packets stays.
+        self.mtu = mtu;
+        self.initial = initial_window(mtu);
+    }
+
+    fn on_ack_ratio(&mut self, ratio: u16) {
+        self.ack_ratio = u64::from(ratio.max(1));
+    }
+
+    fn on_slow_receiver(&mut self, buffer_drops: u64) {
+        // RFC 4341 section 5.2: one less for each packet the receive buffer dropped, and slow start ends.
+        self.cwnd = self.cwnd.saturating_sub(buffer_drops).max(1);
+        self.ssthresh = self.ssthresh.min(self.cwnd.max(2));
+    }
+
     fn limits(&self) -> Limits {
-        todo!()
+        Limits { cwnd: Window::Packets(self.cwnd), pacing: None, quantum: u32::from(self.mtu) }
     }
+
     fn phase(&self) -> &'static str {
-        todo!()
+        if self.cwnd < self.ssthresh { "slow_start" } else { "congestion_avoidance" }
     }
 }

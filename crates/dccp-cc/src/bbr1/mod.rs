@@ -1,0 +1,218 @@
+//! BBR version 1, for CCID 5.
+//!
+//! Section numbers are those of draft-cardwell-iccrg-bbr-congestion-control-00. [`Tuning`] lists where the default
+//! leaves it.
+
+mod path_model;
+mod state;
+mod tuning;
+mod window;
+
+use crate::{AckEvent, CcConfig, Controller, Limits, RateSample, Sent, Window};
+use path_model::{PathModel, Units};
+use state::{ProbeRtt, State};
+pub use tuning::Tuning;
+use units::{Rate, Time};
+use window::Recovery;
+
+/// BBRHighGain, 2/ln 2: the least gain that doubles the rate each round (section 2).
+const HIGH_GAIN: f64 = 2.885_39;
+/// InitialCwnd, packets (RFC 6928; the transport's choice, section 4.2.3.1).
+const INITIAL_CWND: u64 = 10;
+/// BBRMinPipeCwnd, packets (section 4.2.3.3).
+const MIN_PIPE_CWND: u64 = 4;
+/// Lowest pacing rate: a full packet a second, so that an estimate near zero does not silence a path for good.
+const MIN_PACING_SECS: u64 = 1;
+
+/// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
+///
+/// The long-term bandwidth sampler for policers, which implementations have beside the draft, is left out.
+#[derive(Debug)]
+pub struct Bbr1 {
+    tuning: Tuning,
+    units: Units,
+    random: u64,
+
+    path: PathModel,
+    state: State,
+    pacing_gain: f64,
+    cwnd_gain: f64,
+
+    // Full pipe (section 4.3.2.2).
+    filled_pipe: bool,
+    full_bw: f64,
+    full_bw_count: u8,
+    /// Startup was left for want of data, not because the pipe was seen full.
+    startup_pending: bool,
+
+    // ProbeBW (section 4.3.4).
+    cycle_index: usize,
+    cycle_stamp: Time,
+
+    probe_rtt: ProbeRtt,
+    idle_restart: bool,
+    /// Round in which to check that a capacity drain emptied the queue.
+    verify_drain: Option<u64>,
+    /// The last capacity drain left a queue standing that is not ours: leave BtlBw to its filter until RTprop is fresh.
+    queue_of_others: bool,
+
+    // Control parameters (section 4.2).
+    cwnd: u64,
+    prior_cwnd: u64,
+    recovery: Option<Recovery>,
+    pacing_rate: Rate,
+    pacing_from_rtt: bool,
+    delivered: u64,
+}
+
+impl Bbr1 {
+    /// A fresh one: the draft or the tuned variant, as `cfg` says.
+    pub fn new(cfg: &CcConfig) -> Bbr1 {
+        Bbr1::with_tuning(cfg, Tuning::of(cfg.draft))
+    }
+
+    /// One with chosen deviations; `cfg.draft` is ignored.
+    pub fn with_tuning(cfg: &CcConfig, tuning: Tuning) -> Bbr1 {
+        let units = Units { packets: cfg.packets, mtu: cfg.mtu };
+        let mut bbr = Bbr1 {
+            tuning,
+            units,
+            random: cfg.seed,
+            path: PathModel::new(),
+            state: State::Startup,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            filled_pipe: false,
+            full_bw: 0.0,
+            full_bw_count: 0,
+            startup_pending: false,
+            cycle_index: 0,
+            cycle_stamp: Time::ZERO,
+            probe_rtt: ProbeRtt::default(),
+            idle_restart: false,
+            verify_drain: None,
+            queue_of_others: false,
+            cwnd: INITIAL_CWND * units.packet(),
+            prior_cwnd: 0,
+            recovery: None,
+            pacing_rate: Rate::ZERO,
+            pacing_from_rtt: false,
+            delivered: 0,
+        };
+        // BBRInitPacingRate (section 4.2.1): 1 ms stands in for an RTT.
+        bbr.init_pacing_rate(core::time::Duration::from_millis(1));
+        bbr
+    }
+
+    /// BBRUpdateModelAndState (section 3.5.2).
+    fn update_model_and_state(&mut self, ev: &AckEvent<'_>) {
+        let now = ev.now;
+        if let Some(rtt) = ev.rtt {
+            self.path.on_rtt(rtt);
+        }
+        let round_rtt = if ev.round_end { self.path.on_round_end() } else { None };
+        if let Some(rs) = &ev.rate {
+            let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
+            self.path.on_bandwidth(self.units.rate(rs), app_limited, rs.sent_at);
+            self.check_capacity(ev, rs);
+        }
+        if let Some(least) = round_rtt {
+            self.check_drained(least);
+        }
+        self.check_cycle_phase(ev);
+        self.check_full_pipe(ev);
+        self.check_startup_again(ev, round_rtt);
+        self.check_drain(now, self.units.of(ev.inflight));
+        self.update_rtprop_and_probe_rtt(ev);
+    }
+
+    /// Tuned: forget a capacity that is gone, and drain what it put in flight.
+    fn check_capacity(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
+        if !self.tuning.expire_bandwidth || self.queue_of_others || self.state == State::ProbeRtt {
+            return;
+        }
+        let Some(rtt) = ev.rtt else { return };
+        if self.path.capacity_fell(ev.now, rtt, rs, &self.units, self.units.of(ev.delivered)) {
+            self.filled_pipe = true;
+            self.startup_pending = false;
+            self.state = State::CapacityDrain;
+            self.pacing_gain = 1.0;
+            self.cwnd_gain = 1.0;
+            self.verify_drain = None;
+        }
+    }
+
+    /// Tuned: a queue that outlives our drain belongs to others, or the path became longer. Giving way to it would starve us.
+    fn check_drained(&mut self, least: core::time::Duration) {
+        if self.verify_drain.is_some_and(|round| self.path.rounds >= round) {
+            self.verify_drain = None;
+            self.queue_of_others = least > self.path.queue_rtt(self.path.bw(), self.units.packet());
+        }
+    }
+
+    fn random_below(&mut self, n: u64) -> u64 {
+        // SplitMix64: the seed is handed in.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n
+    }
+}
+
+impl Controller for Bbr1 {
+    fn on_sent(&mut self, _pkt: &Sent) {}
+
+    fn on_ack(&mut self, ev: &AckEvent<'_>) {
+        self.delivered = self.units.of(ev.delivered);
+        self.update_model_and_state(ev);
+        self.update_control_parameters(ev);
+    }
+
+    fn on_rto(&mut self, _now: Time) {
+        // Section 4.2.3.4.
+        self.prior_cwnd = self.saved_cwnd();
+        self.cwnd = self.units.packet();
+        self.recovery = Some(Recovery::after_timeout());
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        // Section 4.2.3.4: an undo ends recovery as a repair does.
+        self.leave_recovery();
+    }
+
+    fn on_idle_restart(&mut self, _now: Time) {
+        // BBRHandleRestartFromIdle (section 4.3.4.4).
+        self.idle_restart = true;
+        if self.state == State::ProbeBw {
+            self.set_pacing_rate(1.0);
+        }
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.units.mtu = mtu;
+        self.cwnd = self.cwnd.max(self.units.packet());
+    }
+
+    fn limits(&self) -> Limits {
+        let cwnd = if self.units.packets { Window::Packets(self.cwnd) } else { Window::Bytes(self.cwnd) };
+        Limits { cwnd, pacing: Some(self.pacing_rate), quantum: self.send_quantum() }
+    }
+
+    fn phase(&self) -> &'static str {
+        self.state.name()
+    }
+
+    fn bottleneck(&self) -> Option<Rate> {
+        let bw = self.path.bw();
+        (bw > 0.0).then(|| Rate::from_bps((bw * self.units.bytes() * 8.0) as u64))
+    }
+
+    fn probing_rtt(&self) -> bool {
+        self.state == State::ProbeRtt
+    }
+
+    fn hold_probe_rtt(&mut self, hold: bool) {
+        self.probe_rtt.hold = hold;
+    }
+}

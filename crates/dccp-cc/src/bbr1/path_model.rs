@@ -1,0 +1,193 @@
+//! What BBR believes about the path: BtlBw, RTprop, rounds, and how much delay varies (section 4.1).
+
+use super::tuning::{self, Tuning};
+use crate::{Amount, RateSample, WindowedMax};
+use units::{Duration, Time};
+
+/// BtlBwFilterLen, rounds (section 4.1.1.2).
+const BTL_BW_ROUNDS: u64 = 10;
+/// RTpropFilterLen and ProbeRTTInterval (sections 4.1.2.2 and 4.3.5).
+pub(super) const RTPROP_FILTER: Duration = Duration::from_secs(10);
+/// RTT samples before a round's variation is believed.
+const JITTER_SAMPLES: u32 = 4;
+
+/// Estimates of one path, in the controller's unit (bytes or packets).
+#[derive(Clone, Debug)]
+pub(super) struct PathModel {
+    btl_bw: WindowedMax<f64>,
+    /// Bandwidth samples of packets sent before this are stale.
+    fresh_from: Time,
+    pub(super) rounds: u64,
+    pub(super) rtprop: Option<Duration>,
+    pub(super) rtprop_stamp: Time,
+    /// RTTs of the round: least, sum, count.
+    round_rtt: (Duration, Duration, u32),
+    /// Smoothed mean less least RTT of a round.
+    jitter: Duration,
+    /// Since when delivery rate and RTT have agreed that capacity fell.
+    fallen: Option<Fallen>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Fallen {
+    since: Time,
+    delivered: u64,
+    acks: u32,
+}
+
+impl PathModel {
+    pub(super) fn new() -> PathModel {
+        PathModel {
+            btl_bw: WindowedMax::new(),
+            fresh_from: Time::ZERO,
+            rounds: 0,
+            rtprop: None,
+            rtprop_stamp: Time::ZERO,
+            round_rtt: (Duration::MAX, Duration::ZERO, 0),
+            jitter: Duration::ZERO,
+            fallen: None,
+        }
+    }
+
+    /// BtlBw, units a second; zero before the first sample.
+    pub(super) fn bw(&self) -> f64 {
+        self.btl_bw.get()
+    }
+
+    /// BtlBw times RTprop; `None` before both are known.
+    pub(super) fn bdp(&self) -> Option<f64> {
+        let bw = self.bw();
+        self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
+    }
+
+    /// What arrives at BtlBw during the usual variation of delay.
+    pub(super) fn jitter_allowance(&self) -> f64 {
+        self.bw() * self.jitter.as_secs_f64()
+    }
+
+    /// BBRUpdateBtlBw (section 4.1.1.5); rounds are counted before.
+    pub(super) fn on_bandwidth(&mut self, rate: f64, app_limited: bool, sent_at: Time) {
+        if sent_at >= self.fresh_from && (rate >= self.bw() || !app_limited) {
+            self.btl_bw.update(BTL_BW_ROUNDS, self.rounds, rate);
+        }
+    }
+
+    /// RTpropFilterLen has passed (section 4.1.2.3).
+    pub(super) fn rtprop_expired(&self, now: Time) -> bool {
+        self.rtprop.is_some() && now > self.rtprop_stamp + RTPROP_FILTER
+    }
+
+    /// A new RTprop.
+    pub(super) fn set_rtprop(&mut self, now: Time, rtt: Duration) {
+        self.rtprop = Some(rtt);
+        self.rtprop_stamp = now;
+    }
+
+    /// RTT up to which a sample confirms RTprop.
+    pub(super) fn near_rtprop(&self) -> Duration {
+        scale(self.rtprop.unwrap_or(Duration::MAX), tuning::NEAR)
+    }
+
+    /// RTT above which a queue stands at a bottleneck of `bw` units a second.
+    pub(super) fn queue_rtt(&self, bw: f64, packet: u64) -> Duration {
+        let Some(rtprop) = self.rtprop else { return Duration::MAX };
+        let packets = seconds((tuning::QUEUE_PACKETS * packet) as f64 / bw.max(1e-9));
+        self.near_rtprop().max(rtprop.saturating_add(packets.max(tuning::QUEUE_FLOOR)))
+    }
+
+    /// Notes an RTT of the running round.
+    pub(super) fn on_rtt(&mut self, rtt: Duration) {
+        let (least, sum, n) = self.round_rtt;
+        self.round_rtt = (least.min(rtt), sum.saturating_add(rtt), n + 1);
+    }
+
+    /// Ends a round and returns its least RTT, if it had enough samples.
+    pub(super) fn on_round_end(&mut self) -> Option<Duration> {
+        self.rounds += 1;
+        let (least, sum, n) = self.round_rtt;
+        if n < JITTER_SAMPLES {
+            return None; // carry on in the next round
+        }
+        self.round_rtt = (Duration::MAX, Duration::ZERO, 0);
+        let variation = (sum / n).saturating_sub(least).min(tuning::MAX_JITTER);
+        self.jitter = (self.jitter * 3 + variation) / 4;
+        Some(least)
+    }
+
+    /// Whether capacity fell: for a while, RTTs showed a queue, delivery was well below BtlBw, and the sender was not what
+    /// held it back. Then old samples are forgotten and BtlBw is what was delivered in that while.
+    pub(super) fn capacity_fell(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        rs: &RateSample,
+        u: &Units,
+        delivered: u64,
+    ) -> bool {
+        let rate = u.rate(rs);
+        let queue = rtt > self.queue_rtt(rate, u.packet());
+        let low = rate < tuning::FALLEN * self.bw();
+        // Application-limited, yet sent faster than it was delivered: the queue is our own.
+        let pushing = !rs.app_limited || rs.ack_interval > scale(rs.send_interval, 1.1);
+        if !(queue && low && pushing) {
+            self.fallen = None;
+            return false;
+        }
+        let Some(f) = &mut self.fallen else {
+            self.fallen = Some(Fallen { since: now, delivered, acks: 0 });
+            return false;
+        };
+        f.acks += 1;
+        let lasted = now.since(f.since);
+        if f.acks < tuning::FALLEN_ACKS || lasted < tuning::FALLEN_FOR.max(self.rtprop.unwrap_or_default()) {
+            return false;
+        }
+        let measured = delivered.saturating_sub(f.delivered) as f64 / lasted.as_secs_f64();
+        self.fresh_from = f.since;
+        self.fallen = None;
+        self.jitter = Duration::ZERO;
+        self.btl_bw.reset(self.rounds, measured);
+        true
+    }
+}
+
+/// The unit windows and rates are counted in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Units {
+    pub(super) packets: bool,
+    pub(super) mtu: u16,
+}
+
+impl Units {
+    pub(super) fn of(&self, a: Amount) -> u64 {
+        if self.packets { a.packets } else { a.bytes }
+    }
+
+    /// One full packet.
+    pub(super) fn packet(&self) -> u64 {
+        if self.packets { 1 } else { u64::from(self.mtu.max(1)) }
+    }
+
+    pub(super) fn rate(&self, rs: &RateSample) -> f64 {
+        if self.packets { rs.packets_per_sec } else { rs.rate.bytes_per_sec() }
+    }
+
+    /// Bytes in one unit.
+    pub(super) fn bytes(&self) -> f64 {
+        if self.packets { f64::from(self.mtu.max(1)) } else { 1.0 }
+    }
+}
+
+impl Tuning {
+    pub(super) fn of(draft: bool) -> Tuning {
+        if draft { Tuning::DRAFT } else { Tuning::TUNED }
+    }
+}
+
+fn seconds(s: f64) -> Duration {
+    Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX)
+}
+
+fn scale(d: Duration, by: f64) -> Duration {
+    seconds(d.as_secs_f64() * by)
+}

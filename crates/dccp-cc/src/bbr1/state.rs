@@ -1,0 +1,245 @@
+//! The state machine: Startup, Drain, ProbeBW, ProbeRTT (section 4.3).
+
+use super::{Bbr1, HIGH_GAIN, tuning};
+use crate::{AckEvent, RateSample};
+use units::{Duration, Time};
+
+/// Gains of the ProbeBW phases (section 4.3.4.3).
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// Bandwidth that grows by less than this in a round does not grow (section 4.3.2.2).
+const FULL_BW_GROWTH: f64 = 1.25;
+/// Rounds without growth that mean a full pipe (section 4.3.2.2).
+const FULL_BW_ROUNDS: u8 = 3;
+/// ProbeRTTDuration (section 4.3.5).
+const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+    /// Tuned: one BDP in flight at most, after capacity fell.
+    CapacityDrain,
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::Startup => "startup",
+            State::Drain | State::CapacityDrain => "drain",
+            State::ProbeBw => "probe_bw",
+            State::ProbeRtt => "probe_rtt",
+        }
+    }
+}
+
+/// Variables of ProbeRTT (section 4.3.5).
+#[derive(Debug, Default)]
+pub(super) struct ProbeRtt {
+    /// Another path of the session is in ProbeRTT.
+    pub(super) hold: bool,
+    /// When it may end, once inflight is low enough.
+    done: Option<Time>,
+    /// The round after inflight became low enough ends when a packet sent after this was delivered is acknowledged.
+    round: u64,
+    round_done: bool,
+    /// Least RTT since inflight became low enough.
+    least: Option<Duration>,
+    /// Samples of packets sent while between these were delivered have a low rate of our own making.
+    low_rate: (u64, u64),
+}
+
+impl ProbeRtt {
+    /// Whether a sample is to be treated as application-limited.
+    pub(super) fn marks(&self, rs: &RateSample) -> bool {
+        (self.low_rate.0..self.low_rate.1).contains(&rs.prior_delivered.packets)
+    }
+}
+
+impl Bbr1 {
+    /// BBREnterStartup (section 4.3.2.1).
+    fn enter_startup(&mut self) {
+        self.state = State::Startup;
+        self.pacing_gain = HIGH_GAIN;
+        self.cwnd_gain = HIGH_GAIN;
+    }
+
+    /// BBREnterProbeBW (section 4.3.4.3).
+    fn enter_probe_bw(&mut self, now: Time) {
+        // Never in the 3/4 phase; after a capacity drain, not in the 5/4 phase either.
+        let skip = if self.state == State::CapacityDrain { 6 } else { 7 };
+        self.state = State::ProbeBw;
+        self.cwnd_gain = 2.0;
+        self.cycle_index = CYCLE.len() - 1 - self.random_below(skip) as usize;
+        self.advance_cycle_phase(now);
+        if skip == 6 && self.pacing_gain > 1.0 {
+            self.cycle_index = 1;
+            self.advance_cycle_phase(now);
+        }
+    }
+
+    fn advance_cycle_phase(&mut self, now: Time) {
+        self.cycle_stamp = now;
+        self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
+        self.pacing_gain = CYCLE[self.cycle_index];
+    }
+
+    /// BBRCheckCyclePhase, BBRIsNextCyclePhase (section 4.3.4.3).
+    pub(super) fn check_cycle_phase(&mut self, ev: &AckEvent<'_>) {
+        if self.state != State::ProbeBw {
+            return;
+        }
+        let rtprop = self.path.rtprop.unwrap_or_default();
+        let elapsed = ev.now.since(self.cycle_stamp);
+        let full_length = elapsed > rtprop;
+        let inflight = self.units.of(ev.inflight_before);
+        let next = if self.pacing_gain > 1.0 {
+            full_length && (ev.lost.packets > 0 || inflight >= self.inflight_no_queue(self.pacing_gain))
+        } else if self.pacing_gain < 1.0 {
+            inflight <= self.inflight_no_queue(1.0) || (full_length && self.drained_enough(ev, elapsed))
+        } else {
+            full_length
+        };
+        if next {
+            self.advance_cycle_phase(ev.now);
+        }
+    }
+
+    /// The draft drains for an RTprop; tuned, until the RTT says that the queue is gone, within bounds.
+    fn drained_enough(&self, ev: &AckEvent<'_>, elapsed: Duration) -> bool {
+        !self.tuning.full_drain
+            || ev.rtt.is_some_and(|rtt| rtt <= self.path.near_rtprop())
+            || elapsed > self.path.rtprop.unwrap_or_default().saturating_mul(tuning::DRAIN_RTPROPS)
+    }
+
+    /// BBRCheckFullPipe (section 4.3.2.2).
+    pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>) {
+        let Some(rs) = ev.rate.as_ref().filter(|_| ev.round_end && !self.filled_pipe) else { return };
+        if rs.app_limited && !self.tuning.leave_startup_app_limited {
+            return;
+        }
+        let bw = self.path.bw();
+        if bw >= self.full_bw * FULL_BW_GROWTH {
+            self.full_bw = bw;
+            self.full_bw_count = 0;
+            return;
+        }
+        self.full_bw_count += 1;
+        if self.full_bw_count >= FULL_BW_ROUNDS {
+            self.filled_pipe = true;
+            self.startup_pending = rs.app_limited;
+        }
+    }
+
+    /// Tuned: Startup was left for want of data; now there is data, and the path is still empty.
+    pub(super) fn check_startup_again(&mut self, ev: &AckEvent<'_>, round_rtt: Option<Duration>) {
+        let Some(least) = round_rtt.filter(|_| self.startup_pending && self.state == State::ProbeBw) else {
+            return;
+        };
+        if !ev.app_limited && least <= self.path.near_rtprop() {
+            self.startup_pending = false;
+            self.filled_pipe = false;
+            self.full_bw = 0.0;
+            self.full_bw_count = 0;
+            self.enter_startup();
+        }
+    }
+
+    /// BBRCheckDrain (section 4.3.3).
+    pub(super) fn check_drain(&mut self, now: Time, inflight: u64) {
+        if self.state == State::Startup && self.filled_pipe {
+            self.state = State::Drain;
+            self.pacing_gain = 1.0 / HIGH_GAIN;
+            self.cwnd_gain = HIGH_GAIN;
+        }
+        if self.state == State::Drain && (self.startup_pending || inflight <= self.inflight_no_queue(1.0)) {
+            self.enter_probe_bw(now);
+        }
+        if self.state == State::CapacityDrain
+            && inflight <= self.inflight_no_queue(1.0).max(self.min_pipe_cwnd())
+        {
+            self.verify_drain = Some(self.path.rounds + 2);
+            self.enter_probe_bw(now);
+        }
+    }
+
+    /// BBRUpdateRTprop and BBRCheckProbeRTT (sections 4.1.2.3 and 4.3.5).
+    pub(super) fn update_rtprop_and_probe_rtt(&mut self, ev: &AckEvent<'_>) {
+        let mut expired = self.path.rtprop_expired(ev.now);
+        if let Some(rtt) = ev.rtt {
+            self.update_rtprop(ev.now, rtt, expired, ev.rate.as_ref());
+        }
+        if self.tuning.gentle_probe_rtt {
+            expired = self.path.rtprop_expired(ev.now) && !self.probe_rtt.hold;
+        }
+        if self.state != State::ProbeRtt && expired && !self.idle_restart {
+            self.prior_cwnd = self.saved_cwnd();
+            self.state = State::ProbeRtt;
+            self.pacing_gain = 1.0;
+            self.cwnd_gain = 1.0;
+            self.probe_rtt.done = None;
+            self.probe_rtt.low_rate = (ev.delivered.packets, ev.delivered.packets);
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(ev);
+        }
+        self.idle_restart = false;
+    }
+
+    fn update_rtprop(&mut self, now: Time, rtt: Duration, expired: bool, rs: Option<&RateSample>) {
+        // The draft takes the sample that finds RTprop expired, high as it is; gentle probing waits for the probe's.
+        let replace = expired && (!self.tuning.gentle_probe_rtt || self.idle_restart);
+        if replace || self.path.rtprop.is_none_or(|p| rtt <= p) {
+            self.path.set_rtprop(now, rtt);
+            self.queue_of_others = false;
+        } else if self.tuning.confirm_rtprop
+            && rtt <= self.path.near_rtprop()
+            && rs.is_some_and(|rs| self.units.of(rs.prior_inflight) <= self.inflight(1.0))
+        {
+            self.path.rtprop_stamp = now;
+            self.queue_of_others = false;
+        }
+    }
+
+    /// BBRHandleProbeRTT (section 4.3.5).
+    fn handle_probe_rtt(&mut self, ev: &AckEvent<'_>) {
+        let inflight = self.units.of(ev.inflight);
+        let low = inflight <= self.probe_rtt_cwnd();
+        let p = &mut self.probe_rtt;
+        // C.app_limited of the draft: samples of packets sent up to here are low by our own doing.
+        p.low_rate.1 = ev.delivered.packets.saturating_add(ev.inflight.packets).saturating_add(1);
+        let Some(done) = p.done else {
+            if low {
+                p.done = Some(ev.now + PROBE_RTT_DURATION);
+                p.round = ev.delivered.packets;
+                p.round_done = false;
+                p.least = None;
+            }
+            return;
+        };
+        if let Some(rtt) = ev.rtt {
+            p.least = Some(p.least.map_or(rtt, |l| l.min(rtt)));
+        }
+        p.round_done |= ev.rate.as_ref().is_some_and(|rs| rs.prior_delivered.packets >= p.round);
+        let least = p.least;
+        let confirmed = self.tuning.gentle_probe_rtt && least.is_some_and(|l| l <= self.path.near_rtprop());
+        if confirmed || (p.round_done && ev.now > done) {
+            self.path.rtprop_stamp = ev.now;
+            if self.tuning.gentle_probe_rtt
+                && !confirmed
+                && let Some(least) = least
+            {
+                self.path.set_rtprop(ev.now, least);
+            }
+            self.queue_of_others = false;
+            self.restore_cwnd();
+            // BBRExitProbeRTT.
+            if self.filled_pipe {
+                self.enter_probe_bw(ev.now);
+            } else {
+                self.enter_startup();
+            }
+        }
+    }
+}

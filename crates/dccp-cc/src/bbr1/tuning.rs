@@ -1,0 +1,78 @@
+//! Where the tuned variant leaves the draft: one switch a deviation, and its constants.
+//!
+//! Every switch was measured on and off in the model of `tests/`; the table is in `docs/ccid5.md`.
+
+use core::time::Duration;
+
+/// The deviations from the draft, one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Leave Startup when application-limited samples stopped growing for three rounds, instead of never; go back to Startup
+    /// when the application wants more and no queue stands. Else the window still has Startup's gain when capacity falls.
+    pub leave_startup_app_limited: bool,
+    /// Forget old bandwidth samples, and drain to one BDP, as soon as delivery rate and RTT agree that capacity fell.
+    /// Else ten rounds of inflated RTT are spent at the old rate.
+    pub expire_bandwidth: bool,
+    /// An RTT within an eighth of RTprop, of a packet sent with no more than a BDP in flight, counts as a fresh RTprop.
+    /// Else a path that became a little slower is emptied every ten seconds.
+    pub confirm_rtprop: bool,
+    /// ProbeRTT keeps half a BDP in flight instead of four packets and ends when RTprop is confirmed. Else
+    /// throughput has a hole every ten seconds.
+    pub gentle_probe_rtt: bool,
+    /// Send quantum of 1 ms of rate, at least one packet, instead of at least two above 1.2 Mbit/s. Three quanta stand
+    /// in the queue of a slow path.
+    pub small_quantum: bool,
+    /// Window and drain targets get what arrives during the variation of delay within a round. Else a path
+    /// with jitter is under-used, for RTprop is the least delay and not the usual one.
+    pub allow_for_jitter: bool,
+    /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets have no quanta in them. Else an estimate that
+    /// is a little high builds a standing queue up to the window.
+    pub full_drain: bool,
+    /// A loss without a queue does not start recovery: random loss and reordering are not congestion.
+    pub loss_needs_queue: bool,
+}
+
+impl Tuning {
+    /// Exactly the draft.
+    pub const DRAFT: Tuning = Tuning {
+        leave_startup_app_limited: false,
+        expire_bandwidth: false,
+        confirm_rtprop: false,
+        gentle_probe_rtt: false,
+        small_quantum: false,
+        allow_for_jitter: false,
+        full_drain: false,
+        loss_needs_queue: false,
+    };
+
+    /// All deviations.
+    pub const TUNED: Tuning = Tuning {
+        leave_startup_app_limited: true,
+        expire_bandwidth: true,
+        confirm_rtprop: true,
+        gentle_probe_rtt: true,
+        small_quantum: true,
+        allow_for_jitter: true,
+        full_drain: true,
+        loss_needs_queue: true,
+    };
+}
+
+/// `expire_bandwidth`: capacity fell if delivery is below this share of BtlBw. A single competitor's 5/4 probe leaves more than this.
+pub(super) const FALLEN: f64 = 0.8;
+/// `expire_bandwidth`: for at least this many acknowledgements in a row, ...
+pub(super) const FALLEN_ACKS: u32 = 8;
+/// ... and at least this long (or an RTprop, if longer).
+pub(super) const FALLEN_FOR: Duration = Duration::from_millis(10);
+/// An RTT up to this multiple of RTprop is as good as RTprop.
+pub(super) const NEAR: f64 = 1.125;
+/// A queue shorter than this many packets is none, ...
+pub(super) const QUEUE_PACKETS: u64 = 4;
+/// ... nor is one shorter than this, which a busy host delays packets by.
+pub(super) const QUEUE_FLOOR: Duration = Duration::from_millis(1);
+/// `gentle_probe_rtt`: BDPs in flight.
+pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
+/// `full_drain`: the 3/4 phase lasts this many RTprops at most, which drains a whole BDP.
+pub(super) const DRAIN_RTPROPS: u32 = 4;
+/// `allow_for_jitter`: no more than this.
+pub(super) const MAX_JITTER: Duration = Duration::from_millis(100);

@@ -1,0 +1,195 @@
+//! The control parameters: pacing rate, send quantum, window (section 4.2).
+
+use super::state::State;
+use super::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS, MIN_PIPE_CWND, tuning};
+use crate::AckEvent;
+use units::{Duration, Rate};
+
+/// Most a quantum holds (section 4.2.2).
+const MAX_QUANTUM: u64 = 64 * 1024;
+
+/// Loss recovery (section 4.2.3.4). DCCP repairs nothing, so it lasts until a round passes without a loss.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recovery {
+    /// First round: send no more than was delivered.
+    conservation: bool,
+    /// A loss came in the running round.
+    lost: bool,
+}
+
+impl Recovery {
+    pub(super) fn after_timeout() -> Recovery {
+        Recovery { conservation: false, lost: false }
+    }
+}
+
+impl Bbr1 {
+    /// BBRUpdateControlParameters (section 3.5.2).
+    pub(super) fn update_control_parameters(&mut self, ev: &AckEvent<'_>) {
+        if !self.pacing_from_rtt
+            && let Some(srtt) = ev.estimator.srtt()
+        {
+            self.pacing_from_rtt = true;
+            self.init_pacing_rate(srtt);
+        }
+        self.set_pacing_rate(self.pacing_gain);
+        self.set_cwnd(ev);
+    }
+
+    /// BBRInitPacingRate (section 4.2.1).
+    pub(super) fn init_pacing_rate(&mut self, rtt: Duration) {
+        let bytes = INITIAL_CWND * u64::from(self.units.mtu.max(1));
+        self.pacing_rate = Rate::from_bytes_per(bytes, rtt.max(Duration::from_micros(1))).scale(HIGH_GAIN);
+    }
+
+    /// BBRSetPacingRateWithGain (section 4.2.1).
+    pub(super) fn set_pacing_rate(&mut self, gain: f64) {
+        let bps = gain * self.path.bw() * self.units.bytes() * 8.0;
+        let floor = u64::from(self.units.mtu.max(1)) * 8 / MIN_PACING_SECS;
+        let rate = Rate::from_bps((bps as u64).max(floor));
+        if self.filled_pipe || rate > self.pacing_rate {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// BBRSetSendQuantum (section 4.2.2), bytes.
+    pub(super) fn send_quantum(&self) -> u32 {
+        let mtu = u64::from(self.units.mtu.max(1));
+        let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
+        let quantum = if self.tuning.small_quantum {
+            millisecond
+        } else if self.pacing_rate < Rate::from_bps(1_200_000) {
+            mtu
+        } else if self.pacing_rate < Rate::from_bps(24_000_000) {
+            2 * mtu
+        } else {
+            millisecond
+        };
+        u32::try_from(quantum.max(mtu)).unwrap_or(u32::MAX)
+    }
+
+    /// BBRInflight (section 4.2.3.2).
+    pub(super) fn inflight(&self, gain: f64) -> u64 {
+        let Some(bdp) = self.path.bdp() else { return self.initial_cwnd() };
+        let quanta = 3.0 * f64::from(self.send_quantum()) / self.units.bytes();
+        ceil(gain * bdp + quanta + self.jitter_allowance())
+    }
+
+    /// What is in flight at `gain` when nothing waits. The draft uses [`Self::inflight`] for it; three quanta are a queue of their own on a slow path.
+    pub(super) fn inflight_no_queue(&self, gain: f64) -> u64 {
+        match self.path.bdp() {
+            Some(bdp) if self.tuning.full_drain => {
+                ceil(gain * bdp + self.units.packet() as f64 + self.jitter_allowance())
+            }
+            _ => self.inflight(gain),
+        }
+    }
+
+    fn jitter_allowance(&self) -> f64 {
+        if self.tuning.allow_for_jitter { self.path.jitter_allowance() } else { 0.0 }
+    }
+
+    pub(super) fn initial_cwnd(&self) -> u64 {
+        INITIAL_CWND * self.units.packet()
+    }
+
+    pub(super) fn min_pipe_cwnd(&self) -> u64 {
+        MIN_PIPE_CWND * self.units.packet()
+    }
+
+    /// Most that ProbeRTT leaves in flight (section 4.2.3.5).
+    pub(super) fn probe_rtt_cwnd(&self) -> u64 {
+        match self.path.bdp() {
+            Some(bdp) if self.tuning.gentle_probe_rtt => {
+                ceil(tuning::PROBE_RTT_GAIN * bdp).max(self.min_pipe_cwnd())
+            }
+            _ => self.min_pipe_cwnd(),
+        }
+    }
+
+    /// BBRSetCwnd (section 4.2.3.6).
+    fn set_cwnd(&mut self, ev: &AckEvent<'_>) {
+        let acked = self.units.of(ev.acked);
+        self.modulate_for_recovery(ev);
+        if !self.recovery.is_some_and(|r| r.conservation) {
+            let target = self.target_cwnd();
+            let grown = self.cwnd.saturating_add(acked);
+            if self.filled_pipe {
+                self.cwnd = grown.min(target);
+            } else if self.cwnd < target || self.delivered < self.initial_cwnd() {
+                self.cwnd = grown;
+            }
+            self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
+        }
+        if self.state == State::ProbeRtt {
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+        }
+    }
+
+    fn target_cwnd(&self) -> u64 {
+        if self.state == State::CapacityDrain {
+            self.inflight_no_queue(1.0)
+        } else {
+            self.inflight(self.cwnd_gain)
+        }
+    }
+
+    /// BBRModulateCwndForRecovery, entry and exit (section 4.2.3.4).
+    fn modulate_for_recovery(&mut self, ev: &AckEvent<'_>) {
+        let (acked, lost) = (self.units.of(ev.acked), self.units.of(ev.lost));
+        let inflight = self.units.of(ev.inflight);
+        let packet = self.units.packet();
+        if ev.round_end
+            && let Some(r) = &mut self.recovery
+        {
+            r.conservation = false;
+            if !core::mem::take(&mut r.lost) && lost == 0 {
+                self.leave_recovery();
+            }
+        }
+        if let Some(r) = &mut self.recovery {
+            r.lost |= lost > 0;
+            self.cwnd = self.cwnd.saturating_sub(lost).max(packet);
+            if r.conservation {
+                self.cwnd = self.cwnd.max(inflight.saturating_add(acked));
+            }
+        } else if lost > 0 && self.loss_means_congestion(ev) {
+            self.prior_cwnd = self.saved_cwnd();
+            self.cwnd = inflight.saturating_add(acked.max(packet));
+            self.recovery = Some(Recovery { conservation: true, lost: true });
+        }
+    }
+
+    fn loss_means_congestion(&self, ev: &AckEvent<'_>) -> bool {
+        !self.tuning.loss_needs_queue
+            || ev
+                .rtt
+                .or(ev.estimator.latest())
+                .is_none_or(|rtt| rtt > self.path.queue_rtt(self.path.bw(), self.units.packet()))
+    }
+
+    pub(super) fn leave_recovery(&mut self) {
+        if self.recovery.take().is_some() {
+            self.restore_cwnd();
+        }
+    }
+
+    /// BBRSaveCwnd (section 4.2.3.4).
+    pub(super) fn saved_cwnd(&self) -> u64 {
+        if self.recovery.is_none() && self.state != State::ProbeRtt {
+            self.cwnd
+        } else {
+            self.prior_cwnd.max(self.cwnd)
+        }
+    }
+
+    /// BBRRestoreCwnd (section 4.2.3.4).
+    pub(super) fn restore_cwnd(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+}
+
+fn ceil(x: f64) -> u64 {
+    let floor = x as u64;
+    if (floor as f64) < x { floor.saturating_add(1) } else { floor }
+}
