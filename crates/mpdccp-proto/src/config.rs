@@ -4,6 +4,7 @@ use crate::sched::SchedulerKind;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Config, Ports, Route};
+use units::Duration;
 
 /// What to do with a peer that does not speak Multipath DCCP (RFC 9897 section 3.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,27 @@ pub struct SessionConfig {
     pub queue: QueueConfig,
     /// Most paths at a time; joins beyond are refused with Reset code 9.
     pub max_paths: usize,
+    /// A path that hears nothing for this long is probed: keeps NAT bindings alive and finds dead paths. The server
+    /// waits twice as long.
+    pub keepalive: Duration,
+    /// How long the session lives on without any path that is up.
+    pub survive: Duration,
+}
+
+impl Default for SessionConfig {
+    fn default() -> SessionConfig {
+        SessionConfig {
+            connection: Config::default(),
+            multipath: true,
+            fallback: Fallback::Refuse,
+            scheduler: SchedulerKind::default(),
+            reorder: ReorderConfig::Passive,
+            queue: QueueConfig::default(),
+            max_paths: 8,
+            keepalive: Duration::from_secs(12),
+            survive: Duration::from_secs(60),
+        }
+    }
 }
 
 /// One path of a client session.

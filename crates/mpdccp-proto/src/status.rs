@@ -3,7 +3,7 @@ use crate::reorder::ReorderStats;
 use crate::{Health, PathId};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{ConnectionStats, Ports, Route, ccid::TxView};
 
 /// Where a session stands.
@@ -27,6 +27,8 @@ pub struct SessionStatus {
     pub ci: (u32, u32),
     /// All paths, closed ones too while they are kept.
     pub paths: Vec<PathStatus>,
+    /// What the peer has advertised by MP_ADDADDR: Address ID, address, port.
+    pub peer_addresses: Vec<(u8, IpAddr, Option<u16>)>,
     /// Send queue.
     pub queue: QueueView,
     /// Its counters.
