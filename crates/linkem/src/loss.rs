@@ -9,6 +9,18 @@ pub enum LossModel {
     None,
     /// Each packet is lost with this probability, 0 to 1, independently.
     Bernoulli(f64),
+    /// Losses in bursts: two states with a loss probability each. The link starts in the good state, and after each packet
+    /// changes state with the given probability. All are 0 to 1.
+    GilbertElliott {
+        /// From good to bad.
+        to_bad: f64,
+        /// From bad to good; its inverse is the mean length of a bad stretch in packets.
+        to_good: f64,
+        /// Loss in the good state, often zero.
+        loss_good: f64,
+        /// Loss in the bad state, often one.
+        loss_bad: f64,
+    },
 }
 
 impl LossModel {
@@ -16,6 +28,9 @@ impl LossModel {
         match *self {
             LossModel::None => Ok(()),
             LossModel::Bernoulli(p) => probability("loss", p),
+            LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+                [to_bad, to_good, loss_good, loss_bad].into_iter().try_for_each(|p| probability("loss", p))
+            }
         }
     }
 }
@@ -24,16 +39,19 @@ impl LossModel {
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     model: LossModel,
+    /// The state of Gilbert and Elliott's chain.
+    bad: bool,
     random: Random,
 }
 
 impl Loss {
     pub(crate) fn new(model: LossModel, random: Random) -> Loss {
-        Loss { model, random }
+        Loss { model, bad: false, random }
     }
 
     pub(crate) fn set_model(&mut self, model: LossModel) {
         self.model = model;
+        self.bad = false;
     }
 
     /// Whether the next packet is lost.
@@ -41,6 +59,11 @@ impl Loss {
         match self.model {
             LossModel::None => false,
             LossModel::Bernoulli(p) => self.random.chance(p),
+            LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+                let lost = self.random.chance(if self.bad { loss_bad } else { loss_good });
+                self.bad ^= self.random.chance(if self.bad { to_good } else { to_bad });
+                lost
+            }
         }
     }
 }
@@ -55,6 +78,35 @@ mod tests {
         let lost = (0..100_000).filter(|_| loss.next()).count();
         // Five standard deviations of a binomial.
         assert!((1_780..2_220).contains(&lost), "{lost}");
+    }
+
+    /// Share lost, and mean length of a run of losses.
+    fn gilbert_elliott(to_bad: f64, to_good: f64, loss_good: f64, loss_bad: f64) -> (f64, f64) {
+        const N: u32 = 500_000;
+        let model = LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad };
+        let mut loss = Loss::new(model, Random::new(1, 0));
+        let (mut lost, mut runs, mut last) = (0, 0, false);
+        for _ in 0..N {
+            let now = loss.next();
+            lost += u32::from(now);
+            runs += u32::from(now && !last);
+            last = now;
+        }
+        (f64::from(lost) / f64::from(N), f64::from(lost) / f64::from(runs))
+    }
+
+    #[test]
+    fn bursts_have_the_published_share_and_length() {
+        // Share of bad packets to_bad / (to_bad + to_good), mean stretch 1 / to_good.
+        let (share, run) = gilbert_elliott(0.01, 0.25, 0.0, 1.0);
+        assert!((share / (0.01 / 0.26) - 1.0).abs() < 0.05, "{share}");
+        assert!((run / 4.0 - 1.0).abs() < 0.05, "{run}");
+    }
+
+    #[test]
+    fn both_states_lose_their_share() {
+        let (share, _) = gilbert_elliott(0.1, 0.3, 0.02, 0.5);
+        assert!((share / (0.75 * 0.02 + 0.25 * 0.5) - 1.0).abs() < 0.05, "{share}");
     }
 
     #[test]
