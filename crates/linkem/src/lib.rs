@@ -11,6 +11,21 @@
 //!
 //! Everything inside happens at exact emulated times, so the outcome does not depend on how often or how late a driver polls:
 //! same configuration, seed and pushes give the same deliveries.
+//!
+//! ```
+//! use linkem::{Link, LinkConfig, Meta, RateModel};
+//! use units::{Duration, Rate, Time};
+//!
+//! let rate = RateModel::Constant(Rate::from_mbps(10.0));
+//! let config = LinkConfig { rate, delay: Duration::from_millis(5), ..LinkConfig::default() };
+//! let mut link = Link::new(config, 1, Time::ZERO)?;
+//! link.push(Time::ZERO, Meta { bytes: 1_250, ..Meta::default() }, "a packet");
+//! // One millisecond to send 1,250 bytes, five to arrive.
+//! assert_eq!(link.next_event(), Some(Time::from_millis(6)));
+//! let arrived = link.pop(Time::from_millis(6)).map(|d| d.packet);
+//! assert_eq!(arrived, Some("a packet"));
+//! # Ok::<(), linkem::ConfigError>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,12 +40,14 @@ mod random;
 mod rate;
 mod server;
 mod stats;
+mod trace;
 
 pub use config::{ConfigError, LinkConfig};
 pub use jitter::{Jitter, Spread};
 pub use link::{Delivered, Link, Meta};
 pub use loss::LossModel;
-pub use queue::{Limit, QueueConfig, QueueKind, QueueLen};
+pub use queue::{CoDelConfig, DrdConfig, FqCoDelConfig, Limit, QueueConfig, QueueKind, QueueLen, RedConfig};
 pub use rate::RateModel;
 pub use stats::{Count, DropReason, Stats, Verdict};
+pub use trace::{Trace, TraceError};
 pub use units::Ecn;

@@ -4,7 +4,7 @@ use units::{Duration, Rate, Time};
 
 use crate::config::ConfigError;
 use crate::loss::Loss;
-use crate::queue::{Item, Queue, QueueLen};
+use crate::queue::{Item, Queue, QueueLen, Transmitter};
 use crate::random::Random;
 use crate::server::Server;
 use crate::{DropReason, Ecn, Jitter, LinkConfig, LossModel, RateModel, Stats, Verdict};
@@ -66,7 +66,7 @@ impl<P> Link<P> {
         Ok(Link {
             now: start,
             up: true,
-            queue: Queue::new(queue, Random::new(seed, 0)),
+            queue: Queue::new(queue, Random::new(seed, 0), start),
             server: Server::new(rate, start),
             transmitting: None,
             loss: Loss::new(loss, Random::new(seed, 1)),
@@ -88,9 +88,10 @@ impl<P> Link<P> {
             return self.stats.drop(DropReason::Down, meta.bytes);
         }
         let item = Item { arrived: self.now, meta, packet };
-        let transmitting = self.transmitting.as_ref().map(|item| item.meta.bytes);
-        let verdict = self.queue.enqueue(item, transmitting, &mut self.stats);
-        if self.transmitting.is_none() {
+        let sending = self.transmitting.as_ref().map(|item| item.meta.bytes);
+        let transmitter = Transmitter { sending, rate: self.server.rate(self.now) };
+        let verdict = self.queue.enqueue(item, transmitter, &mut self.stats);
+        if self.transmitting.is_none() && self.queue.len().packets > 0 {
             self.transmit_next(self.now);
             self.advance(now);
         }
@@ -130,16 +131,19 @@ impl<P> Link<P> {
         }
     }
 
-    /// From `now` on the rate is constant at `rate`; a packet in transmission goes on at it.
+    /// From `now` on the rate is constant at `rate`. A packet in transmission goes on at it from where it is.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.set_rate_model(now, RateModel::Constant(rate));
+        self.replace_rate(now, RateModel::Constant(rate));
     }
 
     /// From `now` on the rate follows `model`, whose time starts at `now`.
-    fn set_rate_model(&mut self, now: Time, model: RateModel) {
-        self.advance(now);
-        self.server.set_model(self.now, model);
-        self.advance(now);
+    ///
+    /// # Errors
+    /// If the model makes no sense; then nothing changes.
+    pub fn set_rate_model(&mut self, now: Time, model: RateModel) -> Result<(), ConfigError> {
+        model.validate()?;
+        self.replace_rate(now, model);
+        Ok(())
     }
 
     /// Changes the delay of packets not yet sent. Without reordering they arrive no earlier than those before them.
@@ -168,7 +172,7 @@ impl<P> Link<P> {
         if let Some(item) = self.transmitting.take() {
             self.stats.drop(DropReason::Down, item.meta.bytes);
         }
-        self.queue.flush(&mut self.stats);
+        self.queue.flush(self.now, &mut self.stats);
     }
 
     /// Brings the link up again.
@@ -195,6 +199,12 @@ impl<P> Link<P> {
     /// Packets sent and not yet taken out with [`Link::pop`].
     pub fn propagating(&self) -> usize {
         self.propagating.len()
+    }
+
+    fn replace_rate(&mut self, now: Time, model: RateModel) {
+        self.advance(now);
+        self.server.set_model(self.now, model);
+        self.advance(now);
     }
 
     /// The first waiting packet goes to the transmitter, which must be free.

@@ -2,6 +2,7 @@ use alloc::vec::Vec;
 
 use units::{Duration, Rate};
 
+use crate::Trace;
 use crate::config::{ConfigError, ensure};
 
 /// How fast a link transmits.
@@ -15,6 +16,8 @@ pub enum RateModel {
     /// From each duration after the link's start on, that rate. The first is at zero, the times increase. A packet in
     /// transmission when the rate changes goes on at the new one.
     Steps(Vec<(Duration, Rate)>),
+    /// As recorded, over and over.
+    Trace(Trace),
 }
 
 impl RateModel {

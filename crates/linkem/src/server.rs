@@ -3,6 +3,7 @@
 use units::{Duration, Rate, Time};
 
 use crate::RateModel;
+use crate::trace::{OPPORTUNITY, Trace};
 
 /// Work is counted in nanoseconds at one bit per second, so that a link of r bit/s does r units a nanosecond and nothing is rounded.
 type Work = u128;
@@ -20,12 +21,14 @@ pub(crate) struct Server {
     job: Option<Job>,
 }
 
-/// Work the link could do up to `at` beyond what the finished packets needed. It is what rounding a packet's end up to a whole
-/// nanosecond leaves over, and belongs to the next packet if that starts at the same moment.
+/// Work the link could do up to `at` beyond what the finished packets needed, for the next packet if that starts at the same
+/// moment. It is what rounding a packet's end up to a whole nanosecond leaves over, or the rest of a trace's opportunity.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,
     work: Work,
+    /// The number of the trace's first opportunity not used yet.
+    opportunity: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -95,9 +98,17 @@ impl Server {
     fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
         let carried = if self.spare.at == from { self.spare.work } else { 0 };
         if carried >= need {
-            return Progress::Done { at: from, spare: Spare { at: from, work: carried - need } };
+            return Progress::Done { at: from, spare: Spare { work: carried - need, ..self.spare } };
         }
-        let (mut now, mut need) = (from, need - carried);
+        let need = need - carried;
+        match &self.model {
+            RateModel::Trace(trace) => self.serve_trace(trace, from, until, need),
+            _ => self.serve_rate(from, until, need),
+        }
+    }
+
+    fn serve_rate(&self, from: Time, until: Time, mut need: Work) -> Progress {
+        let mut now = from;
         while now < until {
             let (rate, change) = self.segment(now);
             let Some(rate) = rate else {
@@ -108,7 +119,7 @@ impl Server {
             if can >= need {
                 let ns = need.div_ceil(rate);
                 let at = now + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
-                return Progress::Done { at, spare: Spare { at, work: ns * rate - need } };
+                return Progress::Done { at, spare: Spare { at, work: ns * rate - need, opportunity: 0 } };
             }
             need -= can;
             now = end;
@@ -116,10 +127,35 @@ impl Server {
         Progress::Left(need)
     }
 
+    fn serve_trace(&self, trace: &Trace, from: Time, until: Time, mut need: Work) -> Progress {
+        let mut next = trace.first_from(from.since(self.start)).max(self.spare.opportunity);
+        loop {
+            let at = self.start + trace.time(next);
+            if at > until {
+                return Progress::Left(need);
+            }
+            next += 1;
+            if need <= work(OPPORTUNITY) {
+                let spare = Spare { at, work: work(OPPORTUNITY) - need, opportunity: next };
+                return Progress::Done { at, spare };
+            }
+            need -= work(OPPORTUNITY);
+        }
+    }
+
+    /// The rate at `now`, of a trace the mean.
+    pub(crate) fn rate(&self, now: Time) -> Rate {
+        match &self.model {
+            RateModel::Trace(trace) => trace.mean_rate(),
+            _ => self.segment(now).0.unwrap_or(Rate::MAX),
+        }
+    }
+
     /// The rate at `now` (none: unlimited) and when it changes.
     fn segment(&self, now: Time) -> (Option<Rate>, Time) {
         match &self.model {
-            RateModel::Unlimited => (None, Time::MAX),
+            // A trace does not come here.
+            RateModel::Unlimited | RateModel::Trace(_) => (None, Time::MAX),
             RateModel::Constant(rate) => (Some(*rate), Time::MAX),
             RateModel::Steps(steps) => {
                 let next = steps.partition_point(|s| s.0 <= now.since(self.start));
@@ -170,6 +206,34 @@ mod tests {
         let steps = vec![(ms(0), mbps(5)), (ms(1), Rate::ZERO), (ms(3), mbps(10))];
         let mut server = Server::new(RateModel::Steps(steps), Time::ZERO);
         assert_eq!(back_to_back(&mut server, 1, 1_250), Time::from_micros(3_500));
+    }
+
+    #[test]
+    fn traces_share_and_span_opportunities() {
+        let trace = Trace::parse("2\n5\n5\n10\n").unwrap();
+        let mut server = Server::new(RateModel::Trace(trace), Time::ZERO);
+        let mut send = |from, bytes| {
+            server.begin(Time::from_millis(from), bytes);
+            let end = server.end().unwrap();
+            server.finish();
+            end.as_nanos() / 1_000_000
+        };
+        assert_eq!(send(0, 500), 2, "waits for the first");
+        assert_eq!(send(2, 1_000), 2, "the rest of it");
+        assert_eq!(send(2, 1), 5, "nothing left");
+        assert_eq!(send(5, 2_000), 5, "the rest of that and one more");
+        assert_eq!(send(6, 1), 10, "what was left at 5 is gone");
+        assert_eq!(send(10, 3_000), 15, "the rest, 12, and one of two at 15");
+        assert_eq!(send(15, 3_000), 20, "the rest of 15, the other, and a bit of 20");
+        assert_eq!(send(1_000, 1_500), 1_000, "an opportunity at that moment can be used");
+    }
+
+    #[test]
+    fn a_trace_can_give_way_to_a_rate() {
+        let mut server = Server::new(RateModel::Trace(Trace::parse("1\n2\n").unwrap()), Time::ZERO);
+        server.begin(Time::ZERO, 4_000);
+        server.set_model(Time::from_millis(2), RateModel::Constant(mbps(8)));
+        assert_eq!(server.end(), Some(Time::from_millis(3)), "1,000 bytes were left");
     }
 
     #[test]

@@ -21,6 +21,15 @@ fn rate_model() -> impl Strategy<Value = RateModel> {
             });
             RateModel::Steps(steps.collect())
         }),
+        prop::collection::vec(0u32..5, 1..20).prop_map(|gaps| {
+            let mut at = 0;
+            let lines = gaps.into_iter().map(|gap| {
+                at += gap;
+                format!("{at}\n")
+            });
+            let text: String = lines.collect();
+            RateModel::Trace(Trace::parse(&format!("{text}100")).unwrap())
+        }),
     ]
 }
 
@@ -34,13 +43,43 @@ fn jitter() -> impl Strategy<Value = Jitter> {
     (spread, any::<bool>()).prop_map(|(spread, reorder)| Jitter { spread, reorder })
 }
 
+fn limit() -> impl Strategy<Value = Limit> {
+    prop_oneof![(1u64..50).prop_map(Limit::Packets), (1u64..60_000).prop_map(Limit::Bytes)]
+}
+
+fn queue_kind() -> impl Strategy<Value = QueueKind> {
+    let codel = || {
+        (0u64..10, 1u64..100, any::<bool>()).prop_map(|(target, interval, ecn)| CoDelConfig {
+            target: Duration::from_millis(target),
+            interval: Duration::from_millis(interval),
+            ecn,
+        })
+    };
+    prop_oneof![
+        Just(QueueKind::DropTail),
+        limit().prop_map(QueueKind::MarkAbove),
+        (1u64..20, 1u64..20, 0.001..1.0, any::<bool>()).prop_map(|(min, above, weight, ecn)| {
+            QueueKind::Red(RedConfig { weight, ecn, ..RedConfig::new(min, min + above) })
+        }),
+        codel().prop_map(QueueKind::CoDel),
+        (1u32..5, 1u32..2_000, codel())
+            .prop_map(|(flows, quantum, codel)| QueueKind::FqCoDel(FqCoDelConfig { flows, quantum, codel })),
+        (0u64..20, 1u64..20).prop_map(|(min, above)| QueueKind::Drd(DrdConfig { min, max: min + above })),
+    ]
+}
+
 fn queue() -> impl Strategy<Value = QueueConfig> {
-    let limit = prop_oneof![(1u64..50).prop_map(Limit::Packets), (1u64..60_000).prop_map(Limit::Bytes)];
-    (Just(QueueKind::DropTail), limit).prop_map(|(kind, limit)| QueueConfig { kind, limit })
+    (queue_kind(), limit()).prop_map(|(kind, limit)| QueueConfig { kind, limit })
 }
 
 fn loss() -> impl Strategy<Value = LossModel> {
-    prop_oneof![Just(LossModel::None), (0.0..1.0).prop_map(LossModel::Bernoulli)]
+    prop_oneof![
+        Just(LossModel::None),
+        (0.0..1.0).prop_map(LossModel::Bernoulli),
+        (0.0..1.0, 0.0..1.0, 0.0..1.0, 0.0..1.0).prop_map(|(to_bad, to_good, loss_good, loss_bad)| {
+            LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad }
+        }),
+    ]
 }
 
 fn config() -> impl Strategy<Value = LinkConfig> {
@@ -75,7 +114,9 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
 
 fn apply(link: &mut Link<usize>, now: Time, number: usize, event: &Event) {
     match *event {
-        Event::Push(meta) => drop(link.push(now, meta, number)),
+        Event::Push(meta) => {
+            link.push(now, meta, number);
+        }
         Event::Rate(rate) => link.set_rate(now, rate),
         Event::Delay(delay) => link.set_delay(now, delay),
         Event::Down => link.set_down(now),
@@ -137,7 +178,13 @@ proptest! {
     fn packets_keep_their_order_unless_jitter_reorders(mut config in config(), events in events()) {
         config.jitter.reorder = false;
         let (_, out) = run(&config, &events, true);
-        prop_assert!(out.is_sorted_by(|a, b| a.packet < b.packet && a.at <= b.at));
+        prop_assert!(out.is_sorted_by_key(|d| d.at));
+        // Flow queueing keeps order only within a queue, so it is asked flow by flow.
+        let fair = matches!(config.queue.kind, QueueKind::FqCoDel(_));
+        for flow in 0..4 {
+            let mine = out.iter().filter(|d| !fair || d.meta.flow == flow);
+            prop_assert!(mine.is_sorted_by(|a, b| a.packet < b.packet));
+        }
     }
 
     #[test]
@@ -165,6 +212,22 @@ proptest! {
                 prop_assert!(later.at.since(first.at) + Duration::from_nanos(1) >= rate.time_for(bytes));
             }
         }
+    }
+
+    #[test]
+    fn only_the_ecn_field_changes(config in config(), events in events()) {
+        let (link, out) = run(&config, &events, true);
+        let mut marked = 0;
+        for d in out {
+            let Event::Push(meta) = events[d.packet].1 else { panic!("packet {} was never pushed", d.packet) };
+            if d.meta != meta {
+                marked += 1;
+                prop_assert!(meta.ecn.is_capable());
+                prop_assert_eq!(d.meta, Meta { ecn: Ecn::Ce, ..meta });
+            }
+        }
+        // Marked packets may be lost or dropped later.
+        prop_assert!(marked <= link.stats().ce_marked);
     }
 
     #[test]

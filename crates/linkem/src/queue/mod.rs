@@ -1,13 +1,25 @@
 //! What waits for the transmitter.
 
+mod codel;
+mod drd;
 mod fifo;
+mod fq_codel;
+mod red;
 
-use units::Time;
+use units::{Rate, Time};
 
 use crate::config::{ConfigError, ensure};
 use crate::random::Random;
-use crate::{DropReason, Meta, Stats, Verdict};
+use crate::{DropReason, Ecn, Meta, Stats, Verdict};
+use codel::CoDel;
 use fifo::Fifo;
+use fq_codel::FqCoDel;
+use red::Red;
+
+pub use codel::CoDelConfig;
+pub use drd::DrdConfig;
+pub use fq_codel::FqCoDelConfig;
+pub use red::RedConfig;
 
 /// A queue discipline and its bound.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +43,16 @@ impl Default for QueueConfig {
 pub enum QueueKind {
     /// First in, first out; what does not fit is dropped.
     DropTail,
+    /// Drop-tail, but an ECN-capable packet with which the queue is fuller than this is marked.
+    MarkAbove(Limit),
+    /// Random early detection, gentle.
+    Red(RedConfig),
+    /// Controlled delay.
+    CoDel(CoDelConfig),
+    /// Flow queueing with controlled delay.
+    FqCoDel(FqCoDelConfig),
+    /// Derivative random drop.
+    Drd(DrdConfig),
 }
 
 /// A bound on a queue.
@@ -54,7 +76,14 @@ pub struct QueueLen {
 impl QueueConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         let (Limit::Bytes(limit) | Limit::Packets(limit)) = self.limit;
-        ensure(limit > 0, "queue", "the limit must not be zero")
+        ensure(limit > 0, "queue", "the limit must not be zero")?;
+        match &self.kind {
+            QueueKind::DropTail | QueueKind::MarkAbove(_) => Ok(()),
+            QueueKind::Red(config) => config.validate(),
+            QueueKind::CoDel(config) => config.validate(),
+            QueueKind::FqCoDel(config) => config.validate(),
+            QueueKind::Drd(config) => config.validate(),
+        }
     }
 }
 
@@ -72,6 +101,10 @@ impl QueueLen {
     pub(crate) fn plus(self, bytes: u32) -> QueueLen {
         QueueLen { packets: self.packets + 1, bytes: self.bytes + u64::from(bytes) }
     }
+
+    fn minus(self, bytes: u32) -> QueueLen {
+        QueueLen { packets: self.packets - 1, bytes: self.bytes - u64::from(bytes) }
+    }
 }
 
 /// A waiting packet.
@@ -82,45 +115,150 @@ pub(crate) struct Item<P> {
     pub(crate) packet: P,
 }
 
+/// What the transmitter is doing as a packet arrives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transmitter {
+    /// The size of the packet in transmission.
+    pub(crate) sending: Option<u32>,
+    pub(crate) rate: Rate,
+}
+
+/// What a discipline says about an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Pass,
+    /// Mark if capable.
+    Mark,
+    /// Mark if capable, else drop.
+    Signal,
+    Drop,
+}
+
 /// The queue of a link, of whatever kind. The packet in transmission is not in it, but counts for every limit and threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<P> {
     limit: Limit,
-    fifo: Fifo<P>,
-    #[expect(dead_code, reason = "the disciplines that draw follow")]
     random: Random,
+    shape: Shape<P>,
+}
+
+#[derive(Clone, Debug)]
+enum Shape<P> {
+    Single(Fifo<P>, Control),
+    Fair(FqCoDel<P>),
+}
+
+/// What watches over a single queue.
+#[derive(Clone, Debug)]
+enum Control {
+    None,
+    MarkAbove(Limit),
+    Red(Red),
+    CoDel(CoDel),
+    Drd(DrdConfig),
 }
 
 impl<P> Queue<P> {
-    pub(crate) fn new(config: QueueConfig, random: Random) -> Queue<P> {
-        let QueueConfig { kind: QueueKind::DropTail, limit } = config;
-        Queue { limit, fifo: Fifo::default(), random }
+    pub(crate) fn new(config: QueueConfig, random: Random, start: Time) -> Queue<P> {
+        let limit = config.limit;
+        let control = match config.kind {
+            QueueKind::FqCoDel(config) => {
+                return Queue { limit, random, shape: Shape::Fair(FqCoDel::new(config)) };
+            }
+            QueueKind::DropTail => Control::None,
+            QueueKind::MarkAbove(threshold) => Control::MarkAbove(threshold),
+            QueueKind::Red(config) => Control::Red(Red::new(config, limit, start)),
+            QueueKind::CoDel(config) => Control::CoDel(CoDel::new(config)),
+            QueueKind::Drd(config) => Control::Drd(config),
+        };
+        Queue { limit, random, shape: Shape::Single(Fifo::default(), control) }
     }
 
     /// What waits, without the packet in transmission.
     pub(crate) fn len(&self) -> QueueLen {
-        self.fifo.len()
+        match &self.shape {
+            Shape::Single(fifo, _) => fifo.len(),
+            Shape::Fair(fair) => fair.len(),
+        }
     }
 
-    /// Takes `item` in or drops it; `transmitting` is the size of the packet in transmission.
-    pub(crate) fn enqueue(&mut self, item: Item<P>, transmitting: Option<u32>, stats: &mut Stats) -> Verdict {
-        let before = transmitting.into_iter().fold(self.len(), QueueLen::plus);
-        if !self.limit.holds(before.plus(item.meta.bytes)) {
-            return stats.drop(DropReason::Overflow, item.meta.bytes);
+    /// Takes `item` in or drops it.
+    pub(crate) fn enqueue(
+        &mut self,
+        mut item: Item<P>,
+        transmitter: Transmitter,
+        stats: &mut Stats,
+    ) -> Verdict {
+        let before = transmitter.sending.into_iter().fold(self.len(), QueueLen::plus);
+        let (fifo, control) = match &mut self.shape {
+            Shape::Single(fifo, control) => (fifo, control),
+            Shape::Fair(fair) => return fair.enqueue(item, transmitter.sending, self.limit, stats),
+        };
+        let (now, bytes) = (item.arrived, item.meta.bytes);
+        let after = before.plus(bytes);
+        let action = match control {
+            Control::None | Control::CoDel(_) => Action::Pass,
+            Control::MarkAbove(threshold) if threshold.holds(after) => Action::Pass,
+            Control::MarkAbove(_) => Action::Mark,
+            Control::Red(red) => red.admit(now, before, bytes, transmitter.rate, &mut self.random),
+            Control::Drd(drd) => drd.admit(before, &mut self.random),
+        };
+        if !self.limit.holds(after) {
+            return stats.drop(DropReason::Overflow, bytes);
         }
-        self.fifo.push(item);
+        let refused = match action {
+            Action::Pass => false,
+            Action::Mark => {
+                mark(&mut item.meta, stats);
+                false
+            }
+            Action::Signal => !mark(&mut item.meta, stats),
+            Action::Drop => true,
+        };
+        if refused {
+            return stats.drop(DropReason::Early, bytes);
+        }
+        fifo.push(item);
         Verdict::Queued
     }
 
-    /// The next packet to transmit.
-    pub(crate) fn dequeue(&mut self, _now: Time, _stats: &mut Stats) -> Option<Item<P>> {
-        self.fifo.pop()
+    /// The next packet to transmit, now that the transmitter is free.
+    pub(crate) fn dequeue(&mut self, now: Time, stats: &mut Stats) -> Option<Item<P>> {
+        match &mut self.shape {
+            Shape::Single(fifo, Control::CoDel(codel)) => codel.dequeue(now, fifo, stats),
+            Shape::Single(fifo, control) => {
+                let item = fifo.pop();
+                if let (None, Control::Red(red)) = (&item, control) {
+                    red.on_idle(now);
+                }
+                item
+            }
+            Shape::Fair(fair) => fair.dequeue(now, stats),
+        }
     }
 
     /// Drops everything as the link goes down.
-    pub(crate) fn flush(&mut self, stats: &mut Stats) {
-        while let Some(item) = self.fifo.pop() {
+    pub(crate) fn flush(&mut self, now: Time, stats: &mut Stats) {
+        let mut next = || match &mut self.shape {
+            Shape::Single(fifo, _) => fifo.pop(),
+            Shape::Fair(fair) => fair.pop_any(),
+        };
+        while let Some(item) = next() {
             stats.drop(DropReason::Down, item.meta.bytes);
         }
+        // Tells the discipline that it is idle now.
+        self.dequeue(now, stats);
     }
+}
+
+/// Marks a packet if it can be marked, and tells whether it is.
+fn mark(meta: &mut Meta, stats: &mut Stats) -> bool {
+    if !meta.ecn.is_capable() {
+        return false;
+    }
+    if meta.ecn != Ecn::Ce {
+        meta.ecn = Ecn::Ce;
+        stats.ce_marked += 1;
+    }
+    true
 }

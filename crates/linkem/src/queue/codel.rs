@@ -1,0 +1,233 @@
+use units::{Duration, Time};
+
+use super::fifo::Fifo;
+use super::{Item, mark};
+use crate::config::{ConfigError, ensure};
+use crate::{DropReason, Stats};
+
+/// Controlled delay (RFC 8289): drops at the head, ever faster, while packets have waited longer than `target` for an `interval`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoDelConfig {
+    /// The standing delay that is acceptable.
+    pub target: Duration,
+    /// About the longest round-trip time of the flows.
+    pub interval: Duration,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+impl Default for CoDelConfig {
+    /// 5 ms and 100 ms (RFC 8289, section 4.4), no ECN.
+    fn default() -> CoDelConfig {
+        CoDelConfig { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
+    }
+}
+
+impl CoDelConfig {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        ensure(!self.interval.is_zero(), "queue", "the interval must not be zero")
+    }
+}
+
+/// The state of one queue under control. RFC 8289, section 5.3, names in brackets.
+#[derive(Clone, Debug)]
+pub(super) struct CoDel {
+    config: CoDelConfig,
+    /// When the delay will have been too long for an interval (first_above_time_).
+    above_until: Option<Time>,
+    dropping: bool,
+    drop_next: Time,
+    /// Drops since dropping began (count_).
+    count: u32,
+    /// `count` when dropping last began (lastcount_).
+    last_count: u32,
+    /// The largest packet seen (maxpacket_).
+    max_packet: u32,
+}
+
+impl CoDel {
+    pub(super) fn new(config: CoDelConfig) -> CoDel {
+        CoDel {
+            config,
+            above_until: None,
+            dropping: false,
+            drop_next: Time::ZERO,
+            count: 0,
+            last_count: 0,
+            max_packet: 0,
+        }
+    }
+
+    /// The next packet of `fifo` to transmit.
+    pub(super) fn dequeue<P>(&mut self, now: Time, fifo: &mut Fifo<P>, stats: &mut Stats) -> Option<Item<P>> {
+        let (mut item, mut too_late) = self.take(now, fifo)?;
+        if self.dropping {
+            if !too_late {
+                self.dropping = false;
+            }
+            while self.dropping && now >= self.drop_next {
+                self.count = self.count.saturating_add(1);
+                self.drop_next = self.after(self.drop_next);
+                if self.marked(&mut item, stats) {
+                    return Some(item);
+                }
+                stats.drop(DropReason::Early, item.meta.bytes);
+                let Some(next) = self.take(now, fifo) else {
+                    self.dropping = false;
+                    return None;
+                };
+                (item, too_late) = next;
+                self.dropping = too_late;
+            }
+        } else if too_late {
+            self.begin_dropping(now);
+            if !self.marked(&mut item, stats) {
+                stats.drop(DropReason::Early, item.meta.bytes);
+                item = self.take(now, fifo)?.0;
+            }
+        }
+        Some(item)
+    }
+
+    /// Takes a packet, and tells whether delay has been too long for an interval.
+    fn take<P>(&mut self, now: Time, fifo: &mut Fifo<P>) -> Option<(Item<P>, bool)> {
+        let Some(item) = fifo.pop() else {
+            self.above_until = None;
+            return None;
+        };
+        self.max_packet = self.max_packet.max(item.meta.bytes);
+        // With a packet or less left the delay is the link's doing, not the queue's (RFC 8289, section 5.4).
+        let fine = now.since(item.arrived) < self.config.target || fifo.len().bytes <= self.max_packet.into();
+        let too_late = match self.above_until {
+            _ if fine => {
+                self.above_until = None;
+                false
+            }
+            None => {
+                self.above_until = Some(now + self.config.interval);
+                false
+            }
+            Some(until) => now >= until,
+        };
+        Some((item, too_late))
+    }
+
+    /// If dropping ended only lately, it resumes near the frequency it had (RFC 8289, section 5.5).
+    fn begin_dropping(&mut self, now: Time) {
+        let gained = self.count - self.last_count;
+        let lately = now.since(self.drop_next) < self.config.interval.saturating_mul(16);
+        self.count = if gained > 1 && lately { gained } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = self.after(now);
+        self.dropping = true;
+    }
+
+    /// The time of the drop after one at `time` (control_law).
+    fn after(&self, time: Time) -> Time {
+        let ns = self.config.interval.as_nanos() as f64 / libm::sqrt(self.count.into());
+        time + Duration::from_nanos(ns as u64)
+    }
+
+    fn marked<P>(&self, item: &mut Item<P>, stats: &mut Stats) -> bool {
+        self.config.ecn && mark(&mut item.meta, stats)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ecn, Meta};
+    use alloc::vec::Vec;
+
+    fn ms(n: u64) -> Time {
+        Time::from_millis(n)
+    }
+
+    struct Rig {
+        codel: CoDel,
+        fifo: Fifo<()>,
+        stats: Stats,
+        ecn: Ecn,
+    }
+
+    impl Rig {
+        fn new(config: CoDelConfig, ecn: Ecn) -> Rig {
+            Rig { codel: CoDel::new(config), fifo: Fifo::default(), stats: Stats::default(), ecn }
+        }
+
+        /// One packet out every millisecond, from `from` to `to`, each having waited `waited`; returns the times of drops or marks in ms.
+        fn run(&mut self, from: u64, to: u64, waited: Duration) -> Vec<u64> {
+            let mut signals = Vec::new();
+            for now in from..to {
+                // Renewed, so that the queue is long and every packet equally late.
+                self.fifo = Fifo::default();
+                for _ in 0..20 {
+                    let meta = Meta { bytes: 1_000, ecn: self.ecn, flow: 0 };
+                    self.fifo.push(Item { arrived: ms(now) - waited, meta, packet: () });
+                }
+                let before = self.stats.early.packets + self.stats.ce_marked;
+                assert!(self.codel.dequeue(ms(now), &mut self.fifo, &mut self.stats).is_some());
+                let new = self.stats.early.packets + self.stats.ce_marked - before;
+                signals.extend((0..new).map(|_| now));
+            }
+            signals
+        }
+    }
+
+    const LATE: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn drops_follow_the_control_law() {
+        let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
+        // First after an interval, then interval / sqrt(n) apart: 100, 70.7, 57.7, 50, 44.7, 40.8 ms.
+        assert_eq!(rig.run(1_000, 1_480, LATE), [1_100, 1_200, 1_271, 1_329, 1_379, 1_424, 1_464]);
+    }
+
+    #[test]
+    fn short_delays_are_left_alone() {
+        let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
+        assert_eq!(rig.run(1_000, 3_000, Duration::from_nanos(4_999_999)), []);
+        // One good packet within every interval is enough.
+        for start in (3_000..5_000).step_by(100) {
+            assert_eq!(rig.run(start, start + 99, LATE), []);
+            rig.run(start + 99, start + 100, Duration::ZERO);
+        }
+        assert_eq!(rig.stats.early.packets, 0);
+    }
+
+    #[test]
+    fn a_single_packet_is_never_dropped() {
+        let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
+        for now in 1_000..2_000 {
+            let meta = Meta { bytes: 1_000, ..Meta::default() };
+            rig.fifo.push(Item { arrived: ms(now) - LATE, meta, packet: () });
+            rig.fifo.push(Item { arrived: ms(now) - LATE, meta, packet: () });
+            assert!(rig.codel.dequeue(ms(now), &mut rig.fifo, &mut rig.stats).is_some());
+            rig.fifo.pop();
+        }
+        assert_eq!(rig.stats.early.packets, 0);
+    }
+
+    #[test]
+    fn resumes_near_the_old_frequency() {
+        let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
+        assert_eq!(rig.run(1_000, 2_000, LATE).len(), 27);
+        rig.run(2_000, 2_001, Duration::ZERO);
+        // The count went from 1 to 27, so it resumes at 26: the second drop comes 100 / sqrt(26) ms after the first.
+        assert_eq!(rig.run(2_001, 2_125, LATE), [2_101, 2_121]);
+        // Much later it starts from one.
+        rig.run(2_125, 2_126, Duration::ZERO);
+        assert_eq!(rig.run(9_000, 9_210, LATE), [9_100, 9_200]);
+    }
+
+    #[test]
+    fn marks_what_can_be_marked() {
+        let config = CoDelConfig { ecn: true, ..CoDelConfig::default() };
+        let mut rig = Rig::new(config, Ecn::Ect0);
+        assert_eq!(rig.run(1_000, 1_340, LATE), [1_100, 1_200, 1_271, 1_329]);
+        assert_eq!((rig.stats.ce_marked, rig.stats.early.packets), (4, 0));
+        let mut rig = Rig::new(config, Ecn::NotEct);
+        rig.run(1_000, 1_340, LATE);
+        assert_eq!((rig.stats.ce_marked, rig.stats.early.packets), (0, 4));
+    }
+}

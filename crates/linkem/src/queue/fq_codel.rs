@@ -1,0 +1,272 @@
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use units::Time;
+
+use super::codel::{CoDel, CoDelConfig};
+use super::fifo::Fifo;
+use super::{Item, Limit, QueueLen};
+use crate::config::{ConfigError, ensure};
+use crate::{DropReason, Stats, Verdict};
+
+/// Flow queueing with CoDel (RFC 8290): flows share the link evenly, each under a CoDel of its own, and a flow that sends less
+/// than its share is served at once. Flows are told apart by [`Meta::flow`](crate::Meta::flow).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FqCoDelConfig {
+    /// Queues; flows whose hashes are equal modulo this share one. 1 to 65,536.
+    pub flows: u32,
+    /// Bytes a flow may send in a turn.
+    pub quantum: u32,
+    /// The control of each queue.
+    pub codel: CoDelConfig,
+}
+
+impl Default for FqCoDelConfig {
+    /// 1,024 flows, 1,514 bytes, CoDel's defaults with ECN (RFC 8290, section 5.2).
+    fn default() -> FqCoDelConfig {
+        let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
+        FqCoDelConfig { flows: 1_024, quantum: 1_514, codel }
+    }
+}
+
+impl FqCoDelConfig {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        ensure((1..=65_536).contains(&self.flows), "queue", "flows must lie between 1 and 65536")?;
+        ensure(self.quantum > 0, "queue", "the quantum must not be zero")?;
+        self.codel.validate()
+    }
+}
+
+/// At most so many packets are dropped at once when the limit is exceeded (RFC 8290, section 4.1).
+const DROP_BATCH: usize = 64;
+
+#[derive(Clone, Debug)]
+struct Flow<P> {
+    fifo: Fifo<P>,
+    codel: CoDel,
+    credit: i64,
+    /// Whether it is in one of the two lists.
+    listed: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct FqCoDel<P> {
+    quantum: i64,
+    flows: Vec<Flow<P>>,
+    new: VecDeque<usize>,
+    old: VecDeque<usize>,
+    len: QueueLen,
+}
+
+impl<P> FqCoDel<P> {
+    pub(super) fn new(config: FqCoDelConfig) -> FqCoDel<P> {
+        let flow =
+            || Flow { fifo: Fifo::default(), codel: CoDel::new(config.codel), credit: 0, listed: false };
+        FqCoDel {
+            quantum: config.quantum.into(),
+            flows: (0..config.flows).map(|_| flow()).collect(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            len: QueueLen::default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> QueueLen {
+        self.len
+    }
+
+    pub(super) fn enqueue(
+        &mut self,
+        item: Item<P>,
+        transmitting: Option<u32>,
+        limit: Limit,
+        stats: &mut Stats,
+    ) -> Verdict {
+        let index = item.meta.flow as usize % self.flows.len();
+        let flow = &mut self.flows[index];
+        self.len = self.len.plus(item.meta.bytes);
+        flow.fifo.push(item);
+        if !flow.listed {
+            flow.listed = true;
+            flow.credit = self.quantum;
+            self.new.push_back(index);
+        }
+        while !limit.holds(transmitting.into_iter().fold(self.len, QueueLen::plus)) && self.len.packets > 0 {
+            self.drop_from_fattest(stats);
+        }
+        // Drops are at the head, so the new packet is there unless nothing is.
+        let kept = self.flows[index].fifo.len().packets > 0;
+        if kept { Verdict::Queued } else { Verdict::Dropped(DropReason::Overflow) }
+    }
+
+    /// Drops half the bytes of the flow that has most (RFC 8290, section 4.1).
+    fn drop_from_fattest(&mut self, stats: &mut Stats) {
+        let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.fifo.len().bytes) else { return };
+        let half = flow.fifo.len().bytes / 2;
+        for _ in 0..DROP_BATCH {
+            let Some(item) = flow.fifo.pop() else { break };
+            self.len = self.len.minus(item.meta.bytes);
+            stats.drop(DropReason::Overflow, item.meta.bytes);
+            if flow.fifo.len().bytes <= half {
+                break;
+            }
+        }
+    }
+
+    /// RFC 8290, section 4.2.
+    pub(super) fn dequeue(&mut self, now: Time, stats: &mut Stats) -> Option<Item<P>> {
+        loop {
+            let from_new = !self.new.is_empty();
+            let list = if from_new { &mut self.new } else { &mut self.old };
+            let index = list.pop_front()?;
+            let flow = &mut self.flows[index];
+            if flow.credit <= 0 {
+                flow.credit += self.quantum;
+                self.old.push_back(index);
+                continue;
+            }
+            let before = flow.fifo.len();
+            let item = flow.codel.dequeue(now, &mut flow.fifo, stats);
+            let after = flow.fifo.len();
+            self.len.packets -= before.packets - after.packets;
+            self.len.bytes -= before.bytes - after.bytes;
+            match item {
+                Some(item) => {
+                    flow.credit -= i64::from(item.meta.bytes);
+                    let list = if from_new { &mut self.new } else { &mut self.old };
+                    list.push_front(index);
+                    return Some(item);
+                }
+                // A new flow that ran empty waits a round as an old one, or it could claim a new flow's priority for ever.
+                None if from_new => self.old.push_back(index),
+                None => flow.listed = false,
+            }
+        }
+    }
+
+    /// Takes out any packet, without control.
+    pub(super) fn pop_any(&mut self) -> Option<Item<P>> {
+        let index =
+            self.new.iter().chain(&self.old).copied().find(|i| self.flows[*i].fifo.len().packets > 0)?;
+        let item = self.flows[index].fifo.pop()?;
+        self.len = self.len.minus(item.meta.bytes);
+        Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ecn, Meta};
+
+    const BULK: u32 = 1;
+    const SPARSE: u32 = 2;
+
+    struct Rig {
+        queue: FqCoDel<u32>,
+        limit: Limit,
+        stats: Stats,
+    }
+
+    impl Rig {
+        fn new(limit: Limit) -> Rig {
+            Rig { queue: FqCoDel::new(FqCoDelConfig::default()), limit, stats: Stats::default() }
+        }
+
+        fn push(&mut self, flow: u32, bytes: u32, packet: u32) -> Verdict {
+            let meta = Meta { bytes, ecn: Ecn::NotEct, flow };
+            let item = Item { arrived: Time::ZERO, meta, packet };
+            self.queue.enqueue(item, None, self.limit, &mut self.stats)
+        }
+
+        fn fill(&mut self, packets: core::ops::Range<u32>, flow: u32, bytes: u32) {
+            for packet in packets {
+                self.push(flow, bytes, packet);
+            }
+        }
+
+        /// (flow, packet) of the next `n`.
+        fn pop(&mut self, n: usize) -> Vec<(u32, u32)> {
+            let next =
+                |_| self.queue.dequeue(Time::ZERO, &mut self.stats).map(|item| (item.meta.flow, item.packet));
+            (0..n).map_while(next).collect()
+        }
+    }
+
+    #[test]
+    fn flows_share_bytes_not_packets() {
+        let mut rig = Rig::new(Limit::Packets(10_240));
+        for i in 0..1_000 {
+            rig.push(0, 1_500, i);
+            rig.push(1, 300, i);
+        }
+        let out = rig.pop(600);
+        let bytes =
+            |flow| out.iter().filter(|p| p.0 == flow).count() as i64 * if flow == 0 { 1_500 } else { 300 };
+        // Apart by no more than a quantum and a packet each.
+        assert!((bytes(0) - bytes(1)).abs() <= 2 * (1_514 + 1_500), "{} {}", bytes(0), bytes(1));
+    }
+
+    #[test]
+    fn a_sparse_flow_goes_first() {
+        let mut rig = Rig::new(Limit::Packets(10_240));
+        rig.fill(0..100, BULK, 1_500);
+        // Two packets of 1,500 bytes use the quantum up, and the flow becomes an old one.
+        assert_eq!(rig.pop(2), [(BULK, 0), (BULK, 1)]);
+        assert_eq!(rig.queue.old.len(), 0, "credit is looked at only at the next turn");
+        for i in 0..5 {
+            rig.pop(1);
+            rig.push(SPARSE, 100, i);
+            assert_eq!(rig.pop(1), [(SPARSE, i)], "not behind the hundred");
+            // Its turn among the old ones finds it empty and takes it off the lists.
+            rig.pop(3);
+        }
+    }
+
+    #[test]
+    fn a_new_flow_cannot_starve_the_old() {
+        let mut rig = Rig::new(Limit::Packets(10_240));
+        rig.fill(0..100, BULK, 1_500);
+        rig.pop(3);
+        // Sends its next packet as soon as the last one left.
+        let mut bulk = 0;
+        for i in 0..100 {
+            if rig.queue.flows[SPARSE as usize].fifo.len().packets == 0 {
+                rig.push(SPARSE, 1_500, i);
+            }
+            bulk += rig.pop(1).iter().filter(|p| p.0 == BULK).count();
+        }
+        assert!((40..=60).contains(&bulk), "{bulk}");
+    }
+
+    #[test]
+    fn overload_hits_the_fattest_flow() {
+        let mut rig = Rig::new(Limit::Packets(100));
+        rig.push(SPARSE, 1_500, 0);
+        for i in 0..99 {
+            assert_eq!(rig.push(BULK, 1_000, i), Verdict::Queued);
+        }
+        assert_eq!(rig.push(SPARSE, 1_500, 1), Verdict::Queued);
+        // Half of 99,000 bytes, rounded up to a packet.
+        assert_eq!(rig.stats.overflow.packets, 50);
+        assert_eq!(rig.queue.len(), QueueLen { packets: 51, bytes: 2 * 1_500 + 49 * 1_000 });
+        assert_eq!(rig.pop(2), [(SPARSE, 0), (SPARSE, 1)]);
+        assert_eq!(rig.pop(1), [(BULK, 50)], "dropped from its head");
+    }
+
+    #[test]
+    fn no_more_than_a_batch_at_once() {
+        let mut rig = Rig::new(Limit::Packets(1_000));
+        rig.fill(0..1_001, BULK, 1_000);
+        assert_eq!(rig.stats.overflow.packets, 64);
+    }
+
+    #[test]
+    fn what_never_fits_is_refused() {
+        let mut rig = Rig::new(Limit::Bytes(1_000));
+        assert_eq!(rig.push(BULK, 1_001, 0), Verdict::Dropped(DropReason::Overflow));
+        assert_eq!(rig.queue.len(), QueueLen::default());
+        assert_eq!(rig.push(BULK, 1_000, 1), Verdict::Queued);
+        assert_eq!(rig.pop(2), [(BULK, 1)]);
+    }
+}
