@@ -1,0 +1,6 @@
+//! Captures and tshark, for the tests that compare with them.
+#![allow(dead_code)]
+
+pub(crate) mod ip;
+pub(crate) mod pcap;
+pub(crate) mod tshark;
