@@ -1,1 +1,20 @@
-//! Placeholder.
+//! The lab: experiments over emulated links, from one scenario file to summary, series, figures and report.
+//!
+//! [`Scenario`] says what is run, a [`Backend`] runs it once and gives a [`RunRecord`] of raw packets, and everything after that
+//! (metrics, `summary.json`, CSV series, figures, `report.html`) reads only the record. The simulator and the namespaces differ in
+//! nothing but the backend.
+#![forbid(unsafe_code)]
+
+mod backend;
+pub mod metrics;
+mod record;
+pub mod scenario;
+pub mod summary;
+mod windows;
+
+pub use backend::{Backend, LabError, Plan, Sample};
+pub use record::{
+    Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, ReceivedPacket, RunRecord, SentPacket, TcpCounters,
+    TraceRow,
+};
+pub use scenario::Scenario;

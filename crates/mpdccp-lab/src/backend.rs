@@ -1,0 +1,99 @@
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::RunRecord;
+use crate::scenario::{Cell, Contender, Scenario};
+
+/// One run to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan<'a> {
+    /// What is run.
+    pub scenario: &'a Scenario,
+    /// Who runs.
+    pub contender: &'a Contender,
+    /// Over which variant of the links.
+    pub cell: &'a Cell,
+    /// Counted from 0.
+    pub repeat: u32,
+    /// Of everything random in this run.
+    pub seed: u64,
+}
+
+/// How a run fares, for people who watch it.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Since t = 0.
+    pub t: Duration,
+    /// All flows together, received since the last sample, Mbit/s.
+    pub rx_mbps: f64,
+    /// Latency of the last packet received.
+    pub latency_ms: Option<f64>,
+    /// Offered to each path since the last sample, outer Mbit/s.
+    pub path_mbps: Vec<f64>,
+}
+
+/// Something that can make a run.
+pub trait Backend {
+    /// `sim` or `netns`.
+    fn name(&self) -> &'static str;
+
+    /// Makes one run from beginning to end, leaving nothing behind.
+    ///
+    /// # Errors
+    /// What prevented it, in words for the user.
+    fn run(&mut self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
+}
+
+/// Why an experiment could not be run or written down.
+#[derive(Debug)]
+pub enum LabError {
+    /// The machine lacks something; the text says what, and how to get it.
+    Missing(String),
+    /// The user asked to stop.
+    Interrupted,
+    /// Anything else.
+    Failed(String),
+}
+
+impl LabError {
+    /// `doing` failed because of `why`.
+    pub fn failed(doing: impl fmt::Display, why: impl fmt::Display) -> LabError {
+        LabError::Failed(format!("{doing}: {why}"))
+    }
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LabError::Missing(text) | LabError::Failed(text) => f.write_str(text),
+            LabError::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for LabError {}
+
+impl Plan<'_> {
+    /// The settings of this run by name, for `summary.json`.
+    pub fn params(&self) -> BTreeMap<String, Value> {
+        let tunnel = self.scenario.tunnel_of(self.contender);
+        let ms = |d: Duration| json!(d.as_secs_f64() * 1e3);
+        let mut params = BTreeMap::from([("seed".to_owned(), json!(self.seed))]);
+        let mut put = |name: &str, value: Option<Value>| params.extend(value.map(|v| (name.to_owned(), v)));
+        put("ccid", self.contender.ccid.as_ref().map(|c| json!(c.as_ref())));
+        put("variant", self.contender.ccid.as_ref().map(|_| json!(self.contender.variant.name())));
+        put("tcp", self.contender.tcp.as_ref().map(|t| json!(t.as_ref())));
+        put("scheduler", tunnel.scheduler.as_ref().map(|s| json!(s.as_ref())));
+        put("reordering", tunnel.reordering.map(|r| json!(r.name())));
+        put("reorder_timeout_ms", tunnel.reorder_timeout.map(ms));
+        put("session_queue_ms", tunnel.queue.map(ms));
+        put("session_queue_packets", tunnel.queue_packets.map(|n| json!(n)));
+        let first = self.scenario.path_in(0, self.cell);
+        put("queue", Some(json!(first.queue.text())));
+        put("owd_ms", Some(ms(first.owd)));
+        params
+    }
+}

@@ -1,0 +1,245 @@
+//! From raw packets to the figures of `summary.json`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use units::Time;
+
+use crate::record::{Fate, FlowRecord, LinkRecord, PathRecord, RunRecord};
+use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
+use crate::{Plan, windows};
+
+/// Metrics that aims and references speak of, with the words for a table. All are taken over the last phase (from the last event to
+/// the end) of the first flow, unless the words say otherwise.
+pub const NAMES: &[(&str, &str)] = &[
+    ("rx_mbps", "received, Mbit/s"),
+    ("app_p50_ms", "app latency p50, ms"),
+    ("app_p95_ms", "app latency p95, ms"),
+    ("app_p99_ms", "app latency p99, ms"),
+    ("app_max_ms", "app latency max, ms"),
+    ("wire_p50_ms", "wire latency p50, ms"),
+    ("wire_p95_ms", "wire latency p95, ms"),
+    ("wire_p99_ms", "wire latency p99, ms"),
+    ("lost_pct", "lost, % (whole run)"),
+    ("reordered_pct", "out of order, % (whole run)"),
+    ("min_200ms_mbps", "lowest 200 ms from 0.3 s after the last event, Mbit/s"),
+    ("min_1s_mbps", "lowest 1 s from 0.3 s after the last event outside ProbeRTT, Mbit/s"),
+    ("second_path_ms", "second path above 3 Mbit/s after the last event by, ms"),
+    ("path_imbalance_pct", "difference between the paths' rates, % of their mean"),
+    ("retransmits", "TCP retransmissions (whole run)"),
+    ("dsack", "TCP retransmissions shown spurious by DSACK (whole run)"),
+];
+
+/// Seconds since the run's t = 0.
+pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
+    (at.as_nanos() as f64 - run.start.as_nanos() as f64) / 1e9
+}
+
+/// The distribution of `ms`; none of nothing. Percentiles by nearest rank.
+pub(crate) fn latency(mut ms: Vec<f64>) -> Option<Latency> {
+    ms.sort_by(f64::total_cmp);
+    let rank = |p: f64| ms[((ms.len() as f64 * p).ceil() as usize).clamp(1, ms.len()) - 1];
+    (!ms.is_empty()).then(|| Latency { p50: rank(0.5), p95: rank(0.95), p99: rank(0.99), max: rank(1.0) })
+}
+
+/// Phase boundaries: start, events, end.
+fn phases(plan: &Plan<'_>) -> Vec<(f64, f64)> {
+    let mut edges = vec![0.0];
+    edges.extend(plan.scenario.events_s());
+    edges.push(*plan.scenario.duration_s.as_ref());
+    edges.windows(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+fn mbps(bytes: u64, (from, to): (f64, f64)) -> f64 {
+    bytes as f64 * 8.0 / 1e6 / (to - from)
+}
+
+fn within((from, to): (f64, f64), t: f64) -> bool {
+    from <= t && t < to
+}
+
+/// What one pass over a flow's deliveries tells.
+struct Deliveries {
+    /// First delivery of each sequence number.
+    first: HashMap<u64, Time>,
+    reordered: u64,
+    duplicates: u64,
+}
+
+/// RFC 4737 section 3.3: a packet is reordered if a later-sent one was delivered before it. Duplicates are counted apart, as it asks.
+fn deliveries(flow: &FlowRecord) -> Deliveries {
+    let mut d = Deliveries { first: HashMap::new(), reordered: 0, duplicates: 0 };
+    let mut next_expected = 0;
+    for packet in &flow.received {
+        if d.first.contains_key(&packet.seq) {
+            d.duplicates += 1;
+            continue;
+        }
+        d.first.insert(packet.seq, packet.at);
+        if packet.seq < next_expected {
+            d.reordered += 1;
+        } else {
+            next_expected = packet.seq + 1;
+        }
+    }
+    d
+}
+
+fn flow_stats(run: &RunRecord, index: usize, flow: &FlowRecord, phases: &[(f64, f64)]) -> Flow {
+    let d = deliveries(flow);
+    let sent = flow.sent.len() as u64;
+    let known = sent > 0;
+    let lost = sent.saturating_sub(d.first.len() as u64);
+    // (send time, latency in ms), application to application.
+    let app = |(seq, at): (&u64, &Time)| {
+        let sent_at = flow.sent.get(usize::try_from(*seq).ok()?)?.at;
+        Some((seconds(run, sent_at), at.since(sent_at).as_secs_f64() * 1e3))
+    };
+    let app: Vec<(f64, f64)> = d.first.iter().filter_map(app).collect();
+    let wire: Vec<(f64, f64)> = run
+        .paths
+        .iter()
+        .flat_map(|path| &path.forward.packets)
+        .filter(|p| p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
+        .filter_map(|p| match p.fate {
+            Fate::Delivered(at) => Some((seconds(run, p.entered), at.since(p.entered).as_secs_f64() * 1e3)),
+            Fate::QueueDrop | Fate::Lost => None,
+        })
+        .collect();
+    let phase = |&span: &(f64, f64)| FlowPhase {
+        from_s: span.0,
+        to_s: span.1,
+        rx_mbps: mbps(
+            flow.received
+                .iter()
+                .filter(|p| within(span, seconds(run, p.at)))
+                .map(|p| u64::from(p.bytes))
+                .sum(),
+            span,
+        ),
+        app_latency_ms: latency(app.iter().filter(|(t, _)| within(span, *t)).map(|(_, ms)| *ms).collect()),
+        wire_latency_ms: latency(wire.iter().filter(|(t, _)| within(span, *t)).map(|(_, ms)| *ms).collect()),
+    };
+    Flow {
+        name: flow.name.clone(),
+        kind: flow.kind,
+        offered_mbps: flow.offered.map(|r| r.mbps()),
+        sent: known.then_some(sent),
+        dropped_at_sender: flow.dropped_at_sender,
+        received: d.first.len() as u64,
+        lost: known.then_some(lost),
+        lost_pct: known.then(|| lost as f64 * 100.0 / sent as f64),
+        reordered: known.then_some(d.reordered),
+        duplicates: known.then_some(d.duplicates),
+        tcp: flow.tcp.map(|tcp| Tcp { retransmits: tcp.retransmits, dsack: tcp.dsack }),
+        phases: phases.iter().map(phase).collect(),
+    }
+}
+
+fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> PathStats {
+    let bytes_in = |link: &LinkRecord, span| -> u64 {
+        link.packets
+            .iter()
+            .filter(|p| within(span, seconds(run, p.entered)))
+            .map(|p| u64::from(p.bytes))
+            .sum()
+    };
+    let phase = |&span: &(f64, f64)| {
+        let entered = || path.forward.packets.iter().filter(|p| within(span, seconds(run, p.entered)));
+        let out = path.forward.packets.iter().filter(|p| match p.fate {
+            Fate::Delivered(at) => within(span, seconds(run, at)),
+            Fate::QueueDrop | Fate::Lost => false,
+        });
+        let delays = entered().filter_map(|p| match p.fate {
+            Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64() * 1e3),
+            Fate::QueueDrop | Fate::Lost => None,
+        });
+        PathPhase {
+            from_s: span.0,
+            to_s: span.1,
+            tx_mbps: mbps(bytes_in(&path.forward, span), span),
+            rx_mbps: mbps(out.map(|p| u64::from(p.bytes)).sum(), span),
+            latency_ms: latency(delays.collect()),
+            lost: entered().filter(|p| p.fate == Fate::Lost).count() as u64,
+            queue_drops: entered().filter(|p| p.fate == Fate::QueueDrop).count() as u64,
+            ce: entered().filter(|p| p.ce).count() as u64,
+            back_mbps: mbps(bytes_in(&path.backward, span), span),
+        }
+    };
+    PathStats { name: path.name.clone(), phases: phases.iter().map(phase).collect() }
+}
+
+/// The 99th percentile of how late the links delivered, in microseconds; none in virtual time.
+pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -> Option<f64> {
+    let late = paths.flat_map(|p| p.forward.lateness_ns.iter().chain(&p.backward.lateness_ns));
+    latency(late.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
+}
+
+/// Everything `summary.json` says of one run.
+pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
+    let phases = phases(plan);
+    let flows: Vec<Flow> =
+        run.flows.iter().enumerate().map(|(i, f)| flow_stats(run, i, f, &phases)).collect();
+    let paths: Vec<PathStats> = run.paths.iter().map(|p| path_stats(run, p, &phases)).collect();
+    Run {
+        label: run.label.clone(),
+        cell: run.cell.clone(),
+        repeat: run.repeat,
+        params: plan.params(),
+        metrics: metrics(plan, run, &flows, &paths),
+        flows,
+        paths,
+        link_lateness_us_p99: lateness_us_p99(run.paths.iter()),
+    }
+}
+
+fn metrics(
+    plan: &Plan<'_>,
+    run: &RunRecord,
+    flows: &[Flow],
+    paths: &[PathStats],
+) -> BTreeMap<&'static str, f64> {
+    let mut out = BTreeMap::new();
+    let mut put = |name, value: Option<f64>| {
+        debug_assert!(NAMES.iter().any(|(known, _)| *known == name));
+        out.extend(value.map(|v| (name, v)));
+    };
+    let (Some(flow), Some(record)) = (flows.first(), run.flows.first()) else { return out };
+    let Some(last) = flow.phases.last() else { return out };
+    put("rx_mbps", Some(last.rx_mbps));
+    put("app_p50_ms", last.app_latency_ms.map(|l| l.p50));
+    put("app_p95_ms", last.app_latency_ms.map(|l| l.p95));
+    put("app_p99_ms", last.app_latency_ms.map(|l| l.p99));
+    put("app_max_ms", last.app_latency_ms.map(|l| l.max));
+    put("wire_p50_ms", last.wire_latency_ms.map(|l| l.p50));
+    put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
+    put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
+    put("lost_pct", flow.lost_pct);
+    let received = flow.received.max(1) as f64;
+    put("reordered_pct", flow.reordered.map(|n| n as f64 * 100.0 / received));
+    put("retransmits", flow.tcp.map(|t| t.retransmits as f64));
+    put("dsack", flow.tcp.map(|t| t.dsack as f64));
+    if let [a, b] = paths
+        && let (Some(a), Some(b)) = (a.phases.last(), b.phases.last())
+        && a.rx_mbps + b.rx_mbps > 0.0
+    {
+        put("path_imbalance_pct", Some((a.rx_mbps - b.rx_mbps).abs() * 200.0 / (a.rx_mbps + b.rx_mbps)));
+    }
+    if let Some(event) = plan.scenario.events_s().last().copied() {
+        let end = flow_end(plan);
+        put("min_200ms_mbps", windows::lowest(run, record, (event + 0.3, end), 0.2, &[]));
+        put("min_1s_mbps", windows::lowest(run, record, (event + 0.3, end), 1.0, &windows::probe_rtt(run)));
+        if let Some(path) = run.paths.get(1) {
+            put(
+                "second_path_ms",
+                windows::first_above(run, path, (event, end), 0.1, 3.0).map(|s| (s - event) * 1e3),
+            );
+        }
+    }
+    out
+}
+
+/// When the first flow stops sending.
+fn flow_end(plan: &Plan<'_>) -> f64 {
+    let stop = plan.scenario.flows.first().and_then(|f| f.stop_s.as_ref()).map(|s| *s.as_ref());
+    stop.unwrap_or(*plan.scenario.duration_s.as_ref())
+}

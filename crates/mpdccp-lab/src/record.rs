@@ -1,0 +1,156 @@
+//! What a backend hands over: raw packets of one run, before any statistics.
+//!
+//! All times of a run are on one clock. Flows go from the client to the server.
+
+use units::{Rate, Time};
+
+/// One run of one contender in one cell.
+#[derive(Clone, Debug, Default)]
+pub struct RunRecord {
+    /// Contender.
+    pub label: String,
+    /// Cell of the scenario.
+    pub cell: String,
+    /// Counted from 0.
+    pub repeat: u32,
+    /// Seed of this run.
+    pub seed: u64,
+    /// The moment the scenario calls t = 0.
+    pub start: Time,
+    /// In the scenario's order.
+    pub flows: Vec<FlowRecord>,
+    /// In the scenario's order.
+    pub paths: Vec<PathRecord>,
+    /// Congestion control of the data sender over time.
+    pub trace: Vec<TraceRow>,
+}
+
+/// One application flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlowRecord {
+    /// As in the scenario.
+    pub name: String,
+    /// `udp` or `tcp`.
+    pub kind: &'static str,
+    /// What the application offers, counted as `bytes` below; none for a bulk flow.
+    pub offered: Option<Rate>,
+    /// Packets the application handed over, in order; the index is the sequence number. Empty for TCP, unless a tap between
+    /// TCP and the tunnel saw the packets.
+    pub sent: Vec<SentPacket>,
+    /// What arrived, in the order of delivery, duplicates included.
+    pub received: Vec<ReceivedPacket>,
+    /// Packets that the sender's own queues dropped, if known.
+    pub dropped_at_sender: Option<u64>,
+    /// Counters of the kernel's or the model's TCP.
+    pub tcp: Option<TcpCounters>,
+}
+
+/// A packet handed to the network by the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentPacket {
+    /// When.
+    pub at: Time,
+    /// Inner IP bytes through a tunnel; payload bytes on a plain DCCP socket, where there is no inner IP.
+    pub bytes: u32,
+}
+
+/// A packet handed to the receiving application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceivedPacket {
+    /// Sequence number: index into `sent`.
+    pub seq: u64,
+    /// When.
+    pub at: Time,
+    /// Counted as in [`SentPacket::bytes`].
+    pub bytes: u32,
+}
+
+/// A TCP sender's counters at the end of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounters {
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmissions that the receiver's DSACK showed to be spurious.
+    pub dsack: u64,
+}
+
+/// One path of the scenario, both directions.
+#[derive(Clone, Debug, Default)]
+pub struct PathRecord {
+    /// As in the scenario.
+    pub name: String,
+    /// Client to server, where the data goes.
+    pub forward: LinkRecord,
+    /// Server to client, where acknowledgements go.
+    pub backward: LinkRecord,
+}
+
+/// One direction of a path.
+#[derive(Clone, Debug, Default)]
+pub struct LinkRecord {
+    /// In the order of entry.
+    pub packets: Vec<LinkPacket>,
+    /// How late each delivery was against the emulated time, nanoseconds; empty in virtual time.
+    pub lateness_ns: Vec<u32>,
+}
+
+/// A packet on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkPacket {
+    /// When it left the sender's interface.
+    pub entered: Time,
+    /// What became of it.
+    pub fate: Fate,
+    /// Outer IP bytes.
+    pub bytes: u32,
+    /// The application packet inside: index of the flow and sequence number.
+    pub data: Option<(u16, u64)>,
+    /// Bytes in the queue just after it came, itself included if it was taken.
+    pub queue_bytes: u32,
+    /// It arrived with a congestion mark put on by this link.
+    pub ce: bool,
+}
+
+/// What became of a packet on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Reached the receiver's interface at this time.
+    Delivered(Time),
+    /// Dropped by the link's queue.
+    QueueDrop,
+    /// Lost on the wire, or still under way at the end.
+    Lost,
+}
+
+/// One line of the data sender's trace, as `mpdccp tunnel up --trace` writes it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraceRow {
+    /// When.
+    pub at: Time,
+    /// Index of the path in the scenario.
+    pub path: usize,
+    /// The congestion controller's phase.
+    pub phase: String,
+    /// Congestion window.
+    pub cwnd_bytes: u64,
+    /// Sent and not acknowledged.
+    pub inflight_bytes: u64,
+    /// Pacing rate, if it paces.
+    pub pacing_mbps: Option<f64>,
+    /// Latest delivery-rate sample.
+    pub delivery_mbps: Option<f64>,
+    /// Bottleneck bandwidth estimate, if there is one.
+    pub btlbw_mbps: Option<f64>,
+    /// Smoothed round-trip time.
+    pub srtt_ms: Option<f64>,
+    /// Minimum round-trip time the controller works with.
+    pub min_rtt_ms: Option<f64>,
+    /// Packets found lost so far.
+    pub lost: u64,
+    /// Packets in the session's send queue.
+    pub queue_packets: u64,
+    /// Age of the oldest of them.
+    pub queue_ms: f64,
+    /// Application-limited.
+    pub app_limited: bool,
+}

@@ -1,0 +1,222 @@
+//! What a scenario must fulfil beyond its syntax.
+
+use core::ops::Range;
+use std::collections::BTreeSet;
+
+use mpdccp_proto::sched::SchedulerKind;
+use toml::Spanned;
+
+use super::{Contender, FlowKind, FlowSpec, Mode, PathSpec, QueueLimit, Scenario};
+use crate::metrics;
+
+type Problem = (Option<Range<usize>>, String);
+
+const CCIDS: &[u8] = &[2, 5];
+const TCP_CCS: &[&str] = &["reno", "cubic", "bbr"];
+/// A full-size packet must fit, or the link carries nothing.
+const MIN_QUEUE_BYTES: u64 = 1500;
+
+fn problem<T>(at: &Spanned<T>, message: impl Into<String>) -> Problem {
+    (Some(at.span()), message.into())
+}
+
+fn general(message: impl Into<String>) -> Problem {
+    (None, message.into())
+}
+
+/// Refuses a scenario that makes no sense, with the place in the file where there is one.
+pub(super) fn check(s: &Scenario) -> Result<(), Problem> {
+    let duration = *s.duration_s.as_ref();
+    if !(duration > 0.0 && duration <= 86_400.0) {
+        return Err(problem(&s.duration_s, "must lie between 0 and 86400 seconds"));
+    }
+    if s.runs == 0 {
+        return Err(general("runs must be at least 1"));
+    }
+    for (what, count) in
+        [("[[path]]", s.paths.len()), ("[[contender]]", s.contenders.len()), ("[[flow]]", s.flows.len())]
+    {
+        if count == 0 {
+            return Err(general(format!("at least one {what} is needed")));
+        }
+    }
+    if s.mode == Mode::Direct && s.paths.len() != 1 {
+        return Err(general("mode \"direct\" takes exactly one [[path]]"));
+    }
+    unique("path", s.paths.iter().map(|p| &p.name))?;
+    unique("contender", s.contenders.iter().map(|c| &c.label))?;
+    unique("flow", s.flows.iter().map(|f| &f.name))?;
+    let mut cells = BTreeSet::new();
+    if let Some(twice) = s.cells.iter().find(|cell| !cells.insert(&cell.name)) {
+        return Err(general(format!("cell `{}` is there twice", twice.name)));
+    }
+    if let Some(name) = &s.headline {
+        known_cell(s, name)?;
+    }
+    for cell in &s.cells {
+        for i in 0..s.paths.len() {
+            link(&s.path_in(i, cell), duration)?;
+        }
+    }
+    s.contenders.iter().try_for_each(|c| contender(s, c))?;
+    s.flows.iter().try_for_each(|f| flow(f, duration))?;
+    compare(s)
+}
+
+fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> Result<(), Problem> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.as_ref().is_empty() || !name.as_ref().chars().all(plain) {
+            return Err(problem(name, "use letters, digits, `-`, `_` and `.` only"));
+        }
+        if !seen.insert(name.as_ref()) {
+            return Err(problem(name, format!("{what} `{}` is there twice", name.as_ref())));
+        }
+    }
+    Ok(())
+}
+
+fn link(path: &PathSpec, duration: f64) -> Result<(), Problem> {
+    let bad = |message: &str| Err(problem(&path.name, format!("path `{}`: {message}", path.name.as_ref())));
+    if path.rate.bps() == 0 {
+        return bad("rate must be above 0; use an event with `up = false` for a dead link");
+    }
+    match path.queue {
+        QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES => {
+            return bad("a queue below 1500 B holds no full-size packet");
+        }
+        QueueLimit::Packets(0) => return bad("a queue of 0 packets passes nothing"),
+        _ => {}
+    }
+    if path.priority.is_some_and(|p| p > 15) {
+        return bad("priority must lie between 0 and 15");
+    }
+    let mut last = 0.0;
+    for event in &path.events {
+        let at = *event.at_s.as_ref();
+        if !(at >= 0.0 && at < duration) {
+            return Err(problem(
+                &event.at_s,
+                format!("events lie between 0 and the scenario's end, {duration} s"),
+            ));
+        }
+        if at < last {
+            return Err(problem(
+                &event.at_s,
+                format!("events must be in order of time: {at} s comes after {last} s"),
+            ));
+        }
+        last = at;
+        if event.rate.is_none() && event.owd.is_none() && event.loss.is_none() && event.up.is_none() {
+            return Err(problem(&event.at_s, "an event needs one of rate, owd, loss, up"));
+        }
+        if event.rate.is_some_and(|r| r.bps() == 0) {
+            return Err(problem(&event.at_s, "rate must be above 0; use `up = false` for a dead link"));
+        }
+    }
+    Ok(())
+}
+
+fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
+    match (&c.ccid, &c.tcp) {
+        (Some(ccid), None) if !CCIDS.contains(ccid.as_ref()) => {
+            Err(problem(ccid, format!("CCID {} is not known; allowed: {CCIDS:?}", ccid.as_ref())))
+        }
+        (None, Some(tcp)) if s.mode != Mode::Direct => {
+            Err(problem(tcp, "kernel TCP as a contender needs mode = \"direct\""))
+        }
+        (None, Some(tcp)) if !TCP_CCS.contains(&tcp.as_ref().as_str()) => {
+            Err(problem(tcp, format!("`{}` is not known; allowed: {TCP_CCS:?}", tcp.as_ref())))
+        }
+        (Some(_), None) | (None, Some(_)) => Ok(()),
+        _ => Err(problem(&c.label, "a contender has either `ccid` or `tcp`")),
+    }?;
+    match s.tunnel_of(c).scheduler {
+        Some(name) if SchedulerKind::from_name(name.as_ref()).is_none() => {
+            let known: Vec<&str> = SchedulerKind::NAMES.iter().map(|(name, _)| *name).collect();
+            Err(problem(&name, format!("`{}` is not known; allowed: {}", name.as_ref(), known.join(", "))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn flow(f: &FlowSpec, duration: f64) -> Result<(), Problem> {
+    if let Some(stop) = &f.stop_s
+        && !(*stop.as_ref() > f.start_s && *stop.as_ref() <= duration)
+    {
+        return Err(problem(
+            stop,
+            format!("must lie after start_s and not after the scenario's end, {duration} s"),
+        ));
+    }
+    if !(f.start_s >= 0.0 && f.start_s < duration) {
+        return Err(problem(
+            &f.name,
+            format!("start_s must lie between 0 and the scenario's end, {duration} s"),
+        ));
+    }
+    match f.kind {
+        FlowKind::Udp => {
+            let (Some(payload), Some(rate), None) = (&f.payload, f.rate, &f.cc) else {
+                return Err(problem(&f.name, "a udp flow has `payload` and `rate`, and no `cc`"));
+            };
+            if !(32..=1400).contains(payload.as_ref()) {
+                return Err(problem(payload, "must lie between 32 and 1400 bytes"));
+            }
+            if rate.bps() == 0 {
+                return Err(problem(&f.name, "rate must be above 0"));
+            }
+        }
+        FlowKind::Tcp => {
+            let (None, None, Some(cc)) = (&f.payload, f.rate, &f.cc) else {
+                return Err(problem(&f.name, "a tcp flow has `cc`, and no `payload` or `rate`"));
+            };
+            if !TCP_CCS.contains(&cc.as_str()) {
+                return Err(problem(&f.name, format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn known_cell(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
+    if s.cell(name.as_ref()).is_some() {
+        return Ok(());
+    }
+    let known: Vec<&str> = s.cells.iter().map(|cell| cell.name.as_str()).collect();
+    Err(problem(name, format!("there is no cell `{}`; there are {}", name.as_ref(), known.join(", "))))
+}
+
+fn known_label(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
+    if s.contender(name.as_ref()).is_some() {
+        return Ok(());
+    }
+    let known: Vec<&str> = s.contenders.iter().map(|c| c.label.as_ref().as_str()).collect();
+    Err(problem(name, format!("there is no contender `{}`; there are {}", name.as_ref(), known.join(", "))))
+}
+
+fn known_metric(name: &Spanned<String>) -> Result<(), Problem> {
+    if metrics::NAMES.iter().any(|(known, _)| known == name.as_ref()) {
+        return Ok(());
+    }
+    let known: Vec<&str> = metrics::NAMES.iter().map(|(name, _)| *name).collect();
+    Err(problem(name, format!("`{}` is not a metric; allowed: {}", name.as_ref(), known.join(", "))))
+}
+
+fn compare(s: &Scenario) -> Result<(), Problem> {
+    for r in &s.references {
+        known_label(s, &r.label)?;
+        r.cell.as_ref().map_or(Ok(()), |cell| known_cell(s, cell))?;
+        r.values.keys().try_for_each(known_metric)?;
+    }
+    for a in &s.aims {
+        known_label(s, &a.label)?;
+        a.cell.as_ref().map_or(Ok(()), |cell| known_cell(s, cell))?;
+        known_metric(&a.metric)?;
+        if a.min.is_none() && a.max.is_none() {
+            return Err(problem(&a.metric, "an aim needs `min`, `max` or both"));
+        }
+    }
+    Ok(())
+}

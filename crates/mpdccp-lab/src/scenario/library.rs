@@ -1,0 +1,17 @@
+/// A scenario that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// Its name, which is also its place under `scenarios/`.
+    pub name: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+macro_rules! library {
+    ($($name:literal),* $(,)?) => {
+        &[$(Named { name: $name, text: include_str!(concat!("../../../../scenarios/", $name, ".toml")) }),*]
+    };
+}
+
+/// All scenarios that come with the program.
+pub const LIBRARY: &[Named] = library!["paper/multipath-udp", "paper/multipath-tcp", "paper/single-path"];

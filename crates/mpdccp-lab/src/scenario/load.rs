@@ -1,0 +1,94 @@
+use core::fmt;
+use core::ops::Range;
+use std::path::Path;
+
+use super::{Cell, LIBRARY, Scenario, check};
+
+/// What is wrong with a scenario, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The file, or the name of a scenario that comes with the program.
+    pub file: String,
+    /// Line, counted from 1, if it lies at one.
+    pub line: Option<usize>,
+    /// The key of that line.
+    pub key: Option<String>,
+    /// What is wrong and what is allowed.
+    pub message: String,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ": {key}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+impl ScenarioError {
+    fn at(file: &str, text: &str, span: Option<Range<usize>>, message: String) -> ScenarioError {
+        let line = span.as_ref().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        ScenarioError {
+            file: file.to_owned(),
+            line,
+            key: span.and_then(|span| key_before(text, span)),
+            message,
+        }
+    }
+}
+
+/// The key that the value at `span` belongs to: `k = value`, `{ .., k = value`, or the span is the key itself.
+fn key_before(text: &str, span: Range<usize>) -> Option<String> {
+    let start = text[..span.start.min(text.len())].rfind('\n').map_or(0, |i| i + 1);
+    let before = text.get(start..span.start)?.trim_end();
+    let key = match before.strip_suffix('=') {
+        Some(key) => key.trim_end().rsplit([' ', ',', '{']).next().unwrap_or(key),
+        None => text.get(span)?,
+    };
+    let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    plain.then(|| key.to_owned())
+}
+
+impl Scenario {
+    /// Reads a scenario; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
+        let mut scenario: Scenario = toml::from_str(text)
+            .map_err(|e| ScenarioError::at(file, text, e.span(), e.message().to_owned()))?;
+        if scenario.cells.is_empty() {
+            scenario.cells.push(Cell { name: "base".to_owned(), queue: None, owd: None, loss: None });
+        }
+        check::check(&scenario).map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
+        Ok(scenario)
+    }
+
+    /// Finds a scenario by the name it has in [`LIBRARY`], or else reads the file of that name.
+    ///
+    /// # Errors
+    /// There is neither, or something is wrong with it.
+    pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
+        if let Some(named) = LIBRARY.iter().find(|named| named.name == name_or_file) {
+            return Scenario::parse(&format!("scenarios/{}.toml", named.name), named.text);
+        }
+        let problem =
+            |message| ScenarioError { file: name_or_file.to_owned(), line: None, key: None, message };
+        let names: Vec<&str> = LIBRARY.iter().map(|named| named.name).collect();
+        if !Path::new(name_or_file).is_file() {
+            return Err(problem(format!(
+                "no such scenario or file; the program comes with {}",
+                names.join(", ")
+            )));
+        }
+        let text = std::fs::read_to_string(name_or_file).map_err(|e| problem(e.to_string()))?;
+        Scenario::parse(name_or_file, &text)
+    }
+}

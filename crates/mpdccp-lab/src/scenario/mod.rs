@@ -1,0 +1,302 @@
+//! Scenarios: what an experiment is, in one TOML file for both backends. `docs/scenarios.md` explains the format to users.
+
+mod check;
+mod library;
+mod load;
+mod quantity;
+mod tunnel;
+
+use core::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+use units::Rate;
+
+pub use library::{LIBRARY, Named};
+pub use load::ScenarioError;
+pub use quantity::QueueLimit;
+pub use tunnel::{Reordering, TunnelSettings, Variant};
+
+/// An experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Unique, such as `paper/multipath-udp`.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What the experiment is about, for the report.
+    #[serde(default)]
+    pub about: String,
+    /// From t = 0 to the end of the traffic.
+    pub duration_s: Spanned<f64>,
+    /// What carries the flows.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Runs of each contender in each cell, if the user does not say.
+    #[serde(default = "one")]
+    pub runs: u32,
+    /// The cell that is run if the user does not say, and shown first.
+    #[serde(default)]
+    pub headline: Option<Spanned<String>>,
+    /// Settings of the tunnel or connection, unless a contender has its own.
+    #[serde(default)]
+    pub tunnel: TunnelSettings,
+    /// At least one.
+    #[serde(rename = "path")]
+    pub paths: Vec<PathSpec>,
+    /// Variants of the links. The file may leave them out: then there is one, `base`, that changes nothing.
+    #[serde(rename = "cell", default)]
+    pub cells: Vec<Cell>,
+    /// At least one.
+    #[serde(rename = "contender")]
+    pub contenders: Vec<Contender>,
+    /// At least one.
+    #[serde(rename = "flow")]
+    pub flows: Vec<FlowSpec>,
+    /// Published or measured figures to compare with.
+    #[serde(rename = "reference", default)]
+    pub references: Vec<Reference>,
+    /// What we set out to reach.
+    #[serde(rename = "aim", default)]
+    pub aims: Vec<Aim>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What carries the flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// IP packets through the virtual interfaces of the tunnel.
+    #[default]
+    Tunnel,
+    /// Datagrams on one plain DCCP connection (or TCP segments, for a contender with `tcp`), no tunnel.
+    Direct,
+}
+
+/// One path: a link of equal properties in both directions.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathSpec {
+    /// Unique in the scenario.
+    pub name: Spanned<String>,
+    /// Link rate, outer IP bytes.
+    #[serde(deserialize_with = "quantity::rate")]
+    pub rate: Rate,
+    /// One-way propagation delay.
+    #[serde(default, deserialize_with = "quantity::time")]
+    pub owd: Duration,
+    /// Limit of the bottleneck's drop-tail queue.
+    #[serde(deserialize_with = "quantity::queue")]
+    pub queue: QueueLimit,
+    /// Share of packets lost on the wire, in each direction.
+    #[serde(default, deserialize_with = "quantity::share")]
+    pub loss: f64,
+    /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
+    #[serde(default)]
+    pub priority: Option<u8>,
+    /// Changes while the scenario runs, in order of time.
+    #[serde(default)]
+    pub events: Vec<PathEvent>,
+}
+
+/// A change of a path. What is not named stays.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathEvent {
+    /// When.
+    pub at_s: Spanned<f64>,
+    /// New rate.
+    #[serde(default, deserialize_with = "quantity::opt_rate")]
+    pub rate: Option<Rate>,
+    /// New one-way delay.
+    #[serde(default, deserialize_with = "quantity::opt_time")]
+    pub owd: Option<Duration>,
+    /// New loss.
+    #[serde(default, deserialize_with = "quantity::opt_share")]
+    pub loss: Option<f64>,
+    /// Takes the link down or up.
+    #[serde(default)]
+    pub up: Option<bool>,
+}
+
+/// A variant of the links; what is named replaces the same property of every path.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// Unique in the scenario.
+    pub name: String,
+    /// Queue limit of all paths.
+    #[serde(default, deserialize_with = "quantity::opt_queue")]
+    pub queue: Option<QueueLimit>,
+    /// One-way delay of all paths.
+    #[serde(default, deserialize_with = "quantity::opt_time")]
+    pub owd: Option<Duration>,
+    /// Loss of all paths.
+    #[serde(default, deserialize_with = "quantity::opt_share")]
+    pub loss: Option<f64>,
+}
+
+/// Who is compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contender {
+    /// `ccid2`, `ccid5`, `ccid5-draft`, `tcp-cubic`, `tcp-bbr` in the published scenarios.
+    pub label: Spanned<String>,
+    /// DCCP congestion control identifier.
+    #[serde(default)]
+    pub ccid: Option<Spanned<u8>>,
+    /// Instead of DCCP: kernel TCP with this congestion control (direct mode only).
+    #[serde(default)]
+    pub tcp: Option<Spanned<String>>,
+    /// Which rules of the CCID apply.
+    #[serde(default)]
+    pub variant: Variant,
+    /// Settings that differ from the scenario's.
+    #[serde(default)]
+    pub tunnel: TunnelSettings,
+}
+
+/// A flow from the client to the server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Unique in the scenario.
+    pub name: Spanned<String>,
+    /// What it is.
+    pub kind: FlowKind,
+    /// UDP: payload bytes a packet.
+    #[serde(default)]
+    pub payload: Option<Spanned<u32>>,
+    /// UDP: offered rate, payload bytes.
+    #[serde(default, deserialize_with = "quantity::opt_rate")]
+    pub rate: Option<Rate>,
+    /// TCP: the kernel's congestion control; the flow is bulk.
+    #[serde(default)]
+    pub cc: Option<String>,
+    /// From here ...
+    #[serde(default)]
+    pub start_s: f64,
+    /// ... to here; the end of the scenario if absent.
+    #[serde(default)]
+    pub stop_s: Option<Spanned<f64>>,
+}
+
+/// Kinds of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowKind {
+    /// Constant rate, constant size.
+    Udp,
+    /// As much as TCP gives.
+    Tcp,
+}
+
+impl FlowKind {
+    /// As in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            FlowKind::Udp => "udp",
+            FlowKind::Tcp => "tcp",
+        }
+    }
+}
+
+/// Figures of somebody else, from the last event to the end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Whose; one column of the table each.
+    pub source: String,
+    /// The contender it compares with.
+    pub label: Spanned<String>,
+    /// The cell; every cell if absent.
+    #[serde(default)]
+    pub cell: Option<Spanned<String>>,
+    /// Values by metric name (`docs/scenarios.md` lists them).
+    pub values: std::collections::BTreeMap<Spanned<String>, f64>,
+}
+
+/// What we set out to reach.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aim {
+    /// Contender.
+    pub label: Spanned<String>,
+    /// The cell; the headline if absent.
+    #[serde(default)]
+    pub cell: Option<Spanned<String>>,
+    /// Name of the metric.
+    pub metric: Spanned<String>,
+    /// At least.
+    #[serde(default)]
+    pub min: Option<f64>,
+    /// At most.
+    #[serde(default)]
+    pub max: Option<f64>,
+}
+
+impl Aim {
+    /// Whether `value` reaches it.
+    pub fn met(&self, value: f64) -> bool {
+        self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
+    }
+
+    /// As a person would write it.
+    pub fn text(&self) -> String {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => format!("{min} to {max}"),
+            (Some(min), None) => format!("≥ {min}"),
+            (None, Some(max)) => format!("≤ {max}"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+impl Scenario {
+    /// How long the traffic runs.
+    pub fn duration(&self) -> Duration {
+        Duration::from_secs_f64(*self.duration_s.as_ref())
+    }
+
+    /// The cell that stands for the experiment.
+    pub fn headline(&self) -> &Cell {
+        self.headline.as_ref().and_then(|name| self.cell(name.as_ref())).unwrap_or(&self.cells[0])
+    }
+
+    /// A cell by name.
+    pub fn cell(&self, name: &str) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.name == name)
+    }
+
+    /// A contender by label.
+    pub fn contender(&self, label: &str) -> Option<&Contender> {
+        self.contenders.iter().find(|c| c.label.as_ref() == label)
+    }
+
+    /// A path as a cell has it.
+    pub fn path_in(&self, path: usize, cell: &Cell) -> PathSpec {
+        let mut spec = self.paths[path].clone();
+        spec.queue = cell.queue.unwrap_or(spec.queue);
+        spec.owd = cell.owd.unwrap_or(spec.owd);
+        spec.loss = cell.loss.unwrap_or(spec.loss);
+        spec
+    }
+
+    /// The moments at which a path changes, in order, each once; the summary's phases lie between them.
+    pub fn events_s(&self) -> Vec<f64> {
+        let mut at: Vec<f64> = self.paths.iter().flat_map(|p| &p.events).map(|e| *e.at_s.as_ref()).collect();
+        at.sort_by(f64::total_cmp);
+        at.dedup();
+        at.retain(|t| *t > 0.0 && *t < *self.duration_s.as_ref());
+        at
+    }
+
+    /// The tunnel as `contender` has it.
+    pub fn tunnel_of(&self, contender: &Contender) -> TunnelSettings {
+        contender.tunnel.or(&self.tunnel)
+    }
+}

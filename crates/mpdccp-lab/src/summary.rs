@@ -1,0 +1,191 @@
+//! `summary.json`: the machine-readable result. `docs/summary.md` documents it as a contract.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// Version of the format; readers ignore keys they do not know.
+pub const SCHEMA: u32 = 1;
+
+/// The whole file.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)] // the names are the contract, explained in docs/summary.md
+pub struct Summary {
+    pub schema: u32,
+    pub version: &'static str,
+    pub commit: Option<&'static str>,
+    pub seed: u64,
+    pub scenario: String,
+    pub backend: &'static str,
+    pub environment: Environment,
+    pub runs: Vec<Run>,
+    /// Runs of one contender in one cell, every number replaced by its median.
+    pub medians: Vec<Value>,
+}
+
+/// Where it was measured.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Environment {
+    pub kernel: Option<String>,
+    pub cpus: usize,
+    pub link_lateness_us_p99: Option<f64>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Run {
+    pub label: String,
+    pub cell: String,
+    pub repeat: u32,
+    pub params: BTreeMap<String, Value>,
+    pub flows: Vec<Flow>,
+    pub paths: Vec<PathStats>,
+    /// The figures that aims and references speak of, by the names of [`crate::metrics::NAMES`]; absent ones do not apply.
+    pub metrics: BTreeMap<&'static str, f64>,
+    pub link_lateness_us_p99: Option<f64>,
+}
+
+/// One flow of a run.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Flow {
+    pub name: String,
+    pub kind: &'static str,
+    pub offered_mbps: Option<f64>,
+    pub sent: Option<u64>,
+    pub dropped_at_sender: Option<u64>,
+    pub received: u64,
+    pub lost: Option<u64>,
+    pub lost_pct: Option<f64>,
+    pub reordered: Option<u64>,
+    pub duplicates: Option<u64>,
+    pub tcp: Option<Tcp>,
+    pub phases: Vec<FlowPhase>,
+}
+
+/// A TCP sender's counters.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Tcp {
+    pub retransmits: u64,
+    pub dsack: u64,
+}
+
+/// A flow between two events.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct FlowPhase {
+    pub from_s: f64,
+    pub to_s: f64,
+    pub rx_mbps: f64,
+    pub app_latency_ms: Option<Latency>,
+    pub wire_latency_ms: Option<Latency>,
+}
+
+/// One path of a run, client to server.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct PathStats {
+    pub name: String,
+    pub phases: Vec<PathPhase>,
+}
+
+/// A path between two events.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct PathPhase {
+    pub from_s: f64,
+    pub to_s: f64,
+    pub tx_mbps: f64,
+    pub rx_mbps: f64,
+    pub latency_ms: Option<Latency>,
+    pub lost: u64,
+    pub queue_drops: u64,
+    pub ce: u64,
+    /// The other direction, which carries the acknowledgements.
+    pub back_mbps: f64,
+}
+
+/// A distribution of latencies, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Latency {
+    pub p50: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// Medians of `runs` for each (label, cell), in order of first appearance.
+pub fn medians(runs: &[Run]) -> Vec<Value> {
+    let mut groups: Vec<((&str, &str), Vec<Value>)> = Vec::new();
+    for run in runs {
+        let key = (run.label.as_str(), run.cell.as_str());
+        let value = serde_json::json!({"flows": run.flows, "paths": run.paths, "metrics": run.metrics});
+        match groups.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    let summarise = |((label, cell), values): ((&str, &str), Vec<Value>)| {
+        let mut out = serde_json::json!({"label": label, "cell": cell, "n": values.len()});
+        if let (Value::Object(out), Value::Object(medians)) =
+            (&mut out, median(&values.iter().collect::<Vec<_>>()))
+        {
+            out.extend(medians);
+        }
+        out
+    };
+    groups.into_iter().map(summarise).collect()
+}
+
+/// The median of equally shaped values: of numbers number by number, of anything else the first. Absent (null) numbers do not count.
+fn median(values: &[&Value]) -> Value {
+    let Some(first) = values.iter().find(|v| !v.is_null()) else { return Value::Null };
+    match first {
+        Value::Number(_) => {
+            let mut numbers: Vec<f64> = values.iter().filter_map(|v| v.as_f64()).collect();
+            numbers.sort_by(f64::total_cmp);
+            let mid = numbers.len() / 2;
+            let m =
+                if numbers.len() % 2 == 1 { numbers[mid] } else { (numbers[mid - 1] + numbers[mid]) / 2.0 };
+            serde_json::json!(m)
+        }
+        Value::Array(items) => (0..items.len())
+            .map(|i| median(&values.iter().filter_map(|v| v.get(i)).collect::<Vec<_>>()))
+            .collect(),
+        Value::Object(first) => {
+            // A key may be missing in some runs, such as a metric that did not apply there.
+            let mut keys: Vec<&String> = first.keys().collect();
+            for key in values.iter().filter_map(|v| v.as_object()).flat_map(|o| o.keys()) {
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+            let of = |key: &String| median(&values.iter().filter_map(|v| v.get(key)).collect::<Vec<_>>());
+            keys.into_iter().map(|key| (key.clone(), of(key))).collect::<serde_json::Map<_, _>>().into()
+        }
+        other => (*other).clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn medians_go_number_by_number_and_ignore_absent_ones() {
+        let values = [
+            json!({"name": "a", "phases": [{"x": 1.0, "y": null}]}),
+            json!({"name": "a", "phases": [{"x": 9.0, "y": 4.0}]}),
+            json!({"name": "a", "phases": [{"x": 2.0, "y": 8.0}], "z": 7}),
+        ];
+        let m = median(&values.iter().collect::<Vec<_>>());
+        assert_eq!(m, json!({"name": "a", "phases": [{"x": 2.0, "y": 6.0}], "z": 7.0}));
+    }
+}

@@ -1,0 +1,73 @@
+//! Rates in windows that slide over a run.
+
+use crate::metrics::seconds;
+use crate::record::{FlowRecord, PathRecord, RunRecord};
+
+/// Windows start at multiples of this.
+const STEP_S: f64 = 0.01;
+
+/// Bytes with their times, ready for sums over windows.
+struct Cumulated {
+    /// Ascending.
+    at: Vec<f64>,
+    /// Bytes before each.
+    before: Vec<u64>,
+}
+
+impl Cumulated {
+    fn new(mut packets: Vec<(f64, u32)>) -> Cumulated {
+        packets.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut sum = 0;
+        let mut before = vec![0];
+        before.extend(packets.iter().map(|(_, bytes)| {
+            sum += u64::from(*bytes);
+            sum
+        }));
+        Cumulated { at: packets.into_iter().map(|(at, _)| at).collect(), before }
+    }
+
+    /// Mbit/s in [from, from + len).
+    fn mbps(&self, from: f64, len: f64) -> f64 {
+        let index = |t| self.at.partition_point(|at| *at < t);
+        (self.before[index(from + len)] - self.before[index(from)]) as f64 * 8.0 / 1e6 / len
+    }
+}
+
+fn starts((from, to): (f64, f64), len: f64) -> impl Iterator<Item = f64> {
+    let count = ((to - len - from) / STEP_S + 1e-6).floor();
+    (0..=count as i64).map(move |i| from + i as f64 * STEP_S).take_while(move |_| count >= 0.0)
+}
+
+/// The lowest rate at which `flow` was received in any window of `len` seconds inside `span`, leaving out windows that touch one of
+/// the spans in `except`.
+pub(crate) fn lowest(
+    run: &RunRecord,
+    flow: &FlowRecord,
+    span: (f64, f64),
+    len: f64,
+    except: &[(f64, f64)],
+) -> Option<f64> {
+    let bytes = Cumulated::new(flow.received.iter().map(|p| (seconds(run, p.at), p.bytes)).collect());
+    let excepted = |from: f64| except.iter().any(|(a, b)| from < *b && *a < from + len);
+    starts(span, len).filter(|from| !excepted(*from)).map(|from| bytes.mbps(from, len)).min_by(f64::total_cmp)
+}
+
+/// The start of the first window of `len` seconds inside `span` in which more than `mbps` were offered to `path`.
+pub(crate) fn first_above(
+    run: &RunRecord,
+    path: &PathRecord,
+    span: (f64, f64),
+    len: f64,
+    mbps: f64,
+) -> Option<f64> {
+    let packets = &path.forward.packets;
+    let bytes = Cumulated::new(packets.iter().map(|p| (seconds(run, p.entered), p.bytes)).collect());
+    starts(span, len).find(|from| bytes.mbps(*from, len) > mbps)
+}
+
+/// When any path was in ProbeRTT, with half a second after it, in which the window grows back.
+pub(crate) fn probe_rtt(run: &RunRecord) -> Vec<(f64, f64)> {
+    let probing =
+        |row: &&crate::TraceRow| row.phase.to_ascii_lowercase().replace(['-', '_'], "") == "probertt";
+    run.trace.iter().filter(probing).map(|row| (seconds(run, row.at), seconds(run, row.at) + 0.5)).collect()
+}

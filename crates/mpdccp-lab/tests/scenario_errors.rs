@@ -1,0 +1,87 @@
+//! A wrong scenario gives one error that names file, line, key and what is allowed.
+
+use mpdccp_lab::Scenario;
+use mpdccp_lab::scenario::LIBRARY;
+
+const GOOD: &str = r#"name = "t"
+title = "t"
+duration_s = 10
+headline = "a"
+[tunnel]
+scheduler = "cpf"
+[[path]]
+name = "p1"
+rate = "10 Mbit/s"
+queue = "125000 B"
+events = [{ at_s = 5, rate = "1 Mbit/s" }]
+[[cell]]
+name = "a"
+owd = "10 ms"
+[[contender]]
+label = "ccid2"
+ccid = 2
+[[flow]]
+name = "f"
+kind = "udp"
+payload = 1300
+rate = "15 Mbit/s"
+[[aim]]
+label = "ccid2"
+metric = "rx_mbps"
+min = 1
+"#;
+
+#[test]
+fn the_library_is_sound() {
+    for named in LIBRARY {
+        let scenario = Scenario::find(named.name).unwrap();
+        assert_eq!(scenario.name, named.name);
+    }
+}
+
+#[test]
+fn wrong_scenarios_say_what_is_wrong_and_where() {
+    Scenario::parse("t.toml", GOOD).unwrap();
+    // (what is replaced, by what, how the error begins, what it must mention)
+    let cases = [
+        ("duration_s = 10", "duration_s = -1", "t.toml:3: duration_s", "between 0"),
+        ("duration_s = 10", "duraton_s = 10", "t.toml:3: duraton_s", "duration_s"),
+        ("\"cpf\"", "\"fifo\"", "t.toml:6: scheduler", "rr"),
+        ("rate = \"10 Mbit/s\"", "rate = \"10 MB\"", "t.toml:9: rate", "Mbit/s"),
+        ("rate = \"10 Mbit/s\"", "rate = \"0 Mbit/s\"", "t.toml:8: name", "above 0"),
+        ("125000 B", "100 B", "t.toml:8: name", "1500"),
+        ("125000 B", "0 packets", "t.toml:8: name", "0 packets"),
+        ("at_s = 5", "at_s = 11", "t.toml:11: at_s", "10 s"),
+        ("at_s = 5, rate = \"1 Mbit/s\"", "at_s = 5", "t.toml:11: at_s", "rate, owd, loss, up"),
+        (
+            "events = [{ at_s = 5, rate = \"1 Mbit/s\" }]",
+            "events = [\n{ at_s = 5, up = false },\n{ at_s = 4, up = true },\n]",
+            "t.toml:13: at_s",
+            "order",
+        ),
+        ("headline = \"a\"", "headline = \"b\"", "t.toml:4: headline", "no cell `b`"),
+        ("ccid = 2", "ccid = 99", "t.toml:17: ccid", "2, 5"),
+        ("ccid = 2", "ccid = 2\nvariant = \"best\"", "t.toml:18: variant", "tuned"),
+        ("ccid = 2", "tcp = \"cubic\"", "t.toml:17: tcp", "direct"),
+        ("payload = 1300", "payload = 5", "t.toml:21: payload", "32"),
+        ("kind = \"udp\"", "kind = \"sctp\"", "t.toml:20: kind", "udp"),
+        ("kind = \"udp\"", "kind = \"tcp\"", "t.toml:19: name", "cc"),
+        ("metric = \"rx_mbps\"", "metric = \"speed\"", "t.toml:25: metric", "app_p50_ms"),
+        ("label = \"ccid2\"\nmetric", "label = \"ccid7\"\nmetric", "t.toml:24: label", "ccid2"),
+        ("min = 1", "", "t.toml:25: metric", "`max`"),
+        ("name = \"p1\"", "name = \"p 1\"", "t.toml:8: name", "letters"),
+        ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "string"),
+    ];
+    for (from, to, begins, mentions) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        let error = Scenario::parse("t.toml", &GOOD.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.starts_with(begins), "{to}: {error}");
+        assert!(error.contains(mentions), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_scenario_that_is_not_there_names_those_that_are() {
+    let error = Scenario::find("paper/multipath-udb").unwrap_err().to_string();
+    assert!(error.contains("paper/multipath-udp"), "{error}");
+}
