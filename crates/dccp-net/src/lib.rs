@@ -1,1 +1,45 @@
-//! Placeholder.
+//! Linux I/O around the sans-IO core: carriers (DCCP in UDP, native IP protocol 33), the TUN device, and the data-plane loop.
+//!
+//! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its carrier sockets and one [`App`], and runs them on the thread that
+//! calls [`Driver::run`]. Other threads reach in through a [`Handle`].
+#![cfg_attr(not(target_os = "linux"), allow(unused))]
+
+mod batch;
+mod carrier;
+
+pub use batch::{Batch, Run};
+pub use carrier::{Burst, Carrier, CarrierStats, Received, SendError};
+
+#[cfg(target_os = "linux")]
+mod capture;
+#[cfg(target_os = "linux")]
+mod clock;
+#[cfg(target_os = "linux")]
+mod driver;
+#[cfg(target_os = "linux")]
+mod handle;
+#[cfg(target_os = "linux")]
+mod net;
+#[cfg(target_os = "linux")]
+mod poller;
+#[cfg(target_os = "linux")]
+mod raw33;
+#[cfg(target_os = "linux")]
+mod socket;
+#[cfg(target_os = "linux")]
+mod tun;
+#[cfg(target_os = "linux")]
+mod udp;
+
+#[cfg(target_os = "linux")]
+pub use {
+    capture::Capture,
+    clock::Clock,
+    driver::{App, Core, Driver},
+    handle::Handle,
+    net::{LinkChange, Net},
+    raw33::RawCarrier,
+    socket::Bind,
+    tun::{Tun, TunConfig},
+    udp::UdpCarrier,
+};

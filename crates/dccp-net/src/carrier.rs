@@ -1,0 +1,107 @@
+use dccp_proto::Ecn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use units::Time;
+
+/// A DCCP packet as it came in.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// When the kernel got it, in the driver's time.
+    pub at: Time,
+    /// Address on this host it was sent to; `None` on a socket bound to one address.
+    pub local: Option<IpAddr>,
+    /// Sender; port 0 on native DCCP.
+    pub remote: SocketAddr,
+    /// ECN field of the IP header.
+    pub ecn: Ecn,
+    /// Bytes of the IP packet it came in.
+    pub ip_len: u32,
+    /// The DCCP packet, header to end.
+    pub bytes: &'a [u8],
+}
+
+/// DCCP packets for one destination with one ECN field, all of `segment` bytes but the last, which may be shorter.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst<'a> {
+    /// Source address, where the socket is not bound to one.
+    pub local: Option<IpAddr>,
+    /// Destination; the port is ignored by native DCCP.
+    pub remote: SocketAddr,
+    /// ECN field for the IP header.
+    pub ecn: Ecn,
+    /// Bytes of each packet.
+    pub segment: usize,
+    /// The packets, back to back.
+    pub bytes: &'a [u8],
+}
+
+/// Why a burst, or the rest of one, did not leave. Each is counted in [`CarrierStats`].
+#[derive(Debug)]
+pub enum SendError {
+    /// The socket's buffer is full; the packets are dropped as a full queue would.
+    BufferFull,
+    /// Larger than the interface's MTU.
+    TooBig,
+    /// No route, interface down, address gone: the path is of no use until [`Carrier::check`] says otherwise.
+    LinkDown(io::Error),
+}
+
+/// Counters of one carrier socket, in DCCP packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CarrierStats {
+    /// Packets handed to the kernel.
+    pub tx_packets: u64,
+    /// System calls that did so.
+    pub tx_calls: u64,
+    /// Dropped: socket buffer full.
+    pub tx_buffer_full: u64,
+    /// Dropped: larger than the interface's MTU.
+    pub tx_too_big: u64,
+    /// Dropped: no route, interface down or address gone.
+    pub tx_link_down: u64,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// System calls that did so.
+    pub rx_calls: u64,
+    /// Native packets with a wrong checksum, dropped (RFC 4340 section 9.1).
+    pub rx_bad_checksum: u64,
+    /// Native packets too short to hold what their IP header promises, dropped.
+    pub rx_malformed: u64,
+}
+
+/// A socket that carries DCCP packets in IP.
+pub trait Carrier: Send {
+    /// IP and UDP header bytes each packet costs.
+    fn overhead(&self) -> u16;
+
+    /// Sends a burst. On an error the rest of the burst is dropped.
+    fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
+
+    /// Receives what is there, up to a bounded number of packets, and hands it to `each`. `now` is the driver's time.
+    /// Returns the number of packets.
+    ///
+    /// # Errors
+    /// What the system says; packets on the way are not lost.
+    fn receive(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
+
+    /// Whether the system could send to `remote` now. Also renews the binding to an interface that went and came back.
+    ///
+    /// # Errors
+    /// Why it could not.
+    fn check(&mut self, remote: SocketAddr) -> io::Result<()>;
+
+    /// What the system knows of the largest IP packet on the way to `remote`, bytes.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
+
+    /// Address the socket is bound to; the port is 0 for native DCCP.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+
+    /// Counters.
+    fn stats(&self) -> &CarrierStats;
+}

@@ -1,0 +1,22 @@
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use units::Time;
+
+/// The driver's time: CLOCK_MONOTONIC, whose epoch all processes of the machine share.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock;
+
+impl Clock {
+    /// Now.
+    pub fn now(self) -> Time {
+        Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
+    }
+
+    /// Nanoseconds since 1970, for file formats that want them.
+    pub fn wall_nanos(self) -> u64 {
+        nanos(clock_gettime(ClockId::Realtime))
+    }
+}
+
+fn nanos(t: Timespec) -> u64 {
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

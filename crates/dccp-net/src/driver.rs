@@ -1,0 +1,201 @@
+use crate::handle::{Handle, Job, handle};
+use crate::net::{LinuxCarrier, Net};
+use crate::poller::{Poller, Source};
+use crate::{Clock, LinkChange};
+use mpdccp_proto::{Endpoint, PathId, SessionEvent, SessionId};
+use rustix::fd::BorrowedFd;
+use std::io;
+use std::sync::mpsc::Receiver;
+use units::Time;
+
+/// What an application of the loop (tunnel, traffic generator) gets to use: the endpoint, its sockets, the clock.
+pub struct Core {
+    /// All sessions.
+    pub endpoint: Endpoint,
+    /// Carrier sockets.
+    pub net: Net,
+    /// The time of all calls.
+    pub clock: Clock,
+    poller: Poller,
+    running: bool,
+}
+
+impl Core {
+    /// Adds a carrier socket; its number goes into [`dccp_proto::Route::socket`].
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn add_socket<C>(&mut self, carrier: C) -> io::Result<u32>
+    where
+        C: crate::Carrier + rustix::fd::AsFd + 'static,
+    {
+        let carrier: Box<dyn LinuxCarrier> = Box::new(carrier);
+        self.net.add(&self.poller, carrier)
+    }
+
+    /// Ends the loop once this turn's packets have left.
+    pub fn stop(&mut self) {
+        self.running = false;
+    }
+
+    /// Paths that use a socket and destination.
+    fn paths_of(&self, now: Time, change: &LinkChange) -> Vec<(SessionId, PathId)> {
+        let mut found = Vec::new();
+        for session in self.endpoint.sessions() {
+            for path in self.endpoint.status(now, session).into_iter().flat_map(|s| s.paths) {
+                if path.route.socket == change.socket && path.route.remote == change.remote {
+                    found.push((session, path.id));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// What runs on top of the loop. All methods are called on the thread of [`Driver::run`].
+pub trait App {
+    /// Descriptors to wait on, asked once at the start; they stay open until the loop ends.
+    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a bounded number of packets; what is left brings
+    /// another call.
+    fn on_readable(&mut self, core: &mut Core, now: Time, index: u32);
+
+    /// A datagram arrived.
+    fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>);
+
+    /// Something happened to a session.
+    fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent);
+
+    /// Sending on a link stopped or started to work; the endpoint has been told.
+    fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
+        let _ = (core, change);
+    }
+
+    /// When to call [`on_timeout`](Self::on_timeout).
+    fn next_timeout(&self) -> Option<Time>;
+
+    /// The time of [`next_timeout`](Self::next_timeout) has come.
+    fn on_timeout(&mut self, core: &mut Core, now: Time);
+}
+
+/// The data-plane loop. One turn: read sockets and the application's descriptors, handle timeouts, let the endpoint write,
+/// send, deliver, arm the timer.
+pub struct Driver<A> {
+    core: Core,
+    app: A,
+    jobs: Receiver<Job<A>>,
+    handle: Handle<A>,
+    ready: Vec<Source>,
+    /// The latest time the endpoint has seen.
+    last: Time,
+}
+
+impl<A: App> Driver<A> {
+    /// With sockets still to be added by `set_up`, which makes the application.
+    ///
+    /// # Errors
+    /// What the system says to epoll, timerfd and eventfd, and what `set_up` says.
+    pub fn new<E: From<io::Error>>(
+        endpoint: Endpoint,
+        set_up: impl FnOnce(&mut Core) -> Result<A, E>,
+    ) -> Result<Driver<A>, E> {
+        let poller = Poller::new()?;
+        let (handle, jobs) = handle(poller.wake());
+        let mut core = Core { endpoint, net: Net::new(), clock: Clock, poller, running: true };
+        let app = set_up(&mut core)?;
+        for (i, fd) in (0u32..).zip(app.fds()) {
+            core.poller.add(fd, Source::App(i))?;
+        }
+        Ok(Driver { core, app, jobs, handle, ready: Vec::new(), last: Time::ZERO })
+    }
+
+    /// For other threads.
+    pub fn handle(&self) -> Handle<A> {
+        self.handle.clone()
+    }
+
+    /// Runs until [`Core::stop`], and gives the application back.
+    ///
+    /// # Errors
+    /// Only what makes going on impossible: epoll or the timer fail.
+    pub fn run(mut self) -> io::Result<A> {
+        // Wakes on time rather than when it suits the scheduler; a hint, so a refusal does not matter.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        while self.core.running {
+            let mut ready = std::mem::take(&mut self.ready);
+            let deadline = self.deadline();
+            self.core.poller.wait(self.core.clock.now(), deadline, &mut ready)?;
+            self.input(&ready);
+            self.ready = ready;
+            self.drain();
+        }
+        Ok(self.app)
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let endpoint = self.core.endpoint.poll_timeout().map(|(t, _)| t);
+        [endpoint, self.app.next_timeout(), self.core.net.next_retry()].into_iter().flatten().min()
+    }
+
+    /// The time now; never before what the endpoint has seen.
+    fn now(&mut self) -> Time {
+        self.last = self.core.clock.now().max(self.last);
+        self.last
+    }
+
+    fn input(&mut self, ready: &[Source]) {
+        // Acknowledgements first: they open windows for what the application reads.
+        for source in ready {
+            if let Source::Socket(socket) = *source {
+                let now = self.core.clock.now();
+                self.core.net.receive(socket, now, &mut self.last, &mut self.core.endpoint);
+            }
+        }
+        for source in ready {
+            let now = self.now();
+            match *source {
+                Source::App(index) => self.app.on_readable(&mut self.core, now, index),
+                Source::Wake => {
+                    while let Ok(job) = self.jobs.try_recv() {
+                        job(&mut self.core, &mut self.app);
+                    }
+                }
+                Source::Timer | Source::Socket(_) => {}
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        let now = self.now();
+        let core = &mut self.core;
+        if core.endpoint.poll_timeout().is_some_and(|(t, _)| t <= now) {
+            core.endpoint.handle_timeout(now);
+        }
+        if self.app.next_timeout().is_some_and(|t| t <= now) {
+            self.app.on_timeout(core, now);
+        }
+        core.net.retry(now);
+        core.endpoint.poll_transmit(now, &mut core.net.batch);
+        core.net.flush(now);
+        while let Some((session, data)) = core.endpoint.poll_deliver() {
+            self.app.on_deliver(core, now, session, data);
+        }
+        for change in core.net.take_changes() {
+            for (session, path) in core.paths_of(now, &change) {
+                core.endpoint.set_link(now, session, path, change.up);
+            }
+            self.app.on_link(core, &change);
+        }
+        let mut happened = false;
+        while let Some((session, event)) = core.endpoint.poll_event() {
+            self.app.on_event(core, now, session, event);
+            happened = true;
+        }
+        // What the application did on an event, a session close above all, must not wait for the next turn.
+        if happened {
+            core.endpoint.poll_transmit(now, &mut core.net.batch);
+            core.net.flush(now);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use std::io;
+use std::sync::Arc;
+use units::Time;
+
+/// What became readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Timer,
+    Wake,
+    Socket(u32),
+    App(u32),
+}
+
+impl Source {
+    fn data(self) -> EventData {
+        let (kind, index) = match self {
+            Source::Timer => (0, 0),
+            Source::Wake => (1, 0),
+            Source::Socket(i) => (2, i),
+            Source::App(i) => (3, i),
+        };
+        EventData::new_u64(kind << 32 | u64::from(index))
+    }
+
+    fn of(data: EventData) -> Source {
+        let index = data.u64() as u32;
+        match data.u64() >> 32 {
+            0 => Source::Timer,
+            1 => Source::Wake,
+            2 => Source::Socket(index),
+            _ => Source::App(index),
+        }
+    }
+}
+
+/// epoll, one timer, and an eventfd for other threads.
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    wake: Arc<OwnedFd>,
+    armed: Option<Time>,
+}
+
+impl Poller {
+    pub(crate) fn new() -> io::Result<Poller> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let poller = Poller { epoll, timer, wake, armed: None };
+        poller.add(poller.timer.as_fd(), Source::Timer)?;
+        poller.add(poller.wake.as_fd(), Source::Wake)?;
+        Ok(poller)
+    }
+
+    /// The eventfd: writing to it makes [`Source::Wake`] readable.
+    pub(crate) fn wake(&self) -> Arc<OwnedFd> {
+        self.wake.clone()
+    }
+
+    /// Watches a descriptor for reading until it is closed.
+    pub(crate) fn add(&self, fd: BorrowedFd<'_>, source: Source) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, source.data(), EventFlags::IN)?)
+    }
+
+    /// Waits until something is readable or `deadline` is there, and says what.
+    pub(crate) fn wait(
+        &mut self,
+        now: Time,
+        deadline: Option<Time>,
+        ready: &mut Vec<Source>,
+    ) -> io::Result<()> {
+        ready.clear();
+        let poll_only = deadline.is_some_and(|t| t <= now);
+        if !poll_only && deadline != self.armed {
+            // Zero disarms.
+            let ns = deadline.map_or(0, Time::as_nanos);
+            let at = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ };
+            let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let setting = Itimerspec { it_interval: never, it_value: at };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &setting)?;
+            self.armed = deadline;
+        }
+        let mut events: [Event; 32] = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 32];
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let n = match epoll::wait(&self.epoll, &mut events[..], poll_only.then_some(&zero)) {
+            Err(Errno::INTR) => 0,
+            other => other?,
+        };
+        for event in &events[..n] {
+            let source = Source::of(event.data);
+            match source {
+                Source::Timer => {
+                    drain(&self.timer);
+                    self.armed = None;
+                }
+                Source::Wake => drain(&self.wake),
+                _ => {}
+            }
+            ready.push(source);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the counter of a timer or an eventfd, which makes it unreadable.
+fn drain(fd: &OwnedFd) {
+    let mut counter = [0; 8];
+    // Nothing to read is as good as read.
+    let _ = rustix::io::read(fd, &mut counter);
+}

@@ -1,0 +1,139 @@
+use crate::socket::{Bind, Message, Socket};
+use crate::{Burst, Carrier, CarrierStats, Received, SendError};
+use dccp_wire::checksum;
+use rustix::fd::{AsFd, BorrowedFd};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use units::Time;
+
+/// Native DCCP: IP protocol 33. Needs CAP_NET_RAW.
+pub struct RawCarrier {
+    socket: Socket,
+    /// Source address the system uses towards a destination; the checksum covers it.
+    sources: BTreeMap<IpAddr, IpAddr>,
+    packet: Vec<u8>,
+}
+
+/// Most remembered source addresses.
+const MAX_SOURCES: usize = 256;
+
+impl RawCarrier {
+    /// Opens and binds a socket; the port of `bind` is not used.
+    ///
+    /// # Errors
+    /// What the system says: no permission, `AddrNotAvailable`, no such interface.
+    pub fn new(mut bind: Bind) -> io::Result<RawCarrier> {
+        bind.addr.set_port(0);
+        Ok(RawCarrier { socket: Socket::new(bind, true)?, sources: BTreeMap::new(), packet: Vec::new() })
+    }
+
+    fn source(&mut self, burst: &Burst<'_>) -> io::Result<IpAddr> {
+        if let Some(ip) = burst.local {
+            return Ok(ip);
+        }
+        let bound = self.socket.bind().addr.ip();
+        if !bound.is_unspecified() {
+            return Ok(bound);
+        }
+        if let Some(ip) = self.sources.get(&burst.remote.ip()) {
+            return Ok(*ip);
+        }
+        let probe = self.socket.probe(burst.remote)?;
+        let local = probe.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?.ip();
+        if self.sources.len() >= MAX_SOURCES {
+            self.sources.clear();
+        }
+        self.sources.insert(burst.remote.ip(), local);
+        Ok(local)
+    }
+}
+
+impl AsFd for RawCarrier {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.fd()
+    }
+}
+
+/// A received message without its IP header, which only IPv4 sockets hand over, and its destination.
+fn strip<'a>(message: &Message<'a>) -> Option<(IpAddr, &'a [u8])> {
+    if message.remote.is_ipv6() {
+        return Some((message.local?, message.bytes));
+    }
+    let header = usize::from(message.bytes.first()? & 15) * 4;
+    let total = usize::from(u16::from_be_bytes([*message.bytes.get(2)?, *message.bytes.get(3)?]));
+    let destination = *message.bytes.get(16..)?.first_chunk::<4>()?;
+    Some((Ipv4Addr::from(destination).into(), message.bytes.get(header..total)?))
+}
+
+impl Carrier for RawCarrier {
+    fn overhead(&self) -> u16 {
+        if self.socket.bind().addr.is_ipv4() { 20 } else { 40 }
+    }
+
+    fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+        let source = self.source(burst).map_err(SendError::LinkDown)?;
+        let mut packet = std::mem::take(&mut self.packet);
+        packet.clear();
+        packet.extend_from_slice(burst.bytes);
+        for bytes in packet.chunks_mut(burst.segment) {
+            // The shortest DCCP header is 12 bytes; nothing shorter is ever written.
+            if bytes.len() >= 12 {
+                checksum::fill(bytes, source, burst.remote.ip());
+            }
+        }
+        // Raw IPv6 sockets take the port for the protocol number; leave it out.
+        let remote = SocketAddr::new(burst.remote.ip(), 0);
+        let result = self.socket.send(&Burst { local: Some(source), remote, bytes: &packet, ..*burst });
+        self.packet = packet;
+        result
+    }
+
+    fn receive(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        let bind = self.socket.bind();
+        let wildcard = bind.addr.ip().is_unspecified() && bind.interface.is_none();
+        let header = u32::from(self.overhead());
+        let mut packets = 0;
+        self.socket.receive(now, &mut |stats, message| {
+            let Some((local, bytes)) = strip(&message) else {
+                stats.rx_malformed += 1;
+                return;
+            };
+            // RFC 4340 section 9.1: a packet with a wrong checksum must be dropped.
+            if !checksum::verify(bytes, local, message.remote.ip()) {
+                stats.rx_bad_checksum += 1;
+                return;
+            }
+            packets += 1;
+            stats.rx_packets += 1;
+            each(Received {
+                at: message.at,
+                local: wildcard.then_some(local),
+                remote: SocketAddr::new(message.remote.ip(), 0),
+                ecn: message.ecn,
+                ip_len: header + bytes.len() as u32,
+                bytes,
+            });
+        })?;
+        Ok(packets)
+    }
+
+    fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
+        self.sources.clear();
+        self.socket.check(remote)
+    }
+
+    fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        self.socket.path_mtu(remote)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        let mut addr = self.socket.local_addr()?;
+        addr.set_port(0);
+        Ok(addr)
+    }
+
+    fn stats(&self) -> &CarrierStats {
+        &self.socket.stats
+    }
+}

@@ -1,0 +1,248 @@
+//! What both carriers share: a bound, non-blocking socket with ECN both ways, receive times, and batched receiving.
+
+use crate::clock::Clock;
+use crate::{Burst, CarrierStats, SendError};
+use dccp_proto::Ecn;
+use dccp_wire::IPPROTO_DCCP;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, SockAddr, Type};
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use units::{Duration, Time};
+
+/// Where a carrier socket is bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// Address and, for UDP, port; unspecified and 0 let the system choose.
+    pub addr: SocketAddr,
+    /// Use this interface only (SO_BINDTODEVICE).
+    pub interface: Option<String>,
+}
+
+/// Asked of the kernel for each socket and direction; it grants less without privilege.
+const BUFFER: usize = 4 << 20;
+/// One receive buffer: as much as generic receive offload puts together.
+const RECEIVE: usize = 65_536;
+
+pub(crate) struct Socket {
+    bind: Bind,
+    raw: bool,
+    inner: socket2::Socket,
+    state: UdpSocketState,
+    /// Off once the kernel refused a segmented send.
+    segmentation: bool,
+    buffer: Vec<u8>,
+    pub(crate) stats: CarrierStats,
+}
+
+/// One message of the kernel: several packets of `stride` bytes, the last may be shorter.
+pub(crate) struct Message<'a> {
+    pub(crate) at: Time,
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) remote: SocketAddr,
+    pub(crate) ecn: Ecn,
+    pub(crate) stride: usize,
+    pub(crate) bytes: &'a [u8],
+}
+
+fn open(bind: &Bind, raw: bool) -> io::Result<socket2::Socket> {
+    let domain = Domain::for_address(bind.addr);
+    let socket = match raw {
+        true => socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(IPPROTO_DCCP))))?,
+        false => socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
+    };
+    socket.set_nonblocking(true)?;
+    if bind.addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    bind_interface(&socket, bind)?;
+    socket.bind(&SockAddr::from(bind.addr))?;
+    Ok(socket)
+}
+
+fn bind_interface(socket: &socket2::Socket, bind: &Bind) -> io::Result<()> {
+    match &bind.interface {
+        Some(name) => socket.bind_device(Some(name.as_bytes())),
+        None => Ok(()),
+    }
+}
+
+fn is_wildcard(bind: &Bind) -> bool {
+    bind.addr.ip().is_unspecified() && bind.interface.is_none()
+}
+
+/// Sets up what comes with each packet. quinn-udp's control buffer holds three of receive time, addresses, segment size
+/// and ECN field; with all four the ECN field falls off the end. Raw sockets have no segments. Of UDP sockets, those bound
+/// to an address can do without the address, the others have to do without the time.
+fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
+    let state = UdpSocketState::new(socket.into())?;
+    if !raw && is_wildcard(bind) {
+        setsockopt(socket, ReceiveTimestampns, &false)?;
+    } else if !raw && bind.addr.is_ipv4() {
+        setsockopt(socket, Ipv4PacketInfo, &false)?;
+    } else if !raw {
+        setsockopt(socket, Ipv6RecvPacketInfo, &false)?;
+    }
+    Ok(state)
+}
+
+impl Socket {
+    pub(crate) fn new(bind: Bind, raw: bool) -> io::Result<Socket> {
+        let inner = open(&bind, raw)?;
+        let state = set_up(&inner, &bind, raw)?;
+        // The privileged forms go beyond net.core.*mem_max; without privilege the plain ones get what is allowed.
+        if sockopt::set_socket_recv_buffer_size_force(&inner, BUFFER).is_err() {
+            inner.set_recv_buffer_size(BUFFER)?;
+        }
+        if sockopt::set_socket_send_buffer_size_force(&inner, BUFFER).is_err() {
+            inner.set_send_buffer_size(BUFFER)?;
+        }
+        let segmentation = !raw && state.max_gso_segments() > 1;
+        let buffer = vec![0; BATCH_SIZE * RECEIVE];
+        Ok(Socket { bind, raw, inner, state, segmentation, buffer, stats: CarrierStats::default() })
+    }
+
+    pub(crate) fn bind(&self) -> &Bind {
+        &self.bind
+    }
+
+    pub(crate) fn fd(&self) -> rustix::fd::BorrowedFd<'_> {
+        rustix::fd::AsFd::as_fd(&self.inner)
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
+    }
+
+    /// A throw-away UDP socket bound as this one and connected to `remote`: what the system thinks of the way there.
+    pub(crate) fn probe(&self, mut remote: SocketAddr) -> io::Result<socket2::Socket> {
+        let mut bind = self.bind.clone();
+        bind.addr.set_port(0);
+        if remote.port() == 0 {
+            remote.set_port(9);
+        }
+        let socket = open(&bind, false)?;
+        socket.connect(&SockAddr::from(remote))?;
+        Ok(socket)
+    }
+
+    pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
+        // An interface that came back has another index.
+        bind_interface(&self.inner, &self.bind)?;
+        self.probe(remote)?;
+        // quinn-udp gives up ECN for good after an EINVAL, which a vanished address causes too.
+        self.state = set_up(&self.inner, &self.bind, self.raw)?;
+        self.segmentation = !self.raw && self.state.max_gso_segments() > 1;
+        Ok(())
+    }
+
+    pub(crate) fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        let socket = self.probe(remote)?;
+        let mtu = match remote {
+            SocketAddr::V4(_) => sockopt::ip_mtu(&socket)?,
+            SocketAddr::V6(_) => sockopt::ipv6_mtu(&socket)?,
+        };
+        Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+    }
+
+    /// Sends a burst, in one call if it can, and counts.
+    pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+        if self.segmentation && burst.bytes.len() > burst.segment {
+            match self.transmit(burst, burst.bytes, Some(burst.segment)) {
+                // Some drivers refuse to segment; try packet by packet from here on.
+                Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
+                    tracing::info!("segmentation offload refused ({e}), sending packet by packet");
+                    self.segmentation = false;
+                    self.state = set_up(&self.inner, &self.bind, self.raw).map_err(SendError::LinkDown)?;
+                }
+                result => return self.count(result, burst.bytes.len().div_ceil(burst.segment)),
+            }
+        }
+        let packets = burst.bytes.len().div_ceil(burst.segment);
+        for (i, packet) in burst.bytes.chunks(burst.segment).enumerate() {
+            match self.transmit(burst, packet, None) {
+                Ok(()) => self.count(Ok(()), 1)?,
+                // What is in the way of one packet is in the way of the rest.
+                Err(e) => return self.count(Err(e), packets - i),
+            }
+        }
+        Ok(())
+    }
+
+    fn transmit(&self, burst: &Burst<'_>, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
+        self.state.try_send(
+            (&self.inner).into(),
+            &Transmit {
+                destination: burst.remote,
+                ecn: EcnCodepoint::from_bits(burst.ecn.bits()),
+                contents,
+                segment_size,
+                src_ip: burst.local,
+            },
+        )
+    }
+
+    fn count(&mut self, result: io::Result<()>, packets: usize) -> Result<(), SendError> {
+        let packets = packets as u64;
+        let Err(e) = result else {
+            self.stats.tx_packets += packets;
+            self.stats.tx_calls += 1;
+            return Ok(());
+        };
+        match Errno::from_io_error(&e) {
+            Some(Errno::AGAIN | Errno::NOBUFS) => {
+                self.stats.tx_buffer_full += packets;
+                Err(SendError::BufferFull)
+            }
+            Some(Errno::MSGSIZE) => {
+                self.stats.tx_too_big += packets;
+                Err(SendError::TooBig)
+            }
+            _ => {
+                self.stats.tx_link_down += packets;
+                Err(SendError::LinkDown(e))
+            }
+        }
+    }
+
+    /// One batched receive.
+    pub(crate) fn receive(
+        &mut self,
+        now: Time,
+        each: &mut dyn FnMut(&mut CarrierStats, Message<'_>),
+    ) -> io::Result<()> {
+        let mut slices = self.buffer.chunks_mut(RECEIVE).map(IoSliceMut::new);
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| slices.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
+        let mut meta = [RecvMeta::default(); BATCH_SIZE];
+        let n = match self.state.recv((&self.inner).into(), &mut slices, &mut meta) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            other => other?,
+        };
+        self.stats.rx_calls += 1;
+        // Kernel times are wall-clock; what counts is how long ago it was.
+        let wall = Duration::from_nanos(Clock.wall_nanos());
+        let wildcard = is_wildcard(&self.bind);
+        for (meta, bytes) in meta.iter().zip(&slices).take(n) {
+            let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));
+            // A step of the wall clock must not make packets old.
+            let ago = if ago < Duration::from_millis(100) { ago } else { Duration::ZERO };
+            each(
+                &mut self.stats,
+                Message {
+                    at: now - ago,
+                    local: meta.dst_ip.filter(|_| wildcard || self.raw),
+                    remote: meta.addr,
+                    ecn: Ecn::from_bits(meta.ecn.map_or(0, |e| e as u8)),
+                    stride: meta.stride.max(1),
+                    bytes: &bytes[..meta.len],
+                },
+            );
+        }
+        Ok(())
+    }
+}

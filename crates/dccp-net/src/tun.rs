@@ -1,0 +1,89 @@
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::io;
+use std::net::IpAddr;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+/// How a TUN device is made.
+#[derive(Clone, Debug)]
+pub struct TunConfig {
+    /// Interface name, at most 15 bytes.
+    pub name: String,
+    /// Addresses with prefix length.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Largest IP packet.
+    pub mtu: u16,
+}
+
+/// A TUN device: whole IP packets in and out, gone when dropped.
+pub struct Tun {
+    device: SyncDevice,
+}
+
+impl Tun {
+    /// Creates the interface, gives it its addresses and brings it up.
+    ///
+    /// # Errors
+    /// What the system says; `PermissionDenied` without CAP_NET_ADMIN, `NotFound` without /dev/net/tun,
+    /// `ResourceBusy` if the name is in use.
+    pub fn create(cfg: &TunConfig) -> io::Result<Tun> {
+        std::fs::metadata("/dev/net/tun")?;
+        // A device of that name that somebody else made is not ours to take over.
+        if std::fs::exists(format!("/sys/class/net/{}", cfg.name))? {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        let mut builder = DeviceBuilder::new().name(&cfg.name).mtu(cfg.mtu);
+        for (ip, prefix) in &cfg.addresses {
+            if let IpAddr::V6(ip) = ip {
+                builder = builder.ipv6(*ip, *prefix);
+            }
+        }
+        let device = builder.build_sync()?;
+        for (ip, prefix) in &cfg.addresses {
+            if let IpAddr::V4(ip) = ip {
+                device.add_address_v4(*ip, *prefix)?;
+            }
+        }
+        device.set_nonblocking(true)?;
+        Ok(Tun { device })
+    }
+
+    /// Reads one packet; `None` if there is none.
+    ///
+    /// # Errors
+    /// What the system says, the device being gone among it.
+    pub fn read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.device.recv(buf) {
+            Ok(n) => Ok(Some(n)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Hands one packet to the kernel.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what the kernel does not take for an IP packet, and what else the system says.
+    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+        self.device.send(packet).map(|_| ())
+    }
+
+    /// Changes the MTU.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        self.device.set_mtu(mtu)
+    }
+
+    /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only says that the interface is down.
+    pub fn is_down(e: &io::Error) -> bool {
+        Errno::from_io_error(e) == Some(Errno::IO)
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}

@@ -1,0 +1,76 @@
+use crate::socket::{Bind, Socket};
+use crate::{Burst, Carrier, CarrierStats, Received, SendError};
+use rustix::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::net::SocketAddr;
+use units::Time;
+
+/// DCCP in UDP (RFC 6773).
+pub struct UdpCarrier(Socket);
+
+impl UdpCarrier {
+    /// Opens and binds a socket.
+    ///
+    /// # Errors
+    /// What the system says: `AddrInUse`, `AddrNotAvailable`, no such interface, no permission.
+    pub fn new(bind: Bind) -> io::Result<UdpCarrier> {
+        Ok(UdpCarrier(Socket::new(bind, false)?))
+    }
+}
+
+impl AsFd for UdpCarrier {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd()
+    }
+}
+
+/// IP and UDP headers.
+fn overhead(addr: SocketAddr) -> u16 {
+    if addr.is_ipv4() { 28 } else { 48 }
+}
+
+impl Carrier for UdpCarrier {
+    fn overhead(&self) -> u16 {
+        overhead(self.0.bind().addr)
+    }
+
+    fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+        self.0.send(burst)
+    }
+
+    fn receive(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        let overhead = u32::from(self.overhead());
+        let mut packets = 0;
+        self.0.receive(now, &mut |stats, message| {
+            for bytes in message.bytes.chunks(message.stride) {
+                packets += 1;
+                stats.rx_packets += 1;
+                each(Received {
+                    at: message.at,
+                    local: message.local,
+                    remote: message.remote,
+                    ecn: message.ecn,
+                    ip_len: overhead + bytes.len() as u32,
+                    bytes,
+                });
+            }
+        })?;
+        Ok(packets)
+    }
+
+    fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
+        self.0.check(remote)
+    }
+
+    fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        self.0.path_mtu(remote)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    fn stats(&self) -> &CarrierStats {
+        &self.0.stats
+    }
+}

@@ -1,0 +1,183 @@
+//! Carriers over loopback: what goes in comes out, with its ECN field, its addresses and its size.
+#![cfg(target_os = "linux")]
+
+use dccp_net::{Batch, Bind, Burst, Carrier, Clock, RawCarrier, UdpCarrier};
+use dccp_proto::{Ecn, Route, Sink};
+use dccp_wire::{Header, Packet, PacketType, Seq};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+struct Got {
+    local: Option<IpAddr>,
+    remote: SocketAddr,
+    ecn: Ecn,
+    ip_len: u32,
+    bytes: Vec<u8>,
+}
+
+/// Receives until `n` packets are there; gives up after a while, so that a loss fails the assertion and not the clock.
+fn receive(carrier: &mut dyn Carrier, n: usize) -> Vec<Got> {
+    let mut got = Vec::new();
+    let patience = Instant::now();
+    while got.len() < n && patience.elapsed() < Duration::from_secs(10) {
+        carrier
+            .receive(Clock.now(), &mut |p| {
+                assert!(p.at <= Clock.now());
+                got.push(Got {
+                    local: p.local,
+                    remote: p.remote,
+                    ecn: p.ecn,
+                    ip_len: p.ip_len,
+                    bytes: p.bytes.to_vec(),
+                });
+            })
+            .unwrap();
+    }
+    got
+}
+
+fn bind(addr: &str) -> Bind {
+    Bind { addr: addr.parse().unwrap(), interface: None }
+}
+
+fn dccp(seq: u64, payload: usize) -> Vec<u8> {
+    let header = Header {
+        src_port: 1,
+        dst_port: 2,
+        ccval: 0,
+        cscov: 0,
+        ptype: PacketType::Data,
+        short: false,
+        seq: Seq::new(seq),
+        ack: None,
+        service_code: None,
+        reset: None,
+    };
+    let mut packet = vec![0; header.packet_len(0, payload)];
+    header.emit(&[], &mut packet).fill(seq as u8);
+    packet
+}
+
+fn udp_pair(addr: &str) {
+    let (mut a, mut b) = (UdpCarrier::new(bind(addr)).unwrap(), UdpCarrier::new(bind(addr)).unwrap());
+    let route = Route { socket: 0, local: None, remote: b.local_addr().unwrap() };
+    let mut batch = Batch::default();
+    let sizes = [1000, 1000, 1000, 400, 1200, 30];
+    for (i, len) in sizes.into_iter().enumerate() {
+        let ecn = if i < 5 { Ecn::Ect0 } else { Ecn::Ce };
+        batch.reserve(&route, ecn, len).fill(i as u8);
+    }
+    for run in batch.runs() {
+        a.send(&run.burst()).unwrap();
+    }
+    let got = receive(&mut b, sizes.len());
+    let shape: Vec<(usize, u8, Ecn)> = got.iter().map(|g| (g.bytes.len(), g.bytes[0], g.ecn)).collect();
+    let e = Ecn::Ect0;
+    assert_eq!(
+        shape,
+        [(1000, 0, e), (1000, 1, e), (1000, 2, e), (400, 3, e), (1200, 4, e), (30, 5, Ecn::Ce)]
+    );
+    assert!(got.iter().all(|g| g.remote == a.local_addr().unwrap() && g.local.is_none()));
+    assert!(got.iter().all(|g| g.ip_len == u32::from(b.overhead()) + g.bytes.len() as u32));
+    assert_eq!((a.stats().tx_packets, b.stats().rx_packets), (6, 6));
+}
+
+#[test]
+fn udp_over_ipv4() {
+    udp_pair("127.0.0.1:0");
+}
+
+#[test]
+fn udp_over_ipv6() {
+    if UdpCarrier::new(bind("[::1]:0")).is_err() {
+        println!("skipped: no IPv6 here");
+        return;
+    }
+    udp_pair("[::1]:0");
+}
+
+#[test]
+fn a_wildcard_socket_answers_from_the_address_it_was_asked_at() {
+    let mut server = UdpCarrier::new(bind("0.0.0.0:0")).unwrap();
+    let mut client = UdpCarrier::new(bind("127.0.0.1:0")).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let asked = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 7).into(), port);
+    client.send(&Burst { local: None, remote: asked, ecn: Ecn::NotEct, segment: 3, bytes: b"ask" }).unwrap();
+    let got = receive(&mut server, 1);
+    assert_eq!(got[0].local, Some(asked.ip()));
+    let (local, remote) = (got[0].local, got[0].remote);
+    server.send(&Burst { local, remote, ecn: Ecn::NotEct, segment: 3, bytes: b"yes" }).unwrap();
+    assert_eq!(receive(&mut client, 1)[0].remote, asked);
+}
+
+#[test]
+fn errors_are_told_apart_and_counted() {
+    let mut udp = UdpCarrier::new(bind("127.0.0.1:0")).unwrap();
+    let big = vec![0; 66_000];
+    let burst = |remote: &str, bytes| Burst {
+        local: None,
+        remote: remote.parse().unwrap(),
+        ecn: Ecn::NotEct,
+        segment: big.len(),
+        bytes,
+    };
+    assert!(matches!(udp.send(&burst("127.0.0.1:9", &big)), Err(dccp_net::SendError::TooBig)));
+    // A loopback source cannot leave the host.
+    let there = "192.0.2.1:9";
+    assert!(matches!(udp.send(&burst(there, b"x")), Err(dccp_net::SendError::LinkDown(_))));
+    assert!(udp.check(there.parse().unwrap()).is_err());
+    assert_eq!((udp.stats().tx_too_big, udp.stats().tx_link_down), (1, 1));
+    assert!(udp.check("127.0.0.1:9".parse().unwrap()).is_ok());
+    assert!(udp.path_mtu("127.0.0.1:9".parse().unwrap()).unwrap() > 1500);
+
+    let port = udp.local_addr().unwrap();
+    let taken = UdpCarrier::new(Bind { addr: port, interface: None }).err().unwrap();
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+    let foreign = UdpCarrier::new(bind("192.0.2.1:0")).err().unwrap();
+    assert_eq!(foreign.kind(), std::io::ErrorKind::AddrNotAvailable);
+}
+
+fn raw_pair(addr: &str, header: u32) {
+    let (mut a, mut b) = match (RawCarrier::new(bind(addr)), RawCarrier::new(bind(addr))) {
+        (Ok(a), Ok(b)) => (a, b),
+        (Err(e), _) | (_, Err(e)) => {
+            println!("skipped: raw sockets on {addr}: {e}");
+            return;
+        }
+    };
+    let remote = b.local_addr().unwrap();
+    let packets = [dccp(1, 500), dccp(2, 500), dccp(3, 7)];
+    let bytes = packets.concat();
+    let segment = packets[0].len();
+    a.send(&Burst { local: None, remote, ecn: Ecn::Ect0, segment, bytes: &bytes }).unwrap();
+    // Both sockets see what comes to their common address.
+    let got = receive(&mut b, 3);
+    for (got, sent) in got.iter().zip(&packets) {
+        assert_eq!(got.ip_len, header + sent.len() as u32);
+        assert_eq!((got.ecn, got.remote.port()), (Ecn::Ect0, 0));
+        assert_eq!(Packet::parse(&got.bytes).unwrap().payload, Packet::parse(sent).unwrap().payload);
+    }
+    assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (3, 0));
+
+    // A packet changed on the way, by a socket that knows nothing of checksums.
+    let raw = socket2::Socket::new(
+        socket2::Domain::for_address(remote),
+        socket2::Type::RAW,
+        Some(socket2::Protocol::from(33)),
+    )
+    .unwrap();
+    raw.send_to(&dccp(4, 9), &remote.into()).unwrap();
+    a.send(&Burst { local: None, remote, ecn: Ecn::NotEct, segment, bytes: &packets[0] }).unwrap();
+    assert_eq!(receive(&mut b, 1).len(), 1);
+    assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (4, 1));
+}
+
+#[test]
+fn native_over_ipv4() {
+    raw_pair("127.0.0.33:0", 20);
+}
+
+#[test]
+fn native_over_ipv6() {
+    raw_pair("[::1]:0", 40);
+}
