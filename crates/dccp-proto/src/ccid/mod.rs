@@ -7,11 +7,9 @@ use dccp_cc::{Amount, RttEstimator, Window};
 use dccp_wire::{OptionBuf, Seq};
 use units::{Duration, Rate, Time};
 
-mod ackvec_receiver;
-mod ackvec_sender;
+mod ackvec;
 
-pub use ackvec_receiver::AckVecReceiver;
-pub use ackvec_sender::AckVecSender;
+pub use ackvec::{AckVecReceiver, AckVecSender};
 
 /// What one arriving acknowledgement says to a sending half. Ack Vector options of a packet are concatenated in order.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +86,8 @@ pub struct TxView {
     pub delivered: Amount,
     /// Declared lost so far.
     pub lost: Amount,
+    /// Once declared lost, yet delivered in the end (not in `lost` any more), packets.
+    pub spurious: u64,
     /// Reported ECN-marked so far, packets.
     pub ce: u64,
     /// Retransmission timeouts so far.
@@ -123,6 +123,9 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn poll_demand(&mut self) -> Option<Demand>;
     /// The Ack Ratio in force changed (the peer confirmed it).
     fn on_ack_ratio(&mut self, ratio: u16);
+    /// The peer sent Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its receive buffer
+    /// (RFC 4341 section 5.2).
+    fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
     /// The largest packet changed, IP bytes.
     fn on_mtu(&mut self, mtu: u16);
     /// Another path of the session is in ProbeRTT.

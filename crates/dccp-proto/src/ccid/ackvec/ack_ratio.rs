@@ -1,0 +1,240 @@
+use crate::Ecn;
+use crate::ccid::Arrival;
+use dccp_wire::Seq;
+
+/// Later packets of the peer that must have arrived before one is lost (RFC 4341 section 6.1.1).
+const NUM_DUP_ACK: usize = 3;
+/// Packets of the peer looked back upon.
+const LOOKBACK: u32 = u128::BITS;
+
+/// How the Ack Ratio is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RatioRule {
+    /// By lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
+    AckCongestion,
+    /// By the window alone: at least 64 acknowledgements a window, so that few packets tell enough at high rates. CCID 5 paces,
+    /// and in a tunnel most packets of the peer are data, whose losses would be mistaken for those of acknowledgements.
+    Window,
+}
+
+/// Congestion control of the peer's acknowledgements (RFC 4341 section 6.1).
+#[derive(Debug)]
+pub(crate) struct AckRatio {
+    rule: RatioRule,
+    ratio: u16,
+    newest: Option<Seq>,
+    /// Bit i: the packet i before the newest arrived.
+    arrived: u128,
+    /// Packets this far before the newest, and farther, are judged.
+    judged: u32,
+    /// An acknowledgement of this window of data was lost or marked.
+    congested: bool,
+    /// Windows since the last that was, or since the last change.
+    clean: u64,
+}
+
+impl AckRatio {
+    pub(crate) fn new(rule: RatioRule) -> AckRatio {
+        AckRatio {
+            rule,
+            // RFC 4340 section 11.3: connections start with 2.
+            ratio: 2,
+            newest: None,
+            arrived: 0,
+            judged: 0,
+            congested: false,
+            clean: 0,
+        }
+    }
+
+    /// The ratio that should be in force.
+    pub(crate) fn wanted(&self) -> u16 {
+        self.ratio
+    }
+
+    /// Looks for lost and marked acknowledgements. Every lost packet is taken for one (RFC 4341 section 6.1.1).
+    pub(crate) fn on_packet(&mut self, arrival: &Arrival) {
+        self.congested |= arrival.ecn == Ecn::Ce && !arrival.data;
+        self.note_arrival(arrival.seq);
+        self.judge();
+    }
+
+    fn note_arrival(&mut self, seq: Seq) {
+        let ahead = self.newest.map_or(1, |newest| seq.diff(newest));
+        let Ok(ahead) = u64::try_from(ahead) else {
+            // Late: not missing any more, if it was not judged yet.
+            let back = ahead.unsigned_abs();
+            if back < u64::from(LOOKBACK) {
+                self.arrived |= 1 << back;
+            }
+            return;
+        };
+        if ahead == 0 {
+            return;
+        }
+        self.judged = u32::try_from(ahead).unwrap_or(LOOKBACK).saturating_add(self.judged);
+        if self.judged > LOOKBACK {
+            // More missing than are looked back upon.
+            self.congested |= ahead > 1;
+            self.judged = LOOKBACK;
+        }
+        self.arrived = if ahead < u64::from(LOOKBACK) { self.arrived << ahead | 1 } else { 1 };
+        self.newest = Some(seq);
+    }
+
+    fn judge(&mut self) {
+        let mut rest = self.arrived;
+        for _ in 1..NUM_DUP_ACK {
+            rest &= rest.wrapping_sub(1);
+        }
+        if rest == 0 {
+            return;
+        }
+        // Packets before the third newest that arrived are lost if missing.
+        let from = rest.trailing_zeros() + 1;
+        if from >= self.judged {
+            return;
+        }
+        let width = self.judged - from;
+        let all = u128::MAX >> (LOOKBACK - width);
+        self.congested |= (self.arrived >> from) & all != all;
+        self.judged = from;
+    }
+
+    /// A window of `cwnd` data packets ended.
+    pub(crate) fn on_window(&mut self, cwnd: u64) {
+        let r = u64::from(self.ratio);
+        let congested = core::mem::take(&mut self.congested);
+        let wanted = match self.rule {
+            RatioRule::Window => (cwnd / 64).clamp(2, 16),
+            // RFC 4341 section 6.1.2: double for a window with lost or marked acknowledgements ...
+            RatioRule::AckCongestion if congested => {
+                self.clean = 0;
+                r * 2
+            }
+            // ... and one less after cwnd / (R^2 - R) windows without.
+            RatioRule::AckCongestion => {
+                self.clean += 1;
+                if r > 2 && self.clean.saturating_mul(r * r - r) >= cwnd {
+                    self.clean = 0;
+                    r - 1
+                } else {
+                    r
+                }
+            }
+        };
+        self.set(wanted, cwnd);
+    }
+
+    /// The window changed to `cwnd` at one stroke (timeout, ProbeRTT).
+    pub(crate) fn fit(&mut self, cwnd: u64) {
+        self.set(u64::from(self.ratio), cwnd);
+    }
+
+    /// RFC 4341 section 6.1.2: at most half the window, rounded up; two or more if the window is four or more.
+    /// Below that it follows the window down to 1, for peers that wait for Ack Ratio packets without a timer.
+    fn set(&mut self, wanted: u64, cwnd: u64) {
+        let most = cwnd.div_ceil(2).clamp(1, u64::from(u16::MAX));
+        let least = if cwnd >= 4 { 2 } else { 1 };
+        self.ratio = wanted.clamp(least, most.max(least)) as u16;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn arrival(seq: u64, ecn: Ecn, data: bool) -> Arrival {
+        Arrival { seq: Seq::new(seq), ecn, data, ccval: 0, ndp: None, bytes: 40 }
+    }
+
+    fn after(seqs: &[u64]) -> bool {
+        let mut acks = AckRatio::new(RatioRule::AckCongestion);
+        for &seq in seqs {
+            acks.on_packet(&arrival(seq, Ecn::NotEct, false));
+        }
+        acks.congested
+    }
+
+    #[test]
+    fn an_ack_is_lost_after_three_later_ones() {
+        assert!(!after(&[1, 2, 3, 4, 5]));
+        assert!(!after(&[1, 3, 4]));
+        assert!(after(&[1, 3, 4, 5]));
+        assert!(!after(&[1, 3, 4, 2, 5, 6]));
+        assert!(after(&[1, 2, 500]));
+        assert!(after(&[1, 3, 4, 5, 2]));
+    }
+
+    #[test]
+    fn marks_count_on_acks_only() {
+        let mut acks = AckRatio::new(RatioRule::AckCongestion);
+        acks.on_packet(&arrival(1, Ecn::Ce, true));
+        assert!(!acks.congested);
+        acks.on_packet(&arrival(2, Ecn::Ce, false));
+        assert!(acks.congested);
+    }
+
+    #[test]
+    fn doubles_and_decays() {
+        let mut acks = AckRatio::new(RatioRule::AckCongestion);
+        for expected in [4, 8, 15, 15] {
+            acks.congested = true;
+            acks.on_window(30);
+            assert_eq!(acks.wanted(), expected);
+        }
+        // R = 15: after one clean window, as 15^2 - 15 > 30.
+        acks.on_window(30);
+        assert_eq!(acks.wanted(), 14);
+        // R = 3 takes five: 5 (9 - 3) = 30.
+        while acks.wanted() > 3 {
+            acks.on_window(30);
+        }
+        for expected in [3, 3, 3, 3, 2, 2, 2] {
+            acks.on_window(30);
+            assert_eq!(acks.wanted(), expected);
+        }
+    }
+
+    proptest! {
+        /// The three constraints of RFC 4341 section 6.1.2, whatever happens; 1 is used for windows below three only.
+        #[test]
+        fn keeps_the_constraints(
+            window_rule: bool,
+            steps in proptest::collection::vec((any::<bool>(), 0u64..100_000), 1..100),
+            seqs in proptest::collection::vec(any::<u64>(), 0..50),
+        ) {
+            let rule = if window_rule { RatioRule::Window } else { RatioRule::AckCongestion };
+            let mut acks = AckRatio::new(rule);
+            for seq in seqs {
+                acks.on_packet(&arrival(seq, Ecn::NotEct, false));
+            }
+            for (congested, cwnd) in steps {
+                let cwnd = if cwnd % 3 == 0 { cwnd % 10 } else { cwnd };
+                acks.congested = congested;
+                acks.on_window(cwnd);
+                let r = u64::from(acks.wanted());
+                prop_assert!(r >= 1 && (r <= cwnd.div_ceil(2) || r <= 2));
+                prop_assert!(cwnd < 4 || r >= 2);
+            }
+        }
+
+        /// A packet is lost exactly if it is missing with three later ones arrived.
+        #[test]
+        fn equals_a_naive_model(seqs in proptest::collection::vec(100u64..140, 1..60)) {
+            let mut seqs = seqs;
+            seqs.insert(0, 100);
+            let mut lost = false;
+            for n in 1..=seqs.len() {
+                let seen = &seqs[..n];
+                let newest = *seen.iter().max().unwrap();
+                lost |= (101..newest).any(|p| {
+                    let later: alloc::collections::BTreeSet<_> = seen.iter().filter(|&&s| s > p).collect();
+                    !seen.contains(&p) && later.len() >= 3
+                });
+            }
+            prop_assert_eq!(after(&seqs), lost);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+use super::ack_ratio::{AckRatio, RatioRule};
+use crate::ccid::{Arrival, Demand};
+
+/// Sequence Window over congestion window (RFC 4340 section 7.5.2 recommends about five).
+const WINDOW_FACTOR: u64 = 5;
+/// Least and most asked for.
+const MIN_WINDOW: u64 = 1 << 10;
+const MAX_WINDOW: u64 = 1 << 21;
+/// Rounds that a quarter must have sufficed before the Sequence Window is lowered.
+const LOW_ROUNDS: u32 = 64;
+
+/// What a sending half asks its connection to negotiate or do.
+#[derive(Debug)]
+pub(crate) struct Demands {
+    ratio: AckRatio,
+    ratio_asked: u16,
+    window: u64,
+    window_asked: u64,
+    low_rounds: u32,
+    ack_peer: bool,
+}
+
+impl Demands {
+    pub(crate) fn new(rule: RatioRule) -> Demands {
+        Demands {
+            ratio: AckRatio::new(rule),
+            ratio_asked: 2,
+            window: 0,
+            window_asked: 0,
+            low_rounds: 0,
+            ack_peer: false,
+        }
+    }
+
+    /// A packet of the peer arrived.
+    pub(crate) fn on_peer_packet(&mut self, arrival: &Arrival) {
+        self.ratio.on_packet(arrival);
+    }
+
+    /// A round ended with a congestion window of `cwnd` packets and `inflight` outstanding before.
+    /// Changes are asked for once a round at most (RFC 4341 section 6.1.2), and the Ack Vector state of the peer is to be
+    /// trimmed once a window (section 6.2).
+    pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64) {
+        self.ack_peer = true;
+        self.ratio.on_window(cwnd);
+        let needed = cwnd.max(inflight).saturating_mul(WINDOW_FACTOR);
+        let needed = needed.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two();
+        self.low_rounds = if needed.saturating_mul(4) <= self.window { self.low_rounds + 1 } else { 0 };
+        if needed > self.window {
+            self.window = needed;
+        } else if self.low_rounds >= LOW_ROUNDS {
+            self.window = needed * 2;
+            self.low_rounds = 0;
+        }
+    }
+
+    /// The congestion window fell to `cwnd` packets at one stroke: fewer packets than an Ack waits for may be permitted.
+    pub(crate) fn on_collapse(&mut self, cwnd: u64) {
+        self.ratio.fit(cwnd);
+    }
+
+    /// The next demand.
+    pub(crate) fn poll(&mut self) -> Option<Demand> {
+        let ratio = self.ratio.wanted();
+        if ratio != self.ratio_asked {
+            self.ratio_asked = ratio;
+            return Some(Demand::AckRatio(ratio));
+        }
+        if self.window != self.window_asked {
+            self.window_asked = self.window;
+            return Some(Demand::SequenceWindow(self.window));
+        }
+        core::mem::take(&mut self.ack_peer).then_some(Demand::AckPeer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn drain(demands: &mut Demands) -> Vec<Demand> {
+        core::iter::from_fn(|| demands.poll()).collect()
+    }
+
+    #[test]
+    fn sequence_window_follows_with_hysteresis() {
+        let mut demands = Demands::new(RatioRule::AckCongestion);
+        assert_eq!(drain(&mut demands), []);
+        demands.on_round(10, 10);
+        assert_eq!(drain(&mut demands), [Demand::SequenceWindow(1024), Demand::AckPeer]);
+        demands.on_round(200, 200);
+        assert_eq!(drain(&mut demands), [Demand::AckPeer]);
+        demands.on_round(205, 100);
+        assert_eq!(drain(&mut demands), [Demand::SequenceWindow(2048), Demand::AckPeer]);
+        // Small packets: more are in flight than the window says.
+        demands.on_round(100, 5000);
+        assert_eq!(drain(&mut demands), [Demand::SequenceWindow(32768), Demand::AckPeer]);
+        for _ in 1..LOW_ROUNDS {
+            demands.on_round(1638, 0);
+            assert_eq!(drain(&mut demands), [Demand::AckPeer]);
+        }
+        demands.on_round(1638, 0);
+        assert_eq!(drain(&mut demands), [Demand::SequenceWindow(16384), Demand::AckPeer]);
+        demands.on_round(u64::MAX, 0);
+        assert_eq!(drain(&mut demands).first(), Some(&Demand::SequenceWindow(MAX_WINDOW)));
+    }
+
+    #[test]
+    fn ack_ratio_follows_the_window_before_it_stalls() {
+        let mut demands = Demands::new(RatioRule::Window);
+        demands.on_round(640, 640);
+        assert_eq!(drain(&mut demands)[0], Demand::AckRatio(10));
+        demands.on_collapse(4);
+        assert_eq!(drain(&mut demands), [Demand::AckRatio(2)]);
+        demands.on_collapse(1);
+        assert_eq!(drain(&mut demands), [Demand::AckRatio(1)]);
+    }
+}

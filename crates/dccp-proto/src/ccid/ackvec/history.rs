@@ -1,0 +1,241 @@
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Range;
+use dccp_cc::Snapshot;
+use dccp_wire::Seq;
+use units::Time;
+
+/// Most packets remembered: 100 ms of full packets at 30 Gbit/s.
+pub(crate) const MAX_PACKETS: usize = 1 << 18;
+/// Packets without data at the old end that are kept for their round-trip time.
+const KEPT_NON_DATA: usize = 256;
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Outstanding.
+    InFlight,
+    /// Declared lost then; remembered in case it arrives all the same.
+    Lost(Time),
+    /// Reported received.
+    Received,
+}
+
+/// One packet that left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) sent_at: Time,
+    /// IP bytes.
+    pub(crate) bytes: u32,
+    pub(crate) fate: Fate,
+    /// Delivery state; only packets with data have one, and only those are congestion-controlled.
+    pub(crate) snapshot: Option<Snapshot>,
+}
+
+/// The packets that left, in order. They are addressed by index, which counts from the first sequence number and does not wrap.
+///
+/// Ack Vectors repeat themselves until they are acknowledged, so the unacknowledged stretches are kept apart: a run costs the
+/// search for them and the packets that are new, however much of it is known.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// Sequence number of index 0.
+    origin: Seq,
+    /// Index of the oldest packet kept.
+    base: u64,
+    packets: VecDeque<Packet>,
+    /// Stretches not reported received (in flight, lost or without data): start to end, disjoint, never adjacent.
+    open: BTreeMap<u64, u64>,
+}
+
+impl History {
+    /// `origin` is the first sequence number of the direction.
+    pub(crate) fn new(origin: Seq) -> History {
+        History { origin, base: 0, packets: VecDeque::new(), open: BTreeMap::new() }
+    }
+
+    /// Index of the oldest packet kept.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Index of the packet that leaves next.
+    pub(crate) fn next(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    /// Index of `seq`; `None` before the first or not sent yet.
+    pub(crate) fn index(&self, seq: Seq) -> Option<u64> {
+        let next = self.next();
+        let back = self.origin.add(next).diff(seq);
+        (back > 0).then(|| next.checked_sub(back.unsigned_abs())).flatten()
+    }
+
+    /// The packet at `index`.
+    pub(crate) fn get(&self, index: u64) -> Option<&Packet> {
+        self.packets.get(usize::try_from(index.checked_sub(self.base)?).ok()?)
+    }
+
+    /// The packet at `index`.
+    pub(crate) fn get_mut(&mut self, index: u64) -> Option<&mut Packet> {
+        self.packets.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
+    }
+
+    /// Adds packet `seq` and gives its index; `None` (ignored) if `seq` left before. Skipped numbers count as packets without data.
+    pub(crate) fn push(&mut self, seq: Seq, packet: Packet) -> Option<u64> {
+        let ahead = u64::try_from(seq.diff(self.origin.add(self.next()))).ok()?;
+        if self.packets.is_empty() {
+            // What left before this half was made is not its business.
+            self.base += ahead;
+        } else {
+            for _ in 0..ahead.min(MAX_PACKETS as u64) {
+                let skipped = Packet { bytes: 0, snapshot: None, ..packet };
+                self.append(skipped);
+            }
+        }
+        Some(self.append(packet))
+    }
+
+    fn append(&mut self, packet: Packet) -> u64 {
+        let index = self.next();
+        self.packets.push_back(packet);
+        match self.open.last_entry() {
+            Some(mut last) if *last.get() == index => *last.get_mut() = index + 1,
+            _ => {
+                self.open.insert(index, index + 1);
+            }
+        }
+        index
+    }
+
+    /// Closes what is open among `range` and adds the stretches that were to `closed`.
+    pub(crate) fn close(&mut self, range: Range<u64>, closed: &mut Vec<Range<u64>>) {
+        while let Some((&start, &end)) = self.open.range(..range.end).next_back() {
+            if end <= range.start {
+                return;
+            }
+            self.open.remove(&start);
+            if end > range.end {
+                self.open.insert(range.end, end);
+            }
+            closed.push(start.max(range.start)..end.min(range.end));
+            if start <= range.start {
+                if start < range.start {
+                    self.open.insert(start, range.start);
+                }
+                return;
+            }
+        }
+    }
+
+    /// The first open index in `range`.
+    pub(crate) fn first_open(&self, range: Range<u64>) -> Option<u64> {
+        let within = self.open.range(..=range.start).next_back().is_some_and(|(_, &end)| end > range.start);
+        let found = if within {
+            Some(range.start)
+        } else {
+            self.open.range(range.start..).next().map(|(&start, _)| start)
+        };
+        found.filter(|&index| index < range.end)
+    }
+
+    /// Forgets what is settled at the old end: received, lost before `lost_before`, without data. If there is still too much,
+    /// gives the oldest to be settled; call until `None`.
+    pub(crate) fn trim(&mut self, lost_before: Time) -> Option<Packet> {
+        while let Some(oldest) = self.packets.front() {
+            let settled = match oldest.fate {
+                Fate::Received => true,
+                Fate::Lost(at) => at < lost_before,
+                Fate::InFlight => oldest.snapshot.is_none() && self.packets.len() > KEPT_NON_DATA,
+            };
+            if !settled {
+                break;
+            }
+            self.pop();
+        }
+        if self.packets.len() > MAX_PACKETS { self.pop() } else { None }
+    }
+
+    fn pop(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        if let Some(end) = self.open.remove(&self.base)
+            && end > self.base + 1
+        {
+            self.open.insert(self.base + 1, end);
+        }
+        self.base += 1;
+        Some(packet)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn packet() -> Packet {
+        Packet { sent_at: Time::ZERO, bytes: 100, fate: Fate::InFlight, snapshot: None }
+    }
+
+    #[test]
+    fn indexes_across_the_wrap() {
+        let origin = Seq::new(Seq::MODULUS - 2);
+        let mut history = History::new(origin);
+        assert_eq!(history.index(origin), None);
+        for i in 0..5 {
+            assert_eq!(history.push(origin.add(i), packet()), Some(i));
+        }
+        assert_eq!(history.push(origin.add(4), packet()), None);
+        assert_eq!(history.index(Seq::new(1)), Some(3));
+        assert_eq!(history.index(Seq::new(3)), None);
+        assert_eq!(history.index(origin.sub(1)), None);
+        assert_eq!(history.push(origin.add(7), packet()), Some(7));
+        assert_eq!(history.len(), 8);
+    }
+
+    #[test]
+    fn starts_late() {
+        let mut history = History::new(Seq::new(10));
+        assert_eq!(history.push(Seq::new(13), packet()), Some(3));
+        assert_eq!((history.base(), history.next()), (3, 4));
+        assert!(history.get(2).is_none() && history.get(3).is_some() && history.get(4).is_none());
+    }
+
+    #[test]
+    fn is_bounded() {
+        let mut history = History::new(Seq::new(0));
+        for i in 0..1000 {
+            history.push(Seq::new(i), packet());
+            assert!(history.trim(Time::ZERO).is_none());
+        }
+        assert_eq!(history.len(), KEPT_NON_DATA);
+        assert_eq!(history.first_open(0..2000), Some(1000 - KEPT_NON_DATA as u64));
+    }
+
+    proptest! {
+        /// Closing is exact: each index comes out once, and what is open equals a naive set.
+        #[test]
+        fn closes_once(ranges in proptest::collection::vec((0u64..100, 0u64..40), 0..60), from in 0u64..110, to in 0u64..110) {
+            let mut history = History::new(Seq::new(0));
+            for i in 0..100 {
+                history.push(Seq::new(i), packet());
+            }
+            let mut open = [true; 100];
+            for (start, len) in ranges {
+                let range = start..(start + len).min(100);
+                let mut closed = Vec::new();
+                history.close(range.clone(), &mut closed);
+                let mut now: Vec<u64> = closed.into_iter().flatten().collect();
+                now.sort_unstable();
+                let expected: Vec<u64> = range.filter(|&i| core::mem::take(&mut open[i as usize])).collect();
+                prop_assert_eq!(now, expected);
+            }
+            let first = (from..to.min(100)).find(|&i| open[i as usize]);
+            prop_assert_eq!(history.first_open(from..to), first);
+        }
+    }
+}

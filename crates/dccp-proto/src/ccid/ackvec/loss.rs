@@ -1,0 +1,225 @@
+use core::ops::Range;
+use units::{Duration, Time};
+
+/// Later packets that must have arrived before one is lost (NUMDUPACK, RFC 4341 section 5).
+const NUM_DUP_ACK: usize = 3;
+/// The reordering window of the adaptive rule starts at this part of the minimum round-trip time (RFC 8985 section 6.2.4).
+const WINDOW_PART: u32 = 4;
+/// Most such parts (it is bounded by the smoothed round-trip time too).
+const MAX_PARTS: u32 = 64;
+/// Losses that must prove true in as many rounds before the window shrinks again (RFC 8985 section 6.2.4 takes 16).
+const TRUE_LOSS_ROUNDS: u32 = 16;
+
+/// By which rule a missing packet is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// Three later packets arrived (RFC 4341 section 5): what CCID 2 must do.
+    ThreeLater,
+    /// In the manner of RACK (RFC 8985): until reordering is seen as above; from then on by time, with a window that grows
+    /// while losses prove spurious.
+    Adaptive,
+}
+
+/// What is to be thought of a missing packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Lost,
+    /// Lost if it has not arrived by then.
+    Wait(Time),
+    /// Too little arrived after it.
+    Open,
+}
+
+/// Judges missing packets. Packets are judged in order, so that none is looked at twice: see [`LossDetector::judged`].
+#[derive(Debug)]
+pub(crate) struct LossDetector {
+    rule: Rule,
+    /// One past the newest indices received, newest first.
+    newest: [u64; NUM_DUP_ACK],
+    /// All open packets below are lost.
+    judged: u64,
+    /// Send time of the newest data packet received, and how long its acknowledgement took.
+    reference: Option<(Time, Duration)>,
+    reordered: bool,
+    parts: u32,
+    true_rounds: u32,
+    /// The window does not grow again for packets before this (once a round).
+    grown: u64,
+    due: Option<Time>,
+}
+
+impl LossDetector {
+    pub(crate) fn new(rule: Rule) -> LossDetector {
+        LossDetector {
+            rule,
+            newest: [0; NUM_DUP_ACK],
+            judged: 0,
+            reference: None,
+            reordered: false,
+            parts: 1,
+            true_rounds: 0,
+            grown: 0,
+            due: None,
+        }
+    }
+
+    /// Where judging goes on.
+    pub(crate) fn judged(&self) -> u64 {
+        self.judged
+    }
+
+    /// All before `index` is judged; the packet there is to be judged again at `due`.
+    pub(crate) fn set_judged(&mut self, index: u64, due: Option<Time>) {
+        self.judged = self.judged.max(index);
+        self.due = due;
+    }
+
+    /// When to judge again without an acknowledgement.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// No open packet at or beyond this index can be lost now.
+    pub(crate) fn limit(&self) -> u64 {
+        match self.rule {
+            Rule::ThreeLater => self.newest[NUM_DUP_ACK - 1].saturating_sub(1),
+            Rule::Adaptive => self.newest[0].saturating_sub(1),
+        }
+    }
+
+    /// These packets, none of which was declared lost, were newly reported received.
+    pub(crate) fn on_received(&mut self, range: &Range<u64>) {
+        let first = range.start.max(range.end.saturating_sub(NUM_DUP_ACK as u64));
+        for index in first..range.end {
+            let mut moving = index + 1;
+            for place in &mut self.newest {
+                if moving > *place {
+                    core::mem::swap(place, &mut moving);
+                }
+            }
+        }
+    }
+
+    /// A data packet in flight arrived that was sent before one that had already been reported.
+    pub(crate) fn on_reordered(&mut self) {
+        self.reordered = true;
+    }
+
+    /// Newest index reported received, plus one.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest[0]
+    }
+
+    /// A data packet was newly reported received at `now`.
+    pub(crate) fn on_data_received(&mut self, now: Time, sent_at: Time) {
+        if self.reference.is_none_or(|(newest, _)| sent_at >= newest) {
+            self.reference = Some((sent_at, now.since(sent_at)));
+        }
+    }
+
+    /// Packet `index`, declared lost, arrived after all; `next` leaves next.
+    pub(crate) fn on_spurious(&mut self, index: u64, next: u64) {
+        self.reordered = true;
+        self.true_rounds = 0;
+        if index >= self.grown {
+            self.grown = next;
+            self.parts = (self.parts + 1).min(MAX_PARTS);
+        }
+    }
+
+    /// A round with losses ended and none proved spurious.
+    pub(crate) fn on_true_losses(&mut self) {
+        self.true_rounds += 1;
+        if self.true_rounds >= TRUE_LOSS_ROUNDS {
+            self.true_rounds = 0;
+            self.reordered = false;
+            self.parts = 1;
+        }
+    }
+
+    /// How long a packet may be late, given the least and the smoothed round-trip time.
+    pub(crate) fn window(&self, min_rtt: Duration, srtt: Duration) -> Duration {
+        (min_rtt * self.parts / WINDOW_PART).min(srtt)
+    }
+
+    /// Judges the open packet `index`, sent at `sent_at`.
+    pub(crate) fn judge(&self, now: Time, index: u64, sent_at: Time, window: Duration) -> Verdict {
+        let three_later = index < self.newest[NUM_DUP_ACK - 1].saturating_sub(1);
+        if three_later && (self.rule == Rule::ThreeLater || !self.reordered) {
+            return Verdict::Lost;
+        }
+        match self.reference {
+            Some((newest, took))
+                if self.rule == Rule::Adaptive && index < self.newest[0] && sent_at <= newest =>
+            {
+                let due = sent_at + took + window;
+                if due <= now { Verdict::Lost } else { Verdict::Wait(due) }
+            }
+            _ => Verdict::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn strict_rule_needs_three_later() {
+        let mut loss = LossDetector::new(Rule::ThreeLater);
+        loss.on_received(&(5..6));
+        loss.on_received(&(8..9));
+        assert_eq!(loss.limit(), 0);
+        assert_eq!(loss.judge(Time::MAX, 4, Time::ZERO, MS), Verdict::Open);
+        loss.on_received(&(6..7));
+        // 5, 6 and 8 arrived: 4 is lost, 7 is not.
+        assert_eq!(loss.limit(), 5);
+        assert_eq!(loss.judge(Time::ZERO, 4, Time::ZERO, MS), Verdict::Lost);
+        assert_eq!(loss.judge(Time::MAX, 7, Time::ZERO, MS), Verdict::Open);
+        loss.on_received(&(9..100));
+        assert_eq!(loss.limit(), 97);
+    }
+
+    #[test]
+    fn adaptive_rule_waits_once_reordering_was_seen() {
+        let mut loss = LossDetector::new(Rule::Adaptive);
+        let sent = |i: u64| Time::from_millis(i);
+        let now = Time::from_millis(110);
+        loss.on_received(&(6..7));
+        loss.on_data_received(now, sent(6));
+        // One later packet: wait a quarter of the minimum round-trip time beyond what the later packet took.
+        assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Wait(Time::from_millis(5 + 104 + 25)));
+        assert_eq!(loss.judge(Time::from_millis(134), 5, sent(5), 25 * MS), Verdict::Lost);
+        // Three: lost, as long as nothing was reordered.
+        loss.on_received(&(7..9));
+        assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Lost);
+        loss.on_reordered();
+        assert!(matches!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Wait(_)));
+        assert_eq!(loss.judge(now, 8, sent(8), 25 * MS), Verdict::Open);
+    }
+
+    #[test]
+    fn window_grows_with_spurious_losses_and_shrinks_after_true_ones() {
+        let mut loss = LossDetector::new(Rule::Adaptive);
+        assert_eq!(loss.window(40 * MS, 100 * MS), 10 * MS);
+        loss.on_spurious(3, 50);
+        assert_eq!(loss.window(40 * MS, 100 * MS), 20 * MS);
+        // Once a round.
+        loss.on_spurious(4, 60);
+        assert_eq!(loss.window(40 * MS, 100 * MS), 20 * MS);
+        loss.on_spurious(55, 90);
+        assert_eq!(loss.window(40 * MS, 100 * MS), 30 * MS);
+        for _ in 0..1000 {
+            let next = loss.grown + 1;
+            loss.on_spurious(next, next);
+        }
+        assert_eq!(loss.window(40 * MS, 100 * MS), 100 * MS);
+        for _ in 0..TRUE_LOSS_ROUNDS {
+            loss.on_true_losses();
+        }
+        assert_eq!(loss.window(40 * MS, 100 * MS), 10 * MS);
+        assert!(!loss.reordered);
+    }
+}

@@ -1,0 +1,18 @@
+//! The two halves of the CCIDs that acknowledge with Ack Vectors: 2 (RFC 4341), and 5, which took its acknowledgements over.
+//!
+//! `receiver` keeps `ack_vector_state` and times acknowledgements. `sender` keeps a `history` of what left and `digest`s what comes
+//! back, judges with `loss` what did not arrive, watches `rto` and `usage`, and asks for what `demands` and `ack_ratio` say.
+
+mod ack_ratio;
+mod ack_vector_state;
+mod demands;
+mod digest;
+mod history;
+mod loss;
+mod receiver;
+mod rto;
+mod sender;
+mod usage;
+
+pub use receiver::AckVecReceiver;
+pub use sender::AckVecSender;
