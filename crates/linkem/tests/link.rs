@@ -133,9 +133,29 @@ fn lost_packets_use_the_link() {
 #[test]
 fn time_never_goes_back() {
     let mut link = link(config());
-    link.push(ms(10), bytes(1_250), 0);
-    link.push(ms(3), bytes(1_250), 1);
-    assert_eq!(drain(&mut link), [(0, ms(16)), (1, ms(17))]);
+    assert_eq!(link.pop(ms(10)), None);
+    link.push(ms(3), bytes(1_250), 0);
+    assert_eq!(drain(&mut link), [(0, ms(16))]);
+}
+
+#[test]
+fn red_forgets_while_the_link_is_idle() {
+    let mut config = config();
+    config.queue = QueueConfig { kind: QueueKind::Red(RedConfig::new(10, 20)), limit: Limit::Packets(1_000) };
+    let mut link = link(config);
+    let flood = |link: &mut Link<u32>, at| {
+        for _ in 0..2_000 {
+            link.push(at, bytes(1_250), 0);
+        }
+        link.push(at, bytes(1_250), 0)
+    };
+    let early = Verdict::Dropped(DropReason::Early);
+    assert_eq!(flood(&mut link, Time::ZERO), early, "the average is far above");
+    assert_eq!(link.push(ms(60_000), bytes(1_250), 0), Verdict::Queued, "run empty");
+    assert_eq!(flood(&mut link, ms(60_000)), early);
+    link.set_down(ms(60_001));
+    link.set_up(ms(120_000));
+    assert_eq!(link.push(ms(120_000), bytes(1_250), 0), Verdict::Queued, "emptied by going down");
 }
 
 #[test]

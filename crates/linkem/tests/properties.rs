@@ -126,20 +126,30 @@ fn apply(link: &mut Link<usize>, now: Time, number: usize, event: &Event) {
 
 const HORIZON: Time = Time::from_millis(100_000);
 
-/// Applies the events and takes out everything that arrives; `eager` drivers follow every event of the link, others only look now and then.
+/// Applies the events and takes out everything that arrives. An eager driver follows every event of the link; a lazy one looks
+/// only at the end.
 fn run(config: &LinkConfig, events: &[(u64, Event)], eager: bool) -> (Link<usize>, Vec<Delivered<usize>>) {
     let mut link = Link::new(config.clone(), 7, Time::ZERO).unwrap();
     let mut out = Vec::new();
+    let follow = |link: &mut Link<usize>, until: Time, out: &mut Vec<_>| {
+        while let Some(at) = link.next_event().filter(|at| *at < until) {
+            link.advance(at);
+            while let Some(d) = link.pop(at) {
+                assert_eq!(d.at, at, "next_event came too late");
+                out.push(d);
+            }
+        }
+    };
     let mut now = Time::ZERO;
     for (number, (after, event)) in events.iter().enumerate() {
         now += Duration::from_micros(*after);
         if eager {
-            while let Some(at) = link.next_event().filter(|at| *at < now) {
-                link.advance(at);
-                out.extend(std::iter::from_fn(|| link.pop(at)));
-            }
+            follow(&mut link, now, &mut out);
         }
         apply(&mut link, now, number, event);
+    }
+    if eager {
+        follow(&mut link, HORIZON, &mut out);
     }
     out.extend(std::iter::from_fn(|| link.pop(HORIZON)));
     (link, out)

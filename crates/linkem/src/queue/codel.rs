@@ -214,10 +214,25 @@ mod tests {
         assert_eq!(rig.run(1_000, 2_000, LATE).len(), 27);
         rig.run(2_000, 2_001, Duration::ZERO);
         // The count went from 1 to 27, so it resumes at 26: the second drop comes 100 / sqrt(26) ms after the first.
-        assert_eq!(rig.run(2_001, 2_125, LATE), [2_101, 2_121]);
+        assert_eq!(rig.run(2_001, 2_145, LATE), [2_101, 2_121, 2_140]);
         // Much later it starts from one.
-        rig.run(2_125, 2_126, Duration::ZERO);
+        rig.run(2_145, 2_146, Duration::ZERO);
         assert_eq!(rig.run(9_000, 9_210, LATE), [9_100, 9_200]);
+    }
+
+    #[test]
+    fn stops_at_the_first_good_packet_however_many_drops_are_due() {
+        let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
+        assert_eq!(rig.run(1_000, 1_150, LATE), [1_100]);
+        // At 1,400 ms drops have been due since 1,200, 1,271, 1,329 and 1,379 ms.
+        rig.fifo = Fifo::default();
+        for arrived in [1_300, 1_310, 1_399, 1_399, 1_399, 1_399] {
+            let meta = Meta { bytes: 1_000, ..Meta::default() };
+            rig.fifo.push(Item { arrived: ms(arrived), meta, packet: () });
+        }
+        let out = rig.codel.dequeue(ms(1_400), &mut rig.fifo, &mut rig.stats);
+        assert_eq!(out.map(|item| item.arrived), Some(ms(1_399)));
+        assert_eq!(rig.stats.early.packets, 1 + 2);
     }
 
     #[test]
