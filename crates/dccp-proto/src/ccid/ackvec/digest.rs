@@ -60,13 +60,10 @@ impl AckVecSender {
 
     /// Puts what the vector newly reports received into `closed`, with whether it was marked.
     fn close_reported(&mut self, ack: u64, vector: &[u8]) {
-        let covered: u64 = runs(vector).map(|(_, packets)| u64::from(packets)).sum();
         let mut end = ack + 1;
         let mut fresh = core::mem::take(&mut self.closed);
         let mut ranges = core::mem::take(&mut self.ranges);
-        // RFC 4340 section 11.4: a vector that reaches below the first sequence number is invalid, ignored here; and without a
-        // vector the Acknowledgement Number still says that this packet arrived.
-        let vector = if covered > end { &[] } else { vector };
+        // Without a vector the Acknowledgement Number still says that this packet arrived.
         if vector.is_empty() {
             self.history.close(ack..end, &mut ranges);
             fresh.extend(ranges.drain(..).map(|range| (range, false)));
@@ -75,7 +72,8 @@ impl AckVecSender {
             if end <= self.history.base() {
                 break;
             }
-            let start = end - u64::from(packets);
+            // It may reach back to packets that left before this half was made.
+            let start = end.saturating_sub(u64::from(packets));
             let marked = state == State::ReceivedEcnMarked;
             if marked || state == State::Received {
                 self.history.close(start..end, &mut ranges);
