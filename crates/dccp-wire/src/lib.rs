@@ -1,6 +1,7 @@
 //! Bytes to meaning and back: DCCP (RFC 4340), DCCP in UDP (RFC 6773), Multipath DCCP options (RFC 9897).
 //!
-//! Parsing is zero-copy and total: any bytes give a value or a named error, never a panic.
+//! Parsing is zero-copy and total: any bytes give a value or a named error, never a panic. `docs/wire.md` lists the rules
+//! of the RFCs with their place here.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -24,7 +25,7 @@ pub use option::{Opt, OptionError, Options};
 pub use option_buf::OptionBuf;
 pub use seq::Seq;
 
-/// UDP port registered for DCCP encapsulated in UDP (RFC 6773 section 5.1).
+/// UDP port registered for DCCP encapsulated in UDP (RFC 6773 section 3.8).
 pub const DCCP_UDP_PORT: u16 = 6511;
 /// IP protocol number of DCCP (RFC 4340 section 5).
 pub const IPPROTO_DCCP: u8 = 33;

@@ -2,5 +2,6 @@
 #![allow(dead_code)]
 
 pub(crate) mod ip;
+pub(crate) mod meaning;
 pub(crate) mod pcap;
 pub(crate) mod tshark;
