@@ -8,11 +8,12 @@ extern crate alloc;
 pub mod ccid;
 mod config;
 mod connection;
+pub mod features;
 mod route;
 
 pub use config::{CcOptions, Config};
 pub use connection::{
     CloseReason, Connection, ConnectionStats, DropReason, Event, Extra, Outcome, Ports, Received, State,
-    Timer,
+    Timer, refuse,
 };
 pub use route::{Ecn, Gate, Route, Sink, Why};

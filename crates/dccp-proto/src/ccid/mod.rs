@@ -113,8 +113,9 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
     /// An acknowledgement arrived.
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
-    /// The peer said that it cannot keep up: no increase for about a round-trip time (RFC 4340 section 11.6).
-    fn on_slow_receiver(&mut self, _now: Time) {}
+    /// The peer sent Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its receive buffer
+    /// (RFC 4341 section 5.2).
+    fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
     /// Nothing is waiting to be sent on this path.
     fn on_app_limited(&mut self, now: Time);
     /// A timer of [`next_timeout`](Self::next_timeout) has come.

@@ -212,8 +212,8 @@ impl SenderHalf for AckVecSender {
         self.cc.on_ack_ratio(ratio);
     }
 
-    fn on_slow_receiver(&mut self, _now: Time) {
-        self.cc.on_slow_receiver(0);
+    fn on_slow_receiver(&mut self, buffer_drops: u64) {
+        self.cc.on_slow_receiver(buffer_drops);
     }
 
     fn on_mtu(&mut self, mtu: u16) {

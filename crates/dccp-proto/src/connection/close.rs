@@ -1,0 +1,91 @@
+//! Ending a connection (RFC 4340 section 8.3).
+
+use super::output::{Control, OutReset, Outbox};
+use super::timers::{Backoff, FOUR_MSL, TWO_MSL, Timers};
+use super::*;
+use dccp_wire::ResetCode;
+
+impl Connection {
+    /// Closes in good order: Close as client or, as server, Close too unless `timewait_at_peer` asks for CloseReq
+    /// (RFC 4340 section 8.3). Before the handshake is over a Reset has to do.
+    pub fn close(&mut self, now: Time, timewait_at_peer: bool) {
+        match self.state {
+            State::Request | State::Respond => {
+                self.send_reset(Reset { code: ResetCode::Aborted, data: [0; 3] });
+                self.finish(CloseReason::Local);
+            }
+            State::PartOpen | State::Open => {
+                let close_req = self.is_server && timewait_at_peer;
+                self.begin_close(now, CloseReason::Local, close_req);
+            }
+            State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
+        }
+    }
+
+    /// Sends a Reset and forgets.
+    pub fn abort(&mut self, now: Time, code: ResetCode) {
+        let _ = now;
+        if !matches!(self.state, State::TimeWait | State::Closed) {
+            self.fail(Reset { code, data: [0; 3] });
+        }
+    }
+
+    /// CLOSING or CLOSEREQ.
+    pub(super) fn begin_close(&mut self, now: Time, reason: CloseReason, close_req: bool) {
+        self.state = if close_req { State::CloseReq } else { State::Closing };
+        self.closing = Some(reason);
+        self.outbox = Outbox {
+            control: Some(if close_req { Control::CloseReq } else { Control::Close }),
+            ..Outbox::default()
+        };
+        // RFC 4340 section 8.3: two round-trip times, doubled up to 64 s. It names no end; 4MSL is ours.
+        self.timers = Timers {
+            retransmit: Some(Backoff::new(now, self.rtt() * 2)),
+            give_up: Some(now + FOUR_MSL),
+            feature: None,
+        };
+    }
+
+    /// Steps 13 of RFC 4340 section 8.5: the server asks the client to close.
+    pub(super) fn on_close_req(&mut self, now: Time) {
+        match self.state {
+            State::Closing => self.outbox.control = Some(Control::Close),
+            State::CloseReq | State::TimeWait | State::Closed => {}
+            _ => self.begin_close(now, CloseReason::Peer, false),
+        }
+    }
+
+    /// Step 14: the peer closes; the Reset that answers ends it.
+    pub(super) fn on_close(&mut self) {
+        self.send_reset(Reset { code: ResetCode::Closed, data: [0; 3] });
+        self.finish(self.closing.unwrap_or(CloseReason::Peer));
+    }
+
+    /// Step 9: a valid Reset. Its receiver holds TIMEWAIT.
+    pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
+        let reason = match (reset.code, self.closing) {
+            (ResetCode::Closed, Some(reason)) => reason,
+            (code, _) => CloseReason::Reset(code),
+        };
+        self.finish(reason);
+        self.state = State::TimeWait;
+        self.timers.give_up = Some(now + TWO_MSL);
+    }
+
+    /// Puts a Reset of this connection into the outbox.
+    pub(super) fn send_reset(&mut self, reset: Reset) {
+        // RFC 4340 section 8.1.1: in REQUEST there is nothing to acknowledge, and GSR is still zero.
+        self.outbox.reset = Some(OutReset { reset, seq: None, ack: self.numbers.gsr });
+    }
+
+    /// CLOSED; only a Reset may still leave.
+    pub(super) fn finish(&mut self, reason: CloseReason) {
+        if matches!(self.state, State::TimeWait | State::Closed) {
+            return;
+        }
+        self.state = State::Closed;
+        self.timers = Timers::default();
+        self.outbox = Outbox { reset: self.outbox.reset.take(), ..Outbox::default() };
+        self.events.push_back(Event::Closed(reason));
+    }
+}

@@ -1,0 +1,88 @@
+//! Sending application data.
+
+use super::output::{ACK_HEADER, Fixed};
+use super::*;
+use crate::{Gate, Sink, Why};
+use dccp_wire::{Opt, PacketType, checksum};
+
+/// Header of Data with long sequence numbers (RFC 4340 section 5.1).
+const DATA_HEADER: usize = 16;
+/// NDP Count with a one-byte count: its fixed slot on data packets, so that headers stay equal in size.
+const NDP_SLOT: usize = 3;
+/// Data Checksum (RFC 4340 section 9.3).
+const CHECKSUM_LEN: usize = 6;
+/// Feedback rides on data only where this many bytes of options are left; elsewhere it takes an Ack of its own
+/// (RFC 4340 section 11.2), for a shortened Ack Vector is worse than a small packet.
+const MIN_FEEDBACK_ROOM: usize = 128;
+
+impl Connection {
+    /// Whether a data packet may leave now.
+    pub fn gate(&self, now: Time) -> Gate {
+        match (self.state, &self.halves) {
+            (State::CloseReq | State::Closing | State::TimeWait | State::Closed, _) => {
+                Gate::Closed(Why::Closing)
+            }
+            // RFC 9897 section 3.3: a multipath client waits for the Ack that makes it OPEN.
+            (State::PartOpen, _) if self.cfg.multipath => Gate::Closed(Why::Handshake),
+            (State::PartOpen | State::Open, Some(halves)) if self.agreed.may_send => halves.tx.gate(now),
+            _ => Gate::Closed(Why::Handshake),
+        }
+    }
+
+    /// Largest payload beside `options` bytes of the owner's options.
+    pub fn max_payload(&self, options: usize) -> usize {
+        let mut options = options;
+        let mut header = DATA_HEADER;
+        if self.agreed.ndp {
+            options += NDP_SLOT;
+        }
+        if self.agreed.checksum {
+            options += CHECKSUM_LEN;
+        }
+        if self.state == State::PartOpen {
+            // Only DataAck (RFC 4340 section 8.1.5), with room for what such packets carry.
+            header = ACK_HEADER;
+            options += self.cookies.len() + self.extra(Extra::HandshakeAck).len() + MIN_FEEDBACK_ROOM;
+        }
+        let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
+        packet.saturating_sub(header + options.next_multiple_of(4))
+    }
+
+    /// Sends one data packet with `options` (encoded, the owner's) first. Call only while [`gate`](Self::gate) is open and with
+    /// `payload` within [`max_payload`](Self::max_payload). Feedback never rides on a packet it would make longer than the path MTU.
+    pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
+        let seq = self.numbers.take();
+        let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
+        // Option bytes of a DataAck that stays within the path MTU.
+        let room = packet.saturating_sub(ACK_HEADER + payload.len()) & !3;
+        let mut out = self.start_options();
+        out.extend(options);
+        self.write_ndp_slot(room, &mut out);
+        if self.agreed.checksum {
+            out.push(&Opt::DataChecksum(checksum::crc32c(payload)));
+        }
+        let part_open = self.state == State::PartOpen;
+        let piggyback = room >= out.len() + MIN_FEEDBACK_ROOM && self.feedback_due(now);
+        let ack = (part_open || piggyback).then_some(self.numbers.gsr);
+        if part_open {
+            self.write_part_open_options(&mut out);
+        }
+        if ack.is_some() {
+            self.write_feedback(now, seq, room, &mut out);
+        }
+        let ptype = if ack.is_some() { PacketType::DataAck } else { PacketType::Data };
+        self.stats.data_sent += 1;
+        self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, payload, sink);
+        seq
+    }
+
+    /// NDP Count on data is always there, zero too, in its short form where possible. A longer count that would not fit the path MTU
+    /// is cut to 255: the peer then at worst suspects a loss of data that was none.
+    fn write_ndp_slot(&mut self, room: usize, out: &mut OptionBuf) {
+        if self.agreed.ndp {
+            let fits = room >= out.len() + NDP_SLOT + 5;
+            let count = if fits { self.ndp_run } else { self.ndp_run.min(255) };
+            out.push(&Opt::NdpCount(count));
+        }
+    }
+}

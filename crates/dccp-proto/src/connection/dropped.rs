@@ -1,0 +1,200 @@
+//! Data Dropped (RFC 4340 section 11.7): what we tell the peer about data we threw away, and what it tells us.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use dccp_wire::{Opt, OptionBuf, Seq, ack_vector};
+
+/// Drop Codes (RFC 4340 section 11.7).
+pub(super) const PROTOCOL_CONSTRAINTS: u8 = 0;
+const RECEIVE_BUFFER: u8 = 2;
+pub(super) const CORRUPT: u8 = 3;
+
+/// Dropped packets remembered; older ones are forgotten.
+const MAX_DROPS: usize = 32;
+/// Reports awaiting acknowledgement that are remembered.
+const MAX_REPORTS: usize = 8;
+/// Longest run of a Normal Block.
+const MAX_RUN: i64 = 128;
+
+/// Drops to report until the peer has acknowledged a report.
+#[derive(Debug, Default)]
+pub(super) struct DropReport {
+    /// Newest last.
+    drops: VecDeque<(Seq, u8)>,
+    /// (our packet that carried a report, newest drop in it).
+    sent: VecDeque<(Seq, Seq)>,
+}
+
+impl DropReport {
+    /// Data of packet `seq` was dropped.
+    pub(super) fn note(&mut self, seq: Seq, code: u8) {
+        let at = self.drops.iter().position(|(s, _)| s.after(seq)).unwrap_or(self.drops.len());
+        if at > 0 && self.drops.get(at - 1).is_some_and(|(s, _)| *s == seq) {
+            return;
+        }
+        self.drops.insert(at, (seq, code));
+        if self.drops.len() > MAX_DROPS {
+            self.drops.pop_front();
+        }
+    }
+
+    /// Writes the option of our packet `seq` that acknowledges `ack`, if there is something to report and it fits `room` bytes.
+    pub(super) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
+        let Some((newest, _)) = self.drops.back().copied().filter(|(s, _)| !s.after(ack)) else { return };
+        let mut blocks = Vec::new();
+        let mut cursor = ack;
+        for (dropped, code) in self.drops.iter().rev() {
+            let mut normal = cursor.diff(*dropped);
+            while normal > 0 && blocks.len() + 2 < room.min(253) {
+                blocks.push((normal.min(MAX_RUN) - 1) as u8);
+                normal -= MAX_RUN;
+            }
+            if normal > 0 || blocks.len() + 3 > room.min(253) {
+                break;
+            }
+            blocks.push(0x80 | code << 4);
+            cursor = dropped.sub(1);
+        }
+        // A report that ends in packets received as usual says nothing with them.
+        while blocks.last().is_some_and(|b| b & 0x80 == 0) {
+            blocks.pop();
+        }
+        if !blocks.is_empty() && out.push(&Opt::DataDropped(&blocks)) {
+            self.sent.push_back((seq, newest));
+            if self.sent.len() > MAX_REPORTS {
+                self.sent.pop_front();
+            }
+        }
+    }
+
+    /// The peer got our packet `ack`.
+    pub(super) fn on_ack(&mut self, ack: Seq) {
+        if let Some((_, newest)) = self.sent.iter().find(|(seq, _)| *seq == ack).copied() {
+            self.drops.retain(|(s, _)| s.after(newest));
+            self.sent.retain(|(seq, _)| seq.after(ack));
+        }
+    }
+}
+
+/// Drop Code, if any, and packets of each block, newest first.
+fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
+    blocks.iter().map(|b| match b {
+        0..=127 => (None, b + 1),
+        _ => (Some(b >> 4 & 7), (b & 15) + 1),
+    })
+}
+
+/// Drops the peer told us.
+#[derive(Debug, Default)]
+pub(super) struct PeerDrops {
+    /// Newest packet known to be dropped in the peer's receive buffer.
+    newest: Option<Seq>,
+}
+
+impl PeerDrops {
+    /// How many packets newer than all before are reported as dropped in the receive buffer; reports are repeated until we
+    /// acknowledge them.
+    pub(super) fn newly_in_buffer(&mut self, ack: Seq, blocks: &[u8]) -> u64 {
+        let known = self.newest;
+        let (mut cursor, mut new) = (ack, 0);
+        for (code, packets) in runs(blocks) {
+            let oldest = cursor.sub(u64::from(packets) - 1);
+            if code == Some(RECEIVE_BUFFER) {
+                let unknown = known.map_or(i64::MAX, |known| cursor.diff(known));
+                new += u64::try_from(unknown.min(packets.into())).unwrap_or(0);
+                if self.newest.is_none_or(|newest| cursor.after(newest)) {
+                    self.newest = Some(cursor);
+                }
+            }
+            cursor = oldest.sub(1);
+        }
+        new
+    }
+}
+
+/// Cells of an Ack Vector in which packets whose data the peer dropped count as ECN-marked: what RFC 4340 section 11.7 demands of
+/// all congestion control. Codes 0 and 1 are no sign of congestion, code 2 has a rule of its own (section 11.7.2). What the vector
+/// calls not received stays so.
+pub(super) fn mark(cells: &[u8], blocks: &[u8]) -> Vec<u8> {
+    let mut blocks = runs(blocks).map(|(code, packets)| (code.is_some_and(|c| c > RECEIVE_BUFFER), packets));
+    let mut out = Vec::with_capacity(cells.len());
+    let mut block = blocks.next();
+    for (state, mut packets) in ack_vector::runs(cells) {
+        while packets > 0 {
+            let (bad, run) = block.unwrap_or((false, packets));
+            let run = run.min(packets);
+            let state = match state {
+                ack_vector::State::Received if bad => ack_vector::State::ReceivedEcnMarked,
+                other => other,
+            };
+            out.push(ack_vector::cell(state, run));
+            packets -= run;
+            block = match block {
+                Some((bad, left)) if left > run => Some((bad, left - run)),
+                Some(_) => blocks.next(),
+                None => None,
+            };
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(report: &mut DropReport, seq: u64, ack: u64, room: usize) -> Vec<u8> {
+        let mut out = OptionBuf::new();
+        report.write(Seq::new(seq), Seq::new(ack), room, &mut out);
+        out.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn reports_until_acknowledged() {
+        let mut report = DropReport::default();
+        assert_eq!(written(&mut report, 1, 100, 100), []);
+        report.note(Seq::new(90), CORRUPT);
+        report.note(Seq::new(99), PROTOCOL_CONSTRAINTS);
+        report.note(Seq::new(90), CORRUPT);
+        // Ack 100: one received, 99 dropped, 98 to 91 received, 90 dropped.
+        let option = [40, 6, 0, 0x80, 7, 0xb0];
+        assert_eq!(written(&mut report, 2, 100, 100), option);
+        assert_eq!(written(&mut report, 3, 100, 100), option);
+        report.note(Seq::new(100), CORRUPT);
+        report.on_ack(Seq::new(1));
+        report.on_ack(Seq::new(3));
+        assert_eq!(written(&mut report, 4, 100, 100), [40, 3, 0xb0]);
+        report.on_ack(Seq::new(4));
+        assert_eq!(written(&mut report, 5, 100, 100), []);
+    }
+
+    #[test]
+    fn stays_within_its_room() {
+        let mut report = DropReport::default();
+        for i in 0..100 {
+            report.note(Seq::new(i * 300), CORRUPT);
+        }
+        for room in 0..40 {
+            assert!(written(&mut report, 2, 30_000, room).len() <= room);
+        }
+    }
+
+    #[test]
+    fn buffer_drops_count_once() {
+        let mut drops = PeerDrops::default();
+        // Packets 99, and 94 to 92, of the RFC's example (section 11.7).
+        assert_eq!(drops.newly_in_buffer(Seq::new(100), &[0, 160, 3, 162]), 4);
+        assert_eq!(drops.newly_in_buffer(Seq::new(100), &[0, 160, 3, 162]), 0);
+        assert_eq!(drops.newly_in_buffer(Seq::new(103), &[0, 163]), 3);
+        assert_eq!(drops.newly_in_buffer(Seq::new(104), &[0x90, 0xb0]), 0);
+    }
+
+    #[test]
+    fn marks_what_the_peer_dropped() {
+        // 100 received; 99 missing; 98 to 95 received; the report says 100 fine, 99 to 97 corrupt, 96 by protocol.
+        let marked = mark(&[0, 0xc0, 3], &[0, 0xb2, 0x80]);
+        assert_eq!(marked, [0, 0xc0, 0x41, 0, 0]);
+        assert_eq!(mark(&[63, 63], &[]), [63, 63]);
+        assert_eq!(mark(&[2], &[0xbf]), [0x42]);
+    }
+}

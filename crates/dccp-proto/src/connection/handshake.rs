@@ -1,0 +1,229 @@
+//! Opening a connection (RFC 4340 section 8.1), and what follows from negotiation.
+
+use super::output::{Control, Outbox};
+use super::timers::{Backoff, FOUR_MSL, Timers};
+use super::validity::Numbers;
+use super::*;
+use crate::ccid::{self, HalfConfig};
+use dccp_wire::{Packet, PacketType, ResetCode};
+use rand_core::{RngCore, SeedableRng};
+
+/// Requests and Responses whose sending time is remembered.
+const MAX_HANDSHAKE_TIMES: usize = 8;
+/// A Service Code no server may accept (RFC 4340 section 8.1.2).
+const INVALID_SERVICE_CODE: u32 = u32::MAX;
+
+impl Connection {
+    /// A client; its Request leaves with the next `poll_transmit`.
+    pub fn client(cfg: Config, now: Time, route: Route, ports: Ports, seed: [u8; 32]) -> Connection {
+        let mut connection = Connection::new(cfg, now, route, ports, seed, false);
+        connection.outbox.control = Some(Control::Request);
+        // RFC 4340 section 8.1.1: first retransmission after a second, backing off to 64 s.
+        connection.timers.retransmit = Some(Backoff::new(now, Duration::from_secs(1)));
+        connection
+    }
+
+    /// A server that answers `request`; its Response leaves with the next `poll_transmit`. An error is the Reset to send instead
+    /// (bad service code, mandatory feature failed, ...; see [`refuse`]).
+    pub fn server(
+        cfg: Config,
+        now: Time,
+        route: Route,
+        request: &Packet<'_>,
+        seed: [u8; 32],
+    ) -> Result<Connection, Reset> {
+        let refused = |code| Reset { code, data: [0; 3] };
+        let header = &request.header;
+        if header.ptype != PacketType::Request {
+            return Err(refused(ResetCode::NoConnection));
+        }
+        // RFC 4340 section 8.1.2.
+        if header.service_code != Some(cfg.service_code) || cfg.service_code == INVALID_SERVICE_CODE {
+            return Err(refused(ResetCode::BadServiceCode));
+        }
+        let ports = Ports { local: header.dst_port, remote: header.src_port };
+        let mut connection = Connection::new(cfg, now, route, ports, seed, true);
+        connection.stats.packets_received = 1;
+        connection.numbers.set_isr(header.seq);
+        let multipath = connection.cfg.multipath;
+        options::read(request, header.seq, None, multipath, &mut connection.features)?;
+        connection.apply_features(now);
+        connection.refuse_handshake_data(request);
+        connection.outbox.control = Some(Control::Response);
+        // RFC 4340 section 8.1.3: RESPOND may end after 4MSL.
+        connection.timers.give_up = Some(now + FOUR_MSL);
+        Ok(connection)
+    }
+
+    fn new(
+        cfg: Config,
+        now: Time,
+        route: Route,
+        ports: Ports,
+        seed: [u8; 32],
+        is_server: bool,
+    ) -> Connection {
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        // RFC 4340 section 7.2: unpredictable, and far from those of any earlier connection.
+        let iss = Seq::new(rng.next_u64());
+        Connection {
+            features: wishes::negotiator(&cfg, is_server),
+            cfg,
+            is_server,
+            state: if is_server { State::Respond } else { State::Request },
+            route,
+            ports,
+            rng,
+            numbers: Numbers::new(iss),
+            agreed: Agreed::default(),
+            halves: None,
+            handshake_sent: VecDeque::new(),
+            handshake_rtt: None,
+            requests_sent: 0,
+            last_response: iss,
+            cookies: Vec::new(),
+            timers: Timers::default(),
+            outbox: Outbox::default(),
+            extras: Default::default(),
+            ndp_run: 0,
+            drops: dropped::DropReport::default(),
+            peer_drops: dropped::PeerDrops::default(),
+            timestamp: None,
+            slow_receiver: false,
+            last_valid: now,
+            answered: None,
+            closing: None,
+            events: VecDeque::new(),
+            stats: ConnectionStats::default(),
+            scratch: OptionBuf::new(),
+        }
+    }
+
+    /// A Request or Response left.
+    pub(super) fn on_handshake_sent(&mut self, now: Time, seq: Seq) {
+        self.handshake_sent.push_back((seq, now));
+        if self.handshake_sent.len() > MAX_HANDSHAKE_TIMES {
+            self.handshake_sent.pop_front();
+        }
+    }
+
+    fn measure_handshake(&mut self, now: Time, ack: Option<Seq>) {
+        let sent = self.handshake_sent.iter().find(|(seq, _)| Some(*seq) == ack);
+        self.handshake_rtt = sent.map(|(_, at)| now.since(*at));
+        self.handshake_sent.clear();
+    }
+
+    /// Data on Request and Response is not accepted: the owner could not tell it from a repetition (RFC 4340 section 8.1.3).
+    pub(super) fn refuse_handshake_data(&mut self, packet: &Packet<'_>) {
+        if !packet.payload.is_empty() {
+            self.count_drop(DropReason::DataNotAllowed);
+            self.drops.note(packet.header.seq, dropped::PROTOCOL_CONSTRAINTS);
+        }
+    }
+
+    /// Step 10 of RFC 4340 section 8.5: the Response came.
+    pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>) {
+        self.state = State::PartOpen;
+        self.measure_handshake(now, ack);
+        // RFC 4340 section 8.1.5: a timer of roughly 200 ms with every packet, and an end after 4MSL.
+        self.timers.retransmit = Some(Backoff::new(now, Duration::from_millis(200)));
+        self.timers.give_up = Some(now + FOUR_MSL);
+        self.outbox.control = None;
+        self.outbox.ack = true;
+        self.events.push_back(Event::Responded);
+        self.make_halves(now);
+    }
+
+    /// Steps 11 and 12 of RFC 4340 section 8.5: the handshake is over.
+    pub(super) fn enter_open(&mut self, now: Time, seq: Seq, ack: Option<Seq>) {
+        self.state = State::Open;
+        self.numbers.osr = seq;
+        self.timers.retransmit = None;
+        self.timers.give_up = None;
+        self.outbox.control = None;
+        self.cookies.clear();
+        self.features.establish();
+        // RFC 9897 section 3.1: not negotiated again. RFC 4340 section 10.5: no escape from congestion control by changing the CCID.
+        self.features.retire(feature::MULTIPATH_CAPABLE);
+        if self.is_server {
+            self.measure_handshake(now, ack);
+            self.make_halves(now);
+            // RFC 9897 section 3.3: tells the client that its HandshakeAck arrived.
+            self.outbox.ack |= self.cfg.ack_on_open;
+        }
+        self.apply_features(now);
+        if self.state == State::Open {
+            self.events.push_back(Event::Opened);
+        }
+    }
+
+    /// (Re)creates the half-connections for the CCIDs in force. The first packet they see from the peer is the newest valid one.
+    fn make_halves(&mut self, now: Time) {
+        let ccid = |side| u8::try_from(self.features.value(feature::CCID, side)).unwrap_or(0);
+        let (tx_ccid, rx_ccid) = (ccid(Side::Local), ccid(Side::Remote));
+        let common = HalfConfig {
+            mtu: self.cfg.mtu,
+            first_seq: self.numbers.gss.next(),
+            cc: self.cfg.cc,
+            seed: self.rng.next_u64(),
+            handshake_rtt: self.handshake_rtt,
+            now,
+        };
+        let tx = ccid::sender(tx_ccid, &common);
+        let rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..common });
+        let (Some(tx), Some(rx)) = (tx, rx) else {
+            // RFC 4340 section 10: no CCID both know, and our Mandatory was disregarded.
+            self.fail(Reset { code: ResetCode::MandatoryError, data: [0; 3] });
+            return;
+        };
+        // New halves start from the initial values of the features; apply_features tells them what is in force.
+        self.halves = Some(Halves { tx, rx, tx_ccid, rx_ccid, ack_ratios: (2, 2), send_ack_vector: false });
+        self.apply_features(now);
+    }
+
+    /// Puts the values of the features into force.
+    pub(super) fn apply_features(&mut self, now: Time) {
+        use Side::{Local, Remote};
+        wishes::depend(&mut self.features);
+        let features = &mut self.features;
+        let value = |number, side| features.value(number, side);
+        let on = |number, side| features.is_on(number, side);
+        self.numbers.local_window = value(feature::SEQUENCE_WINDOW, Local);
+        self.numbers.remote_window = value(feature::SEQUENCE_WINDOW, Remote);
+        let tx_ccid = value(feature::CCID, Local);
+        let rx_ccid = value(feature::CCID, Remote);
+        let needs_vector = u8::try_from(tx_ccid).is_ok_and(ccid::needs_ack_vector);
+        self.agreed = Agreed {
+            may_send: !needs_vector || on(feature::SEND_ACK_VECTOR, Remote),
+            may_accept: self.cfg.ecn || on(feature::ECN_INCAPABLE, Local),
+            ndp: on(feature::SEND_NDP_COUNT, Local),
+            checksum: self.cfg.check_data_checksum && on(feature::CHECK_DATA_CHECKSUM, Remote),
+            ect: self.cfg.ecn && !on(feature::ECN_INCAPABLE, Remote),
+            short: on(feature::ALLOW_SHORT_SEQNOS, Remote),
+        };
+        let Some(halves) = &mut self.halves else { return };
+        if u64::from(halves.tx_ccid) != tx_ccid || u64::from(halves.rx_ccid) != rx_ccid {
+            // Only between the two ends of the handshake: afterwards the CCIDs are frozen.
+            self.make_halves(now);
+            return;
+        }
+        let ratio = |side| u16::try_from(value(feature::ACK_RATIO, side)).unwrap_or(u16::MAX);
+        let ratios = (ratio(Local), ratio(Remote));
+        if halves.ack_ratios.0 != ratios.0 {
+            halves.tx.on_ack_ratio(ratios.0);
+        }
+        if halves.ack_ratios.1 != ratios.1 {
+            halves.rx.on_ack_ratio(ratios.1);
+        }
+        halves.ack_ratios = ratios;
+        let send_ack_vector = on(feature::SEND_ACK_VECTOR, Local);
+        if halves.send_ack_vector != send_ack_vector {
+            halves.send_ack_vector = send_ack_vector;
+            halves.rx.on_send_ack_vector(send_ack_vector);
+        }
+        if self.state == State::Open {
+            features.freeze(feature::CCID, Local);
+            features.freeze(feature::CCID, Remote);
+        }
+    }
+}

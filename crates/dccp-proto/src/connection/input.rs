@@ -1,0 +1,325 @@
+//! Receiving, in the order of RFC 4340 section 8.5.
+
+use super::options::{self, Seen};
+use super::output::{Control, OutReset};
+use super::refuse::reset_numbers;
+use super::validity::Validity;
+use super::*;
+use crate::Ecn;
+use crate::ccid::{Arrival, Demand, Feedback};
+use dccp_wire::{Packet, PacketType, ResetCode, checksum};
+
+/// At most eight Syncs, or Resets to strangers, a second (RFC 4340 section 7.5.4).
+const ANSWER_INTERVAL: Duration = Duration::from_millis(125);
+/// Demands of a sending half obeyed in one go.
+const MAX_DEMANDS: usize = 8;
+
+impl Connection {
+    /// A parsed packet of this connection arrived (RFC 4340 section 8.5). `len` is its IP length.
+    pub fn handle_packet<'a>(&mut self, now: Time, ecn: Ecn, len: u32, packet: &Packet<'a>) -> Outcome<'a> {
+        self.stats.packets_received += 1;
+        let outcome = match self.receive(now, ecn, len, packet) {
+            Ok(received) => Outcome::Received(received),
+            Err(reason) => {
+                self.count_drop(reason);
+                Outcome::Dropped(reason)
+            }
+        };
+        self.serve_sender();
+        self.arm_feature_timer(now);
+        outcome
+    }
+
+    fn receive<'a>(
+        &mut self,
+        now: Time,
+        ecn: Ecn,
+        len: u32,
+        packet: &Packet<'a>,
+    ) -> Result<Received<'a>, DropReason> {
+        let header = &packet.header;
+        let ptype = header.ptype;
+        // RFC 4340 section 5.1: reserved types are ignored. Listen (RFC 5596) is between an endpoint and a middlebox.
+        if matches!(ptype, PacketType::Reserved(_) | PacketType::Listen) {
+            return Err(DropReason::UnexpectedType);
+        }
+        // Step 2.
+        if matches!(self.state, State::TimeWait | State::Closed) {
+            if ptype != PacketType::Reset && self.outbox.reset.is_none() && self.may_answer(now) {
+                let (seq, ack) = reset_numbers(packet);
+                let reset = Reset { code: ResetCode::NoConnection, data: [0; 3] };
+                self.outbox.reset = Some(OutReset { reset, seq: Some(seq), ack });
+            }
+            return Err(DropReason::Closed);
+        }
+        let (seq, ack) = if header.short {
+            // Step 6, first part.
+            if !self.agreed.short {
+                return Err(DropReason::ShortSeqno);
+            }
+            self.numbers.extend(header.seq, header.ack)
+        } else {
+            (header.seq, header.ack)
+        };
+        if self.state == State::Request {
+            // Step 4: the windows are made to fit.
+            self.prepare_request_state(now, packet)?;
+        } else {
+            self.check_numbers(now, ptype, seq, ack)?;
+        }
+        self.numbers.accept(ptype, seq, ack);
+        self.last_valid = now;
+        self.check_type(now, ptype, seq)?;
+
+        // Step 8.
+        let read = options::read(packet, seq, ack, self.cfg.multipath, &mut self.features);
+        let seen = read.map_err(|reset| {
+            self.fail(reset);
+            DropReason::BadOption
+        })?;
+        if seen.features {
+            self.apply_features(now);
+        }
+        // Step 9.
+        if let Some(reset) = header.reset.filter(|_| ptype == PacketType::Reset) {
+            self.on_reset(now, reset);
+            return Ok(Received { data: None, seq, ndp: seen.ndp, reset: Some(reset) });
+        }
+        self.advance_handshake(now, packet, seq, ack, &seen);
+        self.feed_halves(now, ecn, len, packet, seq, ack, &seen);
+        // Steps 13 to 15.
+        match ptype {
+            PacketType::CloseReq => self.on_close_req(now),
+            PacketType::Close => self.on_close(),
+            PacketType::Sync => self.outbox.sync_ack = Some(seq),
+            _ => {}
+        }
+        let data = self.accept_data(packet, seq, &seen);
+        Ok(Received { data, seq, ndp: seen.ndp, reset: None })
+    }
+
+    /// Step 4: in REQUEST only a Response or a Reset that acknowledges a Request of ours is right.
+    fn prepare_request_state(&mut self, now: Time, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let header = &packet.header;
+        let (low, high) = (self.numbers.awl(), self.numbers.awh());
+        let acks_us = header.ack.is_some_and(|ack| ack.within(low, high));
+        match header.ptype {
+            PacketType::Response | PacketType::Reset if acks_us => {
+                // RFC 4340 section 5.3: the Service Code of a Response is that of the Request.
+                if header.service_code.is_some_and(|code| code != self.cfg.service_code) {
+                    self.answer_packet_error(now, packet);
+                    return Err(DropReason::UnexpectedType);
+                }
+                self.numbers.set_isr(header.seq);
+                Ok(())
+            }
+            ptype => {
+                self.answer_packet_error(now, packet);
+                Err(match ptype {
+                    PacketType::Response | PacketType::Reset => DropReason::AckInvalid,
+                    _ => DropReason::UnexpectedType,
+                })
+            }
+        }
+    }
+
+    /// A Reset that leaves this end in REQUEST: it ends a half-open connection of the peer (RFC 4340 section 7.5.6).
+    fn answer_packet_error(&mut self, now: Time, packet: &Packet<'_>) {
+        if self.may_answer(now) {
+            let data = [packet.header.ptype.number(), 0, 0];
+            let reset = Reset { code: ResetCode::PacketError, data };
+            self.outbox.reset = Some(OutReset { reset, seq: None, ack: packet.header.seq });
+        }
+    }
+
+    /// Steps 5 and 6.
+    fn check_numbers(
+        &mut self,
+        now: Time,
+        ptype: PacketType,
+        seq: Seq,
+        ack: Option<Seq>,
+    ) -> Result<(), DropReason> {
+        let sync = matches!(ptype, PacketType::Sync | PacketType::SyncAck);
+        // RFC 4340 section 7.5.3: active if valid packets came within three round-trip times.
+        let active = sync && now.since(self.last_valid) <= self.rtt() * 3;
+        let reason = match self.numbers.check(ptype, seq, ack, active) {
+            Validity::Valid => return Ok(()),
+            Validity::BadSeq => DropReason::SequenceInvalid,
+            Validity::BadAck => DropReason::AckInvalid,
+        };
+        if !sync {
+            // RFC 4340 section 7.5.4: a bad Reset is answered with GSR, for its own number may be made up.
+            self.send_sync(now, if ptype == PacketType::Reset { self.numbers.gsr } else { seq });
+        }
+        Err(reason)
+    }
+
+    /// Step 7.
+    fn check_type(&mut self, now: Time, ptype: PacketType, seq: Seq) -> Result<(), DropReason> {
+        let open = !matches!(self.state, State::Request | State::Respond | State::PartOpen);
+        let late = open && !seq.before(self.numbers.osr);
+        let unexpected = match ptype {
+            PacketType::CloseReq => self.is_server,
+            PacketType::Response => self.is_server || late,
+            PacketType::Request => !self.is_server || late,
+            PacketType::Data => self.state == State::Respond,
+            _ => false,
+        };
+        if unexpected {
+            self.send_sync(now, seq);
+            return Err(DropReason::UnexpectedType);
+        }
+        Ok(())
+    }
+
+    fn send_sync(&mut self, now: Time, ack: Seq) {
+        if self.may_answer(now) {
+            self.outbox.sync = Some(ack);
+        }
+    }
+
+    fn may_answer(&mut self, now: Time) -> bool {
+        let may = self.answered.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL);
+        if may {
+            self.answered = Some(now);
+        }
+        may
+    }
+
+    /// Steps 10 to 12.
+    fn advance_handshake(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        seq: Seq,
+        ack: Option<Seq>,
+        seen: &Seen<'_>,
+    ) {
+        let ptype = packet.header.ptype;
+        match (self.state, ptype) {
+            (State::Request, _) => {
+                self.cookies.clone_from(&seen.cookies);
+                self.refuse_handshake_data(packet);
+                self.enter_part_open(now, ack);
+            }
+            (State::Respond, PacketType::Request) => {
+                self.refuse_handshake_data(packet);
+                self.outbox.control = Some(Control::Response);
+            }
+            (State::Respond, _) => self.enter_open(now, seq, ack),
+            (State::PartOpen, PacketType::Response) => {
+                // RFC 4340 section 8.1.4: the cookies of the Response that our packets acknowledge.
+                if seq == self.numbers.gsr {
+                    self.cookies.clone_from(&seen.cookies);
+                }
+                self.outbox.ack = true;
+            }
+            (State::PartOpen, PacketType::Sync) => {}
+            (State::PartOpen, _) => self.enter_open(now, seq, ack),
+            // The client repeats the Ack of its handshake: nothing of ours has reached it, so it is still in PARTOPEN.
+            (State::Open, PacketType::Ack) if self.is_server => {
+                self.outbox.ack |= ack.is_some_and(|ack| !ack.after(self.last_response));
+            }
+            _ => {}
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn feed_halves(
+        &mut self,
+        now: Time,
+        ecn: Ecn,
+        len: u32,
+        packet: &Packet<'_>,
+        seq: Seq,
+        ack: Option<Seq>,
+        seen: &Seen<'_>,
+    ) {
+        if seen.slow_receiver {
+            self.stats.slow_receiver += 1;
+        }
+        if let Some(value) = seen.timestamp {
+            self.timestamp = Some((value, now));
+        }
+        let ptype = packet.header.ptype;
+        let Some(halves) = &mut self.halves else { return };
+        let arrival = Arrival {
+            seq,
+            ecn,
+            data: matches!(ptype, PacketType::Data | PacketType::DataAck),
+            ccval: packet.header.ccval,
+            ndp: seen.ndp,
+            bytes: len,
+        };
+        halves.rx.on_packet(now, &arrival);
+        halves.tx.on_peer_packet(now, &arrival);
+        // RFC 4340 section 5.7: the number on a Sync acknowledges nothing. That on a Response is older than the halves.
+        let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
+            return;
+        };
+        self.drops.on_ack(ack);
+        let feedback = Feedback {
+            ack,
+            vector: &seen.vector,
+            elapsed: seen.elapsed,
+            options: if seen.for_ccid { packet.option_bytes } else { &[] },
+        };
+        let buffer_drops = self.peer_drops.newly_in_buffer(ack, &seen.dropped);
+        if seen.slow_receiver || buffer_drops > 0 {
+            halves.tx.on_slow_receiver(buffer_drops);
+        }
+        halves.tx.on_feedback(now, &feedback);
+        halves.rx.on_ack_of_ack(now, &feedback);
+        if let Some(rtt) = halves.tx.view().rtt.srtt() {
+            halves.rx.on_rtt(rtt);
+        }
+    }
+
+    /// Step 16, and the reasons not to deliver.
+    fn accept_data<'a>(&mut self, packet: &Packet<'a>, seq: Seq, seen: &Seen<'_>) -> Option<&'a [u8]> {
+        let is_data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
+        // RFC 4340 section 9.3: checked on any packet that has it.
+        let corrupt = seen.checksum.is_some_and(|crc| crc != checksum::crc32c(packet.payload));
+        let refused = if corrupt {
+            Some((DropReason::DataChecksum, dropped::CORRUPT))
+        } else if !is_data {
+            None
+        } else if packet.header.cscov != 0 {
+            // RFC 4340 section 9.2.1: we negotiate nothing but full coverage.
+            Some((DropReason::Coverage, dropped::PROTOCOL_CONSTRAINTS))
+        } else if !self.agreed.may_accept {
+            Some((DropReason::DataNotAllowed, dropped::PROTOCOL_CONSTRAINTS))
+        } else {
+            None
+        };
+        if let Some((reason, code)) = refused {
+            self.count_drop(reason);
+            self.drops.note(seq, code);
+            return None;
+        }
+        if !is_data || self.state == State::Closed {
+            return None;
+        }
+        self.stats.data_received += 1;
+        Some(packet.payload)
+    }
+
+    /// Does what the sending half asks for.
+    pub(super) fn serve_sender(&mut self) {
+        let Some(halves) = &mut self.halves else { return };
+        for _ in 0..MAX_DEMANDS {
+            let Some(demand) = halves.tx.poll_demand() else { return };
+            match demand {
+                Demand::AckRatio(ratio) => {
+                    self.features.change(feature::ACK_RATIO, Side::Local, &[ratio.into()], false);
+                }
+                Demand::SequenceWindow(width) => {
+                    let width = width.max(self.cfg.seq_window).clamp(32, (1 << 46) - 1);
+                    self.features.change(feature::SEQUENCE_WINDOW, Side::Local, &[width], false);
+                }
+                Demand::AckPeer => self.outbox.ack = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Reading the options of a received packet (RFC 4340 section 5.8).
+
+use super::dropped;
+use crate::features::{Fault, Negotiator};
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+use dccp_wire::{MpOption, Opt, OptionBuf, OptionError, Packet, PacketType, Reset, ResetCode, Seq};
+use units::Duration;
+
+/// What the options of one packet said, apart from features, which went to the [`Negotiator`].
+#[derive(Debug, Default)]
+pub(super) struct Seen<'a> {
+    /// Ack Vector cells of all options together, packets with Data Dropped marked.
+    pub(super) vector: Cow<'a, [u8]>,
+    /// Blocks of all Data Dropped options together.
+    pub(super) dropped: Cow<'a, [u8]>,
+    /// Elapsed Time, or that of a Timestamp Echo.
+    pub(super) elapsed: Duration,
+    pub(super) timestamp: Option<u32>,
+    pub(super) ndp: Option<u64>,
+    pub(super) checksum: Option<u32>,
+    /// Init Cookie options, encoded.
+    pub(super) cookies: Vec<u8>,
+    pub(super) slow_receiver: bool,
+    pub(super) for_ccid: bool,
+    /// It had feature options.
+    pub(super) features: bool,
+}
+
+/// Time in units of 10 microseconds (RFC 4340 section 13.2).
+fn ticks(n: u32) -> Duration {
+    Duration::from_micros(u64::from(n) * 10)
+}
+
+fn reset(code: ResetCode, OptionError { option, data: [a, b] }: OptionError) -> Reset {
+    Reset { code, data: [option, a, b] }
+}
+
+/// Reads all options of a valid packet. An error is the Reset it asks for. `multipath`: the owner reads multipath options.
+pub(super) fn read<'a>(
+    packet: &Packet<'a>,
+    seq: Seq,
+    ack: Option<Seq>,
+    multipath: bool,
+    features: &mut Negotiator,
+) -> Result<Seen<'a>, Reset> {
+    let mut seen = Seen::default();
+    let ptype = packet.header.ptype;
+    let data_type = ptype == PacketType::Data;
+    let order = features.order(seq, ack);
+    let mut echo_elapsed = Duration::ZERO;
+    let mut mandatory: Option<OptionError> = None;
+
+    let mut options = packet.options();
+    while let Some(next) = options.next() {
+        // RFC 4340 section 5.8: what follows a nonsensical length is ignored; then Mandatory before it was not obeyed.
+        let Ok(option) = next else { break };
+        if data_type && !allowed_on_data(&option) {
+            continue;
+        }
+        let culprit = options.culprit();
+        let is_mandatory = mandatory.take().is_some();
+        let mut understood = true;
+        match option {
+            // RFC 4340 section 5.8.2: twice in a row, or at the end (below), is an error.
+            Opt::Mandatory if is_mandatory => return Err(reset(ResetCode::OptionError, culprit)),
+            Opt::Mandatory => mandatory = Some(culprit),
+            Opt::ChangeL(..) | Opt::ChangeR(..) | Opt::ConfirmL(..) | Opt::ConfirmR(..) => {
+                match features.handle(order, &option, is_mandatory) {
+                    Ok(_) => seen.features = true,
+                    Err(Fault::Mandatory) => return Err(reset(ResetCode::MandatoryError, culprit)),
+                    Err(Fault::Invalid) => return Err(reset(ResetCode::OptionError, culprit)),
+                }
+            }
+            Opt::AckVector(_, cells) if ack.is_some() => append(&mut seen.vector, cells),
+            Opt::DataDropped(blocks) if ack.is_some() => append(&mut seen.dropped, blocks),
+            Opt::ElapsedTime(t) if ack.is_some() => seen.elapsed = ticks(t),
+            Opt::TimestampEcho(_, elapsed) => echo_elapsed = ticks(elapsed),
+            Opt::Timestamp(t) => seen.timestamp = Some(t),
+            Opt::NdpCount(n) => seen.ndp = Some(n),
+            Opt::DataChecksum(crc) => seen.checksum = Some(crc),
+            Opt::SlowReceiver => seen.slow_receiver = true,
+            // RFC 4340 section 8.1.4: not on Request.
+            Opt::InitCookie(_) if ptype == PacketType::Response => {
+                let mut buf = OptionBuf::new();
+                buf.push(&option);
+                seen.cookies.extend_from_slice(buf.as_bytes());
+            }
+            Opt::Mp(mp) => understood = multipath && !matches!(mp, MpOption::Unknown(..)),
+            // None of the CCIDs here has options that may be mandatory.
+            Opt::Ccid(..) => {
+                seen.for_ccid = true;
+                understood = false;
+            }
+            _ => understood = false,
+        }
+        if is_mandatory && !understood {
+            return Err(reset(ResetCode::MandatoryError, culprit));
+        }
+    }
+    if let Some(culprit) = mandatory {
+        return Err(reset(ResetCode::OptionError, culprit));
+    }
+    if seen.features {
+        features.note(seq);
+    }
+    if seen.elapsed.is_zero() {
+        seen.elapsed = echo_elapsed;
+    }
+    if !seen.dropped.is_empty() {
+        seen.vector = Cow::Owned(dropped::mark(&seen.vector, &seen.dropped));
+    }
+    Ok(seen)
+}
+
+/// RFC 4340 table 3, column "DCCP-Data?": the others are ignored there, so that no blindly injected Data can do harm.
+fn allowed_on_data(option: &Opt<'_>) -> bool {
+    matches!(
+        option,
+        Opt::SlowReceiver
+            | Opt::NdpCount(_)
+            | Opt::Timestamp(_)
+            | Opt::TimestampEcho(..)
+            | Opt::DataChecksum(_)
+            | Opt::Mp(_)
+            | Opt::Ccid(..)
+    )
+}
+
+fn append<'a>(to: &mut Cow<'a, [u8]>, more: &'a [u8]) {
+    if to.is_empty() {
+        *to = Cow::Borrowed(more);
+    } else {
+        to.to_mut().extend_from_slice(more);
+    }
+}

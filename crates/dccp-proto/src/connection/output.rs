@@ -1,0 +1,264 @@
+//! What leaves apart from data: handshake, Acks, Syncs, Close, Reset.
+
+use super::*;
+use crate::ccid::AckDue;
+use crate::features::Moment;
+use crate::{Ecn, Sink};
+use dccp_wire::{Header, Opt, PacketType};
+
+/// Header of an Ack, and of a DataAck, with long sequence numbers (RFC 4340 section 5.1).
+pub(super) const ACK_HEADER: usize = 24;
+
+/// A packet that begins or ends the connection, repeated by its timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Control {
+    Request,
+    Response,
+    CloseReq,
+    Close,
+}
+
+/// A Reset to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutReset {
+    pub(super) reset: Reset,
+    /// `None`: the next of the connection.
+    pub(super) seq: Option<Seq>,
+    pub(super) ack: Seq,
+}
+
+/// What must leave. Each slot holds one packet, so that nothing received can make it grow.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    pub(super) control: Option<Control>,
+    pub(super) reset: Option<OutReset>,
+    /// Acknowledgement Number of a Sync.
+    pub(super) sync: Option<Seq>,
+    /// The newest Sync to answer.
+    pub(super) sync_ack: Option<Seq>,
+    /// An Ack, whatever the receiving half thinks.
+    pub(super) ack: bool,
+    /// Options of the owner for Acks.
+    pub(super) options: VecDeque<Vec<u8>>,
+}
+
+/// The fixed fields of a packet to send that the connection does not fill in itself.
+pub(super) struct Fixed {
+    pub(super) ptype: PacketType,
+    pub(super) seq: Seq,
+    pub(super) ack: Option<Seq>,
+    pub(super) reset: Option<Reset>,
+}
+
+impl Connection {
+    /// Writes what must leave apart from data: handshake, Acks that are due, Syncs, Close, Reset. True if something left.
+    pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
+        let mut sent = false;
+        if let Some(reset) = self.outbox.reset.take() {
+            self.transmit_reset(now, reset, sink);
+            sent = true;
+        }
+        if let Some(control) = self.outbox.control.take() {
+            self.transmit_control(now, control, sink);
+            sent = true;
+        }
+        if let Some(ack) = self.outbox.sync.take() {
+            self.stats.syncs_sent += 1;
+            self.transmit_plain(now, PacketType::Sync, ack, sink);
+            sent = true;
+        }
+        if let Some(ack) = self.outbox.sync_ack.take() {
+            self.transmit_plain(now, PacketType::SyncAck, ack, sink);
+            sent = true;
+        }
+        // The owner's options may need several Acks; each takes some away.
+        for _ in 0..=MAX_OPTION_QUEUE {
+            if !self.ack_due(now) {
+                break;
+            }
+            self.transmit_ack(now, sink);
+            sent = true;
+        }
+        self.arm_feature_timer(now);
+        sent
+    }
+
+    /// Whether feedback or anything else waits for an Ack.
+    pub(super) fn feedback_due(&self, now: Time) -> bool {
+        self.outbox.ack
+            || self.features.wants_to_write()
+            || self.halves.as_ref().is_some_and(|h| match h.rx.ack_due(now) {
+                AckDue::No => false,
+                AckDue::At(at) => now >= at,
+                AckDue::Now => true,
+            })
+    }
+
+    fn ack_due(&self, now: Time) -> bool {
+        match self.state {
+            // The owner's options wait for OPEN: in PARTOPEN it has Extra::HandshakeAck.
+            State::PartOpen => self.feedback_due(now),
+            State::Open => !self.outbox.options.is_empty() || self.feedback_due(now),
+            _ => false,
+        }
+    }
+
+    /// Bytes of options an Ack has room for.
+    pub(super) fn ack_room(&self) -> usize {
+        let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
+        (packet.saturating_sub(ACK_HEADER) & !3).min(dccp_wire::MAX_OPTIONS)
+    }
+
+    fn transmit_ack(&mut self, now: Time, sink: &mut dyn Sink) {
+        let seq = self.numbers.take();
+        let mut out = self.start_options();
+        if self.state == State::PartOpen {
+            self.write_part_open_options(&mut out);
+        } else {
+            let room = self.ack_room();
+            while let Some(options) = self.outbox.options.front() {
+                if out.len() + options.len() > room || !out.extend(options) {
+                    break;
+                }
+                self.outbox.options.pop_front();
+            }
+        }
+        self.write_ndp(&mut out);
+        let room = self.ack_room();
+        self.write_feedback(now, seq, room, &mut out);
+        self.emit(
+            now,
+            Fixed { ptype: PacketType::Ack, seq, ack: Some(self.numbers.gsr), reset: None },
+            out,
+            &[],
+            sink,
+        );
+    }
+
+    /// What every packet of PARTOPEN carries (RFC 4340 section 8.1.5).
+    pub(super) fn write_part_open_options(&mut self, out: &mut OptionBuf) {
+        out.extend(&self.cookies);
+        out.extend(self.extra(Extra::HandshakeAck));
+    }
+
+    /// Everything an acknowledgement may carry, up to `room` bytes of options in all.
+    pub(super) fn write_feedback(&mut self, now: Time, seq: Seq, room: usize, out: &mut OptionBuf) {
+        self.outbox.ack = false;
+        let moment = if self.state == State::PartOpen { Moment::Handshake } else { Moment::Established };
+        self.features.write(moment, seq, out);
+        if self.slow_receiver {
+            out.push(&Opt::SlowReceiver);
+        }
+        if let Some((value, at)) = self.timestamp.take() {
+            let elapsed = u32::try_from(now.since(at).as_micros() / 10).unwrap_or(u32::MAX);
+            out.push(&Opt::TimestampEcho(value, elapsed));
+        }
+        let ack = self.numbers.gsr;
+        // Padding may take three bytes.
+        self.drops.write(seq, ack, room.saturating_sub(out.len()), out);
+        if let Some(halves) = &mut self.halves {
+            halves.rx.write_feedback(now, seq, ack, room.saturating_sub(out.len()), out);
+        }
+        if let Some(retransmit) = self.timers.retransmit.as_mut().filter(|_| self.state == State::PartOpen) {
+            retransmit.restart(now);
+        }
+    }
+
+    fn transmit_control(&mut self, now: Time, control: Control, sink: &mut dyn Sink) {
+        let seq = self.numbers.take();
+        let mut out = self.start_options();
+        let (ptype, extra, ack) = match control {
+            Control::Request => (PacketType::Request, Extra::Request, None),
+            Control::Response => (PacketType::Response, Extra::Response, Some(self.numbers.gsr)),
+            Control::CloseReq => (PacketType::CloseReq, Extra::Close, Some(self.numbers.gsr)),
+            Control::Close => (PacketType::Close, Extra::Close, Some(self.numbers.gsr)),
+        };
+        // Init Cookies are here only in PARTOPEN, and left from it when it ended in CLOSING.
+        out.extend(&self.cookies);
+        out.extend(self.extra(extra));
+        self.write_ndp(&mut out);
+        match control {
+            Control::Request => {
+                self.requests_sent += 1;
+                self.on_handshake_sent(now, seq);
+                self.features.write(Moment::Request, seq, &mut out);
+            }
+            Control::Response => {
+                self.last_response = seq;
+                self.on_handshake_sent(now, seq);
+                self.features.write(Moment::Handshake, seq, &mut out);
+                self.drops.write(seq, self.numbers.gsr, out.room(), &mut out);
+            }
+            Control::CloseReq | Control::Close => {}
+        }
+        self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &[], sink);
+    }
+
+    fn transmit_plain(&mut self, now: Time, ptype: PacketType, ack: Seq, sink: &mut dyn Sink) {
+        let seq = self.numbers.take();
+        let mut out = self.start_options();
+        out.extend(&self.cookies);
+        self.write_ndp(&mut out);
+        self.emit(now, Fixed { ptype, seq, ack: Some(ack), reset: None }, out, &[], sink);
+    }
+
+    fn transmit_reset(&mut self, now: Time, reset: OutReset, sink: &mut dyn Sink) {
+        let seq = reset.seq.unwrap_or_else(|| self.numbers.take());
+        let mut out = self.start_options();
+        out.extend(self.extra(Extra::Reset));
+        let fixed = Fixed { ptype: PacketType::Reset, seq, ack: Some(reset.ack), reset: Some(reset.reset) };
+        self.emit(now, fixed, out, &[], sink);
+    }
+
+    /// The option buffer, empty, to be given back by [`emit`](Self::emit).
+    pub(super) fn start_options(&mut self) -> OptionBuf {
+        let mut out = core::mem::take(&mut self.scratch);
+        out.clear();
+        out
+    }
+
+    /// NDP Count of a packet that is not Data or DataAck (RFC 4340 section 7.7): where it is not zero.
+    fn write_ndp(&mut self, out: &mut OptionBuf) {
+        if self.agreed.ndp && self.ndp_run > 0 {
+            out.push(&Opt::NdpCount(self.ndp_run));
+        }
+    }
+
+    /// The one place where packets leave.
+    pub(super) fn emit(
+        &mut self,
+        now: Time,
+        fixed: Fixed,
+        options: OptionBuf,
+        payload: &[u8],
+        sink: &mut dyn Sink,
+    ) {
+        let Fixed { ptype, seq, ack, reset } = fixed;
+        let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
+        let header = Header {
+            src_port: self.ports.local,
+            dst_port: self.ports.remote,
+            ccval: self.halves.as_ref().filter(|_| data).map_or(0, |h| h.tx.ccval()),
+            cscov: 0,
+            ptype,
+            short: false,
+            seq,
+            ack,
+            service_code: ptype.has_service_code().then_some(self.cfg.service_code),
+            reset,
+        };
+        // RFC 4340 section 12: acknowledgements are ECN-capable too. RFC 8311 section 5: always ECT(0), no nonce.
+        let ecn = if self.agreed.ect && (data || ptype == PacketType::Ack) { Ecn::Ect0 } else { Ecn::NotEct };
+        let len = header.packet_len(options.len(), payload.len());
+        let buf = sink.reserve(&self.route, ecn, len);
+        header.emit(options.as_bytes(), buf).copy_from_slice(payload);
+        self.scratch = options;
+
+        self.stats.packets_sent += 1;
+        self.ndp_run = if ptype.is_data() { 0 } else { self.ndp_run.saturating_add(1) };
+        if let Some(halves) = &mut self.halves {
+            let bytes = u32::try_from(len).unwrap_or(u32::MAX).saturating_add(self.cfg.overhead.into());
+            halves.tx.on_sent(now, seq, bytes, data);
+        }
+    }
+}

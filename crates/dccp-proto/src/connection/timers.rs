@@ -1,0 +1,138 @@
+//! All timers of a connection, each with its reason.
+
+use super::output::Control;
+use super::*;
+use crate::ccid::AckDue;
+use dccp_wire::ResetCode;
+
+/// Maximum segment lifetime, 2 minutes (RFC 4340 section 7.3).
+const MSL: Duration = Duration::from_secs(120);
+/// How long TIMEWAIT lasts (RFC 4340 section 8.3).
+pub(super) const TWO_MSL: Duration = MSL.saturating_mul(2);
+/// When RESPOND and PARTOPEN give up (RFC 4340 sections 8.1.3 and 8.1.5); and, by our choice, closing.
+pub(super) const FOUR_MSL: Duration = MSL.saturating_mul(4);
+/// Slowest repetition of anything (RFC 4340 sections 6.6.3, 8.1.1 and 8.3).
+const MAX_INTERVAL: Duration = Duration::from_secs(64);
+
+/// A repetition with exponential back-off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backoff {
+    at: Time,
+    interval: Duration,
+}
+
+impl Backoff {
+    pub(super) fn new(now: Time, interval: Duration) -> Backoff {
+        Backoff { at: now + interval, interval }
+    }
+
+    /// If it has come: true, and the next one takes twice as long.
+    fn fires(&mut self, now: Time) -> bool {
+        let due = now >= self.at;
+        if due {
+            self.interval = (self.interval * 2).min(MAX_INTERVAL);
+            self.at = now + self.interval;
+        }
+        due
+    }
+
+    /// Starts the current interval again.
+    pub(super) fn restart(&mut self, now: Time) {
+        self.at = now + self.interval;
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    /// Request, the Acks of PARTOPEN, Close or CloseReq, as the state has it.
+    pub(super) retransmit: Option<Backoff>,
+    /// End of RESPOND, PARTOPEN, CLOSEREQ, CLOSING or TIMEWAIT.
+    pub(super) give_up: Option<Time>,
+    /// Changes without an answer, after the handshake.
+    pub(super) feature: Option<Backoff>,
+}
+
+impl Connection {
+    /// When to call [`handle_timeout`](Self::handle_timeout), and why.
+    pub fn poll_timeout(&self) -> Option<(Time, Timer)> {
+        let (retransmit, give_up) = match self.state {
+            State::Request => (Timer::RequestRetransmit, Timer::RequestRetransmit),
+            State::Respond => (Timer::RespondExpire, Timer::RespondExpire),
+            State::PartOpen | State::Open => (Timer::PartOpenRetransmit, Timer::PartOpenRetransmit),
+            State::CloseReq | State::Closing => (Timer::CloseRetransmit, Timer::CloseRetransmit),
+            State::TimeWait | State::Closed => (Timer::TimeWait, Timer::TimeWait),
+        };
+        let halves = self.halves.as_ref().filter(|_| matches!(self.state, State::PartOpen | State::Open));
+        let ack = halves.and_then(|h| match h.rx.ack_due(Time::ZERO) {
+            AckDue::At(at) => Some((at, Timer::AckDelay)),
+            AckDue::No | AckDue::Now => None,
+        });
+        [
+            self.timers.retransmit.map(|b| (b.at, retransmit)),
+            self.timers.give_up.map(|at| (at, give_up)),
+            self.timers.feature.map(|b| (b.at, Timer::FeatureRetransmit)),
+            halves.and_then(|h| h.tx.next_timeout()).map(|at| (at, Timer::Sender)),
+            ack,
+        ]
+        .into_iter()
+        .flatten()
+        .min_by_key(|(at, _)| *at)
+    }
+
+    /// A timer came. Early calls do no harm. Acks whose delay is over leave with the next `poll_transmit`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.timers.give_up.is_some_and(|at| now >= at) {
+            self.timers.give_up = None;
+            self.expire();
+        }
+        if self.timers.retransmit.as_mut().is_some_and(|b| b.fires(now)) {
+            self.retransmit();
+        }
+        if self.timers.feature.as_mut().is_some_and(|b| b.fires(now)) {
+            self.features.resend();
+        }
+        let running = matches!(self.state, State::PartOpen | State::Open);
+        if let Some(halves) = self.halves.as_mut().filter(|_| running)
+            && halves.tx.next_timeout().is_some_and(|at| now >= at)
+        {
+            halves.tx.on_timeout(now);
+        }
+        self.serve_sender();
+        self.arm_feature_timer(now);
+    }
+
+    fn retransmit(&mut self) {
+        match self.state {
+            // The first Request is not a repetition.
+            State::Request if self.requests_sent > u32::from(self.cfg.request_retries) => self.expire(),
+            State::Request => self.outbox.control = Some(Control::Request),
+            State::PartOpen => self.outbox.ack = true,
+            State::CloseReq => self.outbox.control = Some(Control::CloseReq),
+            State::Closing => self.outbox.control = Some(Control::Close),
+            State::Respond | State::Open | State::TimeWait | State::Closed => {}
+        }
+    }
+
+    fn expire(&mut self) {
+        match self.state {
+            // RFC 4340 sections 8.1.1, 8.1.3 and 8.1.5: the Reset cleans up whatever the peer may have.
+            State::Request | State::Respond | State::PartOpen => {
+                self.send_reset(Reset { code: ResetCode::Aborted, data: [0; 3] });
+                self.finish(CloseReason::TimedOut);
+            }
+            State::CloseReq | State::Closing => self.finish(CloseReason::TimedOut),
+            State::TimeWait => self.state = State::Closed,
+            State::Open | State::Closed => {}
+        }
+    }
+
+    /// After the handshake Changes have a timer of their own (RFC 4340 section 6.6.3).
+    pub(super) fn arm_feature_timer(&mut self, now: Time) {
+        if self.state != State::Open || !self.features.is_changing() {
+            self.timers.feature = None;
+        } else if self.timers.feature.is_none() {
+            // Not less than a round-trip time; twice, for the peer may wait with its answer.
+            self.timers.feature = Some(Backoff::new(now, self.rtt() * 2));
+        }
+    }
+}

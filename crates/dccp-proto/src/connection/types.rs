@@ -1,0 +1,145 @@
+use dccp_wire::{Reset, ResetCode, Seq};
+
+/// States of RFC 4340 section 4.3 that last; LISTEN is the endpoint's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum State {
+    Request,
+    Respond,
+    PartOpen,
+    Open,
+    CloseReq,
+    Closing,
+    TimeWait,
+    Closed,
+}
+
+/// DCCP ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub struct Ports {
+    pub local: u16,
+    pub remote: u16,
+}
+
+/// Packets to which the owner of a connection adds encoded options (multipath), every time they are (re)sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Request.
+    Request,
+    /// Response.
+    Response,
+    /// Every Ack and DataAck sent in PARTOPEN.
+    HandshakeAck,
+    /// Close and CloseReq.
+    Close,
+    /// Reset that this end sends, also in answer to Close.
+    Reset,
+}
+
+impl Extra {
+    pub(super) const COUNT: usize = 5;
+}
+
+/// What a packet did.
+#[derive(Clone, Copy, Debug)]
+pub enum Outcome<'a> {
+    /// Valid and processed.
+    Received(Received<'a>),
+    /// Not for the owner's eyes: dropped and counted.
+    Dropped(DropReason),
+}
+
+/// A valid packet, for the owner: data to deliver, options to read (with [`dccp_wire::Packet::options`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// Application data, on Data and DataAck only, `None` where it was dropped or must not be read.
+    pub data: Option<&'a [u8]>,
+    /// Sequence number, 48 bits.
+    pub seq: Seq,
+    /// NDP Count if present.
+    pub ndp: Option<u64>,
+    /// The Reset, if it was one.
+    pub reset: Option<Reset>,
+}
+
+/// Why a packet, or its data, was dropped. Each has a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum DropReason {
+    /// Type not allowed in this state (section 8.5).
+    UnexpectedType,
+    /// Short sequence numbers although they were not agreed on (section 7.6.1).
+    ShortSeqno,
+    /// Sequence Number outside its window (section 7.5.3).
+    SequenceInvalid,
+    /// Acknowledgement Number outside its window.
+    AckInvalid,
+    /// An option after which the connection was reset (sections 5.8.2, 6.6.8 and 6.6.9).
+    BadOption,
+    /// Data only: Data Checksum mismatch.
+    DataChecksum,
+    /// Data only: not covered by the header checksum as far as it should be (section 9.2.1).
+    Coverage,
+    /// Data only: on a type or at a time that allows none.
+    DataNotAllowed,
+    /// The connection is closed.
+    Closed,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// Closed by this end.
+    Local,
+    /// Closed by the peer with Close or CloseReq.
+    Peer,
+    /// Reset by the peer.
+    Reset(ResetCode),
+    /// Reset by this end.
+    Aborted(ResetCode),
+    /// No answer to Request, Close or in PARTOPEN.
+    TimedOut,
+}
+
+/// What the owner is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The Response is here and accepted; the HandshakeAck has not left yet.
+    Responded,
+    /// OPEN.
+    Opened,
+    /// Over; TIMEWAIT may still last.
+    Closed(CloseReason),
+}
+
+/// Names of the timers, the reason with each timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Timer {
+    RequestRetransmit,
+    RespondExpire,
+    PartOpenRetransmit,
+    FeatureRetransmit,
+    AckDelay,
+    Sender,
+    CloseRetransmit,
+    TimeWait,
+}
+
+/// Counters of one connection.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)]
+pub struct ConnectionStats {
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub data_sent: u64,
+    pub data_received: u64,
+    pub syncs_sent: u64,
+    /// Packets by which the peer said it is a Slow Receiver (section 11.6).
+    pub slow_receiver: u64,
+    /// Calls of [`send_options`](super::Connection::send_options) whose options found no room.
+    pub options_dropped: u64,
+    /// Drops by reason.
+    pub dropped: alloc::collections::BTreeMap<DropReason, u64>,
+}

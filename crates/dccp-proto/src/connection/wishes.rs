@@ -1,0 +1,107 @@
+//! What a connection negotiates, from its settings.
+
+use crate::Config;
+use crate::ccid;
+use crate::features::{Negotiator, Side};
+use alloc::vec::Vec;
+use dccp_wire::feature;
+
+/// Longest preference list we send.
+const MAX_PREFS: usize = 32;
+
+fn known(ccids: &[u8]) -> Vec<u64> {
+    ccids.iter().filter(|c| ccid::is_known(**c)).take(MAX_PREFS).map(|c| u64::from(*c)).collect()
+}
+
+/// The features this end understands, its preferences, and the Changes of its first packet.
+pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
+    use Side::{Local, Remote};
+    let mut n = Negotiator::new(is_server);
+    let boolean = |on: bool| if on { [1, 0] } else { [0, 1] };
+
+    let (tx, rx) = (known(&cfg.tx_ccids), known(&cfg.rx_ccids));
+    for (side, ccids) in [(Local, &tx), (Remote, &rx)] {
+        n.add(feature::CCID, side, ccids);
+        // RFC 4340 section 10: whoever cannot live with CCID 2 says so with Mandatory. A client always says what it wants,
+        // which saves the server from asking; a server speaks up if it prefers another than the client let it have.
+        if !is_server || ccids.first() != Some(&2) {
+            n.change(feature::CCID, side, ccids, !ccids.contains(&2));
+        }
+    }
+
+    n.add(feature::SEND_ACK_VECTOR, Local, &[1, 0]);
+    n.add(feature::SEND_ACK_VECTOR, Remote, &[1, 0]);
+    let needs = |ccids: &[u64]| ccids.iter().all(|c| u8::try_from(*c).is_ok_and(ccid::needs_ack_vector));
+    if !is_server && needs(&tx) {
+        n.change(feature::SEND_ACK_VECTOR, Remote, &[1], true);
+    }
+
+    n.add(feature::SEQUENCE_WINDOW, Local, &[]);
+    n.add(feature::SEQUENCE_WINDOW, Remote, &[]);
+    if cfg.seq_window != 100 {
+        n.change(feature::SEQUENCE_WINDOW, Local, &[cfg.seq_window.clamp(32, (1 << 46) - 1)], false);
+    }
+
+    n.add(feature::ACK_RATIO, Local, &[]);
+    n.add(feature::ACK_RATIO, Remote, &[]);
+    if cfg.ack_ratio != 2 {
+        n.change(feature::ACK_RATIO, Local, &[cfg.ack_ratio.into()], false);
+    }
+
+    n.add(feature::ECN_INCAPABLE, Local, &boolean(!cfg.ecn));
+    n.add(feature::ECN_INCAPABLE, Remote, &[0, 1]);
+    if !cfg.ecn {
+        // RFC 4340 section 12.1.
+        n.change(feature::ECN_INCAPABLE, Local, &[1], true);
+    }
+
+    n.add(feature::SEND_NDP_COUNT, Local, &boolean(cfg.ndp_count));
+    n.add(feature::SEND_NDP_COUNT, Remote, &boolean(cfg.ndp_count));
+    if cfg.ndp_count {
+        n.change(feature::SEND_NDP_COUNT, Remote, &[1, 0], false);
+    }
+
+    // We never send short numbers; the peer may, if our settings permit.
+    n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[0, 1]);
+    if cfg.allow_short_seqnos {
+        n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[1, 0]);
+        n.change(feature::ALLOW_SHORT_SEQNOS, Remote, &[1, 0], false);
+    } else {
+        n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[0]);
+    }
+
+    // We accept only full coverage, and send nothing else.
+    n.add(feature::MIN_CHECKSUM_COVERAGE, Local, &[0]);
+    n.add(feature::MIN_CHECKSUM_COVERAGE, Remote, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+
+    // We always check.
+    n.add(feature::CHECK_DATA_CHECKSUM, Local, &[1, 0]);
+    n.add(feature::CHECK_DATA_CHECKSUM, Remote, &boolean(cfg.check_data_checksum));
+    if cfg.check_data_checksum {
+        n.change(feature::CHECK_DATA_CHECKSUM, Remote, &[1, 0], false);
+    }
+
+    // RFC 9897 section 3.1: located at the server, asked for by the client, version 0 in the high nibble.
+    if cfg.multipath {
+        let side = multipath_side(is_server);
+        n.add(feature::MULTIPATH_CAPABLE, side, &[0]);
+        if !is_server {
+            n.change(feature::MULTIPATH_CAPABLE, side, &[0], false);
+        }
+    }
+    n
+}
+
+/// Where Multipath Capable is located: at the server.
+pub(super) fn multipath_side(is_server: bool) -> Side {
+    if is_server { Side::Local } else { Side::Remote }
+}
+
+/// RFC 4341 section 4: a sender that needs Ack Vectors asks its receiver for them, as soon as its CCID is known.
+pub(super) fn depend(n: &mut Negotiator) {
+    let ccid = n.value(feature::CCID, Side::Local);
+    let needs = u8::try_from(ccid).is_ok_and(ccid::needs_ack_vector);
+    if needs && !n.is_on(feature::SEND_ACK_VECTOR, Side::Remote) {
+        n.change(feature::SEND_ACK_VECTOR, Side::Remote, &[1], true);
+    }
+}

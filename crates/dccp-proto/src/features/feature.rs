@@ -1,0 +1,243 @@
+use alloc::vec::Vec;
+use dccp_wire::feature;
+
+/// Where a feature is located (RFC 4340 section 3.3): `F/Local` is what this end's `L` options speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// At this end.
+    Local,
+    /// At the peer.
+    Remote,
+}
+
+/// How two preferences become one value (RFC 4340 section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// First entry of the server's list that is also in the client's.
+    ServerPriority,
+    /// The feature location decides.
+    NonNegotiable,
+}
+
+/// What the standards say about one feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Reconciliation rule.
+    pub rule: Rule,
+    /// Bytes of one value.
+    pub len: usize,
+    /// Valid values; of non-negotiable features only (RFC 4340 section 6.6.8).
+    pub valid: (u64, u64),
+    /// Value of a new connection.
+    pub initial: u64,
+    /// Every DCCP must understand it.
+    pub required: bool,
+}
+
+impl Spec {
+    /// The features of RFC 4340 section 6.4 and RFC 9897 section 3.1, `None` for any other.
+    pub const fn of(number: u8) -> Option<Spec> {
+        const fn sp(initial: u64, required: bool) -> Option<Spec> {
+            Some(Spec { rule: Rule::ServerPriority, len: 1, valid: (0, 255), initial, required })
+        }
+        const fn nn(len: usize, valid: (u64, u64), initial: u64, required: bool) -> Option<Spec> {
+            Some(Spec { rule: Rule::NonNegotiable, len, valid, initial, required })
+        }
+        match number {
+            feature::CCID => sp(2, true),
+            feature::ALLOW_SHORT_SEQNOS => sp(0, true),
+            // RFC 4340 section 7.5.2: Wmin and Wmax.
+            feature::SEQUENCE_WINDOW => nn(6, (32, (1 << 46) - 1), 100, true),
+            // RFC 4340 section 11.3 gives zero a meaning though section 6.6.8 calls it invalid; Linux sends it for CCID 3.
+            feature::ACK_RATIO => nn(2, (0, 0xffff), 2, false),
+            feature::ECN_INCAPABLE
+            | feature::SEND_ACK_VECTOR
+            | feature::SEND_NDP_COUNT
+            | feature::MIN_CHECKSUM_COVERAGE
+            | feature::CHECK_DATA_CHECKSUM
+            | feature::MULTIPATH_CAPABLE => sp(0, false),
+            _ => None,
+        }
+    }
+}
+
+/// Where a negotiation stands (RFC 4340 section 6.6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Both ends are thought to agree.
+    Stable,
+    /// Stable, but the next packet opens a negotiation.
+    Pending,
+    /// A Change is out, no answer yet.
+    Changing,
+    /// As `Changing`, but our wish has changed since, and that has not been sent.
+    Unstable,
+}
+
+/// An answer we owe to a Change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    /// Refuse: Confirm without a value.
+    pub(super) empty: bool,
+    /// It has left at least once.
+    pub(super) sent: bool,
+}
+
+/// One feature of one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Feature {
+    pub(super) number: u8,
+    pub(super) side: Side,
+    pub(super) spec: Spec,
+    pub(super) value: u64,
+    /// Our preference list; of a local non-negotiable feature the one value we want.
+    pub(super) prefs: Vec<u64>,
+    pub(super) progress: Progress,
+    /// Our Change goes with Mandatory.
+    pub(super) mandatory: bool,
+    pub(super) reply: Option<Reply>,
+    /// A negotiation has ended with a value.
+    pub(super) agreed: bool,
+    /// Send our Change again with the next packet.
+    pub(super) resend: bool,
+}
+
+/// Why a feature option is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A Mandatory Change we cannot follow: Reset code Mandatory Error (RFC 4340 section 6.6.9).
+    Mandatory,
+    /// A Confirm that cannot be right: Reset code Option Error (RFC 4340 section 6.6.8).
+    Invalid,
+}
+
+impl Feature {
+    pub(super) fn new(number: u8, side: Side, spec: Spec, prefs: &[u64]) -> Feature {
+        Feature {
+            number,
+            side,
+            spec,
+            value: spec.initial,
+            prefs: prefs.into(),
+            progress: Progress::Stable,
+            mandatory: false,
+            reply: None,
+            agreed: false,
+            resend: false,
+        }
+    }
+
+    /// What counts of a value when lists are compared. RFC 9897 section 3.1: only the version nibble.
+    fn key(&self, value: u64) -> u64 {
+        if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
+    }
+
+    /// The values in a Change or the list of a Confirm; `None` if the length or a value is invalid.
+    fn values(&self, data: &[u8]) -> Option<Vec<u64>> {
+        if !data.len().is_multiple_of(self.spec.len) {
+            return None;
+        }
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
+        let values: Vec<u64> = data.chunks_exact(self.spec.len).map(number).collect();
+        let (low, high) = self.spec.valid;
+        values.iter().all(|v| (low..=high).contains(v)).then_some(values)
+    }
+
+    /// Server-priority (RFC 4340 section 6.3.1).
+    fn reconcile(&self, theirs: &[u64], is_server: bool) -> Option<u64> {
+        let has = |list: &[u64], v: u64| list.iter().any(|o| self.key(*o) == self.key(v));
+        let (server, client) = if is_server { (&self.prefs[..], theirs) } else { (theirs, &self.prefs[..]) };
+        server.iter().copied().find(|v| has(client, *v)).map(|v| self.key(v))
+    }
+
+    /// A Change for this feature arrived, in order.
+    pub(super) fn on_change(&mut self, data: &[u8], mandatory: bool, is_server: bool) -> Result<(), Fault> {
+        let theirs = self.values(data).filter(|values| match self.spec.rule {
+            Rule::ServerPriority => !values.is_empty(),
+            // RFC 4340 section 6.3.2: one value, and only the location may change it.
+            Rule::NonNegotiable => values.len() == 1 && self.side == Side::Remote,
+        });
+        let Some(theirs) = theirs else {
+            return self.refuse(mandatory);
+        };
+        let value = match self.spec.rule {
+            Rule::ServerPriority => self.reconcile(&theirs, is_server),
+            Rule::NonNegotiable => theirs.first().copied(),
+        };
+        match value {
+            Some(value) => {
+                self.value = value;
+                self.agreed = true;
+            }
+            // RFC 4340 section 6.6.9.
+            None if mandatory => return Err(Fault::Mandatory),
+            // RFC 9897 section 3.1: no common version is an empty Confirm; else the old value is confirmed.
+            None if self.number == feature::MULTIPATH_CAPABLE => return self.refuse(mandatory),
+            None => {}
+        }
+        self.reply = Some(Reply { empty: false, sent: false });
+        // RFC 4340 section 6.6.6: their Change answers ours.
+        self.progress = Progress::Stable;
+        Ok(())
+    }
+
+    fn refuse(&mut self, mandatory: bool) -> Result<(), Fault> {
+        if mandatory {
+            return Err(Fault::Mandatory);
+        }
+        self.reply = Some(Reply { empty: true, sent: false });
+        Ok(())
+    }
+
+    /// A Confirm for this feature arrived, in order and acknowledging our newest Change.
+    pub(super) fn on_confirm(&mut self, data: &[u8], is_server: bool) -> Result<(), Fault> {
+        if self.progress != Progress::Changing {
+            return Ok(());
+        }
+        if data.is_empty() {
+            // RFC 4340 section 6.6.7; what we said is mandatory cannot be done without either.
+            if self.spec.required || self.mandatory {
+                return Err(Fault::Invalid);
+            }
+            self.progress = Progress::Stable;
+            return Ok(());
+        }
+        let values = self.values(data).ok_or(Fault::Invalid)?;
+        let (&value, list) = values.split_first().ok_or(Fault::Invalid)?;
+        let right = match self.spec.rule {
+            Rule::NonNegotiable => list.is_empty() && self.prefs.first() == Some(&value),
+            // Without the peer's list (it must send one) take any value of ours.
+            Rule::ServerPriority if list.is_empty() => {
+                self.prefs.iter().any(|v| self.key(*v) == self.key(value))
+            }
+            Rule::ServerPriority => {
+                self.key(value) == self.reconcile(list, is_server).unwrap_or(self.key(self.value))
+            }
+        };
+        if !right {
+            return Err(Fault::Invalid);
+        }
+        self.value = self.key(value);
+        self.agreed = true;
+        self.progress = Progress::Stable;
+        Ok(())
+    }
+
+    /// The value area of our Change.
+    pub(super) fn change_value(&self) -> Vec<u8> {
+        self.encode(&self.prefs)
+    }
+
+    /// The value area of our Confirm: value, and for server-priority our list.
+    pub(super) fn confirm_value(&self) -> Vec<u8> {
+        let mut out = self.encode(&[self.value]);
+        if self.spec.rule == Rule::ServerPriority {
+            out.extend(self.encode(&self.prefs));
+        }
+        out
+    }
+
+    fn encode(&self, values: &[u64]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_be_bytes().into_iter().skip(8 - self.spec.len)).collect()
+    }
+}

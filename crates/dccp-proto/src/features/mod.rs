@@ -1,0 +1,8 @@
+//! Feature negotiation (RFC 4340 section 6), usable without a connection: it reads feature options in, writes feature
+//! options out, and knows the value of every feature at both ends.
+
+mod feature;
+mod negotiator;
+
+pub use feature::{Fault, Rule, Side, Spec};
+pub use negotiator::{Moment, Negotiator, Order};

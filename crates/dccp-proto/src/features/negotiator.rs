@@ -1,0 +1,253 @@
+use super::feature::{Feature, Progress, Reply};
+use super::{Fault, Rule, Side, Spec};
+use alloc::vec::Vec;
+use dccp_wire::{Opt, OptionBuf, Seq};
+
+/// Most features we remember to refuse between two packets; the peer repeats the others.
+const MAX_UNKNOWN: usize = 16;
+
+/// Which feature options of one packet may be looked at (RFC 4340 section 6.6.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    change: bool,
+    confirm: bool,
+}
+
+/// What kind of packet options are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Request: Changes only, for it acknowledges nothing.
+    Request,
+    /// Any other packet of the handshake: everything open is said again each time.
+    Handshake,
+    /// Later: what is new, and Changes whose timer has come.
+    Established,
+}
+
+/// All features of one connection.
+#[derive(Clone, Debug)]
+pub struct Negotiator {
+    is_server: bool,
+    features: Vec<Feature>,
+    /// Unknown features to refuse.
+    unknown: Vec<(Side, u8)>,
+    /// Greatest sequence number received with a feature option; `None` before the first.
+    fgsr: Option<Seq>,
+    /// Greatest sequence number sent with a new Change; `None` before the first.
+    fgss: Option<Seq>,
+}
+
+impl Negotiator {
+    /// No features yet: add those this end understands.
+    pub fn new(is_server: bool) -> Negotiator {
+        Negotiator { is_server, features: Vec::new(), unknown: Vec::new(), fgsr: None, fgss: None }
+    }
+
+    /// Makes a feature known at `side`, at its initial value, with our preferences (most preferred first; meaningless for
+    /// non-negotiable features). Without effect if no standard gives `number` a meaning.
+    pub fn add(&mut self, number: u8, side: Side, prefs: &[u64]) {
+        if let Some(spec) = Spec::of(number) {
+            self.features.push(Feature::new(number, side, spec, prefs));
+        }
+    }
+
+    fn find(&self, number: u8, side: Side) -> Option<&Feature> {
+        self.features.iter().find(|f| f.number == number && f.side == side)
+    }
+
+    fn find_mut(&mut self, number: u8, side: Side) -> Option<&mut Feature> {
+        self.features.iter_mut().find(|f| f.number == number && f.side == side)
+    }
+
+    /// The value in force, the initial one if the feature is not known here.
+    pub fn value(&self, number: u8, side: Side) -> u64 {
+        match self.find(number, side) {
+            Some(feature) => feature.value,
+            None => Spec::of(number).map_or(0, |spec| spec.initial),
+        }
+    }
+
+    /// Whether a boolean feature is on.
+    pub fn is_on(&self, number: u8, side: Side) -> bool {
+        self.value(number, side) == 1
+    }
+
+    /// Whether a negotiation of this feature has ended with a value.
+    pub fn is_agreed(&self, number: u8, side: Side) -> bool {
+        self.find(number, side).is_some_and(|f| f.agreed)
+    }
+
+    /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable feature). Without effect
+    /// if the feature is unknown, or non-negotiable and the peer's, or the value out of range or in force.
+    pub fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
+        let Some(feature) = self.find_mut(number, side) else { return };
+        let (low, high) = feature.spec.valid;
+        let wrong = feature.spec.rule == Rule::NonNegotiable && (side == Side::Remote || prefs.len() != 1);
+        if wrong || prefs.is_empty() || prefs.iter().any(|v| !(low..=high).contains(v)) {
+            return;
+        }
+        let same = feature.prefs == prefs && feature.mandatory == mandatory;
+        let in_force = feature.spec.rule == Rule::NonNegotiable && prefs == [feature.value];
+        feature.progress = match feature.progress {
+            Progress::Stable | Progress::Pending if in_force => Progress::Stable,
+            Progress::Changing if same => return,
+            // RFC 4340 section 6.6.5: agreement must be about the newest preferences.
+            Progress::Changing | Progress::Unstable => Progress::Unstable,
+            Progress::Stable | Progress::Pending => Progress::Pending,
+        };
+        feature.prefs = prefs.into();
+        feature.mandatory = mandatory;
+    }
+
+    /// From now on only the value in force is acceptable, so that the peer cannot change it any more. Without effect while a
+    /// negotiation of ours is open.
+    pub fn freeze(&mut self, number: u8, side: Side) {
+        if let Some(feature) = self.find_mut(number, side).filter(|f| f.progress == Progress::Stable) {
+            feature.prefs.clear();
+            feature.prefs.push(feature.value);
+        }
+    }
+
+    /// From now on no value is acceptable; the one in force stays.
+    pub fn retire(&mut self, number: u8) {
+        for feature in self.features.iter_mut().filter(|f| f.number == number) {
+            feature.prefs.clear();
+            feature.progress = Progress::Stable;
+        }
+    }
+
+    /// What may be read of a packet with these numbers.
+    pub fn order(&self, seq: Seq, ack: Option<Seq>) -> Order {
+        let in_order = self.fgsr.is_none_or(|fgsr| seq.after(fgsr));
+        let answers = ack.is_some_and(|ack| self.fgss.is_none_or(|fgss| !ack.before(fgss)));
+        Order { change: in_order, confirm: in_order && answers }
+    }
+
+    /// Reads one option of a packet. True if it was about features: then call [`note`](Self::note) after the packet's last option.
+    /// RFC 4340 section 6.6.2.
+    pub fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Fault> {
+        // Their L is about a feature at their end, their R about one at ours.
+        let (side, number, data, is_change) = match *option {
+            Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
+            Opt::ChangeR(number, data) => (Side::Local, number, data, true),
+            Opt::ConfirmL(number, data) => (Side::Remote, number, data, false),
+            Opt::ConfirmR(number, data) => (Side::Local, number, data, false),
+            _ => return Ok(false),
+        };
+        let is_server = self.is_server;
+        let in_order = if is_change { order.change } else { order.confirm };
+        match self.find_mut(number, side) {
+            Some(feature) => {
+                if !in_order || feature.progress == Progress::Unstable {
+                    return Ok(true);
+                }
+                if is_change {
+                    feature.on_change(data, mandatory, is_server)?;
+                } else {
+                    feature.on_confirm(data, is_server)?;
+                }
+            }
+            // RFC 4340 section 6.6.7: a Change we do not know is refused, a Confirm ignored.
+            None if is_change && mandatory => return Err(Fault::Mandatory),
+            None if is_change && in_order => self.refuse_unknown(side, number),
+            None => {}
+        }
+        Ok(true)
+    }
+
+    fn refuse_unknown(&mut self, side: Side, number: u8) {
+        if self.unknown.len() < MAX_UNKNOWN && !self.unknown.contains(&(side, number)) {
+            self.unknown.push((side, number));
+        }
+    }
+
+    /// A packet with feature options was read to its end.
+    pub fn note(&mut self, seq: Seq) {
+        if self.fgsr.is_none_or(|fgsr| seq.after(fgsr)) {
+            self.fgsr = Some(seq);
+        }
+    }
+
+    /// Whether something new waits to be written (see [`Moment::Established`]).
+    pub fn wants_to_write(&self) -> bool {
+        !self.unknown.is_empty()
+            || self.features.iter().any(|f| {
+                f.reply.is_some_and(|r| !r.sent)
+                    || matches!(f.progress, Progress::Pending | Progress::Unstable)
+                    || (f.resend && f.progress == Progress::Changing)
+            })
+    }
+
+    /// Whether a Change is out without an answer: keep a timer, and call [`resend`](Self::resend) when it comes.
+    pub fn is_changing(&self) -> bool {
+        self.features.iter().any(|f| f.progress == Progress::Changing)
+    }
+
+    /// Open Changes go out again with the next packet.
+    pub fn resend(&mut self) {
+        for feature in &mut self.features {
+            feature.resend = true;
+        }
+    }
+
+    /// The handshake is over: answers that were given need not be repeated.
+    pub fn establish(&mut self) {
+        for feature in &mut self.features {
+            if feature.reply.is_some_and(|r| r.sent) {
+                feature.reply = None;
+            }
+        }
+    }
+
+    /// Writes the feature options of the packet `seq`. Those that find no room wait for the next packet.
+    pub fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) {
+        let mut new_change = false;
+        for feature in &mut self.features {
+            if let Some(reply) = feature.reply.filter(|_| moment != Moment::Request) {
+                let value = if reply.empty { Vec::new() } else { feature.confirm_value() };
+                let option = match feature.side {
+                    Side::Local => Opt::ConfirmL(feature.number, &value),
+                    Side::Remote => Opt::ConfirmR(feature.number, &value),
+                };
+                if out.push(&option) {
+                    // RFC 4340 section 6.6.3: answers are not repeated on their own; in the handshake they are, because Linux
+                    // insists on finding them in the Ack that completes it, and the first such Ack may be lost.
+                    feature.reply = (moment == Moment::Handshake).then_some(Reply { sent: true, ..reply });
+                }
+            }
+            let new = match feature.progress {
+                Progress::Stable => continue,
+                Progress::Pending | Progress::Unstable => true,
+                Progress::Changing if moment == Moment::Established && !feature.resend => continue,
+                Progress::Changing => false,
+            };
+            let value = feature.change_value();
+            let option = match feature.side {
+                Side::Local => Opt::ChangeL(feature.number, &value),
+                Side::Remote => Opt::ChangeR(feature.number, &value),
+            };
+            // RFC 4340 section 5.8.2: Mandatory stands directly before its option; both or none.
+            if out.len() + value.len() + 4 > dccp_wire::MAX_OPTIONS {
+                continue;
+            }
+            if feature.mandatory {
+                out.push(&Opt::Mandatory);
+            }
+            out.push(&option);
+            feature.progress = Progress::Changing;
+            feature.resend = false;
+            new_change |= new;
+        }
+        if moment != Moment::Request {
+            self.unknown.retain(|(side, number)| {
+                !out.push(&match side {
+                    Side::Local => Opt::ConfirmL(*number, &[]),
+                    Side::Remote => Opt::ConfirmR(*number, &[]),
+                })
+            });
+        }
+        if new_change {
+            self.fgss = Some(seq);
+        }
+    }
+}

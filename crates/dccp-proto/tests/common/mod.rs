@@ -1,0 +1,252 @@
+//! Two connections and the network between them, in virtual time.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use dccp_proto::{Config, Connection, Ecn, Event, Gate, Outcome, Ports, Route, Sink, State, refuse};
+use dccp_wire::{Packet, PacketType};
+use std::collections::VecDeque;
+use units::{Duration, Time};
+
+pub const CLIENT: usize = 0;
+pub const SERVER: usize = 1;
+
+/// Bytes of IP and UDP header the harness pretends to add.
+pub const OVERHEAD: usize = 28;
+
+#[derive(Default)]
+pub struct Wire(pub Vec<(Ecn, Vec<u8>)>);
+
+impl Sink for Wire {
+    fn reserve(&mut self, _route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
+        self.0.push((ecn, vec![0xee; len]));
+        &mut self.0.last_mut().unwrap().1
+    }
+}
+
+/// What the network does to one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Deliver,
+    Drop,
+    /// On top of the normal delay.
+    Late(Duration),
+    Twice,
+    Mark,
+}
+
+/// A packet as it was sent: by whom, when, its number among that side's packets.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub from: usize,
+    pub at: Time,
+    pub index: usize,
+    pub ecn: Ecn,
+    pub bytes: Vec<u8>,
+}
+
+impl Sent {
+    pub fn packet(&self) -> Packet<'_> {
+        Packet::parse(&self.bytes).unwrap()
+    }
+
+    pub fn ptype(&self) -> PacketType {
+        self.packet().header.ptype
+    }
+}
+
+pub type Network = Box<dyn FnMut(&Sent) -> Fate>;
+
+pub struct Net {
+    pub now: Time,
+    pub ends: [Option<Connection>; 2],
+    pub server_cfg: Config,
+    pub server_seed: [u8; 32],
+    pub delay: Duration,
+    pub network: Network,
+    /// Everything that was sent, lost or not.
+    pub log: Vec<Sent>,
+    pub events: [Vec<Event>; 2],
+    pub delivered: [Vec<Vec<u8>>; 2],
+    pub to_send: [VecDeque<Vec<u8>>; 2],
+    counts: [usize; 2],
+    /// (arrival, tie-breaker, packet).
+    flying: Vec<(Time, usize, Sent)>,
+    flown: usize,
+}
+
+pub fn route() -> Route {
+    Route { socket: 0, local: None, remote: "192.0.2.1:6511".parse().unwrap() }
+}
+
+pub fn new_client(cfg: Config, now: Time) -> Connection {
+    Connection::client(cfg, now, route(), Ports { local: 5001, remote: 5002 }, [7; 32])
+}
+
+impl Net {
+    pub fn new(client: Config, server: Config) -> Net {
+        let now = Time::from_millis(1000);
+        Net {
+            now,
+            ends: [Some(new_client(client, now)), None],
+            server_cfg: server,
+            server_seed: [9; 32],
+            delay: Duration::from_millis(20),
+            network: Box::new(|_| Fate::Deliver),
+            log: Vec::new(),
+            events: Default::default(),
+            delivered: Default::default(),
+            to_send: Default::default(),
+            counts: [0; 2],
+            flying: Vec::new(),
+            flown: 0,
+        }
+    }
+
+    /// Both ends in OPEN, nothing flying.
+    pub fn open(client: Config, server: Config) -> Net {
+        let mut net = Net::new(Config { ..client }, Config { ack_on_open: true, ..server });
+        net.run(Duration::from_millis(500));
+        assert_eq!(net.states(), [State::Open, State::Open]);
+        net
+    }
+
+    pub fn end(&mut self, side: usize) -> &mut Connection {
+        self.ends[side].as_mut().unwrap()
+    }
+
+    pub fn state(&self, side: usize) -> State {
+        self.ends[side].as_ref().map_or(State::Closed, |c| c.state())
+    }
+
+    pub fn states(&self) -> [State; 2] {
+        [self.state(CLIENT), self.state(SERVER)]
+    }
+
+    /// Types sent by `side` so far.
+    pub fn types(&self, side: usize) -> Vec<PacketType> {
+        self.log.iter().filter(|s| s.from == side).map(Sent::ptype).collect()
+    }
+
+    pub fn last(&self, side: usize) -> &Sent {
+        self.log.iter().rfind(|s| s.from == side).unwrap()
+    }
+
+    pub fn send(&mut self, side: usize, payload: &[u8]) {
+        self.to_send[side].push_back(payload.to_vec());
+    }
+
+    /// Delivers bytes to one end as if the network had brought them. What was read, and whether it was valid.
+    pub fn inject(&mut self, to: usize, bytes: &[u8], ecn: Ecn) -> bool {
+        let Ok(packet) = Packet::parse(bytes) else { return false };
+        let len = (bytes.len() + OVERHEAD) as u32;
+        if self.ends[to].is_none() {
+            if to == CLIENT {
+                return false;
+            }
+            let made =
+                Connection::server(self.server_cfg.clone(), self.now, route(), &packet, self.server_seed);
+            match made {
+                Ok(connection) => self.ends[to] = Some(connection),
+                Err(reset) => {
+                    let mut wire = Wire::default();
+                    refuse(&packet, reset, &[], &route(), &mut wire);
+                    self.launch(to, wire);
+                }
+            }
+            return true;
+        }
+        let end = self.ends[to].as_mut().unwrap();
+        match end.handle_packet(self.now, ecn, len, &packet) {
+            Outcome::Received(received) => {
+                if let Some(data) = received.data {
+                    self.delivered[to].push(data.to_vec());
+                }
+                true
+            }
+            Outcome::Dropped(_) => false,
+        }
+    }
+
+    /// Whatever the ends have to send right now.
+    pub fn pump(&mut self) {
+        for side in [CLIENT, SERVER] {
+            let Some(end) = self.ends[side].as_mut() else { continue };
+            let mut wire = Wire::default();
+            for _ in 0..1000 {
+                let mut busy = end.poll_transmit(self.now, &mut wire);
+                if !self.to_send[side].is_empty() && matches!(end.gate(self.now), Gate::Open { .. }) {
+                    let payload = self.to_send[side].pop_front().unwrap();
+                    end.transmit(self.now, &[], &payload, &mut wire);
+                    busy = true;
+                }
+                if !busy {
+                    break;
+                }
+            }
+            while let Some(event) = end.poll_event() {
+                self.events[side].push(event);
+            }
+            self.launch(side, wire);
+        }
+    }
+
+    fn launch(&mut self, from: usize, wire: Wire) {
+        for (ecn, bytes) in wire.0 {
+            let sent = Sent { from, at: self.now, index: self.counts[from], ecn, bytes };
+            self.counts[from] += 1;
+            self.log.push(sent.clone());
+            let arrival = self.now + self.delay;
+            let mut fly = |at, sent: Sent| {
+                self.flying.push((at, self.flown, sent));
+                self.flown += 1;
+            };
+            match (self.network)(&sent) {
+                Fate::Deliver => fly(arrival, sent),
+                Fate::Drop => {}
+                Fate::Late(more) => fly(arrival + more, sent),
+                Fate::Twice => {
+                    fly(arrival, sent.clone());
+                    fly(arrival + Duration::from_micros(10), sent);
+                }
+                Fate::Mark => fly(arrival, Sent { ecn: Ecn::Ce, ..sent }),
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        let timers = self.ends.iter().flatten().filter_map(|c| c.poll_timeout()).map(|(at, _)| at);
+        let gates =
+            [CLIENT, SERVER].into_iter().filter(|s| !self.to_send[*s].is_empty()).filter_map(|s| match self
+                .ends[s]
+                .as_ref()?
+                .gate(self.now)
+            {
+                Gate::At(at, _) => Some(at),
+                _ => None,
+            });
+        timers.chain(gates).chain(self.flying.iter().map(|f| f.0)).min()
+    }
+
+    /// Runs for `d` of virtual time.
+    pub fn run(&mut self, d: Duration) {
+        let end = self.now + d;
+        let mut steps = 0u64;
+        loop {
+            self.pump();
+            let Some(next) = self.next().filter(|at| *at <= end) else { break };
+            steps += 1;
+            assert!(steps < 2_000_000, "spinning at {:?}", self.now);
+            self.now = self.now.max(next);
+            self.flying.sort_by_key(|f| (f.0, f.1));
+            while self.flying.first().is_some_and(|f| f.0 <= self.now) {
+                let (_, _, sent) = self.flying.remove(0);
+                self.inject(1 - sent.from, &sent.bytes, sent.ecn);
+            }
+            for end in self.ends.iter_mut().flatten() {
+                if end.poll_timeout().is_some_and(|(at, _)| at <= self.now) {
+                    end.handle_timeout(self.now);
+                }
+            }
+        }
+        self.now = end;
+    }
+}
