@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+pub mod figures;
 pub mod metrics;
 mod record;
 pub mod scenario;
+pub mod series;
 pub mod summary;
 mod windows;
 

@@ -1,0 +1,7 @@
+//! The figures, drawn from records alone.
+
+mod draw;
+mod paper;
+
+pub use draw::{Figure, Panel, Series, Shape};
+pub use paper::{Column, delivery, inner_workings};

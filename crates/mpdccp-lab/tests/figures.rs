@@ -1,0 +1,30 @@
+//! Figures come out as SVG and PNG that other programs can read.
+
+mod common;
+
+use mpdccp_lab::Scenario;
+use mpdccp_lab::figures::{Column, delivery, inner_workings};
+
+#[test]
+fn figures_are_written_as_svg_and_png() {
+    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let runs = ["ccid2", "ccid5"].map(common::run);
+    let columns: Vec<Column<'_>> = runs.iter().map(|run| Column { label: &run.label, run }).collect();
+    let dir = match std::env::var_os("KEEP_FIGURES") {
+        Some(dir) => dir.into(),
+        None => tempfile::tempdir().unwrap().keep(),
+    };
+    for (name, figure) in
+        [("delivery", delivery(&scenario, &columns)), ("workings", inner_workings(&scenario, &columns))]
+    {
+        let svg = figure.save(&dir.join(name)).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        assert!(svg.contains("ccid5: "));
+        assert!(!svg.contains("NaN"));
+        let png = std::fs::read(dir.join(name).with_extension("png")).unwrap();
+        assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 10_000);
+    }
+    if std::env::var_os("KEEP_FIGURES").is_none() {
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,98 @@
+//! Metrics of runs made by hand, against figures worked out by hand.
+
+mod common;
+
+use core::time::Duration;
+
+use mpdccp_lab::metrics::run_stats;
+use mpdccp_lab::summary::Run;
+use mpdccp_lab::{Fate, Plan, ReceivedPacket, RunRecord, Scenario};
+
+fn stats(run: &RunRecord) -> Run {
+    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let contender = scenario.contender(&run.label).unwrap();
+    run_stats(&Plan { scenario: &scenario, contender, cell: &scenario.cells[0], repeat: 0, seed: 7 }, run)
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-6
+}
+
+#[test]
+fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
+    let run = stats(&common::run("ccid5"));
+    let flow = &run.flows[0];
+    assert_eq!(
+        (flow.sent, flow.received, flow.lost, flow.reordered),
+        (Some(10_000), 10_000, Some(0), Some(0))
+    );
+    let [before, after] = flow.phases[..] else { panic!("two phases") };
+    assert_eq!((before.from_s, before.to_s, after.from_s, after.to_s), (0.0, 5.0, 5.0, 10.0));
+    // The first packet takes 10.1 ms, so ten fewer arrive than are sent before the event: 4,990 x 1,250 B in 5 s.
+    let arrived = (0..5_000u64).filter(|i| *i as f64 + 10.1 < 5_000.0).count() as f64;
+    assert!(near(before.rx_mbps, arrived * 1250.0 * 8.0 / 5e6), "{}", before.rx_mbps);
+    assert!(near(before.app_latency_ms.unwrap().p50, 10.1));
+    assert!(near(before.wire_latency_ms.unwrap().max, 10.0));
+    // 10.1 ms + 0..5 ms, one packet each microsecond step: nearest rank 95 % of 5,000 is the 4,750th.
+    assert!(near(after.app_latency_ms.unwrap().p95, 10.1 + 4.749));
+    assert!(near(after.app_latency_ms.unwrap().max, 10.1 + 4.999));
+}
+
+#[test]
+fn paths_count_outer_bytes_drops_and_losses() {
+    let mut record = common::run("ccid5");
+    let second = &mut record.paths[1].forward.packets;
+    second[0].fate = Fate::QueueDrop;
+    second[1].fate = Fate::Lost;
+    second[2].ce = true;
+    let run = stats(&record);
+    let [before, after] = run.paths[1].phases[..] else { panic!("two phases") };
+    assert_eq!((before.tx_mbps, before.latency_ms), (0.0, None));
+    let sent = (5_000..10_000).filter(|i| i % 3 == 0).count() as f64;
+    assert!(near(after.tx_mbps, sent * 1310.0 * 8.0 / 5e6));
+    assert_eq!((after.queue_drops, after.lost, after.ce), (1, 1, 1));
+    assert_eq!(run.link_lateness_us_p99, Some(20.0));
+}
+
+#[test]
+fn reordering_after_rfc_4737_and_duplicates_apart() {
+    let mut record = common::run("ccid5");
+    let received = &mut record.flows[0].received;
+    // 0 1 3 2 2 4 ... : 2 is reordered once, its copy is a duplicate; 7 never comes.
+    received.swap(2, 3);
+    let copy = received[3];
+    received.insert(4, copy);
+    received.retain(|p: &ReceivedPacket| p.seq != 7);
+    let flow = stats(&record).flows.remove(0);
+    assert_eq!(
+        (flow.reordered, flow.duplicates, flow.lost, flow.received),
+        (Some(1), Some(1), Some(1), 9_999)
+    );
+    assert!(near(flow.lost_pct.unwrap(), 0.01));
+}
+
+#[test]
+fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
+    let mut record = common::run("ccid5");
+    // Nothing arrives for half a window: of 200 ms, at most 150 are left.
+    let start = record.start;
+    let hole = |p: &ReceivedPacket| {
+        let at = p.at.since(start);
+        !(Duration::from_millis(7_000)..Duration::from_millis(7_050)).contains(&at)
+    };
+    record.flows[0].received.retain(hole);
+    record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(6_000));
+    let metrics = stats(&record).metrics;
+    // A third of 10.48 Mbit/s is 3.49; a 100 ms window passes 3 Mbit/s when 29 of its 33 packets are there: 14 ms early.
+    let rises = metrics["second_path_ms"];
+    assert!((900.0..1_000.0).contains(&rises), "{rises}");
+    assert!((7.0..8.0).contains(&metrics["min_200ms_mbps"]), "{}", metrics["min_200ms_mbps"]);
+    assert!((9.0..9.6).contains(&metrics["min_1s_mbps"]), "{}", metrics["min_1s_mbps"]);
+    // ProbeRTT around the hole excuses it.
+    let mut probing = record.trace[0].clone();
+    probing.phase = "ProbeRTT".to_owned();
+    probing.at = start + Duration::from_millis(6_900);
+    record.trace.push(probing);
+    let metrics = stats(&record).metrics;
+    assert!(metrics["min_1s_mbps"] > 9.9, "{}", metrics["min_1s_mbps"]);
+}
