@@ -2,7 +2,7 @@
 
 use super::history::{Fate, Packet};
 use super::loss::Verdict;
-use super::sender::AckVecSender;
+use super::sender::{AckVecSender, DEFAULT_RTT};
 use crate::ccid::Feedback;
 use dccp_cc::{AckEvent, Amount};
 use dccp_wire::ack_vector::{State, runs};
@@ -32,6 +32,7 @@ struct Digest {
     /// One past the newest data packet acknowledged.
     newest: u64,
     rtt: Option<Duration>,
+    round_end: bool,
 }
 
 impl AckVecSender {
@@ -54,6 +55,7 @@ impl AckVecSender {
             self.loss.on_received(&range);
         }
         self.closed = closed;
+        self.note_round(now, &mut digest);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
     }
@@ -130,9 +132,22 @@ impl AckVecSender {
         }
     }
 
+    fn note_round(&mut self, now: Time, digest: &mut Digest) {
+        digest.round_end = digest.newest > self.round_end;
+        if digest.round_end {
+            self.round_end = self.history.next();
+        }
+        // RFC 4341 section 5: for CCID 2 one sample a window of data.
+        if let Some(rtt) = digest.rtt
+            && (digest.round_end || !self.strict || self.rtt.latest().is_none())
+        {
+            self.rtt.update(now, rtt);
+        }
+    }
+
     fn detect_losses(&mut self, now: Time, digest: &mut Digest) {
-        let least = self.rtt.min().map_or(Duration::ZERO, |(least, _)| least);
-        let window = self.loss.window(least, self.rtt.srtt().unwrap_or_default());
+        let least = self.rtt.min().map_or(DEFAULT_RTT, |(least, _)| least);
+        let window = self.loss.window(least, self.rtt.srtt().unwrap_or(DEFAULT_RTT));
         let limit = self.loss.limit();
         let mut at = self.loss.judged().max(self.history.base());
         let mut due = None;
@@ -171,16 +186,6 @@ impl AckVecSender {
 
     /// Tells the controller, and sets timers and demands after it.
     fn conclude(&mut self, now: Time, digest: &Digest) {
-        let round_end = digest.newest > self.round_end;
-        if round_end {
-            self.round_end = self.history.next();
-        }
-        // RFC 4341 section 5: for CCID 2 one sample a window of data.
-        if let Some(rtt) = digest.rtt
-            && (round_end || !self.strict || self.rtt.latest().is_none())
-        {
-            self.rtt.update(now, rtt);
-        }
         if digest.acked.packets == 0 && digest.lost.packets == 0 && digest.rtt.is_none() {
             return;
         }
@@ -202,7 +207,7 @@ impl AckVecSender {
             inflight_before: digest.before,
             inflight: self.inflight,
             delivered: self.sampler.delivered(),
-            round_end,
+            round_end: digest.round_end,
             app_limited: !self.recently_limited(now),
         });
         self.undo_if_spurious(now);
@@ -213,7 +218,7 @@ impl AckVecSender {
         }
         let limits = self.cc.limits();
         let cwnd = limits.cwnd.packets(self.mtu);
-        if round_end {
+        if digest.round_end {
             self.demands.on_round(cwnd, digest.before.packets);
         }
         if self.cc.probing_rtt() {

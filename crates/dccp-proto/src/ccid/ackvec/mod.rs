@@ -10,8 +10,12 @@ mod digest;
 mod history;
 mod loss;
 mod receiver;
+#[cfg(test)]
+mod receiver_tests;
 mod rto;
 mod sender;
+#[cfg(test)]
+mod sender_tests;
 mod usage;
 
 pub use receiver::AckVecReceiver;

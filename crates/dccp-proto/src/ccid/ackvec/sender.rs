@@ -18,7 +18,7 @@ use dccp_wire::Seq;
 use units::{Duration, Rate, Time};
 
 /// Stands in for the round-trip time until there is one (RFC 4340 section 3.4).
-const DEFAULT_RTT: Duration = Duration::from_millis(200);
+pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);
 
 /// Sending half of the CCIDs that are fed by Ack Vectors (2, 5): history of packets in flight, loss detection,
 /// RTT, delivery rate, pacing; the algorithm itself is a [`dccp_cc::Controller`].

@@ -1,0 +1,249 @@
+use super::AckVecReceiver;
+use crate::ccid::{AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf};
+use crate::{CcOptions, Ecn};
+use alloc::vec::Vec;
+use dccp_wire::{Opt, OptionBuf, Options, Seq};
+use proptest::prelude::*;
+use units::{Duration, Time};
+
+struct Rig {
+    half: AckVecReceiver,
+    acks: u64,
+}
+
+/// An Ack as the peer reads it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ack {
+    cells: Vec<u8>,
+    elapsed: Option<u32>,
+    bytes: usize,
+}
+
+fn ms(ms: u64) -> Time {
+    Time::from_millis(ms)
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let half = AckVecReceiver::new(&HalfConfig {
+            mtu: 1500,
+            first_seq: Seq::new(0),
+            cc: CcOptions::default(),
+            seed: 1,
+            handshake_rtt: Some(Duration::from_millis(40)),
+            now: Time::ZERO,
+        });
+        Rig { half, acks: 0 }
+    }
+
+    fn packet(&mut self, now: Time, seq: u64, data: bool, ecn: Ecn) -> AckDue {
+        let seq = Seq::new(seq);
+        self.half.on_packet(now, &Arrival { seq, ecn, data, ccval: 0, ndp: None, bytes: 1000 });
+        self.half.ack_due(now)
+    }
+
+    fn data(&mut self, now: Time, seq: u64) -> AckDue {
+        self.packet(now, seq, true, Ecn::Ect0)
+    }
+
+    fn ack_in(&mut self, now: Time, ack: u64, room: usize) -> Ack {
+        let mut out = OptionBuf::new();
+        self.acks += 1;
+        self.half.write_feedback(now, Seq::new(self.acks), Seq::new(ack), room, &mut out);
+        let mut read = Ack { bytes: out.len(), ..Ack::default() };
+        for option in Options::new(out.as_bytes()) {
+            match option.unwrap() {
+                Opt::AckVector(false, cells) => read.cells.extend(cells),
+                Opt::ElapsedTime(held) => read.elapsed = Some(held),
+                other => panic!("{other:?}"),
+            }
+        }
+        read
+    }
+
+    fn ack(&mut self, now: Time, ack: u64) -> Ack {
+        self.ack_in(now, ack, 900)
+    }
+
+    fn ack_of_ack(&mut self, ack: u64, vector: &[u8]) {
+        let feedback = Feedback { ack: Seq::new(ack), vector, elapsed: Duration::ZERO, options: &[] };
+        self.half.on_ack_of_ack(Time::ZERO, &feedback);
+    }
+}
+
+#[test]
+fn one_ack_for_ack_ratio_packets_or_when_the_delay_is_over() {
+    let mut rig = Rig::new();
+    // A quarter of the 40 ms round trip.
+    assert_eq!(rig.data(ms(100), 1), AckDue::At(ms(110)));
+    assert_eq!(rig.half.ack_due(ms(110)), AckDue::Now);
+    assert_eq!(rig.data(ms(101), 2), AckDue::Now);
+    rig.ack(ms(101), 2);
+    assert_eq!(rig.half.ack_due(ms(101)), AckDue::No);
+    rig.half.on_ack_ratio(4);
+    for seq in 3..6 {
+        assert_eq!(rig.data(ms(102), seq), AckDue::At(ms(112)));
+    }
+    assert_eq!(rig.data(ms(102), 6), AckDue::Now);
+    rig.ack(ms(102), 6);
+    for (seq, rtt, delay) in [(7, Duration::from_secs(9), 200), (8, Duration::ZERO, 2)] {
+        rig.half.on_rtt(rtt);
+        assert_eq!(rig.data(ms(500), seq), AckDue::At(ms(500 + delay)));
+        rig.ack(ms(500), seq);
+    }
+}
+
+#[test]
+fn at_once_on_loss_reordering_and_marks() {
+    let mut rig = Rig::new();
+    rig.half.on_ack_ratio(100);
+    rig.data(ms(0), 1);
+    assert_eq!(rig.data(ms(0), 3), AckDue::Now);
+    rig.ack(ms(0), 3);
+    assert_eq!(rig.data(ms(0), 2), AckDue::Now);
+    assert_eq!(rig.ack(ms(0), 3).cells, [2]);
+    assert_eq!(rig.packet(ms(0), 4, true, Ecn::Ce), AckDue::Now);
+    assert_eq!(rig.ack(ms(0), 4).cells, [64, 2]);
+    // Marks: once a round trip.
+    assert_eq!(rig.packet(ms(1), 5, true, Ecn::Ce), AckDue::At(ms(11)));
+    rig.ack(ms(1), 5);
+    assert_eq!(rig.packet(ms(40), 6, true, Ecn::Ce), AckDue::Now);
+}
+
+#[test]
+fn acks_are_recorded_but_not_acknowledged() {
+    let mut rig = Rig::new();
+    rig.data(ms(0), 1);
+    rig.ack(ms(0), 1);
+    for seq in 2..50 {
+        assert_eq!(rig.packet(ms(1), seq, false, Ecn::NotEct), AckDue::No);
+    }
+    assert_eq!(rig.packet(ms(1), 60, false, Ecn::NotEct), AckDue::No);
+    assert_eq!(rig.ack(ms(1), 60).cells, [0, 192 + 9, 48]);
+    // A duplicate is no new data.
+    assert_eq!(rig.data(ms(2), 1), AckDue::No);
+}
+
+#[test]
+fn elapsed_time_is_told_from_ten_microseconds_on() {
+    let mut rig = Rig::new();
+    let at = Time::from_micros;
+    rig.data(at(1000), 7);
+    assert_eq!(rig.ack(at(1009), 7).elapsed, None);
+    assert_eq!(rig.ack(at(1019), 7).elapsed, Some(1));
+    assert_eq!(rig.ack(ms(701), 7).elapsed, Some(70_000));
+    // Not known for another packet than the newest.
+    rig.data(ms(800), 8);
+    assert_eq!(rig.ack(ms(900), 7).elapsed, None);
+}
+
+#[test]
+fn the_newest_part_fits_into_any_room() {
+    let mut rig = Rig::new();
+    for seq in 0..600 {
+        rig.data(ms(0), seq * 2);
+    }
+    let whole = rig.ack(ms(5), 1198);
+    assert_eq!(whole.cells.len(), 759);
+    for room in 0..900 {
+        let ack = rig.ack_in(ms(5), 1198, room);
+        assert!(ack.bytes <= room);
+        assert_eq!(ack.cells, whole.cells[..ack.cells.len()]);
+        assert_eq!(ack.cells.is_empty(), room < 3);
+        assert_eq!(ack.elapsed.is_some(), room >= 7);
+        if (7..766).contains(&room) {
+            assert!(ack.bytes + 2 >= room.min(whole.bytes), "{room} {}", ack.bytes);
+        }
+    }
+    // What did not fit leaves the Ack due.
+    rig.data(ms(6), 1199);
+    rig.data(ms(6), 1200);
+    rig.ack_in(ms(6), 1200, 2);
+    assert_eq!(rig.half.ack_due(ms(6)), AckDue::Now);
+    rig.half.on_send_ack_vector(false);
+    assert_eq!(rig.ack(ms(6), 1200), Ack::default());
+    assert_eq!(rig.half.ack_due(ms(6)), AckDue::No);
+}
+
+#[test]
+fn acknowledged_acks_shorten_the_vector() {
+    let mut rig = Rig::new();
+    for seq in 1..=10 {
+        rig.data(ms(0), seq);
+        rig.ack(ms(0), seq);
+    }
+    rig.data(ms(0), 11);
+    // Our Ack 4 told of all up to 4.
+    rig.ack_of_ack(4, &[]);
+    assert_eq!(rig.ack(ms(0), 11).cells, [6]);
+    // By vector: 10 not received, 9 received.
+    rig.ack_of_ack(10, &[192, 0]);
+    assert_eq!(rig.ack(ms(0), 11).cells, [1]);
+    // Not received at all, or unknown: nothing.
+    rig.ack_of_ack(12, &[192 + 63]);
+    rig.ack_of_ack(1 << 40, &[]);
+    assert_eq!(rig.ack(ms(0), 11).cells, [1]);
+}
+
+#[test]
+fn an_ack_does_not_vouch_for_what_came_after_it() {
+    let mut rig = Rig::new();
+    for seq in [1, 2, 4, 5] {
+        rig.data(ms(0), seq);
+    }
+    rig.ack(ms(0), 5);
+    rig.data(ms(1), 3);
+    rig.ack_of_ack(1, &[]);
+    // The peer knows 1 and 2 only; that 3 arrived it must still hear.
+    assert_eq!(rig.ack(ms(1), 5).cells, [2]);
+    rig.ack_of_ack(2, &[]);
+    assert_eq!(rig.ack(ms(1), 5).cells, [0]);
+}
+
+#[test]
+fn a_short_ack_does_not_count_as_the_whole() {
+    let mut rig = Rig::new();
+    for seq in [1, 3, 5] {
+        rig.data(ms(0), seq);
+    }
+    assert_eq!(rig.ack_in(ms(0), 5, 4).cells, [0, 192]);
+    rig.ack_of_ack(1, &[]);
+    assert_eq!(rig.ack(ms(0), 5).cells, [0, 192, 0, 192, 0]);
+}
+
+#[test]
+fn starts_with_the_packet_the_connection_acknowledges() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.ack(ms(0), 77).cells, [0]);
+    rig.data(ms(1), 78);
+    assert_eq!(rig.ack(ms(1), 78).cells, [1]);
+    // A packet that was overtaken at the very start.
+    rig.data(ms(2), 75);
+    assert_eq!(rig.ack(ms(2), 78).cells, [1, 192, 0]);
+}
+
+proptest! {
+    /// No panic and bounded answers, whatever arrives and is acknowledged.
+    #[test]
+    fn survives_anything(steps in proptest::collection::vec(
+        (0u8..6, any::<u64>(), 0u64..400, proptest::collection::vec(any::<u8>(), 0..30)), 1..150)) {
+        let mut rig = Rig::new();
+        let mut front = 0;
+        for (i, (kind, wild, near, bytes)) in steps.into_iter().enumerate() {
+            let now = ms(i as u64);
+            front += near / 3;
+            match kind {
+                0 => { rig.packet(now, wild, wild % 2 == 0, Ecn::from_bits(wild as u8)); }
+                1 | 2 => { rig.packet(now, front.saturating_sub(near / 2), near % 3 > 0, Ecn::from_bits(near as u8)); }
+                3 => rig.ack_of_ack(wild, &bytes),
+                4 => rig.ack_of_ack(rig.acks.saturating_sub(near / 10), &bytes),
+                _ => {
+                    let room = near as usize * 3;
+                    let ack = rig.ack_in(now, if near % 5 == 0 { wild } else { front }, room);
+                    prop_assert!(ack.bytes <= room);
+                    prop_assert!(ack.cells.len() <= 759);
+                }
+            }
+        }
+    }
+}

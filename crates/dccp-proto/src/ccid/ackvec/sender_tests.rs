@@ -1,0 +1,525 @@
+//! The sending half against a controller that writes down what it is told.
+
+extern crate std;
+
+use super::AckVecSender;
+use crate::ccid::{Demand, Feedback, HalfConfig, SenderHalf};
+use crate::{CcOptions, Gate, Why};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use dccp_cc::{AckEvent, Amount, Controller, Limits, RttEstimator, Sent, Window};
+use dccp_wire::Seq;
+use dccp_wire::ack_vector::{State, cell};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+use units::{Duration, Rate, Time};
+
+const BYTES: u32 = 1000;
+const FIRST: Seq = Seq::new(Seq::MODULUS - 3);
+
+#[derive(Clone, Debug, Default)]
+struct Told {
+    acked: u64,
+    lost: u64,
+    ce: u64,
+    congestion: bool,
+    rtt: Option<Duration>,
+    round_end: bool,
+    app_limited: bool,
+    rate: bool,
+}
+
+#[derive(Debug)]
+struct Notes {
+    limits: Limits,
+    acks: Vec<Told>,
+    timeouts: u32,
+    restarts: u32,
+    undone: u32,
+    probing_rtt: bool,
+}
+
+#[derive(Debug)]
+struct Probe(Arc<Mutex<Notes>>);
+
+impl Controller for Probe {
+    fn on_sent(&mut self, _pkt: &Sent) {}
+    fn on_ack(&mut self, ev: &AckEvent<'_>) {
+        self.0.lock().unwrap().acks.push(Told {
+            acked: ev.acked.packets,
+            lost: ev.lost.packets,
+            ce: ev.ce,
+            congestion: ev.congestion,
+            rtt: ev.rtt,
+            round_end: ev.round_end,
+            app_limited: ev.app_limited,
+            rate: ev.rate.is_some(),
+        });
+    }
+    fn on_rto(&mut self, _now: Time) {
+        self.0.lock().unwrap().timeouts += 1;
+    }
+    fn on_spurious_loss(&mut self, _now: Time) {
+        self.0.lock().unwrap().undone += 1;
+    }
+    fn on_idle_restart(&mut self, _now: Time) {
+        self.0.lock().unwrap().restarts += 1;
+    }
+    fn on_mtu(&mut self, _mtu: u16) {}
+    fn limits(&self) -> Limits {
+        self.0.lock().unwrap().limits
+    }
+    fn phase(&self) -> &'static str {
+        "probe"
+    }
+    fn probing_rtt(&self) -> bool {
+        self.0.lock().unwrap().probing_rtt
+    }
+}
+
+struct Rig {
+    half: AckVecSender,
+    notes: Arc<Mutex<Notes>>,
+    next: u64,
+}
+
+fn ms(ms: u64) -> Time {
+    Time::from_millis(ms)
+}
+
+impl Rig {
+    fn new(strict: bool) -> Rig {
+        Rig::with(strict, Limits { cwnd: Window::Packets(1000), pacing: None, quantum: 0 })
+    }
+
+    fn with(strict: bool, limits: Limits) -> Rig {
+        let notes = Arc::new(Mutex::new(Notes {
+            limits,
+            acks: Vec::new(),
+            timeouts: 0,
+            restarts: 0,
+            undone: 0,
+            probing_rtt: false,
+        }));
+        let cfg = HalfConfig {
+            mtu: BYTES as u16,
+            first_seq: FIRST,
+            cc: CcOptions::default(),
+            seed: 1,
+            handshake_rtt: None,
+            now: Time::ZERO,
+        };
+        let half = AckVecSender::with_controller(Box::new(Probe(notes.clone())), strict, &cfg);
+        Rig { half, notes, next: 0 }
+    }
+
+    fn send(&mut self, now: Time, packets: u64) {
+        for _ in 0..packets {
+            self.half.on_sent(now, FIRST.add(self.next), BYTES, true);
+            self.next += 1;
+        }
+    }
+
+    /// One packet without data.
+    fn send_ack(&mut self, now: Time) {
+        self.half.on_sent(now, FIRST.add(self.next), 40, false);
+        self.next += 1;
+    }
+
+    /// `cells`, newest first: '+' received, 'm' marked, '-' missing; the first is packet `ack` (from 0).
+    fn ack_held(&mut self, now: Time, ack: u64, cells: &str, elapsed: Duration) -> Told {
+        let vector: Vec<u8> = cells
+            .chars()
+            .map(|c| match c {
+                '+' => cell(State::Received, 1),
+                'm' => cell(State::ReceivedEcnMarked, 1),
+                _ => cell(State::NotYetReceived, 1),
+            })
+            .collect();
+        let before = self.notes.lock().unwrap().acks.len();
+        self.half.on_feedback(now, &Feedback { ack: FIRST.add(ack), vector: &vector, elapsed, options: &[] });
+        let notes = self.notes.lock().unwrap();
+        assert!(notes.acks.len() <= before + 1, "one call an acknowledgement");
+        notes.acks.get(before).cloned().unwrap_or_default()
+    }
+
+    fn ack(&mut self, now: Time, ack: u64, cells: &str) -> Told {
+        self.ack_held(now, ack, cells, Duration::ZERO)
+    }
+
+    fn set(&self, limits: Limits) {
+        self.notes.lock().unwrap().limits = limits;
+    }
+
+    fn demands(&mut self) -> Vec<Demand> {
+        core::iter::from_fn(|| self.half.poll_demand()).collect()
+    }
+
+    /// (in flight, delivered, lost), after checking that nothing is counted twice or not at all.
+    fn counts(&self) -> (u64, u64, u64) {
+        let v = self.half.view();
+        let sum = |f: fn(Amount) -> u64| f(v.inflight) + f(v.delivered) + f(v.lost);
+        assert_eq!(sum(|a| a.packets), v.sent.packets);
+        assert_eq!(sum(|a| a.bytes), v.sent.bytes);
+        (v.inflight.packets, v.delivered.packets, v.lost.packets)
+    }
+}
+
+#[test]
+fn is_send() {
+    fn check<T: Send>() {}
+    check::<AckVecSender>();
+    check::<super::AckVecReceiver>();
+}
+
+#[test]
+fn three_later_packets_make_a_loss() {
+    for strict in [true, false] {
+        let mut rig = Rig::new(strict);
+        rig.send(ms(0), 6);
+        let told = rig.ack(ms(50), 2, "+-+");
+        assert_eq!((told.acked, told.lost, told.congestion), (2, 0, false), "strict: {strict}");
+        // The second acknowledgement repeats the first: only packet 3 is new.
+        let told = rig.ack(ms(50), 3, "++-+");
+        assert_eq!((told.acked, told.lost), (1, 0));
+        let told = rig.ack(ms(50), 4, "+++-+");
+        assert_eq!((told.acked, told.lost, told.congestion), (1, 1, true));
+        assert_eq!(rig.counts(), (1, 4, 1));
+    }
+}
+
+#[test]
+fn packets_without_data_count_as_later_but_not_as_lost() {
+    let mut rig = Rig::new(true);
+    rig.send_ack(ms(0));
+    rig.send(ms(0), 1);
+    for _ in 0..3 {
+        rig.send_ack(ms(0));
+    }
+    let told = rig.ack(ms(10), 4, "+++--");
+    assert_eq!((told.acked, told.lost), (0, 1));
+    assert_eq!(rig.counts(), (0, 0, 1));
+}
+
+#[test]
+fn one_reduction_a_window() {
+    let mut rig = Rig::new(true);
+    rig.send(ms(0), 20);
+    assert!(rig.ack(ms(50), 4, "+++-+").congestion);
+    // Lost too, but sent before the first loss was seen; a mark likewise.
+    let told = rig.ack(ms(51), 10, "+++--m");
+    assert_eq!((told.lost, told.ce, told.congestion), (2, 1, false));
+    rig.send(ms(52), 10);
+    assert!(!rig.ack(ms(99), 19, "+").congestion);
+    assert!(rig.ack(ms(100), 20, "m").congestion);
+    assert!(!rig.ack(ms(101), 25, "++m-m").congestion);
+}
+
+#[test]
+fn rounds_end_with_packets_sent_after_the_last() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 4);
+    assert!(rig.ack(ms(50), 0, "+").round_end);
+    rig.send(ms(50), 1);
+    assert!(!rig.ack(ms(51), 3, "++++").round_end);
+    assert!(rig.ack(ms(100), 4, "+").round_end);
+}
+
+#[test]
+fn rtt_is_exact_whatever_the_peer_held_it() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 2);
+    let told = rig.ack_held(ms(73), 1, "++", Duration::from_micros(22_990));
+    assert_eq!(told.rtt, Some(Duration::from_micros(50_010)));
+    // A repetition gives no sample, nor does an older packet or an impossible Elapsed Time.
+    assert_eq!(rig.ack_held(ms(80), 1, "++", Duration::ZERO).rtt, None);
+    rig.send(ms(100), 3);
+    assert_eq!(rig.ack_held(ms(150), 2, "+", Duration::from_millis(51)).rtt, None);
+    assert_eq!(rig.ack(ms(151), 4, "+-").rtt, Some(Duration::from_millis(51)));
+    assert_eq!(rig.ack(ms(160), 4, "++").rtt, None);
+    // A packet without data may have been held for any time.
+    rig.send_ack(ms(200));
+    assert_eq!(rig.ack(ms(400), 5, "+").rtt, None);
+    rig.send_ack(ms(400));
+    let told = rig.ack_held(ms(500), 6, "+", Duration::from_millis(60));
+    assert_eq!(told.rtt, Some(Duration::from_millis(40)));
+    assert_eq!(rig.half.view().rtt.min().map(|m| m.0), Some(Duration::from_millis(40)));
+}
+
+#[test]
+fn ccid2_takes_one_rtt_a_window_into_its_average() {
+    for (strict, expected) in [(true, ms(10)), (false, ms(16))] {
+        let mut rig = Rig::new(strict);
+        rig.send(ms(0), 3);
+        rig.ack(ms(10), 0, "+");
+        rig.ack(ms(14), 1, "+");
+        let told = rig.ack(ms(16), 2, "+");
+        assert_eq!(told.rtt, Some(Duration::from_millis(16)), "the controller hears of each");
+        assert_eq!(rig.half.view().rtt.updated(), expected);
+    }
+}
+
+#[test]
+fn timeout_empties_the_pipe_once_and_backs_off() {
+    let mut rig = Rig::new(true);
+    rig.send(ms(0), 5);
+    assert_eq!(rig.half.next_timeout(), Some(Time::ZERO + RttEstimator::INITIAL_RTO));
+    rig.half.on_timeout(ms(999));
+    assert_eq!(rig.counts(), (5, 0, 0));
+    rig.half.on_timeout(ms(1000));
+    rig.half.on_timeout(ms(1000));
+    assert_eq!((rig.counts(), rig.notes.lock().unwrap().timeouts), ((0, 0, 5), 1));
+    assert_eq!(rig.half.next_timeout(), None);
+    rig.send(ms(1000), 1);
+    assert_eq!(rig.half.next_timeout(), Some(ms(3000)));
+    // Anything new ends the back-off. Three later packets declare nothing lost again.
+    let told = rig.ack(ms(1100), 5, "+");
+    assert_eq!((told.acked, told.lost), (1, 0));
+    rig.send(ms(1100), 4);
+    let told = rig.ack(ms(1200), 9, "++++");
+    assert_eq!((told.acked, told.lost, told.congestion), (4, 0, false));
+    assert_eq!(rig.half.view().timeouts, 1);
+    rig.send(ms(1200), 1);
+    let rto = rig.half.view().rtt.rto();
+    assert_eq!(rig.half.next_timeout(), Some(ms(1200) + rto));
+}
+
+#[test]
+fn a_loss_that_arrives_after_all_is_counted_delivered() {
+    for strict in [true, false] {
+        let mut rig = Rig::new(strict);
+        rig.send(ms(0), 5);
+        assert_eq!(rig.ack(ms(50), 4, "+++--").lost, 2);
+        assert_eq!(rig.counts(), (0, 3, 2));
+        let told = rig.ack(ms(51), 4, "++++-");
+        assert_eq!((told.acked, told.lost), (1, 0));
+        assert_eq!((rig.counts(), rig.half.view().spurious), ((0, 4, 1), 1));
+        // The reduction is taken back when nothing is left of it, and never strictly after RFC 4341.
+        assert_eq!(rig.notes.lock().unwrap().undone, 0);
+        rig.ack(ms(52), 4, "+++++");
+        assert_eq!(rig.counts(), (0, 5, 0));
+        assert_eq!(rig.notes.lock().unwrap().undone, u32::from(!strict));
+    }
+}
+
+#[test]
+fn a_mark_makes_a_reduction_stand() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 5);
+    assert_eq!(rig.ack(ms(50), 4, "++m-+").lost, 1);
+    rig.ack(ms(51), 4, "+++++");
+    assert_eq!((rig.half.view().spurious, rig.notes.lock().unwrap().undone), (1, 0));
+}
+
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 3);
+    rig.half.on_timeout(ms(1000));
+    assert_eq!(rig.counts(), (0, 0, 3));
+    rig.ack(ms(1100), 1, "++");
+    assert_eq!(rig.notes.lock().unwrap().undone, 0);
+    rig.ack(ms(1101), 2, "+++");
+    assert_eq!((rig.counts(), rig.notes.lock().unwrap().undone), ((0, 3, 0), 1));
+}
+
+#[test]
+fn after_reordering_losses_wait_for_the_window() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 2);
+    rig.ack(ms(100), 1, "+-");
+    // Packet 0 was late, not lost: reordering is seen, and a loss waits for a quarter of 100 ms from now on.
+    rig.ack(ms(101), 1, "++");
+    rig.send(ms(200), 6);
+    assert_eq!(rig.ack(ms(300), 7, "+++++-").lost, 0);
+    assert_eq!(rig.half.next_timeout(), Some(ms(325)));
+    rig.half.on_timeout(ms(324));
+    assert_eq!(rig.counts(), (1, 7, 0));
+    rig.half.on_timeout(ms(325));
+    assert_eq!(rig.counts(), (0, 7, 1));
+    let notes = rig.notes.lock().unwrap();
+    let told = notes.acks.last().unwrap();
+    assert_eq!((told.acked, told.lost, told.congestion), (0, 1, true));
+    assert_eq!(rig.half.next_timeout(), None);
+}
+
+#[test]
+fn one_missing_packet_is_lost_after_the_window_without_three_later() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 2);
+    rig.ack(ms(100), 1, "+-");
+    assert_eq!(rig.half.next_timeout(), Some(ms(125)));
+    rig.half.on_timeout(ms(125));
+    assert_eq!(rig.counts(), (0, 1, 1));
+}
+
+#[test]
+fn what_was_never_sent_or_is_long_settled_is_ignored() {
+    let mut rig = Rig::new(true);
+    rig.ack(ms(0), 0, "+");
+    rig.send(ms(0), 3);
+    rig.ack(ms(1), 3, "++++");
+    assert_eq!(rig.counts(), (3, 0, 0));
+    // Reaches below the first packet of the half.
+    rig.ack(ms(10), 1, "+++++++");
+    assert_eq!(rig.counts(), (1, 2, 0));
+    // Without a vector the number itself tells.
+    rig.ack(ms(11), 2, "");
+    assert_eq!(rig.counts(), (0, 3, 0));
+    rig.half.on_feedback(
+        ms(12),
+        &Feedback { ack: FIRST.sub(1), vector: &[0, 63], elapsed: Duration::MAX, options: &[1, 2, 3] },
+    );
+    assert_eq!(rig.counts(), (0, 3, 0));
+}
+
+#[test]
+fn gate_says_why() {
+    let mut rig = Rig::with(false, Limits { cwnd: Window::Bytes(5_500), pacing: None, quantum: 0 });
+    assert_eq!(rig.half.gate(ms(0)), Gate::Open { burst: 5500 });
+    rig.send(ms(0), 5);
+    assert_eq!(rig.half.gate(ms(0)), Gate::Open { burst: BYTES });
+    rig.send(ms(0), 1);
+    assert_eq!(rig.half.gate(ms(0)), Gate::Closed(Why::Window));
+    let pacing = Some(Rate::from_mbps(8.0));
+    rig.set(Limits { cwnd: Window::Packets(9), pacing, quantum: 2000 });
+    assert_eq!(rig.half.gate(ms(0)), Gate::Open { burst: 2000 });
+    rig.send(ms(0), 2);
+    assert_eq!(rig.half.gate(ms(0)), Gate::At(ms(2), Why::Pacing));
+    assert_eq!(rig.half.gate(ms(2)), Gate::Open { burst: 1000 });
+}
+
+/// Sends `count` packets, one every `gap`, each acknowledged after 20 ms; the queue is empty after each.
+fn paced(rig: &mut Rig, count: u64, gap: Duration) -> bool {
+    let mut now = ms(1000);
+    for i in 0..count {
+        let back = Duration::from_millis(20).as_micros() / gap.as_micros();
+        if let Some(acked) = i.checked_sub(back as u64 + 1) {
+            rig.ack(now, acked, "+");
+        }
+        if let Gate::At(at, _) = rig.half.gate(now) {
+            now = at;
+        }
+        rig.send(now, 1);
+        rig.half.on_app_limited(now);
+        now += gap;
+    }
+    rig.half.view().app_limited
+}
+
+#[test]
+fn application_limited_is_decided_by_the_path() {
+    // Pacing 8 Mbit/s: a packet a millisecond.
+    let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
+    // Half the rate: limited by the application alone.
+    assert!(paced(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
+    // More than the rate (the rest took another path): by pacing, although the queue is always empty.
+    assert!(!paced(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
+    // The window is full whenever a packet left.
+    let limits = Limits { cwnd: Window::Packets(10), pacing: None, quantum: 1000 };
+    assert!(!paced(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
+    let limits = Limits { cwnd: Window::Packets(40), pacing: None, quantum: 1000 };
+    assert!(paced(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
+}
+
+#[test]
+fn the_window_counts_as_the_limit_for_one_round() {
+    let mut rig = Rig::with(true, Limits { cwnd: Window::Packets(4), pacing: None, quantum: 0 });
+    rig.send(ms(0), 4);
+    assert!(!rig.ack(ms(40), 0, "+").app_limited);
+    rig.half.on_app_limited(ms(60));
+    assert!(!rig.half.view().app_limited);
+    rig.half.on_app_limited(ms(81));
+    assert!(rig.half.view().app_limited);
+    assert!(rig.ack(ms(82), 1, "+").app_limited);
+}
+
+#[test]
+fn idle_restart_differs_with_the_ccid() {
+    for (strict, expected) in [(true, [0, 1]), (false, [1, 2])] {
+        let mut rig = Rig::new(strict);
+        rig.send(ms(0), 1);
+        assert!(rig.ack(ms(10), 0, "+").app_limited);
+        rig.half.on_app_limited(ms(50));
+        rig.send(ms(60), 1);
+        assert_eq!(rig.notes.lock().unwrap().restarts, expected[0]);
+        rig.ack(ms(70), 1, "+");
+        rig.half.on_app_limited(ms(100));
+        rig.send(ms(500), 1);
+        assert_eq!(rig.notes.lock().unwrap().restarts, expected[1]);
+    }
+}
+
+#[test]
+fn probe_rtt_lowers_the_ack_ratio_before_the_peer_waits_in_vain() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 300);
+    rig.ack(ms(50), 0, "+");
+    let demands = rig.demands();
+    assert!(demands.contains(&Demand::AckRatio(15)), "{demands:?}");
+    assert!(demands.contains(&Demand::SequenceWindow(8192)), "{demands:?}");
+    assert!(demands.contains(&Demand::AckPeer));
+    {
+        let mut notes = rig.notes.lock().unwrap();
+        notes.limits.cwnd = Window::Packets(4);
+        notes.probing_rtt = true;
+    }
+    // In the middle of a round.
+    rig.ack(ms(51), 1, "+");
+    assert_eq!(rig.demands(), [Demand::AckRatio(2)]);
+    rig.send(ms(60), 1);
+    rig.notes.lock().unwrap().limits.cwnd = Window::Packets(1000);
+    rig.notes.lock().unwrap().probing_rtt = false;
+    rig.ack(ms(110), 300, "+");
+    assert_eq!(rig.demands(), [Demand::AckRatio(15), Demand::AckPeer]);
+}
+
+#[test]
+fn delivery_rate_comes_with_acknowledgements() {
+    let mut rig = Rig::new(false);
+    for i in 0..50 {
+        rig.send(ms(i), 1);
+        if let Some(acked) = i.checked_sub(20) {
+            assert!(rig.ack(ms(i), acked, "+").rate);
+        }
+    }
+    assert_eq!(rig.half.view().delivery_rate, Rate::from_mbps(8.0));
+}
+
+proptest! {
+    /// Whatever the peer says: no panic, every packet counted exactly once, at most the sent in flight.
+    #[test]
+    fn survives_any_feedback(
+        strict: bool,
+        steps in proptest::collection::vec(
+            (0u8..8, 0u64..200, proptest::collection::vec(any::<u8>(), 0..40), any::<u32>()), 1..120),
+    ) {
+        let mut rig = Rig::new(strict);
+        let mut now = Time::ZERO;
+        for (kind, number, bytes, elapsed) in steps {
+            now += Duration::from_millis(number / 4);
+            match kind {
+                0 | 1 => rig.send(now, number / 3),
+                2 => rig.send_ack(now),
+                3 => rig.half.on_timeout(now),
+                4 => rig.half.on_app_limited(now),
+                _ => {
+                    let back = if kind == 5 { number } else { u64::from(elapsed) << 20 };
+                    let elapsed = Duration::from_micros(u64::from(elapsed));
+                    let ack = FIRST.add(rig.next).sub(back);
+                    rig.half.on_feedback(now, &Feedback { ack, vector: &bytes, elapsed, options: &bytes });
+                }
+            }
+            rig.counts();
+            rig.half.next_timeout();
+            while rig.half.poll_demand().is_some() {}
+        }
+        // In the end silence settles everything.
+        for _ in 0..4 {
+            now += RttEstimator::MAX_RTO;
+            rig.half.on_timeout(now);
+        }
+        prop_assert_eq!(rig.counts().0, 0);
+        prop_assert_eq!(rig.half.next_timeout(), None);
+    }
+}
