@@ -60,15 +60,14 @@ impl AckVecSender {
         self.conclude(now, &digest);
     }
 
-    /// Puts what the vector newly reports received into `closed`, with whether it was marked.
+    /// Puts what the vector newly reports received into `closed`, newest first, with whether it was marked.
     fn close_reported(&mut self, ack: u64, vector: &[u8]) {
+        let mut reported = core::mem::take(&mut self.reported);
+        reported.clear();
         let mut end = ack + 1;
-        let mut fresh = core::mem::take(&mut self.closed);
-        let mut ranges = core::mem::take(&mut self.ranges);
-        // Without a vector the Acknowledgement Number still says that this packet arrived.
         if vector.is_empty() {
-            self.history.close(ack..end, &mut ranges);
-            fresh.extend(ranges.drain(..).map(|range| (range, false)));
+            // The number alone still says that this packet arrived.
+            reported.push((ack..end, false));
         }
         for (state, packets) in runs(vector) {
             if end <= self.history.base() {
@@ -78,13 +77,17 @@ impl AckVecSender {
             let start = end.saturating_sub(u64::from(packets));
             let marked = state == State::ReceivedEcnMarked;
             if marked || state == State::Received {
-                self.history.close(start..end, &mut ranges);
-                fresh.extend(ranges.drain(..).map(|range| (range, marked)));
+                match reported.last_mut() {
+                    Some((run, m)) if run.start == end && *m == marked => run.start = start,
+                    _ => reported.push((start..end, marked)),
+                }
             }
             end = start;
         }
-        self.closed = fresh;
-        self.ranges = ranges;
+        for (range, marked) in &reported {
+            self.history.close(range.clone(), |part| self.closed.push((part, *marked)));
+        }
+        self.reported = reported;
     }
 
     /// The packet named by the Acknowledgement Number, newly acknowledged, gives a sample. A packet without data may have been

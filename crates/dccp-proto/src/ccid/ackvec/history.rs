@@ -1,5 +1,4 @@
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use core::ops::Range;
 use dccp_cc::Snapshot;
 use dccp_wire::Seq;
@@ -107,8 +106,8 @@ impl History {
         index
     }
 
-    /// Closes what is open among `range` and adds the stretches that were to `closed`.
-    pub(crate) fn close(&mut self, range: Range<u64>, closed: &mut Vec<Range<u64>>) {
+    /// Closes what is open among `range` and hands out the stretches that were, newest first.
+    pub(crate) fn close(&mut self, range: Range<u64>, mut closed: impl FnMut(Range<u64>)) {
         while let Some((&start, &end)) = self.open.range(..range.end).next_back() {
             if end <= range.start {
                 return;
@@ -117,7 +116,7 @@ impl History {
             if end > range.end {
                 self.open.insert(range.end, end);
             }
-            closed.push(start.max(range.start)..end.min(range.end));
+            closed(start.max(range.start)..end.min(range.end));
             if start <= range.start {
                 if start < range.start {
                     self.open.insert(start, range.start);
@@ -175,6 +174,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     fn packet() -> Packet {
@@ -228,7 +228,7 @@ mod tests {
             for (start, len) in ranges {
                 let range = start..(start + len).min(100);
                 let mut closed = Vec::new();
-                history.close(range.clone(), &mut closed);
+                history.close(range.clone(), |part| closed.push(part));
                 let mut now: Vec<u64> = closed.into_iter().flatten().collect();
                 now.sort_unstable();
                 let expected: Vec<u64> = range.filter(|&i| core::mem::take(&mut open[i as usize])).collect();

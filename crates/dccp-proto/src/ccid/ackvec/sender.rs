@@ -53,7 +53,7 @@ pub struct AckVecSender {
     pub(super) last_sent: Option<Time>,
     /// Memory kept between acknowledgements.
     pub(super) closed: Vec<(Range<u64>, bool)>,
-    pub(super) ranges: Vec<Range<u64>>,
+    pub(super) reported: Vec<(Range<u64>, bool)>,
 }
 
 impl AckVecSender {
@@ -99,7 +99,7 @@ impl AckVecSender {
             last_rate: None,
             last_sent: None,
             closed: Vec::new(),
-            ranges: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
