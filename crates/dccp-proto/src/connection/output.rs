@@ -145,7 +145,10 @@ impl Connection {
     pub(super) fn write_feedback(&mut self, now: Time, seq: Seq, room: usize, out: &mut OptionBuf) {
         self.outbox.ack = false;
         let moment = if self.state == State::PartOpen { Moment::Handshake } else { Moment::Established };
-        self.features.write(moment, seq, out);
+        if self.features.write(moment, seq, out) {
+            // A new Change does not wait as long as an old one has come to.
+            self.timers.feature = None;
+        }
         if self.slow_receiver {
             out.push(&Opt::SlowReceiver);
         }

@@ -48,7 +48,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::ACK_RATIO, Local, &[cfg.ack_ratio.into()], false);
     }
 
-    n.add(feature::ECN_INCAPABLE, Local, &boolean(!cfg.ecn));
+    // Whoever cannot read ECN bits cannot agree to anything else.
+    n.add(feature::ECN_INCAPABLE, Local, if cfg.ecn { &[0, 1] } else { &[1] });
     n.add(feature::ECN_INCAPABLE, Remote, &[0, 1]);
     if !cfg.ecn {
         // RFC 4340 section 12.1.

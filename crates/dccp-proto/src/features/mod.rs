@@ -3,6 +3,8 @@
 
 mod feature;
 mod negotiator;
+#[cfg(test)]
+mod tests;
 
 pub use feature::{Fault, Rule, Side, Spec};
 pub use negotiator::{Moment, Negotiator, Order};

@@ -35,12 +35,23 @@ pub struct Negotiator {
     fgsr: Option<Seq>,
     /// Greatest sequence number sent with a new Change; `None` before the first.
     fgss: Option<Seq>,
+    /// See [`wants_to_write`](Self::wants_to_write) and [`is_changing`](Self::is_changing): asked for with every packet, so kept.
+    wants_to_write: bool,
+    changing: bool,
 }
 
 impl Negotiator {
     /// No features yet: add those this end understands.
     pub fn new(is_server: bool) -> Negotiator {
-        Negotiator { is_server, features: Vec::new(), unknown: Vec::new(), fgsr: None, fgss: None }
+        Negotiator {
+            is_server,
+            features: Vec::new(),
+            unknown: Vec::new(),
+            fgsr: None,
+            fgss: None,
+            wants_to_write: false,
+            changing: false,
+        }
     }
 
     /// Makes a feature known at `side`, at its initial value, with our preferences (most preferred first; meaningless for
@@ -97,6 +108,7 @@ impl Negotiator {
         };
         feature.prefs = prefs.into();
         feature.mandatory = mandatory;
+        self.refresh();
     }
 
     /// From now on only the value in force is acceptable, so that the peer cannot change it any more. Without effect while a
@@ -114,6 +126,7 @@ impl Negotiator {
             feature.prefs.clear();
             feature.progress = Progress::Stable;
         }
+        self.refresh();
     }
 
     /// What may be read of a packet with these numbers.
@@ -163,6 +176,7 @@ impl Negotiator {
 
     /// A packet with feature options was read to its end.
     pub fn note(&mut self, seq: Seq) {
+        self.refresh();
         if self.fgsr.is_none_or(|fgsr| seq.after(fgsr)) {
             self.fgsr = Some(seq);
         }
@@ -170,17 +184,22 @@ impl Negotiator {
 
     /// Whether something new waits to be written (see [`Moment::Established`]).
     pub fn wants_to_write(&self) -> bool {
-        !self.unknown.is_empty()
-            || self.features.iter().any(|f| {
-                f.reply.is_some_and(|r| !r.sent)
-                    || matches!(f.progress, Progress::Pending | Progress::Unstable)
-                    || (f.resend && f.progress == Progress::Changing)
-            })
+        self.wants_to_write
     }
 
     /// Whether a Change is out without an answer: keep a timer, and call [`resend`](Self::resend) when it comes.
     pub fn is_changing(&self) -> bool {
-        self.features.iter().any(|f| f.progress == Progress::Changing)
+        self.changing
+    }
+
+    fn refresh(&mut self) {
+        self.changing = self.features.iter().any(|f| f.progress == Progress::Changing);
+        self.wants_to_write = !self.unknown.is_empty()
+            || self.features.iter().any(|f| {
+                f.reply.is_some_and(|r| !r.sent)
+                    || matches!(f.progress, Progress::Pending | Progress::Unstable)
+                    || (f.resend && f.progress == Progress::Changing)
+            });
     }
 
     /// Open Changes go out again with the next packet.
@@ -188,6 +207,7 @@ impl Negotiator {
         for feature in &mut self.features {
             feature.resend = true;
         }
+        self.refresh();
     }
 
     /// The handshake is over: answers that were given need not be repeated.
@@ -197,10 +217,15 @@ impl Negotiator {
                 feature.reply = None;
             }
         }
+        self.refresh();
     }
 
-    /// Writes the feature options of the packet `seq`. Those that find no room wait for the next packet.
-    pub fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) {
+    /// Writes the feature options of the packet `seq`. Those that find no room wait for the next packet. True if a negotiation was
+    /// opened, which is not a repetition.
+    pub fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
+        if moment == Moment::Established && !self.wants_to_write {
+            return false;
+        }
         let mut new_change = false;
         for feature in &mut self.features {
             if let Some(reply) = feature.reply.filter(|_| moment != Moment::Request) {
@@ -249,5 +274,7 @@ impl Negotiator {
         if new_change {
             self.fgss = Some(seq);
         }
+        self.refresh();
+        new_change
     }
 }
