@@ -56,14 +56,15 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::ECN_INCAPABLE, Local, &[1], true);
     }
 
-    n.add(feature::SEND_NDP_COUNT, Local, &boolean(cfg.ndp_count));
+    // We send it to whoever asks.
+    n.add(feature::SEND_NDP_COUNT, Local, &[1, 0]);
     n.add(feature::SEND_NDP_COUNT, Remote, &boolean(cfg.ndp_count));
     if cfg.ndp_count {
         n.change(feature::SEND_NDP_COUNT, Remote, &[1, 0], false);
     }
 
-    // We never send short numbers; the peer may, if our settings permit.
-    n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[0, 1]);
+    // We never send short numbers, but may be allowed to; the peer may send them if our settings permit.
+    n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0]);
     if cfg.allow_short_seqnos {
         n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[1, 0]);
         n.change(feature::ALLOW_SHORT_SEQNOS, Remote, &[1, 0], false);

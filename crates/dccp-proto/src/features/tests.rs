@@ -176,6 +176,7 @@ fn confirms_are_checked() {
         assert_eq!(written(&mut n, Moment::Request, 10), [32, 5, 1, 5, 2]);
         n
     };
+    #[allow(clippy::type_complexity)]
     // (option, value and whether it is still open, or the fault)
     let table: [(&[u8], Result<(u64, bool), Fault>); 9] = [
         (&[35, 6, 1, 2, 2, 5], Ok((2, false))),

@@ -240,6 +240,8 @@ impl Net {
             while self.flying.first().is_some_and(|f| f.0 <= self.now) {
                 let (_, _, sent) = self.flying.remove(0);
                 self.inject(1 - sent.from, &sent.bytes, sent.ecn);
+                // The contract of a connection: drained after every input, or Acks would fall together.
+                self.pump();
             }
             for end in self.ends.iter_mut().flatten() {
                 if end.poll_timeout().is_some_and(|(at, _)| at <= self.now) {
