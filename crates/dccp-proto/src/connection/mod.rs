@@ -135,6 +135,18 @@ impl Connection {
         self.events.pop_front()
     }
 
+    /// Sends a Sync, which the peer answers with a SyncAck: shows that a silent path lives, without spending window. Only in OPEN.
+    pub fn probe(&mut self) {
+        if self.state == State::Open {
+            self.outbox.sync = Some(self.numbers.gsr);
+        }
+    }
+
+    /// When a valid packet last arrived; before the first one, when the connection was made.
+    pub fn last_received(&self) -> Time {
+        self.last_valid
+    }
+
     /// Nothing waits to be sent on this path although its gate is open.
     pub fn set_app_limited(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {

@@ -1,0 +1,123 @@
+//! Requests: new sessions and joins.
+
+use super::Endpoint;
+use crate::session::{Offer, Refusal, Session, wanted_ci};
+use crate::{ListenConfig, SessionState};
+use core::net::IpAddr;
+use dccp_proto::Route;
+use dccp_wire::{Packet, PacketType, Reset, ResetCode};
+use units::Time;
+
+/// Most half-open sessions of a listener; they expire after seconds.
+const MAX_HALF_OPEN: usize = 256;
+
+/// A listening port.
+#[derive(Debug)]
+pub(super) struct Listener {
+    cfg: ListenConfig,
+    half_open: usize,
+    open: usize,
+}
+
+impl Listener {
+    pub(super) fn new(cfg: ListenConfig) -> Listener {
+        Listener { cfg, half_open: 0, open: 0 }
+    }
+
+    /// Counts a session as open once it is.
+    pub(super) fn follow(&mut self, opened: &mut bool, state: SessionState) {
+        if !*opened && matches!(state, SessionState::Open | SessionState::Closing) {
+            *opened = true;
+            self.half_open = self.half_open.saturating_sub(1);
+            self.open += 1;
+        }
+    }
+
+    pub(super) fn forget(&mut self, opened: bool) {
+        let count = if opened { &mut self.open } else { &mut self.half_open };
+        *count = count.saturating_sub(1);
+    }
+
+    /// The filter that lets a peer in.
+    fn peer(&self, remote: IpAddr) -> Option<u32> {
+        let remote = remote.to_canonical();
+        let lets_in = |ip: &IpAddr| ip.to_canonical() == remote;
+        let mut peers = self.cfg.peers.iter();
+        peers.find(|p| p.remotes.is_empty() || p.remotes.iter().any(lets_in)).map(|p| p.id)
+    }
+
+    /// IP and UDP header bytes on a route.
+    fn overhead(&self, route: &Route) -> u16 {
+        match route.remote.ip().to_canonical() {
+            IpAddr::V4(_) => self.cfg.overhead,
+            IpAddr::V6(_) => self.cfg.overhead.saturating_add(20),
+        }
+    }
+}
+
+impl Endpoint {
+    /// A packet that belongs to no connection (RFC 4340 section 8.5 steps 2 and 3).
+    pub(super) fn handle_stranger(&mut self, now: Time, route: &Route, packet: &Packet<'_>) {
+        let known = self.listeners.contains_key(&packet.header.dst_port);
+        let refusal = match packet.header.ptype {
+            PacketType::Reset => Refusal::Ignore("reset_without_connection"),
+            PacketType::Request if known => match self.handle_request(now, route, packet) {
+                Ok(()) => return,
+                Err(refusal) => refusal,
+            },
+            _ => refuse(ResetCode::NoConnection, "no_connection"),
+        };
+        match refusal {
+            Refusal::Ignore(why) => self.stats.count(why),
+            Refusal::Reset(reset, why) => {
+                self.stats.count(why);
+                if !self.strangers.answer(now, route, packet, reset) {
+                    self.stats.count("reset_rate_limited");
+                }
+            }
+        }
+    }
+
+    fn handle_request(&mut self, now: Time, route: &Route, request: &Packet<'_>) -> Result<(), Refusal> {
+        let port = request.header.dst_port;
+        let Some(listener) = self.listeners.get(&port) else {
+            return Err(refuse(ResetCode::NoConnection, "no_connection"));
+        };
+        let (mtu, overhead) = (listener.cfg.mtu, listener.overhead(route));
+        if let Some(ci) = wanted_ci(request) {
+            // RFC 9897 section 3.6: an invalid connection identifier closes the subflow.
+            let unknown = refuse(ResetCode::ConnectionRefused, "join_unknown_ci");
+            let id = self.demux.by_ci(ci).ok_or(unknown)?;
+            let joined = self.with(now, id, |s| s.accept_join(now, *route, request, mtu, overhead));
+            let (path, ports) = joined.ok_or(unknown)??;
+            self.demux.add(route, ports, id, path);
+            return Ok(());
+        }
+        let Some(peer) = listener.peer(route.remote.ip()) else {
+            return Err(refuse(ResetCode::ConnectionRefused, "refused_peer"));
+        };
+        if listener.half_open >= MAX_HALF_OPEN {
+            return Err(refuse(ResetCode::TooBusy, "too_many_half_open"));
+        }
+        if listener.open >= listener.cfg.max_sessions {
+            return Err(refuse(ResetCode::TooBusy, "too_many_sessions"));
+        }
+        let (ci, seed) = (self.fresh_ci(), self.seed());
+        let Some(listener) = self.listeners.get_mut(&port) else { return Ok(()) };
+        let offer =
+            Offer { cfg: &listener.cfg.session, route: *route, request, mtu, overhead, peer, ci, seed };
+        let session = Session::server(now, &offer).map_err(|(reset, why)| Refusal::Reset(reset, why))?;
+        listener.half_open += 1;
+        let first = session.first_connection();
+        let id = self.insert(session, Some(port));
+        if let Some((path, ports)) = first {
+            self.demux.add(route, ports, id, path);
+        }
+        self.settle(now, id);
+        Ok(())
+    }
+}
+
+fn refuse(code: ResetCode, why: &'static str) -> Refusal {
+    Refusal::Reset(Reset { code, data: [0; 3] }, why)
+}

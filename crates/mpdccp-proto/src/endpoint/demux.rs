@@ -1,0 +1,64 @@
+use super::SessionId;
+use crate::PathId;
+use alloc::collections::BTreeMap;
+use dccp_proto::{Ports, Route};
+use dccp_wire::Header;
+use rand_core::RngCore;
+
+/// Ports for private use (RFC 6335 section 6), from which clients take theirs.
+const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
+
+/// Which connection a packet is for: by socket, addresses and DCCP ports, or by connection identifier.
+#[derive(Debug, Default)]
+pub(super) struct Demux {
+    connections: BTreeMap<(Route, Ports), (SessionId, PathId)>,
+    identifiers: BTreeMap<u32, SessionId>,
+}
+
+impl Demux {
+    pub(super) fn find(&self, route: &Route, header: &Header) -> Option<(SessionId, PathId)> {
+        let ports = Ports { local: header.dst_port, remote: header.src_port };
+        let exact = self.connections.get(&(*route, ports));
+        // A connection whose local address was left to the system takes packets to any.
+        exact.or_else(|| self.connections.get(&(Route { local: None, ..*route }, ports))).copied()
+    }
+
+    /// The wanted ports, or with another local one if a connection has them.
+    pub(super) fn free_ports(&self, route: &Route, wanted: Ports, rng: &mut impl RngCore) -> Ports {
+        let mut ports = wanted;
+        // Far more tries than it takes unless nearly all are in use; then the connection replaces another.
+        for _ in 0..EPHEMERAL.len() {
+            if !self.connections.contains_key(&(*route, ports)) {
+                break;
+            }
+            ports.local = EPHEMERAL.start + (rng.next_u32() % EPHEMERAL.len() as u32) as u16;
+        }
+        ports
+    }
+
+    pub(super) fn add(&mut self, route: &Route, ports: Ports, session: SessionId, path: PathId) {
+        self.connections.insert((*route, ports), (session, path));
+    }
+
+    pub(super) fn remove(&mut self, route: &Route, ports: Ports, session: SessionId) {
+        if self.connections.get(&(*route, ports)).is_some_and(|(owner, _)| *owner == session) {
+            self.connections.remove(&(*route, ports));
+        }
+    }
+
+    pub(super) fn add_ci(&mut self, ci: u32, session: SessionId) {
+        self.identifiers.insert(ci, session);
+    }
+
+    pub(super) fn remove_ci(&mut self, ci: u32) {
+        self.identifiers.remove(&ci);
+    }
+
+    pub(super) fn knows_ci(&self, ci: u32) -> bool {
+        self.identifiers.contains_key(&ci)
+    }
+
+    pub(super) fn by_ci(&self, ci: u32) -> Option<SessionId> {
+        self.identifiers.get(&ci).copied()
+    }
+}

@@ -1,0 +1,350 @@
+//! All sessions of one thread, and the way to them.
+
+mod accept;
+mod demux;
+mod strangers;
+
+use crate::session::Session;
+use crate::{ListenConfig, PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionEvent, SessionStatus};
+use accept::Listener;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use dccp_proto::{Ecn, Route, Sink};
+use dccp_wire::Packet;
+use demux::Demux;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+use strangers::Strangers;
+use units::Time;
+
+/// A session of an endpoint; not reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// Counters of packets that belong to no connection, by name (`truncated`, `no_connection`, `refused_peer`, ...).
+#[derive(Clone, Debug, Default)]
+pub struct EndpointStats {
+    /// Name to count.
+    pub counters: BTreeMap<&'static str, u64>,
+}
+
+impl EndpointStats {
+    fn count(&mut self, what: &'static str) {
+        *self.counters.entry(what).or_insert(0) += 1;
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    session: Session,
+    /// Its place in [`Endpoint::timers`], and why.
+    armed: Option<(Time, &'static str)>,
+    /// Waits for [`Endpoint::poll_transmit`].
+    dirty: bool,
+    /// Port of the listener that made it.
+    listener: Option<u16>,
+    /// Counted as open, no longer as half open, by its listener.
+    opened: bool,
+}
+
+/// All sessions of one thread, and the way to them.
+///
+/// The contract: call one input ([`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout)) or command
+/// ([`send`](Self::send), [`add_path`](Self::add_path), ...), as many as are at hand; then drain
+/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event), and arm one
+/// timer with [`poll_timeout`](Self::poll_timeout).
+#[derive(Debug)]
+pub struct Endpoint {
+    rng: ChaCha20Rng,
+    sessions: BTreeMap<SessionId, Entry>,
+    next_session: u64,
+    demux: Demux,
+    listeners: BTreeMap<u16, Listener>,
+    /// Bits of connection identifiers that are given, and their value.
+    ci_bits: (u32, u32),
+    timers: BTreeSet<(Time, SessionId)>,
+    dirty: Vec<SessionId>,
+    /// Sessions that may have datagrams for the application.
+    ready: VecDeque<SessionId>,
+    events: VecDeque<(SessionId, SessionEvent)>,
+    strangers: Strangers,
+    stats: EndpointStats,
+}
+
+impl Endpoint {
+    /// Without sessions. `seed` must come from the system's randomness outside simulations: keys and nonces derive from it.
+    pub fn new(seed: [u8; 32]) -> Endpoint {
+        Endpoint {
+            rng: ChaCha20Rng::from_seed(seed),
+            sessions: BTreeMap::new(),
+            next_session: 0,
+            demux: Demux::default(),
+            listeners: BTreeMap::new(),
+            ci_bits: (0, 0),
+            timers: BTreeSet::new(),
+            dirty: Vec::new(),
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
+            strangers: Strangers::default(),
+            stats: EndpointStats::default(),
+        }
+    }
+
+    /// Makes all connection identifiers from now on have `value` in the bits of `mask`: so that whoever spreads packets over
+    /// several endpoints can read from an MP_JOIN which of them has the session. The other bits are random.
+    pub fn set_ci_bits(&mut self, mask: u32, value: u32) {
+        self.ci_bits = (mask, value & mask);
+    }
+
+    /// Accepts sessions on a DCCP port.
+    pub fn listen(&mut self, cfg: ListenConfig) {
+        self.listeners.insert(cfg.port, Listener::new(cfg));
+    }
+
+    /// Opens a session over a first path.
+    pub fn connect(&mut self, now: Time, cfg: SessionConfig, path: PathConfig) -> SessionId {
+        let (ci, seed) = (self.fresh_ci(), self.seed());
+        let session = Session::client(cfg, now, path, ci, seed);
+        let id = self.insert(session, None);
+        self.settle(now, id);
+        id
+    }
+
+    /// A DCCP packet came in on `route` (for UDP: the datagram's payload). `len` is the IP length it had on the wire.
+    /// Native packets must have had their checksum verified.
+    pub fn handle_datagram(&mut self, now: Time, route: &Route, ecn: Ecn, len: u32, bytes: &[u8]) {
+        let packet = match Packet::parse(bytes) {
+            Ok(packet) => packet,
+            // RFC 4340 section 8.5 step 1: ignored, without a Reset.
+            Err(error) => return self.stats.count(strangers::parse_error_name(error)),
+        };
+        match self.demux.find(route, &packet.header) {
+            Some((id, path)) => {
+                self.with(now, id, |session| session.handle_packet(now, path, ecn, len, &packet));
+            }
+            None => self.handle_stranger(now, route, &packet),
+        }
+    }
+
+    /// Timers came.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&(at, id)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.remove(&(at, id));
+            if let Some(entry) = self.sessions.get_mut(&id) {
+                entry.armed = None;
+            }
+            self.with(now, id, |session| session.handle_timeout(now));
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) and then [`poll_transmit`](Self::poll_transmit) again, with the reason.
+    pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
+        if !self.dirty.is_empty() || self.strangers.is_waiting() {
+            return Some((Time::ZERO, "not_drained"));
+        }
+        let (at, id) = self.timers.first()?;
+        Some((*at, self.sessions.get(id).and_then(|entry| entry.armed).map_or("", |(_, why)| why)))
+    }
+
+    /// Queues one datagram. Never fails: what the queue cannot hold is dropped and counted.
+    pub fn send(&mut self, now: Time, session: SessionId, data: Vec<u8>, info: PktInfo) {
+        if let Some(entry) = self.sessions.get_mut(&session) {
+            entry.session.send(now, data, info);
+            self.mark(session);
+        } else {
+            self.stats.count("send_without_session");
+        }
+    }
+
+    /// Joins another path to a client session; `None` if there is no such session. Before the first path is open it is kept
+    /// until then, or tried in its place if that one does not answer.
+    pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
+        self.with(now, session, |s| s.add_path(now, path))?
+    }
+
+    /// Closes one path in good order; it is not tried again.
+    pub fn remove_path(&mut self, now: Time, session: SessionId, path: PathId) {
+        self.with(now, session, |s| s.remove_path(now, path));
+    }
+
+    /// Changes a path's priority and tells the peer (MP_PRIO).
+    pub fn set_prio(&mut self, now: Time, session: SessionId, path: PathId, prio: u8) {
+        self.with(now, session, |s| s.set_prio(now, path, prio));
+    }
+
+    /// The driver learned that sending on a path's link fails (`up` false) or works again.
+    pub fn set_link(&mut self, now: Time, session: SessionId, path: PathId, up: bool) {
+        self.with(now, session, |s| s.set_link(now, path, up));
+    }
+
+    /// Tells the peer of another address of this host (MP_ADDADDR); without a port it is that of the subflow that tells it.
+    /// Returns the Address ID. What the peer told us is in [`SessionStatus::peer_addresses`].
+    pub fn advertise(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        addr: IpAddr,
+        port: Option<u16>,
+    ) -> Option<u8> {
+        self.with(now, session, |s| s.advertise(now, addr, port))?
+    }
+
+    /// Takes an advertised address back (MP_REMOVEADDR).
+    pub fn withdraw(&mut self, now: Time, session: SessionId, addr_id: u8) {
+        self.with(now, session, |s| s.withdraw(now, addr_id));
+    }
+
+    /// Closes a session in good order (MP_CLOSE); queued packets are dropped.
+    pub fn close(&mut self, now: Time, session: SessionId) {
+        self.with(now, session, |s| s.close(now));
+    }
+
+    /// Ends a session at once (MP_FAST_CLOSE).
+    pub fn abort(&mut self, now: Time, session: SessionId) {
+        self.with(now, session, |s| s.abort(now));
+    }
+
+    /// Writes everything that may leave now into `sink`. Sessions take turns of a bounded number of packets; if more could
+    /// leave, [`poll_timeout`](Self::poll_timeout) is due at once.
+    pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
+        self.strangers.transmit(sink);
+        let mut dirty = core::mem::take(&mut self.dirty);
+        for id in dirty.drain(..) {
+            let Some(entry) = self.sessions.get_mut(&id) else { continue };
+            entry.session.poll_transmit(now, sink);
+            entry.dirty = false;
+            let next = entry.session.poll_timeout();
+            if entry.armed.map(|(t, _)| t) != next.map(|(t, _)| t) {
+                if let Some((t, _)) = entry.armed {
+                    self.timers.remove(&(t, id));
+                }
+                if let Some((t, _)) = next {
+                    self.timers.insert((t, id));
+                }
+            }
+            entry.armed = next;
+            self.reap(id);
+        }
+        // Keeps the memory; nothing was marked meanwhile.
+        self.dirty = dirty;
+    }
+
+    /// The next datagram for the application.
+    pub fn poll_deliver(&mut self) -> Option<(SessionId, Vec<u8>)> {
+        while let Some(&id) = self.ready.front() {
+            if let Some(data) = self.sessions.get_mut(&id).and_then(|entry| entry.session.poll_deliver()) {
+                return Some((id, data));
+            }
+            self.ready.pop_front();
+            self.reap(id);
+        }
+        None
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<(SessionId, SessionEvent)> {
+        self.events.pop_front()
+    }
+
+    /// Everything about a session.
+    pub fn status(&self, now: Time, session: SessionId) -> Option<SessionStatus> {
+        self.sessions.get(&session).map(|entry| entry.session.status(now))
+    }
+
+    /// The paths as the scheduler sees them.
+    pub fn rows(&self, now: Time, session: SessionId) -> Vec<PathRow> {
+        self.sessions.get(&session).map_or_else(Vec::new, |entry| entry.session.rows(now))
+    }
+
+    /// Live sessions.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        self.sessions.keys().copied().collect()
+    }
+
+    /// Packets that belong to no connection.
+    pub fn stats(&self) -> &EndpointStats {
+        &self.stats
+    }
+
+    fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        seed
+    }
+
+    /// RFC 9897 section 3.2.4: unique among the sessions of this host.
+    fn fresh_ci(&mut self) -> u32 {
+        loop {
+            let (mask, value) = self.ci_bits;
+            let ci = self.rng.next_u32() & !mask | value;
+            if !self.demux.knows_ci(ci) {
+                return ci;
+            }
+        }
+    }
+
+    fn insert(&mut self, session: Session, listener: Option<u16>) -> SessionId {
+        let id = SessionId(self.next_session);
+        self.next_session += 1;
+        self.demux.add_ci(session.local_ci(), id);
+        self.sessions.insert(id, Entry { session, armed: None, dirty: false, listener, opened: false });
+        id
+    }
+
+    /// Does something to a session and sees to what follows from it.
+    fn with<T>(&mut self, now: Time, id: SessionId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
+        let result = act(&mut self.sessions.get_mut(&id)?.session);
+        self.settle(now, id);
+        Some(result)
+    }
+
+    fn mark(&mut self, id: SessionId) {
+        if let Some(entry) = self.sessions.get_mut(&id).filter(|entry| !entry.dirty) {
+            entry.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    /// After any input of a session: its connections' addresses, its listener's counts, its events and datagrams.
+    fn settle(&mut self, now: Time, id: SessionId) {
+        self.mark(id);
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
+        while let Some((route, ports)) = entry.session.poll_gone() {
+            self.demux.remove(&route, ports, id);
+        }
+        while let Some((path, route, ports)) = entry.session.poll_connect(now) {
+            let ports = self.demux.free_ports(&route, ports, &mut self.rng);
+            self.demux.add(&route, ports, id, path);
+            entry.session.connect(now, path, ports);
+        }
+        if let Some(listener) = entry.listener.and_then(|port| self.listeners.get_mut(&port)) {
+            listener.follow(&mut entry.opened, entry.session.state());
+        }
+        while let Some(event) = entry.session.poll_event() {
+            self.events.push_back((id, event));
+        }
+        if self.ready.back() != Some(&id) {
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Forgets a session that is over and has nothing left to send or to deliver.
+    fn reap(&mut self, id: SessionId) {
+        let Some(entry) = self.sessions.get(&id) else { return };
+        if entry.dirty || !entry.session.is_finished() || self.ready.contains(&id) {
+            return;
+        }
+        self.demux.remove_ci(entry.session.local_ci());
+        if let Some((t, _)) = entry.armed {
+            self.timers.remove(&(t, id));
+        }
+        if let Some(listener) = entry.listener.and_then(|port| self.listeners.get_mut(&port)) {
+            listener.forget(entry.opened);
+        }
+        self.sessions.remove(&id);
+    }
+}

@@ -1,0 +1,157 @@
+//! Address IDs, MP_ADDADDR and MP_REMOVEADDR (RFC 9897 sections 3.2.2, 3.2.8, 3.2.9 and 3.4).
+
+use super::Session;
+use super::confirm::Signal;
+use crate::SessionState;
+use crate::keys::{By, same};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use dccp_proto::Route;
+use dccp_wire::Seq;
+use rand_core::RngCore;
+use units::Time;
+
+/// Most addresses kept for a peer.
+const MAX_REMOTE: usize = 32;
+
+/// Address IDs of this end: one for each source address.
+#[derive(Debug, Default)]
+pub(super) struct LocalAddrs(BTreeMap<u8, Local>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Local {
+    /// Where subflows leave from: socket and address.
+    Source(u32, Option<IpAddr>),
+    /// Told to the peer by MP_ADDADDR.
+    Advertised(IpAddr, Option<u16>),
+}
+
+impl LocalAddrs {
+    /// The first subflow's source has Address ID 0.
+    pub(super) fn set_first(&mut self, route: &Route) {
+        self.0.insert(0, Local::Source(route.socket, route.local));
+    }
+
+    /// The ID of a subflow's source; `None` if all are in use.
+    pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
+        self.id(Local::Source(route.socket, route.local))
+    }
+
+    fn id(&mut self, wanted: Local) -> Option<u8> {
+        if let Some((&id, _)) = self.0.iter().find(|(_, a)| **a == wanted) {
+            return Some(id);
+        }
+        let free = (1..=u8::MAX).find(|id| !self.0.contains_key(id))?;
+        self.0.insert(free, wanted);
+        Some(free)
+    }
+}
+
+/// What the peer advertised. A removed address leaves its last MP_SEQ, to recognise outdated options.
+#[derive(Debug, Default)]
+pub(super) struct RemoteAddrs(BTreeMap<u8, Remote>);
+
+#[derive(Clone, Copy, Debug)]
+struct Remote {
+    addr: Option<(IpAddr, Option<u16>)>,
+    seq: Seq,
+}
+
+impl RemoteAddrs {
+    pub(super) fn list(&self) -> Vec<(u8, IpAddr, Option<u16>)> {
+        let given = self.0.iter().filter_map(|(&id, r)| r.addr.map(|(addr, port)| (id, addr, port)));
+        given.collect()
+    }
+}
+
+/// Worth connecting to (RFC 9897 section 3.4.1: no multicast or broadcast).
+fn is_unicast(addr: IpAddr) -> bool {
+    match addr {
+        IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),
+        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified(),
+    }
+}
+
+impl Session {
+    /// Tells the peer of an address (MP_ADDADDR); returns its Address ID.
+    pub(crate) fn advertise(&mut self, now: Time, addr: IpAddr, port: Option<u16>) -> Option<u8> {
+        if self.state != SessionState::Open || !self.multipath {
+            return None;
+        }
+        let addr_id = self.local_addrs.id(Local::Advertised(addr, port))?;
+        let nonce = self.rng.next_u32();
+        self.signal(now, Signal::AddAddr { addr_id, nonce, addr, port });
+        Some(addr_id)
+    }
+
+    /// Takes an advertised address back (MP_REMOVEADDR); its ID is free again once the peer confirms.
+    pub(crate) fn withdraw(&mut self, now: Time, addr_id: u8) {
+        if let Some(Local::Advertised(..)) = self.local_addrs.0.get(&addr_id) {
+            let nonce = self.rng.next_u32();
+            self.signal(now, Signal::RemoveAddr { addr_id, nonce });
+        }
+    }
+
+    /// The peer confirmed MP_REMOVEADDR.
+    pub(super) fn release_addr_id(&mut self, addr_id: u8) {
+        self.local_addrs.0.remove(&addr_id);
+    }
+
+    /// MP_ADDADDR arrived with `mp_seq` and directly followed by `tag`. True: to be confirmed.
+    pub(super) fn on_add_addr(
+        &mut self,
+        mp_seq: Seq,
+        addr_id: u8,
+        nonce: u32,
+        (addr, port): (IpAddr, Option<u16>),
+        tag: Option<&[u8; 20]>,
+    ) -> bool {
+        let expected = self.keys.add_addr(By::Remote, addr_id, nonce, addr, port);
+        // RFC 9897 section 3.2.6: silently ignored.
+        if !tag.is_some_and(|tag| same(&expected, tag)) {
+            self.count("add_addr_bad_hmac");
+            return false;
+        }
+        let known = self.remote_addrs.0.get(&addr_id).copied();
+        if known.is_some_and(|known| mp_seq.before(known.seq)) {
+            // RFC 9897 section 3.2.1: an outdated option may be confirmed all the same.
+            self.count("outdated_mp_option");
+            return true;
+        }
+        match known.and_then(|known| known.addr) {
+            _ if !is_unicast(addr) => self.count("add_addr_not_unicast"),
+            // RFC 9897 section 3.2.8: must be removed before the ID may name another address.
+            Some((held, _)) if held != addr => self.count("add_addr_id_in_use"),
+            None if known.is_none() && self.remote_addrs.0.len() >= MAX_REMOTE => {
+                self.count("add_addr_too_many");
+            }
+            _ => {
+                self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
+            }
+        }
+        true
+    }
+
+    /// MP_REMOVEADDR arrived. True: to be confirmed.
+    pub(super) fn on_remove_addr(
+        &mut self,
+        mp_seq: Seq,
+        addr_id: u8,
+        nonce: u32,
+        tag: Option<&[u8; 20]>,
+    ) -> bool {
+        let expected = self.keys.remove_addr(By::Remote, addr_id, nonce);
+        if !tag.is_some_and(|tag| same(&expected, tag)) {
+            self.count("remove_addr_bad_hmac");
+            return false;
+        }
+        match self.remote_addrs.0.get_mut(&addr_id) {
+            Some(known) if mp_seq.before(known.seq) => self.count("outdated_mp_option"),
+            Some(known) => *known = Remote { addr: None, seq: mp_seq },
+            // RFC 9897 section 3.2.9: an unknown ID is ignored; confirmed, so that the peer stops asking.
+            None => self.count("remove_addr_unknown"),
+        }
+        true
+    }
+}

@@ -1,0 +1,173 @@
+//! Ends of a session: MP_CLOSE, MP_FAST_CLOSE, and running out of paths (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
+
+use super::{Role, Session, SessionEvent, encode};
+use crate::SessionState;
+use alloc::string::{String, ToString};
+use dccp_proto::{Connection, Extra, State};
+use dccp_wire::{MpOption, PacketType, ResetCode};
+use units::{Duration, Time};
+
+/// How long to wait for the answers to our Close, or for the peer's Close on the other subflows.
+const CLOSE_WAIT: Duration = Duration::from_secs(3);
+
+impl Session {
+    /// Closes in good order.
+    pub(crate) fn close(&mut self, now: Time) {
+        match self.state {
+            SessionState::Connecting => {
+                self.abort_all(now, ResetCode::Aborted);
+                self.finish("closed before it was open".to_string());
+            }
+            SessionState::Open => {
+                self.begin_closing(now, "closed".to_string());
+                self.close_all(now);
+                self.check_end(now);
+            }
+            SessionState::Closing | SessionState::Closed => {}
+        }
+    }
+
+    /// Ends at once.
+    pub(crate) fn abort(&mut self, now: Time) {
+        if self.state == SessionState::Closed {
+            return;
+        }
+        // RFC 9897 section 3.2.3: the peer's key, on all subflows.
+        let fast = self.multipath && self.state != SessionState::Connecting;
+        if fast {
+            let option = encode(&[MpOption::FastClose(&self.keys.remote)]);
+            self.connections().for_each(|conn| conn.set_extra(Extra::Reset, option.as_bytes()));
+        }
+        self.abort_all(now, if fast { ResetCode::AbruptMpTermination } else { ResetCode::Aborted });
+        self.finish("ended at once by this end".to_string());
+    }
+
+    fn connections(&mut self) -> impl Iterator<Item = &mut Connection> {
+        self.paths.iter_mut().filter_map(|p| p.conn.as_mut())
+    }
+
+    fn abort_all(&mut self, now: Time, code: ResetCode) {
+        for conn in self.connections() {
+            if !matches!(conn.state(), State::Closed | State::TimeWait) {
+                conn.abort(now, code);
+            }
+        }
+    }
+
+    fn begin_closing(&mut self, now: Time, reason: String) {
+        self.state = SessionState::Closing;
+        self.close_reason = reason;
+        self.close_at = now + CLOSE_WAIT;
+        self.pending.clear();
+        while self.queue.pop().is_some() {
+            self.count("dropped_at_close");
+        }
+    }
+
+    /// Sends Close on every subflow, with MP_CLOSE and the peer's key.
+    fn close_all(&mut self, now: Time) {
+        let option = match self.multipath {
+            true => encode(&[MpOption::Close(&self.keys.remote)]),
+            false => encode(&[]),
+        };
+        for conn in self.connections() {
+            conn.set_extra(Extra::Close, option.as_bytes());
+            match conn.state() {
+                State::Request | State::Respond => conn.abort(now, ResetCode::Aborted),
+                State::PartOpen | State::Open => conn.close(now, false),
+                // In CLOSING after a CloseReq its Close is still to leave, now with the option.
+                State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
+            }
+        }
+        (0..self.paths.len()).for_each(|i| self.after_input(now, i));
+    }
+
+    /// MP_CLOSE arrived on Close or CloseReq.
+    pub(super) fn on_mp_close(&mut self, now: Time, ptype: PacketType, key: &[u8]) {
+        if !self.keys.is_ours(key) {
+            // The subflow closes, as with any Close; the session does not.
+            return self.count("close_with_wrong_key");
+        }
+        match ptype {
+            PacketType::CloseReq if self.state == SessionState::Open => {
+                self.begin_closing(now, "closed by the peer".to_string());
+                self.close_all(now);
+            }
+            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset code 1. They
+            // stay for that; whatever has not come after a while is reset.
+            PacketType::Close if self.state == SessionState::Open => {
+                self.begin_closing(now, "closed by the peer".to_string());
+            }
+            PacketType::Close | PacketType::CloseReq => {}
+            _ => self.count("close_on_wrong_type"),
+        }
+    }
+
+    /// MP_FAST_CLOSE arrived on a Reset.
+    pub(super) fn on_mp_fast_close(&mut self, now: Time, code: ResetCode, key: &[u8]) {
+        if code != ResetCode::AbruptMpTermination || !self.keys.is_ours(key) {
+            return self.count("fast_close_invalid");
+        }
+        // RFC 9897 section 3.2.3: Reset code 13 on all (other) subflows.
+        self.abort_all(now, ResetCode::AbruptMpTermination);
+        self.finish("ended at once by the peer".to_string());
+    }
+
+    /// When [`Self::check_end`] may find the session over.
+    pub(super) fn end_timeout(&self) -> Option<(Time, &'static str)> {
+        match self.state {
+            SessionState::Closing => Some((self.close_at, "close_wait")),
+            SessionState::Closed => None,
+            _ if self.any_up() => None,
+            _ => Some((self.alive + self.cfg.survive, "survive")),
+        }
+    }
+
+    /// Ends the session if there is nothing left to wait for.
+    pub(super) fn check_end(&mut self, now: Time) {
+        match self.state {
+            SessionState::Closing => {
+                let done = self.paths.iter().all(|p| p.conn.is_none());
+                if done || now >= self.close_at {
+                    self.abort_all(now, ResetCode::Closed);
+                    self.finish(self.close_reason.clone());
+                }
+            }
+            SessionState::Connecting | SessionState::Open => {
+                if !self.any_up() && now >= self.alive + self.cfg.survive {
+                    let reason = match self.state {
+                        SessionState::Connecting => "no answer from the peer",
+                        _ => "no path was up for too long",
+                    };
+                    self.abort_all(now, ResetCode::Aborted);
+                    self.finish(reason.to_string());
+                }
+            }
+            SessionState::Closed => {}
+        }
+    }
+
+    /// Over. Connections that still have a last packet to send are kept for that.
+    pub(super) fn finish(&mut self, reason: String) {
+        if self.state == SessionState::Closed {
+            return;
+        }
+        let half_open = self.role == Role::Server && self.state == SessionState::Connecting;
+        self.state = SessionState::Closed;
+        for path in &mut self.paths {
+            if let Some(conn) = path.conn.take() {
+                self.gone.push((conn.route(), conn.ports()));
+                self.dying.push(conn);
+            }
+        }
+        while self.queue.pop().is_some() {
+            self.count("dropped_at_close");
+        }
+        // What waits behind holes will not get older.
+        self.reorderer.on_timeout(Time::MAX);
+        // A half-open session was never announced.
+        if !half_open {
+            self.events.push_back(SessionEvent::Closed(reason));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Options that the peer confirms: retransmission of ours, MP_CONFIRM for theirs (RFC 9897 section 3.2.1).
+
+use super::{Session, encode};
+use crate::PathId;
+use crate::keys::By;
+use core::net::IpAddr;
+use dccp_proto::{Gate, Sink};
+use dccp_wire::{MpOption, Opt, Options, Seq};
+use units::{Duration, Time};
+
+/// Longest gap between retransmissions of an option. RFC 9897 leaves the timing open: two RTO first, doubling.
+const MAX_GAP: Duration = Duration::from_secs(8);
+
+/// An option that needs confirmation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    Prio { path: PathId, prio: u8 },
+    AddAddr { addr_id: u8, nonce: u32, addr: IpAddr, port: Option<u16> },
+    RemoveAddr { addr_id: u8, nonce: u32 },
+}
+
+/// What an option is about: a newer one about the same replaces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dataset {
+    Path(PathId),
+    Address(u8),
+}
+
+impl Signal {
+    fn dataset(&self) -> Dataset {
+        match *self {
+            Signal::Prio { path, .. } => Dataset::Path(path),
+            Signal::AddAddr { addr_id, .. } | Signal::RemoveAddr { addr_id, .. } => Dataset::Address(addr_id),
+        }
+    }
+
+    fn option(&self) -> MpOption<'static> {
+        match *self {
+            Signal::Prio { prio, .. } => MpOption::Prio(prio),
+            Signal::AddAddr { addr_id, nonce, addr, port } => {
+                MpOption::AddAddr { addr_id, nonce, addr, port }
+            }
+            Signal::RemoveAddr { addr_id, nonce } => MpOption::RemoveAddr { addr_id, nonce },
+        }
+    }
+}
+
+/// One of ours that is not confirmed yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    signal: Signal,
+    /// MP_SEQ of its first and its newest transmission.
+    sent: Option<(Seq, Seq)>,
+    due: Time,
+    gap: Duration,
+}
+
+impl Session {
+    /// Sends an option until the peer confirms it or a newer one replaces it.
+    pub(super) fn signal(&mut self, now: Time, signal: Signal) {
+        self.pending.retain(|p| p.signal.dataset() != signal.dataset());
+        self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
+    }
+
+    /// The subflow is gone, and what was to be said about it.
+    pub(super) fn forget_signals_of(&mut self, path: PathId) {
+        self.pending.retain(|p| p.signal.dataset() != Dataset::Path(path));
+    }
+
+    /// When the next retransmission is due.
+    pub(super) fn signal_timeout(&self) -> Option<Time> {
+        // One that was due already waits for a gate, not for time.
+        self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
+    }
+
+    /// Sends what is due, on DCCP-Data without payload: such an option needs an MP_SEQ, and a data packet of its own leaves
+    /// the others constant in size. Returns when a gate opens for one that must wait.
+    pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
+        let mut wait = None;
+        for n in 0..self.pending.len() {
+            let Pending { signal, due, .. } = self.pending[n];
+            let suits = |id| !matches!(signal, Signal::Prio { path, .. } if path != id);
+            if due > now {
+                continue;
+            }
+            let gates = self.paths.iter().enumerate().filter(|(_, p)| p.is_up() && suits(p.id));
+            let mut open = None;
+            for (i, gate) in gates.map(|(i, p)| (i, p.gate(now))) {
+                match gate {
+                    Gate::Open { .. } => open = open.or(Some(i)),
+                    Gate::At(t, _) => wait = Some(wait.map_or(t, |w: Time| w.min(t))),
+                    Gate::Closed(_) => {}
+                }
+            }
+            let Some(i) = open else { continue };
+            let mp_seq = self.next_mp_seq;
+            self.next_mp_seq = mp_seq.next();
+            let mut options = encode(&[MpOption::Seq(mp_seq), signal.option()]);
+            // RFC 9897 section 3.2.6: the HMAC follows its option directly.
+            let tag = match signal {
+                Signal::Prio { .. } => None,
+                Signal::AddAddr { addr_id, nonce, addr, port } => {
+                    Some(self.keys.add_addr(By::Local, addr_id, nonce, addr, port))
+                }
+                Signal::RemoveAddr { addr_id, nonce } => {
+                    Some(self.keys.remove_addr(By::Local, addr_id, nonce))
+                }
+            };
+            if let Some(tag) = &tag {
+                options.push(&Opt::Mp(MpOption::Hmac(tag)));
+            }
+            let rto = self.paths[i].rto();
+            self.paths[i].transmit(now, options.as_bytes(), &[], sink);
+            let pending = &mut self.pending[n];
+            pending.sent = Some((pending.sent.map_or(mp_seq, |(first, _)| first), mp_seq));
+            pending.gap = (pending.gap * 2).clamp(rto * 2, MAX_GAP.max(rto * 2));
+            pending.due = now + pending.gap;
+        }
+        wait
+    }
+
+    /// MP_CONFIRM arrived.
+    pub(super) fn on_confirm(&mut self, list: &[u8]) {
+        let mut mp_seq = None;
+        for option in Options::new(list).map_while(Result::ok) {
+            match (option, mp_seq) {
+                (Opt::Mp(MpOption::Seq(seq)), _) => mp_seq = Some(seq),
+                (Opt::Mp(option), Some(seq)) => {
+                    // Any of its transmissions will do: none with another value lies between them.
+                    let confirmed = |p: &Pending| {
+                        p.signal.option() == option
+                            && p.sent.is_some_and(|(first, newest)| seq.within(first, newest))
+                    };
+                    let Some(n) = self.pending.iter().position(confirmed) else {
+                        self.count("confirm_unexpected");
+                        continue;
+                    };
+                    if let Signal::RemoveAddr { addr_id, .. } = self.pending.swap_remove(n).signal {
+                        self.release_addr_id(addr_id);
+                    }
+                }
+                _ => self.count("confirm_malformed"),
+            }
+        }
+    }
+
+    /// Confirms `options`, which arrived with `mp_seq`, on the path they came on.
+    pub(super) fn confirm(&mut self, i: usize, mp_seq: Seq, options: &[MpOption<'_>]) {
+        let mut group = encode(&[MpOption::Seq(mp_seq)]);
+        for option in options {
+            group.push(&Opt::Mp(*option));
+        }
+        let confirm = encode(&[MpOption::Confirm(group.as_bytes())]);
+        if let Some(conn) = &mut self.paths[i].conn {
+            conn.send_options(confirm.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Handshake of the first subflow: keys, or fallback (RFC 9897 sections 3.3 and 3.6).
+
+use super::subflow::Stage;
+use super::{Role, Session, encode};
+use crate::keys::{key_data, plain_key};
+use crate::{Fallback, PathConfig, SessionConfig, SessionState};
+use alloc::string::String;
+use dccp_proto::{Connection, Extra, Ports, Route};
+use dccp_wire::{KeyType, MpOption, Opt, Packet, Reset, ResetCode, feature};
+use units::Time;
+
+/// What a Request or Response says about multipath.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hello<'a> {
+    /// Change R for Multipath Capable that lists version 0.
+    pub(super) version_0: bool,
+    /// MP_KEY: connection identifier and keys.
+    pub(super) key: Option<(u32, &'a [u8])>,
+    /// MP_JOIN: Address ID, connection identifier, nonce.
+    pub(super) join: Option<(u8, u32, u32)>,
+    /// MP_HMAC directly after MP_JOIN.
+    pub(super) join_tag: Option<&'a [u8; 20]>,
+    /// An MP option that cannot be right.
+    pub(super) malformed: bool,
+}
+
+impl<'a> Hello<'a> {
+    pub(super) fn read(packet: &Packet<'a>) -> Hello<'a> {
+        let mut hello = Hello::default();
+        let mut after_join = false;
+        for option in packet.options().map_while(Result::ok) {
+            let follows_join = core::mem::take(&mut after_join);
+            match option {
+                // RFC 9897 section 3.1: the version is in the high four bits; the low ones are ignored.
+                Opt::ChangeR(feature::MULTIPATH_CAPABLE, list) => {
+                    hello.version_0 = list.iter().any(|value| value >> 4 == 0);
+                }
+                Opt::Mp(MpOption::Key { ci, keys }) => hello.key = Some((ci, keys)),
+                Opt::Mp(MpOption::Join { addr_id, ci, nonce }) => {
+                    hello.join = Some((addr_id, ci, nonce));
+                    after_join = true;
+                }
+                Opt::Mp(MpOption::Hmac(tag)) if follows_join => hello.join_tag = Some(tag),
+                Opt::Invalid(46, _) => hello.malformed = true,
+                _ => {}
+            }
+        }
+        hello
+    }
+}
+
+/// A Request that opens a new session.
+pub(crate) struct Offer<'a, 'p> {
+    pub(crate) cfg: &'a SessionConfig,
+    pub(crate) route: Route,
+    pub(crate) request: &'a Packet<'p>,
+    pub(crate) mtu: u16,
+    pub(crate) overhead: u16,
+    /// [`crate::PeerFilter::id`].
+    pub(crate) peer: u32,
+    pub(crate) ci: u32,
+    pub(crate) seed: [u8; 32],
+}
+
+impl Session {
+    /// Answers a Request. An error is the Reset to send instead, and the counter it goes under.
+    pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, &'static str)> {
+        let hello = Hello::read(offer.request);
+        if hello.malformed {
+            // RFC 9897 section 3.5 suggests Option Error; section 3.6: a malformed MP_KEY closes the subflow.
+            return Err((reset(ResetCode::OptionError), "malformed_mp_option"));
+        }
+        let mut session = Session::new(offer.cfg.clone(), Role::Server, now, offer.ci, offer.seed);
+        let remote =
+            hello.key.filter(|_| hello.version_0).and_then(|(ci, keys)| Some((ci, plain_key(keys)?)));
+        match remote {
+            Some((ci, key)) if session.multipath => (session.keys.remote_ci, session.keys.remote) = (ci, key),
+            None if session.multipath && offer.cfg.fallback == Fallback::Refuse => {
+                return Err((reset(ResetCode::ConnectionRefused), "refused_no_multipath"));
+            }
+            _ => session.multipath = false,
+        }
+        let config = session.connection_config(offer.mtu, offer.overhead);
+        let seed = session.seed();
+        let mut conn = Connection::server(config, now, offer.route, offer.request, seed)
+            .map_err(|reset| (reset, "refused_request"))?;
+        if session.multipath {
+            let key = key_data(&session.keys.local);
+            let option = MpOption::Key { ci: session.keys.local_ci, keys: &key };
+            conn.set_extra(Extra::Response, encode(&[option]).as_bytes());
+        }
+        session.peer = offer.peer;
+        let i = session.new_path(PathConfig {
+            route: offer.route,
+            ports: conn.ports(),
+            prio: 3,
+            mtu: offer.mtu,
+            overhead: offer.overhead,
+        });
+        session.paths[i].start(now, conn, Stage::Proven);
+        Ok(session)
+    }
+
+    /// Client: sends the first Request, with MP_KEY if multipath is wanted.
+    pub(super) fn connect_first(&mut self, now: Time, i: usize, ports: Ports) {
+        let PathConfig { route, mtu, overhead, .. } = self.paths[i].cfg;
+        let (config, seed) = (self.connection_config(mtu, overhead), self.seed());
+        let mut conn = Connection::client(config, now, route, ports, seed);
+        let mut stage = Stage::Proven;
+        if self.multipath {
+            let key = key_data(&self.keys.local);
+            let option = MpOption::Key { ci: self.keys.local_ci, keys: &key };
+            conn.set_extra(Extra::Request, encode(&[option]).as_bytes());
+            stage = Stage::KeySent;
+        }
+        self.paths[i].start(now, conn, stage);
+    }
+
+    /// Client: the Response to the first Request.
+    pub(super) fn on_key_response(&mut self, now: Time, i: usize, packet: &Packet<'_>) {
+        let agreed = self.paths[i].conn.as_ref().is_some_and(Connection::is_multipath);
+        let hello = Hello::read(packet);
+        if hello.malformed {
+            return self.reset_path(now, i, ResetCode::OptionError, "malformed_mp_option");
+        }
+        match hello.key {
+            Some((ci, keys)) if agreed => {
+                // RFC 9897 section 3.3: exactly one key, of a type that was offered.
+                let mut list = MpOption::keys(keys);
+                match (list.next(), list.next()) {
+                    (Some((KeyType::Plain, _)), None) => {}
+                    _ => return self.reset_path(now, i, ResetCode::OptionError, "bad_mp_key"),
+                }
+                let Some(key) = plain_key(keys) else { return };
+                (self.keys.remote_ci, self.keys.remote) = (ci, key);
+                self.paths[i].stage = Stage::Proven;
+            }
+            _ if self.cfg.fallback == Fallback::Plain => {
+                self.count("fallback_to_plain");
+                self.multipath = false;
+                self.paths[i].stage = Stage::Proven;
+            }
+            _ => {
+                self.reset_path(now, i, ResetCode::Aborted, "refused_no_multipath");
+                self.finish(String::from("the peer does not speak Multipath DCCP, and fallback is refused"));
+            }
+        }
+    }
+
+    /// The first subflow is open.
+    pub(super) fn on_first_open(&mut self, now: Time, i: usize) {
+        self.state = SessionState::Open;
+        let route = self.paths[i].cfg.route;
+        // RFC 9897 section 3.2.2: the first subflow's Address IDs are zero.
+        self.local_addrs.set_first(&route);
+        if self.role == Role::Server {
+            self.events.push_back(super::SessionEvent::Accepted { peer: self.peer });
+        }
+        self.events.push_back(super::SessionEvent::Opened { multipath: self.multipath });
+        // RFC 9897 section 3.3: other subflows only after the server's confirming Ack.
+        for path in self.paths.iter_mut().filter(|p| p.conn.is_none()) {
+            path.connect_at = Some(now);
+        }
+        if !self.multipath {
+            self.drop_other_paths(i);
+        }
+    }
+}
+
+pub(super) fn reset(code: ResetCode) -> Reset {
+    Reset { code, data: [0; 3] }
+}

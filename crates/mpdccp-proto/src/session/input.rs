@@ -1,0 +1,168 @@
+//! Packets of established subflows: multipath options, data (RFC 9897 section 3.2).
+
+use super::subflow::Stage;
+use super::{MAX_DELIVERABLE, Session};
+use crate::reorder::Arrival;
+use crate::{PathId, PktInfo};
+use alloc::vec::Vec;
+use dccp_proto::{Ecn, Outcome, Received};
+use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode, Seq};
+use units::{Duration, Time};
+
+/// Most options of one packet that are confirmed; more are ignored until they come again.
+const MAX_SIGNALS: usize = 8;
+
+/// The multipath options of one packet.
+#[derive(Default)]
+struct Signals<'a> {
+    mp_seq: Option<Seq>,
+    /// MP_CLOSE, or MP_FAST_CLOSE on a Reset with code 13.
+    close: Option<&'a [u8]>,
+    fast_close: Option<&'a [u8]>,
+    unknown: bool,
+    malformed: bool,
+    /// There are options that need confirmation.
+    confirmable: bool,
+}
+
+impl Session {
+    /// A packet of one of the session's connections arrived.
+    pub(crate) fn handle_packet(&mut self, now: Time, path: PathId, ecn: Ecn, len: u32, packet: &Packet<'_>) {
+        let Some(i) = self.index(path) else { return };
+        let Some(conn) = &mut self.paths[i].conn else { return };
+        if let Outcome::Received(received) = conn.handle_packet(now, ecn, len, packet) {
+            self.on_received(now, i, packet, &received);
+        }
+        self.after_input(now, i);
+        self.check_end(now);
+        self.forget_paths();
+    }
+
+    fn on_received(&mut self, now: Time, i: usize, packet: &Packet<'_>, received: &Received<'_>) {
+        match (packet.header.ptype, self.paths[i].stage) {
+            (PacketType::Request, _) => return,
+            (PacketType::Response, Stage::KeySent) => return self.on_key_response(now, i, packet),
+            (PacketType::Response, Stage::JoinSent { nonce }) => {
+                return self.on_join_response(now, i, nonce, packet);
+            }
+            (PacketType::Response, _) => return,
+            (PacketType::Reset, Stage::JoinAnswered { .. }) => return,
+            (_, Stage::JoinAnswered { tag }) if !self.prove_join(now, i, &tag, packet) => return,
+            _ => {}
+        }
+        if !self.multipath {
+            if let Some(data) = received.data {
+                self.deliver_plain(data);
+            }
+            return;
+        }
+        let signals = self.read_options(i, packet);
+        if signals.malformed {
+            // RFC 9897 section 3.5 suggests Reset code 5.
+            return self.reset_path(now, i, ResetCode::OptionError, "malformed_mp_option");
+        }
+        if let (true, Some(mp_seq)) = (signals.confirmable, signals.mp_seq) {
+            self.on_confirmable(i, mp_seq, packet);
+        } else if signals.confirmable {
+            self.count("option_without_mp_seq");
+        }
+        if let Some(data) = received.data {
+            self.on_data(now, i, data, received, &signals);
+        }
+        if let Some(key) = signals.close {
+            self.on_mp_close(now, packet.header.ptype, key);
+        }
+        if let (Some(key), Some(reset)) = (signals.fast_close, received.reset) {
+            self.on_mp_fast_close(now, reset.code, key);
+        }
+    }
+
+    fn read_options<'a>(&mut self, i: usize, packet: &Packet<'a>) -> Signals<'a> {
+        let mut signals = Signals::default();
+        for option in packet.options().map_while(Result::ok) {
+            match option {
+                Opt::Mp(MpOption::Seq(seq)) => signals.mp_seq = signals.mp_seq.or(Some(seq)),
+                Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
+                Opt::Mp(MpOption::Rtt { rtt_ms, .. }) => {
+                    let rtt = Duration::from_millis(u64::from(rtt_ms));
+                    self.reorderer.on_path(self.paths[i].id, Some(rtt), self.paths[i].is_up());
+                }
+                Opt::Mp(MpOption::AddAddr { .. } | MpOption::RemoveAddr { .. } | MpOption::Prio(_)) => {
+                    signals.confirmable = true;
+                }
+                Opt::Mp(MpOption::Close(key)) => signals.close = Some(key),
+                Opt::Mp(MpOption::FastClose(key)) => signals.fast_close = Some(key),
+                Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
+                Opt::Mp(MpOption::Exp(_)) => self.count("mp_exp_ignored"),
+                // A HMAC is read with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
+                Opt::Mp(MpOption::Hmac(_)) => {}
+                Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => self.count("handshake_option_late"),
+                Opt::Invalid(46, _) => signals.malformed = true,
+                _ => {}
+            }
+        }
+        signals
+    }
+
+    /// Second look at the few packets that carry MP_PRIO, MP_ADDADDR or MP_REMOVEADDR, now that the MP_SEQ is known.
+    fn on_confirmable(&mut self, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
+        let mut options = packet.options().map_while(Result::ok).peekable();
+        let mut confirmed: Vec<MpOption<'_>> = Vec::new();
+        while let Some(option) = options.next() {
+            let Opt::Mp(option) = option else { continue };
+            let tag = match options.peek() {
+                Some(Opt::Mp(MpOption::Hmac(tag))) => Some(*tag),
+                _ => None,
+            };
+            if confirmed.len() == MAX_SIGNALS {
+                return self.count("too_many_options");
+            }
+            let confirm = match option {
+                MpOption::AddAddr { addr_id, nonce, addr, port } => {
+                    self.on_add_addr(mp_seq, addr_id, nonce, (addr, port), tag)
+                }
+                MpOption::RemoveAddr { addr_id, nonce } => self.on_remove_addr(mp_seq, addr_id, nonce, tag),
+                MpOption::Prio(prio) => self.on_prio(i, mp_seq, prio),
+                _ => false,
+            };
+            if confirm {
+                confirmed.push(option);
+            }
+        }
+        if !confirmed.is_empty() {
+            self.confirm(i, mp_seq, &confirmed);
+        }
+    }
+
+    /// MP_PRIO for the subflow that carried it (RFC 9897 section 3.2.10).
+    fn on_prio(&mut self, i: usize, mp_seq: Seq, prio: u8) -> bool {
+        match self.paths[i].peer_prio {
+            Some((_, known)) if mp_seq.before(known) => self.count("outdated_mp_option"),
+            _ => self.paths[i].peer_prio = Some((prio, mp_seq)),
+        }
+        true
+    }
+
+    fn on_data(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>, signals: &Signals<'_>) {
+        let Some(mp_seq) = signals.mp_seq else {
+            // RFC 9897 section 3.2.5: it must be there.
+            return self.count("data_without_mp_seq");
+        };
+        if signals.unknown {
+            // RFC 9897 section 3.6: the data is dropped.
+            return self.count("unknown_mp_option");
+        }
+        let path = self.paths[i].id;
+        let flow = PktInfo::of_ip(data).flow;
+        let arrival = Arrival { mp_seq, path, path_seq: received.seq, ndp: received.ndp, flow };
+        self.reorderer.push(now, arrival, data.to_vec());
+    }
+
+    fn deliver_plain(&mut self, data: &[u8]) {
+        if self.delivered.len() < MAX_DELIVERABLE {
+            self.delivered.push_back(data.to_vec());
+        } else {
+            self.count("not_fetched_by_application");
+        }
+    }
+}

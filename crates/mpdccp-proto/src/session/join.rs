@@ -1,0 +1,161 @@
+//! Further subflows: MP_JOIN with nonces and HMACs (RFC 9897 sections 3.2.2, 3.2.6 and 3.3).
+
+use super::handshake::{Hello, reset};
+use super::liveness::Liveness;
+use super::subflow::Stage;
+use super::{Session, encode};
+use crate::keys::{By, Tag, same};
+use crate::{Health, PathConfig, PathId, SessionEvent, SessionState};
+use dccp_proto::{Connection, Extra, Ports, Route};
+use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
+use rand_core::RngCore;
+use units::Time;
+
+/// Requests sent for a join before the attempt counts as failed; the path manager tries again later.
+const JOIN_RETRIES: u8 = 3;
+
+/// Why a join is not answered with a Response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal {
+    /// Silently.
+    Ignore(&'static str),
+    /// With this Reset.
+    Reset(Reset, &'static str),
+}
+
+/// The connection identifier that a Request wants to join.
+pub(crate) fn wanted_ci(request: &Packet<'_>) -> Option<u32> {
+    Hello::read(request).join.map(|(_, ci, _)| ci)
+}
+
+impl Session {
+    /// Client: sends a Request that joins path `i` to the session.
+    pub(super) fn connect_join(&mut self, now: Time, i: usize, ports: Ports) {
+        let PathConfig { route, mtu, overhead, .. } = self.paths[i].cfg;
+        let Some(addr_id) = self.local_addrs.id_of(&route) else {
+            self.count("no_address_id_left");
+            return;
+        };
+        let mut config = self.connection_config(mtu, overhead);
+        config.request_retries = config.request_retries.min(JOIN_RETRIES);
+        let seed = self.seed();
+        let mut conn = Connection::client(config, now, route, ports, seed);
+        let nonce = self.rng.next_u32();
+        let option = MpOption::Join { addr_id, ci: self.keys.remote_ci, nonce };
+        conn.set_extra(Extra::Request, encode(&[option]).as_bytes());
+        self.paths[i].start(now, conn, Stage::JoinSent { nonce });
+    }
+
+    /// Server: answers a Request that names our connection identifier.
+    pub(crate) fn accept_join(
+        &mut self,
+        now: Time,
+        route: Route,
+        request: &Packet<'_>,
+        mtu: u16,
+        overhead: u16,
+    ) -> Result<(PathId, Ports), Refusal> {
+        let refuse = |code, why| Err(Refusal::Reset(reset(code), why));
+        let hello = Hello::read(request);
+        let Some((remote_addr, _, remote_nonce)) = hello.join else {
+            return Err(Refusal::Ignore("join_without_mp_join"));
+        };
+        // RFC 9897 section 3.2.11: joins are ignored while closing.
+        if self.state != SessionState::Open {
+            return Err(Refusal::Ignore("join_while_not_open"));
+        }
+        if !self.multipath {
+            return refuse(ResetCode::ConnectionRefused, "join_of_plain_session");
+        }
+        // RFC 9897 section 3.6: without the version of the first subflow, or with faulty options, it is closed.
+        if hello.malformed || !hello.version_0 {
+            return refuse(ResetCode::OptionError, "join_malformed_or_other_version");
+        }
+        // RFC 9897 section 3.9: too many subflows.
+        if self.paths.iter().filter(|p| p.conn.is_some()).count() >= self.cfg.max_paths {
+            return refuse(ResetCode::TooBusy, "join_beyond_max_paths");
+        }
+        let Some(addr_id) = self.local_addrs.id_of(&route) else {
+            return refuse(ResetCode::TooBusy, "no_address_id_left");
+        };
+        let (config, seed) = (self.connection_config(mtu, overhead), self.seed());
+        let mut conn = Connection::server(config, now, route, request, seed)
+            .map_err(|reset| Refusal::Reset(reset, "refused_request"))?;
+        let nonce = self.rng.next_u32();
+        let options = [
+            MpOption::Join { addr_id, ci: self.keys.remote_ci, nonce },
+            MpOption::Hmac(&self.keys.join(By::Local, nonce, remote_nonce)),
+        ];
+        conn.set_extra(Extra::Response, encode(&options).as_bytes());
+        let tag = self.keys.join(By::Remote, nonce, remote_nonce);
+        let ports = conn.ports();
+        let i = self.new_path(PathConfig { route, ports, prio: 3, mtu, overhead });
+        self.paths[i].remote_addr = remote_addr;
+        self.paths[i].start(now, conn, Stage::JoinAnswered { tag });
+        Ok((self.paths[i].id, ports))
+    }
+
+    /// Client: the Response to a join.
+    pub(super) fn on_join_response(&mut self, now: Time, i: usize, nonce: u32, packet: &Packet<'_>) {
+        let Some(conn) = &mut self.paths[i].conn else { return };
+        let hello = Hello::read(packet);
+        let fault = match (hello.join, hello.join_tag) {
+            _ if hello.malformed => Some("malformed_mp_option"),
+            _ if !conn.is_multipath() => Some("join_other_version"),
+            (None, _) => Some("join_without_mp_join"),
+            (Some((_, ci, _)), _) if ci != self.keys.local_ci => Some("join_wrong_ci"),
+            (_, None) => Some("join_without_hmac"),
+            (Some((_, _, remote_nonce)), Some(tag))
+                if !same(&self.keys.join(By::Remote, nonce, remote_nonce), tag) =>
+            {
+                Some("join_wrong_hmac")
+            }
+            (Some((remote_addr, _, remote_nonce)), Some(_)) => {
+                let tag = self.keys.join(By::Local, nonce, remote_nonce);
+                conn.set_extra(Extra::HandshakeAck, encode(&[MpOption::Hmac(&tag)]).as_bytes());
+                self.paths[i].remote_addr = remote_addr;
+                self.paths[i].stage = Stage::Proven;
+                None
+            }
+        };
+        // RFC 9897 section 3.6: the subflow must be closed.
+        if let Some(fault) = fault {
+            self.reset_path(now, i, ResetCode::OptionError, fault);
+        }
+    }
+
+    /// Server: the first packet after the Response must prove that the peer knows the keys, before anything is taken
+    /// from it or sent to it. False: the subflow is closed.
+    pub(super) fn prove_join(&mut self, now: Time, i: usize, tag: &Tag, packet: &Packet<'_>) -> bool {
+        let found = packet.options().map_while(Result::ok).find_map(|option| match option {
+            Opt::Mp(MpOption::Hmac(tag)) => Some(tag),
+            _ => None,
+        });
+        if found.is_some_and(|found| same(tag, found)) {
+            self.paths[i].stage = Stage::Proven;
+            self.doubt_predecessors(now, i);
+            return true;
+        }
+        let fault = if found.is_some() { "join_wrong_hmac" } else { "join_without_hmac" };
+        self.reset_path(now, i, ResetCode::OptionError, fault);
+        false
+    }
+
+    /// A peer that joins again from an address has most likely lost the subflow it had there: that one must answer a probe
+    /// before it is used again.
+    fn doubt_predecessors(&mut self, now: Time, joined: usize) {
+        let new = (self.paths[joined].remote_addr, self.paths[joined].cfg.route);
+        for (i, path) in self.paths.iter_mut().enumerate() {
+            let old = (path.remote_addr, path.cfg.route);
+            let same_ends = old.0 == new.0 && (old.1.socket, old.1.local) == (new.1.socket, new.1.local);
+            if let Some(conn) =
+                path.conn.as_mut().filter(|_| i != joined && same_ends && path.health == Health::Up)
+            {
+                conn.probe();
+                path.live = Liveness::doubt(now);
+                path.health = Health::Stale;
+                self.events.push_back(SessionEvent::PathStale(path.id));
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! A session: one or more connections that carry one stream of datagrams (RFC 9897).
+
+mod addresses;
+mod close;
+mod confirm;
+mod event;
+mod handshake;
+mod input;
+mod join;
+mod liveness;
+mod path_manager;
+mod subflow;
+mod transmit;
+
+pub use event::SessionEvent;
+pub(crate) use handshake::Offer;
+pub(crate) use join::{Refusal, wanted_ci};
+
+use crate::keys::Keys;
+use crate::queue::SendQueue;
+use crate::reorder::Reorderer;
+use crate::sched::Scheduler;
+use crate::{PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus};
+use addresses::{LocalAddrs, RemoteAddrs};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+use confirm::Pending;
+use dccp_proto::{Config, Connection, Ports, Route};
+use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+use subflow::Subflow;
+use units::Time;
+
+/// Bytes of MP_SEQ, the one option on every data packet (RFC 9897 section 3.2.5).
+const MP_SEQ_LEN: usize = 9;
+/// Most datagrams of a plain session that wait for the application.
+const MAX_DELIVERABLE: usize = 16_384;
+
+/// Which end this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Client,
+    Server,
+}
+
+/// One session. Its contract is the endpoint's: inputs and commands first, then drain
+/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event),
+/// [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone), then arm a timer.
+#[derive(Debug)]
+pub(crate) struct Session {
+    cfg: SessionConfig,
+    role: Role,
+    state: SessionState,
+    /// RFC 9897 is in use; until the handshake shows it: it is offered.
+    multipath: bool,
+    rng: ChaCha20Rng,
+    keys: Keys,
+    next_mp_seq: Seq,
+    paths: Vec<Subflow>,
+    next_path: u32,
+    /// Ended connections that may still have a last packet to send.
+    dying: Vec<Connection>,
+    /// Their demultiplexing keys.
+    gone: Vec<(Route, Ports)>,
+    queue: SendQueue,
+    scheduler: Box<dyn Scheduler>,
+    rows: Vec<PathRow>,
+    reorderer: Box<dyn Reorderer>,
+    /// Datagrams of a plain session.
+    delivered: VecDeque<Vec<u8>>,
+    /// Options that wait for their MP_CONFIRM.
+    pending: Vec<Pending>,
+    local_addrs: LocalAddrs,
+    remote_addrs: RemoteAddrs,
+    events: VecDeque<SessionEvent>,
+    counters: BTreeMap<&'static str, u64>,
+    /// When sending may go on, from the last round of [`Self::poll_transmit`].
+    wake: Option<(Time, &'static str)>,
+    /// When that was.
+    polled: Time,
+    /// Options of the packet being sent.
+    options: OptionBuf,
+    /// When a path was last up, or the session began.
+    alive: Time,
+    /// Client, connecting: the path tried now, since when, and the refusals so far.
+    first: FirstAttempt,
+    /// Closing: when to stop waiting for the peer.
+    close_at: Time,
+    close_reason: String,
+    /// Server: the peer filter that let it in.
+    peer: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct FirstAttempt {
+    path: usize,
+    since: Time,
+    refused: usize,
+}
+
+impl Session {
+    fn new(cfg: SessionConfig, role: Role, now: Time, ci: u32, seed: [u8; 32]) -> Session {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let mut local = [0; 8];
+        rng.fill_bytes(&mut local);
+        Session {
+            role,
+            state: SessionState::Connecting,
+            multipath: cfg.multipath,
+            keys: Keys { local_ci: ci, remote_ci: 0, local, remote: [0; 8] },
+            // RFC 9897 section 3.2.5: starts at random.
+            next_mp_seq: Seq::new(rng.next_u64()),
+            rng,
+            paths: Vec::new(),
+            next_path: 0,
+            dying: Vec::new(),
+            gone: Vec::new(),
+            queue: SendQueue::new(cfg.queue),
+            scheduler: cfg.scheduler.scheduler(),
+            rows: Vec::new(),
+            reorderer: cfg.reorder.reorderer(),
+            delivered: VecDeque::new(),
+            pending: Vec::new(),
+            local_addrs: LocalAddrs::default(),
+            remote_addrs: RemoteAddrs::default(),
+            events: VecDeque::new(),
+            counters: BTreeMap::new(),
+            wake: None,
+            polled: Time::ZERO,
+            options: OptionBuf::new(),
+            alive: now,
+            first: FirstAttempt { since: now, ..FirstAttempt::default() },
+            close_at: Time::MAX,
+            close_reason: String::new(),
+            peer: 0,
+            cfg,
+        }
+    }
+
+    /// A client; its first path connects once the endpoint has found it ports ([`Self::poll_connect`]).
+    pub(crate) fn client(
+        cfg: SessionConfig,
+        now: Time,
+        path: PathConfig,
+        ci: u32,
+        seed: [u8; 32],
+    ) -> Session {
+        let mut session = Session::new(cfg, Role::Client, now, ci, seed);
+        session.add_path(now, path);
+        session.paths[0].connect_at = Some(now);
+        session
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.counters.entry(what).or_insert(0) += 1;
+    }
+
+    fn index(&self, path: PathId) -> Option<usize> {
+        self.paths.iter().position(|p| p.id == path)
+    }
+
+    fn new_path(&mut self, cfg: PathConfig) -> usize {
+        self.paths.push(Subflow::new(PathId(self.next_path), cfg));
+        self.next_path += 1;
+        self.paths.len() - 1
+    }
+
+    /// Connection settings for a path.
+    fn connection_config(&self, mtu: u16, overhead: u16) -> Config {
+        Config {
+            multipath: self.multipath,
+            // RFC 9897 section 3.3: the server confirms with an Ack.
+            ack_on_open: self.multipath,
+            mtu,
+            overhead,
+            ..self.cfg.connection.clone()
+        }
+    }
+
+    fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        seed
+    }
+
+    /// Bytes of multipath options on each data packet.
+    fn options_len(&self) -> usize {
+        if self.multipath { MP_SEQ_LEN } else { 0 }
+    }
+
+    /// Queues one datagram.
+    pub(crate) fn send(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
+        let info = PktInfo { len: data.len(), ..info };
+        if matches!(self.state, SessionState::Closing | SessionState::Closed) {
+            self.count("send_while_closing");
+        } else if data.is_empty() && self.cfg.multipath {
+            // Empty DCCP-Data carries options that must come with an MP_SEQ.
+            self.count("send_empty");
+        } else {
+            self.queue.push(now, data, info);
+        }
+    }
+
+    /// The next datagram for the application.
+    pub(crate) fn poll_deliver(&mut self) -> Option<Vec<u8>> {
+        if let Some(data) = self.delivered.pop_front() {
+            return Some(data);
+        }
+        // Empty packets only took their place in the order.
+        core::iter::from_fn(|| self.reorderer.pop()).find(|data| !data.is_empty())
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<SessionEvent> {
+        self.events.pop_front()
+    }
+
+    /// Connections that ended; packets for them belong to no connection from now on.
+    pub(crate) fn poll_gone(&mut self) -> Option<(Route, Ports)> {
+        self.gone.pop()
+    }
+
+    /// Timers came.
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if self.state == SessionState::Closed {
+            return;
+        }
+        for i in 0..self.paths.len() {
+            if let Some(conn) = &mut self.paths[i].conn
+                && conn.poll_timeout().is_some_and(|(t, _)| t <= now)
+            {
+                conn.handle_timeout(now);
+                self.after_input(now, i);
+            }
+        }
+        self.reorderer.on_timeout(now);
+        self.manage_paths(now);
+        self.check_end(now);
+        self.forget_paths();
+    }
+
+    /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] again, and why.
+    pub(crate) fn poll_timeout(&self) -> Option<(Time, &'static str)> {
+        if self.state == SessionState::Closed {
+            return None;
+        }
+        let connections = self.paths.iter().filter_map(|p| p.conn.as_ref()?.poll_timeout());
+        let connections = connections.map(|(t, timer)| (t, path_manager::timer_name(timer)));
+        connections
+            .chain(self.reorderer.next_timeout().map(|t| (t, "reorder")))
+            .chain(self.queue.next_expiry().map(|t| (t, "queue_expiry")))
+            .chain(self.wake)
+            .chain(self.management_timeouts())
+            .chain(self.end_timeout())
+            .min_by_key(|(t, _)| *t)
+    }
+
+    /// Nothing left to do or to send.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.state == SessionState::Closed && self.dying.is_empty()
+    }
+
+    /// Path and ports of a server's first connection.
+    pub(crate) fn first_connection(&self) -> Option<(PathId, Ports)> {
+        self.paths.first().map(|p| (p.id, p.cfg.ports))
+    }
+
+    pub(crate) fn state(&self) -> SessionState {
+        self.state
+    }
+
+    pub(crate) fn local_ci(&self) -> u32 {
+        self.keys.local_ci
+    }
+
+    /// The paths as the scheduler sees them.
+    pub(crate) fn rows(&self, now: Time) -> Vec<PathRow> {
+        self.paths.iter().map(|p| p.row(now, self.options_len())).collect()
+    }
+
+    /// Everything about the session.
+    pub(crate) fn status(&self, now: Time) -> SessionStatus {
+        SessionStatus {
+            state: self.state,
+            multipath: self.multipath,
+            ci: (self.keys.local_ci, self.keys.remote_ci),
+            paths: self.paths.iter().map(|p| p.status(self.options_len())).collect(),
+            peer_addresses: self.remote_addrs.list(),
+            queue: self.queue.view(now),
+            queue_stats: self.queue.stats(),
+            reorder: self.reorderer.stats(),
+            counters: self.counters.clone(),
+        }
+    }
+
+    fn any_up(&self) -> bool {
+        self.paths.iter().any(Subflow::is_up)
+    }
+}
+
+/// Encodes multipath options; what does not fit (it always does) is left out.
+fn encode(options: &[MpOption<'_>]) -> OptionBuf {
+    let mut buf = OptionBuf::new();
+    for option in options {
+        buf.push(&Opt::Mp(*option));
+    }
+    buf
+}

@@ -1,0 +1,192 @@
+use super::liveness::{Evidence, Liveness};
+use crate::keys::Tag;
+use crate::{Health, PathConfig, PathId, PathRow, PathStatus};
+use dccp_cc::{Amount, RttEstimator};
+use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
+use dccp_wire::Seq;
+use units::{Duration, Rate, Time};
+
+/// What a subflow's multipath handshake waits for (RFC 9897 section 3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// First subflow of a client: the peer's MP_KEY.
+    KeySent,
+    /// Client: the Response with MP_JOIN and HMAC(B).
+    JoinSent { nonce: u32 },
+    /// Server: the Ack with this HMAC(A).
+    JoinAnswered { tag: Tag },
+    /// Nothing; data may flow once the connection is open.
+    Proven,
+}
+
+/// One path of a session: the settings that last, and the connection there is now, if any.
+#[derive(Debug)]
+pub(super) struct Subflow {
+    pub(super) id: PathId,
+    /// Settings; ports are those of the present connection.
+    pub(super) cfg: PathConfig,
+    pub(super) conn: Option<Connection>,
+    pub(super) stage: Stage,
+    pub(super) health: Health,
+    /// Was up since its connection was made.
+    pub(super) was_up: bool,
+    /// When its connection began, and when it opened.
+    pub(super) started: Time,
+    pub(super) opened: Time,
+    pub(super) live: Liveness,
+    /// Address ID of the peer's end (RFC 9897 section 3.2.2).
+    pub(super) remote_addr: u8,
+    /// What the peer asked for by MP_PRIO, and the MP_SEQ that came with it.
+    pub(super) peer_prio: Option<(u8, Seq)>,
+    /// The application removed it.
+    pub(super) removed: bool,
+    /// Client: when to connect (again), and the gap before the attempt after that.
+    pub(super) connect_at: Option<Time>,
+    pub(super) connect_gap: Duration,
+    /// When the peer was last told our RTT.
+    pub(super) rtt_told: Time,
+    /// In ProbeRTT, and told to put it off.
+    pub(super) probing_rtt: bool,
+    pub(super) holding: bool,
+}
+
+/// First and largest gap between attempts to connect.
+const CONNECT_GAP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+impl Subflow {
+    pub(super) fn new(id: PathId, cfg: PathConfig) -> Subflow {
+        Subflow {
+            id,
+            cfg,
+            conn: None,
+            stage: Stage::Proven,
+            health: Health::Down,
+            was_up: false,
+            started: Time::ZERO,
+            opened: Time::ZERO,
+            live: Liveness::NEW,
+            remote_addr: 0,
+            peer_prio: None,
+            removed: false,
+            connect_at: None,
+            connect_gap: CONNECT_GAP.0,
+            rtt_told: Time::ZERO,
+            probing_rtt: false,
+            holding: false,
+        }
+    }
+
+    /// A connection begins.
+    pub(super) fn start(&mut self, now: Time, conn: Connection, stage: Stage) {
+        self.started = now;
+        self.cfg.route = conn.route();
+        self.cfg.ports = conn.ports();
+        self.conn = Some(conn);
+        self.stage = stage;
+        self.health = Health::Probing;
+        self.was_up = false;
+        self.peer_prio = None;
+        self.connect_at = None;
+        (self.probing_rtt, self.holding) = (false, false);
+    }
+
+    /// Its connection is open.
+    pub(super) fn open(&mut self, now: Time) {
+        self.opened = now;
+        self.live = Liveness::NEW;
+        self.health = Health::Up;
+        self.was_up = true;
+        self.connect_gap = CONNECT_GAP.0;
+    }
+
+    /// Plans the next attempt to connect.
+    pub(super) fn connect_later(&mut self, now: Time) {
+        self.connect_at = Some(now + self.connect_gap);
+        self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
+    }
+
+    /// When something valid last arrived, or the path opened.
+    pub(super) fn heard(&self) -> Time {
+        self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
+    }
+
+    pub(super) fn rto(&self) -> Duration {
+        let view = self.conn.as_ref().and_then(Connection::tx_view);
+        view.map_or(RttEstimator::INITIAL_RTO, |view| view.rtt.rto())
+    }
+
+    pub(super) fn evidence(&self, keepalive: Duration, patience: Duration) -> Evidence {
+        Evidence { heard: self.heard(), rto: self.rto(), keepalive, patience }
+    }
+
+    /// Priority in force: the smaller of ours and the peer's (RFC 9897 section 3.2.10).
+    pub(super) fn prio(&self) -> u8 {
+        self.cfg.prio.min(self.peer_prio.map_or(15, |(prio, _)| prio))
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.health == Health::Up
+    }
+
+    /// Has a connection that is or was up.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.health, Health::Up | Health::Stale)
+    }
+
+    /// Sends one data packet; the gate must be open.
+    pub(super) fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) {
+        let heard = self.heard();
+        if let Some(conn) = &mut self.conn {
+            conn.transmit(now, options, payload, sink);
+            self.live.on_sent(now, heard);
+        }
+    }
+
+    /// Whether a data packet may leave now.
+    pub(super) fn gate(&self, now: Time) -> Gate {
+        match &self.conn {
+            Some(conn) if self.is_up() => conn.gate(now),
+            Some(_) => Gate::Closed(Why::Handshake),
+            None => Gate::Closed(Why::Closing),
+        }
+    }
+
+    /// The path as a scheduler sees it, `options` bytes of multipath options with each packet.
+    pub(super) fn row(&self, now: Time, options: usize) -> PathRow {
+        let view = self.conn.as_ref().and_then(Connection::tx_view);
+        let rtt = view.as_ref().map(|v| &v.rtt);
+        PathRow {
+            id: self.id,
+            health: self.health,
+            prio: self.prio(),
+            gate: self.gate(now),
+            srtt: rtt.and_then(RttEstimator::srtt),
+            rttvar: rtt.map_or(Duration::ZERO, RttEstimator::rttvar),
+            min_rtt: rtt.and_then(RttEstimator::min).map(|(min, _)| min),
+            cwnd: view.as_ref().map_or(0, |v| v.cwnd.bytes(self.cfg.mtu)),
+            inflight: view.as_ref().map_or(Amount::default(), |v| v.inflight),
+            pacing: view.as_ref().and_then(|v| v.pacing),
+            delivery_rate: view.as_ref().map_or(Rate::ZERO, |v| v.delivery_rate),
+            app_limited: view.as_ref().is_some_and(|v| v.app_limited),
+            lost: view.as_ref().map_or(Amount::default(), |v| v.lost),
+            max_payload: self.conn.as_ref().map_or(0, |c| c.max_payload(options)),
+            last_sent: view.as_ref().and_then(|v| v.last_sent),
+        }
+    }
+
+    pub(super) fn status(&self, options: usize) -> PathStatus {
+        let conn = self.conn.as_ref();
+        PathStatus {
+            id: self.id,
+            health: self.health,
+            prio: self.prio(),
+            route: self.cfg.route,
+            remote: self.cfg.route.remote,
+            ports: self.cfg.ports,
+            ccids: conn.and_then(Connection::ccids),
+            max_payload: conn.map_or(0, |c| c.max_payload(options)),
+            tx: conn.and_then(Connection::tx_view),
+            stats: conn.map_or_else(ConnectionStats::default, |c| c.stats().clone()),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! From the queue to the paths: the path is picked and the MP_SEQ written only when that path can send now.
+
+use super::Session;
+use crate::sched::Pick;
+use crate::{Health, PathId, SessionState};
+use dccp_proto::{Gate, Sink};
+use dccp_wire::{MpOption, Opt};
+use units::Time;
+
+/// Most packets of one session in one call; the rest follows at once, after other sessions had their turn.
+const BUDGET: usize = 256;
+/// Most packets without data a connection sends in one call.
+const CONTROL_BUDGET: usize = 16;
+
+impl Session {
+    /// Writes what may leave now.
+    pub(crate) fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
+        (self.wake, self.polled) = (None, now);
+        let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
+        for conn in connections.chain(&mut self.dying) {
+            for _ in 0..CONTROL_BUDGET {
+                if !conn.poll_transmit(now, sink) {
+                    break;
+                }
+            }
+        }
+        self.dying.clear();
+        if self.state == SessionState::Open {
+            let signals = self.transmit_signals(now, sink);
+            self.transmit_data(now, sink);
+            self.wake_at(signals, "gate");
+        }
+    }
+
+    fn wake_at(&mut self, at: Option<Time>, why: &'static str) {
+        self.wake = self.wake.into_iter().chain(at.map(|t| (t, why))).min_by_key(|(t, _)| *t);
+    }
+
+    fn transmit_data(&mut self, now: Time, sink: &mut dyn Sink) {
+        if self.queue.head(now).is_none() {
+            return self.tell_app_limited(now);
+        }
+        let options = self.options_len();
+        self.rows.clear();
+        self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
+        for _ in 0..BUDGET {
+            let Some(info) = self.queue.head(now).map(|head| head.info) else {
+                return self.tell_app_limited(now);
+            };
+            let open = self.rows.iter().filter(|r| matches!(r.health, Health::Up | Health::Stale));
+            if open.map(|r| r.max_payload).max().is_some_and(|most| info.len > most) {
+                self.queue.drop_too_big();
+                continue;
+            }
+            let backlog = self.queue.view(now);
+            match self.scheduler.pick(now, &info, &backlog, &self.rows) {
+                Pick::One(path) => self.send_head(now, &[path], sink),
+                Pick::Several(paths) => self.send_head(now, &paths, sink),
+                Pick::Wait(until) => {
+                    let gates = self.rows.iter().filter(|r| r.health == Health::Up);
+                    let gate = gates.filter_map(|r| match r.gate {
+                        Gate::At(t, _) => Some(t),
+                        _ => None,
+                    });
+                    let gate = gate.min();
+                    self.wake_at(gate, "gate");
+                    return self.wake_at(until, "scheduler");
+                }
+                Pick::Drop => {
+                    self.queue.pop();
+                    self.count("dropped_by_scheduler");
+                }
+            }
+        }
+        self.wake = Some((now, "backlog"));
+    }
+
+    /// Sends the head of the queue on each of `paths`, as one datagram of the session.
+    fn send_head(&mut self, now: Time, paths: &[PathId], sink: &mut dyn Sink) {
+        let Some(packet) = self.queue.pop() else { return };
+        self.options.clear();
+        if self.multipath {
+            // RFC 9897 section 3.2.5: one number for each datagram, over all paths, circular.
+            self.options.push(&Opt::Mp(MpOption::Seq(self.next_mp_seq)));
+            self.next_mp_seq = self.next_mp_seq.next();
+        }
+        for &path in paths {
+            let usable = |i: &usize| {
+                let row = &self.rows[*i];
+                matches!(row.gate, Gate::Open { .. }) && packet.data.len() <= row.max_payload
+            };
+            let Some(i) = self.index(path).filter(usable) else {
+                self.count("unusable_pick");
+                continue;
+            };
+            self.paths[i].transmit(now, self.options.as_bytes(), &packet.data, sink);
+            self.rows[i] = self.paths[i].row(now, self.options.len());
+            self.scheduler.on_sent(now, path, packet.data.len());
+        }
+    }
+
+    /// The queue is empty: paths that could send more are limited by the application. One whose gate is shut is not, though
+    /// the queue be empty because its packets went elsewhere.
+    fn tell_app_limited(&mut self, now: Time) {
+        for path in &mut self.paths {
+            if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {
+                conn.set_app_limited(now);
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Two endpoints and the network between them, in memory and virtual time.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use dccp_proto::{Config, Ecn, Ports, Route, Sink};
+use dccp_wire::{MpOption, Opt, Packet, PacketType};
+use mpdccp_proto::*;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use units::{Duration, Time};
+
+pub const PORT: u16 = 5001;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    Client,
+    Server,
+}
+use End::{Client, Server};
+
+/// One path of the network.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    pub delay: Duration,
+    pub up: bool,
+    /// Of 1000 packets, this many are lost.
+    pub loss: u64,
+    /// The client's UDP port, as the server sees it.
+    pub nat_port: u16,
+    /// Packets lost because the path was down.
+    pub lost_down: u64,
+}
+
+/// A packet that left, as the log keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub at: Time,
+    pub from: End,
+    pub path: usize,
+    pub bytes: Vec<u8>,
+}
+
+impl Logged {
+    pub fn packet(&self) -> Packet<'_> {
+        Packet::parse(&self.bytes).unwrap()
+    }
+    pub fn mp(&self) -> Vec<MpOption<'_>> {
+        self.packet()
+            .options()
+            .filter_map(|o| if let Ok(Opt::Mp(mp)) = o { Some(mp) } else { None })
+            .collect()
+    }
+    pub fn is(&self, from: End, ptype: PacketType) -> bool {
+        self.from == from && self.packet().header.ptype == ptype
+    }
+}
+
+type Flying = (End, usize, Ecn, Vec<u8>);
+type Meddler = Box<dyn FnMut(End, usize, &mut Vec<u8>) -> bool>;
+
+pub struct Net {
+    pub now: Time,
+    pub client: Endpoint,
+    pub server: Endpoint,
+    pub wires: Vec<Wire>,
+    /// By time of arrival and order of departure.
+    flying: BTreeMap<(Time, u64), Flying>,
+    count: u64,
+    rng: ChaCha8Rng,
+    pub log: Vec<Logged>,
+    /// Changes packets on their way; false drops them.
+    pub meddler: Option<Meddler>,
+    pub events: Vec<(End, SessionId, SessionEvent)>,
+    pub got: BTreeMap<End, Vec<Vec<u8>>>,
+}
+
+struct Out(Vec<(Route, Ecn, Vec<u8>)>);
+
+impl Sink for Out {
+    fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
+        self.0.push((*route, ecn, vec![0; len]));
+        &mut self.0.last_mut().unwrap().2
+    }
+}
+
+fn v4(a: u8, path: usize) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, a, path as u8, 1))
+}
+
+/// Where the client sends to reach the server over path `k`.
+pub fn client_route(k: usize) -> Route {
+    Route { socket: k as u32, local: None, remote: SocketAddr::new(v4(9, k), 6511) }
+}
+
+pub fn client_addr(k: usize) -> IpAddr {
+    v4(0, k)
+}
+
+pub fn path(k: usize) -> PathConfig {
+    PathConfig {
+        route: client_route(k),
+        ports: Ports { local: 50_000 + k as u16, remote: PORT },
+        prio: 3,
+        mtu: 1500,
+        overhead: 28,
+    }
+}
+
+pub fn config() -> SessionConfig {
+    SessionConfig {
+        connection: Config { service_code: 7, ..Config::default() },
+        scheduler: sched::SchedulerKind::RoundRobin,
+        ..SessionConfig::default()
+    }
+}
+
+pub fn listen(session: SessionConfig) -> ListenConfig {
+    ListenConfig {
+        port: PORT,
+        session,
+        peers: vec![PeerFilter { id: 42, remotes: Vec::new() }],
+        mtu: 1500,
+        overhead: 28,
+        max_sessions: 4,
+    }
+}
+
+impl Net {
+    /// `paths` paths of 10 ms each way; the server listens.
+    pub fn new(seed: u8, paths: usize, server: SessionConfig) -> Net {
+        let mut net = Net {
+            now: Time::from_millis(1),
+            client: Endpoint::new([seed; 32]),
+            server: Endpoint::new([seed.wrapping_add(100); 32]),
+            wires: vec![
+                Wire {
+                    delay: Duration::from_millis(10),
+                    up: true,
+                    loss: 0,
+                    nat_port: 40_000,
+                    lost_down: 0
+                };
+                paths
+            ],
+            flying: BTreeMap::new(),
+            count: 0,
+            rng: ChaCha8Rng::seed_from_u64(seed.into()),
+            log: Vec::new(),
+            meddler: None,
+            events: Vec::new(),
+            got: BTreeMap::new(),
+        };
+        net.server.listen(listen(server));
+        net
+    }
+
+    /// Both ends with the same settings; the client connects over all paths.
+    pub fn connected(seed: u8, paths: usize, cfg: SessionConfig) -> (Net, SessionId) {
+        let mut net = Net::new(seed, paths, cfg.clone());
+        let id = net.connect(cfg);
+        net.run(Duration::from_millis(500));
+        (net, id)
+    }
+
+    pub fn connect(&mut self, cfg: SessionConfig) -> SessionId {
+        let id = self.client.connect(self.now, cfg, path(0));
+        for k in 1..self.wires.len() {
+            self.client.add_path(self.now, id, path(k)).unwrap();
+        }
+        self.drain();
+        id
+    }
+
+    pub fn end(&mut self, end: End) -> &mut Endpoint {
+        match end {
+            Client => &mut self.client,
+            Server => &mut self.server,
+        }
+    }
+
+    /// Takes everything out of both ends.
+    pub fn drain(&mut self) {
+        for from in [Client, Server] {
+            let mut out = Out(Vec::new());
+            let now = self.now;
+            self.end(from).poll_transmit(now, &mut out);
+            while let Some((_, data)) = self.end(from).poll_deliver() {
+                self.got.entry(from).or_default().push(data);
+            }
+            while let Some((id, event)) = self.end(from).poll_event() {
+                self.events.push((from, id, event));
+            }
+            for (route, ecn, bytes) in out.0 {
+                self.launch(from, route, ecn, bytes);
+            }
+        }
+    }
+
+    fn launch(&mut self, from: End, route: Route, ecn: Ecn, mut bytes: Vec<u8>) {
+        let IpAddr::V4(ip) = route.remote.ip() else { panic!("{route:?}") };
+        let path = usize::from(ip.octets()[2]);
+        self.log.push(Logged { at: self.now, from, path, bytes: bytes.clone() });
+        // A NAT forgets the old port when it gives a new one.
+        let stale_binding = from == Server && route.remote.port() != self.wires[path].nat_port;
+        if let Some(meddler) = &mut self.meddler
+            && !meddler(from, path, &mut bytes)
+        {
+            return;
+        }
+        let dice = self.rng.next_u64() % 1000;
+        let wire = &mut self.wires[path];
+        if !wire.up || stale_binding {
+            wire.lost_down += 1;
+            return;
+        }
+        if dice < wire.loss {
+            return;
+        }
+        self.count += 1;
+        self.flying.insert((self.now + wire.delay, self.count), (from, path, ecn, bytes));
+    }
+
+    fn arrive(&mut self, from: End, path: usize, ecn: Ecn, bytes: &[u8]) {
+        if !self.wires[path].up {
+            self.wires[path].lost_down += 1;
+            return;
+        }
+        let route = match from {
+            Client => Route {
+                socket: 0,
+                local: None,
+                remote: SocketAddr::new(client_addr(path), self.wires[path].nat_port),
+            },
+            // The driver may tell the local address although none was asked for.
+            Server => Route { local: Some(client_addr(path)), ..client_route(path) },
+        };
+        self.inject(if from == Client { Server } else { Client }, route, ecn, bytes);
+    }
+
+    pub fn inject(&mut self, to: End, route: Route, ecn: Ecn, bytes: &[u8]) {
+        let now = self.now;
+        self.end(to).handle_datagram(now, &route, ecn, bytes.len() as u32 + 28, bytes);
+    }
+
+    /// Runs until the next thing happens, at most until `end`. False if `end` was reached.
+    pub fn step(&mut self, end: Time) -> bool {
+        let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
+        let timers = timers.into_iter().flatten().map(|(t, _)| t);
+        let next = timers.chain(self.flying.keys().next().map(|(t, _)| *t)).min();
+        match next {
+            Some(next) if next <= end => {
+                self.now = next.max(self.now);
+            }
+            _ => {
+                self.now = end;
+                return false;
+            }
+        }
+        while let Some((key, (from, path, ecn, bytes))) = self.flying.pop_first() {
+            if key.0 > self.now {
+                self.flying.insert(key, (from, path, ecn, bytes));
+                break;
+            }
+            self.arrive(from, path, ecn, &bytes);
+        }
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+        self.drain();
+        true
+    }
+
+    pub fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        let mut steps = 0u64;
+        while self.step(end) {
+            steps += 1;
+            assert!(steps < 2_000_000, "no progress at {:?}", self.now);
+        }
+    }
+
+    /// Sends `count` numbered datagrams of 1000 bytes, one every `gap`.
+    pub fn stream(&mut self, from: End, id: SessionId, first: u32, count: u32, gap: Duration) {
+        for n in first..first + count {
+            let now = self.now;
+            self.end(from).send(now, id, datagram(n), PktInfo::default());
+            self.drain();
+            self.run(gap);
+        }
+    }
+
+    pub fn numbers(&self, end: End) -> Vec<u32> {
+        let got = self.got.get(&end).map_or(&[][..], |v| v);
+        got.iter().map(|d| u32::from_be_bytes(d[..4].try_into().unwrap())).collect()
+    }
+
+    pub fn server_id(&self) -> SessionId {
+        *self.server.sessions().first().unwrap()
+    }
+
+    pub fn status(&self, end: End, id: SessionId) -> SessionStatus {
+        match end {
+            Client => self.client.status(self.now, id),
+            Server => self.server.status(self.now, id),
+        }
+        .unwrap()
+    }
+
+    pub fn health(&self, end: End, id: SessionId) -> Vec<Health> {
+        self.status(end, id).paths.iter().map(|p| p.health).collect()
+    }
+
+    pub fn events_of(&self, end: End) -> Vec<SessionEvent> {
+        self.events.iter().filter(|(e, ..)| *e == end).map(|(.., e)| e.clone()).collect()
+    }
+
+    pub fn closed_reason(&self, end: End) -> Option<String> {
+        self.events_of(end).into_iter().find_map(|e| match e {
+            SessionEvent::Closed(reason) => Some(reason),
+            _ => None,
+        })
+    }
+
+    pub fn logged(&self, from: End, ptype: PacketType) -> Vec<&Logged> {
+        self.log.iter().filter(|l| l.is(from, ptype)).collect()
+    }
+}
+
+pub fn datagram(n: u32) -> Vec<u8> {
+    let mut data = vec![0; 1000];
+    data[..4].copy_from_slice(&n.to_be_bytes());
+    data
+}
