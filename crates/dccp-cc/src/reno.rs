@@ -82,9 +82,12 @@ impl Controller for Reno {
             self.cwnd = (self.cwnd / 2).max(1);
             self.ssthresh = self.cwnd.max(2);
             self.credit = 0;
+        } else if ev.lost.packets > 0 || ev.ce > 0 {
+            // RFC 4341 section 5: only windows without lost or marked packets let it grow.
+            self.credit = 0;
         } else if !ev.app_limited {
-            // RFC 4341 section 5.1: no growth while the window is not used. Marked packets do not count towards growth.
-            self.grow(ev.acked.packets.saturating_sub(ev.ce));
+            // RFC 4341 section 5.1: no growth while the window is not used.
+            self.grow(ev.acked.packets);
         }
     }
 

@@ -1,0 +1,250 @@
+//! The window of a CCID 2 sending half, step by step after RFC 4341 section 5.
+
+use dccp_cc::Window;
+use dccp_proto::ccid::{self, Feedback, HalfConfig, SenderHalf};
+use dccp_proto::{CcOptions, Gate, Why};
+use dccp_wire::Seq;
+use dccp_wire::ack_vector::{State, cell};
+use units::{Duration, Time};
+
+const MTU: u16 = 1500;
+
+struct Sender {
+    half: Box<dyn SenderHalf>,
+    now: Time,
+    next: u64,
+    acked: u64,
+}
+
+impl Sender {
+    fn new(mtu: u16) -> Sender {
+        let cfg = HalfConfig {
+            mtu,
+            first_seq: Seq::new(0),
+            cc: CcOptions::default(),
+            seed: 0,
+            handshake_rtt: None,
+            now: Time::ZERO,
+        };
+        let half = ccid::sender(2, &cfg).unwrap();
+        Sender { half, now: Time::from_millis(1000), next: 0, acked: 0 }
+    }
+
+    fn cwnd(&self) -> u64 {
+        match self.half.view().cwnd {
+            Window::Packets(n) => n,
+            Window::Bytes(n) => panic!("CCID 2 counts packets, not {n} bytes"),
+        }
+    }
+
+    /// Sends until the window is full; the number of packets.
+    fn fill(&mut self) -> u64 {
+        let before = self.next;
+        while matches!(self.half.gate(self.now), Gate::Open { .. }) {
+            self.half.on_sent(self.now, Seq::new(self.next), 700, true);
+            self.next += 1;
+        }
+        assert_eq!(self.half.gate(self.now), Gate::Closed(Why::Window));
+        assert_eq!(self.half.view().inflight.packets, self.cwnd().max(self.half.view().inflight.packets));
+        self.next - before
+    }
+
+    /// Acknowledges the next `packets`, in the order of `states` repeated, `0` received, `1` marked, `3` missing.
+    fn ack(&mut self, packets: u64, states: &[u8]) {
+        self.acked += packets;
+        let cells: Vec<u8> = (0..packets)
+            .map(|i| match states[(packets - 1 - i) as usize % states.len()] {
+                0 => cell(State::Received, 1),
+                1 => cell(State::ReceivedEcnMarked, 1),
+                _ => cell(State::NotYetReceived, 1),
+            })
+            .collect();
+        let ack = Seq::new(self.acked - 1);
+        self.half
+            .on_feedback(self.now, &Feedback { ack, vector: &cells, elapsed: Duration::ZERO, options: &[] });
+    }
+
+    /// A round trip: all in flight is acknowledged, `each` packets at a time.
+    fn round(&mut self, each: u64) {
+        self.now += Duration::from_millis(50);
+        while self.acked < self.next {
+            let packets = each.min(self.next - self.acked);
+            self.ack(packets, &[0]);
+        }
+        self.fill();
+    }
+}
+
+#[test]
+fn initial_window() {
+    // RFC 3390, in packets: four at most, about 4380 bytes.
+    for (mtu, packets) in [(500, 4), (1095, 4), (1400, 3), (1500, 2), (9000, 2)] {
+        assert_eq!(Sender::new(mtu).fill(), packets);
+    }
+}
+
+#[test]
+fn slow_start_adds_one_for_two_acknowledged() {
+    let mut s = Sender::new(500);
+    s.fill();
+    for expected in [6, 9, 13] {
+        s.round(2);
+        assert_eq!(s.cwnd(), expected);
+    }
+    // At most Ack Ratio / 2 an acknowledgement, however many packets it covers.
+    s.round(100);
+    assert_eq!(s.cwnd(), 14);
+    s.half.on_ack_ratio(8);
+    s.round(100);
+    assert_eq!(s.cwnd(), 18);
+}
+
+/// A sender whose window was halved: it is in congestion avoidance.
+fn halved() -> Sender {
+    let mut s = Sender::new(500);
+    s.fill();
+    while s.cwnd() < 21 {
+        s.round(2);
+    }
+    s.now += Duration::from_millis(50);
+    let before = s.cwnd();
+    s.ack(4, &[3, 0, 0, 0]);
+    assert_eq!(s.cwnd(), before / 2);
+    s
+}
+
+#[test]
+fn a_loss_halves_once_a_window() {
+    let mut s = halved();
+    let cwnd = s.cwnd();
+    // The rest of that window: more losses and marks.
+    let rest = s.next - s.acked;
+    s.ack(rest, &[3, 0, 1, 0, 0]);
+    assert_eq!(s.cwnd(), cwnd);
+    assert!(s.half.view().lost.packets > 1 && s.half.view().ce > 0);
+}
+
+#[test]
+fn a_mark_halves_too() {
+    let mut s = halved();
+    s.fill();
+    s.round(2);
+    let cwnd = s.cwnd();
+    s.now += Duration::from_millis(50);
+    s.ack(1, &[1]);
+    assert_eq!((s.cwnd(), s.half.view().lost.packets), (cwnd / 2, 1));
+}
+
+#[test]
+fn congestion_avoidance_adds_one_a_window() {
+    let mut s = halved();
+    s.fill();
+    s.round(2);
+    for _ in 0..5 {
+        let cwnd = s.cwnd();
+        s.round(2);
+        assert_eq!(s.cwnd(), cwnd + 1);
+    }
+}
+
+#[test]
+fn a_timeout_leaves_one_packet_and_half_the_threshold() {
+    let mut s = halved();
+    s.fill();
+    s.round(2);
+    let cwnd = s.cwnd();
+    s.now = s.half.next_timeout().unwrap();
+    s.half.on_timeout(s.now);
+    let view = s.half.view();
+    assert_eq!((s.cwnd(), view.inflight.packets, view.timeouts), (1, 0, 1));
+    // Slow start up to half of what it was, then one a window.
+    s.acked = s.next;
+    assert_eq!(s.fill(), 1);
+    let mut last = 1;
+    for _ in 0..100 {
+        s.round(2);
+        assert!(s.cwnd() <= last + (last / 2).max(1));
+        if last >= cwnd / 2 {
+            assert!(s.cwnd() <= last + 1, "{} {last} {cwnd}", s.cwnd());
+        }
+        last = s.cwnd();
+    }
+    assert!(last > cwnd / 2);
+}
+
+#[test]
+fn the_window_never_falls_below_one() {
+    let mut s = Sender::new(1500);
+    for _ in 0..8 {
+        s.fill();
+        s.now += Duration::from_millis(50);
+        let packets = s.next - s.acked;
+        s.ack(packets, &[1]);
+    }
+    assert_eq!(s.cwnd(), 1);
+    assert_eq!(s.fill(), 1);
+}
+
+#[test]
+fn idle_periods_wear_the_window_down_to_the_initial_one() {
+    let mut s = Sender::new(500);
+    s.fill();
+    while s.cwnd() < 60 {
+        s.round(2);
+    }
+    s.now += Duration::from_millis(50);
+    let rest = s.next - s.acked;
+    s.ack(rest, &[0]);
+    let cwnd = s.cwnd();
+    // Half for each timeout (200 ms here) without data.
+    s.now += Duration::from_millis(250);
+    s.half.on_sent(s.now, Seq::new(s.next), 700, true);
+    assert_eq!(s.cwnd(), cwnd / 2);
+    s.now += Duration::from_millis(50);
+    s.next += 1;
+    s.ack(1, &[0]);
+    s.now += Duration::from_secs(60);
+    s.half.on_sent(s.now, Seq::new(s.next), 700, true);
+    assert_eq!(s.cwnd(), 4);
+}
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    let mut s = Sender::new(500);
+    s.fill();
+    s.round(2);
+    s.now += Duration::from_millis(50);
+    let rest = s.next - s.acked;
+    s.ack(rest, &[0]);
+    let cwnd = s.cwnd();
+    for _ in 0..40 {
+        s.half.on_sent(s.now, Seq::new(s.next), 700, true);
+        s.next += 1;
+        s.now += Duration::from_millis(50);
+        s.ack(1, &[0]);
+    }
+    // The first may still count as limited by the window.
+    assert!(s.cwnd() <= cwnd + 1, "{} {cwnd}", s.cwnd());
+}
+
+#[test]
+fn the_window_counts_packets_whatever_their_size() {
+    let mut s = Sender::new(500);
+    let cwnd = s.fill();
+    s.half.on_mtu(MTU);
+    assert_eq!(s.cwnd(), cwnd);
+}
+
+#[test]
+fn a_slow_receiver_ends_slow_start() {
+    let mut s = Sender::new(500);
+    s.fill();
+    s.round(2);
+    s.round(2);
+    let cwnd = s.cwnd();
+    s.half.on_slow_receiver(2);
+    assert_eq!(s.cwnd(), cwnd - 2);
+    s.fill();
+    s.round(2);
+    assert!(s.cwnd() <= cwnd, "{} {cwnd}", s.cwnd());
+}
