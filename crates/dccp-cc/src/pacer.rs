@@ -5,7 +5,9 @@ use units::{Rate, Time};
 ///
 /// A quantum may leave at once; when what is left of it holds no further packet, the next may leave once all that left is
 /// paid for (`next_send_time = now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, for an
-/// aggregate). So a driver wakes once a quantum, not once a packet, and idleness earns no more than a quantum.
+/// aggregate). So a driver wakes once a quantum, not once a packet. A packet that leaves less than a quantum's time late brings
+/// the next one forward, so that late timers and sources off the beat do not cost rate; after more idleness than that,
+/// nothing is owed.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
     /// When all that left is paid for.
@@ -36,10 +38,11 @@ impl Pacer {
 
     /// `bytes` left.
     pub fn on_sent(&mut self, now: Time, bytes: u32, rate: Rate, quantum: u32) {
-        self.paid = self.paid.max(now) + rate.time_for(u64::from(bytes));
+        let room = rate.time_for(u64::from(quantum));
+        let from = if now.since(self.paid) < room { self.paid } else { now };
+        self.paid = from + rate.time_for(u64::from(bytes));
         self.last_bytes = bytes;
         let owed = self.paid.since(now);
-        let room = rate.time_for(u64::from(quantum));
         // A nanosecond a packet of slack: each time is rounded up.
         let full = rate == Rate::ZERO
             || owed.saturating_add(rate.time_for(u64::from(bytes)))
@@ -86,6 +89,22 @@ mod tests {
         assert_eq!(p.next_send(t), t + MS);
         // A second of idleness earns one quantum.
         assert_eq!(p.burst(Time::from_millis(1_001), rate, 12_500), 12_500);
+    }
+
+    #[test]
+    fn lateness_below_a_quantum_is_caught_up() {
+        // A packet every 0.7 ms at most, on a path that takes one every 1 ms: every one it can take is sent.
+        let rate = Rate::from_mbps(10.0);
+        let mut p = Pacer::default();
+        let mut sent = 0;
+        for i in 0..10_000u64 {
+            let now = Time::from_micros(700 * i);
+            if p.next_send(now) <= now {
+                p.on_sent(now, 1250, rate, 1250);
+                sent += 1;
+            }
+        }
+        assert!((6_990..=7_001).contains(&sent), "{sent}");
     }
 
     #[test]

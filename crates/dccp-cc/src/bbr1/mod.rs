@@ -10,9 +10,9 @@ mod window;
 
 use crate::{AckEvent, CcConfig, Controller, Limits, RateSample, Sent, Window};
 use path_model::{PathModel, Units};
-use state::{ProbeRtt, State};
+use state::{Drained, ProbeRtt, State};
 pub use tuning::Tuning;
-use units::{Rate, Time};
+use units::{Duration, Rate, Time};
 use window::Recovery;
 
 /// BBRHighGain, 2/ln 2: the least gain that doubles the rate each round (section 2).
@@ -42,8 +42,6 @@ pub struct Bbr1 {
     filled_pipe: bool,
     full_bw: f64,
     full_bw_count: u8,
-    /// Startup was left for want of data, not because the pipe was seen full.
-    startup_pending: bool,
 
     // ProbeBW (section 4.3.4).
     cycle_index: usize,
@@ -51,10 +49,10 @@ pub struct Bbr1 {
 
     probe_rtt: ProbeRtt,
     idle_restart: bool,
-    /// Round in which to check that a capacity drain emptied the queue.
-    verify_drain: Option<u64>,
-    /// The last capacity drain left a queue standing that is not ours: leave BtlBw to its filter until RTprop is fresh.
-    queue_of_others: bool,
+    /// What follows a capacity drain.
+    drained: Option<Drained>,
+    /// No capacity drain before this.
+    no_expiry_until: Time,
 
     // Control parameters (section 4.2).
     cwnd: u64,
@@ -85,13 +83,12 @@ impl Bbr1 {
             filled_pipe: false,
             full_bw: 0.0,
             full_bw_count: 0,
-            startup_pending: false,
             cycle_index: 0,
             cycle_stamp: Time::ZERO,
             probe_rtt: ProbeRtt::default(),
             idle_restart: false,
-            verify_drain: None,
-            queue_of_others: false,
+            drained: None,
+            no_expiry_until: Time::ZERO,
             cwnd: INITIAL_CWND * units.packet(),
             prior_cwnd: 0,
             recovery: None,
@@ -100,7 +97,7 @@ impl Bbr1 {
             delivered: 0,
         };
         // BBRInitPacingRate (section 4.2.1): 1 ms stands in for an RTT.
-        bbr.init_pacing_rate(core::time::Duration::from_millis(1));
+        bbr.init_pacing_rate(Duration::from_millis(1));
         bbr
     }
 
@@ -117,36 +114,45 @@ impl Bbr1 {
             self.check_capacity(ev, rs);
         }
         if let Some(least) = round_rtt {
-            self.check_drained(least);
+            self.check_drained(now, least);
         }
         self.check_cycle_phase(ev);
         self.check_full_pipe(ev);
-        self.check_startup_again(ev, round_rtt);
         self.check_drain(now, self.units.of(ev.inflight));
         self.update_rtprop_and_probe_rtt(ev);
     }
 
     /// Tuned: forget a capacity that is gone, and drain what it put in flight.
     fn check_capacity(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
-        if !self.tuning.expire_bandwidth || self.queue_of_others || self.state == State::ProbeRtt {
+        if !self.tuning.expire_bandwidth
+            || self.drained.is_some()
+            || self.state == State::ProbeRtt
+            || ev.now < self.no_expiry_until
+        {
             return;
         }
         let Some(rtt) = ev.rtt else { return };
-        if self.path.capacity_fell(ev.now, rtt, rs, &self.units, self.units.of(ev.delivered)) {
+        if let Some(old_bw) =
+            self.path.capacity_fell(ev.now, rtt, rs, &self.units, self.units.of(ev.delivered))
+        {
             self.filled_pipe = true;
-            self.startup_pending = false;
             self.state = State::CapacityDrain;
             self.pacing_gain = 1.0;
             self.cwnd_gain = 1.0;
-            self.verify_drain = None;
+            self.drained = Some(Drained { old_bw, look_at_round: None });
         }
     }
 
-    /// Tuned: a queue that outlives our drain belongs to others, or the path became longer. Giving way to it would starve us.
-    fn check_drained(&mut self, least: core::time::Duration) {
-        if self.verify_drain.is_some_and(|round| self.path.rounds >= round) {
-            self.verify_drain = None;
-            self.queue_of_others = least > self.path.queue_rtt(self.path.bw(), self.units.packet());
+    /// Tuned: a queue that outlives our drain belongs to others, or the path became longer. In both cases we were wrong to give way.
+    fn check_drained(&mut self, now: Time, least: Duration) {
+        let Some(d) =
+            self.drained.take_if(|d| d.look_at_round.is_some_and(|round| self.path.rounds >= round))
+        else {
+            return;
+        };
+        if least > self.path.queue_rtt(self.path.bw(), self.units.packet()) {
+            self.path.restore_bandwidth(d.old_bw);
+            self.no_expiry_until = now + tuning::FALLEN_PAUSE;
         }
     }
 

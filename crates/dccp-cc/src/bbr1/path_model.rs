@@ -26,6 +26,8 @@ pub(super) struct PathModel {
     jitter: Duration,
     /// Since when delivery rate and RTT have agreed that capacity fell.
     fallen: Option<Fallen>,
+    /// BtlBw when no queue was last seen.
+    clear_bw: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +48,7 @@ impl PathModel {
             round_rtt: (Duration::MAX, Duration::ZERO, 0),
             jitter: Duration::ZERO,
             fallen: None,
+            clear_bw: 0.0,
         }
     }
 
@@ -58,6 +61,11 @@ impl PathModel {
     pub(super) fn bdp(&self) -> Option<f64> {
         let bw = self.bw();
         self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
+    }
+
+    /// RTT up to which no queue of ours is left, the usual variation of delay allowed for.
+    pub(super) fn drained_rtt(&self) -> Duration {
+        self.near_rtprop().saturating_add(self.jitter)
     }
 
     /// What arrives at BtlBw during the usual variation of delay.
@@ -92,7 +100,8 @@ impl PathModel {
     pub(super) fn queue_rtt(&self, bw: f64, packet: u64) -> Duration {
         let Some(rtprop) = self.rtprop else { return Duration::MAX };
         let packets = seconds((tuning::QUEUE_PACKETS * packet) as f64 / bw.max(1e-9));
-        self.near_rtprop().max(rtprop.saturating_add(packets.max(tuning::QUEUE_FLOOR)))
+        let queue = self.near_rtprop().max(rtprop.saturating_add(packets.max(tuning::QUEUE_FLOOR)));
+        queue.saturating_add(self.jitter * 2)
     }
 
     /// Notes an RTT of the running round.
@@ -114,8 +123,9 @@ impl PathModel {
         Some(least)
     }
 
-    /// Whether capacity fell: for a while, RTTs showed a queue, delivery was well below BtlBw, and the sender was not what
-    /// held it back. Then old samples are forgotten and BtlBw is what was delivered in that while.
+    /// Whether capacity fell: for a while, RTTs showed a queue, delivery was well below what it was without one, and the
+    /// sender was not what held it back. Then old samples are forgotten, BtlBw is what was delivered in that while, and
+    /// the old BtlBw is returned.
     pub(super) fn capacity_fell(
         &mut self,
         now: Time,
@@ -123,31 +133,46 @@ impl PathModel {
         rs: &RateSample,
         u: &Units,
         delivered: u64,
-    ) -> bool {
+    ) -> Option<f64> {
         let rate = u.rate(rs);
-        let queue = rtt > self.queue_rtt(rate, u.packet());
-        let low = rate < tuning::FALLEN * self.bw();
+        if rtt <= self.queue_rtt(rate, u.packet()) {
+            self.clear_bw = self.bw();
+            self.fallen = None;
+            return None;
+        }
+        let limit = tuning::FALLEN * self.clear_bw;
         // Application-limited, yet sent faster than it was delivered: the queue is our own.
         let pushing = !rs.app_limited || rs.ack_interval > scale(rs.send_interval, 1.1);
-        if !(queue && low && pushing) {
+        if rate >= limit || !pushing {
             self.fallen = None;
-            return false;
+            return None;
         }
         let Some(f) = &mut self.fallen else {
             self.fallen = Some(Fallen { since: now, delivered, acks: 0 });
-            return false;
+            return None;
         };
         f.acks += 1;
         let lasted = now.since(f.since);
         if f.acks < tuning::FALLEN_ACKS || lasted < tuning::FALLEN_FOR.max(self.rtprop.unwrap_or_default()) {
-            return false;
+            return None;
         }
         let measured = delivered.saturating_sub(f.delivered) as f64 / lasted.as_secs_f64();
+        if measured >= limit {
+            // Samples were low for a gap before all this: delay grew, capacity did not fall.
+            return None;
+        }
         self.fresh_from = f.since;
         self.fallen = None;
         self.jitter = Duration::ZERO;
         self.btl_bw.reset(self.rounds, measured);
-        true
+        Some(core::mem::take(&mut self.clear_bw))
+    }
+
+    /// Capacity had not fallen after all.
+    pub(super) fn restore_bandwidth(&mut self, bw: f64) {
+        if bw > self.bw() {
+            self.btl_bw.reset(self.rounds, bw);
+        }
     }
 }
 

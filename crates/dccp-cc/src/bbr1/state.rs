@@ -50,6 +50,15 @@ pub(super) struct ProbeRtt {
     low_rate: (u64, u64),
 }
 
+/// Tuned: what follows a capacity drain.
+#[derive(Debug)]
+pub(super) struct Drained {
+    /// BtlBw before.
+    pub(super) old_bw: f64,
+    /// Round in which to see whether the queue is gone; set when the drain ends.
+    pub(super) look_at_round: Option<u64>,
+}
+
 impl ProbeRtt {
     /// Whether a sample is to be treated as application-limited.
     pub(super) fn marks(&self, rs: &RateSample) -> bool {
@@ -109,14 +118,13 @@ impl Bbr1 {
     /// The draft drains for an RTprop; tuned, until the RTT says that the queue is gone, within bounds.
     fn drained_enough(&self, ev: &AckEvent<'_>, elapsed: Duration) -> bool {
         !self.tuning.full_drain
-            || ev.rtt.is_some_and(|rtt| rtt <= self.path.near_rtprop())
+            || ev.rtt.is_some_and(|rtt| rtt <= self.path.drained_rtt())
             || elapsed > self.path.rtprop.unwrap_or_default().saturating_mul(tuning::DRAIN_RTPROPS)
     }
 
     /// BBRCheckFullPipe (section 4.3.2.2).
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>) {
-        let Some(rs) = ev.rate.as_ref().filter(|_| ev.round_end && !self.filled_pipe) else { return };
-        if rs.app_limited && !self.tuning.leave_startup_app_limited {
+        if self.filled_pipe || !ev.round_end || ev.rate.as_ref().is_none_or(|rs| rs.app_limited) {
             return;
         }
         let bw = self.path.bw();
@@ -128,21 +136,6 @@ impl Bbr1 {
         self.full_bw_count += 1;
         if self.full_bw_count >= FULL_BW_ROUNDS {
             self.filled_pipe = true;
-            self.startup_pending = rs.app_limited;
-        }
-    }
-
-    /// Tuned: Startup was left for want of data; now there is data, and the path is still empty.
-    pub(super) fn check_startup_again(&mut self, ev: &AckEvent<'_>, round_rtt: Option<Duration>) {
-        let Some(least) = round_rtt.filter(|_| self.startup_pending && self.state == State::ProbeBw) else {
-            return;
-        };
-        if !ev.app_limited && least <= self.path.near_rtprop() {
-            self.startup_pending = false;
-            self.filled_pipe = false;
-            self.full_bw = 0.0;
-            self.full_bw_count = 0;
-            self.enter_startup();
         }
     }
 
@@ -153,13 +146,15 @@ impl Bbr1 {
             self.pacing_gain = 1.0 / HIGH_GAIN;
             self.cwnd_gain = HIGH_GAIN;
         }
-        if self.state == State::Drain && (self.startup_pending || inflight <= self.inflight_no_queue(1.0)) {
+        if self.state == State::Drain && inflight <= self.inflight_no_queue(1.0) {
             self.enter_probe_bw(now);
         }
         if self.state == State::CapacityDrain
             && inflight <= self.inflight_no_queue(1.0).max(self.min_pipe_cwnd())
         {
-            self.verify_drain = Some(self.path.rounds + 2);
+            if let Some(d) = &mut self.drained {
+                d.look_at_round = Some(self.path.rounds + 2);
+            }
             self.enter_probe_bw(now);
         }
     }
@@ -192,13 +187,11 @@ impl Bbr1 {
         let replace = expired && (!self.tuning.gentle_probe_rtt || self.idle_restart);
         if replace || self.path.rtprop.is_none_or(|p| rtt <= p) {
             self.path.set_rtprop(now, rtt);
-            self.queue_of_others = false;
         } else if self.tuning.confirm_rtprop
             && rtt <= self.path.near_rtprop()
             && rs.is_some_and(|rs| self.units.of(rs.prior_inflight) <= self.inflight(1.0))
         {
             self.path.rtprop_stamp = now;
-            self.queue_of_others = false;
         }
     }
 
@@ -232,7 +225,7 @@ impl Bbr1 {
             {
                 self.path.set_rtprop(ev.now, least);
             }
-            self.queue_of_others = false;
+            self.drained = None;
             self.restore_cwnd();
             // BBRExitProbeRTT.
             if self.filled_pipe {

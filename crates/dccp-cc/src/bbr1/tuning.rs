@@ -7,9 +7,6 @@ use core::time::Duration;
 /// The deviations from the draft, one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Leave Startup when application-limited samples stopped growing for three rounds, instead of never; go back to Startup
-    /// when the application wants more and no queue stands. Else the window still has Startup's gain when capacity falls.
-    pub leave_startup_app_limited: bool,
     /// Forget old bandwidth samples, and drain to one BDP, as soon as delivery rate and RTT agree that capacity fell.
     /// Else ten rounds of inflated RTT are spent at the old rate.
     pub expire_bandwidth: bool,
@@ -28,33 +25,27 @@ pub struct Tuning {
     /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets have no quanta in them. Else an estimate that
     /// is a little high builds a standing queue up to the window.
     pub full_drain: bool,
-    /// A loss without a queue does not start recovery: random loss and reordering are not congestion.
-    pub loss_needs_queue: bool,
 }
 
 impl Tuning {
     /// Exactly the draft.
     pub const DRAFT: Tuning = Tuning {
-        leave_startup_app_limited: false,
         expire_bandwidth: false,
         confirm_rtprop: false,
         gentle_probe_rtt: false,
         small_quantum: false,
         allow_for_jitter: false,
         full_drain: false,
-        loss_needs_queue: false,
     };
 
     /// All deviations.
     pub const TUNED: Tuning = Tuning {
-        leave_startup_app_limited: true,
         expire_bandwidth: true,
         confirm_rtprop: true,
         gentle_probe_rtt: true,
         small_quantum: true,
         allow_for_jitter: true,
         full_drain: true,
-        loss_needs_queue: true,
     };
 }
 
@@ -64,6 +55,8 @@ pub(super) const FALLEN: f64 = 0.8;
 pub(super) const FALLEN_ACKS: u32 = 8;
 /// ... and at least this long (or an RTprop, if longer).
 pub(super) const FALLEN_FOR: Duration = Duration::from_millis(10);
+/// `expire_bandwidth`: not for this long after it proved wrong. Some paths are like that.
+pub(super) const FALLEN_PAUSE: Duration = Duration::from_secs(10);
 /// An RTT up to this multiple of RTprop is as good as RTprop.
 pub(super) const NEAR: f64 = 1.125;
 /// A queue shorter than this many packets is none, ...

@@ -153,19 +153,11 @@ impl Bbr1 {
             if r.conservation {
                 self.cwnd = self.cwnd.max(inflight.saturating_add(acked));
             }
-        } else if lost > 0 && self.loss_means_congestion(ev) {
+        } else if lost > 0 {
             self.prior_cwnd = self.saved_cwnd();
             self.cwnd = inflight.saturating_add(acked.max(packet));
             self.recovery = Some(Recovery { conservation: true, lost: true });
         }
-    }
-
-    fn loss_means_congestion(&self, ev: &AckEvent<'_>) -> bool {
-        !self.tuning.loss_needs_queue
-            || ev
-                .rtt
-                .or(ev.estimator.latest())
-                .is_none_or(|rtt| rtt > self.path.queue_rtt(self.path.bw(), self.units.packet()))
     }
 
     pub(super) fn leave_recovery(&mut self) {

@@ -1,0 +1,339 @@
+//! A small world in virtual time: sessions of one or more paths over emulated links, to see what a controller does.
+//!
+//! Receivers acknowledge every second packet, or after 25 ms; acknowledgements are never lost.
+#![allow(dead_code, unreachable_pub)]
+
+pub mod scenario;
+pub mod sender;
+
+use dccp_cc::Controller;
+use linkem::{Link, LinkConfig, Meta};
+use sender::{Ack, Sender};
+use std::collections::{BTreeMap, VecDeque};
+use units::{Duration, Rate, Time};
+
+pub const PAYLOAD: u32 = 1300;
+/// IP bytes of a packet: payload, DCCP with options, UDP, IP.
+pub const WIRE: u32 = 1344;
+const ACK_DELAY: Duration = Duration::from_millis(25);
+
+#[derive(Clone, Copy)]
+struct Pkt {
+    session: usize,
+    path: usize,
+    seq: u64,
+    born: Time,
+}
+
+/// Where packets come from.
+pub enum Source {
+    /// Always one more.
+    Bulk,
+    /// Payload at this rate, from this time on, into a queue of this many packets.
+    Cbr { rate: Rate, queue: usize },
+}
+
+/// A packet that arrived.
+#[derive(Clone, Copy)]
+pub struct Got {
+    pub born: Time,
+    pub at: Time,
+    pub path: usize,
+}
+
+#[derive(Default)]
+struct Receiver {
+    pending: Vec<(u64, Time)>,
+}
+
+struct Path {
+    link: usize,
+    back: Duration,
+    tx: Sender,
+    rx: Receiver,
+}
+
+pub struct Session {
+    source: Source,
+    start: Time,
+    next_born: Time,
+    queue: VecDeque<Time>,
+    paths: Vec<Path>,
+    wake: Option<Time>,
+    pub got: Vec<Got>,
+    pub queue_drops: u64,
+    /// Every millisecond or so: time and phase of path 0 when it changed.
+    pub phases: Vec<(Time, &'static str)>,
+}
+
+impl Session {
+    /// `paths`: index of the link, delay of acknowledgements, controller; the first that can send is taken.
+    pub fn new(source: Source, start: Time, paths: Vec<(usize, Duration, Box<dyn Controller>)>) -> Session {
+        Session {
+            source,
+            start,
+            next_born: start,
+            queue: VecDeque::new(),
+            paths: paths
+                .into_iter()
+                .map(|(link, back, cc)| Path { link, back, tx: Sender::new(cc), rx: Receiver::default() })
+                .collect(),
+            wake: Some(start),
+            got: Vec::new(),
+            queue_drops: 0,
+            phases: Vec::new(),
+        }
+    }
+
+    pub fn sender(&self, path: usize) -> &Sender {
+        &self.paths[path].tx
+    }
+
+    fn fill(&mut self, now: Time) {
+        let Source::Cbr { rate, queue } = &self.source else { return };
+        while self.next_born <= now {
+            if self.queue.len() < *queue {
+                self.queue.push_back(self.next_born);
+            } else {
+                self.queue_drops += 1;
+            }
+            self.next_born += rate.time_for(u64::from(PAYLOAD));
+        }
+    }
+
+    fn waiting(&self) -> bool {
+        matches!(self.source, Source::Bulk) || !self.queue.is_empty()
+    }
+}
+
+pub struct World {
+    pub now: Time,
+    links: Vec<Link<Pkt>>,
+    pub sessions: Vec<Session>,
+    acks: BTreeMap<(Time, u64), (usize, usize, Ack)>,
+    count: u64,
+    /// Print a line at most this often: for looking into a run.
+    pub trace: Option<Duration>,
+    last_trace: Time,
+    /// The host sleeps: so long, every so often. What comes then is handled when it wakes.
+    pub stall: Option<(Duration, Duration)>,
+}
+
+impl World {
+    pub fn new(links: Vec<LinkConfig>, seed: u64, sessions: Vec<Session>) -> World {
+        let links =
+            links.into_iter().zip(seed..).map(|(c, s)| Link::new(c, s, Time::ZERO).unwrap()).collect();
+        World {
+            now: Time::ZERO,
+            links,
+            sessions,
+            acks: BTreeMap::new(),
+            count: 0,
+            trace: None,
+            last_trace: Time::ZERO,
+            stall: None,
+        }
+    }
+
+    pub fn run(&mut self, until: Time) {
+        while let Some(t) = self.next_event().filter(|t| *t <= until) {
+            self.now = self.now.max(self.awake(t));
+            self.step();
+        }
+        self.now = until;
+    }
+
+    /// The path becomes so long, both ways.
+    pub fn set_delay(&mut self, link: usize, delay: Duration) {
+        self.links[link].set_delay(self.now, delay);
+        for p in self.sessions.iter_mut().flat_map(|s| &mut s.paths).filter(|p| p.link == link) {
+            p.back = delay;
+        }
+    }
+
+    pub fn set_rate(&mut self, link: usize, mbps: f64) {
+        self.links[link].set_rate(self.now, Rate::from_mbps(mbps));
+    }
+
+    pub fn set_up(&mut self, link: usize, up: bool) {
+        if up {
+            self.links[link].set_up(self.now);
+        } else {
+            self.links[link].set_down(self.now);
+        }
+    }
+
+    fn awake(&self, t: Time) -> Time {
+        let Some((length, every)) = self.stall else { return t };
+        let into = Duration::from_nanos(t.as_nanos() % every.as_nanos() as u64);
+        if into < length { t + (length - into) } else { t }
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let mut at = self.acks.first_key_value().map(|(k, _)| k.0);
+        let mut also = |t: Option<Time>| at = at.into_iter().chain(t).min();
+        for l in &self.links {
+            also(l.next_event());
+        }
+        for s in &self.sessions {
+            also(s.wake);
+            if !matches!(s.source, Source::Bulk) {
+                also(Some(s.next_born));
+            }
+            for p in &s.paths {
+                also(p.tx.rto_at());
+                also(p.rx.pending.first().map(|f| f.1 + ACK_DELAY));
+            }
+        }
+        at
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        for l in 0..self.links.len() {
+            while let Some(d) = self.links[l].pop(now) {
+                let p = d.packet;
+                let s = &mut self.sessions[p.session];
+                s.got.push(Got { born: p.born, at: now, path: p.path });
+                s.paths[p.path].rx.pending.push((p.seq, now));
+                self.acknowledge(p.session, p.path);
+            }
+        }
+        while let Some(e) = self.acks.first_entry().filter(|e| e.key().0 <= now) {
+            let (s, p, ack) = e.remove();
+            self.sessions[s].paths[p].tx.on_ack(now, &ack);
+            self.pump(s);
+            self.look(s);
+        }
+        for s in 0..self.sessions.len() {
+            for p in 0..self.sessions[s].paths.len() {
+                self.acknowledge(s, p);
+                if self.sessions[s].paths[p].tx.rto_at().is_some_and(|t| t <= now) {
+                    self.sessions[s].paths[p].tx.on_rto(now);
+                    self.pump(s);
+                }
+            }
+            let due = !matches!(self.sessions[s].source, Source::Bulk) && self.sessions[s].next_born <= now;
+            if due || self.sessions[s].wake.is_some_and(|t| t <= now) {
+                self.pump(s);
+            }
+        }
+    }
+
+    fn look(&mut self, s: usize) {
+        let now = self.now;
+        let phase = self.sessions[s].paths[0].tx.cc.phase();
+        if self.sessions[s].phases.last().is_none_or(|l| l.1 != phase) {
+            self.sessions[s].phases.push((now, phase));
+        }
+        if self.trace.is_some_and(|d| now.since(self.last_trace) >= d) {
+            self.last_trace = now;
+            let p = &self.sessions[s].paths[0];
+            let l = p.tx.cc.limits();
+            println!(
+                "{:.4} s{s} {:10} bw {:8.3} pace {:8.3} cwnd {:7} inflight {:7} rtt {:7.3} queue {}",
+                now.as_secs_f64(),
+                phase,
+                p.tx.cc.bottleneck().unwrap_or(Rate::ZERO).mbps(),
+                l.pacing.map_or(0.0, Rate::mbps),
+                l.cwnd.bytes(WIRE as u16),
+                p.tx.inflight.bytes,
+                p.tx.est.latest().unwrap_or_default().as_secs_f64() * 1e3,
+                self.links[p.link].queue_len().bytes,
+            );
+        }
+    }
+
+    /// Sends an acknowledgement if one is due.
+    fn acknowledge(&mut self, s: usize, p: usize) {
+        let path = &mut self.sessions[s].paths[p];
+        let Some(first) = path.rx.pending.first() else { return };
+        if path.rx.pending.len() < 2 && first.1 + ACK_DELAY > self.now {
+            return;
+        }
+        let pending = std::mem::take(&mut path.rx.pending);
+        let newest = pending.iter().max().unwrap().1;
+        let ack = Ack { seqs: pending.iter().map(|p| p.0).collect(), ce: 0, held: self.now.since(newest) };
+        self.count += 1;
+        self.acks.insert((self.now + path.back, self.count), (s, p, ack));
+    }
+
+    fn pump(&mut self, si: usize) {
+        let now = self.now;
+        let s = &mut self.sessions[si];
+        s.wake = None;
+        if now < s.start {
+            s.wake = Some(s.start);
+            return;
+        }
+        s.fill(now);
+        while s.waiting() {
+            let mut chosen = None;
+            for (i, p) in s.paths.iter_mut().enumerate() {
+                match p.tx.gate(now) {
+                    Some(t) if t <= now => {
+                        chosen = Some(i);
+                        break;
+                    }
+                    at => {
+                        p.tx.note_limited(now);
+                        s.wake = s.wake.into_iter().chain(at).min();
+                    }
+                }
+            }
+            let Some(i) = chosen else { break };
+            s.wake = None;
+            let born = if let Source::Bulk = s.source { now } else { s.queue.pop_front().unwrap() };
+            let p = &mut s.paths[i];
+            let seq = p.tx.send(now, WIRE);
+            let meta = Meta { bytes: WIRE, ..Meta::default() };
+            self.links[p.link].push(now, meta, Pkt { session: si, path: i, seq, born });
+        }
+        for p in &mut s.paths {
+            p.tx.note_pumped(now);
+        }
+    }
+}
+
+/// What a session got between two times.
+pub struct Summary {
+    /// Payload, Mbit/s.
+    pub mbps: f64,
+    /// Latency in ms: p50, p95, p99, max.
+    pub latency: [f64; 4],
+}
+
+pub fn summary(got: &[Got], from: Time, to: Time) -> Summary {
+    let mut ms: Vec<f64> = got
+        .iter()
+        .filter(|g| g.at >= from && g.at < to)
+        .map(|g| g.at.since(g.born).as_secs_f64() * 1e3)
+        .collect();
+    ms.sort_by(f64::total_cmp);
+    let at = |q: f64| {
+        ms.get(((ms.len() as f64 * q) as usize).min(ms.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    };
+    Summary { mbps: mbps(ms.len(), to.since(from)), latency: [at(0.5), at(0.95), at(0.99), at(1.0)] }
+}
+
+fn mbps(packets: usize, d: Duration) -> f64 {
+    packets as f64 * f64::from(PAYLOAD) * 8.0 / d.as_secs_f64() / 1e6
+}
+
+/// Payload rate in consecutive bins, Mbit/s.
+pub fn bins(got: &[Got], path: Option<usize>, from: Time, to: Time, width: Duration) -> Vec<f64> {
+    let n = (to.since(from).as_nanos() / width.as_nanos()) as usize;
+    let mut count = vec![0; n];
+    for g in got.iter().filter(|g| g.at >= from && path.is_none_or(|p| p == g.path)) {
+        let i = (g.at.since(from).as_nanos() / width.as_nanos()) as usize;
+        if i < n {
+            count[i] += 1;
+        }
+    }
+    count.into_iter().map(|c| mbps(c, width)).collect()
+}
+
+/// Payload that fills a link, Mbit/s.
+pub fn full(rate_mbps: f64) -> f64 {
+    rate_mbps * f64::from(PAYLOAD) / f64::from(WIRE)
+}

@@ -1,0 +1,80 @@
+//! The scenarios the tests share.
+
+use super::{Session, Source, WIRE, World};
+use dccp_cc::{Bbr1, Bbr1Tuning, CcConfig, Controller};
+use linkem::{Jitter, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
+use units::{Duration, Rate, Time};
+
+pub const CFG: CcConfig = CcConfig { mtu: 1500, packets: false, draft: false, seed: 7 };
+
+/// Makes a controller, from a seed.
+pub type Make<'a> = &'a dyn Fn(u64) -> Box<dyn Controller>;
+
+pub fn bbr(tuning: Bbr1Tuning) -> impl Fn(u64) -> Box<dyn Controller> {
+    move |seed| Box::new(Bbr1::with_tuning(&CcConfig { seed, ..CFG }, tuning))
+}
+
+pub fn ms(ms: f64) -> Duration {
+    Duration::from_secs_f64(ms / 1e3)
+}
+
+pub fn at(secs: f64) -> Time {
+    Time::from_secs_f64(secs)
+}
+
+fn drop_tail(bytes: u64) -> QueueConfig {
+    QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes) }
+}
+
+/// Constant rate, drop-tail of so many BDPs, at least 30 packets.
+pub fn link(mbps: f64, rtt: Duration, queue_bdps: f64) -> LinkConfig {
+    let bdp = Rate::from_mbps(mbps).bytes_in(rtt) as f64;
+    LinkConfig {
+        rate: RateModel::Constant(Rate::from_mbps(mbps)),
+        delay: rtt / 2,
+        queue: drop_tail(((bdp * queue_bdps) as u64).max(30 * u64::from(WIRE))),
+        ..LinkConfig::default()
+    }
+}
+
+/// 1 Gbit/s, 10 Mbit/s from 5 s on.
+pub fn dropping(owd_ms: f64, queue: u64) -> LinkConfig {
+    let steps =
+        vec![(Duration::ZERO, Rate::from_mbps(1000.0)), (Duration::from_secs(5), Rate::from_mbps(10.0))];
+    LinkConfig {
+        rate: RateModel::Steps(steps),
+        delay: ms(owd_ms),
+        queue: drop_tail(queue),
+        ..LinkConfig::default()
+    }
+}
+
+fn offered(queue: usize) -> Source {
+    Source::Cbr { rate: Rate::from_mbps(15.0), queue }
+}
+
+/// Experiment A: one path drops under 15 Mbit/s of traffic with a sender queue of 5 packets.
+pub fn one_path_drops(make: Make, owd_ms: f64, queue: u64) -> World {
+    let session = Session::new(offered(5), Time::ZERO, vec![(0, ms(owd_ms), make(7))]);
+    World::new(vec![dropping(owd_ms, queue)], 1, vec![session])
+}
+
+/// Experiment B: two paths drop, the first is preferred, the session's queue holds 100 ms.
+pub fn two_paths_drop(make: Make, owd_ms: f64, queue: u64) -> World {
+    let paths = vec![(0, ms(owd_ms), make(7)), (1, ms(owd_ms), make(8))];
+    let session = Session::new(offered(145), Time::ZERO, paths);
+    World::new(vec![dropping(owd_ms, queue), dropping(owd_ms, queue)], 1, vec![session])
+}
+
+/// Bulk flows that start so many seconds in, on one link.
+pub fn bulk(link: LinkConfig, flows: Vec<(f64, Box<dyn Controller>)>) -> World {
+    let back = link.delay;
+    let session = |(start, cc)| Session::new(Source::Bulk, at(start), vec![(0, back, cc)]);
+    World::new(vec![link], 1, flows.into_iter().map(session).collect())
+}
+
+/// A bulk flow over a path with jitter one way and `back` ms the other.
+pub fn jittery(mbps: f64, delay: f64, jitter: Jitter, back: f64, cc: Box<dyn Controller>) -> World {
+    let link = LinkConfig { jitter, ..link(mbps, ms(2.0 * delay), 4.0) };
+    World::new(vec![link], 1, vec![Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(back), cc)])])
+}

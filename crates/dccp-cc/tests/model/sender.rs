@@ -1,0 +1,219 @@
+//! One path's sender: loss detection after three later packets, rounds, the delivery-rate sampler and a controller.
+
+use dccp_cc::{AckEvent, Amount, Controller, Pacer, RateSampler, RttEstimator, Sent, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+use units::{Duration, Time};
+
+#[derive(Clone, Copy)]
+struct Out {
+    snapshot: Snapshot,
+    bytes: u32,
+    later_acked: u32,
+}
+
+/// What one acknowledgement reports.
+pub struct Ack {
+    pub seqs: Vec<u64>,
+    pub ce: u64,
+    /// How long the newest packet waited at the receiver.
+    pub held: Duration,
+}
+
+pub struct Sender {
+    pub cc: Box<dyn Controller>,
+    pub est: RttEstimator,
+    pub inflight: Amount,
+    pub lost: u64,
+    pub spurious: u64,
+    pub rtos: u64,
+    sampler: RateSampler,
+    pacer: Pacer,
+    out: BTreeMap<u64, Out>,
+    ghosts: BTreeMap<u64, Out>,
+    next_seq: u64,
+    round_end_at: u64,
+    recovery_until: u64,
+    spurious_left: BTreeSet<u64>,
+    last_limited: Time,
+    idle_since_start: bool,
+    backoff: u32,
+    rto_from: Time,
+}
+
+impl Sender {
+    pub fn new(cc: Box<dyn Controller>) -> Sender {
+        Sender {
+            cc,
+            est: RttEstimator::default(),
+            inflight: Amount::default(),
+            lost: 0,
+            spurious: 0,
+            rtos: 0,
+            sampler: RateSampler::default(),
+            pacer: Pacer::default(),
+            out: BTreeMap::new(),
+            ghosts: BTreeMap::new(),
+            next_seq: 0,
+            round_end_at: 0,
+            recovery_until: 0,
+            spurious_left: BTreeSet::new(),
+            last_limited: Time::ZERO,
+            idle_since_start: true,
+            backoff: 0,
+            rto_from: Time::ZERO,
+        }
+    }
+
+    /// When a packet may leave: `None` if the window is shut.
+    pub fn gate(&self, now: Time) -> Option<Time> {
+        let l = self.cc.limits();
+        l.cwnd
+            .has_room(self.inflight)
+            .then(|| if l.pacing.is_some() { self.pacer.next_send(now) } else { now })
+    }
+
+    /// There was a packet for this path, and it could not leave.
+    pub fn note_limited(&mut self, now: Time) {
+        self.last_limited = now;
+    }
+
+    fn app_limited(&self, now: Time) -> bool {
+        now.since(self.last_limited) > self.est.srtt().unwrap_or_default()
+    }
+
+    /// Nothing (more) leaves on this path now.
+    pub fn note_pumped(&mut self, now: Time) {
+        if self.app_limited(now) {
+            self.sampler.set_app_limited(self.inflight);
+        }
+    }
+
+    pub fn send(&mut self, now: Time, bytes: u32) -> u64 {
+        if self.inflight.packets == 0 {
+            self.rto_from = now;
+            if !self.idle_since_start && self.sampler.app_limited() {
+                self.cc.on_idle_restart(now);
+            }
+            self.idle_since_start = false;
+        }
+        let snapshot = self.sampler.on_sent(now, bytes, self.inflight);
+        self.cc.on_sent(&Sent { now, bytes, inflight: self.inflight });
+        let l = self.cc.limits();
+        if let Some(rate) = l.pacing {
+            self.pacer.on_sent(now, bytes, rate, l.quantum);
+        }
+        self.inflight = self.inflight.plus(bytes);
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.out.insert(seq, Out { snapshot, bytes, later_acked: 0 });
+        seq
+    }
+
+    pub fn on_ack(&mut self, now: Time, ack: &Ack) {
+        let inflight_before = self.inflight;
+        let (mut acked, mut lost) = (Amount::default(), Amount::default());
+        let mut rtt = None;
+        let mut round_end = false;
+        for seq in &ack.seqs {
+            let o = if let Some(o) = self.out.remove(seq) {
+                self.inflight = self.inflight.minus(one(o.bytes));
+                o
+            } else if let Some(o) = self.ghosts.remove(seq) {
+                self.spurious += 1;
+                if self.spurious_left.remove(seq) && self.spurious_left.is_empty() {
+                    self.cc.on_spurious_loss(now);
+                }
+                o
+            } else {
+                continue;
+            };
+            acked = acked.plus(o.bytes);
+            self.sampler.on_acked(now, &o.snapshot, o.bytes);
+            round_end |= o.snapshot.delivered.packets >= self.round_end_at;
+            if Some(seq) == ack.seqs.iter().max() {
+                rtt = Some(now.since(o.snapshot.sent_at).saturating_sub(ack.held));
+            }
+            for (_, o) in self.out.range_mut(..seq) {
+                o.later_acked += 1;
+            }
+        }
+        let gone: Vec<u64> = self
+            .out
+            .range(..self.next_seq)
+            .take_while(|(_, o)| o.later_acked > 0)
+            .filter(|(_, o)| o.later_acked >= 3)
+            .map(|(s, _)| *s)
+            .collect();
+        let mut congestion = ack.ce > 0 && ack.seqs.iter().any(|s| *s >= self.recovery_until);
+        for seq in gone {
+            lost = lost.plus(self.lose(seq));
+            if seq >= self.recovery_until {
+                congestion = true;
+                self.spurious_left.clear();
+            }
+            self.spurious_left.insert(seq);
+        }
+        if congestion {
+            self.recovery_until = self.next_seq;
+        }
+        if round_end {
+            self.round_end_at = self.sampler.delivered().packets;
+        }
+        if let Some(rtt) = rtt {
+            self.est.update(now, rtt);
+        }
+        if acked.packets > 0 {
+            self.backoff = 0;
+            self.rto_from = now;
+        }
+        let rate = self.sampler.sample(self.est.min().map(|m| m.0));
+        let app_limited = self.app_limited(now);
+        self.cc.on_ack(&AckEvent {
+            now,
+            acked,
+            lost,
+            ce: ack.ce,
+            congestion,
+            rtt,
+            estimator: &self.est,
+            rate,
+            inflight_before,
+            inflight: self.inflight,
+            delivered: self.sampler.delivered(),
+            round_end,
+            app_limited,
+        });
+    }
+
+    fn lose(&mut self, seq: u64) -> u32 {
+        let o = self.out.remove(&seq).unwrap();
+        self.inflight = self.inflight.minus(one(o.bytes));
+        self.sampler.on_lost(o.bytes);
+        self.lost += 1;
+        self.ghosts.insert(seq, o);
+        if self.ghosts.len() > 2_000 {
+            self.ghosts.pop_first();
+        }
+        o.bytes
+    }
+
+    pub fn rto_at(&self) -> Option<Time> {
+        (self.inflight.packets > 0).then(|| self.rto_from + self.est.rto() * 2u32.pow(self.backoff.min(6)))
+    }
+
+    pub fn on_rto(&mut self, now: Time) {
+        for seq in self.out.keys().copied().collect::<Vec<_>>() {
+            self.lose(seq);
+        }
+        self.rtos += 1;
+        self.backoff += 1;
+        self.rto_from = now;
+        self.recovery_until = self.next_seq;
+        self.spurious_left.clear();
+        self.cc.on_rto(now);
+    }
+}
+
+fn one(bytes: u32) -> Amount {
+    Amount::default().plus(bytes)
+}

@@ -1,0 +1,127 @@
+//! Paths that change in the model: rate, delay, outages, delay that wanders, a host that sleeps.
+//!
+//! `cargo test -p dccp-cc --test path_changes -- --nocapture` prints the tables.
+
+mod model;
+
+use dccp_cc::Bbr1Tuning;
+use linkem::{Jitter, Spread};
+use model::scenario::{at, bbr, bulk, jittery, link, ms, one_path_drops};
+use model::{World, full, summary};
+
+const VARIANTS: [(&str, Bbr1Tuning); 2] = [("draft", Bbr1Tuning::DRAFT), ("tuned", Bbr1Tuning::TUNED)];
+
+/// Share of the link in percent and latency p95, from 1 s to 15 s after a change at 5 s.
+fn after(make: model::scenario::Make, mbps: (f64, f64), rtt: (f64, f64), outage: bool) -> (f64, f64) {
+    let mut w = bulk(link(mbps.0, ms(rtt.0), 4.0), vec![(0.0, make(3))]);
+    w.run(at(5.0));
+    w.set_rate(0, mbps.1);
+    w.set_delay(0, ms(rtt.1 / 2.0));
+    if outage {
+        w.set_up(0, false);
+        w.run(at(6.0));
+        w.set_up(0, true);
+    }
+    let from = w.now + ms(1_000.0);
+    let to = from + ms(14_000.0);
+    w.run(to);
+    let s = summary(&w.sessions[0].got, from, to);
+    (100.0 * s.mbps / full(mbps.1), s.latency[1])
+}
+
+#[test]
+fn one_change() {
+    println!("share of the link and latency p95 from 1 s to 15 s after it: draft, tuned");
+    let same = (20.0, 20.0);
+    for (what, mbps, rtt, outage, least, p95) in [
+        ("10 to 50 Mbit/s", (10.0, 50.0), same, false, 99.0, 20.0),
+        ("50 to 10 Mbit/s", (50.0, 10.0), same, false, 98.0, 20.0),
+        ("50 to 40 Mbit/s", (50.0, 40.0), same, false, 98.0, 20.0),
+        ("60 to 20 ms", (10.0, 10.0), (60.0, 20.0), false, 98.0, 20.0),
+        // BBR learns of a longer path when RTprop expires.
+        ("20 to 60 ms", (10.0, 10.0), (20.0, 60.0), false, 20.0, 60.0),
+        ("1 s of outage", (10.0, 10.0), same, true, 98.0, 20.0),
+    ] {
+        let [draft, tuned] = VARIANTS.map(|(_, t)| after(&bbr(t), mbps, rtt, outage));
+        println!("{what:16} {:5.1}% {:6.1} ms   {:5.1}% {:6.1} ms", draft.0, draft.1, tuned.0, tuned.1);
+        assert!(tuned.0 >= least && tuned.1 <= p95, "{what}: {tuned:?}");
+        assert!(draft.0 >= 50.0, "{what}: {draft:?}");
+    }
+}
+
+/// A bulk flow over a path whose delay is drawn anew every `step` ms.
+fn wandering(make: model::scenario::Make, step: f64, low: f64, high: f64) -> World {
+    let mut w = bulk(link(20.0, ms(20.0), 4.0), vec![(0.0, make(3))]);
+    let mut x = 9u64;
+    while w.now < at(30.0) {
+        w.run(w.now + ms(step));
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        w.set_delay(0, ms(low + (high - low) * (x >> 40) as f64 / (1u64 << 24) as f64));
+    }
+    w
+}
+
+#[test]
+fn delay_that_varies() {
+    println!("share of the link, p50: draft, tuned");
+    let row = |what: String, least: f64, run: &dyn Fn(Bbr1Tuning) -> World, mbps: f64| {
+        let [draft, tuned] = VARIANTS.map(|(_, t)| {
+            let w = run(t);
+            let s = summary(&w.sessions[0].got, at(2.0), w.now);
+            (100.0 * s.mbps / full(mbps), s.latency[0])
+        });
+        println!("{what:32} {:5.1}% {:5.1} ms   {:5.1}% {:5.1} ms", draft.0, draft.1, tuned.0, tuned.1);
+        assert!(tuned.0 >= least.min(0.85 * draft.0), "{what}: tuned {tuned:?}, draft {draft:?}");
+    };
+    for (step, low, high) in [
+        (20.0, 10.0, 20.0),
+        (50.0, 10.0, 30.0),
+        (200.0, 10.0, 30.0),
+        (500.0, 10.0, 30.0),
+        (1000.0, 10.0, 50.0),
+    ] {
+        row(format!("every {step} ms {low}-{high} ms"), 90.0, &|t| wandering(&bbr(t), step, low, high), 20.0);
+    }
+    for (mbps, delay, spread, reorder) in [
+        (20.0, 12.0, Spread::Uniform(ms(12.0)), false),
+        (50.0, 20.0, Spread::Normal(ms(20.0)), true),
+        (20.0, 3.0, Spread::Normal(ms(3.0)), false),
+    ] {
+        let order = if reorder { "reordering" } else { "in order" };
+        row(
+            format!("{mbps} Mbit/s, {delay} +-{delay} ms, {order}"),
+            90.0,
+            &|t| {
+                let mut w = jittery(mbps, delay, Jitter { spread, reorder }, 1.0, bbr(t)(7));
+                w.run(at(20.0));
+                w
+            },
+            mbps,
+        );
+    }
+}
+
+#[test]
+fn a_host_that_sleeps() {
+    println!("A with pauses: before the drop Mbit/s, p95; after it Mbit/s, p50, p95");
+    for (name, tuning) in VARIANTS {
+        for owd in [0.0, 10.0] {
+            for (length, every) in [(1.0, 10.0), (3.0, 50.0), (8.0, 200.0), (20.0, 1000.0)] {
+                let mut w = one_path_drops(&bbr(tuning), owd, 125_000);
+                w.stall = Some((ms(length), ms(every + 0.37)));
+                w.run(at(10.0));
+                let got = &w.sessions[0].got;
+                let (a, b) = (summary(got, at(1.0), at(5.0)), summary(got, at(5.0), at(10.0)));
+                println!(
+                    "{name} {owd:2} ms, {length:2} ms every {every:4} ms: {:5.2} {:4.1}   {:5.2} {:5.1} {:5.1}",
+                    a.mbps, a.latency[1], b.mbps, b.latency[0], b.latency[1]
+                );
+                if name == "tuned" {
+                    // Nothing is held back while there is room, and the queue stays short.
+                    assert!(a.mbps >= 14.5 && b.mbps >= 9.0, "{owd} {length}: {} {}", a.mbps, b.mbps);
+                    assert!(b.latency[0] <= 25.0 && b.latency[1] <= 30.0, "{owd} {length}: {:?}", b.latency);
+                }
+            }
+        }
+    }
+}
