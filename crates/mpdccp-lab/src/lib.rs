@@ -6,9 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+pub mod comparison;
+pub mod experiment;
 pub mod figures;
 pub mod metrics;
+pub mod netns;
 mod record;
+pub mod report;
 pub mod scenario;
 pub mod series;
 pub mod summary;

@@ -1,13 +1,52 @@
-//! `mpdccp demo`.
+//! `mpdccp demo`: the main job, once, for everybody to see.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use mpdccp_lab::experiment::{self, Options};
+use mpdccp_lab::{LabError, Scenario, comparison};
+
+use crate::lab;
+use crate::watch::Watch;
+
+const SCENARIO: &str = "paper/multipath-udp";
 
 #[derive(Args)]
-pub(crate) struct Demo {}
+pub(crate) struct Demo {
+    /// Directory for report, figures and series.
+    #[arg(long, value_name = "DIR", default_value = "lab-out/demo")]
+    out: PathBuf,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
 
-pub(crate) fn main(_: &Demo) -> ExitCode {
-    eprintln!("the demo is not there yet");
-    ExitCode::FAILURE
+pub(crate) fn main(args: &Demo) -> ExitCode {
+    lab::finish(run(args))
+}
+
+fn run(args: &Demo) -> Result<(), LabError> {
+    let scenario = Scenario::find(SCENARIO).map_err(|e| LabError::Failed(e.to_string()))?;
+    let mut backend = lab::netns()?;
+    let options = Options {
+        only: vec!["ccid2".to_owned(), "ccid5".to_owned()],
+        cells: Vec::new(),
+        runs: Some(1),
+        seed: args.seed,
+        out: args.out.clone(),
+    };
+    let seconds = 2 * (scenario.duration().as_secs() + 5);
+    println!(
+        "{}\nThe real tunnel between two network namespaces, CCID 2 against CCID 5; about {seconds} s.\n",
+        scenario.title
+    );
+    let mut watch = Watch::new(&scenario);
+    let outcome = experiment::run(&scenario, &mut backend, &options, &mut |event| watch.on(event))?;
+    println!("{}", comparison::as_text(&outcome.comparisons));
+    for sentence in comparison::sentences(&scenario, &outcome.comparisons, &scenario.headline().name) {
+        println!("{sentence}");
+    }
+    println!("\nreport with figures: {}", outcome.report.display());
+    Ok(())
 }

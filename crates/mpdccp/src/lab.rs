@@ -1,32 +1,128 @@
-//! `mpdccp lab`.
+//! `mpdccp lab`: experiments over emulated links.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Subcommand;
-use mpdccp_lab::Scenario;
+use clap::{Args, Subcommand, ValueEnum};
+use mpdccp_lab::experiment::{self, Options};
+use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::scenario::LIBRARY;
+use mpdccp_lab::{Backend, LabError, Scenario, comparison};
+
+use crate::watch::Watch;
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {
-    /// Name the scenarios that come with the program.
+    /// Name the scenarios that come with the program, with their contenders and cells.
     List,
+    /// Run a scenario and write summary.json, CSV series, figures and report.html.
+    Run(Run),
+}
+
+#[derive(Args)]
+pub(crate) struct Run {
+    /// Name of a scenario (`mpdccp lab list`), or a TOML file.
+    scenario: String,
+    /// Where the experiment runs: in virtual time, or on network namespaces with the real kernel and the real program.
+    #[arg(long, value_enum, default_value_t = Where::Netns)]
+    backend: Where,
+    /// Run this contender only; may be given several times.
+    #[arg(long, value_name = "LABEL")]
+    only: Vec<String>,
+    /// Run in this cell; may be given several times; `all` for every cell. The headline cell if absent.
+    #[arg(long, value_name = "CELL")]
+    cell: Vec<String>,
+    /// Runs of each contender in each cell; the scenario's number if absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Directory for what is written; lab-out/SCENARIO if absent.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print summary.json to standard output; progress goes to standard error in any case.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Where {
+    Sim,
+    Netns,
 }
 
 pub(crate) fn main(args: &Lab) -> ExitCode {
-    match args {
+    let result = match args {
         Lab::List => list(),
+        Lab::Run(run) => self::run(run),
+    };
+    finish(result)
+}
+
+/// The exit code: 0 done, 1 failed, 2 the machine lacks something, 130 interrupted.
+pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
+    let Err(e) = result else { return ExitCode::SUCCESS };
+    eprintln!("mpdccp: {e}");
+    match e {
+        LabError::Missing(_) => ExitCode::from(2),
+        LabError::Interrupted => ExitCode::from(130),
+        LabError::Failed(_) => ExitCode::FAILURE,
     }
 }
 
-fn list() -> ExitCode {
+fn load(name: &str) -> Result<Scenario, LabError> {
+    Scenario::find(name).map_err(|e| LabError::Failed(e.to_string()))
+}
+
+fn list() -> Result<(), LabError> {
     for named in LIBRARY {
-        match Scenario::find(named.name) {
-            Ok(scenario) => println!("{:22} {}", named.name, scenario.title),
-            Err(e) => {
-                eprintln!("{e}");
-                return ExitCode::FAILURE;
-            }
-        }
+        let scenario = load(named.name)?;
+        let labels: Vec<&str> = scenario.contenders.iter().map(|c| c.label.as_ref().as_str()).collect();
+        let cells: Vec<&str> = scenario.cells.iter().map(|c| c.name.as_str()).collect();
+        println!("{}\n    {}", named.name, scenario.title);
+        println!("    contenders: {}; cells: {}", labels.join(", "), cells.join(", "));
     }
-    ExitCode::SUCCESS
+    Ok(())
+}
+
+/// Directory for a scenario's results if the user names none.
+pub(crate) fn default_out(scenario: &Scenario) -> PathBuf {
+    Path::new("lab-out").join(scenario.name.replace('/', "-"))
+}
+
+/// The namespace backend, once the machine has been found fit for it.
+pub(crate) fn netns() -> Result<Netns, LabError> {
+    netns::check_environment()?;
+    netns::install_handler()?;
+    let program = std::env::current_exe().map_err(|e| LabError::failed("finding this program", e))?;
+    Ok(Netns::new(program))
+}
+
+fn run(args: &Run) -> Result<(), LabError> {
+    let scenario = load(&args.scenario)?;
+    let mut backend: Box<dyn Backend> = match args.backend {
+        Where::Netns => Box::new(netns()?),
+        Where::Sim => {
+            return Err(LabError::Failed("the simulator is not there yet; use --backend netns".to_owned()));
+        }
+    };
+    let options = Options {
+        only: args.only.clone(),
+        cells: args.cell.clone(),
+        runs: args.runs,
+        seed: args.seed,
+        out: args.out.clone().unwrap_or_else(|| default_out(&scenario)),
+    };
+    let mut watch = Watch::new(&scenario);
+    let outcome = experiment::run(&scenario, backend.as_mut(), &options, &mut |event| watch.on(event))?;
+    if args.json {
+        let json = serde_json::to_string_pretty(&outcome.summary)
+            .map_err(|e| LabError::failed("writing JSON", e))?;
+        println!("{json}");
+    } else {
+        println!("{}", comparison::as_text(&outcome.comparisons));
+        println!("report: {}", outcome.report.display());
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod demo;
 mod lab;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,44 @@
+//! What the namespace backend needs of the machine.
+
+use std::fs;
+use std::io;
+use std::process::{Command, Stdio};
+
+use crate::LabError;
+
+/// Checks for everything the backend needs.
+///
+/// # Errors
+/// Names every thing that is missing, each with the way to get it.
+pub fn check() -> Result<(), LabError> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push("root, to make network namespaces: run it with sudo".to_owned());
+    }
+    let ip = Command::new("ip").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if ip.is_err() {
+        missing.push(
+            "the `ip` program: install the package iproute2 (on Debian: apt install iproute2)".to_owned(),
+        );
+    }
+    match fs::File::options().read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => missing.push(
+            "/dev/net/tun: load the kernel module (modprobe tun); in a container, pass the device in (--device /dev/net/tun)"
+                .to_owned(),
+        ),
+        // Without root that is the reason already given.
+        Err(_) if !missing.is_empty() => {}
+        Err(e) => missing.push(format!("/dev/net/tun: {e}; in a container, add the capability NET_ADMIN")),
+    }
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(LabError::Missing(format!("this machine lacks:\n  - {}", missing.join("\n  - "))))
+    }
+}
+
+/// The kernel's release.
+pub(crate) fn kernel() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned())
+}

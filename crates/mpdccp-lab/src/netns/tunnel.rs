@@ -1,0 +1,202 @@
+//! Both ends of the tunnel as processes, their configuration, and what they trace.
+
+use core::time::Duration;
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use units::Time;
+
+use super::process::Process;
+use super::world::{Namespace, path_address};
+use crate::record::TraceRow;
+use crate::scenario::Reordering;
+use crate::{LabError, Plan};
+
+/// Inner addresses.
+pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
+/// RFC 6773's port.
+const PORT: u16 = 6511;
+
+/// A running tunnel.
+pub(super) struct Tunnel {
+    // The client first: it is dropped first, and tells the server that it leaves.
+    client: Process,
+    server: Process,
+    trace: PathBuf,
+}
+
+impl Tunnel {
+    /// Starts `program` at both ends with what `plan` says; files go to `dir`.
+    pub(super) fn start(
+        plan: &Plan<'_>,
+        program: &Path,
+        dir: &Path,
+        client: &Namespace,
+        server: &Namespace,
+    ) -> Result<Tunnel, LabError> {
+        let start = |namespace: &Namespace, role: &str, config: String| {
+            let file = dir.join(format!("{role}.toml"));
+            std::fs::write(&file, config)
+                .map_err(|e| LabError::failed("writing a tunnel's configuration", e))?;
+            let trace = dir.join(format!("{role}-trace.csv"));
+            let args =
+                ["tunnel", "up", "--config", &file.to_string_lossy(), "--trace", &trace.to_string_lossy()];
+            Process::start(
+                namespace,
+                &format!("tunnel's {role}"),
+                program,
+                &args,
+                &dir.join(format!("{role}.log")),
+            )
+        };
+        let server = start(server, "server", server_config(plan, dir))?;
+        let client = start(client, "client", client_config(plan, dir))?;
+        Ok(Tunnel { client, server, trace: dir.join("client-trace.csv") })
+    }
+
+    /// An error if one end has ended.
+    pub(super) fn check(&mut self) -> Result<(), LabError> {
+        self.server.check()?;
+        self.client.check()
+    }
+
+    /// What both ends wrote last, for an error message.
+    pub(super) fn tails(&self) -> String {
+        format!("  client:\n{}  server:\n{}", self.client.tail(), self.server.tail())
+    }
+
+    /// Ends it in order and reads the client's trace.
+    pub(super) fn finish(mut self, path_names: &[String]) -> Vec<TraceRow> {
+        self.client.end();
+        self.server.end();
+        let text = std::fs::read_to_string(&self.trace).unwrap_or_default();
+        parse_trace(&text, path_names)
+    }
+}
+
+/// Settings both ends share.
+fn common(plan: &Plan<'_>, role: &str, address: Ipv4Addr, dir: &Path) -> String {
+    let settings = plan.scenario.tunnel_of(plan.contender);
+    let ms = |d: Duration| d.as_millis();
+    let mut out = format!("role = \"{role}\"\naddresses = [\"{address}/24\"]\n");
+    let _ = writeln!(out, "control = {:?}", dir.join(format!("{role}.sock")));
+    if let Some(ccid) = &plan.contender.ccid {
+        let _ = writeln!(out, "ccid = {}\ncc_variant = \"{}\"", ccid.as_ref(), plan.contender.variant.name());
+    }
+    if let Some(scheduler) = &settings.scheduler {
+        let _ = writeln!(out, "scheduler = {:?}", scheduler.as_ref());
+    }
+    match (settings.reordering, settings.reorder_timeout) {
+        (Some(Reordering::Passive), _) => out.push_str("reordering = \"passive\"\n"),
+        (Some(Reordering::ActiveFixed), None) => out.push_str("reordering = \"active-fixed\"\n"),
+        (_, Some(timeout)) => {
+            let _ = writeln!(out, "reordering = {{ kind = \"active-fixed\", timeout_ms = {} }}", ms(timeout));
+        }
+        (None, None) => {}
+    }
+    let queue: Vec<String> = [
+        settings.queue.map(|d| format!("max_ms = {}", ms(d))),
+        settings.queue_packets.map(|n| format!("max_packets = {n}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !queue.is_empty() {
+        let _ = writeln!(out, "queue = {{ {} }}", queue.join(", "));
+    }
+    out
+}
+
+fn client_config(plan: &Plan<'_>, dir: &Path) -> String {
+    let mut out = common(plan, "client", CLIENT, dir);
+    let _ = write!(out, "\n[[peer]]\nname = \"server\"\nallowed_ips = [\"{SERVER}/32\"]\n");
+    for (i, path) in plan.scenario.paths.iter().enumerate() {
+        let (local, remote) = (path_address(i, 1), SocketAddr::from((path_address(i, 2), PORT)));
+        let name = path.name.as_ref();
+        let _ =
+            write!(out, "\n[[peer.path]]\nname = \"{name}\"\nlocal = \"{local}\"\nremote = \"{remote}\"\n");
+        if let Some(priority) = path.priority {
+            let _ = writeln!(out, "priority = {priority}");
+        }
+    }
+    out
+}
+
+fn server_config(plan: &Plan<'_>, dir: &Path) -> String {
+    let mut out = common(plan, "server", SERVER, dir);
+    let from: Vec<String> =
+        (0..plan.scenario.paths.len()).map(|i| format!("\"{}\"", path_address(i, 1))).collect();
+    let _ = writeln!(out, "listen = [\"0.0.0.0:{PORT}\"]");
+    let _ = write!(
+        out,
+        "\n[[peer]]\nname = \"client\"\nallowed_ips = [\"{CLIENT}/32\"]\nfrom = [{}]\n",
+        from.join(", ")
+    );
+    out
+}
+
+/// Reads a trace by the names of its columns; lines that do not fit, such as one cut short, are left out.
+fn parse_trace(text: &str, path_names: &[String]) -> Vec<TraceRow> {
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let get = |name: &str| cells.get(columns.iter().position(|c| *c == name)?).copied();
+        let number = |name: &str| get(name).and_then(|text| text.parse::<f64>().ok());
+        let path = get("path")?;
+        Some(TraceRow {
+            at: Time::from_secs_f64(number("t_s")?),
+            path: path_names.iter().position(|name| name == path).or_else(|| path.parse().ok())?,
+            phase: get("phase")?.to_owned(),
+            cwnd_bytes: number("cwnd_bytes")? as u64,
+            inflight_bytes: number("inflight_bytes")? as u64,
+            pacing_mbps: number("pacing_mbps"),
+            delivery_mbps: number("delivery_mbps"),
+            btlbw_mbps: number("btlbw_mbps"),
+            srtt_ms: number("srtt_ms"),
+            min_rtt_ms: number("min_rtt_ms"),
+            lost: number("lost").unwrap_or(0.0) as u64,
+            queue_packets: number("queue_packets").unwrap_or(0.0) as u64,
+            queue_ms: number("queue_ms").unwrap_or(0.0),
+            app_limited: get("app_limited").is_some_and(|text| matches!(text, "1" | "true")),
+        })
+    };
+    lines.filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scenario;
+
+    #[test]
+    fn a_trace_is_read_by_column_name_and_a_cut_line_left_out() {
+        let text = "t_s,session,path,phase,cwnd_bytes,inflight_bytes,pacing_mbps,app_limited,new\n\
+                    12.5,0,path2,startup,3000,1500,,1,x\n\
+                    12.6,0,0,drain,4000,1500,8.5,0,x\n\
+                    12.7,0,path1,dra";
+        let rows = parse_trace(text, &["path1".to_owned(), "path2".to_owned()]);
+        let [first, second] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((first.at, first.path, first.phase.as_str()), (Time::from_millis(12_500), 1, "startup"));
+        assert_eq!((first.cwnd_bytes, first.pacing_mbps, first.app_limited), (3000, None, true));
+        assert_eq!((second.path, second.pacing_mbps, second.app_limited), (0, Some(8.5), false));
+        assert!(parse_trace("", &[]).is_empty());
+    }
+
+    #[test]
+    fn configurations_are_toml_and_say_what_the_scenario_says() {
+        let scenario = Scenario::find("paper/multipath-udp").unwrap();
+        let contender = scenario.contender("ccid5-draft").unwrap();
+        let plan = Plan { scenario: &scenario, contender, cell: scenario.headline(), repeat: 0, seed: 1 };
+        let client: toml::Table = client_config(&plan, Path::new("/tmp/x")).parse().unwrap();
+        assert_eq!(client["ccid"].as_integer(), Some(5));
+        assert_eq!(client["cc_variant"].as_str(), Some("draft"));
+        assert_eq!(client["reordering"]["timeout_ms"].as_integer(), Some(100));
+        assert_eq!(client["queue"]["max_ms"].as_integer(), Some(100));
+        assert_eq!(client["peer"][0]["path"][1]["local"].as_str(), Some("10.77.1.1"));
+        let server: toml::Table = server_config(&plan, Path::new("/tmp/x")).parse().unwrap();
+        assert_eq!(server["peer"][0]["from"].as_array().map(Vec::len), Some(2));
+    }
+}

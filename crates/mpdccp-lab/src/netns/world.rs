@@ -1,0 +1,126 @@
+//! The two namespaces of an experiment, gone again whatever happens.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::process::Command;
+
+use dccp_net::{Tun, TunConfig};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::link::MTU;
+use crate::LabError;
+
+const PREFIX: &str = "mpdccp-lab-";
+
+/// One namespace of ours. Dropping it removes it with all devices inside, and ends processes left in it.
+#[derive(Debug)]
+pub(super) struct Namespace {
+    pub(super) name: String,
+}
+
+/// Runs `ip` and gives what it prints.
+pub(super) fn ip(args: &[&str]) -> Result<String, LabError> {
+    let out = Command::new("ip").args(args).output().map_err(|e| LabError::failed("running ip", e))?;
+    if out.status.success() {
+        return Ok(String::from_utf8_lossy(&out.stdout).into_owned());
+    }
+    Err(LabError::failed(format!("ip {}", args.join(" ")), String::from_utf8_lossy(&out.stderr).trim()))
+}
+
+impl Namespace {
+    /// Makes one for this process.
+    pub(super) fn new(role: &str) -> Result<Namespace, LabError> {
+        let name = format!("{PREFIX}{}-{role}", std::process::id());
+        ip(&["netns", "add", &name])?;
+        let namespace = Namespace { name };
+        ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
+        namespace.inside(|| {
+            // Packets of one host come in through several interfaces here; and nothing but the experiment shall use the links.
+            for (key, value) in [
+                ("ipv4/conf/all/rp_filter", "0"),
+                ("ipv4/conf/default/rp_filter", "0"),
+                ("ipv6/conf/default/disable_ipv6", "1"),
+            ] {
+                // A kernel without IPv6 has no such key, and needs none.
+                let _ = fs::write(format!("/proc/sys/net/{key}"), value);
+            }
+            Ok(())
+        })?;
+        Ok(namespace)
+    }
+
+    /// Moves the calling thread into it.
+    pub(super) fn enter(&self) -> Result<(), LabError> {
+        let file = fs::File::open(format!("/run/netns/{}", self.name))
+            .map_err(|e| LabError::failed(format!("opening namespace {}", self.name), e))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|e| LabError::failed(format!("entering namespace {}", self.name), e))
+    }
+
+    /// Runs `what` on a thread inside it.
+    pub(super) fn inside<T: Send>(
+        &self,
+        what: impl FnOnce() -> Result<T, LabError> + Send,
+    ) -> Result<T, LabError> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.enter()?;
+                what()
+            });
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(LabError::Failed("a thread in a namespace panicked".to_owned())))
+        })
+    }
+
+    /// Makes the end of path `index` with the given host number.
+    pub(super) fn path_device(&self, index: usize, host: u8) -> Result<Tun, LabError> {
+        let config = TunConfig {
+            name: format!("path{index}"),
+            addresses: vec![(path_address(index, host).into(), 24)],
+            mtu: MTU,
+        };
+        self.inside(|| {
+            Tun::create(&config).map_err(|e| LabError::failed(format!("making device {}", config.name), e))
+        })
+    }
+}
+
+/// The address of a path's end; hosts are 1 (client) and 2 (server).
+pub(super) fn path_address(index: usize, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
+}
+
+/// Ends all processes of a namespace and removes it.
+fn remove(name: &str) {
+    let pids = ip(&["netns", "pids", name]).unwrap_or_default();
+    for pid in
+        pids.lines().filter_map(|line| line.trim().parse().ok()).filter_map(rustix::process::Pid::from_raw)
+    {
+        // Threads of this process do not count: they leave by themselves.
+        if pid != rustix::process::getpid() {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+    let _ = ip(&["netns", "del", name]);
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        remove(&self.name);
+    }
+}
+
+/// Removes namespaces of labs that were killed before they could clean up.
+pub(super) fn sweep() {
+    let Ok(entries) = fs::read_dir("/run/netns") else { return };
+    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok())
+            && !fs::exists(format!("/proc/{pid}")).unwrap_or(true)
+        {
+            remove(&name);
+        }
+    }
+}

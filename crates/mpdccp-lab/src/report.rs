@@ -1,0 +1,98 @@
+//! `report.html`: one file with everything in it.
+
+use std::fmt::Write as _;
+
+use crate::comparison::{Comparison, number, sentences};
+use crate::scenario::Scenario;
+use crate::summary::Summary;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;color:#1e1e1e;max-width:1120px;margin:2rem auto;padding:0 1rem}\
+h1{font-size:1.6rem}h2{margin-top:2.5rem}figure{margin:1.5rem 0;overflow-x:auto}figcaption{color:#555;font-size:.85rem}\
+table{border-collapse:collapse;margin:1rem 0;font-size:.9rem}th,td{padding:.25rem .8rem;text-align:right;border-bottom:1px solid #ddd}\
+th:first-child,td:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:.3rem 0}\
+.met{color:#00694b}.missed{color:#b03a00}svg{max-width:100%;height:auto}code{background:#f3f3f3;padding:0 .3em}";
+
+/// The figures of one cell.
+#[derive(Clone, Debug)]
+pub struct CellFigures {
+    /// Cell.
+    pub cell: String,
+    /// (what it shows, SVG).
+    pub figures: Vec<(String, String)>,
+    /// Of the runs shown.
+    pub lateness_us_p99: Option<f64>,
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The whole document.
+pub fn html(scenario: &Scenario, summary: &Summary, all: &[Comparison], cells: &[CellFigures]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
+         <h1>{title}</h1>\n<p>{about}</p>\n",
+        title = escape(&scenario.title),
+        about = escape(scenario.about.trim()),
+    );
+    let env = &summary.environment;
+    let _ = writeln!(
+        out,
+        "<p>Scenario <code>{}</code>, backend <code>{}</code>, seed {}, version {} ({}), kernel {}, {} CPUs.</p>",
+        escape(&summary.scenario),
+        summary.backend,
+        summary.seed,
+        summary.version,
+        summary.commit.unwrap_or("commit unknown"),
+        escape(env.kernel.as_deref().unwrap_or("unknown")),
+        env.cpus,
+    );
+    for cell in cells {
+        let _ = writeln!(out, "<h2>{}</h2>", escape(&cell.cell));
+        for sentence in sentences(scenario, all, &cell.cell) {
+            let _ = writeln!(out, "<p>{}</p>", escape(&sentence));
+        }
+        let lateness = match cell.lateness_us_p99 {
+            Some(us) => {
+                format!("99 % of packets left the emulated links no more than {} µs late.", number(Some(us)))
+            }
+            None => "In virtual time: the links are exact.".to_owned(),
+        };
+        for (what, svg) in &cell.figures {
+            let _ =
+                writeln!(out, "<figure>{svg}<figcaption>{} {lateness}</figcaption></figure>", escape(what));
+        }
+        for c in all.iter().filter(|c| c.cell == cell.cell) {
+            table(&mut out, c);
+        }
+    }
+    out + "</body></html>\n"
+}
+
+fn table(out: &mut String, c: &Comparison) {
+    let plural = if c.n == 1 { "" } else { "s" };
+    let _ = write!(
+        out,
+        "<table><caption>{}, median of {} run{plural}</caption><tr><th>metric</th>",
+        escape(&c.label),
+        c.n
+    );
+    for source in &c.sources {
+        let _ = write!(out, "<th>{}</th>", escape(source));
+    }
+    out.push_str("<th>ours</th><th>aim</th><th></th></tr>\n");
+    for row in &c.rows {
+        let _ = write!(out, "<tr><td>{}</td>", escape(row.words));
+        for value in &row.references {
+            let _ = write!(out, "<td>{}</td>", number(*value));
+        }
+        let (aim, met) = row.aim.clone().unwrap_or_default();
+        let verdict = match met {
+            Some(true) => "<td class=\"met\">met</td>",
+            Some(false) => "<td class=\"missed\">missed</td>",
+            None => "<td></td>",
+        };
+        let _ = writeln!(out, "<td>{}</td><td>{}</td>{verdict}</tr>", number(row.ours), escape(&aim));
+    }
+    out.push_str("</table>\n");
+}

@@ -1,0 +1,128 @@
+//! The namespace backend with a stand-in for the program: a script that routes the inner addresses over the first path, so that
+//! namespaces, links, traffic and clean-up are tested without a tunnel.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use mpdccp_lab::metrics::run_stats;
+use mpdccp_lab::netns::{self, Netns};
+use mpdccp_lab::{Backend, LabError, Plan, Sample, Scenario};
+
+const SCENARIO: &str = r#"
+name = "short"
+title = "One path for a second"
+duration_s = 1
+[[path]]
+name = "path1"
+rate = "20 Mbit/s"
+queue = "50000 B"
+owd = "5 ms"
+events = [{ at_s = 0.5, rate = "2 Mbit/s" }]
+[[contender]]
+label = "stand-in"
+ccid = 2
+[[flow]]
+name = "udp"
+kind = "udp"
+payload = 1000
+rate = "4 Mbit/s"
+"#;
+
+/// The tests change what all of the process sees.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Whether the machine can run this; says why not.
+fn able() -> bool {
+    match netns::check_environment() {
+        Ok(()) => true,
+        Err(e) => {
+            println!("skipped: {e}");
+            false
+        }
+    }
+}
+
+fn script(dir: &Path, text: &str) -> PathBuf {
+    let file = dir.join("stand-in");
+    fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+const FORWARD: &str = r#"
+if grep -q '"client"' "$4" && ! grep -q listen "$4"; then me=1; peer=2; else me=2; peer=1; fi
+ip addr add 10.78.0.$me/32 dev lo
+ip route add 10.78.0.$peer/32 via 10.77.0.$peer dev path0 src 10.78.0.$me
+exec sleep 60
+"#;
+
+/// Namespaces, devices and processes that this process has left behind.
+fn leftovers() -> Vec<String> {
+    let prefix = format!("mpdccp-lab-{}-", std::process::id());
+    let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let mut left: Vec<String> = names
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .filter(|n| n.starts_with(&prefix))
+        .collect();
+    let children = format!("/proc/self/task/{}/children", std::process::id());
+    left.extend(
+        fs::read_to_string(children)
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|pid| format!("process {pid}")),
+    );
+    left
+}
+
+fn run(program: &Path, watch: &mut dyn FnMut(&Sample)) -> Result<mpdccp_lab::summary::Run, LabError> {
+    let scenario = Scenario::parse("short", SCENARIO).unwrap();
+    let plan = Plan {
+        scenario: &scenario,
+        contender: &scenario.contenders[0],
+        cell: &scenario.cells[0],
+        repeat: 0,
+        seed: 1,
+    };
+    let record = Netns::new(program.to_owned()).run(&plan, watch)?;
+    Ok(run_stats(&plan, &record))
+}
+
+#[test]
+fn a_run_measures_the_link_it_made() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut samples = 0;
+    let stats = run(&script(dir.path(), FORWARD), &mut |_| samples += 1).unwrap();
+    assert_eq!(leftovers(), Vec::<String>::new());
+    assert!(samples >= 5);
+    let flow = &stats.flows[0];
+    assert_eq!(flow.sent, Some(500));
+    let [before, after] = flow.phases[..] else { panic!("two phases") };
+    // Nothing is lost before the event, and no packet beats the link's delay and transmission time.
+    assert!(before.wire_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 20e3);
+    assert!(before.app_latency_ms.unwrap().p50 >= before.wire_latency_ms.unwrap().p50);
+    // After it 4 Mbit/s meet 2: the queue of 200 ms fills, and the link is full but for the scheduling of this machine.
+    assert!(after.rx_mbps <= 2.2, "{after:?}");
+    assert!(after.app_latency_ms.unwrap().max > 100.0, "{after:?}");
+}
+
+#[test]
+fn nothing_is_left_after_an_interruption_or_a_failure() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let early = run(&script(dir.path(), "echo no such luck; exit 3"), &mut |_| {}).unwrap_err().to_string();
+    assert!(early.contains("ended early") && early.contains("no such luck"), "{early}");
+    assert_eq!(leftovers(), Vec::<String>::new());
+    let stopped = run(&script(dir.path(), FORWARD), &mut |_| netns::interrupt()).unwrap_err();
+    assert!(matches!(stopped, LabError::Interrupted), "{stopped}");
+    netns::resume();
+    assert_eq!(leftovers(), Vec::<String>::new());
+}

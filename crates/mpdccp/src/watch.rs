@@ -1,0 +1,92 @@
+//! The live view of an experiment: one line that changes while a run goes on, one line that stays for each finished run.
+
+use std::io::{IsTerminal, Write, stderr};
+
+use mpdccp_lab::experiment::Event;
+use mpdccp_lab::summary::Run;
+use mpdccp_lab::{Sample, Scenario};
+
+pub(crate) struct Watch {
+    duration_s: f64,
+    paths: Vec<String>,
+    live: bool,
+    head: String,
+    begun: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(scenario: &Scenario) -> Watch {
+        Watch {
+            duration_s: scenario.duration().as_secs_f64(),
+            paths: scenario.paths.iter().map(|p| p.name.as_ref().clone()).collect(),
+            live: stderr().is_terminal(),
+            head: String::new(),
+            begun: false,
+        }
+    }
+
+    /// Shows an event on standard error. That it cannot be shown is no reason to stop.
+    pub(crate) fn on(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begin { plan, index, total } => {
+                if !self.begun {
+                    let sent = self.paths.iter().map(|p| format!("{p:>8}")).collect::<String>();
+                    eprintln!(
+                        "{:>9}  {:<12} {:<12} {:>12} {:>8} {:>8}{sent}",
+                        "run", "contender", "cell", "time", "received", "latency"
+                    );
+                    let units: String = self.paths.iter().map(|_| format!("{:>8}", "Mbit/s")).collect();
+                    eprintln!(
+                        "{:>9}  {:<12} {:<12} {:>12} {:>8} {:>8}{units}",
+                        "", "", "", "s", "Mbit/s", "ms"
+                    );
+                    self.begun = true;
+                }
+                let number = format!("{index} of {total}");
+                self.head =
+                    format!("{number:>9}  {:<12} {:<12}", plan.contender.label.as_ref(), plan.cell.name);
+                self.line("setting up ...");
+            }
+            Event::Sample(sample) => {
+                let text = self.sample(sample);
+                self.line(&text);
+            }
+            Event::Done(run) => {
+                let text = self.done(run);
+                let clear = if self.live { "\r\x1b[K" } else { "" };
+                eprintln!("{clear}{} {text}", self.head);
+            }
+        }
+    }
+
+    /// Replaces the changing line; without a terminal nothing changes, so nothing is shown.
+    fn line(&self, text: &str) {
+        if self.live {
+            eprint!("\r\x1b[K{} {text}", self.head);
+            let _ = stderr().flush();
+        }
+    }
+
+    fn sample(&self, sample: &Sample) -> String {
+        let time = format!("{:.0} of {:.0}", sample.t.as_secs_f64().min(self.duration_s), self.duration_s);
+        let latency = sample.latency_ms.map_or("–".to_owned(), |ms| format!("{ms:.1}"));
+        let paths: String = sample.path_mbps.iter().map(|mbps| format!("{mbps:>8.2}")).collect();
+        format!("{time:>12} {:>8.2} {latency:>8}{paths}", sample.rx_mbps)
+    }
+
+    /// The last phase of a finished run.
+    fn done(&self, run: &Run) -> String {
+        let get = |name: &str| run.metrics.get(name).map_or("–".to_owned(), |v| format!("{v:.2}"));
+        let tx = |p: &mpdccp_lab::summary::PathStats| {
+            p.phases.last().map_or(String::new(), |ph| format!("{:>8.2}", ph.tx_mbps))
+        };
+        let paths: String = run.paths.iter().map(tx).collect();
+        let (p95, lost) = (get("app_p95_ms"), get("lost_pct"));
+        format!(
+            "{:>12} {:>8} {:>8}{paths}   p95 {p95} ms, lost {lost} %",
+            "last phase",
+            get("rx_mbps"),
+            get("app_p50_ms")
+        )
+    }
+}
