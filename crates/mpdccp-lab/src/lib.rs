@@ -15,6 +15,7 @@ mod record;
 pub mod report;
 pub mod scenario;
 pub mod series;
+pub mod sim;
 pub mod summary;
 mod windows;
 
