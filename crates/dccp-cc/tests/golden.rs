@@ -1,0 +1,69 @@
+//! The same run, the same trace: 10 Mbit/s and 40 ms with a queue of one BDP, 4 Mbit/s from 1.5 s on.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p dccp-cc --test golden` writes the traces anew, for changes that are meant.
+
+mod model;
+
+use dccp_cc::{Bbr1Tuning, Controller, Reno, Window};
+use model::scenario::{CFG, at, bbr, bulk, link, ms};
+use std::fmt::Write;
+use units::Rate;
+
+fn trace(cc: Box<dyn Controller>) -> String {
+    let mut w = bulk(link(10.0, ms(40.0), 1.0), vec![(0.0, cc)]);
+    let mut out = String::from("   ms phase                        cwnd  Mbit/s  BtlBw inflight  lost\n");
+    for i in 0..=60 {
+        let t = 0.05 * f64::from(i);
+        if i == 30 {
+            w.set_rate(0, 4.0);
+        }
+        w.run(at(t));
+        let tx = w.sessions[0].sender(0);
+        let l = tx.cc.limits();
+        let cwnd = match l.cwnd {
+            Window::Packets(n) => format!("{n} p"),
+            Window::Bytes(n) => format!("{n} B"),
+        };
+        let mbps = |r: Option<Rate>| r.map_or("-".into(), |r| format!("{:.2}", r.mbps()));
+        writeln!(
+            out,
+            "{:5.0} {:22} {cwnd:>10} {:>7} {:>6} {:8} {:5}",
+            t * 1e3,
+            tx.cc.phase(),
+            mbps(l.pacing),
+            mbps(tx.cc.bottleneck()),
+            tx.inflight.bytes,
+            tx.lost
+        )
+        .unwrap();
+    }
+    out
+}
+
+fn check(name: &str, cc: Box<dyn Controller>) {
+    let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let got = trace(cc);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &got).unwrap();
+    }
+    let want = std::fs::read_to_string(&path).unwrap();
+    for (i, (g, w)) in got.lines().zip(want.lines()).enumerate() {
+        assert_eq!(g, w, "{name}, line {}", i + 1);
+    }
+    assert_eq!(got.lines().count(), want.lines().count());
+}
+
+#[test]
+fn reno() {
+    check("reno", Box::new(Reno::new(&CFG)));
+}
+
+#[test]
+fn bbr1_draft() {
+    check("bbr1_draft", bbr(Bbr1Tuning::DRAFT)(1));
+}
+
+#[test]
+fn bbr1_tuned() {
+    check("bbr1_tuned", bbr(Bbr1Tuning::TUNED)(1));
+}

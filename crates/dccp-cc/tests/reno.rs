@@ -1,0 +1,151 @@
+//! CCID 2's window against RFC 4341, one acknowledgement at a time.
+
+use dccp_cc::{AckEvent, Amount, CcConfig, Controller, Reno, RttEstimator, Sent, Window};
+use units::{Duration, Time};
+
+/// What happened, and the window after it.
+enum Step {
+    Ack(u64),
+    AppLimited(u64),
+    /// Acknowledged, of these marked; the first marks of a window.
+    Marked(u64, u64),
+    /// More marks of the same window.
+    MarkedAgain(u64, u64),
+    Lost(u64),
+    Rto,
+    Spurious,
+    IdleMs(u64),
+    AckRatio(u16),
+    BufferDrops(u64),
+}
+use Step::*;
+
+fn play(mtu: u16, steps: &[(Step, u64, &str)]) {
+    let mut cc = Reno::new(&CcConfig { mtu, packets: true, draft: false, seed: 0 });
+    let mut est = RttEstimator::default();
+    let mut now = Time::from_millis(1_000);
+    est.update(now, Duration::from_millis(100)); // RTO 300 ms
+    for (i, (step, cwnd, phase)) in steps.iter().enumerate() {
+        cc.on_sent(&Sent { now, bytes: u32::from(mtu), inflight: Amount::default() });
+        let mut ack = |n: u64, ce: u64, lost: u64, congestion: bool, app_limited: bool| {
+            let amount = |packets| Amount { packets, bytes: packets * u64::from(mtu) };
+            cc.on_ack(&AckEvent {
+                now,
+                acked: amount(n),
+                lost: amount(lost),
+                ce,
+                congestion,
+                rtt: None,
+                estimator: &est,
+                rate: None,
+                inflight_before: amount(n + lost),
+                inflight: amount(0),
+                delivered: amount(n),
+                round_end: false,
+                app_limited,
+            });
+        };
+        match *step {
+            Ack(n) => ack(n, 0, 0, false, false),
+            AppLimited(n) => ack(n, 0, 0, false, true),
+            Marked(n, ce) => ack(n, ce, 0, true, false),
+            MarkedAgain(n, ce) => ack(n, ce, 0, false, false),
+            Lost(n) => ack(3, 0, n, true, false),
+            Rto => cc.on_rto(now),
+            Spurious => cc.on_spurious_loss(now),
+            IdleMs(ms) => {
+                now += Duration::from_millis(ms);
+                cc.on_idle_restart(now);
+            }
+            AckRatio(r) => cc.on_ack_ratio(r),
+            BufferDrops(n) => cc.on_slow_receiver(n),
+        }
+        assert_eq!(cc.limits().cwnd, Window::Packets(*cwnd), "step {i}");
+        assert_eq!(cc.phase(), *phase, "step {i}");
+        assert_eq!(cc.limits().pacing, None);
+    }
+}
+
+const SS: &str = "slow_start";
+const CA: &str = "congestion_avoidance";
+
+#[test]
+fn initial_window_is_rfc_3390s() {
+    play(1500, &[(Ack(0), 2, SS)]);
+    play(1400, &[(Ack(0), 3, SS)]);
+    play(500, &[(Ack(0), 4, SS)]);
+    play(9000, &[(Ack(0), 2, SS)]);
+}
+
+#[test]
+fn slow_start_grows_by_one_for_two_up_to_half_the_ack_ratio() {
+    play(
+        500,
+        &[
+            (Ack(2), 5, SS),
+            (Ack(1), 5, SS),
+            (Ack(1), 6, SS),
+            // One acknowledgement for many: Ack Ratio 2 allows one.
+            (Ack(20), 7, SS),
+            (AckRatio(8), 7, SS),
+            (Ack(8), 11, SS),
+            (Ack(30), 15, SS),
+            (AppLimited(8), 15, SS),
+            // A second mark of the window does not halve again, nor does what it comes with let the window grow.
+            (Marked(8, 1), 7, CA),
+            (Ack(6), 7, CA),
+            (MarkedAgain(8, 2), 7, CA),
+            (Ack(6), 7, CA),
+            (Ack(1), 8, CA),
+        ],
+    );
+}
+
+#[test]
+fn congestion_avoidance_grows_by_one_a_window_and_halves_once() {
+    play(
+        500,
+        &[
+            (AckRatio(20), 4, SS),
+            (Ack(20), 14, SS),
+            (Lost(3), 7, CA),
+            (Ack(6), 7, CA),
+            (Ack(1), 8, CA),
+            (Ack(16), 9, CA),
+            (Spurious, 14, SS),
+            (Lost(1), 7, CA),
+            (Lost(1), 3, CA),
+            (Lost(1), 1, SS),
+            (Lost(1), 1, SS),
+            (Ack(2), 2, CA),
+            (Ack(2), 3, CA),
+        ],
+    );
+}
+
+#[test]
+fn timeouts_and_idleness() {
+    play(
+        500,
+        &[
+            (AckRatio(60), 4, SS),
+            (Ack(56), 32, SS),
+            (Rto, 1, SS),
+            (Ack(60), 16, CA),
+            (Ack(16), 17, CA),
+            // Less than a timeout idle: nothing. Then halved for each.
+            (IdleMs(250), 17, CA),
+            (IdleMs(300), 8, SS),
+            (IdleMs(700), 4, SS),
+            (IdleMs(60_000), 4, SS),
+            (Ack(8), 8, SS),
+            // Slow start may return to three quarters of what was validated.
+            (Ack(60), 16, CA),
+        ],
+    );
+}
+
+#[test]
+fn a_slow_receiver_ends_slow_start() {
+    play(500, &[(Ack(2), 5, SS), (BufferDrops(0), 5, CA), (BufferDrops(2), 3, CA), (BufferDrops(9), 1, SS)]);
+}
