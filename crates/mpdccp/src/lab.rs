@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use mpdccp_lab::experiment::{self, Options};
 use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::scenario::LIBRARY;
+use mpdccp_lab::sim::Sim;
 use mpdccp_lab::{Backend, LabError, Scenario, comparison};
 
 use crate::watch::Watch;
@@ -103,9 +104,7 @@ fn run(args: &Run) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let mut backend: Box<dyn Backend> = match args.backend {
         Where::Netns => Box::new(netns()?),
-        Where::Sim => {
-            return Err(LabError::Failed("the simulator is not there yet; use --backend netns".to_owned()));
-        }
+        Where::Sim => Box::new(Sim),
     };
     let options = Options {
         only: args.only.clone(),
