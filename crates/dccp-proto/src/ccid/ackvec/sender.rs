@@ -167,7 +167,8 @@ impl SenderHalf for AckVecSender {
         Gate::Open { burst: burst.max(u32::from(self.mtu)) }
     }
 
-    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, data: bool) {
+    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>) {
+        let data = payload.is_some();
         let snapshot = data.then(|| self.sampler.on_sent(now, bytes, self.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
         // A number that was used before cannot be told from the first; the connection never does that.

@@ -115,14 +115,14 @@ impl Rig {
 
     fn send(&mut self, now: Time, packets: u64) {
         for _ in 0..packets {
-            self.half.on_sent(now, FIRST.add(self.next), BYTES, true);
+            self.half.on_sent(now, FIRST.add(self.next), BYTES, Some(BYTES));
             self.next += 1;
         }
     }
 
     /// One packet without data.
     fn send_ack(&mut self, now: Time) {
-        self.half.on_sent(now, FIRST.add(self.next), 40, false);
+        self.half.on_sent(now, FIRST.add(self.next), 40, None);
         self.next += 1;
     }
 
