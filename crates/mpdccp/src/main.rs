@@ -1,9 +1,7 @@
 //! The `mpdccp` program.
 
 mod demo;
-mod fault;
 mod lab;
-mod tunnel;
 mod watch;
 
 use std::process::ExitCode;
@@ -20,9 +18,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// A virtual interface whose IP packets take several paths at once. Not encrypted.
-    #[command(subcommand)]
-    Tunnel(tunnel::Command),
     /// Run experiments over emulated links.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -32,7 +27,6 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Tunnel(command) => tunnel::main(command),
         Command::Lab(args) => lab::main(&args),
         Command::Demo(args) => demo::main(&args),
     }

@@ -39,8 +39,6 @@ pub struct Arrival {
     pub ndp: Option<u64>,
     /// IP bytes on the wire.
     pub bytes: u32,
-    /// Application bytes in it, 0 if it is not data.
-    pub payload: u32,
 }
 
 /// When a receiving half wants to acknowledge.
@@ -108,9 +106,8 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn ccval(&self) -> u8 {
         0
     }
-    /// A packet of `bytes` IP bytes left, with `payload` application bytes, or none if it is not data (such packets use sequence
-    /// numbers too).
-    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
+    /// A packet left; `data` is false for packets without application data (they use sequence numbers too).
+    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, data: bool);
     /// A valid packet of the peer arrived, of any type; told before [`on_feedback`](Self::on_feedback) of the same packet.
     /// Lost and marked acknowledgements are seen by their sequence numbers (RFC 4341 section 6.1.1).
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}

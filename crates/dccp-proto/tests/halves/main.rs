@@ -3,6 +3,7 @@
 mod pipe;
 
 use dccp_cc::Amount;
+use dccp_proto::Gate;
 use dccp_proto::ccid::{Demand, TxView};
 use pipe::{Path, Pipe};
 use proptest::prelude::*;
@@ -103,6 +104,45 @@ fn lost_acks_raise_the_ratio_of_ccid2() {
         _ => None,
     });
     assert!(most.max() > Some(2));
+}
+
+/// 15 Mbit/s over two paths, the first wherever its gate is open; the queue is empty after every packet.
+#[test]
+fn a_saturated_path_is_not_application_limited_though_the_other_takes_the_rest() {
+    let wide = || Path::clean(30.0, 20 * MS);
+    let mut first = Pipe::new(5, Path::clean(10.0, 20 * MS), wide());
+    let mut second = Pipe::new(5, wide(), wide());
+    let gap = Rate::from_mbps(15.0).time_for(1460);
+    let (mut now, mut limited) = (Time::ZERO, 0);
+    let mut run = |first: &mut Pipe, second: &mut Pipe, seconds: u64| {
+        let end = now + Duration::from_secs(seconds);
+        let before = first.view().delivered.bytes;
+        let mut sent = 0;
+        while now < end {
+            now += gap;
+            first.run_until(now);
+            second.run_until(now);
+            sent += 1;
+            limited += u64::from(first.view().app_limited);
+            let open = |pipe: &Pipe| matches!(pipe.ends[0].tx.gate(pipe.now), Gate::Open { .. });
+            if open(first) {
+                first.send(0, 1);
+            } else if open(second) {
+                second.send(0, 1);
+            }
+        }
+        let rate = Rate::from_bytes_per(first.view().delivered.bytes - before, Duration::from_secs(seconds));
+        (rate.mbps(), core::mem::take(&mut limited) as f64 / sent as f64)
+    };
+    run(&mut first, &mut second, 2);
+    let (rate, limited) = run(&mut first, &mut second, 3);
+    println!("{rate} {limited} {:?} {:?}", first.view(), second.view());
+    first.path(0).rate = Rate::from_mbps(5.0);
+    for _ in 0..3 {
+        let (rate, limited) = run(&mut first, &mut second, 1);
+        println!("{rate} {limited} {:?} {:?}", first.view(), second.view());
+    }
+    panic!();
 }
 
 #[test]

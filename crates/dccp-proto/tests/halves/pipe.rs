@@ -105,7 +105,7 @@ impl End {
             ack = Some((newest, options));
         }
         let bytes = if data { DATA + HEADER } else { HEADER };
-        self.tx.on_sent(now, seq, bytes, data.then_some(DATA));
+        self.tx.on_sent(now, seq, bytes, data);
         Packet { seq, data, ecn: Ecn::Ect0, bytes, ack }
     }
 
@@ -115,8 +115,7 @@ impl End {
             self.newest = Some(packet.seq);
         }
         let Packet { seq, data, ecn, bytes, .. } = *packet;
-        let arrival =
-            Arrival { seq, ecn, data, ccval: 0, ndp: None, bytes, payload: if data { DATA } else { 0 } };
+        let arrival = Arrival { seq, ecn, data, ccval: 0, ndp: None, bytes };
         self.rx.on_packet(now, &arrival);
         self.tx.on_peer_packet(now, &arrival);
         let Some((ack, options)) = &packet.ack else { return };
@@ -247,19 +246,23 @@ impl Pipe {
         }
     }
 
-    /// One event; false if nothing is left to happen.
-    pub(crate) fn step(&mut self) -> bool {
+    /// When something happens next.
+    fn next_event(&self) -> Option<Time> {
         let arrival = self.under_way.keys().next().map(|(at, _)| *at);
         let timers = self.ends.iter().filter_map(|end| end.next_timeout(self.now)).min();
-        let Some(next) = arrival.into_iter().chain(timers).min() else { return false };
-        self.now = self.now.max(next);
-        if arrival.is_some_and(|at| at <= self.now) {
-            if let Some((_, (to, packet))) = self.under_way.pop_first() {
-                self.ends[to].handle(self.now, &packet);
-            }
+        arrival.into_iter().chain(timers).min().map(|at| at.max(self.now))
+    }
+
+    /// One event; false if nothing is left to happen.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(next) = self.next_event() else { return false };
+        self.now = next;
+        let arrived = self.under_way.first_entry().filter(|first| first.key().0 <= next);
+        if let Some((to, packet)) = arrived.map(|first| first.remove()) {
+            self.ends[to].handle(next, &packet);
         } else {
             for end in &mut self.ends {
-                end.tx.on_timeout(self.now);
+                end.tx.on_timeout(next);
             }
         }
         self.drain();
@@ -267,6 +270,7 @@ impl Pipe {
     }
 
     pub(crate) fn run_until(&mut self, end: Time) {
-        while self.now < end && self.step() {}
+        while self.next_event().is_some_and(|next| next <= end) && self.step() {}
+        self.now = end;
     }
 }

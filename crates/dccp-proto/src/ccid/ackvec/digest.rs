@@ -38,8 +38,7 @@ struct Digest {
 impl AckVecSender {
     pub(super) fn digest(&mut self, now: Time, feedback: &Feedback<'_>) {
         let Some(ack) = self.history.index(feedback.ack) else { return };
-        let limits = self.cc.limits();
-        self.note_window(now, &limits);
+        self.note_window(now);
         let mut digest = Digest { before: self.inflight, ..Digest::default() };
         self.close_reported(ack, feedback.vector);
         let mut closed = core::mem::take(&mut self.closed);
@@ -219,8 +218,7 @@ impl AckVecSender {
         } else if self.inflight.packets == 0 {
             self.rto.stop();
         }
-        let limits = self.cc.limits();
-        let cwnd = limits.cwnd.packets(self.mtu);
+        let cwnd = self.cc.limits().cwnd.packets(self.mtu);
         if digest.round_end {
             self.demands.on_round(cwnd, digest.before.packets);
         }
@@ -255,6 +253,7 @@ impl AckVecSender {
 
     /// A packet has been late for as long as the reordering window permits.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
+        self.note_window(now);
         let mut digest = Digest { before: self.inflight, ..Digest::default() };
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
@@ -262,6 +261,7 @@ impl AckVecSender {
 
     /// RFC 4341 section 5: a timeout empties the pipe.
     pub(super) fn on_rto(&mut self, now: Time) {
+        self.note_window(now);
         let mut digest = Digest::default();
         let (mut at, next) = (self.history.base(), self.history.next());
         while let Some(index) = self.history.first_open(at..next) {

@@ -11,8 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 use dccp_cc::{
-    Algorithm, Amount, CcConfig, Controller, Limits, Pacer, RateSample, RateSampler, RttEstimator, Sent,
-    Window,
+    Algorithm, Amount, CcConfig, Controller, Pacer, RateSample, RateSampler, RttEstimator, Sent, Window,
 };
 use dccp_wire::Seq;
 use units::{Duration, Rate, Time};
@@ -108,9 +107,9 @@ impl AckVecSender {
         self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// Notes that the window is full, if it is.
-    pub(super) fn note_window(&mut self, now: Time, limits: &Limits) {
-        if !limits.cwnd.has_room(self.inflight) {
+    /// Notes that the window was full until now, if it was; told before anything may make room.
+    pub(super) fn note_window(&mut self, now: Time) {
+        if !self.cc.limits().cwnd.has_room(self.inflight) {
             self.usage.on_window_full(now);
         }
     }
@@ -139,7 +138,6 @@ impl AckVecSender {
         self.sent = self.sent.plus(bytes);
         self.last_sent = Some(now);
         self.rto.start(now);
-        self.note_window(now, &limits);
     }
 }
 
@@ -167,8 +165,7 @@ impl SenderHalf for AckVecSender {
         Gate::Open { burst: burst.max(u32::from(self.mtu)) }
     }
 
-    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>) {
-        let data = payload.is_some();
+    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, data: bool) {
         let snapshot = data.then(|| self.sampler.on_sent(now, bytes, self.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
         // A number that was used before cannot be told from the first; the connection never does that.

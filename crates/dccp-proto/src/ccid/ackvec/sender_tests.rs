@@ -115,14 +115,14 @@ impl Rig {
 
     fn send(&mut self, now: Time, packets: u64) {
         for _ in 0..packets {
-            self.half.on_sent(now, FIRST.add(self.next), BYTES, Some(BYTES));
+            self.half.on_sent(now, FIRST.add(self.next), BYTES, true);
             self.next += 1;
         }
     }
 
     /// One packet without data.
     fn send_ack(&mut self, now: Time) {
-        self.half.on_sent(now, FIRST.add(self.next), 40, None);
+        self.half.on_sent(now, FIRST.add(self.next), 40, false);
         self.next += 1;
     }
 
@@ -309,6 +309,59 @@ fn a_mark_makes_a_reduction_stand() {
     assert_eq!(rig.ack(ms(50), 4, "++m-+").lost, 1);
     rig.ack(ms(51), 4, "+++++");
     assert_eq!((rig.half.view().spurious, rig.notes.lock().unwrap().undone), (1, 0));
+}
+
+#[test]
+fn only_its_own_losses_undo_a_reduction() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 5);
+    assert!(rig.ack(ms(50), 4, "+++-+").congestion);
+    rig.send(ms(50), 5);
+    assert!(rig.ack(ms(100), 9, "+++-+").congestion);
+    // The loss of the first reduction arrives: nothing is known of the second.
+    rig.ack(ms(101), 9, "+++-++++++");
+    assert_eq!((rig.half.view().spurious, rig.notes.lock().unwrap().undone), (1, 0));
+    rig.ack(ms(102), 9, "++++++++++");
+    assert_eq!((rig.half.view().spurious, rig.notes.lock().unwrap().undone), (2, 1));
+}
+
+#[test]
+fn true_losses_bring_the_three_later_rule_back() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 2);
+    rig.ack(ms(100), 1, "+-");
+    rig.ack(ms(101), 1, "++");
+    let mut waited = 0;
+    for round in 1..40 {
+        let (now, first) = (ms(round * 1000), rig.next);
+        rig.send(now, 5);
+        if rig.ack(now + Duration::from_millis(100), first + 4, "+++-+").lost == 0 {
+            waited += 1;
+            assert_eq!(waited, round, "waits again after it did not");
+            rig.half.on_timeout(now + Duration::from_millis(200));
+        }
+        assert_eq!(rig.counts().0, 0);
+    }
+    // The reductions of 16 rounds are known to be right when the 17th comes.
+    assert_eq!(waited, 17);
+}
+
+#[test]
+fn what_is_settled_is_forgotten_after_a_timeout() {
+    let mut rig = Rig::new(true);
+    rig.send(ms(0), 1000);
+    for ack in 1..1000 {
+        rig.ack(ms(100), ack, "+");
+    }
+    assert_eq!((rig.counts(), rig.half.history.len()), ((0, 999, 1), 1000));
+    let rto = rig.half.view().rtt.rto();
+    rig.send(ms(100) + rto, 1);
+    assert_eq!(rig.half.history.len(), 1001);
+    rig.send(ms(101) + rto, 1);
+    assert_eq!(rig.half.history.len(), 2);
+    // It is nothing to us any more.
+    rig.ack(ms(102) + rto, 0, "+");
+    assert_eq!(rig.counts(), (2, 999, 1));
 }
 
 #[test]

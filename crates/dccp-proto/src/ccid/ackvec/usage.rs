@@ -11,7 +11,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// The window is full.
+    /// The window was full until now.
     pub(crate) fn on_window_full(&mut self, now: Time) {
         self.limited_at = Some(now);
     }
