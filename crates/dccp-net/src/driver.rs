@@ -33,6 +33,13 @@ impl Core {
         self.net.add(&self.poller, carrier)
     }
 
+    /// A random port of the range for short-lived use (RFC 6335 section 6).
+    pub fn ephemeral_port(&self) -> u16 {
+        // The low bits of the clock would do; randomness that cannot be had is no reason to stop.
+        let seed = crate::random_seed().unwrap_or_default();
+        49_152 | u16::from_be_bytes([seed[0], seed[1]])
+    }
+
     /// Ends the loop once this turn's packets have left.
     pub fn stop(&mut self) {
         self.running = false;

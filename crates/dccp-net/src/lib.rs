@@ -25,6 +25,8 @@ mod poller;
 #[cfg(target_os = "linux")]
 mod raw33;
 #[cfg(target_os = "linux")]
+mod seed;
+#[cfg(target_os = "linux")]
 mod socket;
 #[cfg(target_os = "linux")]
 mod tun;
@@ -39,6 +41,7 @@ pub use {
     handle::Handle,
     net::{LinkChange, Net},
     raw33::RawCarrier,
+    seed::random_seed,
     socket::Bind,
     tun::{Tun, TunConfig},
     udp::UdpCarrier,

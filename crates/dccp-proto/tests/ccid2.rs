@@ -41,7 +41,7 @@ impl Sender {
     fn fill(&mut self) -> u64 {
         let before = self.next;
         while matches!(self.half.gate(self.now), Gate::Open { .. }) {
-            self.half.on_sent(self.now, Seq::new(self.next), 700, true);
+            self.half.on_sent(self.now, Seq::new(self.next), 700, Some(640));
             self.next += 1;
         }
         assert_eq!(self.half.gate(self.now), Gate::Closed(Why::Window));
@@ -198,13 +198,13 @@ fn idle_periods_wear_the_window_down_to_the_initial_one() {
     let cwnd = s.cwnd();
     // Half for each timeout (200 ms here) without data.
     s.now += Duration::from_millis(250);
-    s.half.on_sent(s.now, Seq::new(s.next), 700, true);
+    s.half.on_sent(s.now, Seq::new(s.next), 700, Some(640));
     assert_eq!(s.cwnd(), cwnd / 2);
     s.now += Duration::from_millis(50);
     s.next += 1;
     s.ack(1, &[0]);
     s.now += Duration::from_secs(60);
-    s.half.on_sent(s.now, Seq::new(s.next), 700, true);
+    s.half.on_sent(s.now, Seq::new(s.next), 700, Some(640));
     assert_eq!(s.cwnd(), 4);
 }
 
@@ -218,7 +218,7 @@ fn a_window_that_is_not_used_does_not_grow() {
     s.ack(rest, &[0]);
     let cwnd = s.cwnd();
     for _ in 0..40 {
-        s.half.on_sent(s.now, Seq::new(s.next), 700, true);
+        s.half.on_sent(s.now, Seq::new(s.next), 700, Some(640));
         s.next += 1;
         s.now += Duration::from_millis(50);
         s.ack(1, &[0]);

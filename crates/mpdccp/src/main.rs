@@ -1,7 +1,9 @@
 //! The `mpdccp` program.
 
 mod demo;
+mod fault;
 mod lab;
+mod tunnel;
 mod watch;
 
 use std::process::ExitCode;
@@ -18,6 +20,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// A virtual interface whose IP packets take several paths at once. Not encrypted.
+    #[command(subcommand)]
+    Tunnel(tunnel::Command),
     /// Run experiments over emulated links.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -27,6 +32,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Tunnel(command) => tunnel::main(command),
         Command::Lab(args) => lab::main(&args),
         Command::Demo(args) => demo::main(&args),
     }

@@ -39,6 +39,8 @@ pub struct Arrival {
     pub ndp: Option<u64>,
     /// IP bytes on the wire.
     pub bytes: u32,
+    /// Application bytes in it, 0 if it is not data.
+    pub payload: u32,
 }
 
 /// When a receiving half wants to acknowledge.
@@ -106,8 +108,9 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn ccval(&self) -> u8 {
         0
     }
-    /// A packet left; `data` is false for packets without application data (they use sequence numbers too).
-    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, data: bool);
+    /// A packet of `bytes` IP bytes left, with `payload` application bytes, or none if it is not data (such packets use sequence
+    /// numbers too).
+    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
     /// A valid packet of the peer arrived, of any type; told before [`on_feedback`](Self::on_feedback) of the same packet.
     /// Lost and marked acknowledgements are seen by their sequence numbers (RFC 4341 section 6.1.1).
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
@@ -116,6 +119,8 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     /// The peer sent Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its receive buffer
     /// (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
+    /// A packet was to be sent, and this path could not take it as its gate was shut.
+    fn on_blocked(&mut self, _now: Time) {}
     /// Nothing is waiting to be sent on this path.
     fn on_app_limited(&mut self, now: Time);
     /// A timer of [`next_timeout`](Self::next_timeout) has come.

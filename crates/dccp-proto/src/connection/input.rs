@@ -244,13 +244,15 @@ impl Connection {
         }
         let ptype = packet.header.ptype;
         let Some(halves) = &mut self.halves else { return };
+        let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
         let arrival = Arrival {
             seq,
             ecn,
-            data: matches!(ptype, PacketType::Data | PacketType::DataAck),
+            data,
             ccval: packet.header.ccval,
             ndp: seen.ndp,
             bytes: len,
+            payload: if data { u32::try_from(packet.payload.len()).unwrap_or(u32::MAX) } else { 0 },
         };
         halves.rx.on_packet(now, &arrival);
         halves.tx.on_peer_packet(now, &arrival);

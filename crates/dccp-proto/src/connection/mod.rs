@@ -147,6 +147,14 @@ impl Connection {
         self.last_valid
     }
 
+    /// A packet waits, or went to another path, because the gate of this one is shut: the path is then not
+    /// application-limited for a round trip, however empty the queue.
+    pub fn note_blocked(&mut self, now: Time) {
+        if let Some(halves) = &mut self.halves {
+            halves.tx.on_blocked(now);
+        }
+    }
+
     /// Nothing waits to be sent on this path although its gate is open.
     pub fn set_app_limited(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {

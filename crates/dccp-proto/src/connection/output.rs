@@ -261,7 +261,8 @@ impl Connection {
         self.ndp_run = if ptype.is_data() { 0 } else { self.ndp_run.saturating_add(1) };
         if let Some(halves) = &mut self.halves {
             let bytes = u32::try_from(len).unwrap_or(u32::MAX).saturating_add(self.cfg.overhead.into());
-            halves.tx.on_sent(now, seq, bytes, data);
+            let payload = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+            halves.tx.on_sent(now, seq, bytes, data.then_some(payload));
         }
     }
 }

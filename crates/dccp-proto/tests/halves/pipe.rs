@@ -105,7 +105,7 @@ impl End {
             ack = Some((newest, options));
         }
         let bytes = if data { DATA + HEADER } else { HEADER };
-        self.tx.on_sent(now, seq, bytes, data);
+        self.tx.on_sent(now, seq, bytes, data.then_some(DATA));
         Packet { seq, data, ecn: Ecn::Ect0, bytes, ack }
     }
 
@@ -115,7 +115,8 @@ impl End {
             self.newest = Some(packet.seq);
         }
         let Packet { seq, data, ecn, bytes, .. } = *packet;
-        let arrival = Arrival { seq, ecn, data, ccval: 0, ndp: None, bytes };
+        let arrival =
+            Arrival { seq, ecn, data, ccval: 0, ndp: None, bytes, payload: if data { DATA } else { 0 } };
         self.rx.on_packet(now, &arrival);
         self.tx.on_peer_packet(now, &arrival);
         let Some((ack, options)) = &packet.ack else { return };
@@ -234,6 +235,8 @@ impl Pipe {
                 }
                 if end.backlog == 0 {
                     end.tx.on_app_limited(now);
+                } else {
+                    end.tx.on_blocked(now);
                 }
                 break;
             }

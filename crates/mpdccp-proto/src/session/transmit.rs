@@ -54,9 +54,16 @@ impl Session {
             }
             let backlog = self.queue.view(now);
             match self.scheduler.pick(now, &info, &backlog, &self.rows) {
-                Pick::One(path) => self.send_head(now, &[path], sink),
-                Pick::Several(paths) => self.send_head(now, &paths, sink),
+                Pick::One(path) => {
+                    self.note_blocked(now, &[path]);
+                    self.send_head(now, &[path], sink);
+                }
+                Pick::Several(paths) => {
+                    self.note_blocked(now, &paths);
+                    self.send_head(now, &paths, sink);
+                }
                 Pick::Wait(until) => {
+                    self.note_blocked(now, &[]);
                     let gates = self.rows.iter().filter(|r| r.health == Health::Up);
                     let gate = gates.filter_map(|r| match r.gate {
                         Gate::At(t, _) => Some(t),
@@ -73,6 +80,18 @@ impl Session {
             }
         }
         self.wake = Some((now, "backlog"));
+    }
+
+    /// Tells paths with a shut gate that the packet at the head was to be had: those of no lower priority than the ones that
+    /// take it, all if it has to wait.
+    fn note_blocked(&mut self, now: Time, takers: &[PathId]) {
+        let least = self.rows.iter().filter(|r| takers.contains(&r.id)).map(|r| r.prio).min().unwrap_or(0);
+        for (row, path) in self.rows.iter().zip(&mut self.paths) {
+            let shut = !matches!(row.gate, Gate::Open { .. });
+            if let Some(conn) = path.conn.as_mut().filter(|_| shut && row.prio >= least) {
+                conn.note_blocked(now);
+            }
+        }
     }
 
     /// Sends the head of the queue on each of `paths`, as one datagram of the session.

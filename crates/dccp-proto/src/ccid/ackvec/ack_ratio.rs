@@ -146,7 +146,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn arrival(seq: u64, ecn: Ecn, data: bool) -> Arrival {
-        Arrival { seq: Seq::new(seq), ecn, data, ccval: 0, ndp: None, bytes: 40 }
+        Arrival { seq: Seq::new(seq), ecn, data, ccval: 0, ndp: None, bytes: 40, payload: 0 }
     }
 
     fn after(seqs: &[u64]) -> bool {

@@ -38,7 +38,7 @@ impl Rig {
 
     fn packet(&mut self, now: Time, seq: u64, data: bool, ecn: Ecn) -> AckDue {
         let seq = Seq::new(seq);
-        self.half.on_packet(now, &Arrival { seq, ecn, data, ccval: 0, ndp: None, bytes: 1000 });
+        self.half.on_packet(now, &Arrival { seq, ecn, data, ccval: 0, ndp: None, bytes: 1000, payload: 0 });
         self.half.ack_due(now)
     }
 

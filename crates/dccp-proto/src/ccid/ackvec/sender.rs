@@ -110,7 +110,7 @@ impl AckVecSender {
     /// Notes that the window was full until now, if it was; told before anything may make room.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.cc.limits().cwnd.has_room(self.inflight) {
-            self.usage.on_window_full(now);
+            self.usage.on_limited(now);
         }
     }
 
@@ -129,9 +129,6 @@ impl AckVecSender {
         self.cc.on_sent(&Sent { now, bytes, inflight: self.inflight });
         let limits = self.cc.limits();
         if let Some(rate) = limits.pacing {
-            if let Some(last) = self.last_sent {
-                self.usage.on_paced(now, self.pacer.next_send(Time::ZERO), last);
-            }
             self.pacer.on_sent(now, bytes, rate, limits.quantum);
         }
         self.inflight = self.inflight.plus(bytes);
@@ -165,7 +162,8 @@ impl SenderHalf for AckVecSender {
         Gate::Open { burst: burst.max(u32::from(self.mtu)) }
     }
 
-    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, data: bool) {
+    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>) {
+        let data = payload.is_some();
         let snapshot = data.then(|| self.sampler.on_sent(now, bytes, self.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
         // A number that was used before cannot be told from the first; the connection never does that.
@@ -181,6 +179,10 @@ impl SenderHalf for AckVecSender {
 
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
         self.digest(now, feedback);
+    }
+
+    fn on_blocked(&mut self, now: Time) {
+        self.usage.on_limited(now);
     }
 
     fn on_app_limited(&mut self, now: Time) {

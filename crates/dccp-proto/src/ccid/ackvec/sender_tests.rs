@@ -115,14 +115,14 @@ impl Rig {
 
     fn send(&mut self, now: Time, packets: u64) {
         for _ in 0..packets {
-            self.half.on_sent(now, FIRST.add(self.next), BYTES, true);
+            self.half.on_sent(now, FIRST.add(self.next), BYTES, Some(BYTES));
             self.next += 1;
         }
     }
 
     /// One packet without data.
     fn send_ack(&mut self, now: Time) {
-        self.half.on_sent(now, FIRST.add(self.next), 40, false);
+        self.half.on_sent(now, FIRST.add(self.next), 40, None);
         self.next += 1;
     }
 
@@ -442,18 +442,25 @@ fn gate_says_why() {
     assert_eq!(rig.half.gate(ms(2)), Gate::Open { burst: 1000 });
 }
 
-/// Sends `count` packets, one every `gap`, each acknowledged after 20 ms; the queue is empty after each.
-fn paced(rig: &mut Rig, count: u64, gap: Duration) -> bool {
+/// Offers `count` packets, one every `gap`, each acknowledged after 20 ms; what finds the gate shut takes another path.
+/// The queue is empty after each.
+fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
+    let mut sent = Vec::new();
     let mut now = ms(1000);
-    for i in 0..count {
-        let back = Duration::from_millis(20).as_micros() / gap.as_micros();
-        if let Some(acked) = i.checked_sub(back as u64 + 1) {
-            rig.ack(now, acked, "+");
+    for _ in 0..count {
+        let acked = sent.iter().take_while(|&&at| at + Duration::from_millis(20) <= now).count();
+        for _ in 0..acked {
+            let index = rig.next - sent.len() as u64;
+            sent.remove(0);
+            rig.ack(now, index, "+");
         }
-        if let Gate::At(at, _) = rig.half.gate(now) {
-            now = at;
+        match rig.half.gate(now) {
+            Gate::Open { .. } => {
+                rig.send(now, 1);
+                sent.push(now);
+            }
+            _ => rig.half.on_blocked(now),
         }
-        rig.send(now, 1);
         rig.half.on_app_limited(now);
         now += gap;
     }
@@ -465,14 +472,15 @@ fn application_limited_is_decided_by_the_path() {
     // Pacing 8 Mbit/s: a packet a millisecond.
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
     // Half the rate: limited by the application alone.
-    assert!(paced(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // More than the rate (the rest took another path): by pacing, although the queue is always empty.
-    assert!(!paced(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
-    // The window is full whenever a packet left.
+    assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
+    // More than the rate, also in step with it: limited by pacing, although the queue is always empty.
+    assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
+    assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
+    // The window is full whenever ten packets are on their way.
     let limits = Limits { cwnd: Window::Packets(10), pacing: None, quantum: 1000 };
-    assert!(!paced(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
+    assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
     let limits = Limits { cwnd: Window::Packets(40), pacing: None, quantum: 1000 };
-    assert!(paced(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
+    assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
 }
 
 #[test]

@@ -1,0 +1,15 @@
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io;
+
+/// A seed from the system's randomness.
+///
+/// # Errors
+/// What the system says.
+pub fn random_seed() -> io::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    // Requests this small are never cut short.
+    match getrandom(&mut seed, GetRandomFlags::empty())? {
+        32 => Ok(seed),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}

@@ -1,0 +1,368 @@
+//! What runs on the data thread: packets between the interface and the sessions, and the life of the sessions.
+
+use crate::fault::Fault;
+use crate::tunnel::allowed::{Allowed, addresses};
+use crate::tunnel::config::Config;
+use crate::tunnel::peer::PeerState;
+use crate::tunnel::setup;
+use crate::tunnel::trace::Trace;
+use crate::tunnel::values::Mtu;
+use dccp_net::{App, Core, LinkChange, Tun};
+use mpdccp_proto::{Health, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use units::{Duration, Time};
+
+/// Packets read from the interface in one turn.
+const BUDGET: usize = 64;
+/// How long closing may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a removed path's socket stays for its last packets.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// Counters of the interface; drops by reason.
+#[derive(Default)]
+pub(crate) struct TunCounters {
+    pub(crate) read: (u64, u64),
+    pub(crate) written: (u64, u64),
+    pub(crate) drops: BTreeMap<&'static str, u64>,
+}
+
+impl TunCounters {
+    fn drop(&mut self, why: &'static str) {
+        *self.drops.entry(why).or_default() += 1;
+    }
+}
+
+pub(crate) struct TunnelApp {
+    pub(crate) cfg: Config,
+    pub(crate) peers: Vec<PeerState>,
+    pub(crate) counters: TunCounters,
+    pub(crate) mtu: u16,
+    pub(crate) started: Time,
+    /// Why the tunnel could not go on.
+    pub(crate) failure: Option<String>,
+    session_cfg: SessionConfig,
+    tun: Tun,
+    allowed: Allowed,
+    sessions: BTreeMap<SessionId, usize>,
+    buffer: Vec<u8>,
+    trace: Option<Trace>,
+    /// Sockets of removed paths, and when they close.
+    pub(crate) retired: Vec<(Time, u32)>,
+    closing: Option<Time>,
+}
+
+impl TunnelApp {
+    pub(crate) fn client(
+        core: &mut Core,
+        now: Time,
+        cfg: Config,
+        trace: Option<Trace>,
+    ) -> Result<TunnelApp, Fault> {
+        let mut peers = Vec::new();
+        for peer in cfg.peers.iter().map(|p| p.get_ref()) {
+            let open = |path: &toml::Spanned<_>| setup::open_path(core, &cfg, &peer.name, path.get_ref());
+            let paths = peer.paths.iter().map(open).collect::<Result<Vec<_>, Fault>>()?;
+            peers.push(PeerState::new(peer.clone(), paths));
+        }
+        let paths = peers.iter().flat_map(|peer| &peer.paths);
+        let carried = paths.map(|path| setup::inner_mtu(path.mtu, path.overhead)).min().unwrap_or(0);
+        TunnelApp::with(now, cfg, trace, peers, carried)
+    }
+
+    pub(crate) fn server(
+        core: &mut Core,
+        now: Time,
+        cfg: Config,
+        trace: Option<Trace>,
+    ) -> Result<TunnelApp, Fault> {
+        let carried = setup::listen(core, &cfg)?;
+        let peers = cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone(), Vec::new())).collect();
+        TunnelApp::with(now, cfg, trace, peers, carried)
+    }
+
+    fn with(
+        now: Time,
+        cfg: Config,
+        trace: Option<Trace>,
+        peers: Vec<PeerState>,
+        carried: u16,
+    ) -> Result<TunnelApp, Fault> {
+        let (tun, mtu) = setup::create_tun(&cfg, carried)?;
+        let nets = peers.iter().enumerate();
+        let allowed = nets.flat_map(|(i, peer)| peer.cfg.allowed_ips.iter().map(move |net| (*net, i)));
+        Ok(TunnelApp {
+            session_cfg: setup::session_config(&cfg),
+            allowed: Allowed::new(allowed),
+            cfg,
+            peers,
+            counters: TunCounters::default(),
+            mtu,
+            started: now,
+            failure: None,
+            tun,
+            sessions: BTreeMap::new(),
+            buffer: vec![0; 65_536],
+            trace,
+            retired: Vec::new(),
+            closing: None,
+        })
+    }
+
+    /// Everything is in place: connect, or wait for peers.
+    pub(crate) fn start(&mut self, core: &mut Core, now: Time) {
+        let names: Vec<String> = self.cfg.addresses.iter().map(|a| a.to_string()).collect();
+        tracing::info!("{} is up: {}, MTU {}", self.cfg.interface, names.join(", "), self.mtu);
+        tracing::warn!("traffic in the tunnel is not encrypted");
+        if setup::is_client(&self.cfg) {
+            for peer in &mut self.peers {
+                peer.connect_at(now);
+            }
+            self.connect(core, now);
+        } else {
+            tracing::info!("waiting for {} peer(s)", self.peers.len());
+        }
+    }
+
+    fn connect(&mut self, core: &mut Core, now: Time) {
+        for (i, peer) in self.peers.iter_mut().enumerate() {
+            let before = peer.session;
+            if peer.on_timeout(core, now, &self.session_cfg, self.cfg.dccp_port) {
+                tracing::info!("peer {}: connecting", peer.cfg.name);
+            }
+            if let Some(session) = before.filter(|_| peer.session != before) {
+                self.sessions.remove(&session);
+            }
+            if let Some(session) = peer.session {
+                self.sessions.insert(session, i);
+            }
+        }
+    }
+
+    /// Closes all sessions, then ends the loop.
+    pub(crate) fn shut_down(&mut self, core: &mut Core, now: Time) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing = Some(now + CLOSE_PATIENCE);
+        for peer in &mut self.peers {
+            peer.shut_down();
+        }
+        let sessions = core.endpoint.sessions();
+        for session in &sessions {
+            core.endpoint.close(now, *session);
+        }
+        if sessions.is_empty() {
+            core.stop();
+        }
+    }
+
+    /// Settings of the file that a new path has to go with.
+    pub(crate) fn now_and_peer(&self, core: &Core, peer: Option<&str>) -> Result<(Time, usize), String> {
+        let names = || self.peers.iter().map(|p| p.cfg.name.as_str()).collect::<Vec<_>>().join(", ");
+        let index = match peer {
+            Some(name) => self.peers.iter().position(|p| p.cfg.name == name),
+            None if self.peers.len() == 1 => Some(0),
+            None => return Err(format!("say which --peer: {}", names())),
+        };
+        let index = index.ok_or_else(|| format!("no such peer, expected one of: {}", names()))?;
+        Ok((core.clock.now(), index))
+    }
+
+    /// The interface's MTU follows what the paths carry.
+    fn adapt_mtu(&mut self, core: &Core, now: Time) {
+        let carried = self
+            .sessions
+            .keys()
+            .filter_map(|session| core.endpoint.status(now, *session))
+            .flat_map(|status| status.paths)
+            .filter(|path| matches!(path.health, Health::Up | Health::Stale))
+            .filter_map(|path| u16::try_from(path.max_payload).ok())
+            .min();
+        let Some(carried) = carried.filter(|mtu| *mtu != self.mtu) else { return };
+        if self.cfg.mtu != Mtu::Auto && carried > self.mtu {
+            return;
+        }
+        match self.tun.set_mtu(carried) {
+            Ok(()) => {
+                tracing::info!("{}: MTU {} -> {carried}, as the paths carry", self.cfg.interface, self.mtu);
+                self.mtu = carried;
+            }
+            Err(e) => tracing::warn!("{}: cannot set MTU {carried}: {e}", self.cfg.interface),
+        }
+    }
+
+    /// One packet of the interface on its way to a peer.
+    fn send(&mut self, core: &mut Core, now: Time, len: usize) {
+        self.counters.read.0 += 1;
+        self.counters.read.1 += len as u64;
+        let packet = &self.buffer[..len];
+        let Some((_, destination)) = addresses(packet) else {
+            return self.counters.drop("not_ip");
+        };
+        let Some(peer) = self.allowed.peer(destination) else {
+            return self.counters.drop("no_peer");
+        };
+        match self.peers[peer].session {
+            Some(session) => core.endpoint.send(now, session, packet.to_vec(), PktInfo::of_ip(packet)),
+            None => self.counters.drop("not_connected"),
+        }
+    }
+
+    fn path_label(&self, core: &Core, now: Time, session: SessionId, peer: usize, id: PathId) -> String {
+        let status = core.endpoint.status(now, session);
+        let path = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id));
+        match path {
+            Some(path) => format!("path {} ({})", self.peers[peer].path_name(path), path.remote),
+            None => format!("path {}", id.0),
+        }
+    }
+
+    fn accept(&mut self, core: &mut Core, now: Time, session: SessionId, peer: u32) {
+        let index = peer as usize;
+        let Some(state) = self.peers.get_mut(index) else { return };
+        // A peer has one session; a second one means that it lost the first.
+        if let Some(old) = state.session.replace(session).filter(|old| *old != session) {
+            tracing::info!("peer {}: a new session replaces the old one", state.cfg.name);
+            self.sessions.remove(&old);
+            core.endpoint.abort(now, old);
+        }
+        self.sessions.insert(session, index);
+    }
+}
+
+impl App for TunnelApp {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.tun.as_fd()]
+    }
+
+    fn on_readable(&mut self, core: &mut Core, now: Time, _: u32) {
+        for _ in 0..BUDGET {
+            match self.tun.read(&mut self.buffer) {
+                Ok(Some(len)) => self.send(core, now, len),
+                Ok(None) => break,
+                Err(e) => {
+                    // The device was deleted under us; nothing can come from it any more.
+                    self.failure.get_or_insert(format!("interface {} is gone: {e}", self.cfg.interface));
+                    self.shut_down(core, now);
+                    core.stop();
+                    break;
+                }
+            }
+        }
+    }
+
+    fn on_deliver(&mut self, _: &mut Core, _: Time, session: SessionId, data: Vec<u8>) {
+        let Some(peer) = self.sessions.get(&session) else {
+            return self.counters.drop("no_session");
+        };
+        let Some((source, _)) = addresses(&data) else {
+            // First nibble 1 is set aside for messages between tunnels; there are none yet.
+            let control = data.first().is_some_and(|b| b >> 4 == 1);
+            return self.counters.drop(if control { "unknown_control" } else { "not_ip" });
+        };
+        if self.allowed.peer(source) != Some(*peer) {
+            return self.counters.drop("bad_source");
+        }
+        match self.tun.write(&data) {
+            Ok(()) => {
+                self.counters.written.0 += 1;
+                self.counters.written.1 += data.len() as u64;
+            }
+            Err(e) if Tun::is_down(&e) => self.counters.drop("interface_down"),
+            Err(_) => self.counters.drop("refused_by_kernel"),
+        }
+    }
+
+    fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
+        if let SessionEvent::Accepted { peer } = event {
+            return self.accept(core, now, session, peer);
+        }
+        let Some(&index) = self.sessions.get(&session) else { return };
+        let name = self.peers[index].cfg.name.clone();
+        match event {
+            SessionEvent::Opened { multipath } => {
+                self.peers[index].on_opened();
+                tracing::info!(
+                    "peer {name}: session open{}",
+                    if multipath { "" } else { " without multipath" }
+                );
+            }
+            SessionEvent::PathUp(id) => {
+                tracing::info!("peer {name}: {} is up", self.path_label(core, now, session, index, id));
+                self.adapt_mtu(core, now);
+            }
+            SessionEvent::PathStale(id) => {
+                tracing::warn!("peer {name}: {} is silent", self.path_label(core, now, session, index, id));
+            }
+            SessionEvent::PathDown(id, why) => {
+                tracing::warn!(
+                    "peer {name}: {} is down: {why}",
+                    self.path_label(core, now, session, index, id)
+                );
+            }
+            SessionEvent::Closed(why) => {
+                tracing::info!("peer {name}: session closed: {why}");
+                self.sessions.remove(&session);
+                if self.peers[index].session == Some(session) {
+                    self.peers[index].on_closed(now);
+                }
+                if self.closing.is_some() {
+                    self.peers[index].shut_down();
+                    if core.endpoint.sessions().is_empty() {
+                        core.stop();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_link(&mut self, _: &mut Core, change: &LinkChange) {
+        match change.up {
+            true => tracing::info!("sending to {} works again", change.remote),
+            false => tracing::warn!("sending to {} fails: {}", change.remote, change.why),
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let trace = self.trace.as_ref().map(|t| t.next);
+        let peers = self.peers.iter().filter_map(PeerState::next_timeout).min();
+        let retired = self.retired.iter().map(|(at, _)| *at).min();
+        [trace, peers, retired, self.closing].into_iter().flatten().min()
+    }
+
+    fn on_timeout(&mut self, core: &mut Core, now: Time) {
+        if self.closing.is_some_and(|t| t <= now) {
+            tracing::warn!("closed without an answer from the peer");
+            core.stop();
+        }
+        if self.closing.is_none() {
+            self.connect(core, now);
+        }
+        self.retired.retain(|(at, socket)| {
+            if *at <= now {
+                core.net.remove(*socket);
+            }
+            *at > now
+        });
+        let Some(trace) = self.trace.as_mut().filter(|t| t.next <= now) else { return };
+        trace.advance(now);
+        for peer in &self.peers {
+            let Some(session) = peer.session else { continue };
+            let Some(status) = core.endpoint.status(now, session) else { continue };
+            let rows = core.endpoint.rows(now, session);
+            if let Err(e) = trace.sample(now, &peer.cfg.name, &status, &rows, |path| peer.path_name(path)) {
+                tracing::error!("trace: {e}; it ends here");
+                self.trace = None;
+                return;
+            }
+        }
+    }
+}
+
+/// When the socket of a path removed now closes.
+pub(crate) fn retire_at(now: Time) -> Time {
+    now + LINGER
+}

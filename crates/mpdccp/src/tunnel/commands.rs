@@ -1,0 +1,159 @@
+//! What the control socket asks of a running tunnel, answered on the data thread.
+
+use crate::tunnel::app::{TunnelApp, retire_at};
+use crate::tunnel::control::{Answer, NewPath, Request};
+use crate::tunnel::setup;
+use crate::tunnel::status::{PeerStatus, SocketStatus, Status, TunStatus, VERSION};
+use crate::tunnel::values::Prio;
+use dccp_net::{CarrierStats, Core};
+use std::collections::BTreeMap;
+use units::Time;
+
+impl TunnelApp {
+    /// Answers a request.
+    pub(crate) fn control(&mut self, core: &mut Core, request: Request) -> Answer {
+        let done = match request {
+            Request::Status => return Answer::Status(Box::new(self.status(core, core.clock.now()))),
+            Request::Down => {
+                let now = core.clock.now();
+                self.shut_down(core, now);
+                Ok(())
+            }
+            Request::PathAdd { peer, path } => self.path_add(core, peer.as_deref(), &path),
+            Request::PathDel { peer, name } => self.path_del(core, peer.as_deref(), &name),
+            Request::PathPrio { peer, name, priority } => {
+                self.path_prio(core, peer.as_deref(), &name, priority)
+            }
+        };
+        match done {
+            Ok(()) => Answer::Ok,
+            Err(e) => Answer::Error(e),
+        }
+    }
+
+    fn path_add(&mut self, core: &mut Core, peer: Option<&str>, path: &NewPath) -> Result<(), String> {
+        let (now, index) = self.now_and_peer(core, peer)?;
+        if !setup::is_client(&self.cfg) {
+            return Err("paths are added at the client".into());
+        }
+        let spec = path.spec()?;
+        self.cfg.check_path(&spec)?;
+        let peer = &mut self.peers[index];
+        if peer.paths.iter().any(|p| p.spec.name == spec.name) {
+            return Err(format!("peer `{}` has a path `{}` already", peer.cfg.name, spec.name));
+        }
+        let open = setup::open_path(core, &self.cfg, &peer.cfg.name, &spec).map_err(|e| e.to_string())?;
+        peer.add_path(core, now, open, self.cfg.dccp_port);
+        tracing::info!("peer {}: path {} added", peer.cfg.name, spec.name);
+        Ok(())
+    }
+
+    fn path_del(&mut self, core: &mut Core, peer: Option<&str>, name: &str) -> Result<(), String> {
+        let (now, index) = self.now_and_peer(core, peer)?;
+        let id = self.peers[index].path_id(core, now, name);
+        let peer = &mut self.peers[index];
+        let Some(at) = peer.paths.iter().position(|p| p.spec.name == name) else {
+            return Err(no_such_path(peer));
+        };
+        if peer.paths.len() == 1 {
+            return Err(format!("path `{name}` is the last; use `mpdccp tunnel down` to end the tunnel"));
+        }
+        let path = peer.paths[at].clone();
+        if let (Some(session), Some(id)) = (peer.session, id) {
+            core.endpoint.remove_path(now, session, id);
+        }
+        peer.paths.remove(at);
+        tracing::info!("peer {}: path {name} removed", peer.cfg.name);
+        self.retired.push((retire_at(now), path.socket));
+        Ok(())
+    }
+
+    fn path_prio(
+        &mut self,
+        core: &mut Core,
+        peer: Option<&str>,
+        name: &str,
+        priority: u8,
+    ) -> Result<(), String> {
+        let (now, index) = self.now_and_peer(core, peer)?;
+        let priority = Prio::try_from(i64::from(priority))?;
+        let id = self.peers[index].path_id(core, now, name);
+        let peer = &mut self.peers[index];
+        let Some(path) = peer.paths.iter_mut().find(|p| p.spec.name == name) else {
+            return Err(no_such_path(peer));
+        };
+        // Kept for the sessions to come.
+        path.spec.priority = priority;
+        if let (Some(session), Some(id)) = (peer.session, id) {
+            core.endpoint.set_prio(now, session, id, priority.0);
+        }
+        Ok(())
+    }
+
+    /// Everything there is to know.
+    fn status(&self, core: &Core, now: Time) -> Status {
+        let peers = self.peers.iter().map(|peer| {
+            let status = peer.session.and_then(|s| Some((s, core.endpoint.status(now, s)?)));
+            match status {
+                None => PeerStatus::idle(&peer.cfg.name),
+                Some((session, status)) => {
+                    let rows = core.endpoint.rows(now, session);
+                    PeerStatus::of(&peer.cfg.name, &status, &rows, |path| peer.path_name(path))
+                }
+            }
+        });
+        Status {
+            version: VERSION,
+            program: env!("CARGO_PKG_VERSION").into(),
+            role: if setup::is_client(&self.cfg) { "client" } else { "server" }.into(),
+            interface: self.cfg.interface.clone(),
+            mtu: self.mtu,
+            uptime_s: now.since(self.started).as_secs_f64(),
+            tun: TunStatus {
+                read_packets: self.counters.read.0,
+                read_bytes: self.counters.read.1,
+                written_packets: self.counters.written.0,
+                written_bytes: self.counters.written.1,
+                drops: self.counters.drops.iter().map(|(k, n)| ((*k).into(), *n)).collect(),
+            },
+            sockets: core
+                .net
+                .stats()
+                .iter()
+                .map(|(socket, stats)| socket_status(core, *socket, stats))
+                .collect(),
+            endpoint: core.endpoint.stats().counters.iter().map(|(k, n)| ((*k).into(), *n)).collect(),
+            peers: peers.collect(),
+        }
+    }
+}
+
+fn no_such_path(peer: &crate::tunnel::peer::PeerState) -> String {
+    let names: Vec<&str> = peer.paths.iter().map(|p| p.spec.name.as_str()).collect();
+    match names.is_empty() {
+        true => "paths are changed at the client".into(),
+        false => format!("no such path, expected one of: {}", names.join(", ")),
+    }
+}
+
+fn socket_status(core: &Core, socket: u32, stats: &CarrierStats) -> SocketStatus {
+    let local = core.net.carrier(socket).and_then(|c| c.local_addr().ok());
+    let drops = [
+        ("tx_buffer_full", stats.tx_buffer_full),
+        ("tx_too_big", stats.tx_too_big),
+        ("tx_link_down", stats.tx_link_down),
+        ("rx_bad_checksum", stats.rx_bad_checksum),
+        ("rx_malformed", stats.rx_malformed),
+    ];
+    let drops: BTreeMap<String, u64> =
+        drops.into_iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.into(), n)).collect();
+    SocketStatus {
+        socket,
+        local: local.map_or_else(|| "?".into(), |a| a.to_string()),
+        tx_packets: stats.tx_packets,
+        tx_calls: stats.tx_calls,
+        rx_packets: stats.rx_packets,
+        rx_calls: stats.rx_calls,
+        drops,
+    }
+}

@@ -1,0 +1,173 @@
+//! `mpdccp tunnel`: IP packets of a virtual interface over several paths.
+
+mod allowed;
+mod app;
+mod commands;
+mod config;
+mod control;
+mod peer;
+mod routes;
+mod setup;
+mod status;
+mod table;
+mod trace;
+mod up;
+mod values;
+
+use crate::fault::Fault;
+use clap::{Args, Subcommand};
+use config::Config;
+use control::{Answer, NewPath, Request};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a tunnel in the foreground until Ctrl-C.
+    Up(up::Args),
+    /// Show sessions, paths and counters.
+    Status {
+        /// As JSON (docs/formats.md).
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Change the paths of a running client.
+    #[command(subcommand)]
+    Path(PathCommand),
+    /// End a running tunnel in good order.
+    Down {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PathCommand {
+    /// Add a path.
+    Add {
+        /// Its name.
+        name: String,
+        /// Address of the peer, ADDRESS or ADDRESS:PORT.
+        #[arg(long)]
+        remote: String,
+        /// Address on this host to send from.
+        #[arg(long)]
+        local: Option<String>,
+        /// Interface to send through.
+        #[arg(long)]
+        interface: Option<String>,
+        /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+        #[arg(long, default_value_t = 3)]
+        priority: u8,
+        /// Which peer, if there are several.
+        #[arg(long)]
+        peer: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Close a path.
+    Del {
+        /// Its name.
+        name: String,
+        /// Which peer, if there are several.
+        #[arg(long)]
+        peer: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Change a path's priority, here and at the peer.
+    Prio {
+        /// Its name.
+        name: String,
+        /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+        priority: u8,
+        /// Which peer, if there are several.
+        #[arg(long)]
+        peer: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+/// Which tunnel, if several are running.
+#[derive(Args)]
+pub(crate) struct Which {
+    /// Configuration file of the running tunnel.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Its control socket.
+    #[arg(long, conflicts_with = "config")]
+    socket: Option<PathBuf>,
+}
+
+impl Which {
+    fn socket(&self) -> Result<PathBuf, Fault> {
+        match (&self.socket, &self.config) {
+            (Some(socket), _) => Ok(socket.clone()),
+            (None, Some(file)) => Ok(Config::load(file)?.control_path()),
+            (None, None) => control::only_one(),
+        }
+    }
+}
+
+impl Config {
+    fn control_path(&self) -> PathBuf {
+        self.control.clone().unwrap_or_else(|| control::default_path(&self.interface))
+    }
+}
+
+/// How long `tunnel down` waits for the tunnel to be gone.
+const DOWN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs a subcommand: 0 is well, 1 something broke, 2 wrong input or surroundings.
+pub(crate) fn main(command: Command) -> ExitCode {
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("mpdccp: {fault}");
+            fault.code
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Fault> {
+    match command {
+        Command::Up(args) => up::run(&args),
+        Command::Status { json, which } => {
+            let Answer::Status(status) = control::ask(&which.socket()?, &Request::Status)? else {
+                return Err(Fault::runtime("the tunnel answered something else"));
+            };
+            if json {
+                println!("{}", serde_json::to_string_pretty(&status).map_err(std::io::Error::from)?);
+            } else {
+                print!("{}", table::render(&status));
+            }
+            Ok(())
+        }
+        Command::Path(PathCommand::Add { name, remote, local, interface, priority, peer, which }) => {
+            let path = NewPath { name, local, interface, remote, priority };
+            control::ask(&which.socket()?, &Request::PathAdd { peer, path }).map(drop)
+        }
+        Command::Path(PathCommand::Del { name, peer, which }) => {
+            control::ask(&which.socket()?, &Request::PathDel { peer, name }).map(drop)
+        }
+        Command::Path(PathCommand::Prio { name, priority, peer, which }) => {
+            control::ask(&which.socket()?, &Request::PathPrio { peer, name, priority }).map(drop)
+        }
+        Command::Down { which } => {
+            let socket = which.socket()?;
+            control::ask(&socket, &Request::Down)?;
+            let since = Instant::now();
+            while socket.exists() {
+                if since.elapsed() > DOWN_PATIENCE {
+                    return Err(Fault::runtime("the tunnel is still there"));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Ok(())
+        }
+    }
+}

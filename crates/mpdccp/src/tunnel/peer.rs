@@ -1,0 +1,146 @@
+use crate::tunnel::config::Peer;
+use crate::tunnel::setup::OpenPath;
+use dccp_net::Core;
+use dccp_proto::{Ports, Route};
+use mpdccp_proto::{PathConfig, PathId, PathStatus, SessionConfig, SessionId};
+use units::{Duration, Time};
+
+/// How long a session may take to open before another path is tried first.
+const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+/// Wait before a lost session is opened again, doubled up to the maximum as long as that fails.
+const RETRY: Duration = Duration::from_millis(250);
+const MAX_RETRY: Duration = Duration::from_secs(8);
+
+/// A peer and the session with it, which may come and go.
+pub(crate) struct PeerState {
+    pub(crate) cfg: Peer,
+    /// A client's own paths; a server learns its paths from the peer.
+    pub(crate) paths: Vec<OpenPath>,
+    pub(crate) session: Option<SessionId>,
+    /// When to connect; `None` for a server, or with a session.
+    retry_at: Option<Time>,
+    wait: Duration,
+    /// When to give an unopened session up.
+    give_up_at: Option<Time>,
+    /// Which path opens the next session.
+    first: usize,
+}
+
+impl PeerState {
+    pub(crate) fn new(cfg: Peer, paths: Vec<OpenPath>) -> PeerState {
+        PeerState { cfg, paths, session: None, retry_at: None, wait: RETRY, give_up_at: None, first: 0 }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        [self.retry_at, self.give_up_at].into_iter().flatten().min()
+    }
+
+    /// Connects or gives up; true if a session was opened.
+    pub(crate) fn on_timeout(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        cfg: &SessionConfig,
+        dccp_port: u16,
+    ) -> bool {
+        if let (Some(session), true) = (self.session, self.give_up_at.is_some_and(|t| t <= now)) {
+            tracing::warn!("peer {}: no session after {OPEN_PATIENCE:?}, trying again", self.cfg.name);
+            core.endpoint.abort(now, session);
+            self.on_closed(now);
+        }
+        if self.retry_at.is_none_or(|t| t > now) {
+            return false;
+        }
+        self.connect(core, now, cfg, dccp_port);
+        true
+    }
+
+    /// Connects soon.
+    pub(crate) fn connect_at(&mut self, at: Time) {
+        self.retry_at = Some(at);
+    }
+
+    fn connect(&mut self, core: &mut Core, now: Time, cfg: &SessionConfig, dccp_port: u16) {
+        self.retry_at = None;
+        if self.paths.is_empty() {
+            return;
+        }
+        // Another DCCP port each time, so that no packet of an earlier attempt is taken for one of this.
+        let port = core.ephemeral_port();
+        self.first %= self.paths.len();
+        let (later, sooner) = self.paths.split_at(self.first);
+        let mut order = sooner.iter().chain(later).map(|p| path_config(p, port, dccp_port));
+        let Some(first) = order.next() else { return };
+        let session = core.endpoint.connect(now, cfg.clone(), first);
+        for path in order {
+            core.endpoint.add_path(now, session, path);
+        }
+        self.session = Some(session);
+        self.give_up_at = Some(now + OPEN_PATIENCE);
+        // If this one fails, the next attempt starts elsewhere.
+        self.first += 1;
+    }
+
+    pub(crate) fn on_opened(&mut self) {
+        self.give_up_at = None;
+        self.wait = RETRY;
+        self.first = 0;
+    }
+
+    /// The session is gone; a client opens another one.
+    pub(crate) fn on_closed(&mut self, now: Time) {
+        self.session = None;
+        self.give_up_at = None;
+        if !self.paths.is_empty() {
+            self.retry_at = Some(now + self.wait);
+            self.wait = (self.wait * 2).min(MAX_RETRY);
+        }
+    }
+
+    /// No more attempts.
+    pub(crate) fn shut_down(&mut self) {
+        self.retry_at = None;
+        self.give_up_at = None;
+    }
+
+    /// Adds an open path to the session, or opens one with it.
+    pub(crate) fn add_path(&mut self, core: &mut Core, now: Time, path: OpenPath, dccp_port: u16) {
+        let port = core.ephemeral_port();
+        match self.session {
+            Some(session) => {
+                core.endpoint.add_path(now, session, path_config(&path, port, dccp_port));
+            }
+            None => self.retry_at = Some(now),
+        }
+        self.paths.push(path);
+    }
+
+    /// The session's number of a path of ours.
+    pub(crate) fn path_id(&self, core: &Core, now: Time, name: &str) -> Option<PathId> {
+        let socket = self.paths.iter().find(|p| p.spec.name == name)?.socket;
+        let status = core.endpoint.status(now, self.session?)?;
+        // The newest, should an earlier one still be listed.
+        status.paths.iter().rev().find(|p| p.route.socket == socket).map(|p| p.id)
+    }
+
+    /// The configured name of a path, or where it leads.
+    pub(crate) fn path_name(&self, path: &PathStatus) -> String {
+        let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
+        let theirs = || self.cfg.paths.iter().map(|p| p.get_ref()).find(|p| p.remote.ip == path.remote.ip());
+        match ours.or_else(theirs) {
+            Some(spec) => spec.name.clone(),
+            None => path.remote.to_string(),
+        }
+    }
+}
+
+fn path_config(path: &OpenPath, local: u16, remote: u16) -> PathConfig {
+    PathConfig {
+        route: Route { socket: path.socket, local: None, remote: path.remote },
+        ports: Ports { local, remote },
+        prio: path.spec.priority.0,
+        mtu: path.mtu,
+        overhead: path.overhead,
+    }
+}

@@ -1,0 +1,229 @@
+//! From a configuration to sockets, session settings and the interface; every failure says what, where and how to mend it.
+
+use crate::fault::Fault;
+use crate::tunnel::config::{Config, Fallback, PathSpec, Peer, Role};
+use crate::tunnel::values::{AllOr, Carrier, Mtu, Reordering, Variant, WindowUnit};
+use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier};
+use dccp_proto::CcOptions;
+use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::{ListenConfig, PeerFilter, QueueConfig, SessionConfig};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use units::Duration;
+
+/// DCCP Service Code of the tunnel, "MPTU" (RFC 4340 section 8.1.2).
+pub(crate) const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
+/// A data packet's header with its MP_SEQ option: the part of the overhead that no carrier knows.
+const DCCP_HEADER: u16 = 28;
+/// Where the system knows nothing better.
+const DEFAULT_MTU: u16 = 1500;
+/// Largest path MTU made use of.
+const MAX_MTU: u16 = 9000;
+/// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
+const MIN_MTU_V6: u16 = 1280;
+/// Most sessions of a server beyond one a peer: a peer that lost its session may open the next before the old one ends.
+const SPARE_SESSIONS: usize = 2;
+
+/// A path of ours with its socket.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenPath {
+    pub(crate) spec: PathSpec,
+    pub(crate) socket: u32,
+    pub(crate) remote: SocketAddr,
+    pub(crate) mtu: u16,
+    pub(crate) overhead: u16,
+}
+
+/// Session settings of all peers.
+pub(crate) fn session_config(cfg: &Config) -> SessionConfig {
+    let ccid = cfg.ccid.0;
+    let mut rx_ccids = vec![ccid];
+    rx_ccids.extend((0..=255u8).filter(|n| *n != ccid && dccp_proto::ccid::is_known(*n)));
+    SessionConfig {
+        connection: dccp_proto::Config {
+            service_code: SERVICE_CODE,
+            tx_ccids: vec![ccid],
+            rx_ccids,
+            cc: CcOptions {
+                packets: cfg.units == WindowUnit::Packets,
+                draft: cfg.cc_variant == Variant::Draft,
+            },
+            ..dccp_proto::Config::default()
+        },
+        multipath: true,
+        fallback: match cfg.fallback {
+            Fallback::Refuse => mpdccp_proto::Fallback::Refuse,
+            Fallback::Plain => mpdccp_proto::Fallback::Plain,
+        },
+        scheduler: cfg.scheduler,
+        reorder: match cfg.reordering {
+            Reordering::Passive => ReorderConfig::Passive,
+            Reordering::ActiveFixed { timeout_ms } => {
+                ReorderConfig::ActiveFixed { timeout: Duration::from_millis(timeout_ms) }
+            }
+        },
+        queue: QueueConfig {
+            max_bytes: cfg.queue.max_bytes,
+            max_packets: cfg.queue.max_packets,
+            max_sojourn: Duration::from_millis(cfg.queue.max_ms),
+        },
+        ..SessionConfig::default()
+    }
+}
+
+/// Opens a socket of the configured carrier.
+fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind, whose: &str) -> Result<u32, Fault> {
+    let result = match carrier {
+        Carrier::Udp => UdpCarrier::new(bind.clone()).and_then(|c| core.add_socket(c)),
+        Carrier::Raw => RawCarrier::new(bind.clone()).and_then(|c| core.add_socket(c)),
+    };
+    result.map_err(|e| {
+        let (ip, port) = (bind.addr.ip(), bind.addr.port());
+        let interface = bind.interface.as_deref().unwrap_or_default();
+        let what = match e.kind() {
+            ErrorKind::AddrInUse => format!(
+                "UDP port {port} on {ip} is in use already; is another mpdccp running? (`ss -ulnp` shows by whom)"
+            ),
+            ErrorKind::AddrNotAvailable => {
+                format!("this host has no address {ip}; `ip address` shows those it has")
+            }
+            ErrorKind::PermissionDenied if carrier == Carrier::Raw => {
+                "carrier = \"raw\" needs CAP_NET_RAW: run as root, or use carrier = \"udp\"".into()
+            }
+            // ENODEV has no kind of its own.
+            _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
+                format!("this host has no interface `{interface}`; `ip link` shows those it has")
+            }
+            _ => format!("cannot open a socket on {}: {e}", bind.addr),
+        };
+        Fault::usage(format!("{whose}: {what}"))
+    })
+}
+
+/// Opens the socket of one path of a client.
+pub(crate) fn open_path(
+    core: &mut Core,
+    cfg: &Config,
+    peer: &str,
+    spec: &PathSpec,
+) -> Result<OpenPath, Fault> {
+    let whose = format!("peer `{peer}`, path `{}`", spec.name);
+    let any: IpAddr = match spec.remote.ip {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let addr = SocketAddr::new(spec.local.unwrap_or(any), 0);
+    let socket = open_socket(core, cfg.carrier, Bind { addr, interface: spec.interface.clone() }, &whose)?;
+    let remote = match cfg.carrier {
+        Carrier::Udp => spec.remote.socket_addr(dccp_wire::DCCP_UDP_PORT),
+        Carrier::Raw => SocketAddr::new(spec.remote.ip, 0),
+    };
+    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
+    let mtu = path_mtu(core, socket, remote, spec.mtu);
+    Ok(OpenPath { spec: spec.clone(), socket, remote, mtu, overhead })
+}
+
+fn path_mtu(core: &Core, socket: u32, remote: SocketAddr, most: Option<u16>) -> u16 {
+    // Without a route now there may be one later.
+    let known = core.net.path_mtu(socket, remote).unwrap_or(DEFAULT_MTU);
+    known.min(most.unwrap_or(MAX_MTU))
+}
+
+/// Opens the sockets of a server and lets its peers in. Returns the smallest inner MTU of the paths it knows of.
+pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
+    let mut sockets = Vec::new();
+    for listen in &cfg.listen.0 {
+        let addr = match cfg.carrier {
+            Carrier::Udp => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
+            Carrier::Raw => SocketAddr::new(listen.ip, 0),
+        };
+        let socket =
+            open_socket(core, cfg.carrier, Bind { addr, interface: None }, &format!("listen {listen}"))?;
+        sockets.push((socket, addr.is_ipv4()));
+    }
+    let mut mtu = MAX_MTU;
+    let mut seen = false;
+    let mut overhead = 0;
+    let mut peers = Vec::new();
+    for (id, peer) in (0u32..).zip(cfg.peers.iter().map(|p| p.get_ref())) {
+        let remotes = remotes(peer);
+        let limits = peer.paths.iter().map(|p| (p.get_ref().remote.ip, p.get_ref().mtu));
+        for (ip, most) in limits.chain(remotes.iter().map(|ip| (*ip, None))) {
+            let Some((socket, _)) = sockets.iter().find(|(_, v4)| *v4 == ip.is_ipv4()) else { continue };
+            mtu = mtu.min(path_mtu(core, *socket, SocketAddr::new(ip, 9), most));
+            seen = true;
+        }
+        peers.push(PeerFilter { id, remotes });
+    }
+    let mtu = if seen { mtu } else { DEFAULT_MTU };
+    for (socket, v4) in &sockets {
+        let carrier = core.net.carrier(*socket).map_or(0, |c| c.overhead());
+        overhead = overhead.max(if *v4 { carrier } else { carrier - 20 });
+    }
+    let v6 = sockets.iter().any(|(_, v4)| !v4);
+    core.endpoint.listen(ListenConfig {
+        port: cfg.dccp_port,
+        session: session_config(cfg),
+        max_sessions: peers.len() + SPARE_SESSIONS,
+        peers,
+        mtu,
+        overhead,
+    });
+    Ok(inner_mtu(mtu, overhead + if v6 { 20 } else { 0 }))
+}
+
+/// Addresses a peer may open its session from; empty for any.
+fn remotes(peer: &Peer) -> Vec<IpAddr> {
+    match &peer.from {
+        AllOr::Any => Vec::new(),
+        AllOr::Only(from) => {
+            from.iter().copied().chain(peer.paths.iter().map(|p| p.get_ref().remote.ip)).collect()
+        }
+    }
+}
+
+/// What is left of a path MTU for an inner packet.
+pub(crate) fn inner_mtu(mtu: u16, overhead: u16) -> u16 {
+    mtu.saturating_sub(overhead + DCCP_HEADER)
+}
+
+/// Creates the interface. `carried` is what the paths carry.
+pub(crate) fn create_tun(cfg: &Config, carried: u16) -> Result<(Tun, u16), Fault> {
+    let name = &cfg.interface;
+    let mtu = match cfg.mtu {
+        Mtu::Auto => carried,
+        Mtu::Fixed(mtu) if mtu > carried => {
+            return Err(Fault::usage(format!(
+                "mtu = {mtu}: the paths carry inner packets of at most {carried} bytes"
+            )));
+        }
+        Mtu::Fixed(mtu) => mtu,
+    };
+    if mtu < MIN_MTU_V6 && cfg.addresses.iter().any(|a| a.addr().is_ipv6()) {
+        return Err(Fault::usage(format!(
+            "addresses: IPv6 needs an MTU of {MIN_MTU_V6} or more on {name}, but it is {mtu}; leave the IPv6 address out"
+        )));
+    }
+    let addresses = cfg.addresses.iter().map(|a| (a.addr(), a.prefix_len())).collect();
+    let tun = Tun::create(&TunConfig { name: name.clone(), addresses, mtu }).map_err(|e| {
+        let why = match e.kind() {
+            ErrorKind::PermissionDenied => {
+                "no permission; making an interface needs CAP_NET_ADMIN, so run as root (sudo) or in a user namespace".into()
+            }
+            ErrorKind::NotFound => {
+                "there is no /dev/net/tun; load the `tun` module (modprobe tun), or give the container the device".into()
+            }
+            ErrorKind::ResourceBusy => {
+                "an interface of that name exists; is another mpdccp running? Choose another name with `interface`".into()
+            }
+            _ => e.to_string(),
+        };
+        Fault::usage(format!("cannot create interface {name}: {why}"))
+    })?;
+    Ok((tun, mtu))
+}
+
+/// Whether the tunnel's own settings make it a client's.
+pub(crate) fn is_client(cfg: &Config) -> bool {
+    cfg.role == Role::Client
+}

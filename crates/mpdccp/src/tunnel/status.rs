@@ -1,0 +1,248 @@
+//! What `tunnel status` shows. The JSON is a contract, see docs/formats.md.
+
+use mpdccp_proto::{Health, PathRow, PathStatus, SessionState, SessionStatus};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use units::Duration;
+
+/// Raised when a key changes its meaning or goes away.
+pub(crate) const VERSION: u32 = 1;
+
+/// A running tunnel.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) version: u32,
+    pub(crate) program: String,
+    pub(crate) role: String,
+    pub(crate) interface: String,
+    pub(crate) mtu: u16,
+    pub(crate) uptime_s: f64,
+    pub(crate) tun: TunStatus,
+    pub(crate) sockets: Vec<SocketStatus>,
+    /// Packets that belong to no connection, by reason.
+    pub(crate) endpoint: BTreeMap<String, u64>,
+    pub(crate) peers: Vec<PeerStatus>,
+}
+
+/// Traffic of the interface: `read` goes into the tunnel, `written` comes out of it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct TunStatus {
+    pub(crate) read_packets: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_packets: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) drops: BTreeMap<String, u64>,
+}
+
+/// A carrier socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SocketStatus {
+    pub(crate) socket: u32,
+    pub(crate) local: String,
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_calls: u64,
+    pub(crate) rx_packets: u64,
+    pub(crate) rx_calls: u64,
+    pub(crate) drops: BTreeMap<String, u64>,
+}
+
+/// A configured peer and its session, if there is one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PeerStatus {
+    pub(crate) name: String,
+    /// `none`, `connecting`, `open`, `closing`, `closed`.
+    pub(crate) state: String,
+    pub(crate) multipath: bool,
+    pub(crate) queue: Option<QueueStatus>,
+    pub(crate) reorder: Option<ReorderStatus>,
+    pub(crate) drops: BTreeMap<String, u64>,
+    pub(crate) paths: Vec<PathReport>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct QueueStatus {
+    pub(crate) packets: u32,
+    pub(crate) bytes: u64,
+    pub(crate) oldest_ms: f64,
+    pub(crate) accepted: u64,
+    pub(crate) dropped_full: u64,
+    pub(crate) dropped_old: u64,
+    pub(crate) dropped_too_big: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ReorderStatus {
+    pub(crate) occupancy: u64,
+    pub(crate) occupancy_bytes: u64,
+    pub(crate) occupancy_max: u64,
+    pub(crate) in_order: u64,
+    pub(crate) held: u64,
+    pub(crate) late: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) overflows: u64,
+}
+
+/// One path. What is not known yet is null.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PathReport {
+    pub(crate) name: String,
+    pub(crate) id: u32,
+    /// `probing`, `up`, `stale`, `down`.
+    pub(crate) state: String,
+    pub(crate) priority: u8,
+    pub(crate) remote: String,
+    pub(crate) ccid_tx: Option<u8>,
+    pub(crate) ccid_rx: Option<u8>,
+    pub(crate) max_payload: usize,
+    pub(crate) phase: Option<String>,
+    pub(crate) cwnd_bytes: Option<u64>,
+    pub(crate) inflight_bytes: Option<u64>,
+    pub(crate) inflight_packets: Option<u64>,
+    pub(crate) srtt_ms: Option<f64>,
+    pub(crate) min_rtt_ms: Option<f64>,
+    pub(crate) pacing_mbps: Option<f64>,
+    pub(crate) delivery_mbps: Option<f64>,
+    pub(crate) btlbw_mbps: Option<f64>,
+    pub(crate) app_limited: Option<bool>,
+    pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_packets: u64,
+    pub(crate) lost_packets: u64,
+    pub(crate) lost_bytes: u64,
+    pub(crate) ce_packets: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) drops: BTreeMap<String, u64>,
+}
+
+fn ms(d: Duration) -> f64 {
+    d.as_secs_f64() * 1e3
+}
+
+pub(crate) fn health(health: Health) -> &'static str {
+    match health {
+        Health::Probing => "probing",
+        Health::Up => "up",
+        Health::Stale => "stale",
+        Health::Down => "down",
+    }
+}
+
+/// `SequenceInvalid` as `sequence_invalid`.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+impl PeerStatus {
+    /// Of a peer without a session.
+    pub(crate) fn idle(name: &str) -> PeerStatus {
+        PeerStatus {
+            name: name.into(),
+            state: "none".into(),
+            multipath: false,
+            queue: None,
+            reorder: None,
+            drops: BTreeMap::new(),
+            paths: Vec::new(),
+        }
+    }
+
+    /// Of a peer with one; `path_name` gives a path's name.
+    pub(crate) fn of(
+        name: &str,
+        status: &SessionStatus,
+        rows: &[PathRow],
+        path_name: impl Fn(&PathStatus) -> String,
+    ) -> PeerStatus {
+        let (queue, stats, reorder) = (&status.queue, &status.queue_stats, &status.reorder);
+        PeerStatus {
+            name: name.into(),
+            state: match status.state {
+                SessionState::Connecting => "connecting",
+                SessionState::Open => "open",
+                SessionState::Closing => "closing",
+                SessionState::Closed => "closed",
+            }
+            .into(),
+            multipath: status.multipath,
+            queue: Some(QueueStatus {
+                packets: queue.packets,
+                bytes: queue.bytes,
+                oldest_ms: ms(queue.oldest),
+                accepted: stats.accepted,
+                dropped_full: stats.dropped_full,
+                dropped_old: stats.dropped_old,
+                dropped_too_big: stats.dropped_too_big,
+            }),
+            reorder: Some(ReorderStatus {
+                occupancy: reorder.occupancy,
+                occupancy_bytes: reorder.occupancy_bytes,
+                occupancy_max: reorder.occupancy_max,
+                in_order: reorder.in_order,
+                held: reorder.held,
+                late: reorder.late,
+                duplicates: reorder.duplicates,
+                timeouts: reorder.timeouts,
+                overflows: reorder.overflows,
+            }),
+            drops: status.counters.iter().map(|(k, n)| ((*k).into(), *n)).collect(),
+            paths: status
+                .paths
+                .iter()
+                .map(|path| PathReport::of(path, rows.iter().find(|r| r.id == path.id), path_name(path)))
+                .collect(),
+        }
+    }
+}
+
+impl PathReport {
+    fn of(path: &PathStatus, row: Option<&PathRow>, name: String) -> PathReport {
+        let tx = path.tx.as_ref();
+        PathReport {
+            name,
+            id: path.id.0,
+            state: health(path.health).into(),
+            priority: path.prio,
+            remote: path.remote.to_string(),
+            ccid_tx: path.ccids.map(|(tx, _)| tx),
+            ccid_rx: path.ccids.map(|(_, rx)| rx),
+            max_payload: path.max_payload,
+            phase: tx.map(|tx| tx.phase.into()),
+            cwnd_bytes: row.map(|row| row.cwnd),
+            inflight_bytes: tx.map(|tx| tx.inflight.bytes),
+            inflight_packets: tx.map(|tx| tx.inflight.packets),
+            srtt_ms: tx.and_then(|tx| tx.rtt.srtt()).map(ms),
+            min_rtt_ms: tx.and_then(|tx| tx.rtt.min()).map(|(rtt, _)| ms(rtt)),
+            pacing_mbps: tx.and_then(|tx| tx.pacing).map(|r| r.mbps()),
+            delivery_mbps: tx.map(|tx| tx.delivery_rate.mbps()),
+            btlbw_mbps: tx.and_then(|tx| tx.bottleneck).map(|r| r.mbps()),
+            app_limited: tx.map(|tx| tx.app_limited),
+            sent_packets: tx.map_or(0, |tx| tx.sent.packets),
+            sent_bytes: tx.map_or(0, |tx| tx.sent.bytes),
+            received_packets: path.stats.data_received,
+            lost_packets: tx.map_or(0, |tx| tx.lost.packets),
+            lost_bytes: tx.map_or(0, |tx| tx.lost.bytes),
+            ce_packets: tx.map_or(0, |tx| tx.ce),
+            timeouts: tx.map_or(0, |tx| tx.timeouts),
+            drops: path.stats.dropped.iter().map(|(k, n)| (snake(&format!("{k:?}")), *n)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_drops() {
+        assert_eq!(snake("SequenceInvalid"), "sequence_invalid");
+        assert_eq!(snake("Closed"), "closed");
+    }
+}

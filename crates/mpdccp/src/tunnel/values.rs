@@ -1,0 +1,266 @@
+//! Values of the configuration file with rules of their own; each complains with what it would have accepted.
+
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// How DCCP travels.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Carrier {
+    /// In UDP (RFC 6773).
+    #[default]
+    Udp,
+    /// As IP protocol 33.
+    Raw,
+}
+
+/// An IP address with or without a port.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub(crate) struct HostPort {
+    pub(crate) ip: IpAddr,
+    pub(crate) port: Option<u16>,
+}
+
+impl HostPort {
+    /// With the port, or `default` if it was left out.
+    pub(crate) fn socket_addr(self, default: u16) -> SocketAddr {
+        SocketAddr::new(self.ip, self.port.unwrap_or(default))
+    }
+}
+
+impl FromStr for HostPort {
+    type Err = String;
+    fn from_str(s: &str) -> Result<HostPort, String> {
+        if let Ok(addr) = s.parse::<SocketAddr>() {
+            return Ok(HostPort { ip: addr.ip(), port: Some(addr.port()) });
+        }
+        let ip = s.parse().map_err(|_| {
+            format!("`{s}` is no IP address, expected \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", or without the port")
+        })?;
+        Ok(HostPort { ip, port: None })
+    }
+}
+
+impl TryFrom<String> for HostPort {
+    type Error = String;
+    fn try_from(s: String) -> Result<HostPort, String> {
+        s.parse()
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => SocketAddr::new(self.ip, port).fmt(f),
+            None => self.ip.fmt(f),
+        }
+    }
+}
+
+/// One value or a list.
+#[derive(Clone, Debug)]
+pub(crate) struct OneOrMore<T>(pub(crate) Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> OneOrMore<T> {
+        OneOrMore(Vec::new())
+    }
+}
+
+impl<'de, T: TryFrom<String, Error = String>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<OneOrMore<T>, D::Error> {
+        let texts = match Strings::deserialize(d)? {
+            Strings::One(text) => vec![text],
+            Strings::Many(texts) => texts,
+        };
+        let values: Result<Vec<T>, String> = texts.into_iter().map(T::try_from).collect();
+        values.map(OneOrMore).map_err(serde::de::Error::custom)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
+enum Strings {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// A list, or everything there is.
+#[derive(Clone, Debug)]
+pub(crate) enum AllOr<T> {
+    Any,
+    Only(Vec<T>),
+}
+
+impl<T> AllOr<T> {
+    /// Whether it names nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, AllOr::Only(list) if list.is_empty())
+    }
+}
+
+impl<T> Default for AllOr<T> {
+    fn default() -> AllOr<T> {
+        AllOr::Only(Vec::new())
+    }
+}
+
+impl<'de, T: FromStr> Deserialize<'de> for AllOr<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<AllOr<T>, D::Error> {
+        let texts = match Strings::deserialize(d)? {
+            Strings::One(text) if text == "any" => return Ok(AllOr::Any),
+            Strings::One(text) => vec![text],
+            Strings::Many(texts) => texts,
+        };
+        let parse = |text: String| {
+            text.parse()
+                .map_err(|_| format!("`{text}` is no address, expected a list of addresses or \"any\""))
+        };
+        let values: Result<Vec<T>, String> = texts.into_iter().map(parse).collect();
+        values.map(AllOr::Only).map_err(serde::de::Error::custom)
+    }
+}
+
+/// MTU of the interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mtu {
+    /// What the paths carry without fragments.
+    #[default]
+    Auto,
+    Fixed(u16),
+}
+
+impl<'de> Deserialize<'de> for Mtu {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Mtu, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected \"auto\" or a number from 576 to 9000")]
+        enum Text {
+            Number(u16),
+            Word(String),
+        }
+        match Text::deserialize(d)? {
+            Text::Number(n) if (576..=9000).contains(&n) => Ok(Mtu::Fixed(n)),
+            Text::Word(word) if word == "auto" => Ok(Mtu::Auto),
+            _ => Err(serde::de::Error::custom("expected \"auto\" or a number from 576 to 9000")),
+        }
+    }
+}
+
+/// Congestion control of what this end sends.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "i64")]
+pub(crate) struct Ccid(pub(crate) u8);
+
+impl Default for Ccid {
+    fn default() -> Ccid {
+        Ccid(5)
+    }
+}
+
+impl TryFrom<i64> for Ccid {
+    type Error = String;
+    fn try_from(n: i64) -> Result<Ccid, String> {
+        match u8::try_from(n) {
+            Ok(n) if dccp_proto::ccid::is_known(n) => Ok(Ccid(n)),
+            _ => {
+                let known = (0..=255u8).filter(|n| dccp_proto::ccid::is_known(*n));
+                let known: Vec<String> = known.map(|n| n.to_string()).collect();
+                Err(format!("unknown CCID {n}, expected one of: {}", known.join(", ")))
+            }
+        }
+    }
+}
+
+/// Which CCID 5.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Variant {
+    #[default]
+    Tuned,
+    /// Exactly after the draft.
+    Draft,
+}
+
+/// What windows count.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum WindowUnit {
+    #[default]
+    Bytes,
+    Packets,
+}
+
+/// How arriving packets are put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reordering {
+    Passive,
+    ActiveFixed { timeout_ms: u64 },
+}
+
+impl Default for Reordering {
+    fn default() -> Reordering {
+        Reordering::ActiveFixed { timeout_ms: 100 }
+    }
+}
+
+impl<'de> Deserialize<'de> for Reordering {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Reordering, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "expected \"passive\", \"active-fixed\" or { kind = \"active-fixed\", timeout_ms = 100 }"
+        )]
+        enum Text {
+            Word(Kind),
+            Table(Table),
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        enum Kind {
+            Passive,
+            ActiveFixed,
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            kind: Kind,
+            timeout_ms: Option<u64>,
+        }
+        let (kind, timeout_ms) = match Text::deserialize(d)? {
+            Text::Word(kind) => (kind, None),
+            Text::Table(table) => (table.kind, table.timeout_ms),
+        };
+        match kind {
+            Kind::Passive if timeout_ms.is_some() => {
+                Err(serde::de::Error::custom("timeout_ms is for kind = \"active-fixed\""))
+            }
+            Kind::Passive => Ok(Reordering::Passive),
+            Kind::ActiveFixed => Ok(Reordering::ActiveFixed { timeout_ms: timeout_ms.unwrap_or(100) }),
+        }
+    }
+}
+
+/// Priority of a path: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "i64")]
+pub(crate) struct Prio(pub(crate) u8);
+
+impl Default for Prio {
+    fn default() -> Prio {
+        Prio(3)
+    }
+}
+
+impl TryFrom<i64> for Prio {
+    type Error = String;
+    fn try_from(n: i64) -> Result<Prio, String> {
+        u8::try_from(n)
+            .ok()
+            .filter(|n| *n <= 15)
+            .map(Prio)
+            .ok_or_else(|| format!("priority {n}, expected 0 to 15"))
+    }
+}

@@ -1,0 +1,171 @@
+//! Wrong input and surroundings: one clear message (what, where, how to mend), exit code 2, nothing left behind.
+#![cfg(target_os = "linux")]
+
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const SERVER: &str = r#"
+role = "server"
+interface = "mperr0"
+listen = ["127.0.0.1:0"]
+addresses = ["10.99.99.1/24"]
+[[peer]]
+name = "one"
+allowed_ips = ["10.99.99.2/32"]
+from = ["127.0.0.1"]
+"#;
+
+const CLIENT: &str = r#"
+role = "client"
+interface = "mperr0"
+addresses = ["10.99.99.2/24"]
+[[peer]]
+name = "hub"
+allowed_ips = ["10.99.99.0/24"]
+[[peer.path]]
+name = "a"
+local = "127.0.0.1"
+remote = "127.0.0.1:6511"
+"#;
+
+struct Case {
+    directory: tempfile::TempDir,
+}
+
+impl Case {
+    fn new(config: &str) -> Case {
+        let case = Case { directory: tempfile::tempdir().unwrap() };
+        let control = format!("control = {:?}\n", case.path("control.sock"));
+        std::fs::write(case.path("tunnel.toml"), control + config).unwrap();
+        case
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+        command.arg("tunnel").args(args).arg("--config").arg(self.path("tunnel.toml"));
+        command
+    }
+
+    /// Runs `tunnel up`, which must fail with all of `words` in its message.
+    fn fails_with(&self, words: &[&str]) {
+        self.check(self.command(&["up"]).output().unwrap(), words);
+    }
+
+    fn check(&self, output: Output, words: &[&str]) {
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        for word in words {
+            assert!(message.contains(word), "no `{word}` in: {message}");
+        }
+        assert!(!message.contains("panicked"), "{message}");
+        assert!(!self.path("control.sock").exists());
+        assert!(!std::fs::exists("/sys/class/net/mperr0").unwrap());
+    }
+}
+
+#[test]
+fn a_wrong_key_is_named_with_its_line_and_what_is_allowed() {
+    Case::new(&CLIENT.replace("interface =", "interfase =")).fails_with(&[
+        "tunnel.toml",
+        "line 4",
+        "unknown field `interfase`",
+        "`interface`",
+    ]);
+    Case::new(&CLIENT.replace("local =", "locale =")).fails_with(&[
+        "tunnel.toml",
+        "line 11",
+        "unknown field `locale`",
+        "`local`",
+    ]);
+}
+
+#[test]
+fn wrong_values_name_what_is_allowed() {
+    let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
+    with("ccid = 6").fails_with(&["line 2", "unknown CCID 6", "2, 5"]);
+    with("scheduler = \"best\"").fails_with(&["line 2", "best", "cpf, rr"]);
+    with("reordering = \"strict\"").fails_with(&["line 2", "passive", "active-fixed"]);
+    with("carrier = \"tcp\"").fails_with(&["line 2", "tcp", "`udp`", "`raw`"]);
+    with("mtu = 60000").fails_with(&["line 2", "\"auto\"", "9000"]);
+    with("queue = { max_ms = 50, max = 3 }").fails_with(&["line 2", "max_bytes"]);
+    Case::new(&CLIENT.replace("127.0.0.1:6511", "example.org")).fails_with(&[
+        "line 12",
+        "example.org",
+        "no IP address",
+    ]);
+    Case::new(&format!("{CLIENT}priority = 16")).fails_with(&["line 13", "priority 16", "0 to 15"]);
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    Case::new("role = \"client\"\naddresses = [\"10.0.0.1/24\"]").fails_with(&["[[peer]]"]);
+    Case::new(&SERVER.replace("listen", "#")).fails_with(&["listen"]);
+    Case::new(&SERVER.replace("from", "#")).fails_with(&["line 7", "one", "from = \"any\""]);
+    Case::new(&CLIENT.replace("local", "#")).fails_with(&["path `a`", "local", "interface"]);
+    let doubled =
+        format!("{CLIENT}[[peer.path]]\nname = \"a\"\nlocal = \"127.0.0.1\"\nremote = \"127.0.0.1\"\n");
+    Case::new(&doubled).fails_with(&["line 13", "two paths are named `a`"]);
+    let case = Case::new("");
+    std::fs::remove_file(case.path("tunnel.toml")).unwrap();
+    case.fails_with(&["tunnel.toml", "No such file"]);
+}
+
+#[test]
+fn an_address_or_interface_that_is_not_here() {
+    Case::new(&CLIENT.replace("local = \"127.0.0.1\"", "local = \"192.0.2.77\"")).fails_with(&[
+        "path `a`",
+        "no address 192.0.2.77",
+        "ip address",
+    ]);
+    let elsewhere = CLIENT.replace("local = \"127.0.0.1\"", "interface = \"nowhere7\"");
+    Case::new(&elsewhere).fails_with(&["path `a`", "nowhere7"]);
+}
+
+#[test]
+fn a_port_in_use() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let listen = format!("127.0.0.1:{}", taken.local_addr().unwrap().port());
+    Case::new(&SERVER.replace("127.0.0.1:0", &listen)).fails_with(&[&listen, "in use", "ss -ulnp"]);
+}
+
+#[test]
+fn no_permission_to_make_an_interface() {
+    let case = Case::new(CLIENT);
+    // With a user of our own, as root may make interfaces.
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
+    std::fs::set_permissions(case.directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+        .unwrap();
+    let binary = case.path("mpdccp");
+    std::fs::copy(env!("CARGO_BIN_EXE_mpdccp"), &binary).unwrap();
+    command.arg(binary).args(["tunnel", "up", "--config"]).arg(case.path("tunnel.toml"));
+    match command.output() {
+        Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("setpriv") => {
+            println!("skipped: only root can take the permission away");
+        }
+        Ok(output) => case.check(output, &["cannot create interface mperr0", "CAP_NET_ADMIN"]),
+        Err(e) => println!("skipped: no setpriv: {e}"),
+    }
+}
+
+#[test]
+fn native_dccp_has_no_udp_port() {
+    Case::new(&format!("carrier = \"raw\"\n{CLIENT}")).fails_with(&[
+        "remote 127.0.0.1:6511",
+        "no UDP port",
+        "dccp_port",
+    ]);
+}
+
+#[test]
+fn nobody_to_ask() {
+    let case = Case::new(CLIENT);
+    for args in [&["status"][..], &["down"], &["path", "del", "a"]] {
+        case.check(case.command(args).output().unwrap(), &["no tunnel answers", "tunnel up"]);
+    }
+}
