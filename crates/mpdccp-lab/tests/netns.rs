@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 use mpdccp_lab::metrics::run_stats;
 use mpdccp_lab::netns::{self, Netns};
+use mpdccp_lab::summary::Run;
 use mpdccp_lab::{Backend, LabError, Plan, Sample, Scenario};
 
 const SCENARIO: &str = r#"
@@ -52,6 +53,10 @@ fn script(dir: &Path, text: &str) -> PathBuf {
 }
 
 const FORWARD: &str = r#"
+if [ "$2" = status ]; then
+    echo '{"peers": [{"paths": [{"state": "up"}], "queue": {"dropped_full": 3, "dropped_old": 4}}]}'
+    exit
+fi
 if grep -q '"client"' "$4" && ! grep -q listen "$4"; then me=1; peer=2; else me=2; peer=1; fi
 ip addr add 10.78.0.$me/32 dev lo
 ip route add 10.78.0.$peer/32 via 10.77.0.$peer dev path0 src 10.78.0.$me
@@ -76,8 +81,12 @@ fn leftovers() -> Vec<String> {
     left
 }
 
-fn run(program: &Path, watch: &mut dyn FnMut(&Sample)) -> Result<mpdccp_lab::summary::Run, LabError> {
-    let scenario = Scenario::parse("short", SCENARIO).unwrap();
+fn run(program: &Path, watch: &mut dyn FnMut(&Sample)) -> Result<Run, LabError> {
+    run_scenario(SCENARIO, program, watch)
+}
+
+fn run_scenario(text: &str, program: &Path, watch: &mut dyn FnMut(&Sample)) -> Result<Run, LabError> {
+    let scenario = Scenario::parse("short", text).unwrap();
     let plan = Plan {
         scenario: &scenario,
         contender: &scenario.contenders[0],
@@ -101,7 +110,7 @@ fn a_run_measures_the_link_it_made() {
     assert_eq!(leftovers(), Vec::<String>::new());
     assert!(samples >= 5);
     let flow = &stats.flows[0];
-    assert_eq!(flow.sent, Some(500));
+    assert_eq!((flow.sent, flow.dropped_at_sender), (Some(500), Some(7)));
     let [before, after] = flow.phases[..] else { panic!("two phases") };
     // Nothing is lost before the event, and no packet beats the link's delay and transmission time.
     assert!(before.wire_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 20e3);
@@ -124,5 +133,32 @@ fn nothing_is_left_after_an_interruption_or_a_failure() {
     let stopped = run(&script(dir.path(), FORWARD), &mut |_| netns::interrupt()).unwrap_err();
     assert!(matches!(stopped, LabError::Interrupted), "{stopped}");
     netns::resume();
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let udp = "kind = \"udp\"\npayload = 1000\nrate = \"4 Mbit/s\"";
+    let bulk = SCENARIO.replace(udp, "kind = \"tcp\"\ncc = \"cubic\"");
+    let stats = run_scenario(&bulk, &script(dir.path(), FORWARD), &mut |_| {}).unwrap();
+    let flow = &stats.flows[0];
+    assert!(flow.received > 20 && flow.tcp.is_some(), "{flow:?}");
+    // The tap sits where the packets enter the path, so that its latency is the link's.
+    assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
+
+    let direct = SCENARIO
+        .replace("ccid = 2", "tcp = \"cubic\"")
+        .replace("duration_s = 1", "duration_s = 1\nmode = \"direct\"");
+    let stats = run_scenario(&direct, Path::new("/nonexistent"), &mut |_| {}).unwrap();
+    let flow = &stats.flows[0];
+    assert_eq!((flow.kind, flow.sent, flow.reordered, flow.duplicates), ("tcp", Some(500), Some(0), Some(0)));
+    // Every record was taken by TCP, which loses none, or dropped before it.
+    assert_eq!(flow.lost, flow.dropped_at_sender);
+    assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());
 }

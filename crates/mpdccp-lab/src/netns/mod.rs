@@ -5,11 +5,14 @@
 //! namespaces. Everything is on CLOCK_MONOTONIC, so that times of all of them compare.
 
 mod environment;
+mod flow;
 mod link;
 mod process;
 mod run;
 mod stop;
 mod tag;
+mod tap;
+mod tcp;
 mod tunnel;
 mod udp;
 mod world;

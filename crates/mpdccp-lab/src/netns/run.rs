@@ -1,30 +1,32 @@
 //! One run from the first namespace to the last.
 
 use core::time::Duration;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use dccp_net::Clock;
 use tempfile::TempDir;
-use units::{Rate, Time};
+use units::Time;
 
+use super::flow::{self, Flow, Sent};
 use super::link::RunningLink;
 use super::tunnel::{self, Tunnel};
-use super::udp::{self, Load, Receiver};
-use super::world::{self, Namespace};
-use super::{environment, stop};
-use crate::record::{FlowRecord, RunRecord, SentPacket};
-use crate::scenario::{FlowKind, FlowSpec, Mode};
+use super::udp::{self, Receiver};
+use super::world::{self, Namespace, path_address};
+use super::{environment, stop, tag};
+use crate::record::RunRecord;
+use crate::scenario::{FlowSpec, Mode};
 use crate::{Backend, LabError, Plan, Sample};
 
 /// Receivers listen from this port on.
 const FIRST_PORT: u16 = 5001;
+/// Probes go here.
+const PROBE_PORT: u16 = 5000;
 /// How long a tunnel may take to come up.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// From the first packet through the tunnel to t = 0: the other paths join meanwhile.
-const SETTLE: Duration = Duration::from_millis(1_500);
+/// From a tunnel that is up to t = 0.
+const SETTLE: Duration = Duration::from_millis(500);
 /// From the end of the traffic to the end of the run: what is queued arrives meanwhile.
 const DRAIN: Duration = Duration::from_millis(1_500);
 /// Between samples for those who watch.
@@ -57,42 +59,45 @@ impl Backend for Netns {
         // Dropped in reverse order, also on an error or a panic: traffic, tunnel, links, namespaces.
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;
-        let mut tunnel = match plan.scenario.mode {
-            Mode::Tunnel => Tunnel::start(plan, &self.program, dir.path(), &client, &server)?,
-            Mode::Direct => {
-                return Err(LabError::Failed("mode \"direct\" is not there yet with this backend".to_owned()));
+        let (mut tunnel, to) = match plan.scenario.mode {
+            Mode::Tunnel => {
+                (Some(Tunnel::start(plan, &self.program, dir.path(), &client, &server)?), tunnel::SERVER)
             }
+            Mode::Direct => (None, path_address(0, 2)),
         };
-        let receivers: Vec<Receiver> = (0u16..)
+        let flows: Vec<Box<dyn Flow>> = (0u16..)
             .zip(&plan.scenario.flows)
-            .map(|(i, _)| Receiver::start(&server, FIRST_PORT + i, i))
+            .map(|(i, spec)| flow::start(plan, i, spec, &client, &server, (to, FIRST_PORT + i).into()))
             .collect::<Result<_, _>>()?;
-        wait_until_up(&client, &mut tunnel, &receivers)?;
-        let mut run = RunRecord {
+        if let Some(tunnel) = &mut tunnel {
+            wait_until_up(&client, &server, tunnel)?;
+        }
+        let start = Clock.now() + SETTLE;
+        links.iter().for_each(|link| link.set_start(start));
+        let world = World { plan, start, client: &client, links: &links, flows: &flows };
+        let mut sent = world.traffic(&mut tunnel, watch)?;
+        let mut trace = Vec::new();
+        if let Some(tunnel) = tunnel {
+            // The session's queue knows no flows; with one flow its drops are that flow's.
+            if let [only] = &mut sent[..] {
+                only.dropped = tunnel.dropped();
+            }
+            trace = tunnel.finish(&plan.scenario.path_names());
+        }
+        Ok(RunRecord {
             label: plan.contender.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
             repeat: plan.repeat,
             seed: plan.seed,
-            start: Clock.now() + SETTLE,
-            ..RunRecord::default()
-        };
-        links.iter().for_each(|link| link.set_start(run.start));
-        let sent = traffic(plan, run.start, &client, &mut tunnel, &links, &receivers, watch)?;
-        for ((spec, sent), receiver) in plan.scenario.flows.iter().zip(sent).zip(receivers) {
-            run.flows.push(FlowRecord {
-                name: spec.name.as_ref().clone(),
-                kind: spec.kind.name(),
-                offered: offered(spec),
-                sent,
-                received: receiver.finish()?,
-                dropped_at_sender: None,
-                tcp: None,
-            });
-        }
-        let names: Vec<String> = plan.scenario.paths.iter().map(|p| p.name.as_ref().clone()).collect();
-        run.trace = tunnel.finish(&names);
-        run.paths = links.into_iter().map(RunningLink::finish).collect::<Result<_, _>>()?;
-        Ok(run)
+            start,
+            flows: flows
+                .into_iter()
+                .zip(sent)
+                .map(|(flow, sent)| flow.finish(sent))
+                .collect::<Result<_, _>>()?,
+            paths: links.into_iter().map(RunningLink::finish).collect::<Result<_, _>>()?,
+            trace,
+        })
     }
 }
 
@@ -105,105 +110,95 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
     (0..plan.scenario.paths.len()).map(link).collect()
 }
 
-/// What a flow offers, in inner IP bytes.
-fn offered(spec: &FlowSpec) -> Option<Rate> {
-    let payload = f64::from(*spec.payload.as_ref()?.as_ref());
-    Some(spec.rate?.scale((payload + f64::from(udp::HEADERS)) / payload))
-}
-
-/// Sends probes until one comes through.
-fn wait_until_up(client: &Namespace, tunnel: &mut Tunnel, receivers: &[Receiver]) -> Result<(), LabError> {
+/// Sends probes until one comes through, and waits until all paths are up.
+fn wait_until_up(client: &Namespace, server: &Namespace, tunnel: &mut Tunnel) -> Result<(), LabError> {
     let since = Instant::now();
-    while !receivers.iter().any(|r| r.counters.probed.load(Ordering::Relaxed)) {
+    let probed = Receiver::start(server, PROBE_PORT, tag::PROBE)?;
+    while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !tunnel.all_paths_up() {
         stop::check()?;
         tunnel.check()?;
         if since.elapsed() > PATIENCE {
             let secs = PATIENCE.as_secs();
             return Err(LabError::Failed(format!(
-                "the tunnel carried nothing within {secs} s:\n{}",
+                "the tunnel did not come up on all paths within {secs} s:\n{}",
                 tunnel.tails()
             )));
         }
-        udp::probe(client, SocketAddr::from((tunnel::SERVER, FIRST_PORT)))?;
+        udp::probe(client, (tunnel::SERVER, PROBE_PORT).into())?;
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
 }
 
-/// Runs all flows to their end, sampling meanwhile, and gives what each sent.
-fn traffic(
-    plan: &Plan<'_>,
+/// What traffic needs.
+struct World<'a> {
+    plan: &'a Plan<'a>,
     start: Time,
-    client: &Namespace,
-    tunnel: &mut Tunnel,
-    links: &[RunningLink],
-    receivers: &[Receiver],
-    watch: &mut dyn FnMut(&Sample),
-) -> Result<Vec<Vec<SentPacket>>, LabError> {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0u16..)
-            .zip(&plan.scenario.flows)
-            .map(|(i, spec)| {
-                let over = &over;
-                scope.spawn(move || {
-                    let end =
-                        spec.stop_s.as_ref().map_or(*plan.scenario.duration_s.as_ref(), |s| *s.as_ref());
-                    let (from, to) =
-                        (start + Duration::from_secs_f64(spec.start_s), start + Duration::from_secs_f64(end));
-                    let port = SocketAddr::from((tunnel::SERVER, FIRST_PORT + i));
-                    match (spec.kind, &spec.payload, spec.rate) {
-                        (FlowKind::Udp, Some(payload), Some(rate)) => {
-                            let load = Load { flow: i, payload: *payload.as_ref(), rate, from, to };
-                            udp::send(client, load, port, over)
-                        }
-                        _ => {
-                            Err(LabError::Failed("tcp flows are not there yet with this backend".to_owned()))
-                        }
-                    }
-                })
-            })
-            .collect();
-        let watched = watch_run(plan, start, tunnel, links, receivers, watch);
-        over.store(true, Ordering::Relaxed);
-        let sent = threads
-            .into_iter()
-            .map(|t| t.join().unwrap_or_else(|_| Err(LabError::Failed("a generator panicked".to_owned()))));
-        let sent: Result<Vec<_>, _> = sent.collect();
-        watched.and(sent)
-    })
+    client: &'a Namespace,
+    links: &'a [RunningLink],
+    flows: &'a [Box<dyn Flow>],
 }
 
-/// Waits for the end of the run, telling how it goes.
-fn watch_run(
-    plan: &Plan<'_>,
-    start: Time,
-    tunnel: &mut Tunnel,
-    links: &[RunningLink],
-    receivers: &[Receiver],
-    watch: &mut dyn FnMut(&Sample),
-) -> Result<(), LabError> {
-    let end = start + plan.scenario.duration() + DRAIN;
-    let mut last_bytes = (0, vec![0; links.len()]);
-    let mut tick = start;
-    while tick < end {
-        tick += TICK;
-        while Clock.now() < tick {
-            stop::check()?;
-            std::thread::sleep(Duration::from_millis(20).min(tick.since(Clock.now())));
-        }
-        tunnel.check()?;
-        let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / TICK.as_secs_f64();
-        let received = receivers.iter().map(|r| r.counters.bytes.load(Ordering::Relaxed)).sum();
-        let offered: Vec<u64> =
-            links.iter().map(|l| l.shared.forward_bytes.load(Ordering::Relaxed)).collect();
-        watch(&Sample {
-            t: tick.since(start),
-            rx_mbps: mbps(received - last_bytes.0),
-            latency_ms: receivers.first().map(|r| r.counters.latency_ns.load(Ordering::Relaxed) as f64 / 1e6),
-            path_mbps: offered.iter().zip(&last_bytes.1).map(|(now, before)| mbps(now - before)).collect(),
-        });
-        last_bytes = (received, offered);
+impl World<'_> {
+    /// Runs all flows to their end, sampling meanwhile, and gives what each sent.
+    fn traffic(
+        &self,
+        tunnel: &mut Option<Tunnel>,
+        watch: &mut dyn FnMut(&Sample),
+    ) -> Result<Vec<Sent>, LabError> {
+        let over = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let send = |flow: &dyn Flow, spec: &FlowSpec| {
+                let end = spec
+                    .stop_s
+                    .as_ref()
+                    .map_or(self.plan.scenario.duration(), |s| Duration::from_secs_f64(*s.as_ref()));
+                flow.send(
+                    self.client,
+                    self.start + Duration::from_secs_f64(spec.start_s),
+                    self.start + end,
+                    over,
+                )
+            };
+            let flows = self.flows.iter().zip(&self.plan.scenario.flows);
+            let threads: Vec<_> =
+                flows.map(|(flow, spec)| scope.spawn(move || send(flow.as_ref(), spec))).collect();
+            let watched = self.watch(tunnel, watch);
+            over.store(true, Ordering::Relaxed);
+            let panicked = |_| Err(LabError::Failed("a generator panicked".to_owned()));
+            let sent: Result<Vec<Sent>, LabError> =
+                threads.into_iter().map(|t| t.join().unwrap_or_else(panicked)).collect();
+            watched.and(sent)
+        })
     }
-    Ok(())
+
+    /// Waits for the end of the run, telling how it goes.
+    fn watch(&self, tunnel: &mut Option<Tunnel>, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
+        let end = self.start + self.plan.scenario.duration() + DRAIN;
+        let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / TICK.as_secs_f64();
+        let mut before = (0, vec![0; self.links.len()]);
+        let mut tick = self.start;
+        while tick < end {
+            tick += TICK;
+            while Clock.now() < tick {
+                stop::check()?;
+                std::thread::sleep(Duration::from_millis(20).min(tick.since(Clock.now())));
+            }
+            if let Some(tunnel) = tunnel {
+                tunnel.check()?;
+            }
+            let received = self.flows.iter().map(|f| f.counters().bytes.load(Ordering::Relaxed)).sum();
+            let offered: Vec<u64> =
+                self.links.iter().map(|l| l.shared.forward_bytes.load(Ordering::Relaxed)).collect();
+            let latency = self.flows.first().map(|f| f.counters().latency_ns.load(Ordering::Relaxed));
+            watch(&Sample {
+                t: tick.since(self.start),
+                rx_mbps: mbps(received - before.0),
+                latency_ms: latency.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e6),
+                path_mbps: offered.iter().zip(&before.1).map(|(now, before)| mbps(now - before)).collect(),
+            });
+            before = (received, offered);
+        }
+        Ok(())
+    }
 }

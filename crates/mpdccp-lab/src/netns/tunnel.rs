@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use serde_json::Value;
 use units::Time;
 
 use super::process::Process;
@@ -25,6 +27,10 @@ pub(super) struct Tunnel {
     client: Process,
     server: Process,
     trace: PathBuf,
+    program: PathBuf,
+    socket: PathBuf,
+    /// How many there must be.
+    paths: usize,
 }
 
 impl Tunnel {
@@ -53,13 +59,47 @@ impl Tunnel {
         };
         let server = start(server, "server", server_config(plan, dir))?;
         let client = start(client, "client", client_config(plan, dir))?;
-        Ok(Tunnel { client, server, trace: dir.join("client-trace.csv") })
+        Ok(Tunnel {
+            client,
+            server,
+            trace: dir.join("client-trace.csv"),
+            program: program.to_owned(),
+            socket: dir.join("client.sock"),
+            paths: plan.scenario.paths.len(),
+        })
     }
 
     /// An error if one end has ended.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         self.server.check()?;
         self.client.check()
+    }
+
+    /// The client's status, if it answers.
+    fn status(&self) -> Option<Value> {
+        let args = ["tunnel", "status", "--json", "--socket"];
+        let out = Command::new(&self.program).args(args).arg(&self.socket).output().ok()?;
+        serde_json::from_slice(&out.stdout).ok()
+    }
+
+    /// Whether every path of the client is up.
+    pub(super) fn all_paths_up(&self) -> bool {
+        let Some(status) = self.status() else { return false };
+        let paths: Vec<&Value> = status["peers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|p| p["paths"].as_array())
+            .flatten()
+            .collect();
+        paths.len() == self.paths && paths.iter().all(|path| path["state"] == "up")
+    }
+
+    /// Packets that the client's session queue has dropped.
+    pub(super) fn dropped(&self) -> Option<u64> {
+        let status = self.status()?;
+        let queue = &status["peers"][0]["queue"];
+        Some(queue["dropped_full"].as_u64()? + queue["dropped_old"].as_u64()?)
     }
 
     /// What both ends wrote last, for an error message.

@@ -4,22 +4,24 @@ use core::time::Duration;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use dccp_net::Clock;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use units::{Rate, Time};
 
+use super::flow::{Counters, Flow, Sent};
 use super::tag::{self, Tag};
 use super::world::Namespace;
 use crate::LabError;
-use crate::record::{ReceivedPacket, SentPacket};
+use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
+use crate::scenario::FlowSpec;
 
 /// IPv4 and UDP headers of a packet of the generator.
-pub(super) const HEADERS: u32 = 28;
+const HEADERS: u32 = 28;
 /// A receiver notices the end at most this much later.
-const NAP: Duration = Duration::from_millis(50);
+pub(super) const NAP: Duration = Duration::from_millis(50);
 const BUFFER: usize = 4 << 20;
 
 /// Sleeps until `at`.
@@ -29,61 +31,104 @@ pub(super) fn sleep_until(at: Time) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// What to send.
+/// A source of equal packets at a constant rate. Packets have fixed times: a late one does not delay those after it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
-    /// Number in the tag.
-    pub(super) flow: u16,
+pub(super) struct Pace {
     /// Payload bytes.
     pub(super) payload: u32,
     /// Of payload.
     pub(super) rate: Rate,
-    pub(super) from: Time,
-    pub(super) to: Time,
 }
 
-/// Sends `load` to `to` from inside `namespace`; runs until the load is over or `over` says so. Packets are sent at fixed times: a late
-/// one does not delay those after it.
-pub(super) fn send(
-    namespace: &Namespace,
-    load: Load,
-    to: SocketAddr,
-    over: &AtomicBool,
-) -> Result<Vec<SentPacket>, LabError> {
-    namespace.enter()?;
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
-        .map_err(|e| LabError::failed("the generator's socket", e))?;
-    let mut payload = vec![0; load.payload as usize];
-    let mut sent = Vec::new();
-    for seq in 0u64.. {
-        let at = load.from + load.rate.time_for(u64::from(load.payload) * seq);
-        if at >= load.to || over.load(Ordering::Relaxed) {
-            break;
+impl Pace {
+    /// What a flow offers.
+    pub(super) fn of(spec: &FlowSpec) -> Result<Pace, LabError> {
+        match (&spec.payload, spec.rate) {
+            (Some(payload), Some(rate)) => Ok(Pace { payload: *payload.as_ref(), rate }),
+            _ => Err(LabError::Failed(format!("flow `{}` has no payload or rate", spec.name.as_ref()))),
         }
-        sleep_until(at);
-        let at = Clock.now();
-        Tag { flow: load.flow, seq, at }.write(&mut payload);
-        sent.push(SentPacket { at, bytes: load.payload + HEADERS });
-        // A packet that the kernel refuses (no route, no buffer) is a lost one.
-        let _ = socket.send_to(&payload, to);
     }
-    Ok(sent)
+
+    /// Calls `each` with the number of every packet at its time, until `to` or until `over` says so.
+    pub(super) fn run(
+        self,
+        from: Time,
+        to: Time,
+        over: &AtomicBool,
+        mut each: impl FnMut(u64) -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        for seq in 0u64.. {
+            let at = from + self.rate.time_for(u64::from(self.payload) * seq);
+            if at >= to || over.load(Ordering::Relaxed) {
+                break;
+            }
+            sleep_until(at);
+            each(seq)?;
+        }
+        Ok(())
+    }
 }
 
-/// What a receiver and its watchers share.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    stop: AtomicBool,
-    /// A probe has arrived.
-    pub(super) probed: AtomicBool,
-    /// Bytes received so far, counted as in [`SentPacket::bytes`].
-    pub(super) bytes: AtomicU64,
-    /// Latency of the last packet.
-    pub(super) latency_ns: AtomicU64,
+/// A UDP flow through a tunnel.
+pub(super) struct Udp {
+    name: String,
+    index: u16,
+    pace: Pace,
+    to: SocketAddr,
+    receiver: Receiver,
 }
 
-/// A running receiver.
+impl Udp {
+    /// Starts its receiver inside `server`.
+    pub(super) fn start(
+        spec: &FlowSpec,
+        index: u16,
+        server: &Namespace,
+        to: SocketAddr,
+    ) -> Result<Udp, LabError> {
+        let receiver = Receiver::start(server, to.port(), index)?;
+        Ok(Udp { name: spec.name.as_ref().clone(), index, pace: Pace::of(spec)?, to, receiver })
+    }
+}
+
+impl Flow for Udp {
+    fn counters(&self) -> &Counters {
+        &self.receiver.counters
+    }
+
+    fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
+        client.enter()?;
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+            .map_err(|e| LabError::failed("the generator's socket", e))?;
+        let mut payload = vec![0; self.pace.payload as usize];
+        let mut packets = Vec::new();
+        self.pace.run(from, to, over, |seq| {
+            let at = Clock.now();
+            Tag { flow: self.index, seq, at }.write(&mut payload);
+            packets.push(SentPacket { at, bytes: self.pace.payload + HEADERS });
+            // A packet that the kernel refuses (no route, no buffer) is a lost one.
+            let _ = socket.send_to(&payload, self.to);
+            Ok(())
+        })?;
+        Ok(Sent { packets, ..Sent::default() })
+    }
+
+    fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
+        let (payload, whole) = (f64::from(self.pace.payload), f64::from(self.pace.payload + HEADERS));
+        Ok(FlowRecord {
+            name: self.name,
+            kind: "udp",
+            offered: Some(self.pace.rate.scale(whole / payload)),
+            sent: sent.packets,
+            received: self.receiver.finish()?,
+            dropped_at_sender: sent.dropped,
+            tcp: None,
+        })
+    }
+}
+
+/// A running receiver of tagged datagrams.
 pub(super) struct Receiver {
     pub(super) counters: Arc<Counters>,
     /// None once it was joined.
@@ -105,7 +150,7 @@ impl Receiver {
     }
 
     /// Stops it and takes what it received.
-    pub(super) fn finish(mut self) -> Result<Vec<ReceivedPacket>, LabError> {
+    fn finish(mut self) -> Result<Vec<ReceivedPacket>, LabError> {
         self.counters.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(received)) => Ok(received),
@@ -136,30 +181,14 @@ fn receive(socket: &UdpSocket, flow: u16, counters: &Counters) -> Vec<ReceivedPa
     let mut received = Vec::new();
     let mut buf = [0; 2048];
     while !counters.stop.load(Ordering::Relaxed) {
-        let n = match socket.recv(&mut buf) {
-            Ok(n) => n,
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) =>
-            {
-                continue;
-            }
-            Err(_) => continue,
-        };
+        // An error is the timeout, or an ICMP message that does not concern a receiver.
+        let Ok(n) = socket.recv(&mut buf) else { continue };
         let at = Clock.now();
-        match Tag::read(&buf[..n]) {
-            Some(Tag { flow: tag::PROBE, .. }) => counters.probed.store(true, Ordering::Relaxed),
-            Some(tag) if tag.flow == flow => {
-                let bytes = n as u32 + HEADERS;
-                received.push(ReceivedPacket { seq: tag.seq, at, bytes });
-                counters.bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);
-                counters.latency_ns.store(at.since(tag.at).as_nanos() as u64, Ordering::Relaxed);
-            }
-            // Of another flow, or nothing of ours.
-            _ => {}
-        }
+        let Some(tag) = Tag::read(&buf[..n]).filter(|tag| tag.flow == flow) else { continue };
+        let bytes = n as u32 + HEADERS;
+        received.push(ReceivedPacket { seq: tag.seq, at, bytes });
+        counters.bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);
+        counters.latency_ns.store(at.since(tag.at).as_nanos() as u64, Ordering::Relaxed);
     }
     received
 }
@@ -173,4 +202,9 @@ pub(super) fn probe(namespace: &Namespace, to: SocketAddr) -> Result<(), LabErro
         let _ = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| socket.send_to(&payload, to));
         Ok(())
     })
+}
+
+/// Whether a read ended because of its timeout.
+pub(super) fn timed_out(e: &std::io::Error) -> bool {
+    matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }

@@ -295,6 +295,11 @@ impl Scenario {
         at
     }
 
+    /// Names of the paths, in order.
+    pub fn path_names(&self) -> Vec<String> {
+        self.paths.iter().map(|p| p.name.as_ref().clone()).collect()
+    }
+
     /// The tunnel as `contender` has it.
     pub fn tunnel_of(&self, contender: &Contender) -> TunnelSettings {
         contender.tunnel.or(&self.tunnel)

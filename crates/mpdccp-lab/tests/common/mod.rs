@@ -9,7 +9,7 @@ use units::{Rate, Time};
 
 /// One packet a millisecond for 10 s, 1,250 bytes: 10 Mbit/s. From the fifth second on every third takes the second path; latency
 /// is 10 ms and grows there by 1 ms a second.
-pub fn run(label: &str) -> RunRecord {
+pub(crate) fn run(label: &str) -> RunRecord {
     let start = Time::from_millis(1_000);
     let mut flow = FlowRecord {
         name: "udp".to_owned(),
@@ -69,7 +69,7 @@ pub fn run(label: &str) -> RunRecord {
 }
 
 /// The scenario it belongs to.
-pub const SCENARIO: &str = r#"
+pub(crate) const SCENARIO: &str = r#"
 name = "made-up"
 title = "Made up"
 duration_s = 10

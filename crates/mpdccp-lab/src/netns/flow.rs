@@ -1,0 +1,68 @@
+//! A flow while it runs: who sends, who receives, and what both have seen.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use units::Time;
+
+use super::tcp::{Bulk, Paced};
+use super::udp::Udp;
+use super::world::Namespace;
+use crate::record::{FlowRecord, SentPacket, TcpCounters};
+use crate::scenario::{FlowKind, FlowSpec, Mode};
+use crate::{LabError, Plan};
+
+/// Counters that others watch while a flow runs.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// The receiver shall end.
+    pub(super) stop: AtomicBool,
+    /// Bytes received so far, counted as in [`SentPacket::bytes`].
+    pub(super) bytes: AtomicU64,
+    /// Latency of the last packet.
+    pub(super) latency_ns: AtomicU64,
+}
+
+/// What a sender has seen.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// As in [`FlowRecord::sent`].
+    pub(super) packets: Vec<SentPacket>,
+    /// As in [`FlowRecord::dropped_at_sender`].
+    pub(super) dropped: Option<u64>,
+    /// As in [`FlowRecord::tcp`].
+    pub(super) tcp: Option<TcpCounters>,
+}
+
+/// A flow whose receiver runs.
+pub(super) trait Flow: Send + Sync {
+    /// For those who watch.
+    fn counters(&self) -> &Counters;
+
+    /// Sends from inside `client`, on the calling thread, until `to` or until `over` says so.
+    fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError>;
+
+    /// Stops the receiver and puts everything together.
+    fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError>;
+}
+
+/// Starts the receiver of flow `index`, which will send to `to`.
+pub(super) fn start(
+    plan: &Plan<'_>,
+    index: u16,
+    spec: &FlowSpec,
+    client: &Namespace,
+    server: &Namespace,
+    to: SocketAddr,
+) -> Result<Box<dyn Flow>, LabError> {
+    match (plan.scenario.mode, spec.kind, &plan.contender.tcp) {
+        (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, index, server, to)?)),
+        (Mode::Tunnel, FlowKind::Tcp, _) => Ok(Box::new(Bulk::start(spec, client, server, to)?)),
+        (Mode::Direct, FlowKind::Udp, Some(cc)) => {
+            Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))
+        }
+        (Mode::Direct, ..) => {
+            Err(LabError::Failed("plain DCCP connections are not there yet with this backend".to_owned()))
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Kernel TCP: a bulk flow inside a tunnel, and a paced one in place of a plain DCCP connection.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use dccp_net::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Protocol, Socket, Type};
+use units::Time;
+
+use super::flow::{Counters, Flow, Sent};
+use super::tag::Tag;
+use super::tap::Tap;
+use super::udp::{NAP, Pace, sleep_until, timed_out};
+use super::world::{Namespace, ip};
+use crate::LabError;
+use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
+use crate::scenario::FlowSpec;
+
+/// Bulk writes.
+const CHUNK: usize = 64 << 10;
+/// Records a paced sender lets wait unsent; beyond, it drops them, as the sender queue of a datagram socket does.
+const UNSENT_RECORDS: u32 = 5;
+
+/// A listener that reads whatever comes until told to stop.
+struct Sink {
+    counters: Arc<Counters>,
+    /// None once it was joined.
+    thread: Option<JoinHandle<Vec<ReceivedPacket>>>,
+}
+
+impl Sink {
+    /// Listens inside `server`. With `record` bytes given, reads tagged records of that size.
+    fn start(server: &Namespace, port: u16, record: Option<usize>) -> Result<Sink, LabError> {
+        let failed = |e| LabError::failed("the TCP receiver's socket", e);
+        let listener = server.inside(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).map_err(failed))?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let counters = Arc::new(Counters::default());
+        let shared = counters.clone();
+        let thread = std::thread::Builder::new()
+            .name("tcp receiver".to_owned())
+            .spawn(move || {
+                let stream = loop {
+                    match listener.accept() {
+                        Ok((stream, _)) => break stream,
+                        Err(_) if shared.stop.load(Ordering::Relaxed) => return Vec::new(),
+                        Err(_) => std::thread::sleep(NAP),
+                    }
+                };
+                let ready = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(NAP)));
+                match (ready, record) {
+                    (Err(_), _) => Vec::new(),
+                    (Ok(()), Some(size)) => read_records(stream, size, &shared),
+                    (Ok(()), None) => discard(stream, &shared),
+                }
+            })
+            .map_err(|e| LabError::failed("starting the TCP receiver", e))?;
+        Ok(Sink { counters, thread: Some(thread) })
+    }
+
+    fn finish(mut self) -> Result<Vec<ReceivedPacket>, LabError> {
+        self.counters.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(received)) => Ok(received),
+            _ => Err(LabError::Failed("the TCP receiver panicked".to_owned())),
+        }
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.counters.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Fills `buf`; false at the end of the stream or when told to stop.
+fn read_all(stream: &mut TcpStream, buf: &mut [u8], stop: &AtomicBool) -> bool {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match stream.read(&mut buf[filled..]) {
+            Ok(0) => return false,
+            Ok(n) => filled += n,
+            Err(e) if timed_out(&e) && !stop.load(Ordering::Relaxed) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn read_records(mut stream: TcpStream, size: usize, counters: &Counters) -> Vec<ReceivedPacket> {
+    let mut received = Vec::new();
+    let mut buf = vec![0; size];
+    while read_all(&mut stream, &mut buf, &counters.stop) {
+        let at = Clock.now();
+        if let Some(tag) = Tag::read(&buf) {
+            received.push(ReceivedPacket { seq: tag.seq, at, bytes: size as u32 });
+            counters.bytes.fetch_add(size as u64, Ordering::Relaxed);
+            counters.latency_ns.store(at.since(tag.at).as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+    received
+}
+
+fn discard(mut stream: TcpStream, counters: &Counters) -> Vec<ReceivedPacket> {
+    let mut buf = vec![0; CHUNK];
+    while !counters.stop.load(Ordering::Relaxed) {
+        match stream.read(&mut buf) {
+            Ok(0) => break,
+            Err(e) if !timed_out(&e) => break,
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Vec::new()
+}
+
+/// Connects to `to` with the congestion control `cc`, from the calling thread's namespace.
+fn connect(to: SocketAddr, cc: &str) -> Result<Socket, LabError> {
+    let failed = |e| LabError::failed(format!("connecting TCP {cc} to {to}"), e);
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(failed)?;
+    // Set in any case: the system's default may be another.
+    socket.set_tcp_congestion(cc.as_bytes()).map_err(|e| {
+        LabError::Missing(format!(
+            "this kernel has no TCP congestion control `{cc}` ({e}): load its module (modprobe tcp_{cc})"
+        ))
+    })?;
+    socket.connect(&to.into()).map_err(failed)?;
+    Ok(socket)
+}
+
+/// Counters of the connection to `to` inside `client`, from the `ss` program that comes with `ip`.
+fn counters(client: &Namespace, to: SocketAddr) -> Option<TcpCounters> {
+    let text = ip(&["netns", "exec", &client.name, "ss", "-tinH", "dst", &to.to_string()]).ok()?;
+    Some(parse_ss(&text))
+}
+
+fn parse_ss(text: &str) -> TcpCounters {
+    let field = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name));
+    // retrans:NOW/TOTAL
+    let retransmits = field("retrans:").and_then(|v| v.split('/').next_back()?.parse().ok());
+    let dsack = field("dsack_dups:").and_then(|v| v.parse().ok());
+    TcpCounters { retransmits: retransmits.unwrap_or(0), dsack: dsack.unwrap_or(0) }
+}
+
+/// One bulk flow inside a tunnel. The packets that TCP hands to the tunnel and those that come out of it are watched by taps.
+pub(super) struct Bulk {
+    name: String,
+    cc: String,
+    to: SocketAddr,
+    sink: Sink,
+    taps: [Tap; 2],
+}
+
+impl Bulk {
+    /// Starts receiver and taps.
+    pub(super) fn start(
+        spec: &FlowSpec,
+        client: &Namespace,
+        server: &Namespace,
+        to: SocketAddr,
+    ) -> Result<Bulk, LabError> {
+        let sink = Sink::start(server, to.port(), None)?;
+        let taps = [Tap::start(client, to, None)?, Tap::start(server, to, Some(sink.counters.clone()))?];
+        let cc = spec.cc.clone().unwrap_or_default();
+        Ok(Bulk { name: spec.name.as_ref().clone(), cc, to, sink, taps })
+    }
+}
+
+impl Flow for Bulk {
+    fn counters(&self) -> &Counters {
+        &self.sink.counters
+    }
+
+    fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
+        client.enter()?;
+        sleep_until(from);
+        let mut stream: TcpStream = connect(self.to, &self.cc)?.into();
+        stream.set_write_timeout(Some(NAP)).map_err(|e| LabError::failed("the TCP sender's socket", e))?;
+        let chunk = vec![0; CHUNK];
+        while Clock.now() < to && !over.load(Ordering::Relaxed) {
+            match stream.write(&chunk) {
+                Ok(_) => {}
+                Err(e) if timed_out(&e) => {}
+                Err(e) => return Err(LabError::failed(format!("sending TCP flow `{}`", self.name), e)),
+            }
+        }
+        Ok(Sent { tcp: counters(client, self.to), ..Sent::default() })
+    }
+
+    fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
+        let [client, server] = self.taps;
+        let (packets, received) = super::tap::pair(&client.finish()?, &server.finish()?);
+        self.sink.finish()?;
+        Ok(FlowRecord {
+            name: self.name,
+            kind: "tcp",
+            offered: None,
+            sent: packets,
+            received,
+            dropped_at_sender: None,
+            tcp: sent.tcp,
+        })
+    }
+}
+
+/// Records at a constant rate over one TCP connection.
+pub(super) struct Paced {
+    name: String,
+    index: u16,
+    cc: String,
+    pace: Pace,
+    to: SocketAddr,
+    sink: Sink,
+}
+
+impl Paced {
+    /// Starts the receiver.
+    pub(super) fn start(
+        spec: &FlowSpec,
+        index: u16,
+        cc: &str,
+        server: &Namespace,
+        to: SocketAddr,
+    ) -> Result<Paced, LabError> {
+        let pace = Pace::of(spec)?;
+        let sink = Sink::start(server, to.port(), Some(pace.payload as usize))?;
+        Ok(Paced { name: spec.name.as_ref().clone(), index, cc: cc.to_owned(), pace, to, sink })
+    }
+}
+
+impl Flow for Paced {
+    fn counters(&self) -> &Counters {
+        &self.sink.counters
+    }
+
+    fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
+        client.enter()?;
+        let socket = connect(self.to, &self.cc)?;
+        let failed = |e| LabError::failed(format!("sending TCP flow `{}`", self.name), e);
+        socket.set_tcp_nodelay(true).map_err(failed)?;
+        socket.set_tcp_notsent_lowat(UNSENT_RECORDS * self.pace.payload).map_err(failed)?;
+        let mut stream: TcpStream = socket.into();
+        let mut payload = vec![0; self.pace.payload as usize];
+        let (mut packets, mut dropped) = (Vec::new(), 0);
+        self.pace.run(from, to, over, |seq| {
+            let at = Clock.now();
+            packets.push(SentPacket { at, bytes: self.pace.payload });
+            let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
+            let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
+            if ready == 0 {
+                dropped += 1;
+                return Ok(());
+            }
+            Tag { flow: self.index, seq, at }.write(&mut payload);
+            stream.write_all(&payload).map_err(failed)
+        })?;
+        Ok(Sent { packets, dropped: Some(dropped), tcp: counters(client, self.to) })
+    }
+
+    fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
+        Ok(FlowRecord {
+            name: self.name,
+            kind: "tcp",
+            offered: Some(self.pace.rate),
+            sent: sent.packets,
+            received: self.sink.finish()?,
+            dropped_at_sender: sent.dropped,
+            tcp: sent.tcp,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retransmissions_are_read_from_ss() {
+        let text = "ESTAB 0 1 10.0.0.1:9 10.0.0.2:5001\n\t cubic wscale:7,7 rto:204 retrans:1/37 dsack_dups:2 rcv_space:14600";
+        assert_eq!(parse_ss(text), TcpCounters { retransmits: 37, dsack: 2 });
+        assert_eq!(parse_ss("cubic rto:204"), TcpCounters::default());
+    }
+}
