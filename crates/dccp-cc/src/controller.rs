@@ -157,6 +157,8 @@ pub enum Algorithm {
     Reno,
     /// BBR version 1, for CCID 5.
     Bbr1,
+    /// CUBIC (RFC 9438), for CCID 7.
+    Cubic,
 }
 
 /// How a controller is set up.
@@ -178,6 +180,7 @@ impl Algorithm {
         match self {
             Algorithm::Reno => Box::new(crate::Reno::new(cfg)),
             Algorithm::Bbr1 => Box::new(crate::Bbr1::new(cfg)),
+            Algorithm::Cubic => Box::new(crate::Cubic::new(cfg)),
         }
     }
 }

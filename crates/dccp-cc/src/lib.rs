@@ -10,7 +10,9 @@ extern crate alloc;
 
 mod bbr1;
 mod controller;
+mod cubic;
 mod filter;
+mod hystart;
 mod pacer;
 mod rate_sample;
 mod reno;
@@ -18,6 +20,7 @@ mod rtt;
 
 pub use bbr1::{Bbr1, Tuning as Bbr1Tuning};
 pub use controller::{AckEvent, Algorithm, Amount, CcConfig, Controller, Limits, Sent, Window};
+pub use cubic::Cubic;
 pub use filter::WindowedMax;
 pub use pacer::Pacer;
 pub use rate_sample::{RateSample, RateSampler, Snapshot};

@@ -4,7 +4,7 @@
 
 mod model;
 
-use dccp_cc::{Bbr1Tuning, Controller, Reno, Window};
+use dccp_cc::{Bbr1Tuning, Controller, Cubic, Reno, Window};
 use model::scenario::{CFG, at, bbr, bulk, link, ms};
 use std::fmt::Write;
 use units::Rate;
@@ -66,4 +66,9 @@ fn bbr1_draft() {
 #[test]
 fn bbr1_tuned() {
     check("bbr1_tuned", bbr(Bbr1Tuning::TUNED)(1));
+}
+
+#[test]
+fn cubic() {
+    check("cubic", Box::new(Cubic::new(&CFG)));
 }

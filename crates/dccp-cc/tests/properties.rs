@@ -166,7 +166,7 @@ impl Driver {
     }
 }
 
-const ALGORITHMS: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Bbr1];
+const ALGORITHMS: [Algorithm; 3] = [Algorithm::Reno, Algorithm::Bbr1, Algorithm::Cubic];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 400 } else { 2_000 }))]

@@ -1,0 +1,299 @@
+use crate::hystart::HyStart;
+use crate::reno::initial_window;
+use crate::{AckEvent, CcConfig, Controller, Limits, RttEstimator, Sent, Window};
+use units::{Duration, Time};
+
+/// C, segments a cubic second (RFC 9438 section 5).
+const C: f64 = 0.4;
+/// Multiplicative decrease (section 4.6).
+const BETA: f64 = 0.7;
+/// Additive increase with the same mean window as Reno's (section 4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// Far above any path, so that windows stay finite.
+const MAX_CWND: f64 = 1e9;
+
+/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. Does not pace.
+#[derive(Debug)]
+pub struct Cubic {
+    packets: bool,
+    mtu: u16,
+    hystart: HyStart,
+    state: State,
+    /// The state before the last reduction (section 4.9).
+    undo: Option<State>,
+    last_ack: Time,
+    last_sent: Time,
+    rto: Duration,
+}
+
+/// Windows are in segments.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    cwnd: f64,
+    /// Slow-start threshold; `None` is infinite.
+    ssthresh: Option<f64>,
+    /// Window before the last reduction.
+    prior: f64,
+    /// Where the last congestion event came; `None` if the next epoch starts at its plateau.
+    w_max: Option<f64>,
+    epoch: Option<Epoch>,
+}
+
+/// A stage of congestion avoidance.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    start: Time,
+    plateau: f64,
+    /// Time from the start to the plateau, seconds.
+    k: f64,
+    /// Reno's window (section 4.3).
+    w_est: f64,
+}
+
+impl Epoch {
+    /// Section 4.2, `w_max` from where this stage started.
+    fn new(now: Time, cwnd: f64, w_max: Option<f64>) -> Epoch {
+        // Sections 4.8 and 4.10: after a timeout, or a slow start without loss, the plateau is where we are.
+        let plateau = w_max.unwrap_or(cwnd).max(cwnd);
+        Epoch { start: now, plateau, k: libm::cbrt((plateau - cwnd) / C), w_est: cwnd }
+    }
+
+    /// W_cubic so long after the start.
+    fn window(&self, t: Duration) -> f64 {
+        let x = t.as_secs_f64() - self.k;
+        C * x * x * x + self.plateau
+    }
+}
+
+impl Cubic {
+    /// A fresh one.
+    pub fn new(cfg: &CcConfig) -> Cubic {
+        let state = State {
+            cwnd: initial_window(cfg.mtu) as f64,
+            ssthresh: None,
+            prior: 0.0,
+            w_max: None,
+            epoch: None,
+        };
+        Cubic {
+            packets: cfg.packets,
+            mtu: cfg.mtu,
+            hystart: HyStart::new(),
+            state,
+            undo: None,
+            last_ack: Time::ZERO,
+            last_sent: Time::ZERO,
+            rto: RttEstimator::INITIAL_RTO,
+        }
+    }
+
+    fn slow_start(&self) -> bool {
+        self.state.ssthresh.is_none_or(|t| self.state.cwnd < t)
+    }
+
+    fn grow(&mut self, ev: &AckEvent<'_>) {
+        let segments = if self.packets {
+            ev.acked.packets as f64
+        } else {
+            ev.acked.bytes as f64 / f64::from(self.mtu.max(1))
+        };
+        if self.slow_start() {
+            // RFC 9406 section 4.2: HyStart++ only before the first congestion.
+            let over = self.state.ssthresh.is_none() && self.hystart.on_ack(ev.rtt, ev.round_end);
+            let s = &mut self.state;
+            s.cwnd += self.hystart.growth(segments);
+            if let Some(threshold) = s.ssthresh {
+                s.cwnd = s.cwnd.min(threshold);
+            } else if over {
+                s.ssthresh = Some(s.cwnd);
+                s.prior = s.cwnd;
+            }
+        } else {
+            self.avoid_congestion(ev.now, segments, ev.estimator.srtt().unwrap_or_default());
+        }
+        self.state.cwnd = self.state.cwnd.min(MAX_CWND);
+    }
+
+    /// Sections 4.2 to 4.5.
+    fn avoid_congestion(&mut self, now: Time, segments: f64, rtt: Duration) {
+        let s = &mut self.state;
+        let epoch = s.epoch.get_or_insert_with(|| Epoch::new(now, s.cwnd, s.w_max));
+        // Section 4.3: Reno's own increase once its window is where the last reduction was.
+        let alpha = if epoch.w_est >= s.prior { 1.0 } else { ALPHA };
+        epoch.w_est += alpha * segments / s.cwnd;
+        let t = now.since(epoch.start);
+        if epoch.window(t) < epoch.w_est {
+            s.cwnd = s.cwnd.max(epoch.w_est);
+        } else {
+            let target = epoch.window(t.saturating_add(rtt)).clamp(s.cwnd, 1.5 * s.cwnd);
+            // For each segment, whatever the Ack Ratio.
+            s.cwnd = (s.cwnd + (target - s.cwnd) / s.cwnd * segments).min(target);
+        }
+    }
+
+    /// Sections 4.6 and 4.7.
+    fn reduce(&mut self, floor: f64) {
+        self.undo = Some(self.state);
+        let s = &mut self.state;
+        // Fast convergence.
+        let shrinking = s.w_max.is_some_and(|w| s.cwnd < w);
+        s.w_max = Some(if shrinking { s.cwnd * (1.0 + BETA) / 2.0 } else { s.cwnd });
+        s.prior = s.cwnd;
+        s.ssthresh = Some((s.cwnd * BETA).max(2.0));
+        s.cwnd = (s.cwnd * BETA).max(floor);
+        s.epoch = None;
+    }
+
+    /// Section 5.8: time without growth for want of data is no part of the epoch.
+    fn shift_epoch(&mut self, now: Time) {
+        let idle = now.since(self.last_ack);
+        if let Some(e) = &mut self.state.epoch {
+            e.start += idle;
+        }
+        self.last_ack = now;
+    }
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, pkt: &Sent) {
+        self.last_sent = pkt.now;
+    }
+
+    fn on_ack(&mut self, ev: &AckEvent<'_>) {
+        self.rto = ev.estimator.rto();
+        if ev.congestion {
+            // Section 4.6: not below two segments for a loss, one for a mark.
+            self.reduce(if ev.lost.packets > 0 { 2.0 } else { 1.0 });
+        } else if ev.app_limited {
+            self.shift_epoch(ev.now);
+        } else if ev.acked.packets > 0 {
+            self.grow(ev);
+        }
+        self.last_ack = ev.now;
+    }
+
+    fn on_rto(&mut self, now: Time) {
+        // Section 4.8.
+        self.reduce(2.0);
+        self.state.cwnd = 1.0;
+        self.state.w_max = None;
+        self.last_sent = self.last_sent.max(now);
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        // Section 4.9.
+        if let Some(before) = self.undo.take()
+            && self.state.cwnd < self.state.prior
+        {
+            self.state = before;
+        }
+    }
+
+    fn on_idle_restart(&mut self, now: Time) {
+        self.shift_epoch(now);
+        // As Reno's: RFC 4341 section 5.1 with RFC 2861.
+        let initial = initial_window(self.mtu) as f64;
+        let mut idle = now.since(self.last_sent);
+        let s = &mut self.state;
+        if idle < self.rto || s.cwnd <= initial {
+            return;
+        }
+        s.ssthresh = s.ssthresh.map(|t| t.max(0.75 * s.cwnd)).or(Some(0.75 * s.cwnd));
+        while idle >= self.rto && s.cwnd > initial {
+            idle -= self.rto;
+            s.cwnd = (s.cwnd / 2.0).max(initial);
+        }
+        s.epoch = None;
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        if !self.packets {
+            let scale = f64::from(self.mtu.max(1)) / f64::from(mtu.max(1));
+            let s = &mut self.state;
+            s.cwnd = (s.cwnd * scale).clamp(1.0, MAX_CWND);
+            s.ssthresh = s.ssthresh.map(|t| (t * scale).max(2.0));
+            s.prior *= scale;
+            s.w_max = s.w_max.map(|w| w * scale);
+            s.epoch = None;
+            self.undo = None;
+        }
+        self.mtu = mtu;
+    }
+
+    fn on_slow_receiver(&mut self, buffer_drops: u64) {
+        // RFC 4341 section 5.2, as for CCID 2.
+        let s = &mut self.state;
+        s.cwnd = (s.cwnd - buffer_drops as f64).max(1.0);
+        s.ssthresh = Some(s.ssthresh.map_or(s.cwnd, |t| t.min(s.cwnd)).max(2.0));
+        s.epoch = None;
+    }
+
+    fn limits(&self) -> Limits {
+        let cwnd = if self.packets {
+            Window::Packets((self.state.cwnd as u64).max(1))
+        } else {
+            let mtu = u64::from(self.mtu);
+            Window::Bytes(((self.state.cwnd * f64::from(self.mtu)) as u64).max(mtu))
+        };
+        Limits { cwnd, pacing: None, quantum: u32::from(self.mtu) }
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.slow_start() { "slow_start" } else { "congestion_avoidance" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cubic_passes_through_its_corners() {
+        // RFC 9438 section 4.2: at the epoch's start the window, after K the plateau, after 2 K as much above.
+        let start = Time::from_millis(7);
+        let e = Epoch::new(start, 70.0, Some(100.0));
+        let k = Duration::from_secs_f64(e.k);
+        assert!((e.k - 4.217).abs() < 1e-3, "{}", e.k);
+        assert!((e.window(Duration::ZERO) - 70.0).abs() < 1e-6);
+        assert!((e.window(k) - 100.0).abs() < 1e-6);
+        assert!((e.window(2 * k) - 130.0).abs() < 1e-6);
+        // No plateau known, or below it: this is it.
+        for w_max in [None, Some(50.0)] {
+            let e = Epoch::new(start, 70.0, w_max);
+            assert_eq!((e.plateau, e.k), (70.0, 0.0));
+        }
+    }
+
+    #[test]
+    fn fast_convergence_undo_and_timeout() {
+        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+        c.state.cwnd = 100.0;
+        c.reduce(2.0);
+        assert_eq!((c.state.cwnd, c.state.w_max, c.state.prior), (70.0, Some(100.0), 100.0));
+        c.reduce(2.0);
+        assert_eq!(c.state.w_max, Some(59.5));
+        assert!((c.state.cwnd - 49.0).abs() < 1e-9);
+        c.on_spurious_loss(Time::ZERO);
+        assert_eq!((c.state.cwnd, c.state.w_max), (70.0, Some(100.0)));
+        c.on_rto(Time::ZERO);
+        assert_eq!((c.state.cwnd, c.state.ssthresh, c.state.w_max), (1.0, Some(49.0), None));
+        assert_eq!(c.phase(), "slow_start");
+        for _ in 0..10 {
+            c.reduce(1.0);
+        }
+        assert_eq!((c.state.cwnd, c.state.ssthresh), (1.0, Some(2.0)));
+    }
+
+    #[test]
+    fn idle_time_is_no_part_of_the_epoch() {
+        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+        c.state.cwnd = 100.0;
+        c.reduce(2.0);
+        let rtt = Duration::from_millis(40);
+        c.last_ack = Time::from_millis(1_000);
+        c.avoid_congestion(c.last_ack, 1.0, rtt);
+        c.shift_epoch(Time::from_millis(61_000));
+        c.avoid_congestion(Time::from_millis(61_000), 1.0, rtt);
+        assert!(c.state.cwnd < 72.0, "{}", c.state.cwnd);
+    }
+}

@@ -1,0 +1,112 @@
+use units::Duration;
+
+/// Bounds of the RTT increase that ends slow start (RFC 9406 section 4.3).
+const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
+/// MIN_RTT_DIVISOR (section 4.3).
+const MIN_RTT_DIVISOR: u32 = 8;
+/// N_RTT_SAMPLE (section 4.3).
+const SAMPLES: u32 = 8;
+/// CSS_GROWTH_DIVISOR (section 4.3).
+const GROWTH_DIVISOR: u32 = 4;
+/// CSS_ROUNDS (section 4.3).
+const CSS_ROUNDS: u32 = 5;
+/// Most segments an acknowledgement is worth without pacing (L, section 4.3).
+const MOST_PER_ACK: f64 = 8.0;
+
+/// HyStart++ (RFC 9406): leaves slow start when the RTT rises, by way of five rounds of slower growth.
+#[derive(Clone, Debug)]
+pub(crate) struct HyStart {
+    last_round: Option<Duration>,
+    this_round: Option<Duration>,
+    samples: u32,
+    /// Conservative slow start: the RTT it began with, and its rounds.
+    conservative: Option<(Duration, u32)>,
+}
+
+impl HyStart {
+    pub(crate) fn new() -> HyStart {
+        HyStart { last_round: None, this_round: None, samples: 0, conservative: None }
+    }
+
+    /// Growth for `segments` acknowledged (section 4.2).
+    pub(crate) fn growth(&self, segments: f64) -> f64 {
+        let divisor = if self.conservative.is_some() { GROWTH_DIVISOR } else { 1 };
+        segments.min(MOST_PER_ACK) / f64::from(divisor)
+    }
+
+    /// Whether slow start is over.
+    pub(crate) fn on_ack(&mut self, rtt: Option<Duration>, round_end: bool) -> bool {
+        if let Some(rtt) = rtt {
+            self.this_round = Some(self.this_round.map_or(rtt, |least| least.min(rtt)));
+            self.samples += 1;
+        }
+        if self.samples >= SAMPLES
+            && let (Some(this), Some(last)) = (self.this_round, self.last_round)
+        {
+            match self.conservative {
+                None => {
+                    let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                    if this >= last.saturating_add(threshold) {
+                        self.conservative = Some((this, 0));
+                    }
+                }
+                // The rise was a false alarm: back to full growth.
+                Some((baseline, _)) if this < baseline => self.conservative = None,
+                Some(_) => {}
+            }
+        }
+        if round_end {
+            self.last_round = self.this_round.take();
+            self.samples = 0;
+            if let Some((_, rounds)) = &mut self.conservative {
+                *rounds += 1;
+            }
+        }
+        self.conservative.is_some_and(|(_, rounds)| rounds >= CSS_ROUNDS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(h: &mut HyStart, ms: u64, samples: u32) -> bool {
+        let over = (0..samples).any(|_| h.on_ack(Some(Duration::from_millis(ms)), false));
+        h.on_ack(None, true) || over
+    }
+
+    #[test]
+    fn a_rise_slows_growth_and_five_rounds_later_ends_it() {
+        let mut h = HyStart::new();
+        assert!(!round(&mut h, 40, 10));
+        assert!(!round(&mut h, 44, 10), "less than an eighth");
+        assert_eq!(h.growth(2.0), 2.0);
+        assert_eq!(h.growth(20.0), 8.0);
+        assert!(!round(&mut h, 50, 10));
+        assert_eq!(h.growth(2.0), 0.5);
+        for i in 0..3 {
+            assert!(!round(&mut h, 60, 10), "{i}");
+        }
+        assert!(round(&mut h, 60, 10));
+    }
+
+    #[test]
+    fn a_false_alarm_and_too_few_samples() {
+        let mut h = HyStart::new();
+        round(&mut h, 40, 10);
+        round(&mut h, 80, 7);
+        assert_eq!(h.growth(4.0), 4.0, "seven samples do not count");
+        round(&mut h, 100, 8);
+        assert_eq!(h.growth(4.0), 1.0);
+        round(&mut h, 90, 8);
+        assert_eq!(h.growth(4.0), 4.0);
+        // Thresholds: at least 4 ms, at most 16 ms.
+        let mut h = HyStart::new();
+        round(&mut h, 8, 8);
+        round(&mut h, 11, 8);
+        assert_eq!(h.growth(4.0), 4.0);
+        round(&mut h, 15, 8);
+        assert_eq!(h.growth(4.0), 1.0);
+    }
+}
