@@ -64,7 +64,8 @@ impl Connection {
     /// Step 9: a valid Reset. Its receiver holds TIMEWAIT.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
-            (ResetCode::Closed, Some(reason)) => reason,
+            // No Connection: the peer's Reset was lost, and it has forgotten us since.
+            (ResetCode::Closed | ResetCode::NoConnection, Some(reason)) => reason,
             (code, _) => CloseReason::Reset(code),
         };
         self.finish(reason);

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use dccp_proto::{Config, Connection, Ecn, Event, Gate, Outcome, Ports, Route, Sink, State, refuse};
-use dccp_wire::{Packet, PacketType};
+use dccp_wire::{Header, Packet, PacketType, Reset, ResetCode, Seq};
 use std::collections::VecDeque;
 use units::{Duration, Time};
 
@@ -79,6 +79,12 @@ pub fn route() -> Route {
 
 pub fn new_client(cfg: Config, now: Time) -> Connection {
     Connection::client(cfg, now, route(), Ports { local: 5001, remote: 5002 }, [7; 32])
+}
+
+pub fn emit(header: &Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; header.packet_len(options.len(), payload.len())];
+    header.emit(options, &mut bytes).copy_from_slice(payload);
+    bytes
 }
 
 impl Net {
@@ -164,6 +170,41 @@ impl Net {
             }
             Outcome::Dropped(_) => false,
         }
+    }
+
+    /// A packet as `from` would send it, with numbers of our choice.
+    pub fn forge(&self, from: usize, ptype: PacketType, seq: Seq, ack: Option<Seq>) -> Header {
+        let (src_port, dst_port) = if from == CLIENT { (5001, 5002) } else { (5002, 5001) };
+        Header {
+            src_port,
+            dst_port,
+            ccval: 0,
+            cscov: 0,
+            ptype,
+            short: false,
+            seq,
+            ack,
+            service_code: Some(0),
+            reset: Some(Reset { code: ResetCode::Closed, data: [0; 3] }),
+        }
+    }
+
+    /// The newest sequence number `from` has used.
+    pub fn gss(&self, from: usize) -> Seq {
+        self.last(from).packet().header.seq
+    }
+
+    /// A packet of `from` that fits its numbers and those of the other side.
+    pub fn next_from(&self, from: usize, ptype: PacketType) -> Header {
+        self.forge(from, ptype, self.gss(from).next(), Some(self.gss(1 - from)))
+    }
+
+    /// Delivers a forged packet at once and sends what it causes. Whether it was valid.
+    pub fn strike(&mut self, from: usize, header: &Header, options: &[u8], payload: &[u8]) -> bool {
+        let bytes = emit(header, options, payload);
+        let valid = self.inject(1 - from, &bytes, Ecn::NotEct);
+        self.pump();
+        valid
     }
 
     /// Whatever the ends have to send right now.
