@@ -62,7 +62,7 @@ impl Connection {
             out.push(&Opt::DataChecksum(checksum::crc32c(payload)));
         }
         let part_open = self.state == State::PartOpen;
-        let piggyback = room >= out.len() + MIN_FEEDBACK_ROOM && self.feedback_due(now);
+        let piggyback = room >= out.len() + MIN_FEEDBACK_ROOM && self.feedback_pending(now);
         let ack = (part_open || piggyback).then_some(self.numbers.gsr);
         if part_open {
             self.write_part_open_options(&mut out);

@@ -1,10 +1,9 @@
-//! Opening a connection (RFC 4340 section 8.1), and what follows from negotiation.
+//! Opening a connection (RFC 4340 section 8.1).
 
 use super::output::{Control, Outbox};
 use super::timers::{Backoff, FOUR_MSL, Timers};
 use super::validity::Numbers;
 use super::*;
-use crate::ccid::{self, HalfConfig};
 use dccp_wire::{Packet, PacketType, ResetCode};
 use rand_core::{RngCore, SeedableRng};
 
@@ -143,7 +142,7 @@ impl Connection {
         self.outbox.control = None;
         self.cookies.clear();
         self.features.establish();
-        // RFC 9897 section 3.1: not negotiated again. RFC 4340 section 10.5: no escape from congestion control by changing the CCID.
+        // RFC 9897 section 3.1: not negotiated again.
         self.features.retire(feature::MULTIPATH_CAPABLE);
         if self.is_server {
             self.measure_handshake(now, ack);
@@ -154,76 +153,6 @@ impl Connection {
         self.apply_features(now);
         if self.state == State::Open {
             self.events.push_back(Event::Opened);
-        }
-    }
-
-    /// (Re)creates the half-connections for the CCIDs in force. The first packet they see from the peer is the newest valid one.
-    fn make_halves(&mut self, now: Time) {
-        let ccid = |side| u8::try_from(self.features.value(feature::CCID, side)).unwrap_or(0);
-        let (tx_ccid, rx_ccid) = (ccid(Side::Local), ccid(Side::Remote));
-        let common = HalfConfig {
-            mtu: self.cfg.mtu,
-            first_seq: self.numbers.gss.next(),
-            cc: self.cfg.cc,
-            seed: self.rng.next_u64(),
-            handshake_rtt: self.handshake_rtt,
-            now,
-        };
-        let tx = ccid::sender(tx_ccid, &common);
-        let rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..common });
-        let (Some(tx), Some(rx)) = (tx, rx) else {
-            // RFC 4340 section 10: no CCID both know, and our Mandatory was disregarded.
-            self.fail(Reset { code: ResetCode::MandatoryError, data: [0; 3] });
-            return;
-        };
-        // New halves start from the initial values of the features; apply_features tells them what is in force.
-        self.halves = Some(Halves { tx, rx, tx_ccid, rx_ccid, ack_ratios: (2, 2), send_ack_vector: false });
-        self.apply_features(now);
-    }
-
-    /// Puts the values of the features into force.
-    pub(super) fn apply_features(&mut self, now: Time) {
-        use Side::{Local, Remote};
-        wishes::depend(&mut self.features);
-        let features = &mut self.features;
-        let value = |number, side| features.value(number, side);
-        let on = |number, side| features.is_on(number, side);
-        self.numbers.local_window = value(feature::SEQUENCE_WINDOW, Local);
-        self.numbers.remote_window = value(feature::SEQUENCE_WINDOW, Remote);
-        let tx_ccid = value(feature::CCID, Local);
-        let rx_ccid = value(feature::CCID, Remote);
-        let needs_vector = u8::try_from(tx_ccid).is_ok_and(ccid::needs_ack_vector);
-        self.agreed = Agreed {
-            may_send: !needs_vector || on(feature::SEND_ACK_VECTOR, Remote),
-            may_accept: self.cfg.ecn || on(feature::ECN_INCAPABLE, Local),
-            ndp: on(feature::SEND_NDP_COUNT, Local),
-            checksum: self.cfg.check_data_checksum && on(feature::CHECK_DATA_CHECKSUM, Remote),
-            ect: self.cfg.ecn && !on(feature::ECN_INCAPABLE, Remote),
-            short: on(feature::ALLOW_SHORT_SEQNOS, Remote),
-        };
-        let Some(halves) = &mut self.halves else { return };
-        if u64::from(halves.tx_ccid) != tx_ccid || u64::from(halves.rx_ccid) != rx_ccid {
-            // Only between the two ends of the handshake: afterwards the CCIDs are frozen.
-            self.make_halves(now);
-            return;
-        }
-        let ratio = |side| u16::try_from(value(feature::ACK_RATIO, side)).unwrap_or(u16::MAX);
-        let ratios = (ratio(Local), ratio(Remote));
-        if halves.ack_ratios.0 != ratios.0 {
-            halves.tx.on_ack_ratio(ratios.0);
-        }
-        if halves.ack_ratios.1 != ratios.1 {
-            halves.rx.on_ack_ratio(ratios.1);
-        }
-        halves.ack_ratios = ratios;
-        let send_ack_vector = on(feature::SEND_ACK_VECTOR, Local);
-        if halves.send_ack_vector != send_ack_vector {
-            halves.send_ack_vector = send_ack_vector;
-            halves.rx.on_send_ack_vector(send_ack_vector);
-        }
-        if self.state == State::Open {
-            features.freeze(feature::CCID, Local);
-            features.freeze(feature::CCID, Remote);
         }
     }
 }

@@ -310,8 +310,9 @@ impl Connection {
     /// Does what the sending half asks for.
     pub(super) fn serve_sender(&mut self) {
         let Some(halves) = &mut self.halves else { return };
+        let mut window = false;
         for _ in 0..MAX_DEMANDS {
-            let Some(demand) = halves.tx.poll_demand() else { return };
+            let Some(demand) = halves.tx.poll_demand() else { break };
             match demand {
                 Demand::AckRatio(ratio) => {
                     self.features.change(feature::ACK_RATIO, Side::Local, &[ratio.into()], false);
@@ -319,9 +320,13 @@ impl Connection {
                 Demand::SequenceWindow(width) => {
                     let width = width.max(self.cfg.seq_window).clamp(32, (1 << 46) - 1);
                     self.features.change(feature::SEQUENCE_WINDOW, Side::Local, &[width], false);
+                    window = true;
                 }
                 Demand::AckPeer => self.outbox.ack = true,
             }
+        }
+        if window {
+            self.apply_local_window();
         }
     }
 }

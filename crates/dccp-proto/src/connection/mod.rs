@@ -1,3 +1,4 @@
+mod agreed;
 mod close;
 mod data;
 mod dropped;
@@ -10,6 +11,8 @@ mod timers;
 mod types;
 mod validity;
 mod wishes;
+#[cfg(test)]
+mod wrap_tests;
 
 pub use refuse::refuse;
 pub use types::{
@@ -19,6 +22,7 @@ pub use types::{
 use crate::ccid::{ReceiverHalf, SenderHalf, TxView};
 use crate::features::{Negotiator, Side};
 use crate::{Config, Route};
+use agreed::{Agreed, Halves};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -31,34 +35,6 @@ use validity::Numbers;
 
 /// Encoded options waiting for an Ack; more are dropped and counted.
 const MAX_OPTION_QUEUE: usize = 64;
-
-/// What negotiation means for the packets we send and accept; kept so that the data path need not search the features.
-#[derive(Clone, Copy, Debug, Default)]
-struct Agreed {
-    /// Data may be sent: the peer will send the acknowledgements our CCID needs (RFC 4341 section 4).
-    may_send: bool,
-    /// Data may be accepted: the peer knows whether we can read ECN bits (RFC 4340 section 12.1).
-    may_accept: bool,
-    /// We send NDP Count.
-    ndp: bool,
-    /// We send Data Checksum.
-    checksum: bool,
-    /// Packets leave as ECN-capable.
-    ect: bool,
-    /// The peer may send short sequence numbers.
-    short: bool,
-}
-
-/// The two half-connections as seen from this end.
-#[derive(Debug)]
-struct Halves {
-    tx: Box<dyn SenderHalf>,
-    rx: Box<dyn ReceiverHalf>,
-    tx_ccid: u8,
-    rx_ccid: u8,
-    ack_ratios: (u16, u16),
-    send_ack_vector: bool,
-}
 
 /// One DCCP connection.
 ///

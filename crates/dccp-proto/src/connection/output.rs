@@ -94,6 +94,11 @@ impl Connection {
             })
     }
 
+    /// Whether there is feedback to take along, even if it could still wait (RFC 4340 section 11.2).
+    pub(super) fn feedback_pending(&self, now: Time) -> bool {
+        self.feedback_due(now) || self.halves.as_ref().is_some_and(|h| h.rx.ack_due(now) != AckDue::No)
+    }
+
     fn ack_due(&self, now: Time) -> bool {
         match self.state {
             // The owner's options wait for OPEN: in PARTOPEN it has Extra::HandshakeAck.

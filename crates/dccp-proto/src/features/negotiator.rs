@@ -78,6 +78,12 @@ impl Negotiator {
         }
     }
 
+    /// The value we are asking for, while a negotiation of ours is open.
+    pub fn wanted(&self, number: u8, side: Side) -> Option<u64> {
+        let open = self.find(number, side).filter(|f| f.progress != Progress::Stable);
+        open.and_then(|f| f.prefs.first().copied())
+    }
+
     /// Whether a boolean feature is on.
     pub fn is_on(&self, number: u8, side: Side) -> bool {
         self.value(number, side) == 1

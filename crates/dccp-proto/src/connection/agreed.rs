@@ -1,0 +1,131 @@
+//! What negotiation means for the packets we send and accept, and for the two half-connections.
+
+use super::*;
+use crate::ccid::{self, HalfConfig};
+use dccp_wire::ResetCode;
+use rand_core::RngCore;
+
+/// Kept so that the data path need not search the features.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Agreed {
+    /// Data may be sent: the peer will send the acknowledgements our CCID needs (RFC 4341 section 4).
+    pub(super) may_send: bool,
+    /// Data may be accepted: the peer knows whether we can read ECN bits (RFC 4340 section 12.1).
+    pub(super) may_accept: bool,
+    /// We send NDP Count.
+    pub(super) ndp: bool,
+    /// We send Data Checksum.
+    pub(super) checksum: bool,
+    /// Packets leave as ECN-capable.
+    pub(super) ect: bool,
+    /// The peer may send short sequence numbers.
+    pub(super) short: bool,
+}
+
+/// The two half-connections as seen from this end, and what they were told of the features.
+#[derive(Debug)]
+pub(super) struct Halves {
+    pub(super) tx: Box<dyn SenderHalf>,
+    pub(super) rx: Box<dyn ReceiverHalf>,
+    pub(super) tx_ccid: u8,
+    pub(super) rx_ccid: u8,
+    ack_ratio: u16,
+    peer_ack_ratio: u16,
+    send_ack_vector: bool,
+}
+
+impl Connection {
+    /// The CCIDs in force: ours, the peer's.
+    fn agreed_ccids(&self) -> (u8, u8) {
+        let ccid = |side| u8::try_from(self.features.value(feature::CCID, side)).unwrap_or(0);
+        (ccid(Side::Local), ccid(Side::Remote))
+    }
+
+    /// (Re)creates the half-connections for the CCIDs in force. The first packet they see from the peer is the newest valid one.
+    pub(super) fn make_halves(&mut self, now: Time) {
+        let (tx_ccid, rx_ccid) = self.agreed_ccids();
+        let common = HalfConfig {
+            mtu: self.cfg.mtu,
+            first_seq: self.numbers.gss.next(),
+            cc: self.cfg.cc,
+            seed: self.rng.next_u64(),
+            handshake_rtt: self.handshake_rtt,
+            now,
+        };
+        let tx = ccid::sender(tx_ccid, &common);
+        let rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..common });
+        let (Some(tx), Some(rx)) = (tx, rx) else {
+            // RFC 4340 section 10: no CCID both know, and our Mandatory was disregarded.
+            self.fail(Reset { code: ResetCode::MandatoryError, data: [0; 3] });
+            return;
+        };
+        // New halves start from the initial values of the features.
+        self.halves = Some(Halves {
+            tx,
+            rx,
+            tx_ccid,
+            rx_ccid,
+            ack_ratio: 2,
+            peer_ack_ratio: 2,
+            send_ack_vector: false,
+        });
+        self.apply_features(now);
+    }
+
+    /// Puts the values of the features into force.
+    pub(super) fn apply_features(&mut self, now: Time) {
+        use Side::{Local, Remote};
+        wishes::depend(&mut self.features);
+        let needs_vector = ccid::needs_ack_vector(self.agreed_ccids().0);
+        let on = |number, side| self.features.is_on(number, side);
+        self.agreed = Agreed {
+            may_send: !needs_vector || on(feature::SEND_ACK_VECTOR, Remote),
+            may_accept: self.cfg.ecn || on(feature::ECN_INCAPABLE, Local),
+            ndp: on(feature::SEND_NDP_COUNT, Local),
+            checksum: self.cfg.check_data_checksum && on(feature::CHECK_DATA_CHECKSUM, Remote),
+            ect: self.cfg.ecn && !on(feature::ECN_INCAPABLE, Remote),
+            short: on(feature::ALLOW_SHORT_SEQNOS, Remote),
+        };
+        self.numbers.remote_window = self.features.value(feature::SEQUENCE_WINDOW, Remote);
+        self.apply_local_window();
+        self.tell_halves(now);
+        if self.state == State::Open {
+            // RFC 4340 section 10.5: no escape from congestion control by changing the CCID.
+            self.features.freeze(feature::CCID, Local);
+            self.features.freeze(feature::CCID, Remote);
+        }
+    }
+
+    /// Acknowledgements are checked against the width we ask for as soon as we ask: until the peer agrees the sender would
+    /// otherwise outgrow the old width, and take its own acknowledgements for forged. (RFC 4340 section 7.5.1 would wait; it only
+    /// concerns how far back they reach.)
+    pub(super) fn apply_local_window(&mut self) {
+        let wanted = self.features.wanted(feature::SEQUENCE_WINDOW, Side::Local).unwrap_or(0);
+        self.numbers.local_window = self.features.value(feature::SEQUENCE_WINDOW, Side::Local).max(wanted);
+    }
+
+    fn tell_halves(&mut self, now: Time) {
+        let ccids = self.agreed_ccids();
+        let ratio = |side| u16::try_from(self.features.value(feature::ACK_RATIO, side)).unwrap_or(u16::MAX);
+        let (ack_ratio, peer_ack_ratio) = (ratio(Side::Local), ratio(Side::Remote));
+        let send_ack_vector = self.features.is_on(feature::SEND_ACK_VECTOR, Side::Local);
+        let Some(halves) = &mut self.halves else { return };
+        if (halves.tx_ccid, halves.rx_ccid) != ccids {
+            // Only between the two ends of the handshake: afterwards the CCIDs are frozen.
+            self.make_halves(now);
+            return;
+        }
+        if halves.ack_ratio != ack_ratio {
+            halves.ack_ratio = ack_ratio;
+            halves.tx.on_ack_ratio(ack_ratio);
+        }
+        if halves.peer_ack_ratio != peer_ack_ratio {
+            halves.peer_ack_ratio = peer_ack_ratio;
+            halves.rx.on_ack_ratio(peer_ack_ratio);
+        }
+        if halves.send_ack_vector != send_ack_vector {
+            halves.send_ack_vector = send_ack_vector;
+            halves.rx.on_send_ack_vector(send_ack_vector);
+        }
+    }
+}
