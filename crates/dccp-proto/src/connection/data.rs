@@ -23,7 +23,7 @@ impl Connection {
                 Gate::Closed(Why::Closing)
             }
             // RFC 9897 section 3.3: a multipath client waits for the Ack that makes it OPEN.
-            (State::PartOpen, _) if self.cfg.multipath => Gate::Closed(Why::Handshake),
+            (State::PartOpen, _) if self.is_multipath() => Gate::Closed(Why::Handshake),
             (State::PartOpen | State::Open, Some(halves)) if self.agreed.may_send => halves.tx.gate(now),
             _ => Gate::Closed(Why::Handshake),
         }

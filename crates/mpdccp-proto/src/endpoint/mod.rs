@@ -42,6 +42,8 @@ struct Entry {
     armed: Option<(Time, &'static str)>,
     /// Waits for [`Endpoint::poll_transmit`].
     dirty: bool,
+    /// Waits for [`Endpoint::poll_deliver`].
+    ready: bool,
     /// Port of the listener that made it.
     listener: Option<u16>,
     /// Counted as open, no longer as half open, by its listener.
@@ -61,8 +63,8 @@ pub struct Endpoint {
     next_session: u64,
     demux: Demux,
     listeners: BTreeMap<u16, Listener>,
-    /// Bits of connection identifiers that are given, and their value.
-    ci_bits: (u32, u32),
+    /// First byte of connection identifiers.
+    shard: Option<u8>,
     timers: BTreeSet<(Time, SessionId)>,
     dirty: Vec<SessionId>,
     /// Sessions that may have datagrams for the application.
@@ -81,7 +83,7 @@ impl Endpoint {
             next_session: 0,
             demux: Demux::default(),
             listeners: BTreeMap::new(),
-            ci_bits: (0, 0),
+            shard: None,
             timers: BTreeSet::new(),
             dirty: Vec::new(),
             ready: VecDeque::new(),
@@ -91,10 +93,10 @@ impl Endpoint {
         }
     }
 
-    /// Makes all connection identifiers from now on have `value` in the bits of `mask`: so that whoever spreads packets over
-    /// several endpoints can read from an MP_JOIN which of them has the session. The other bits are random.
-    pub fn set_ci_bits(&mut self, mask: u32, value: u32) {
-        self.ci_bits = (mask, value & mask);
+    /// Makes all connection identifiers from now on begin with these eight bits: so that whoever spreads packets over several
+    /// endpoints can read from an MP_JOIN which of them has the session. The other bits are random.
+    pub fn set_shard(&mut self, shard: u8) {
+        self.shard = Some(shard);
     }
 
     /// Accepts sessions on a DCCP port.
@@ -236,8 +238,11 @@ impl Endpoint {
     /// The next datagram for the application.
     pub fn poll_deliver(&mut self) -> Option<(SessionId, Vec<u8>)> {
         while let Some(&id) = self.ready.front() {
-            if let Some(data) = self.sessions.get_mut(&id).and_then(|entry| entry.session.poll_deliver()) {
-                return Some((id, data));
+            if let Some(entry) = self.sessions.get_mut(&id) {
+                if let Some(data) = entry.session.poll_deliver() {
+                    return Some((id, data));
+                }
+                entry.ready = false;
             }
             self.ready.pop_front();
             self.reap(id);
@@ -279,8 +284,8 @@ impl Endpoint {
     /// RFC 9897 section 3.2.4: unique among the sessions of this host.
     fn fresh_ci(&mut self) -> u32 {
         loop {
-            let (mask, value) = self.ci_bits;
-            let ci = self.rng.next_u32() & !mask | value;
+            let random = self.rng.next_u32();
+            let ci = self.shard.map_or(random, |shard| random >> 8 | u32::from(shard) << 24);
             if !self.demux.knows_ci(ci) {
                 return ci;
             }
@@ -291,7 +296,8 @@ impl Endpoint {
         let id = SessionId(self.next_session);
         self.next_session += 1;
         self.demux.add_ci(session.local_ci(), id);
-        self.sessions.insert(id, Entry { session, armed: None, dirty: false, listener, opened: false });
+        self.sessions
+            .insert(id, Entry { session, armed: None, dirty: false, ready: false, listener, opened: false });
         id
     }
 
@@ -327,7 +333,7 @@ impl Endpoint {
         while let Some(event) = entry.session.poll_event() {
             self.events.push_back((id, event));
         }
-        if self.ready.back() != Some(&id) {
+        if !core::mem::replace(&mut entry.ready, true) {
             self.ready.push_back(id);
         }
     }
@@ -335,7 +341,7 @@ impl Endpoint {
     /// Forgets a session that is over and has nothing left to send or to deliver.
     fn reap(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get(&id) else { return };
-        if entry.dirty || !entry.session.is_finished() || self.ready.contains(&id) {
+        if entry.dirty || !entry.session.is_finished() || entry.ready {
             return;
         }
         self.demux.remove_ci(entry.session.local_ci());

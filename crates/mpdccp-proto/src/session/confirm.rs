@@ -109,7 +109,7 @@ impl Session {
             if let Some(tag) = &tag {
                 options.push(&Opt::Mp(MpOption::Hmac(tag)));
             }
-            let rto = self.paths[i].rto();
+            let rto = self.paths[i].rto;
             self.paths[i].transmit(now, options.as_bytes(), &[], sink);
             let pending = &mut self.pending[n];
             pending.sent = Some((pending.sent.map_or(mp_seq, |(first, _)| first), mp_seq));
@@ -139,7 +139,7 @@ impl Session {
                         self.release_addr_id(addr_id);
                     }
                 }
-                _ => self.count("confirm_malformed"),
+                _ => return self.count("confirm_malformed"),
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use super::handshake::{Hello, reset};
 use super::liveness::Liveness;
-use super::subflow::Stage;
+use super::subflow::{Stage, Subflow};
 use super::{Session, encode};
 use crate::keys::{By, Tag, same};
-use crate::{Health, PathConfig, PathId, SessionEvent, SessionState};
+use crate::{Health, PathConfig, PathId, SessionState};
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use rand_core::RngCore;
@@ -71,9 +71,10 @@ impl Session {
         if hello.malformed || !hello.version_0 {
             return refuse(ResetCode::OptionError, "join_malformed_or_other_version");
         }
-        // RFC 9897 section 3.9: too many subflows.
-        if self.paths.iter().filter(|p| p.conn.is_some()).count() >= self.cfg.max_paths {
-            return refuse(ResetCode::TooBusy, "join_beyond_max_paths");
+        // RFC 9897 section 3.9: too many subflows. Silent ones, which the peer may have lost, count half.
+        let silent = self.paths.iter().filter(|p| p.health == Health::Stale).count();
+        if self.paths.len() - silent >= self.cfg.max_paths || self.paths.len() >= self.cfg.max_paths * 2 {
+            return refuse(ResetCode::TooBusy, "beyond_max_paths");
         }
         let Some(addr_id) = self.local_addrs.id_of(&route) else {
             return refuse(ResetCode::TooBusy, "no_address_id_left");
@@ -142,19 +143,23 @@ impl Session {
     }
 
     /// A peer that joins again from an address has most likely lost the subflow it had there: that one must answer a probe
-    /// before it is used again.
+    /// before it is used again, and one that is silent already is given up.
     fn doubt_predecessors(&mut self, now: Time, joined: usize) {
-        let new = (self.paths[joined].remote_addr, self.paths[joined].cfg.route);
-        for (i, path) in self.paths.iter_mut().enumerate() {
-            let old = (path.remote_addr, path.cfg.route);
-            let same_ends = old.0 == new.0 && (old.1.socket, old.1.local) == (new.1.socket, new.1.local);
-            if let Some(conn) =
-                path.conn.as_mut().filter(|_| i != joined && same_ends && path.health == Health::Up)
-            {
-                conn.probe();
-                path.live = Liveness::doubt(now);
-                path.health = Health::Stale;
-                self.events.push_back(SessionEvent::PathStale(path.id));
+        let ends = |p: &Subflow| (p.remote_addr, p.cfg.route.socket, p.cfg.route.local);
+        let new = ends(&self.paths[joined]);
+        for i in (0..self.paths.len()).filter(|i| *i != joined) {
+            let path = &mut self.paths[i];
+            if ends(path) != new {
+                continue;
+            }
+            match (path.health, &mut path.conn) {
+                (Health::Up, Some(conn)) => {
+                    conn.probe();
+                    path.live = Liveness::doubt(now);
+                    self.on_stale(now, i);
+                }
+                (Health::Stale, _) => self.give_up(now, i, "replaced by a new subflow"),
+                _ => {}
             }
         }
     }

@@ -5,6 +5,7 @@ mod close;
 mod confirm;
 mod event;
 mod handshake;
+mod health;
 mod input;
 mod join;
 mod liveness;
@@ -27,8 +28,9 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use confirm::Pending;
-use dccp_proto::{Config, Connection, Ports, Route};
+use dccp_proto::{Config, Connection, Ports, Route, Timer};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
+use path_manager::FirstAttempt;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use subflow::Subflow;
@@ -85,20 +87,12 @@ pub(crate) struct Session {
     options: OptionBuf,
     /// When a path was last up, or the session began.
     alive: Time,
-    /// Client, connecting: the path tried now, since when, and the refusals so far.
     first: FirstAttempt,
     /// Closing: when to stop waiting for the peer.
     close_at: Time,
     close_reason: String,
     /// Server: the peer filter that let it in.
     peer: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct FirstAttempt {
-    path: usize,
-    since: Time,
-    refused: usize,
 }
 
 impl Session {
@@ -132,7 +126,7 @@ impl Session {
             polled: Time::ZERO,
             options: OptionBuf::new(),
             alive: now,
-            first: FirstAttempt { since: now, ..FirstAttempt::default() },
+            first: FirstAttempt::new(now),
             close_at: Time::MAX,
             close_reason: String::new(),
             peer: 0,
@@ -236,6 +230,8 @@ impl Session {
             }
         }
         self.reorderer.on_timeout(now);
+        // Drops what is too old, also while no path is open.
+        self.queue.head(now);
         self.manage_paths(now);
         self.check_end(now);
         self.forget_paths();
@@ -247,7 +243,7 @@ impl Session {
             return None;
         }
         let connections = self.paths.iter().filter_map(|p| p.conn.as_ref()?.poll_timeout());
-        let connections = connections.map(|(t, timer)| (t, path_manager::timer_name(timer)));
+        let connections = connections.map(|(t, timer)| (t, timer_name(timer)));
         connections
             .chain(self.reorderer.next_timeout().map(|t| (t, "reorder")))
             .chain(self.queue.next_expiry().map(|t| (t, "queue_expiry")))
@@ -297,6 +293,19 @@ impl Session {
 
     fn any_up(&self) -> bool {
         self.paths.iter().any(Subflow::is_up)
+    }
+}
+
+fn timer_name(timer: Timer) -> &'static str {
+    match timer {
+        Timer::RequestRetransmit => "request_retransmit",
+        Timer::RespondExpire => "respond_expire",
+        Timer::PartOpenRetransmit => "part_open_retransmit",
+        Timer::FeatureRetransmit => "feature_retransmit",
+        Timer::AckDelay => "ack_delay",
+        Timer::Sender => "sender",
+        Timer::CloseRetransmit => "close_retransmit",
+        Timer::TimeWait => "time_wait",
     }
 }
 

@@ -1,4 +1,4 @@
-use super::liveness::{Evidence, Liveness};
+use super::liveness::Liveness;
 use crate::keys::Tag;
 use crate::{Health, PathConfig, PathId, PathRow, PathStatus};
 use dccp_cc::{Amount, RttEstimator};
@@ -30,9 +30,11 @@ pub(super) struct Subflow {
     pub(super) health: Health,
     /// Was up since its connection was made.
     pub(super) was_up: bool,
-    /// When its connection began, and when it opened.
-    pub(super) started: Time,
+    /// When its connection began to open or to close.
+    pub(super) since: Time,
     pub(super) opened: Time,
+    /// Retransmission timeout, as of the last packet received.
+    pub(super) rto: Duration,
     pub(super) live: Liveness,
     /// Address ID of the peer's end (RFC 9897 section 3.2.2).
     pub(super) remote_addr: u8,
@@ -62,8 +64,9 @@ impl Subflow {
             stage: Stage::Proven,
             health: Health::Down,
             was_up: false,
-            started: Time::ZERO,
+            since: Time::ZERO,
             opened: Time::ZERO,
+            rto: RttEstimator::INITIAL_RTO,
             live: Liveness::NEW,
             remote_addr: 0,
             peer_prio: None,
@@ -78,7 +81,8 @@ impl Subflow {
 
     /// A connection begins.
     pub(super) fn start(&mut self, now: Time, conn: Connection, stage: Stage) {
-        self.started = now;
+        self.since = now;
+        self.rto = RttEstimator::INITIAL_RTO;
         self.cfg.route = conn.route();
         self.cfg.ports = conn.ports();
         self.conn = Some(conn);
@@ -105,18 +109,14 @@ impl Subflow {
         self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
     }
 
+    /// When to connect, if there is no connection.
+    pub(super) fn connect_time(&self) -> Option<Time> {
+        self.connect_at.filter(|_| self.conn.is_none())
+    }
+
     /// When something valid last arrived, or the path opened.
     pub(super) fn heard(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
-    }
-
-    pub(super) fn rto(&self) -> Duration {
-        let view = self.conn.as_ref().and_then(Connection::tx_view);
-        view.map_or(RttEstimator::INITIAL_RTO, |view| view.rtt.rto())
-    }
-
-    pub(super) fn evidence(&self, keepalive: Duration, patience: Duration) -> Evidence {
-        Evidence { heard: self.heard(), rto: self.rto(), keepalive, patience }
     }
 
     /// Priority in force: the smaller of ours and the peer's (RFC 9897 section 3.2.10).

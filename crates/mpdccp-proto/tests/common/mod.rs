@@ -331,3 +331,38 @@ pub fn datagram(n: u32) -> Vec<u8> {
     data[..4].copy_from_slice(&n.to_be_bytes());
     data
 }
+
+/// The packet with other options.
+pub fn with_options(bytes: &[u8], options: &[u8]) -> Vec<u8> {
+    let packet = Packet::parse(bytes).unwrap();
+    let mut out = vec![0; packet.header.packet_len(options.len(), packet.payload.len())];
+    packet.header.emit(options, &mut out).copy_from_slice(packet.payload);
+    out
+}
+
+/// Changes byte `at` of the first MP option `subtype` (counted from its type byte); false if there is none.
+pub fn spoil(bytes: &mut [u8], subtype: u8, at: usize) -> bool {
+    let packet = Packet::parse(bytes).unwrap();
+    let start = bytes.len() - packet.payload.len() - packet.option_bytes.len();
+    let options = packet.option_bytes;
+    let mut i = 0;
+    while i + 2 < options.len() {
+        match options[i] {
+            0..32 => i += 1,
+            46 if options[i + 2] == subtype => {
+                bytes[start + i + at] ^= 0x55;
+                return true;
+            }
+            _ => i += usize::from(options[i + 1]).max(2),
+        }
+    }
+    false
+}
+
+pub fn is_type(bytes: &[u8], ptype: PacketType) -> bool {
+    Packet::parse(bytes).is_ok_and(|p| p.header.ptype == ptype)
+}
+
+pub fn counter(status: &SessionStatus, name: &str) -> u64 {
+    status.counters.get(name).copied().unwrap_or(0)
+}

@@ -1,0 +1,216 @@
+//! How each path fares: what its connection went through, whether it answers, what its neighbours and the peer are told.
+
+use super::confirm::Signal;
+use super::liveness::{Evidence, Verdict};
+use super::subflow::{Stage, Subflow};
+use super::{Role, Session, SessionEvent, encode};
+use crate::{Health, SessionState};
+use alloc::format;
+use alloc::string::{String, ToString};
+use dccp_proto::ccid::TxView;
+use dccp_proto::{CloseReason, Event, State};
+use dccp_wire::{MpOption, ResetCode, RttType};
+use units::{Duration, Time};
+
+/// How long a client probes a silent path before it makes a new connection there: a NAT may have forgotten the old one.
+const RECONNECT_AFTER: Duration = Duration::from_secs(20);
+/// How often a peer is told the RTT of a path that is in use.
+const RTT_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// Looks at what a path's connection went through.
+    pub(super) fn after_input(&mut self, now: Time, i: usize) {
+        while let Some(event) = self.paths.get_mut(i).and_then(|p| p.conn.as_mut()?.poll_event()) {
+            match event {
+                // RFC 9897 section 3.3: OPEN only with the server's Ack. Plain DCCP may send at once.
+                Event::Responded if self.multipath => {}
+                Event::Responded | Event::Opened => self.on_opened(now, i),
+                Event::Closed(reason) => self.on_closed(now, i, &words(reason), reason),
+            }
+        }
+        let Some(path) = self.paths.get_mut(i) else { return };
+        let Some(conn) = &path.conn else { return };
+        let closing = matches!(conn.state(), State::CloseReq | State::Closing);
+        let view = conn.tx_view();
+        if closing && path.is_live() {
+            if path.is_up() {
+                self.alive = now;
+            }
+            (path.health, path.since) = (Health::Down, now);
+            self.reorderer.on_path(path.id, None, false);
+        }
+        if let Some(view) = view {
+            path.rto = view.rtt.rto();
+            self.coordinate_probe_rtt(i, view.probing_rtt);
+            self.tell_rtt(now, i, &view);
+        }
+        self.check_liveness(now, i);
+    }
+
+    fn on_opened(&mut self, now: Time, i: usize) {
+        let path = &mut self.paths[i];
+        let Some(conn) = &mut path.conn else { return };
+        if path.was_up || !matches!(conn.state(), State::Open | State::PartOpen) {
+            return;
+        }
+        if path.stage != Stage::Proven {
+            // RFC 9897 section 3.6: MP options missing in the handshake close the subflow.
+            return self.reset_path(now, i, ResetCode::OptionError, "open_without_mp_options");
+        }
+        if path.removed || self.state == SessionState::Closing {
+            return conn.close(now, false);
+        }
+        path.open(now);
+        let (id, prio) = (path.id, path.cfg.prio);
+        if self.state == SessionState::Connecting {
+            self.on_first_open(now, i);
+        }
+        self.events.push_back(SessionEvent::PathUp(id));
+        self.reorderer.on_path(id, None, true);
+        // RFC 9897 section 3.2.10: 3 goes without saying.
+        if self.multipath && prio != 3 {
+            self.signal(now, Signal::Prio { path: id, prio });
+        }
+    }
+
+    fn on_closed(&mut self, now: Time, i: usize, reason: &str, cause: CloseReason) {
+        let path = &mut self.paths[i];
+        let id = path.id;
+        if let Some(conn) = path.conn.take() {
+            self.gone.push((conn.route(), conn.ports()));
+            self.dying.push(conn);
+        }
+        if core::mem::replace(&mut path.health, Health::Down) == Health::Up {
+            self.alive = now;
+        }
+        self.coordinate_probe_rtt(i, false);
+        self.forget_signals_of(id);
+        self.reorderer.on_path(id, None, false);
+        match self.state {
+            SessionState::Connecting => return self.on_first_failed(now, i, reason, cause),
+            SessionState::Closing | SessionState::Closed => return,
+            SessionState::Open => {}
+        }
+        let path = &mut self.paths[i];
+        if path.removed {
+            self.events.push_back(SessionEvent::PathDown(id, "removed".to_string()));
+        } else {
+            if self.role == Role::Client || path.was_up {
+                self.events.push_back(SessionEvent::PathDown(id, reason.to_string()));
+            }
+            if self.role == Role::Client {
+                path.connect_later(now);
+            }
+        }
+        // A join refused this way names a connection identifier that the server does not know (any more).
+        let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
+            && matches!(path.stage, Stage::JoinSent { .. });
+        if !self.multipath {
+            self.finish(reason.to_string());
+        } else if unknown_ci && !self.paths.iter().any(Subflow::is_live) {
+            self.finish("the peer does not know the session any more".to_string());
+        }
+    }
+
+    pub(super) fn evidence(&self, path: &Subflow) -> Evidence {
+        let (keepalive, survive) = (self.cfg.keepalive, self.cfg.survive);
+        let (keepalive, patience) = match self.role {
+            Role::Client if self.multipath => (keepalive, RECONNECT_AFTER),
+            Role::Client => (keepalive, survive),
+            Role::Server => (keepalive * 2, survive),
+        };
+        Evidence { heard: path.heard(), rto: path.rto, keepalive, patience }
+    }
+
+    pub(super) fn check_liveness(&mut self, now: Time, i: usize) {
+        let Some(path) = self.paths.get(i) else { return };
+        if !path.is_live() || self.state != SessionState::Open {
+            return;
+        }
+        let evidence = self.evidence(path);
+        let path = &mut self.paths[i];
+        let verdict = path.live.check(now, &evidence);
+        match (verdict, &mut path.conn) {
+            (Verdict::Fine, _) | (_, None) => {}
+            (Verdict::Probe, Some(conn)) => conn.probe(),
+            (Verdict::Lost, Some(conn)) => {
+                conn.probe();
+                self.on_stale(now, i);
+            }
+            (Verdict::Revived, Some(_)) => {
+                path.health = Health::Up;
+                let id = path.id;
+                self.events.push_back(SessionEvent::PathUp(id));
+                self.reorderer.on_path(id, None, true);
+            }
+            (Verdict::Dead, Some(_)) => self.give_up(now, i, "silent for too long"),
+        }
+    }
+
+    pub(super) fn on_stale(&mut self, now: Time, i: usize) {
+        self.alive = now;
+        let path = &mut self.paths[i];
+        path.health = Health::Stale;
+        let id = path.id;
+        self.events.push_back(SessionEvent::PathStale(id));
+        self.reorderer.on_path(id, None, false);
+    }
+
+    /// Resets a connection whose peer did not answer in time.
+    pub(super) fn give_up(&mut self, now: Time, i: usize, reason: &str) {
+        if let Some(conn) = &mut self.paths[i].conn {
+            conn.abort(now, ResetCode::Aborted);
+            while conn.poll_event().is_some() {}
+        }
+        self.on_closed(now, i, reason, CloseReason::TimedOut);
+    }
+
+    /// Resets one subflow for a fault of the peer.
+    pub(super) fn reset_path(&mut self, now: Time, i: usize, code: ResetCode, fault: &'static str) {
+        self.count(fault);
+        if let Some(conn) = &mut self.paths[i].conn {
+            conn.abort(now, code);
+        }
+    }
+
+    /// Two paths in ProbeRTT at once would starve the session: while one is, the others put theirs off.
+    fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
+        if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {
+            return;
+        }
+        for j in 0..self.paths.len() {
+            let hold = self.paths.iter().enumerate().any(|(k, p)| k != j && p.probing_rtt);
+            let path = &mut self.paths[j];
+            if let Some(conn) = path.conn.as_mut().filter(|_| path.holding != hold) {
+                path.holding = hold;
+                conn.hold_probe_rtt(hold);
+            }
+        }
+    }
+
+    /// Sends MP_RTT now and then while there are fresh measurements (RFC 9897 section 3.2.7).
+    fn tell_rtt(&mut self, now: Time, i: usize, view: &TxView) {
+        let path = &mut self.paths[i];
+        let fresh = view.rtt.updated() > path.rtt_told && now.since(path.rtt_told) >= RTT_INTERVAL;
+        let (true, true, Some(srtt)) = (self.multipath && path.is_up(), fresh, view.rtt.srtt()) else {
+            return;
+        };
+        path.rtt_told = now;
+        let ms = |d: Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
+        let age_ms = ms(now.since(view.rtt.updated()));
+        let option = MpOption::Rtt { kind: RttType::Smooth, rtt_ms: ms(srtt), age_ms };
+        if let Some(conn) = &mut path.conn {
+            conn.send_options(encode(&[option]).as_bytes());
+        }
+    }
+}
+
+fn words(reason: CloseReason) -> String {
+    match reason {
+        CloseReason::Local => "closed".to_string(),
+        CloseReason::Peer => "closed by the peer".to_string(),
+        CloseReason::Reset(code) => format!("reset by the peer: {code:?}"),
+        CloseReason::Aborted(code) => format!("reset by this end: {code:?}"),
+        CloseReason::TimedOut => "no answer".to_string(),
+    }
+}

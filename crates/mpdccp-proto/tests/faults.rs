@@ -1,0 +1,325 @@
+//! Handshakes that go wrong (RFC 9897 sections 3.3, 3.5 and 3.6).
+
+mod common;
+
+use common::End::{Client, Server};
+use common::*;
+use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode};
+use mpdccp_proto::*;
+use units::Duration;
+
+/// Runs a session over two paths with what happens to packets on path 1 in the meddler's hands.
+fn joined_with(meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net, SessionId) {
+    let mut net = Net::new(1, 2, config());
+    let mut meddler = meddler;
+    net.meddler = Some(Box::new(move |from, path, bytes| path == 0 || meddler(from, bytes)));
+    let id = net.connect(config());
+    net.run(Duration::from_millis(500));
+    (net, id)
+}
+
+/// The first subflow must go on as if nothing had happened.
+fn first_path_works(net: &mut Net, id: SessionId) {
+    net.stream(Client, id, 0, 20, Duration::from_millis(2));
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
+    assert_eq!(net.health(Client, id)[0], Health::Up);
+}
+
+fn reset_codes(net: &Net, from: End) -> Vec<ResetCode> {
+    net.logged(from, PacketType::Reset).iter().map(|l| l.packet().header.reset.unwrap().code).collect()
+}
+
+#[test]
+fn wrong_hmac_in_the_ack() {
+    let (mut net, id) = joined_with(|from, bytes| {
+        if from == Client && is_type(bytes, PacketType::Ack) {
+            spoil(bytes, 5, 10);
+        }
+        true
+    });
+    let sid = net.server_id();
+    assert!(counter(&net.status(Server, sid), "join_wrong_hmac") > 0);
+    assert_eq!(net.status(Server, sid).paths.len(), 1);
+    assert_eq!(reset_codes(&net, Server), [ResetCode::OptionError]);
+    assert_eq!(net.health(Client, id), [Health::Up, Health::Down]);
+    first_path_works(&mut net, id);
+}
+
+#[test]
+fn no_hmac_in_the_ack() {
+    let (mut net, id) = joined_with(|from, bytes| {
+        if from == Client && is_type(bytes, PacketType::Ack) {
+            *bytes = with_options(bytes, &[]);
+        }
+        true
+    });
+    let sid = net.server_id();
+    assert!(counter(&net.status(Server, sid), "join_without_hmac") > 0);
+    assert_eq!(net.status(Server, sid).paths.len(), 1);
+    first_path_works(&mut net, id);
+}
+
+#[test]
+fn nothing_is_sent_on_a_join_before_its_hmac() {
+    // The Ack with HMAC(A) never arrives, and the server has much to send.
+    let (mut net, _) = joined_with(|from, bytes| !(from == Client && is_type(bytes, PacketType::Ack)));
+    let sid = net.server_id();
+    net.stream(Server, sid, 0, 50, Duration::from_millis(2));
+    let data = net.logged(Server, PacketType::Data);
+    assert!(!data.is_empty() && data.iter().all(|l| l.path == 0));
+}
+
+#[test]
+fn wrong_hmac_in_the_response() {
+    let (mut net, id) = joined_with(|from, bytes| {
+        if from == Server {
+            spoil(bytes, 5, 22);
+        }
+        true
+    });
+    assert!(counter(&net.status(Client, id), "join_wrong_hmac") > 0);
+    assert_eq!(reset_codes(&net, Client), [ResetCode::OptionError]);
+    assert!(net.logged(Client, PacketType::Ack).iter().all(|l| l.path == 0));
+    first_path_works(&mut net, id);
+}
+
+#[test]
+fn wrong_ci_in_the_response() {
+    let (mut net, id) = joined_with(|from, bytes| {
+        if from == Server {
+            spoil(bytes, 1, 5);
+        }
+        true
+    });
+    assert!(counter(&net.status(Client, id), "join_wrong_ci") > 0);
+    first_path_works(&mut net, id);
+}
+
+#[test]
+fn unknown_ci() {
+    let (mut net, id) = joined_with(|from, bytes| {
+        if from == Client {
+            spoil(bytes, 1, 5);
+        }
+        true
+    });
+    assert!(net.server.stats().counters["join_unknown_ci"] > 0);
+    assert_eq!(reset_codes(&net, Server), [ResetCode::ConnectionRefused]);
+    first_path_works(&mut net, id);
+    // It is tried again, with growing gaps.
+    net.run(Duration::from_secs(120));
+    let joins: Vec<_> = net
+        .logged(Client, PacketType::Request)
+        .iter()
+        .filter(|l| l.path == 1)
+        .map(|l| l.at.as_secs_f64().round())
+        .collect();
+    let gaps: Vec<_> = joins.windows(2).map(|w| w[1] - w[0]).collect();
+    assert_eq!(gaps, [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
+}
+
+#[test]
+fn other_version_in_a_join() {
+    let (mut net, id) = joined_with(|from, bytes| {
+        if from == Client && is_type(bytes, PacketType::Request) {
+            let at = bytes.windows(4).position(|w| w == [34, 4, 10, 0]).unwrap();
+            bytes[at + 3] = 0x10;
+        }
+        true
+    });
+    assert_eq!(reset_codes(&net, Server), [ResetCode::OptionError]);
+    first_path_works(&mut net, id);
+}
+
+#[test]
+fn malformed_mp_option_in_a_join() {
+    // MP_RTT with an impossible length.
+    let (mut net, id) = joined_with(|from, bytes| {
+        if from == Client && is_type(bytes, PacketType::Request) {
+            let options = [Packet::parse(bytes).unwrap().option_bytes, &[46, 4, 6, 0]].concat();
+            *bytes = with_options(bytes, &options);
+        }
+        true
+    });
+    assert_eq!(reset_codes(&net, Server), [ResetCode::OptionError]);
+    first_path_works(&mut net, id);
+}
+
+#[test]
+fn unassigned_bits_of_the_version_are_ignored() {
+    let (net, id) = joined_with(|from, bytes| {
+        if from == Client && is_type(bytes, PacketType::Request) {
+            let at = bytes.windows(4).position(|w| w == [34, 4, 10, 0]).unwrap();
+            bytes[at + 3] = 0x0f;
+        }
+        true
+    });
+    let sid = net.server.sessions()[0];
+    assert_eq!(counter(&net.status(Server, sid), "join_malformed_or_other_version"), 0);
+    let _ = id;
+}
+
+#[test]
+fn too_many_paths_do_not_hurt_those_there_are() {
+    let mut net = Net::new(1, 3, SessionConfig { max_paths: 2, ..config() });
+    let id = net.connect(config());
+    net.run(Duration::from_millis(500));
+    assert_eq!(reset_codes(&net, Server), [ResetCode::TooBusy]);
+    assert_eq!(net.health(Client, id).iter().filter(|h| **h == Health::Up).count(), 2);
+    first_path_works(&mut net, id);
+}
+
+#[test]
+fn too_many_sessions() {
+    let mut net = Net::new(1, 1, config());
+    for _ in 0..5 {
+        net.connect(config());
+        net.run(Duration::from_millis(100));
+    }
+    assert_eq!(net.server.sessions().len(), 4);
+    assert_eq!(net.server.stats().counters["too_many_sessions"], 1);
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("reset by the peer: TooBusy"));
+}
+
+#[test]
+fn peers_that_no_filter_matches_are_refused() {
+    let mut net = Net::new(1, 1, config());
+    let peers = vec![PeerFilter { id: 1, remotes: vec!["10.0.0.99".parse().unwrap()] }];
+    net.server.listen(ListenConfig { peers, ..listen(config()) });
+    net.connect(config());
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.server.stats().counters["refused_peer"], 1);
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("reset by the peer: ConnectionRefused"));
+    let peers = vec![PeerFilter { id: 1, remotes: vec!["::ffff:10.0.0.1".parse().unwrap()] }];
+    net.server.listen(ListenConfig { peers, ..listen(config()) });
+    net.connect(config());
+    net.run(Duration::from_millis(100));
+    assert!(net.events_of(Server).contains(&SessionEvent::Accepted { peer: 1 }));
+}
+
+fn plain() -> SessionConfig {
+    SessionConfig { multipath: false, ..config() }
+}
+
+fn falls_back() -> SessionConfig {
+    SessionConfig { fallback: Fallback::Plain, ..config() }
+}
+
+/// Whether data flows both ways as plain DCCP.
+fn plain_data_flows(client: SessionConfig, server: SessionConfig, paths: usize) -> Net {
+    let mut net = Net::new(1, paths, server);
+    let id = net.connect(client);
+    net.run(Duration::from_millis(300));
+    net.stream(Client, id, 0, 50, Duration::from_millis(2));
+    let sid = net.server_id();
+    net.stream(Server, sid, 0, 50, Duration::from_millis(2));
+    net.run(Duration::from_millis(500));
+    for end in [Client, Server] {
+        assert_eq!(net.numbers(end), (0..50).collect::<Vec<_>>());
+        assert!(net.events_of(end).contains(&SessionEvent::Opened { multipath: false }));
+    }
+    assert!(!net.status(Client, id).multipath && !net.status(Server, sid).multipath);
+    assert_eq!(net.status(Client, id).paths.len(), 1);
+    let data = net.log.iter().filter(|l| !l.packet().payload.is_empty());
+    assert!(data.clone().count() > 0 && data.clone().all(|l| l.mp().is_empty()));
+    net.client.close(net.now, id);
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("closed"));
+    assert_eq!(net.closed_reason(Server).as_deref(), Some("closed by the peer"));
+    net
+}
+
+#[test]
+fn plain_dccp_on_both_sides() {
+    let net = plain_data_flows(plain(), plain(), 1);
+    assert!(net.log.iter().all(|l| l.packet().options().all(|o| !matches!(o, Ok(Opt::Mp(_))))));
+}
+
+#[test]
+fn falls_back_when_the_server_is_plain() {
+    plain_data_flows(falls_back(), plain(), 2);
+}
+
+#[test]
+fn falls_back_when_the_client_is_plain() {
+    plain_data_flows(plain(), falls_back(), 1);
+}
+
+#[test]
+fn refuses_a_plain_server() {
+    let mut net = Net::new(1, 2, plain());
+    net.connect(config());
+    net.run(Duration::from_millis(300));
+    let reason = net.closed_reason(Client).unwrap();
+    assert_eq!(reason, "the peer does not speak Multipath DCCP, and fallback is refused");
+    assert!(net.client.sessions().is_empty());
+    net.run(Duration::from_secs(20));
+    assert!(net.server.sessions().is_empty(), "nothing stays behind");
+}
+
+#[test]
+fn refuses_a_plain_client() {
+    let mut net = Net::new(1, 1, config());
+    net.connect(plain());
+    net.run(Duration::from_millis(300));
+    assert_eq!(net.server.stats().counters["refused_no_multipath"], 1);
+    assert!(net.server.sessions().is_empty());
+    assert!(net.closed_reason(Client).is_some());
+}
+
+#[test]
+fn other_version_or_key_type_at_first() {
+    for (what, wanted) in [("version", [34, 4, 10, 0]), ("key type", [46, 17, 3, 0])] {
+        for fallback in [Fallback::Refuse, Fallback::Plain] {
+            let mut net = Net::new(1, 1, SessionConfig { fallback, ..config() });
+            net.meddler = Some(Box::new(move |from, _, bytes| {
+                if from == Client && is_type(bytes, PacketType::Request) {
+                    let at = bytes.windows(4).position(|w| w == wanted).unwrap();
+                    bytes[at + if wanted[0] == 34 { 3 } else { 8 }] = 0x10;
+                }
+                true
+            }));
+            let id = net.connect(SessionConfig { fallback, ..config() });
+            net.run(Duration::from_millis(300));
+            match fallback {
+                Fallback::Refuse => assert!(net.closed_reason(Client).is_some(), "{what}"),
+                Fallback::Plain => assert!(!net.status(Client, id).multipath, "{what}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn two_keys_in_the_response() {
+    let mut net = Net::new(1, 1, config());
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        if from == Server && is_type(bytes, PacketType::Response) {
+            let mut options = vec![46, 26, 3, 0, 0, 0, 0, 9];
+            options.extend([[0; 9], [0; 9]].concat());
+            options.extend([33, 5, 10, 0, 0]);
+            *bytes = with_options(bytes, &options);
+        }
+        true
+    }));
+    net.connect(config());
+    net.run(Duration::from_millis(300));
+    assert_eq!(reset_codes(&net, Client), [ResetCode::OptionError]);
+    assert!(net.closed_reason(Client).is_some());
+}
+
+#[test]
+fn late_join_ack_is_repeated() {
+    // The server's confirming Ack of the join is lost a few times; data must not be needed to make up for it.
+    let mut lost = 0;
+    let (net, id) = joined_with(move |from, bytes| {
+        let drop = from == Server && is_type(bytes, PacketType::Ack) && lost < 1;
+        lost += u32::from(drop);
+        !drop
+    });
+    let mut net = net;
+    net.run(Duration::from_secs(3));
+    assert_eq!(net.health(Client, id), [Health::Up, Health::Up]);
+    let acks = net.log.iter().filter(|l| l.path == 1 && matches!(l.mp()[..], [MpOption::Hmac(_)]));
+    assert!(acks.filter(|l| l.is(Client, PacketType::Ack)).count() >= 2);
+}

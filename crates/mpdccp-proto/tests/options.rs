@@ -1,0 +1,234 @@
+//! Multipath options on established subflows (RFC 9897 section 3.2).
+
+mod common;
+
+use common::End::{Client, Server};
+use common::*;
+use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, ResetCode, RttType, Seq};
+use mpdccp_proto::*;
+use std::net::IpAddr;
+use units::Duration;
+
+const GAP: Duration = Duration::from_millis(4);
+
+fn encode(options: &[Opt<'_>]) -> Vec<u8> {
+    let mut buf = OptionBuf::new();
+    options.iter().for_each(|o| assert!(buf.push(o)));
+    buf.as_bytes().to_vec()
+}
+
+/// Changes the options of the first Data packet of the client on path 0.
+fn first_data_with(net: &mut Net, change: impl Fn(&Packet<'_>) -> Vec<u8> + 'static) {
+    let mut done = false;
+    net.meddler = Some(Box::new(move |from, path, bytes| {
+        if !done && from == Client && path == 0 && is_type(bytes, PacketType::Data) {
+            let options = change(&Packet::parse(bytes).unwrap());
+            *bytes = with_options(bytes, &options);
+            done = true;
+        }
+        true
+    }));
+}
+
+fn sent_over_one_path(change: impl Fn(&Packet<'_>) -> Vec<u8> + 'static) -> (Net, SessionStatus) {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let sid = net.server_id();
+    first_data_with(&mut net, change);
+    net.stream(Client, id, 0, 10, GAP);
+    net.run(Duration::from_millis(50));
+    let status = net.status(Server, sid);
+    (net, status)
+}
+
+#[test]
+fn data_without_mp_seq_is_dropped() {
+    let (net, status) = sent_over_one_path(|_| Vec::new());
+    assert_eq!(counter(&status, "data_without_mp_seq"), 1);
+    assert_eq!(net.numbers(Server), (1..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn data_with_an_unknown_mp_option_is_dropped() {
+    let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 5, 77, 1, 2]].concat());
+    assert_eq!(counter(&status, "unknown_mp_option"), 1);
+    assert_eq!(net.numbers(Server), (1..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn private_and_misplaced_options_do_no_harm() {
+    let (net, status) = sent_over_one_path(|p| {
+        let more = encode(&[
+            Opt::Mp(MpOption::Exp(b"hello")),
+            Opt::Mp(MpOption::Hmac(&[9; 20])),
+            Opt::Mp(MpOption::Join { addr_id: 1, ci: 2, nonce: 3 }),
+            Opt::Mp(MpOption::Key { ci: 1, keys: &[0, 1, 2, 3, 4, 5, 6, 7, 8] }),
+            Opt::Mp(MpOption::Close(&[1, 2, 3])),
+            Opt::Mp(MpOption::FastClose(&[1, 2, 3])),
+            Opt::Mp(MpOption::Confirm(&[9, 9, 9])),
+            Opt::Mp(MpOption::Confirm(&encode(&[Opt::Mp(MpOption::Prio(4))]))),
+        ]);
+        [p.option_bytes, &more].concat()
+    });
+    assert_eq!(net.numbers(Server), (0..10).collect::<Vec<_>>());
+    assert_eq!(counter(&status, "mp_exp_ignored"), 1);
+    assert_eq!(counter(&status, "handshake_option_late"), 2);
+    assert_eq!(counter(&status, "confirm_malformed"), 2);
+    assert_eq!(status.state, SessionState::Open);
+}
+
+#[test]
+fn a_malformed_mp_option_resets_the_subflow() {
+    let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 8, 4, 1, 2, 3, 4, 5]].concat());
+    assert_eq!(counter(&status, "malformed_mp_option"), 1);
+    let resets = net.logged(Server, PacketType::Reset);
+    assert_eq!(resets[0].packet().header.reset.unwrap().code, ResetCode::OptionError);
+    assert_eq!(status.state, SessionState::Open, "the session lives on and the client joins again");
+}
+
+#[test]
+fn options_that_need_an_mp_seq_are_ignored_without() {
+    let (net, status) = sent_over_one_path(|_| encode(&[Opt::Mp(MpOption::Prio(1))]));
+    assert_eq!(counter(&status, "option_without_mp_seq"), 1);
+    assert_eq!(status.paths[0].prio, 3);
+    assert_eq!(net.numbers(Server).len(), 9);
+}
+
+#[test]
+fn addresses_with_a_bad_hmac_are_ignored_silently() {
+    let addr: IpAddr = "192.0.2.1".parse().unwrap();
+    let add = Opt::Mp(MpOption::AddAddr { addr_id: 5, nonce: 1, addr, port: None });
+    let remove = Opt::Mp(MpOption::RemoveAddr { addr_id: 5, nonce: 1 });
+    for (option, name) in [(add, "add_addr_bad_hmac"), (remove, "remove_addr_bad_hmac")] {
+        for tag in [None, Some(Opt::Mp(MpOption::Hmac(&[7; 20])))] {
+            let mut more = encode(&[option]);
+            more.extend(tag.map(|t| encode(&[t])).unwrap_or_default());
+            let (net, status) = sent_over_one_path(move |p| [&p.option_bytes[..9], &more].concat());
+            assert_eq!(counter(&status, name), 1);
+            assert_eq!(status.peer_addresses, []);
+            let confirms =
+                net.log.iter().filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_))));
+            assert_eq!(confirms.count(), 0);
+            assert_eq!(net.numbers(Server).len(), 10, "the data is delivered");
+        }
+    }
+}
+
+#[test]
+fn prio_is_confirmed_verbatim_and_once() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.client.set_prio(net.now, id, PathId(1), 7);
+    net.drain();
+    net.run(Duration::from_secs(5));
+    let sent: Vec<_> = net.log.iter().filter(|l| l.mp().contains(&MpOption::Prio(7))).collect();
+    assert_eq!(sent.len(), 1);
+    assert_eq!((sent[0].path, sent[0].packet().header.ptype), (1, PacketType::Data));
+    let [MpOption::Seq(seq), MpOption::Prio(7)] = sent[0].mp()[..] else { panic!("{:?}", sent[0].mp()) };
+    let group = encode(&[Opt::Mp(MpOption::Seq(seq)), Opt::Mp(MpOption::Prio(7))]);
+    let confirms: Vec<_> =
+        net.log.iter().filter(|l| l.from == Server && l.mp().contains(&MpOption::Confirm(&group))).collect();
+    assert_eq!(confirms.len(), 1);
+    assert!(confirms[0].is(Server, PacketType::Ack));
+}
+
+#[test]
+fn prio_is_repeated_until_confirmed() {
+    for lost in [Client, Server] {
+        let (mut net, id) = Net::connected(1, 2, config());
+        // The option, or its confirmation, is lost twice.
+        let mut losses = 0;
+        net.meddler = Some(Box::new(move |from, _, bytes| {
+            let is_it = |o| match (lost, o) {
+                (Client, Ok(Opt::Mp(MpOption::Prio(_)))) => true,
+                (Server, Ok(Opt::Mp(MpOption::Confirm(_)))) => true,
+                _ => false,
+            };
+            let drop = losses < 2 && from == lost && Packet::parse(bytes).unwrap().options().any(is_it);
+            losses += u32::from(drop);
+            !drop
+        }));
+        net.client.set_prio(net.now, id, PathId(1), 2);
+        net.drain();
+        net.run(Duration::from_secs(20));
+        let sid = net.server_id();
+        assert_eq!(net.status(Server, sid).paths[1].prio, 2);
+        let numbers: Vec<Seq> = net
+            .log
+            .iter()
+            .filter_map(|l| match l.mp()[..] {
+                [MpOption::Seq(seq), MpOption::Prio(2)] => Some(seq),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(numbers.len(), 3, "{lost:?}");
+        assert!(numbers.windows(2).all(|w| w[1].after(w[0])), "each time with a new MP_SEQ");
+    }
+}
+
+#[test]
+fn a_newer_prio_replaces_one_that_is_not_confirmed() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    // The first two are overtaken: they arrive when the third is confirmed.
+    net.wires[1].up = false;
+    for prio in [0, 1] {
+        net.client.set_prio(net.now, id, PathId(1), prio);
+        net.drain();
+    }
+    let held: Vec<Vec<u8>> = net
+        .log
+        .iter()
+        .filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Prio(_))))
+        .map(|l| l.bytes.clone())
+        .collect();
+    assert_eq!(held.len(), 2);
+    net.wires[1].up = true;
+    net.client.set_prio(net.now, id, PathId(1), 5);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let sid = net.server_id();
+    assert_eq!(net.status(Server, sid).paths[1].prio, 3, "the smaller of 5 and the server's own 3");
+    let route = net.status(Server, sid).paths[1].route;
+    for bytes in &held {
+        net.inject(Server, route, dccp_proto::Ecn::NotEct, bytes);
+    }
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let status = net.status(Server, sid);
+    assert_eq!(counter(&status, "outdated_mp_option"), 2);
+    assert_eq!(status.paths[1].prio, 3);
+    let again = net.log.iter().filter(|l| l.mp().contains(&MpOption::Prio(5))).count();
+    assert_eq!(again, 1, "confirmed, and the old ones not repeated");
+}
+
+#[test]
+fn a_path_that_is_not_standard_tells_its_priority_when_it_opens() {
+    let mut net = Net::new(1, 1, config());
+    let id = net.client.connect(net.now, config(), PathConfig { prio: 2, ..path(0) });
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let sid = net.server_id();
+    assert_eq!(net.status(Server, sid).paths[0].prio, 2);
+    assert_eq!(net.status(Client, id).paths[0].prio, 2);
+}
+
+#[test]
+fn the_peer_is_told_the_rtt_now_and_then() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.stream(Client, id, 0, 1000, Duration::from_millis(5));
+    let told: Vec<_> = net
+        .log
+        .iter()
+        .filter(|l| l.from == Client)
+        .filter_map(|l| match l.mp()[..] {
+            [MpOption::Rtt { kind, rtt_ms, age_ms }] => Some((l, kind, rtt_ms, age_ms)),
+            _ => None,
+        })
+        .collect();
+    assert!((4..20).contains(&told.len()), "about once a second and path: {}", told.len());
+    for (l, kind, rtt_ms, age_ms) in told {
+        assert!(l.is(Client, PacketType::Ack) && kind == RttType::Smooth);
+        assert!((20..60).contains(&rtt_ms) && age_ms < 1000, "{rtt_ms} {age_ms}");
+    }
+    let before = net.log.len();
+    net.run(Duration::from_secs(10));
+    assert!(net.log.len() - before < 10, "nothing new, nothing told");
+}
