@@ -65,7 +65,7 @@ pub struct CarrierStats {
     pub rx_calls: u64,
     /// Native packets with a wrong checksum, dropped (RFC 4340 section 9.1).
     pub rx_bad_checksum: u64,
-    /// Native packets too short to hold what their IP header promises, dropped.
+    /// Empty datagrams, and native packets too short to hold what their IP header promises, dropped.
     pub rx_malformed: u64,
 }
 

@@ -56,7 +56,8 @@ fn open(bind: &Bind, raw: bool) -> io::Result<socket2::Socket> {
         false => socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
     };
     socket.set_nonblocking(true)?;
-    if bind.addr.is_ipv6() {
+    // Raw IPv6 sockets never see IPv4.
+    if bind.addr.is_ipv6() && !raw {
         socket.set_only_v6(true)?;
     }
     bind_interface(&socket, bind)?;

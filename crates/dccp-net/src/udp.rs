@@ -42,6 +42,9 @@ impl Carrier for UdpCarrier {
         let overhead = u32::from(self.overhead());
         let mut packets = 0;
         self.0.receive(now, &mut |stats, message| {
+            if message.bytes.is_empty() {
+                stats.rx_malformed += 1;
+            }
             for bytes in message.bytes.chunks(message.stride) {
                 packets += 1;
                 stats.rx_packets += 1;

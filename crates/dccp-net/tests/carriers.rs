@@ -4,6 +4,7 @@
 use dccp_net::{Batch, Bind, Burst, Carrier, Clock, RawCarrier, UdpCarrier};
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::{Header, Packet, PacketType, Seq};
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -141,6 +142,9 @@ fn raw_pair(addr: &str, header: u32) {
     let (mut a, mut b) = match (RawCarrier::new(bind(addr)), RawCarrier::new(bind(addr))) {
         (Ok(a), Ok(b)) => (a, b),
         (Err(e), _) | (_, Err(e)) => {
+            // Nothing but a missing privilege or a missing IPv6 may stand in the way.
+            let kind = e.kind();
+            assert!(matches!(kind, ErrorKind::PermissionDenied | ErrorKind::AddrNotAvailable), "{e}");
             println!("skipped: raw sockets on {addr}: {e}");
             return;
         }

@@ -39,6 +39,8 @@ pub(crate) struct TunnelApp {
     pub(crate) peers: Vec<PeerState>,
     pub(crate) counters: TunCounters,
     pub(crate) mtu: u16,
+    /// What the configured paths carry, as far as it was known at the start.
+    carried: u16,
     pub(crate) started: Time,
     /// Why the tunnel could not go on.
     pub(crate) failure: Option<String>,
@@ -99,6 +101,7 @@ impl TunnelApp {
             peers,
             counters: TunCounters::default(),
             mtu,
+            carried,
             started: now,
             failure: None,
             tun,
@@ -179,7 +182,8 @@ impl TunnelApp {
             .flat_map(|status| status.paths)
             .filter(|path| matches!(path.health, Health::Up | Health::Stale))
             .filter_map(|path| u16::try_from(path.max_payload).ok())
-            .min();
+            .min()
+            .map(|carried| carried.min(self.carried));
         let Some(carried) = carried.filter(|mtu| *mtu != self.mtu) else { return };
         if self.cfg.mtu != Mtu::Auto && carried > self.mtu {
             return;
@@ -214,7 +218,10 @@ impl TunnelApp {
         let status = core.endpoint.status(now, session);
         let path = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id));
         match path {
-            Some(path) => format!("path {} ({})", self.peers[peer].path_name(path), path.remote),
+            Some(path) => {
+                let (name, remote) = (self.peers[peer].path_name(path), path.remote.to_string());
+                if name == remote { format!("path {name}") } else { format!("path {name} ({remote})") }
+            }
             None => format!("path {}", id.0),
         }
     }

@@ -8,6 +8,7 @@ use crate::tunnel::trace::Trace;
 use crate::tunnel::{routes, setup};
 use dccp_net::{Capture, Driver};
 use mpdccp_proto::Endpoint;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -67,7 +68,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
 
 fn log(verbose: bool) {
     let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
-    tracing_subscriber::fmt().with_max_level(level).with_target(false).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
 }
 
 impl TunnelApp {

@@ -1,0 +1,227 @@
+//! Two network namespaces joined by two veth paths, with a tunnel end in each; all of it gone when dropped.
+
+use serde_json::Value;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Path one is IPv4, path two IPv6.
+pub(crate) const REMOTE: [&str; 2] = ["192.168.71.2", "fd71::2"];
+pub(crate) const LOCAL: [&str; 2] = ["192.168.71.1", "fd71::1"];
+/// Inner addresses.
+pub(crate) const CLIENT: [&str; 2] = ["10.71.0.2", "fd71:71::2"];
+pub(crate) const SERVER: [&str; 2] = ["10.71.0.1", "fd71:71::1"];
+
+pub(crate) struct Bed {
+    /// Namespace of the client, of the server.
+    pub(crate) space: [String; 2],
+    directory: tempfile::TempDir,
+    ends: Vec<Child>,
+}
+
+/// Why the tests cannot run here.
+pub(crate) fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root".into());
+    }
+    if !std::fs::exists("/dev/net/tun").unwrap_or(false) {
+        return Some("no /dev/net/tun".into());
+    }
+    match Command::new("ip").arg("netns").output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(e) => Some(format!("no program `ip`: {e}")),
+    }
+}
+
+pub(crate) fn run(program: &str, args: &str) -> Output {
+    Command::new(program).args(args.split_whitespace()).output().unwrap()
+}
+
+fn ip(args: &str) {
+    let output = run("ip", args);
+    assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Waits for what may take a while on a busy machine; a failure here is a failure of the thing, not of the clock.
+pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < Duration::from_secs(60), "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Bed {
+    pub(crate) fn new() -> Bed {
+        let id = format!("mpt{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let space = [format!("{id}c"), format!("{id}s")];
+        let bed = Bed { space, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
+        for space in &bed.space {
+            ip(&format!("netns add {space}"));
+            ip(&format!("-n {space} link set lo up"));
+        }
+        let [c, s] = &bed.space;
+        for i in 0..2 {
+            ip(&format!("link add p{i} netns {c} type veth peer name p{i} netns {s}"));
+            for (space, addresses) in [(c, LOCAL), (s, REMOTE)] {
+                let (prefix, nodad) = if i == 0 { (24, "") } else { (64, "nodad") };
+                ip(&format!("-n {space} addr add {}/{prefix} dev p{i} {nodad}", addresses[i]));
+                // Kept over a link that goes down, as a network manager would do.
+                ip(&format!("netns exec {space} sysctl -qw net.ipv6.conf.p{i}.keep_addr_on_down=1"));
+                ip(&format!("-n {space} link set p{i} up"));
+            }
+        }
+        bed
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Starts both ends. `common` goes into both configurations; addresses carry a port over UDP only.
+    pub(crate) fn up(&mut self, common: &str) {
+        let port = if common.contains("raw") { "" } else { ":6511" };
+        let [c, s] = [self.path("c.sock"), self.path("s.sock")];
+        let server = format!(
+            r#"
+            role = "server"
+            interface = "tunS"
+            control = {s:?}
+            listen = ["0.0.0.0{port}", "{any}"]
+            addresses = ["{}/24", "{}/64"]
+            {common}
+            [[peer]]
+            name = "client"
+            allowed_ips = ["{}/32", "{}/128"]
+            from = ["{}", "{}"]
+            "#,
+            SERVER[0],
+            SERVER[1],
+            CLIENT[0],
+            CLIENT[1],
+            LOCAL[0],
+            LOCAL[1],
+            any = if port.is_empty() { "::".into() } else { format!("[::]{port}") },
+        );
+        let client = format!(
+            r#"
+            role = "client"
+            interface = "tunC"
+            control = {c:?}
+            addresses = ["{}/24", "{}/64"]
+            {common}
+            [[peer]]
+            name = "server"
+            allowed_ips = ["10.71.0.0/24", "fd71:71::/64", "10.72.0.0/16"]
+            [[peer.path]]
+            name = "one"
+            interface = "p0"
+            remote = "{}{port}"
+            priority = 5
+            [[peer.path]]
+            name = "two"
+            local = "{}"
+            remote = "{}"
+            "#,
+            CLIENT[0],
+            CLIENT[1],
+            REMOTE[0],
+            LOCAL[1],
+            if port.is_empty() { REMOTE[1].into() } else { format!("[{}]{port}", REMOTE[1]) },
+        );
+        for (name, text) in [("s", server), ("c", client)] {
+            std::fs::write(self.path(&format!("{name}.toml")), text).unwrap();
+            self.start(name);
+        }
+        wait_for("both paths up", || {
+            ["c", "s"].iter().all(|end| {
+                let status = self.status(end);
+                status["peers"][0]["paths"]
+                    .as_array()
+                    .is_some_and(|paths| paths.len() == 2 && paths.iter().all(|path| path["state"] == "up"))
+            })
+        });
+    }
+
+    fn start(&mut self, name: &str) {
+        let space = &self.space[usize::from(name == "s")];
+        let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", space, env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
+        command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
+        self.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
+        let socket = self.path(&format!("{name}.sock"));
+        wait_for("control socket", || socket.exists());
+    }
+
+    /// `mpdccp tunnel ARGS --socket ...` at one end.
+    pub(crate) fn tunnel(&self, end: &str, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+        command.arg("tunnel").args(args).arg("--socket").arg(self.path(&format!("{end}.sock")));
+        command.output().unwrap()
+    }
+
+    pub(crate) fn status(&self, end: &str) -> Value {
+        let output = self.tunnel(end, &["status", "--json"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// One of the client's paths in its status.
+    pub(crate) fn client_path(&self, name: &str) -> Value {
+        let status = self.status("c");
+        let paths = status["peers"][0]["paths"].as_array().unwrap();
+        paths.iter().rev().find(|p| p["name"] == name).cloned().unwrap_or_default()
+    }
+
+    /// Runs a program in the client's namespace.
+    pub(crate) fn at_client(&self, command: &str) -> Output {
+        run("ip", &format!("netns exec {} {command}", self.space[0]))
+    }
+
+    pub(crate) fn log(&self, end: &str) -> String {
+        let mut text = String::new();
+        std::fs::File::open(self.path(&format!("{end}.log"))).unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// Asks both ends to stop, and checks that they leave nothing behind.
+    pub(crate) fn down(&mut self) {
+        for mut child in self.ends.drain(..).rev() {
+            let pid = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+            assert!(child.wait().unwrap().success());
+        }
+        for (space, name, tun) in [(0, "c", "tunC"), (1, "s", "tunS")] {
+            assert!(!run("ip", &format!("-n {} link show {tun}", self.space[space])).status.success());
+            assert!(!self.path(&format!("{name}.sock")).exists());
+            let log = self.log(name);
+            assert!(!log.contains("ERROR") && !log.contains("panicked"), "{log}");
+        }
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for name in ["c", "s"] {
+                if self.path(&format!("{name}.log")).exists() {
+                    println!("--- {name}\n{}", self.log(name));
+                }
+            }
+        }
+        for child in &mut self.ends {
+            // Already gone is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for space in &self.space {
+            run("ip", &format!("netns del {space}"));
+        }
+    }
+}

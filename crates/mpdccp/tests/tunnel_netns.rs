@@ -1,0 +1,216 @@
+//! The tunnel end to end, between two network namespaces.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, missing, run, wait_for};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A UDP socket made inside a namespace.
+fn socket(space: &str, bind: &str) -> UdpSocket {
+    let (space, bind) = (format!("/run/netns/{space}"), bind.to_owned());
+    // On a thread of its own, since it stays in the namespace.
+    let make = move || {
+        let space = std::fs::File::open(space).unwrap();
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        UdpSocket::bind(bind).unwrap()
+    };
+    std::thread::spawn(make).join().unwrap()
+}
+
+/// Numbered datagrams through the tunnel, one each millisecond, and who counts them.
+struct Stream {
+    sent: Arc<AtomicU64>,
+    received: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Stream {
+    fn start(bed: &Bed) -> Stream {
+        let [sent, received] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let sender = socket(&bed.space[0], &format!("{}:0", CLIENT[0]));
+        let receiver = socket(&bed.space[1], &format!("{}:7000", SERVER[0]));
+        receiver.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let (n, end) = (sent.clone(), stop.clone());
+        let send = move || {
+            while !end.load(Ordering::Relaxed) {
+                let number = n.fetch_add(1, Ordering::Relaxed);
+                let mut packet = [0; 1000];
+                packet[..8].copy_from_slice(&number.to_be_bytes());
+                let _ = sender.send_to(&packet, format!("{}:7000", SERVER[0]));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let (n, end) = (received.clone(), stop.clone());
+        let receive = move || {
+            let mut packet = [0; 2000];
+            while !end.load(Ordering::Relaxed) {
+                if receiver.recv(&mut packet).is_ok() {
+                    n.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        };
+        let threads = vec![std::thread::spawn(send), std::thread::spawn(receive)];
+        Stream { sent, received, stop, threads }
+    }
+
+    /// Waits until `n` more have come through.
+    fn more(&self, n: u64) {
+        let goal = self.received.load(Ordering::Relaxed) + n;
+        wait_for("more datagrams", || self.received.load(Ordering::Relaxed) >= goal);
+    }
+
+    /// (sent, received)
+    fn finish(self) -> (u64, u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+        (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
+    }
+}
+
+fn bed() -> Option<Bed> {
+    match missing() {
+        Some(why) => {
+            println!("skipped: {why}");
+            None
+        }
+        None => Some(Bed::new()),
+    }
+}
+
+fn pings(bed: &Bed) {
+    for address in SERVER {
+        // A full-size packet each way too: what the interface's MTU promises is carried.
+        let mtu = bed.status("c")["mtu"].as_u64().unwrap();
+        let headers = if address.contains(':') { 48 } else { 28 };
+        for size in [56, mtu - headers] {
+            let output = bed.at_client(&format!("ping -c 3 -i 0.2 -M do -s {size} {address}"));
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains(" 0% packet loss"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn traffic_survives_a_path_and_uses_it_again() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    // 1500 less IPv6, UDP, DCCP and MP_SEQ: the smaller of both paths.
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 16 - 12);
+    pings(&bed);
+    let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
+    assert!(String::from_utf8_lossy(&routes.stdout).contains("10.72.0.0/16"));
+
+    let stream = Stream::start(&bed);
+    stream.more(500);
+    assert!(bed.client_path("one")["sent_packets"].as_u64() > Some(400), "the preferred path carries all");
+    let c = bed.space[0].clone();
+    run("ip", &format!("-n {c} link set p0 down"));
+    wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
+    stream.more(500);
+    run("ip", &format!("-n {c} link set p0 up"));
+    wait_for("path one returns", || bed.client_path("one")["state"] == "up");
+    let before = bed.client_path("one")["sent_packets"].as_u64().unwrap();
+    wait_for("path one is used", || bed.client_path("one")["sent_packets"].as_u64().unwrap() > before + 100);
+    stream.more(500);
+    let (sent, received) = stream.finish();
+    // What was under way when the link went, and little else.
+    assert!(sent - received < 200, "{} of {sent} lost", sent - received);
+    let status = bed.status("s");
+    assert_eq!(status["peers"][0]["state"], "open");
+    bed.down();
+    let trace = std::fs::read_to_string(bed.path("c.csv")).unwrap();
+    let columns = trace.lines().next().unwrap().split(',').count();
+    assert!(trace.lines().count() > 100 && trace.lines().all(|line| line.split(',').count() == columns));
+}
+
+#[test]
+fn native_dccp_carries_it_too() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("carrier = \"raw\"\nccid = 2");
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 16 - 12);
+    pings(&bed);
+    let stream = Stream::start(&bed);
+    stream.more(300);
+    let (sent, received) = stream.finish();
+    assert!(sent - received < 50, "{received} of {sent}");
+    let sockets = bed.status("s")["sockets"].as_array().unwrap().clone();
+    assert!(sockets.iter().all(|s| s["drops"]["rx_bad_checksum"].is_null()), "{sockets:?}");
+    bed.down();
+}
+
+#[test]
+fn paths_come_and_go_by_command() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let ok = |args: &[&str]| {
+        let output = bed.tunnel("c", args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    ok(&["path", "del", "one"]);
+    wait_for("path one is gone", || bed.client_path("one")["state"] != "up");
+    pings(&bed);
+    ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
+    wait_for("the new path is up", || bed.client_path("again")["state"] == "up");
+    assert_eq!(bed.client_path("again")["priority"], 4);
+    ok(&["path", "prio", "again", "2"]);
+    wait_for("its priority", || bed.client_path("again")["priority"] == 2);
+    pings(&bed);
+    for (args, words) in [
+        (&["path", "del", "nine"][..], "again"),
+        (&["path", "add", "two", "--local", LOCAL[0], "--remote", REMOTE[0]], "already"),
+        (&["path", "add", "x", "--local", "192.0.2.9", "--remote", REMOTE[0]], "no address 192.0.2.9"),
+        (&["path", "add", "x", "--remote", REMOTE[0]], "where it leaves from"),
+        (&["path", "prio", "two", "16"], "0 to 15"),
+        (&["path", "del", "two", "--peer", "nobody"], "server"),
+    ] {
+        let output = bed.tunnel("c", args);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && message.contains(words), "{args:?}: {message}");
+    }
+    let text = bed.tunnel("c", &["status"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("again"));
+    bed.down();
+}
+
+#[test]
+fn garbage_and_strangers_are_counted_and_change_nothing() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let garbage = socket(&bed.space[0], &format!("{}:0", LOCAL[0]));
+    for len in 0..200usize {
+        let bytes: Vec<u8> = (0..len).map(|i| (i * 37 + len * 11) as u8).collect();
+        garbage.send_to(&bytes, format!("{}:6511", REMOTE[0])).unwrap();
+    }
+    let counted = || {
+        let status = bed.status("s");
+        let sum =
+            |counters: &Value| counters.as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
+        let sockets = status["sockets"].as_array().unwrap();
+        sum(&status["endpoint"]) + sockets.iter().map(|socket| sum(&socket["drops"])).sum::<u64>()
+    };
+    wait_for("all of them are counted", || counted() == 200);
+    // An inner source address that is not the client's.
+    run("ip", &format!("-n {} addr add 10.71.0.99/32 dev tunC", bed.space[0]));
+    socket(&bed.space[0], "10.71.0.99:0").send_to(b"not mine", format!("{}:7000", SERVER[0])).unwrap();
+    wait_for("bad_source", || bed.status("s")["tun"]["drops"]["bad_source"] == 1);
+    pings(&bed);
+    // A second tunnel on the same interface and control socket.
+    let config = bed.path("c.toml");
+    let again =
+        bed.at_client(&format!("{} tunnel up --config {}", env!("CARGO_BIN_EXE_mpdccp"), config.display()));
+    let message = String::from_utf8_lossy(&again.stderr);
+    assert!(again.status.code() == Some(2) && message.contains("another mpdccp is running"), "{message}");
+    bed.down();
+}
