@@ -70,3 +70,92 @@ fn gives_up_when_nobody_answers() {
     let first = net.log[0].packet().header.seq;
     assert!(net.log.iter().enumerate().all(|(i, s)| s.packet().header.seq == first.add(i as u64)));
 }
+
+#[test]
+fn a_server_answers_every_request_and_gives_up_after_4msl() {
+    let mut net = Net::new(Config::default(), Config::default());
+    // The client never hears of it.
+    net.network = Box::new(|s| if s.from == SERVER { Fate::Drop } else { Fate::Deliver });
+    net.run(Duration::from_millis(21));
+    let first = net.log[1].clone();
+    // Drop the client, so that its own end does not reach the server.
+    net.ends[CLIENT] = None;
+    let request = net.log[0].packet().header;
+    for n in 1..4 {
+        let again = dccp_wire::Header { seq: request.seq.add(n), ..request };
+        assert!(net.strike(CLIENT, &again, &[], &[]));
+        let response = net.last(SERVER).packet().header;
+        assert_eq!(response.ptype, PacketType::Response);
+        assert_eq!(response.seq, first.packet().header.seq.add(n));
+        assert_eq!(response.ack, Some(again.seq));
+    }
+    net.run(Duration::from_secs(479));
+    assert_eq!(net.state(SERVER), State::Respond);
+    net.run(Duration::from_secs(2));
+    assert_eq!(net.events[SERVER], [Event::Closed(CloseReason::TimedOut)]);
+    assert_eq!(net.last(SERVER).packet().header.reset.unwrap().code, ResetCode::Aborted);
+}
+
+#[test]
+fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
+    let mut net = Net::new(Config::default(), Config::default());
+    net.run(Duration::from_millis(39));
+    net.network = Box::new(|_| Fate::Drop);
+    net.run(Duration::from_millis(500));
+    assert_eq!(net.state(CLIENT), State::PartOpen);
+    // A second Response (the first Ack was lost) is answered at once.
+    let acks =
+        |net: &Net| net.log.iter().filter(|s| s.from == CLIENT && s.ptype() == PacketType::Ack).count();
+    let before = acks(&net);
+    let response = net.last(SERVER).packet().header;
+    assert!(net.strike(SERVER, &dccp_wire::Header { seq: response.seq.next(), ..response }, &[], &[]));
+    assert_eq!(acks(&net), before + 1);
+    net.run(Duration::from_secs(490));
+    assert_eq!(net.events[CLIENT], [Event::Responded, Event::Closed(CloseReason::TimedOut)]);
+    let at: Vec<_> =
+        net.log.iter().filter(|s| s.from == CLIENT && s.ptype() == PacketType::Ack).map(|s| s.at).collect();
+    assert_eq!(at[1] - at[0], Duration::from_millis(200));
+    assert_eq!(at[3] - at[2], Duration::from_millis(400));
+    assert!(at[3..].windows(3).all(|w| w[2] - w[1] == ((w[1] - w[0]) * 2).min(Duration::from_secs(64))));
+    assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::Aborted);
+}
+
+#[test]
+fn a_response_for_another_service_is_no_response() {
+    let mut net = Net::new(Config { service_code: 1, ..Config::default() }, Config::default());
+    net.pump();
+    let header = net.forge(SERVER, PacketType::Response, dccp_wire::Seq::new(9), Some(net.gss(CLIENT)));
+    assert!(!net.strike(SERVER, &header, &[], &[]));
+    assert_eq!(net.state(CLIENT), State::Request);
+    assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::PacketError);
+}
+
+#[test]
+fn the_handshake_measures_the_round_trip() {
+    // The answer to the second Request comes late; what counts is the Request it acknowledges.
+    let mut net = Net::new(Config::default(), Config { ack_on_open: true, ..Config::default() });
+    net.network = Box::new(|s| if s.from == CLIENT && s.index == 0 { Fate::Drop } else { Fate::Deliver });
+    net.run(Duration::from_secs(2));
+    for side in [CLIENT, SERVER] {
+        net.send(side, b"x");
+        let rtt = net.end(side).tx_view().unwrap().rtt.srtt();
+        assert_eq!(rtt, Some(Duration::from_millis(40)));
+    }
+}
+
+#[test]
+fn initial_numbers_follow_the_seed_alone() {
+    let first = |seed: u8| {
+        let ports = dccp_proto::Ports { local: 1, remote: 2 };
+        let now = units::Time::ZERO;
+        let mut client = dccp_proto::Connection::client(Config::default(), now, route(), ports, [seed; 32]);
+        let mut wire = Wire::default();
+        client.poll_transmit(now, &mut wire);
+        dccp_wire::Packet::parse(&wire.0[0].1).unwrap().header.seq.value()
+    };
+    let all: std::collections::BTreeSet<u64> = (0..=255).map(first).collect();
+    assert_eq!(all.len(), 256);
+    assert_eq!(first(3), first(3));
+    // All 48 bits are in use.
+    assert_eq!(all.iter().fold(0, |a, b| a | b), (1 << 48) - 1);
+}

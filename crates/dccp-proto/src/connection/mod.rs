@@ -158,11 +158,6 @@ impl Connection {
         self.slow_receiver = slow;
     }
 
-    /// Sends to another place from now on (the peer's address changed).
-    pub fn set_route(&mut self, route: Route) {
-        self.route = route;
-    }
-
     /// Where the handshake or close stands.
     pub fn state(&self) -> State {
         self.state
