@@ -79,6 +79,13 @@ pub trait App {
         let _ = (core, change);
     }
 
+    /// A source that fills the sessions' queues as they empty does it here; true if it queued something, to be asked again
+    /// once that was sent.
+    fn fill(&mut self, core: &mut Core, now: Time) -> bool {
+        let _ = (core, now);
+        false
+    }
+
     /// When to call [`on_timeout`](Self::on_timeout).
     fn next_timeout(&self) -> Option<Time>;
 
@@ -96,7 +103,12 @@ pub struct Driver<A> {
     ready: Vec<Source>,
     /// The latest time the endpoint has seen.
     last: Time,
+    /// [`App::fill`] may have more.
+    filling: bool,
 }
+
+/// Most rounds of filling and sending in one turn.
+const FILLS: usize = 32;
 
 impl<A: App> Driver<A> {
     /// With sockets still to be added by `set_up`, which makes the application.
@@ -114,7 +126,7 @@ impl<A: App> Driver<A> {
         for (i, fd) in (0u32..).zip(app.fds()) {
             core.poller.add(fd, Source::App(i))?;
         }
-        Ok(Driver { core, app, jobs, handle, ready: Vec::new(), last: Time::ZERO })
+        Ok(Driver { core, app, jobs, handle, ready: Vec::new(), last: Time::ZERO, filling: false })
     }
 
     /// For other threads.
@@ -141,6 +153,9 @@ impl<A: App> Driver<A> {
     }
 
     fn deadline(&self) -> Option<Time> {
+        if self.filling {
+            return Some(Time::ZERO);
+        }
         let endpoint = self.core.endpoint.poll_timeout().map(|(t, _)| t);
         [endpoint, self.app.next_timeout(), self.core.net.next_retry()].into_iter().flatten().min()
     }
@@ -183,8 +198,8 @@ impl<A: App> Driver<A> {
             self.app.on_timeout(core, now);
         }
         core.net.retry(now);
-        core.endpoint.poll_transmit(now, &mut core.net.batch);
-        core.net.flush(now);
+        self.transmit(now);
+        let core = &mut self.core;
         while let Some((session, data)) = core.endpoint.poll_deliver() {
             self.app.on_deliver(core, now, session, data);
         }
@@ -201,8 +216,20 @@ impl<A: App> Driver<A> {
         }
         // What the application did on an event, a session close above all, must not wait for the next turn.
         if happened {
-            core.endpoint.poll_transmit(now, &mut core.net.batch);
-            core.net.flush(now);
+            self.transmit(now);
         }
+    }
+
+    fn transmit(&mut self, now: Time) {
+        let core = &mut self.core;
+        core.endpoint.poll_transmit(now, &mut core.net.batch);
+        self.filling = (0..FILLS).all(|_| {
+            let filled = self.app.fill(core, now);
+            if filled {
+                core.endpoint.poll_transmit(now, &mut core.net.batch);
+            }
+            filled
+        });
+        core.net.flush(now);
     }
 }

@@ -5,7 +5,9 @@ mod demux;
 mod strangers;
 
 use crate::session::Session;
-use crate::{ListenConfig, PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionEvent, SessionStatus};
+use crate::{
+    ListenConfig, PathConfig, PathId, PathRow, PktInfo, QueueView, SessionConfig, SessionEvent, SessionStatus,
+};
 use accept::Listener;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -258,6 +260,11 @@ impl Endpoint {
     /// Everything about a session.
     pub fn status(&self, now: Time, session: SessionId) -> Option<SessionStatus> {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
+    }
+
+    /// What waits in a session's send queue; nothing if there is no such session.
+    pub fn backlog(&self, now: Time, session: SessionId) -> QueueView {
+        self.sessions.get(&session).map_or_else(QueueView::default, |entry| entry.session.backlog(now))
     }
 
     /// The paths as the scheduler sees them.

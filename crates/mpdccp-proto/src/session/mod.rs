@@ -18,7 +18,7 @@ pub(crate) use handshake::Offer;
 pub(crate) use join::{Refusal, wanted_ci};
 
 use crate::keys::Keys;
-use crate::queue::SendQueue;
+use crate::queue::{QueueView, SendQueue};
 use crate::reorder::Reorderer;
 use crate::sched::Scheduler;
 use crate::{PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus};
@@ -274,6 +274,11 @@ impl Session {
     /// The paths as the scheduler sees them.
     pub(crate) fn rows(&self, now: Time) -> Vec<PathRow> {
         self.paths.iter().map(|p| p.row(now, self.options_len())).collect()
+    }
+
+    /// What waits in the send queue.
+    pub(crate) fn backlog(&self, now: Time) -> QueueView {
+        self.queue.view(now)
     }
 
     /// Everything about the session.
