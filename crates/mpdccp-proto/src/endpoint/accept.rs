@@ -65,6 +65,8 @@ impl Endpoint {
                 Ok(()) => return,
                 Err(refusal) => refusal,
             },
+            // A native socket sees all DCCP packets of the host; those for other ports are for other programs to answer.
+            _ if !known && route.remote.port() == 0 => Refusal::Ignore("no_connection"),
             _ => refuse(ResetCode::NoConnection, "no_connection"),
         };
         match refusal {
