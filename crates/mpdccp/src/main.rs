@@ -3,6 +3,7 @@
 mod demo;
 mod fault;
 mod lab;
+mod perf;
 mod tunnel;
 mod watch;
 
@@ -26,6 +27,9 @@ enum Command {
     /// Run experiments over emulated links.
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Send datagrams over one DCCP connection or a multipath session, and measure them.
+    #[command(subcommand)]
+    Perf(perf::Command),
     /// Bond two emulated access networks on this machine, CCID 2 against CCID 5, and report.
     Demo(demo::Demo),
 }
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Tunnel(command) => tunnel::main(command),
         Command::Lab(args) => lab::main(&args),
+        Command::Perf(command) => perf::main(command),
         Command::Demo(args) => demo::main(&args),
     }
 }

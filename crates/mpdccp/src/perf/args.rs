@@ -1,0 +1,294 @@
+//! The command line.
+
+use crate::fault::Fault;
+use crate::perf::message;
+use crate::perf::peer_path::{PathArg, address};
+use crate::perf::sender::Load;
+use clap::{Args, Subcommand, ValueEnum};
+use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::sched::SchedulerKind;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use units::{Duration, Rate};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Wait for connections; receive unless told to send.
+    Server(ServerArgs),
+    /// Connect; send unless told to receive.
+    Client(ClientArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ServerArgs {
+    /// Address to wait on, with the UDP port (6511 by default) or, with raw, the DCCP port.
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    listen: String,
+    /// End after the first connection.
+    #[arg(long)]
+    once: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+pub(crate) struct ClientArgs {
+    /// Address to connect to, with the UDP port (6511 by default) or, with raw, the DCCP port.
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    connect: String,
+    /// A path from this address; given twice or more often, a multipath session is opened. Priority 0 to 15, default 3.
+    #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
+    paths: Vec<PathArg>,
+    /// A multipath session, even over one path.
+    #[arg(long)]
+    multipath: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CarrierArg {
+    /// DCCP in UDP (RFC 6773).
+    Udp,
+    /// Native DCCP, IP protocol 33; needs CAP_NET_RAW.
+    Raw,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Variant {
+    Tuned,
+    Draft,
+}
+
+#[derive(Args)]
+struct Common {
+    /// How packets travel.
+    #[arg(long, value_enum, default_value = "udp")]
+    carrier: CarrierArg,
+    /// DCCP port, inside UDP or instead of the one of --listen or --connect with raw. [default: 5001]
+    #[arg(long, value_name = "PORT")]
+    dccp_port: Option<u16>,
+    /// Congestion control of what this end sends, and the one it prefers for what it receives.
+    #[arg(long, default_value_t = 5, value_parser = ccid)]
+    ccid: u8,
+    /// Congestion control to insist on for what this end receives.
+    #[arg(long, value_parser = ccid)]
+    rx_ccid: Option<u8>,
+    /// CCID 5 as tuned here or exactly after its draft.
+    #[arg(long, value_enum, default_value = "tuned")]
+    variant: Variant,
+    /// Send.
+    #[arg(long, conflicts_with = "receive")]
+    send: bool,
+    /// Receive.
+    #[arg(long)]
+    receive: bool,
+    /// Send at this constant rate instead of as fast as congestion control allows: bit/s, or with k, M, G.
+    #[arg(long, value_parser = rate)]
+    rate: Option<Rate>,
+    /// Bytes of each message.
+    #[arg(long, default_value_t = 1200)]
+    size: usize,
+    /// Send this many messages. Without this and --time: until interrupted.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    messages: Option<u32>,
+    /// Send for this long, seconds.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    time: Option<Duration>,
+    /// Packets the sender's queue holds.
+    #[arg(long, value_name = "PACKETS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    queue: u32,
+    /// Which path a packet takes: cpf or rr.
+    #[arg(long, default_value = "cpf", value_parser = scheduler)]
+    scheduler: SchedulerKind,
+    /// Put received messages in order, waiting this many milliseconds at most for one that is missing.
+    #[arg(long, value_name = "MS")]
+    reorder: Option<u64>,
+    /// Largest IP packet, bytes.
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
+    mtu: u16,
+    /// Seconds between reports; 0 for none.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    interval: Duration,
+    /// Report in JSON, one object a line.
+    #[arg(long)]
+    json: bool,
+    /// Write all packets to this pcap file.
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+}
+
+/// What to do, checked.
+pub(crate) struct Plan {
+    pub(crate) role: Role,
+    pub(crate) carrier: CarrierArg,
+    pub(crate) dccp_port: u16,
+    pub(crate) tx_ccid: u8,
+    /// Acceptable for what the peer sends, preferred first.
+    pub(crate) rx_ccids: Vec<u8>,
+    pub(crate) draft: bool,
+    /// `None` receives.
+    pub(crate) load: Option<Load>,
+    pub(crate) queue: u32,
+    pub(crate) scheduler: SchedulerKind,
+    pub(crate) reorder: ReorderConfig,
+    pub(crate) mtu: u16,
+    pub(crate) interval: Option<Duration>,
+    pub(crate) json: bool,
+    pub(crate) pcap: Option<PathBuf>,
+}
+
+pub(crate) enum Role {
+    Server { listen: SocketAddr, once: bool },
+    Client { connect: SocketAddr, paths: Vec<PathArg>, multipath: bool },
+}
+
+impl Plan {
+    /// The other end, for messages.
+    pub(crate) fn peer(&self) -> String {
+        match &self.role {
+            Role::Server { .. } => "the client".into(),
+            Role::Client { connect, .. } if self.carrier == CarrierArg::Raw => {
+                SocketAddr::new(connect.ip(), self.dccp_port).to_string()
+            }
+            Role::Client { connect, .. } => format!("{connect}, DCCP port {}", self.dccp_port),
+        }
+    }
+}
+
+impl TryFrom<Command> for Plan {
+    type Error = Fault;
+    fn try_from(command: Command) -> Result<Plan, Fault> {
+        let (is_client, place, common) = match &command {
+            Command::Server(args) => (false, &args.listen, &args.common),
+            Command::Client(args) => (true, &args.connect, &args.common),
+        };
+        let sends = common.send || (is_client && !common.receive);
+        let (place, dccp_port) = places(is_client, place, common)?;
+        let role = match &command {
+            Command::Server(args) => Role::Server { listen: place, once: args.once },
+            Command::Client(args) => {
+                let multipath = args.multipath || args.paths.len() > 1;
+                let paths = args.paths.clone();
+                for path in &paths {
+                    let remote = path.remote.unwrap_or(place.ip());
+                    if path.local.is_ipv4() != remote.is_ipv4() {
+                        return Err(Fault::usage(format!(
+                            "--path {}: not of the same IP version as {remote}",
+                            path.local
+                        )));
+                    }
+                }
+                Role::Client { connect: place, paths, multipath }
+            }
+        };
+        let sender_only = [
+            ("--rate", common.rate.is_some()),
+            ("--messages", common.messages.is_some()),
+            ("--time", common.time.is_some()),
+        ];
+        if let Some((flag, _)) = sender_only.iter().find(|(_, given)| *given && !sends) {
+            return Err(Fault::usage(format!(
+                "{flag} is for the end that sends; add --send or take it away"
+            )));
+        }
+        if common.size < message::MIN_LEN {
+            return Err(Fault::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
+        }
+        Ok(Plan {
+            role,
+            carrier: common.carrier,
+            dccp_port,
+            tx_ccid: common.ccid,
+            rx_ccids: match common.rx_ccid {
+                Some(ccid) => vec![ccid],
+                None => {
+                    std::iter::once(common.ccid).chain(known_ccids().filter(|n| *n != common.ccid)).collect()
+                }
+            },
+            draft: common.variant == Variant::Draft,
+            load: sends.then_some(Load {
+                size: common.size,
+                rate: common.rate,
+                messages: common.messages,
+                time: common.time,
+            }),
+            queue: common.queue,
+            scheduler: common.scheduler,
+            reorder: match common.reorder {
+                None => ReorderConfig::Passive,
+                Some(ms) => ReorderConfig::ActiveFixed { timeout: Duration::from_millis(ms) },
+            },
+            mtu: common.mtu,
+            interval: Some(common.interval).filter(|interval| !interval.is_zero()),
+            json: common.json,
+            pcap: common.pcap.clone(),
+        })
+    }
+}
+
+/// Carrier address and DCCP port.
+fn places(is_client: bool, text: &str, common: &Common) -> Result<(SocketAddr, u16), Fault> {
+    const DCCP_PORT: u16 = 5001;
+    let raw = common.carrier == CarrierArg::Raw;
+    let default = if raw { DCCP_PORT } else { dccp_wire::DCCP_UDP_PORT };
+    let flag = if is_client { "--connect" } else { "--listen" };
+    let place = address(text, default).ok_or_else(|| {
+        Fault::usage(format!("{flag} {text}: expected an IP address, with or without a port"))
+    })?;
+    let inside = if raw { place.port() } else { DCCP_PORT };
+    let place = if raw { SocketAddr::new(place.ip(), 0) } else { place };
+    Ok((place, common.dccp_port.unwrap_or(inside)))
+}
+
+fn known_ccids() -> impl Iterator<Item = u8> {
+    (0..=255).filter(|n| dccp_proto::ccid::is_known(*n))
+}
+
+fn ccid(text: &str) -> Result<u8, String> {
+    text.parse().ok().filter(|n| dccp_proto::ccid::is_known(*n)).ok_or_else(|| {
+        let all: Vec<String> = known_ccids().map(|n| n.to_string()).collect();
+        format!("this program has the CCIDs {}", all.join(", "))
+    })
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let (digits, factor) = match text.char_indices().last() {
+        Some((i, 'k')) => (&text[..i], 1e3),
+        Some((i, 'M')) => (&text[..i], 1e6),
+        Some((i, 'G')) => (&text[..i], 1e9),
+        _ => (text, 1.0),
+    };
+    let bps = digits.parse().ok().map(|n: f64| n * factor).filter(|bps| (1.0..=1e12).contains(bps));
+    bps.map(|bps| Rate::from_bps(bps as u64)).ok_or_else(|| "expected bit/s, such as 500k or 12.5M".into())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s: &f64| (0.0..=1e6).contains(s));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds".into())
+}
+
+fn scheduler(text: &str) -> Result<SchedulerKind, String> {
+    SchedulerKind::from_name(text).ok_or_else(|| {
+        let all: Vec<&str> = SchedulerKind::NAMES.iter().map(|(name, _)| *name).collect();
+        format!("this program has the schedulers {}", all.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times() {
+        assert_eq!(rate("12.5M"), Ok(Rate::from_bps(12_500_000)));
+        assert_eq!(rate("800"), Ok(Rate::from_bps(800)));
+        for wrong in ["", "M", "-1M", "0", "1T", "1e20", "NaN"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(seconds("inf").is_err() && seconds("-1").is_err());
+        assert!(ccid("1").unwrap_err().contains("CCIDs 2"));
+        assert!(scheduler("fast").unwrap_err().contains("cpf"));
+    }
+}

@@ -1,0 +1,67 @@
+//! What is in a datagram: number, clock and time of sending, then zeros. The number alone is enough for a receiver.
+
+use units::{Duration, Time};
+
+/// Smallest message.
+pub(crate) const MIN_LEN: usize = 4;
+/// Length with clock and time.
+const STAMPED: usize = 16;
+
+/// Names this machine's monotonic clock: times of another are not compared with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockId(u32);
+
+impl ClockId {
+    /// This machine since it was booted; never zero, which stands for no clock.
+    pub(crate) fn here() -> ClockId {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        // A UUID begins with eight hexadecimal digits.
+        ClockId(boot.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0))
+    }
+}
+
+/// Writes message `number` of `size` bytes, [`MIN_LEN`] or more.
+pub(crate) fn write(number: u32, size: usize, clock: ClockId, now: Time) -> Vec<u8> {
+    let mut out = Vec::with_capacity(size.max(STAMPED));
+    out.extend_from_slice(&number.to_be_bytes());
+    out.extend_from_slice(&clock.0.to_be_bytes());
+    out.extend_from_slice(&now.as_nanos().to_be_bytes());
+    out.resize(size.max(MIN_LEN), 0);
+    out
+}
+
+/// Number, and age if it was sent by this machine's clock.
+pub(crate) fn read(bytes: &[u8], clock: ClockId, now: Time) -> Option<(u32, Option<Duration>)> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    let age = || {
+        let (id, rest) = rest.split_first_chunk()?;
+        let at = u64::from_be_bytes(*rest.first_chunk()?);
+        let known = clock.0 != 0 && u32::from_be_bytes(*id) == clock.0;
+        known.then(|| now.since(Time::from_nanos(at)))
+    };
+    Some((u32::from_be_bytes(*number), age()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_tells_its_number_and_age() {
+        let (sent, now) = (Time::from_millis(5), Time::from_millis(12));
+        let clock = ClockId(7);
+        let message = write(9, 100, clock, sent);
+        assert_eq!(message.len(), 100);
+        assert_eq!(read(&message, clock, now), Some((9, Some(Duration::from_millis(7)))));
+        assert_eq!(read(&message, ClockId(8), now), Some((9, None)), "another machine's clock");
+    }
+
+    #[test]
+    fn short_messages_have_a_number_or_nothing() {
+        let clock = ClockId(7);
+        assert_eq!(write(9, 4, clock, Time::ZERO), [0, 0, 0, 9]);
+        assert_eq!(read(&[0, 0, 0, 9], clock, Time::ZERO), Some((9, None)));
+        assert_eq!(read(&[0, 0, 9], clock, Time::ZERO), None);
+        assert_eq!(read(&[0; 1000], ClockId(0), Time::ZERO), Some((0, None)), "no clock is no clock");
+    }
+}

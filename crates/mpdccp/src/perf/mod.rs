@@ -1,0 +1,57 @@
+//! `mpdccp perf`: sends datagrams over a plain DCCP connection or a Multipath DCCP session, and measures them.
+
+mod app;
+mod args;
+mod message;
+mod meter;
+mod peer_path;
+mod report;
+mod sender;
+mod setup;
+mod transfer;
+
+use crate::fault::Fault;
+use app::PerfApp;
+pub(crate) use args::Command;
+use args::Plan;
+use dccp_net::{Capture, Driver};
+use mpdccp_proto::Endpoint;
+use std::process::ExitCode;
+
+/// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
+const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
+
+pub(crate) fn main(command: Command) -> ExitCode {
+    match run(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("mpdccp: {fault}");
+            fault.code
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Fault> {
+    let plan = Plan::try_from(command)?;
+    let endpoint = Endpoint::new(dccp_net::random_seed()?);
+    let driver = Driver::new(endpoint, |core| -> Result<PerfApp, Fault> {
+        if let Some(file) = &plan.pcap {
+            let cannot = |e| Fault::usage(format!("--pcap {}: {e}", file.display()));
+            core.net.capture = Some(Capture::create(file).map_err(cannot)?);
+        }
+        PerfApp::start(core, plan)
+    })?;
+    let handle = driver.handle();
+    // SIGINT, SIGTERM and SIGHUP.
+    ctrlc::set_handler(move || {
+        handle.run(|core, app| {
+            let now = core.clock.now();
+            app.shut_down(core, now);
+        });
+    })
+    .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
+    match driver.run()?.fault {
+        Some(fault) => Err(fault),
+        None => Ok(()),
+    }
+}

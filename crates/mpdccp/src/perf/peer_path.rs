@@ -1,0 +1,70 @@
+//! `--path LOCAL[@REMOTE][,PRIO]`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// An address, with a port that may be left out.
+pub(crate) fn address(text: &str, default_port: u16) -> Option<SocketAddr> {
+    let alone = || Some(SocketAddr::new(text.parse().ok()?, default_port));
+    text.parse().ok().or_else(alone)
+}
+
+/// One path of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PathArg {
+    /// Address on this host to send from.
+    pub(crate) local: IpAddr,
+    /// Peer address of this path, if not that of `--connect`.
+    pub(crate) remote: Option<IpAddr>,
+    /// RFC 9897 section 3.2.10; 3 if left out.
+    pub(crate) prio: u8,
+}
+
+impl FromStr for PathArg {
+    type Err = String;
+    fn from_str(text: &str) -> Result<PathArg, String> {
+        let (addresses, prio) = text.split_once(',').unwrap_or((text, "3"));
+        let (local, remote) = match addresses.split_once('@') {
+            Some((local, remote)) => (local, Some(remote)),
+            None => (addresses, None),
+        };
+        let ip = |text: &str| {
+            text.parse::<IpAddr>()
+                .map_err(|_| format!("`{text}` is no IP address, expected LOCAL[@REMOTE][,PRIO]"))
+        };
+        let prio = prio.parse().ok().filter(|prio| *prio <= 15);
+        Ok(PathArg {
+            local: ip(local)?,
+            remote: remote.map(ip).transpose()?,
+            prio: prio.ok_or("the priority is a number from 0 to 15")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_paths() {
+        let path = |local: &str, remote: Option<&str>, prio| PathArg {
+            local: local.parse().unwrap(),
+            remote: remote.map(|ip| ip.parse().unwrap()),
+            prio,
+        };
+        assert_eq!("10.0.0.1".parse(), Ok(path("10.0.0.1", None, 3)));
+        assert_eq!("10.0.0.1,15".parse(), Ok(path("10.0.0.1", None, 15)));
+        assert_eq!("fd00::1@fd00::2,0".parse(), Ok(path("fd00::1", Some("fd00::2"), 0)));
+        for wrong in ["", "10.0.0", "10.0.0.1,16", "10.0.0.1,", "10.0.0.1@,3", "10.0.0.1:80"] {
+            assert!(wrong.parse::<PathArg>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ports_may_be_left_out() {
+        assert_eq!(address("10.0.0.1", 7), Some(([10, 0, 0, 1], 7).into()));
+        assert_eq!(address("10.0.0.1:8", 7), Some(([10, 0, 0, 1], 8).into()));
+        assert_eq!(address("::1", 7), "[::1]:7".parse().ok());
+        assert_eq!(address("localhost", 7), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! What is printed: lines for people, or JSON for programs.
+
+use crate::perf::meter::{Latency, Meter, Span};
+use crate::perf::transfer::{Lap, PathSent, Sent, Transfer};
+use mpdccp_proto::{Health, PathId, SessionId, SessionStatus};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use units::{Duration, Time};
+
+pub(crate) struct Reporter {
+    json: bool,
+    /// Sessions whose paths are worth telling of.
+    multipath: BTreeSet<SessionId>,
+}
+
+/// One line of JSON; docs/perf.md describes it.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Record<'a> {
+    Open { session: u64, multipath: bool, tx_ccid: Option<u8>, rx_ccid: Option<u8> },
+    Path { session: u64, path: u32, state: &'a str },
+    Interval { session: u64, from_s: f64, to_s: f64, sent: Option<Out>, received: Option<In> },
+    Summary { session: u64, end: &'a str, sent: Option<Out>, received: Option<In> },
+}
+
+/// What was sent in a span of time.
+#[derive(Serialize)]
+struct Out {
+    seconds: f64,
+    messages: u64,
+    bytes: u64,
+    mbps: f64,
+    dropped: u64,
+    lost: u64,
+    paths: Vec<Path>,
+}
+
+#[derive(Serialize)]
+struct Path {
+    path: u32,
+    up: bool,
+    messages: u64,
+    lost: u64,
+    rtt_ms: Option<f64>,
+    cwnd_bytes: u64,
+    phase: &'static str,
+}
+
+/// What was received in a span of time.
+#[derive(Serialize)]
+struct In {
+    seconds: f64,
+    messages: u64,
+    bytes: u64,
+    mbps: f64,
+    lost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reordered: Option<u64>,
+    latency_ms: Option<Latency>,
+}
+
+fn mbps(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 * 8e-6 / seconds } else { 0.0 }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole > 0 { part as f64 * 100.0 / whole as f64 } else { 0.0 }
+}
+
+impl Out {
+    fn between(before: &Sent, after: &Sent, size: usize, span: Duration) -> Out {
+        let messages = after.left.saturating_sub(before.left);
+        let (bytes, seconds) = (messages * size as u64, span.as_secs_f64());
+        let path = |path: &PathSent| {
+            let old = before.paths.iter().find(|old| old.id == path.id);
+            Path {
+                path: path.id,
+                up: path.health == Health::Up,
+                messages: path.left.saturating_sub(old.map_or(0, |old| old.left)),
+                lost: path.lost.saturating_sub(old.map_or(0, |old| old.lost)),
+                rtt_ms: path.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+                cwnd_bytes: path.cwnd,
+                phase: path.phase,
+            }
+        };
+        Out {
+            seconds,
+            messages,
+            bytes,
+            mbps: mbps(bytes, seconds),
+            dropped: after.dropped.saturating_sub(before.dropped),
+            lost: after.lost.saturating_sub(before.lost),
+            paths: after.paths.iter().map(path).collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "sent {} messages, {:.2} Mbit/s, lost {} ({:.2} %), dropped {}",
+            self.messages,
+            self.mbps,
+            self.lost,
+            percent(self.lost, self.messages),
+            self.dropped
+        );
+        for path in &self.paths {
+            if self.paths.len() > 1 {
+                let _ = write!(text, "; path {}: {} messages", path.path, path.messages);
+            }
+            if let Some(rtt) = path.rtt_ms {
+                let _ = write!(text, ", rtt {rtt:.2} ms, cwnd {} bytes, {}", path.cwnd_bytes, path.phase);
+            }
+        }
+        text
+    }
+}
+
+impl In {
+    fn of(span: &Span, seconds: f64, lost: u64, reordered: Option<u64>) -> In {
+        In {
+            seconds,
+            messages: span.messages,
+            bytes: span.bytes,
+            mbps: mbps(span.bytes, seconds),
+            lost,
+            reordered,
+            latency_ms: span.latency(),
+        }
+    }
+
+    fn total(meter: &Meter) -> In {
+        let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
+        In::of(&meter.total, span.as_secs_f64(), meter.lost(), Some(meter.reordered))
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "received {} messages, {:.2} Mbit/s, lost {} so far",
+            self.messages, self.mbps, self.lost
+        );
+        if let Some(reordered) = self.reordered {
+            text = format!(
+                "received {} messages, {} bytes, {:.2} Mbit/s, lost {} ({:.2} %), reordered {reordered}",
+                self.messages,
+                self.bytes,
+                self.mbps,
+                self.lost,
+                percent(self.lost, self.messages + self.lost),
+            );
+        }
+        if let Some(Latency { p50, p99, max }) = self.latency_ms {
+            let _ = write!(text, ", one-way latency p50 {p50:.2} p99 {p99:.2} max {max:.2} ms");
+        }
+        text
+    }
+}
+
+impl Reporter {
+    pub(crate) fn new(json: bool) -> Reporter {
+        Reporter { json, multipath: BTreeSet::new() }
+    }
+
+    /// Whoever read the output may be gone; the transfer goes on.
+    fn print(&self, record: &Record<'_>, text: impl FnOnce() -> String) {
+        let line = match self.json {
+            true => serde_json::to_string(record).unwrap_or_default(),
+            false => text(),
+        };
+        let _ = writeln!(std::io::stdout(), "{line}");
+    }
+
+    pub(crate) fn opened(&mut self, session: SessionId, status: Option<&SessionStatus>, multipath: bool) {
+        if multipath {
+            self.multipath.insert(session);
+        }
+        let ccids = status.and_then(|s| s.paths.iter().find_map(|path| path.ccids));
+        let record = Record::Open {
+            session: session.0,
+            multipath,
+            tx_ccid: ccids.map(|c| c.0),
+            rx_ccid: ccids.map(|c| c.1),
+        };
+        self.print(&record, || {
+            let kind = if multipath { "Multipath DCCP" } else { "plain DCCP" };
+            let ccids = ccids.map(|(tx, rx)| format!(", sending with CCID {tx}, receiving with CCID {rx}"));
+            format!("open: {kind}{}", ccids.unwrap_or_default())
+        });
+    }
+
+    pub(crate) fn path(&self, session: SessionId, path: PathId, state: &str) {
+        if !self.multipath.contains(&session) {
+            return;
+        }
+        self.print(&Record::Path { session: session.0, path: path.0, state }, || {
+            format!("path {} is {state}", path.0)
+        });
+    }
+
+    pub(crate) fn interval(&self, session: SessionId, lap: &Lap) {
+        let (from, to) = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
+        let sent = lap.sent.as_ref();
+        let sent = sent.map(|(before, after)| Out::between(before, after, lap.size, lap.to - lap.from));
+        let received = lap.received.as_ref().map(|span| In::of(span, to - from, lap.lost, None));
+        let texts: Vec<String> = sent.iter().map(Out::text).chain(received.iter().map(In::text)).collect();
+        let record = Record::Interval { session: session.0, from_s: from, to_s: to, sent, received };
+        self.print(&record, || format!("{from:7.2} - {to:7.2} s: {}", texts.join("; ")));
+    }
+
+    pub(crate) fn summary(&mut self, session: SessionId, transfer: &Transfer, now: Time, end: &str) {
+        self.multipath.remove(&session);
+        let span = transfer.drained.unwrap_or(now).since(transfer.opened);
+        let sent = transfer.sender.as_ref();
+        let sent = sent.map(|_| Out::between(&Sent::default(), &transfer.sent, transfer.size(), span));
+        let received =
+            (transfer.sender.is_none() || transfer.meter.first.is_some()).then(|| In::total(&transfer.meter));
+        let texts: Vec<String> = sent.iter().map(Out::text).chain(received.iter().map(In::text)).collect();
+        let record = Record::Summary { session: session.0, end, sent, received };
+        self.print(&record, || format!("total: {}; {end}", texts.join("; ")));
+    }
+}

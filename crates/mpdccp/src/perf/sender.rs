@@ -1,0 +1,113 @@
+//! What a sender sends, and when it has sent it all.
+
+use crate::perf::message::{self, ClockId};
+use units::{Duration, Rate, Time};
+
+/// How much and how fast.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Bytes of each message.
+    pub(crate) size: usize,
+    /// `None`: whenever there is room in the queue.
+    pub(crate) rate: Option<Rate>,
+    /// Most messages.
+    pub(crate) messages: Option<u32>,
+    /// Longest time.
+    pub(crate) time: Option<Duration>,
+}
+
+/// Makes the messages of one session.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) load: Load,
+    clock: ClockId,
+    started: Time,
+    /// At a constant rate: when the next message is due.
+    due: Time,
+    /// Messages so far.
+    made: u32,
+}
+
+impl Sender {
+    pub(crate) fn new(load: Load, clock: ClockId, now: Time) -> Sender {
+        Sender { load, clock, started: now, due: now, made: 0 }
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn is_done(&self, now: Time) -> bool {
+        let all = self.load.messages.is_some_and(|n| self.made >= n) || self.made == u32::MAX;
+        all || self.load.time.is_some_and(|t| now >= self.started + t)
+    }
+
+    /// The next message, if it is time for it; `room` says that the queue takes one without dropping another.
+    pub(crate) fn poll(&mut self, now: Time, room: bool) -> Option<Vec<u8>> {
+        let ready = match self.load.rate {
+            Some(_) => self.due <= now,
+            None => room,
+        };
+        if !ready || self.is_done(now) {
+            return None;
+        }
+        let number = self.made;
+        self.made += 1;
+        if let Some(rate) = self.load.rate {
+            // Counted from the start, so that rounding does not add up.
+            let bits = u128::from(self.made) * self.load.size as u128 * 8 * 1_000_000_000;
+            let nanos = bits / u128::from(rate.bps().max(1));
+            self.due = self.started + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        }
+        Some(message::write(number, self.load.size, self.clock, now))
+    }
+
+    /// When to poll again whatever happens, unless it is done.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let due = self.load.rate.map(|_| self.due);
+        due.into_iter().chain(self.load.time.map(|t| self.started + t)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sender(load: Load) -> Sender {
+        Sender::new(load, ClockId::here(), Time::from_millis(1000))
+    }
+
+    const LOAD: Load = Load { size: 1000, rate: None, messages: None, time: None };
+
+    #[test]
+    fn a_rate_is_kept_on_average_however_often_it_is_polled() {
+        // 1000 bytes at 3 Mbit/s: one each 2.667 ms.
+        let mut sender = sender(Load { rate: Some(Rate::from_mbps(3.0)), ..LOAD });
+        let mut count = 0;
+        for ms in (1000..2000).step_by(7) {
+            while sender.poll(Time::from_millis(ms), false).is_some() {
+                count += 1;
+            }
+        }
+        assert!((372..=376).contains(&count), "{count} of 375");
+        assert!(sender.next_timeout().is_some());
+    }
+
+    #[test]
+    fn without_a_rate_the_queue_decides() {
+        let mut sender = sender(Load { messages: Some(2), ..LOAD });
+        let now = Time::from_millis(1000);
+        assert_eq!(sender.next_timeout(), None);
+        assert!(sender.poll(now, false).is_none());
+        assert_eq!(sender.poll(now, true).unwrap()[..4], [0; 4]);
+        assert_eq!(sender.poll(now, true).unwrap()[..4], [0, 0, 0, 1]);
+        assert!(sender.is_done(now));
+        assert!(sender.poll(now, true).is_none());
+    }
+
+    #[test]
+    fn time_ends_it_too() {
+        let mut sender = sender(Load { time: Some(Duration::from_millis(5)), ..LOAD });
+        assert_eq!(sender.next_timeout(), Some(Time::from_millis(1005)));
+        assert!(sender.poll(Time::from_millis(1004), true).is_some());
+        assert!(sender.poll(Time::from_millis(1005), true).is_none());
+        assert!(sender.is_done(Time::from_millis(1005)));
+    }
+}

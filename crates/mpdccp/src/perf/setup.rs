@@ -1,0 +1,137 @@
+//! From the plan to sockets and session settings.
+
+use crate::fault::Fault;
+use crate::perf::SERVICE_CODE;
+use crate::perf::args::{CarrierArg, Plan, Role};
+use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
+use dccp_proto::{CcOptions, Config, Ports, Route};
+use mpdccp_proto::{Fallback, ListenConfig, PathConfig, PeerFilter, QueueConfig, SessionConfig};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use units::{Duration, Time};
+
+/// Bytes of a data packet beside its payload: header and MP_SEQ.
+const DCCP_HEADER: usize = 28;
+/// Longer than anything waits: a queue of a few packets needs no other bound.
+const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(3600);
+/// Sessions of a server at a time.
+const MAX_SESSIONS: usize = 64;
+/// How long a client waits for an answer.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
+
+fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
+    SessionConfig {
+        connection: Config {
+            service_code: SERVICE_CODE,
+            tx_ccids: vec![plan.tx_ccid],
+            rx_ccids: plan.rx_ccids.clone(),
+            cc: CcOptions { draft: plan.draft, ..CcOptions::default() },
+            ..Config::default()
+        },
+        multipath,
+        // A server takes what comes.
+        fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
+        scheduler: plan.scheduler,
+        reorder: plan.reorder,
+        queue: QueueConfig {
+            max_bytes: usize::MAX,
+            max_packets: plan.queue as usize,
+            max_sojourn: NO_SOJOURN_LIMIT,
+        },
+        survive: CONNECT_PATIENCE,
+        ..SessionConfig::default()
+    }
+}
+
+fn open_socket(core: &mut Core, carrier: CarrierArg, addr: SocketAddr) -> Result<u32, Fault> {
+    let bind = Bind { addr, interface: None };
+    let result = match carrier {
+        CarrierArg::Udp => UdpCarrier::new(bind).and_then(|c| core.add_socket(c)),
+        CarrierArg::Raw => RawCarrier::new(bind).and_then(|c| core.add_socket(c)),
+    };
+    result.map_err(|e| {
+        Fault::usage(match e.kind() {
+            ErrorKind::AddrInUse => format!("UDP port {} on {} is in use already", addr.port(), addr.ip()),
+            ErrorKind::AddrNotAvailable => {
+                format!("this host has no address {}; `ip address` shows those it has", addr.ip())
+            }
+            ErrorKind::PermissionDenied if carrier == CarrierArg::Raw => {
+                "--carrier raw needs CAP_NET_RAW: run as root, or use --carrier udp".into()
+            }
+            _ => format!("cannot open a socket on {addr}: {e}"),
+        })
+    })
+}
+
+/// Says it if the messages would not fit into packets.
+fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Fault> {
+    let most = usize::from(mtu.saturating_sub(overhead)).saturating_sub(DCCP_HEADER);
+    match &plan.load {
+        Some(load) if load.size > most => {
+            Err(Fault::usage(format!("--size {}: packets of {mtu} bytes carry {most} at most", load.size)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Waits for sessions.
+pub(crate) fn listen(core: &mut Core, plan: &Plan, addr: SocketAddr) -> Result<(), Fault> {
+    let socket = open_socket(core, plan.carrier, addr)?;
+    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
+    check_size(plan, plan.mtu, overhead)?;
+    core.endpoint.listen(ListenConfig {
+        port: plan.dccp_port,
+        session: session_config(plan, true),
+        peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+        mtu: plan.mtu,
+        // For IPv4; the endpoint adds what IPv6 takes more.
+        overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
+        max_sessions: MAX_SESSIONS,
+    });
+    Ok(())
+}
+
+/// Opens a session.
+pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(), Fault> {
+    let Role::Client { connect, paths, multipath } = &plan.role else {
+        return Err(Fault::usage("a server does not connect"));
+    };
+    let any: IpAddr = match connect {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let mut configs = Vec::new();
+    for path in paths {
+        let remote = SocketAddr::new(path.remote.unwrap_or(connect.ip()), connect.port());
+        configs.push(open_path(core, plan, path.local, remote, path.prio)?);
+    }
+    if configs.is_empty() {
+        configs.push(open_path(core, plan, any, *connect, 3)?);
+    }
+    let session = core.endpoint.connect(now, session_config(plan, *multipath), configs[0]);
+    for path in &configs[1..] {
+        core.endpoint.add_path(now, session, *path);
+    }
+    Ok(())
+}
+
+fn open_path(
+    core: &mut Core,
+    plan: &Plan,
+    local: IpAddr,
+    remote: SocketAddr,
+    prio: u8,
+) -> Result<PathConfig, Fault> {
+    let socket = open_socket(core, plan.carrier, SocketAddr::new(local, 0))?;
+    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
+    let mtu = core.net.path_mtu(socket, remote);
+    let mtu = mtu.map_err(|e| Fault::usage(format!("no way to {}: {e}", remote.ip())))?.min(plan.mtu);
+    check_size(plan, mtu, overhead)?;
+    Ok(PathConfig {
+        route: Route { socket, local: None, remote },
+        ports: Ports { local: core.ephemeral_port(), remote: plan.dccp_port },
+        prio,
+        mtu,
+        overhead,
+    })
+}
