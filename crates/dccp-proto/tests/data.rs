@@ -382,6 +382,15 @@ fn a_new_mtu_counts_at_once() {
     let before = net.end(CLIENT).max_payload(9);
     net.end(CLIENT).set_mtu(1280);
     assert_eq!(net.end(CLIENT).max_payload(9), before - 220);
+    // Not even an impossible one keeps an Ack from leaving, or from being enough.
+    net.end(SERVER).set_mtu(0);
+    assert_eq!(net.end(SERVER).max_payload(9), 0);
+    for _ in 0..10 {
+        net.send(CLIENT, b"x");
+    }
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.end(CLIENT).tx_view().unwrap().delivered.packets, 10);
+    assert!(net.types(SERVER).len() < 20);
 }
 
 #[test]

@@ -256,15 +256,14 @@ fn a_response_of_linux_opens_a_client() {
     }
 }
 
-#[test]
-fn init_cookies_come_back_in_part_open() {
+/// A client that got a Response with these options, and the Response.
+fn answered(options: &[u8]) -> (Connection, Time) {
     let now = Time::from_millis(5);
     let mut client = new_client(Config::default(), now);
     client.set_extra(Extra::HandshakeAck, &[200, 3, 7]);
     let mut wire = Wire::default();
     client.poll_transmit(now, &mut wire);
     let request = Packet::parse(&wire.0[0].1).unwrap();
-    let cookies = [36, 5, 1, 2, 3, 36, 3, 9];
     let response = dccp_wire::Header {
         ptype: PacketType::Response,
         src_port: 5002,
@@ -273,11 +272,36 @@ fn init_cookies_come_back_in_part_open() {
         seq: Seq::new(77),
         ..request.header
     };
-    let mut bytes = vec![0; response.packet_len(cookies.len(), 0)];
-    response.emit(&cookies, &mut bytes);
+    let bytes = emit(&response, options, &[]);
     client.handle_packet(now, Default::default(), 100, &Packet::parse(&bytes).unwrap());
+    (client, now)
+}
+
+#[test]
+fn init_cookies_come_back_in_part_open() {
+    let cookies = [36, 5, 1, 2, 3, 36, 3, 9];
+    let (mut client, now) = answered(&cookies);
     let mut wire = Wire::default();
-    client.poll_transmit(now, &mut wire);
+    assert!(client.poll_transmit(now, &mut wire));
     let ack = Packet::parse(&wire.0[0].1).unwrap();
     assert!(ack.option_bytes.starts_with(&[&cookies[..], &[200, 3, 7]].concat()), "{:?}", ack.option_bytes);
+    assert!(!client.poll_transmit(now, &mut wire));
+}
+
+#[test]
+fn cookies_that_leave_no_room_are_an_option_error() {
+    let cookie = [&[36, 255][..], &[1; 253]].concat();
+    let (mut client, now) = answered(&cookie.repeat(3));
+    assert_eq!(client.state(), State::Closed);
+    let mut wire = Wire::default();
+    assert!(client.poll_transmit(now, &mut wire));
+    let reset = Packet::parse(&wire.0[0].1).unwrap().header.reset.unwrap();
+    assert_eq!((reset.code, reset.data[0]), (ResetCode::OptionError, 36));
+    // Two fit, with an answer to each Change.
+    let (mut client, now) = answered(&[&cookie.repeat(2)[..], &[32, 4, 99, 1]].concat());
+    let mut wire = Wire::default();
+    assert!(client.poll_transmit(now, &mut wire));
+    let ack = Packet::parse(&wire.0[0].1).unwrap();
+    assert!(ack.options().any(|o| o == Ok(Opt::ConfirmR(99, &[]))));
+    assert!(!client.poll_transmit(now, &mut wire));
 }

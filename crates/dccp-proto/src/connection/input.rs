@@ -11,6 +11,10 @@ use dccp_wire::{Packet, PacketType, ResetCode, checksum};
 
 /// At most eight Syncs, or Resets to strangers, a second (RFC 4340 section 7.5.4).
 const ANSWER_INTERVAL: Duration = Duration::from_millis(125);
+/// Most bytes of Init Cookies we carry; more would leave no room for what else the handshake has to say.
+const MAX_COOKIES: usize = 512;
+/// Option type (RFC 4340 section 8.1.4).
+const INIT_COOKIE: u8 = 36;
 /// Demands of a sending half obeyed in one go.
 const MAX_DEMANDS: usize = 8;
 
@@ -198,6 +202,9 @@ impl Connection {
     ) {
         let ptype = packet.header.ptype;
         match (self.state, ptype) {
+            (State::Request, _) if seen.cookies.len() > MAX_COOKIES => {
+                self.fail(Reset { code: ResetCode::OptionError, data: [INIT_COOKIE, 0, 0] });
+            }
             (State::Request, _) => {
                 self.cookies.clone_from(&seen.cookies);
                 self.refuse_handshake_data(packet);
@@ -210,7 +217,7 @@ impl Connection {
             (State::Respond, _) => self.enter_open(now, seq, ack),
             (State::PartOpen, PacketType::Response) => {
                 // RFC 4340 section 8.1.4: the cookies of the Response that our packets acknowledge.
-                if seq == self.numbers.gsr {
+                if seq == self.numbers.gsr && seen.cookies.len() <= MAX_COOKIES {
                     self.cookies.clone_from(&seen.cookies);
                 }
                 self.outbox.ack = true;

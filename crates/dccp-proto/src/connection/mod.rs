@@ -99,7 +99,8 @@ impl Connection {
         if options.is_empty() {
             return;
         }
-        if self.outbox.options.len() >= MAX_OPTION_QUEUE || options.len() > self.ack_room() {
+        let fits = options.len() + output::NDP_ROOM <= self.ack_room();
+        if self.outbox.options.len() >= MAX_OPTION_QUEUE || !fits {
             self.stats.options_dropped += 1;
             return;
         }

@@ -9,6 +9,9 @@ use dccp_wire::{Header, Opt, PacketType};
 /// Header of an Ack, and of a DataAck, with long sequence numbers (RFC 4340 section 5.1).
 pub(super) const ACK_HEADER: usize = 24;
 
+/// NDP Count at its longest.
+pub(super) const NDP_ROOM: usize = 8;
+
 /// A packet that begins or ends the connection, repeated by its timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
@@ -108,36 +111,39 @@ impl Connection {
         }
     }
 
-    /// Bytes of options an Ack has room for.
+    /// Bytes of options an Ack has room for; always enough for the shortest feedback, or it would stay due for ever.
     pub(super) fn ack_room(&self) -> usize {
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
-        (packet.saturating_sub(ACK_HEADER) & !3).min(dccp_wire::MAX_OPTIONS)
+        (packet.saturating_sub(ACK_HEADER) & !3).clamp(64, dccp_wire::MAX_OPTIONS)
     }
 
     fn transmit_ack(&mut self, now: Time, sink: &mut dyn Sink) {
         let seq = self.numbers.take();
+        let room = self.ack_room();
         let mut out = self.start_options();
         if self.state == State::PartOpen {
             self.write_part_open_options(&mut out);
         } else {
-            let room = self.ack_room();
+            self.write_features(seq, &mut out);
             while let Some(options) = self.outbox.options.front() {
-                if out.len() + options.len() > room || !out.extend(options) {
+                if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
                     break;
                 }
                 self.outbox.options.pop_front();
             }
         }
         self.write_ndp(&mut out);
-        let room = self.ack_room();
         self.write_feedback(now, seq, room, &mut out);
-        self.emit(
-            now,
-            Fixed { ptype: PacketType::Ack, seq, ack: Some(self.numbers.gsr), reset: None },
-            out,
-            &[],
-            sink,
-        );
+        let fixed = Fixed { ptype: PacketType::Ack, seq, ack: Some(self.numbers.gsr), reset: None };
+        self.emit(now, fixed, out, &[], sink);
+    }
+
+    fn write_features(&mut self, seq: Seq, out: &mut OptionBuf) {
+        let moment = if self.state == State::PartOpen { Moment::Handshake } else { Moment::Established };
+        if self.features.write(moment, seq, out) {
+            // A new Change does not wait as long as an old one has come to.
+            self.timers.feature = None;
+        }
     }
 
     /// What every packet of PARTOPEN carries (RFC 4340 section 8.1.5).
@@ -149,11 +155,7 @@ impl Connection {
     /// Everything an acknowledgement may carry, up to `room` bytes of options in all.
     pub(super) fn write_feedback(&mut self, now: Time, seq: Seq, room: usize, out: &mut OptionBuf) {
         self.outbox.ack = false;
-        let moment = if self.state == State::PartOpen { Moment::Handshake } else { Moment::Established };
-        if self.features.write(moment, seq, out) {
-            // A new Change does not wait as long as an old one has come to.
-            self.timers.feature = None;
-        }
+        self.write_features(seq, out);
         if self.slow_receiver {
             out.push(&Opt::SlowReceiver);
         }

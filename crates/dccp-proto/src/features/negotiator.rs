@@ -232,6 +232,7 @@ impl Negotiator {
         if moment == Moment::Established && !self.wants_to_write {
             return false;
         }
+        let before = out.len();
         let mut new_change = false;
         for feature in &mut self.features {
             if let Some(reply) = feature.reply.filter(|_| moment != Moment::Request) {
@@ -281,6 +282,10 @@ impl Negotiator {
             self.fgss = Some(seq);
         }
         self.refresh();
+        if out.len() == before {
+            // No room at all: wait for a packet that leaves anyway instead of asking for one more.
+            self.wants_to_write = false;
+        }
         new_change
     }
 }
