@@ -42,6 +42,7 @@ pub struct Bbr1 {
     filled_pipe: bool,
     full_bw: f64,
     full_bw_count: u8,
+    lost_in_round: bool,
 
     // ProbeBW (section 4.3.4).
     cycle_index: usize,
@@ -83,6 +84,7 @@ impl Bbr1 {
             filled_pipe: false,
             full_bw: 0.0,
             full_bw_count: 0,
+            lost_in_round: false,
             cycle_index: 0,
             cycle_stamp: Time::ZERO,
             probe_rtt: ProbeRtt::default(),

@@ -124,13 +124,22 @@ impl Bbr1 {
 
     /// BBRCheckFullPipe (section 4.3.2.2).
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>) {
-        if self.filled_pipe || !ev.round_end || ev.rate.as_ref().is_none_or(|rs| rs.app_limited) {
+        self.lost_in_round |= ev.lost.packets > 0;
+        if self.filled_pipe || !ev.round_end {
+            return;
+        }
+        let lost = core::mem::take(&mut self.lost_in_round);
+        if ev.rate.as_ref().is_none_or(|rs| rs.app_limited) {
             return;
         }
         let bw = self.path.bw();
         if bw >= self.full_bw * FULL_BW_GROWTH {
             self.full_bw = bw;
             self.full_bw_count = 0;
+            return;
+        }
+        let shows = lost || ev.rtt.is_some_and(|rtt| rtt > self.path.near_rtprop());
+        if self.tuning.full_pipe_shows && !shows {
             return;
         }
         self.full_bw_count += 1;

@@ -25,6 +25,9 @@ pub struct Tuning {
     /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets have no quanta in them. Else an estimate that
     /// is a little high builds a standing queue up to the window.
     pub full_drain: bool,
+    /// A pipe is full only if a queue or a loss shows it. Else a path that gets an overflow packet now and then, each finding
+    /// its gate shut by the low rate the last ones made, leaves Startup at that rate and is useless for seconds when needed.
+    pub full_pipe_shows: bool,
 }
 
 impl Tuning {
@@ -36,6 +39,7 @@ impl Tuning {
         small_quantum: false,
         allow_for_jitter: false,
         full_drain: false,
+        full_pipe_shows: false,
     };
 
     /// All deviations.
@@ -46,6 +50,7 @@ impl Tuning {
         small_quantum: true,
         allow_for_jitter: true,
         full_drain: true,
+        full_pipe_shows: true,
     };
 }
 
