@@ -4,7 +4,7 @@ mod common;
 
 use common::End::{Client, Server};
 use common::*;
-use dccp_proto::{Ecn, Ports, Route};
+use dccp_proto::{Ecn, Route};
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, feature};
 use mpdccp_proto::*;
 use rand_chacha::ChaCha8Rng;
@@ -252,6 +252,17 @@ fn datagrams_of_any_size() {
 }
 
 #[test]
+fn a_smaller_mtu_keeps_large_datagrams_off_that_path() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.client.set_mtu(net.now, id, PathId(0), 1000);
+    assert_eq!(net.status(Client, id).max_payload, Some(1000 - 28 - 28));
+    net.stream(Client, id, 0, 50, Duration::from_millis(10));
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.numbers(Server), (0..50).collect::<Vec<_>>());
+    assert!(net.logged(Client, PacketType::Data).iter().all(|l| l.path == 1));
+}
+
+#[test]
 fn unknown_sessions_and_paths_are_harmless() {
     let (mut net, id) = Net::connected(1, 1, config());
     let (now, ghost) = (net.now, SessionId(99));
@@ -267,5 +278,4 @@ fn unknown_sessions_and_paths_are_harmless() {
     assert!(e.status(now, ghost).is_none() && e.rows(now, ghost).is_empty());
     let sid = net.server_id();
     assert_eq!(net.server.add_path(now, sid, path(0)), None, "servers do not connect");
-    let _ = Ports { local: 0, remote: 0 };
 }

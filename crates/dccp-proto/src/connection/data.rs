@@ -76,6 +76,12 @@ impl Connection {
         seq
     }
 
+    /// The owner could not use the data of packet `seq` and dropped it: the peer is told with Data Dropped, Drop Code 3
+    /// (RFC 4340 section 11.7, RFC 9897 section 3.6).
+    pub fn report_unusable(&mut self, seq: Seq) {
+        self.drops.note(seq, dropped::CORRUPT);
+    }
+
     /// NDP Count on data is always there, zero too, in its short form where possible. A longer count that would not fit the path MTU
     /// is cut to 255: the peer then at worst suspects a loss of data that was none.
     fn write_ndp_slot(&mut self, room: usize, out: &mut OptionBuf) {

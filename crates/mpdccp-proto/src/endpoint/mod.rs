@@ -185,6 +185,11 @@ impl Endpoint {
         self.with(now, session, |s| s.set_link(now, path, up));
     }
 
+    /// The largest IP packet of a path changed, bytes.
+    pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) {
+        self.with(now, session, |s| s.set_mtu(path, mtu));
+    }
+
     /// Tells the peer of another address of this host (MP_ADDADDR); without a port it is that of the subflow that tells it.
     /// Returns the Address ID. What the peer told us is in [`SessionStatus::peer_addresses`].
     pub fn advertise(

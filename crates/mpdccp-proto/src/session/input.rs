@@ -149,7 +149,10 @@ impl Session {
             return self.count("data_without_mp_seq");
         };
         if signals.unknown {
-            // RFC 9897 section 3.6: the data is dropped.
+            // RFC 9897 section 3.6: the data is dropped and reported as corrupt.
+            if let Some(conn) = &mut self.paths[i].conn {
+                conn.report_unusable(received.seq);
+            }
             return self.count("unknown_mp_option");
         }
         let path = self.paths[i].id;

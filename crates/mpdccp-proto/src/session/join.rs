@@ -9,10 +9,13 @@ use crate::{Health, PathConfig, PathId, SessionState};
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use rand_core::RngCore;
-use units::Time;
+use units::{Duration, Time};
 
 /// Requests sent for a join before the attempt counts as failed; the path manager tries again later.
 const JOIN_RETRIES: u8 = 3;
+
+/// How long a subflow must have been silent to be given up for a new one from the same address.
+const REPLACE_AFTER: Duration = Duration::from_secs(2);
 
 /// Why a join is not answered with a Response.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +161,9 @@ impl Session {
                     path.live = Liveness::doubt(now);
                     self.on_stale(now, i);
                 }
-                (Health::Stale, _) => self.give_up(now, i, "replaced by a new subflow"),
+                (Health::Stale, _) if path.live.silent_for(now) >= REPLACE_AFTER => {
+                    self.give_up(now, i, "replaced by a new subflow")
+                }
                 _ => {}
             }
         }

@@ -69,6 +69,14 @@ impl Liveness {
         Liveness::Silent { since: now, trust_after: now, probe_at: now + PROBE_GAP.0, gap: PROBE_GAP.0 }
     }
 
+    /// How long the path has been silent; zero if it is not.
+    pub(super) fn silent_for(&self, now: Time) -> Duration {
+        match *self {
+            Liveness::Silent { since, .. } => now.since(since),
+            Liveness::Lively { .. } => Duration::ZERO,
+        }
+    }
+
     /// A packet left that the peer must answer.
     pub(super) fn on_sent(&mut self, now: Time, heard: Time) {
         if let Liveness::Lively { asked, again } = self

@@ -288,6 +288,12 @@ impl Session {
             multipath: self.multipath,
             ci: (self.keys.local_ci, self.keys.remote_ci),
             paths: self.paths.iter().map(|p| p.status(self.options_len())).collect(),
+            max_payload: self
+                .paths
+                .iter()
+                .filter(|p| p.is_up())
+                .filter_map(|p| p.conn.as_ref().map(|c| c.max_payload(self.options_len())))
+                .min(),
             peer_addresses: self.remote_addrs.list(),
             queue: self.queue.view(now),
             queue_stats: self.queue.stats(),

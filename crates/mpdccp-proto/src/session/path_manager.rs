@@ -87,6 +87,15 @@ impl Session {
         }
     }
 
+    /// The largest IP packet of a path changed, bytes.
+    pub(crate) fn set_mtu(&mut self, path: PathId, mtu: u16) {
+        let Some(i) = self.index(path) else { return };
+        self.paths[i].cfg.mtu = mtu;
+        if let Some(conn) = &mut self.paths[i].conn {
+            conn.set_mtu(mtu);
+        }
+    }
+
     /// The driver learned about the link of a path.
     pub(crate) fn set_link(&mut self, now: Time, path: PathId, up: bool) {
         let Some(i) = self.index(path) else { return };

@@ -128,3 +128,75 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Offer;
+    use super::*;
+    use crate::reorder::ReorderConfig;
+    use crate::{PathConfig, PktInfo, SessionConfig};
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use dccp_proto::{Ecn, Ports, Route};
+    use dccp_wire::{Packet, Seq};
+    use units::Duration;
+
+    struct Out(Vec<Vec<u8>>);
+
+    impl Sink for Out {
+        fn reserve(&mut self, _: &Route, _: Ecn, len: usize) -> &mut [u8] {
+            self.0.push(vec![0; len]);
+            self.0.last_mut().unwrap()
+        }
+    }
+
+    /// Packets from `a` arrive at `b`; returns the MP_SEQs on them.
+    fn carry(now: Time, a: &mut Session, b: &mut Session) -> Vec<Seq> {
+        let mut out = Out(Vec::new());
+        a.poll_transmit(now, &mut out);
+        let mut numbers = Vec::new();
+        for bytes in out.0 {
+            let packet = Packet::parse(&bytes).unwrap();
+            if let Some(Ok(Opt::Mp(MpOption::Seq(seq)))) = packet.options().next() {
+                numbers.push(seq);
+            }
+            b.handle_packet(now, PathId(0), Ecn::NotEct, bytes.len() as u32, &packet);
+        }
+        numbers
+    }
+
+    #[test]
+    fn mp_seq_wraps() {
+        let cfg = SessionConfig {
+            reorder: ReorderConfig::ActiveFixed { timeout: Duration::from_secs(1) },
+            ..SessionConfig::default()
+        };
+        let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
+        let ports = Ports { local: 1, remote: 2 };
+        let path = PathConfig { route, ports, prio: 3, mtu: 1500, overhead: 28 };
+        let mut now = Time::from_millis(1);
+        let mut client = Session::client(cfg.clone(), now, path, 1, [1; 32]);
+        client.next_mp_seq = Seq::new(Seq::MODULUS - 2);
+        client.poll_connect(now).unwrap();
+        client.connect(now, PathId(0), ports);
+        let mut out = Out(Vec::new());
+        client.poll_transmit(now, &mut out);
+        let request = Packet::parse(&out.0[0]).unwrap();
+        let (cfg, request) = (&cfg, &request);
+        let offer = Offer { cfg, route, request, mtu: 1500, overhead: 28, peer: 0, ci: 2, seed: [2; 32] };
+        let mut server = Session::server(now, &offer).unwrap();
+        let mut numbers = Vec::new();
+        for n in 0..40 {
+            now += Duration::from_millis(10);
+            if n >= 10 {
+                client.send(now, vec![n; 10], PktInfo::default());
+            }
+            numbers.extend(carry(now, &mut client, &mut server));
+            carry(now, &mut server, &mut client);
+        }
+        assert_eq!(numbers[..4], [Seq::MODULUS - 2, Seq::MODULUS - 1, 0, 1].map(Seq::new));
+        let got: Vec<u8> = core::iter::from_fn(|| server.poll_deliver()).map(|d| d[0]).collect();
+        assert_eq!(got, (10..40).collect::<Vec<_>>());
+        assert_eq!(server.status(now).reorder.held, 0);
+    }
+}

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use units::{Duration, Time};
+use units::{Duration, Rate, Time};
 
 pub const PORT: u16 = 5001;
 
@@ -23,6 +23,10 @@ use End::{Client, Server};
 #[derive(Clone, Debug)]
 pub struct Wire {
     pub delay: Duration,
+    /// Each way, with a queue of 100 ms; none is infinitely fast.
+    pub rate: Option<Rate>,
+    /// When the last bit in the queue of each direction will have left.
+    busy: [Time; 2],
     pub up: bool,
     /// Of 1000 packets, this many are lost.
     pub loss: u64,
@@ -136,6 +140,8 @@ impl Net {
             wires: vec![
                 Wire {
                     delay: Duration::from_millis(10),
+                    rate: None,
+                    busy: [Time::ZERO; 2],
                     up: true,
                     loss: 0,
                     nat_port: 40_000,
@@ -217,8 +223,17 @@ impl Net {
         if dice < wire.loss {
             return;
         }
+        let mut leaves = self.now;
+        if let Some(rate) = wire.rate {
+            let busy = &mut wire.busy[usize::from(from == Server)];
+            if busy.since(self.now) > Duration::from_millis(100) {
+                return;
+            }
+            leaves = self.now.max(*busy) + rate.time_for(bytes.len() as u64 + 28);
+            *busy = leaves;
+        }
         self.count += 1;
-        self.flying.insert((self.now + wire.delay, self.count), (from, path, ecn, bytes));
+        self.flying.insert((leaves + wire.delay, self.count), (from, path, ecn, bytes));
     }
 
     fn arrive(&mut self, from: End, path: usize, ecn: Ecn, bytes: &[u8]) {
