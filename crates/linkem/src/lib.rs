@@ -42,11 +42,12 @@ mod server;
 mod stats;
 mod trace;
 
+pub use aqm::{CoDelConfig, FqCoDelConfig, Limit, Meta, QueueLen};
 pub use config::{ConfigError, LinkConfig};
 pub use jitter::{Jitter, Spread};
-pub use link::{Delivered, Link, Meta};
+pub use link::{Delivered, Link};
 pub use loss::LossModel;
-pub use queue::{CoDelConfig, DrdConfig, FqCoDelConfig, Limit, QueueConfig, QueueKind, QueueLen, RedConfig};
+pub use queue::{DrdConfig, QueueConfig, QueueKind, RedConfig};
 pub use rate::RateModel;
 pub use stats::{Count, DropReason, Stats, Verdict};
 pub use trace::{Trace, TraceError};

@@ -1,24 +1,14 @@
 use alloc::collections::BTreeMap;
 
+use aqm::{Item, Meta, QueueLen};
 use units::{Duration, Rate, Time};
 
 use crate::config::ConfigError;
 use crate::loss::Loss;
-use crate::queue::{Item, Queue, QueueLen, Transmitter};
+use crate::queue::{Queue, Transmitter};
 use crate::random::Random;
 use crate::server::Server;
-use crate::{DropReason, Ecn, Jitter, LinkConfig, LossModel, RateModel, Stats, Verdict};
-
-/// What a link needs to know about a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Meta {
-    /// Its size as the link counts it: the outer IP packet, header included.
-    pub bytes: u32,
-    /// Its ECN field.
-    pub ecn: Ecn,
-    /// A hash of its flow. Only FQ-CoDel looks at it.
-    pub flow: u32,
-}
+use crate::{DropReason, Jitter, LinkConfig, LossModel, RateModel, Stats, Verdict};
 
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

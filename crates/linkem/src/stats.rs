@@ -89,3 +89,17 @@ impl Stats {
         Verdict::Dropped(reason)
     }
 }
+
+impl aqm::Ledger for Stats {
+    fn dropped(&mut self, reason: aqm::Reason, bytes: u32) {
+        let reason = match reason {
+            aqm::Reason::Overflow => DropReason::Overflow,
+            aqm::Reason::Early => DropReason::Early,
+        };
+        self.drop(reason, bytes);
+    }
+
+    fn marked(&mut self) {
+        self.ce_marked += 1;
+    }
+}

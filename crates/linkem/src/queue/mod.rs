@@ -1,24 +1,17 @@
 //! What waits for the transmitter.
 
-mod codel;
 mod drd;
-mod fifo;
-mod fq_codel;
 mod red;
 
 use units::{Rate, Time};
 
 use crate::config::{ConfigError, ensure};
 use crate::random::Random;
-use crate::{DropReason, Ecn, Meta, Stats, Verdict};
-use codel::CoDel;
-use fifo::Fifo;
-use fq_codel::FqCoDel;
+use crate::{DropReason, Stats, Verdict};
+use aqm::{CoDel, CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Limit, QueueLen, mark};
 use red::Red;
 
-pub use codel::CoDelConfig;
 pub use drd::DrdConfig;
-pub use fq_codel::FqCoDelConfig;
 pub use red::RedConfig;
 
 /// A queue discipline and its bound.
@@ -55,24 +48,6 @@ pub enum QueueKind {
     Drd(DrdConfig),
 }
 
-/// A bound on a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Bytes, as handed to [`Link::push`](crate::Link::push).
-    Bytes(u64),
-    /// Packets.
-    Packets(u64),
-}
-
-/// How full a queue is, with the packet in transmission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct QueueLen {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes; the packet in transmission counts whole.
-    pub bytes: u64,
-}
-
 impl QueueConfig {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         let (Limit::Bytes(limit) | Limit::Packets(limit)) = self.limit;
@@ -80,39 +55,19 @@ impl QueueConfig {
         match &self.kind {
             QueueKind::DropTail | QueueKind::MarkAbove(_) => Ok(()),
             QueueKind::Red(config) => config.validate(),
-            QueueKind::CoDel(config) => config.validate(),
-            QueueKind::FqCoDel(config) => config.validate(),
+            QueueKind::CoDel(config) => valid_codel(config),
+            QueueKind::FqCoDel(config) => {
+                ensure((1..=65_536).contains(&config.flows), "queue", "flows must lie between 1 and 65536")?;
+                ensure(config.quantum > 0, "queue", "the quantum must not be zero")?;
+                valid_codel(&config.codel)
+            }
             QueueKind::Drd(config) => config.validate(),
         }
     }
 }
 
-impl Limit {
-    /// Whether `len` is within it.
-    fn holds(self, len: QueueLen) -> bool {
-        match self {
-            Limit::Bytes(n) => len.bytes <= n,
-            Limit::Packets(n) => len.packets <= n,
-        }
-    }
-}
-
-impl QueueLen {
-    pub(crate) fn plus(self, bytes: u32) -> QueueLen {
-        QueueLen { packets: self.packets + 1, bytes: self.bytes + u64::from(bytes) }
-    }
-
-    fn minus(self, bytes: u32) -> QueueLen {
-        QueueLen { packets: self.packets - 1, bytes: self.bytes - u64::from(bytes) }
-    }
-}
-
-/// A waiting packet.
-#[derive(Clone, Debug)]
-pub(crate) struct Item<P> {
-    pub(crate) arrived: Time,
-    pub(crate) meta: Meta,
-    pub(crate) packet: P,
+fn valid_codel(config: &CoDelConfig) -> Result<(), ConfigError> {
+    ensure(!config.interval.is_zero(), "queue", "the interval must not be zero")
 }
 
 /// What the transmitter is doing as a packet arrives.
@@ -192,7 +147,10 @@ impl<P> Queue<P> {
         let before = transmitter.sending.into_iter().fold(self.len(), QueueLen::plus);
         let (fifo, control) = match &mut self.shape {
             Shape::Single(fifo, control) => (fifo, control),
-            Shape::Fair(fair) => return fair.enqueue(item, transmitter.sending, self.limit, stats),
+            Shape::Fair(fair) => {
+                let kept = fair.enqueue(item, transmitter.sending, self.limit, stats);
+                return if kept { Verdict::Queued } else { Verdict::Dropped(DropReason::Overflow) };
+            }
         };
         let (now, bytes) = (item.arrived, item.meta.bytes);
         let after = before.plus(bytes);
@@ -249,16 +207,4 @@ impl<P> Queue<P> {
         // Tells the discipline that it is idle now.
         self.dequeue(now, stats);
     }
-}
-
-/// Marks a packet if it can be marked, and tells whether it is.
-fn mark(meta: &mut Meta, stats: &mut Stats) -> bool {
-    if !meta.ecn.is_capable() {
-        return false;
-    }
-    if meta.ecn != Ecn::Ce {
-        meta.ecn = Ecn::Ce;
-        stats.ce_marked += 1;
-    }
-    true
 }

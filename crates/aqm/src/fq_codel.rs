@@ -1,13 +1,7 @@
+use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-
 use units::Time;
-
-use super::codel::{CoDel, CoDelConfig};
-use super::fifo::Fifo;
-use super::{Item, Limit, QueueLen};
-use crate::config::{ConfigError, ensure};
-use crate::{DropReason, Stats, Verdict};
 
 /// Flow queueing with CoDel (RFC 8290): flows share the link evenly, each under a CoDel of its own, and a flow that sends less
 /// than its share is served at once. Flows are told apart by [`Meta::flow`](crate::Meta::flow).
@@ -22,22 +16,14 @@ pub struct FqCoDelConfig {
 }
 
 impl Default for FqCoDelConfig {
-    /// 1,024 flows, 1,514 bytes, CoDel's defaults with ECN (RFC 8290, section 5.2).
+    /// 1,024 flows, 1,514 bytes, CoDel's defaults with ECN (RFC 8290 section 5.2).
     fn default() -> FqCoDelConfig {
         let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
         FqCoDelConfig { flows: 1_024, quantum: 1_514, codel }
     }
 }
 
-impl FqCoDelConfig {
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        ensure((1..=65_536).contains(&self.flows), "queue", "flows must lie between 1 and 65536")?;
-        ensure(self.quantum > 0, "queue", "the quantum must not be zero")?;
-        self.codel.validate()
-    }
-}
-
-/// At most so many packets are dropped at once when the limit is exceeded (RFC 8290, section 4.1).
+/// At most so many packets are dropped at once when the limit is exceeded (RFC 8290 section 4.1).
 const DROP_BATCH: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -49,8 +35,9 @@ struct Flow<P> {
     listed: bool,
 }
 
+/// The queues of all flows.
 #[derive(Clone, Debug)]
-pub(super) struct FqCoDel<P> {
+pub struct FqCoDel<P> {
     quantum: i64,
     flows: Vec<Flow<P>>,
     new: VecDeque<usize>,
@@ -59,29 +46,34 @@ pub(super) struct FqCoDel<P> {
 }
 
 impl<P> FqCoDel<P> {
-    pub(super) fn new(config: FqCoDelConfig) -> FqCoDel<P> {
+    /// Empty. `flows` and `quantum` count as one if they are zero.
+    pub fn new(config: FqCoDelConfig) -> FqCoDel<P> {
         let flow =
             || Flow { fifo: Fifo::default(), codel: CoDel::new(config.codel), credit: 0, listed: false };
         FqCoDel {
-            quantum: config.quantum.into(),
-            flows: (0..config.flows).map(|_| flow()).collect(),
+            quantum: config.quantum.max(1).into(),
+            flows: (0..config.flows.max(1)).map(|_| flow()).collect(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             len: QueueLen::default(),
         }
     }
 
-    pub(super) fn len(&self) -> QueueLen {
+    /// How full it is.
+    #[allow(clippy::len_without_is_empty)] // a measure of two quantities, not a count
+    pub fn len(&self) -> QueueLen {
         self.len
     }
 
-    pub(super) fn enqueue(
+    /// Takes a packet in, and drops at the head of the fattest flow while more is held than `limit` allows, the packet of
+    /// `transmitting` bytes included. False if the new packet itself was dropped.
+    pub fn enqueue(
         &mut self,
         item: Item<P>,
         transmitting: Option<u32>,
         limit: Limit,
-        stats: &mut Stats,
-    ) -> Verdict {
+        ledger: &mut impl Ledger,
+    ) -> bool {
         let index = item.meta.flow as usize % self.flows.len();
         let flow = &mut self.flows[index];
         self.len = self.len.plus(item.meta.bytes);
@@ -92,29 +84,28 @@ impl<P> FqCoDel<P> {
             self.new.push_back(index);
         }
         while !limit.holds(transmitting.into_iter().fold(self.len, QueueLen::plus)) && self.len.packets > 0 {
-            self.drop_from_fattest(stats);
+            self.drop_from_fattest(ledger);
         }
         // Drops are at the head, so the new packet is there unless nothing is.
-        let kept = self.flows[index].fifo.len().packets > 0;
-        if kept { Verdict::Queued } else { Verdict::Dropped(DropReason::Overflow) }
+        self.flows[index].fifo.len().packets > 0
     }
 
-    /// Drops half the bytes of the flow that has most (RFC 8290, section 4.1).
-    fn drop_from_fattest(&mut self, stats: &mut Stats) {
+    /// Drops half the bytes of the flow that has most (RFC 8290 section 4.1).
+    fn drop_from_fattest(&mut self, ledger: &mut impl Ledger) {
         let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.fifo.len().bytes) else { return };
         let half = flow.fifo.len().bytes / 2;
         for _ in 0..DROP_BATCH {
             let Some(item) = flow.fifo.pop() else { break };
             self.len = self.len.minus(item.meta.bytes);
-            stats.drop(DropReason::Overflow, item.meta.bytes);
+            ledger.dropped(Reason::Overflow, item.meta.bytes);
             if flow.fifo.len().bytes <= half {
                 break;
             }
         }
     }
 
-    /// RFC 8290, section 4.2.
-    pub(super) fn dequeue(&mut self, now: Time, stats: &mut Stats) -> Option<Item<P>> {
+    /// The next packet (RFC 8290 section 4.2).
+    pub fn dequeue(&mut self, now: Time, ledger: &mut impl Ledger) -> Option<Item<P>> {
         loop {
             let from_new = !self.new.is_empty();
             let list = if from_new { &mut self.new } else { &mut self.old };
@@ -126,7 +117,7 @@ impl<P> FqCoDel<P> {
                 continue;
             }
             let before = flow.fifo.len();
-            let item = flow.codel.dequeue(now, &mut flow.fifo, stats);
+            let item = flow.codel.dequeue(now, &mut flow.fifo, ledger);
             let after = flow.fifo.len();
             self.len.packets -= before.packets - after.packets;
             self.len.bytes -= before.bytes - after.bytes;
@@ -145,7 +136,7 @@ impl<P> FqCoDel<P> {
     }
 
     /// Takes out any packet, without control.
-    pub(super) fn pop_any(&mut self) -> Option<Item<P>> {
+    pub fn pop_any(&mut self) -> Option<Item<P>> {
         let index =
             self.new.iter().chain(&self.old).copied().find(|i| self.flows[*i].fifo.len().packets > 0)?;
         let item = self.flows[index].fifo.pop()?;
@@ -157,7 +148,9 @@ impl<P> FqCoDel<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ecn, Meta};
+    use crate::Meta;
+    use crate::tests::Counts;
+    use units::Ecn;
 
     const BULK: u32 = 1;
     const SPARSE: u32 = 2;
@@ -165,15 +158,15 @@ mod tests {
     struct Rig {
         queue: FqCoDel<u32>,
         limit: Limit,
-        stats: Stats,
+        stats: Counts,
     }
 
     impl Rig {
         fn new(limit: Limit) -> Rig {
-            Rig { queue: FqCoDel::new(FqCoDelConfig::default()), limit, stats: Stats::default() }
+            Rig { queue: FqCoDel::new(FqCoDelConfig::default()), limit, stats: Counts::default() }
         }
 
-        fn push(&mut self, flow: u32, bytes: u32, packet: u32) -> Verdict {
+        fn push(&mut self, flow: u32, bytes: u32, packet: u32) -> bool {
             let meta = Meta { bytes, ecn: Ecn::NotEct, flow };
             let item = Item { arrived: Time::ZERO, meta, packet };
             self.queue.enqueue(item, None, self.limit, &mut self.stats)
@@ -248,11 +241,11 @@ mod tests {
         let mut rig = Rig::new(Limit::Packets(100));
         rig.push(SPARSE, 1_500, 0);
         for i in 0..99 {
-            assert_eq!(rig.push(BULK, 1_000, i), Verdict::Queued);
+            assert!(rig.push(BULK, 1_000, i));
         }
-        assert_eq!(rig.push(SPARSE, 1_500, 1), Verdict::Queued);
+        assert!(rig.push(SPARSE, 1_500, 1));
         // Half of 99,000 bytes, rounded up to a packet.
-        assert_eq!(rig.stats.overflow.packets, 50);
+        assert_eq!(rig.stats.overflow, 50);
         assert_eq!(rig.queue.len(), QueueLen { packets: 51, bytes: 2 * 1_500 + 49 * 1_000 });
         assert_eq!(rig.pop(2), [(SPARSE, 0), (SPARSE, 1)]);
         assert_eq!(rig.pop(1), [(BULK, 50)], "dropped from its head");
@@ -262,15 +255,15 @@ mod tests {
     fn no_more_than_a_batch_at_once() {
         let mut rig = Rig::new(Limit::Packets(1_000));
         rig.fill(0..1_001, BULK, 1_000);
-        assert_eq!(rig.stats.overflow.packets, 64);
+        assert_eq!(rig.stats.overflow, 64);
     }
 
     #[test]
     fn what_never_fits_is_refused() {
         let mut rig = Rig::new(Limit::Bytes(1_000));
-        assert_eq!(rig.push(BULK, 1_001, 0), Verdict::Dropped(DropReason::Overflow));
+        assert!(!rig.push(BULK, 1_001, 0));
         assert_eq!(rig.queue.len(), QueueLen::default());
-        assert_eq!(rig.push(BULK, 1_000, 1), Verdict::Queued);
+        assert!(rig.push(BULK, 1_000, 1));
         assert_eq!(rig.pop(2), [(BULK, 1)]);
     }
 }

@@ -1,9 +1,5 @@
+use crate::{Fifo, Item, Ledger, Reason, mark};
 use units::{Duration, Time};
-
-use super::fifo::Fifo;
-use super::{Item, mark};
-use crate::config::{ConfigError, ensure};
-use crate::{DropReason, Stats};
 
 /// Controlled delay (RFC 8289): drops at the head, ever faster, while packets have waited longer than `target` for an `interval`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,21 +13,15 @@ pub struct CoDelConfig {
 }
 
 impl Default for CoDelConfig {
-    /// 5 ms and 100 ms (RFC 8289, section 4.4), no ECN.
+    /// 5 ms and 100 ms (RFC 8289 section 4.4), no ECN.
     fn default() -> CoDelConfig {
         CoDelConfig { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
     }
 }
 
-impl CoDelConfig {
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        ensure(!self.interval.is_zero(), "queue", "the interval must not be zero")
-    }
-}
-
-/// The state of one queue under control. RFC 8289, section 5.3, names in brackets.
+/// The state of one queue under control. RFC 8289 section 5.3, names in brackets.
 #[derive(Clone, Debug)]
-pub(super) struct CoDel {
+pub struct CoDel {
     config: CoDelConfig,
     /// When the delay will have been too long for an interval (first_above_time_).
     above_until: Option<Time>,
@@ -46,7 +36,8 @@ pub(super) struct CoDel {
 }
 
 impl CoDel {
-    pub(super) fn new(config: CoDelConfig) -> CoDel {
+    /// Watches nothing yet.
+    pub fn new(config: CoDelConfig) -> CoDel {
         CoDel {
             config,
             above_until: None,
@@ -59,7 +50,7 @@ impl CoDel {
     }
 
     /// The next packet of `fifo` to transmit.
-    pub(super) fn dequeue<P>(&mut self, now: Time, fifo: &mut Fifo<P>, stats: &mut Stats) -> Option<Item<P>> {
+    pub fn dequeue<P>(&mut self, now: Time, fifo: &mut Fifo<P>, ledger: &mut impl Ledger) -> Option<Item<P>> {
         let (mut item, mut too_late) = self.take(now, fifo)?;
         if self.dropping {
             if !too_late {
@@ -68,10 +59,10 @@ impl CoDel {
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
                 self.drop_next = self.after(self.drop_next);
-                if self.marked(&mut item, stats) {
+                if self.marked(&mut item, ledger) {
                     return Some(item);
                 }
-                stats.drop(DropReason::Early, item.meta.bytes);
+                ledger.dropped(Reason::Early, item.meta.bytes);
                 let Some(next) = self.take(now, fifo) else {
                     self.dropping = false;
                     return None;
@@ -81,8 +72,8 @@ impl CoDel {
             }
         } else if too_late {
             self.begin_dropping(now);
-            if !self.marked(&mut item, stats) {
-                stats.drop(DropReason::Early, item.meta.bytes);
+            if !self.marked(&mut item, ledger) {
+                ledger.dropped(Reason::Early, item.meta.bytes);
                 item = self.take(now, fifo)?.0;
             }
         }
@@ -96,7 +87,7 @@ impl CoDel {
             return None;
         };
         self.max_packet = self.max_packet.max(item.meta.bytes);
-        // With a packet or less left the delay is the link's doing, not the queue's (RFC 8289, section 5.4).
+        // With a packet or less left the delay is the link's doing, not the queue's (RFC 8289 section 5.4).
         let fine = now.since(item.arrived) < self.config.target || fifo.len().bytes <= self.max_packet.into();
         let too_late = match self.above_until {
             _ if fine => {
@@ -112,7 +103,7 @@ impl CoDel {
         Some((item, too_late))
     }
 
-    /// If dropping ended only lately, it resumes near the frequency it had (RFC 8289, section 5.5).
+    /// If dropping ended only lately, it resumes near the frequency it had (RFC 8289 section 5.5).
     fn begin_dropping(&mut self, now: Time) {
         let gained = self.count - self.last_count;
         let lately = now.since(self.drop_next) < self.config.interval.saturating_mul(16);
@@ -128,16 +119,18 @@ impl CoDel {
         time + Duration::from_nanos(ns as u64)
     }
 
-    fn marked<P>(&self, item: &mut Item<P>, stats: &mut Stats) -> bool {
-        self.config.ecn && mark(&mut item.meta, stats)
+    fn marked<P>(&self, item: &mut Item<P>, ledger: &mut impl Ledger) -> bool {
+        self.config.ecn && mark(&mut item.meta, ledger)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ecn, Meta};
+    use crate::Meta;
+    use crate::tests::Counts;
     use alloc::vec::Vec;
+    use units::Ecn;
 
     fn ms(n: u64) -> Time {
         Time::from_millis(n)
@@ -146,13 +139,13 @@ mod tests {
     struct Rig {
         codel: CoDel,
         fifo: Fifo<()>,
-        stats: Stats,
+        stats: Counts,
         ecn: Ecn,
     }
 
     impl Rig {
         fn new(config: CoDelConfig, ecn: Ecn) -> Rig {
-            Rig { codel: CoDel::new(config), fifo: Fifo::default(), stats: Stats::default(), ecn }
+            Rig { codel: CoDel::new(config), fifo: Fifo::default(), stats: Counts::default(), ecn }
         }
 
         /// One packet out every millisecond, from `from` to `to`, each having waited `waited`; returns the times of drops or marks in ms.
@@ -165,9 +158,9 @@ mod tests {
                     let meta = Meta { bytes: 1_000, ecn: self.ecn, flow: 0 };
                     self.fifo.push(Item { arrived: ms(now) - waited, meta, packet: () });
                 }
-                let before = self.stats.early.packets + self.stats.ce_marked;
+                let before = self.stats.early + self.stats.marked;
                 assert!(self.codel.dequeue(ms(now), &mut self.fifo, &mut self.stats).is_some());
-                let new = self.stats.early.packets + self.stats.ce_marked - before;
+                let new = self.stats.early + self.stats.marked - before;
                 signals.extend((0..new).map(|_| now));
             }
             signals
@@ -192,7 +185,7 @@ mod tests {
             assert_eq!(rig.run(start, start + 99, LATE), []);
             rig.run(start + 99, start + 100, Duration::ZERO);
         }
-        assert_eq!(rig.stats.early.packets, 0);
+        assert_eq!(rig.stats.early, 0);
     }
 
     #[test]
@@ -205,7 +198,7 @@ mod tests {
             assert!(rig.codel.dequeue(ms(now), &mut rig.fifo, &mut rig.stats).is_some());
             rig.fifo.pop();
         }
-        assert_eq!(rig.stats.early.packets, 0);
+        assert_eq!(rig.stats.early, 0);
     }
 
     #[test]
@@ -232,7 +225,7 @@ mod tests {
         }
         let out = rig.codel.dequeue(ms(1_400), &mut rig.fifo, &mut rig.stats);
         assert_eq!(out.map(|item| item.arrived), Some(ms(1_399)));
-        assert_eq!(rig.stats.early.packets, 1 + 2);
+        assert_eq!(rig.stats.early, 1 + 2);
     }
 
     #[test]
@@ -240,9 +233,9 @@ mod tests {
         let config = CoDelConfig { ecn: true, ..CoDelConfig::default() };
         let mut rig = Rig::new(config, Ecn::Ect0);
         assert_eq!(rig.run(1_000, 1_340, LATE), [1_100, 1_200, 1_271, 1_329]);
-        assert_eq!((rig.stats.ce_marked, rig.stats.early.packets), (4, 0));
+        assert_eq!((rig.stats.marked, rig.stats.early), (4, 0));
         let mut rig = Rig::new(config, Ecn::NotEct);
         rig.run(1_000, 1_340, LATE);
-        assert_eq!((rig.stats.ce_marked, rig.stats.early.packets), (0, 4));
+        assert_eq!((rig.stats.marked, rig.stats.early), (0, 4));
     }
 }

@@ -1,10 +1,10 @@
 use alloc::collections::VecDeque;
 
-use super::{Item, QueueLen};
+use crate::{Item, QueueLen};
 
 /// First in, first out, counting bytes. Every discipline is built of these.
 #[derive(Clone, Debug)]
-pub(crate) struct Fifo<P> {
+pub struct Fifo<P> {
     items: VecDeque<Item<P>>,
     bytes: u64,
 }
@@ -16,16 +16,20 @@ impl<P> Default for Fifo<P> {
 }
 
 impl<P> Fifo<P> {
-    pub(crate) fn len(&self) -> QueueLen {
+    /// How full it is.
+    #[allow(clippy::len_without_is_empty)] // a measure of two quantities, not a count
+    pub fn len(&self) -> QueueLen {
         QueueLen { packets: self.items.len() as u64, bytes: self.bytes }
     }
 
-    pub(crate) fn push(&mut self, item: Item<P>) {
+    /// At the tail.
+    pub fn push(&mut self, item: Item<P>) {
         self.bytes += u64::from(item.meta.bytes);
         self.items.push_back(item);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Item<P>> {
+    /// From the head.
+    pub fn pop(&mut self) -> Option<Item<P>> {
         let item = self.items.pop_front()?;
         self.bytes -= u64::from(item.meta.bytes);
         Some(item)

@@ -1,0 +1,129 @@
+//! Queues that signal congestion early: CoDel (RFC 8289) and FQ-CoDel (RFC 8290). The link emulator's bottlenecks are made of them, and
+//! so is the send queue of a multipath session.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod codel;
+mod fifo;
+mod fq_codel;
+
+use units::{Ecn, Time};
+
+pub use codel::{CoDel, CoDelConfig};
+pub use fifo::Fifo;
+pub use fq_codel::{FqCoDel, FqCoDelConfig};
+
+/// What a queue needs to know about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Meta {
+    /// Its size as the queue counts it; on a link the outer IP packet, header included.
+    pub bytes: u32,
+    /// Its ECN field.
+    pub ecn: Ecn,
+    /// A hash of its flow. Only FQ-CoDel looks at it.
+    pub flow: u32,
+}
+
+/// A waiting packet.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Item<P> {
+    pub arrived: Time,
+    pub meta: Meta,
+    pub packet: P,
+}
+
+/// A bound on a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes, as [`Meta::bytes`] counts them.
+    Bytes(u64),
+    /// Packets.
+    Packets(u64),
+}
+
+/// How full a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[allow(missing_docs)]
+pub struct QueueLen {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// Why a queue dropped a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It was full.
+    Overflow,
+    /// To signal congestion.
+    Early,
+}
+
+/// Who keeps the counts.
+pub trait Ledger {
+    /// A packet of so many bytes is gone.
+    fn dropped(&mut self, reason: Reason, bytes: u32);
+    /// A packet was marked.
+    fn marked(&mut self);
+}
+
+impl Limit {
+    /// Whether `len` is within it.
+    pub fn holds(self, len: QueueLen) -> bool {
+        match self {
+            Limit::Bytes(n) => len.bytes <= n,
+            Limit::Packets(n) => len.packets <= n,
+        }
+    }
+}
+
+impl QueueLen {
+    /// With one more packet.
+    #[must_use]
+    pub fn plus(self, bytes: u32) -> QueueLen {
+        QueueLen { packets: self.packets + 1, bytes: self.bytes + u64::from(bytes) }
+    }
+
+    fn minus(self, bytes: u32) -> QueueLen {
+        QueueLen { packets: self.packets - 1, bytes: self.bytes - u64::from(bytes) }
+    }
+}
+
+/// Marks a packet if it can be marked, and tells whether it is.
+pub fn mark(meta: &mut Meta, ledger: &mut impl Ledger) -> bool {
+    if !meta.ecn.is_capable() {
+        return false;
+    }
+    if meta.ecn != Ecn::Ce {
+        meta.ecn = Ecn::Ce;
+        ledger.marked();
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts, for the tests of all queues.
+    #[derive(Debug, Default)]
+    pub(super) struct Counts {
+        pub(super) overflow: u64,
+        pub(super) early: u64,
+        pub(super) marked: u64,
+    }
+
+    impl Ledger for Counts {
+        fn dropped(&mut self, reason: Reason, _bytes: u32) {
+            match reason {
+                Reason::Overflow => self.overflow += 1,
+                Reason::Early => self.early += 1,
+            }
+        }
+        fn marked(&mut self) {
+            self.marked += 1;
+        }
+    }
+}
