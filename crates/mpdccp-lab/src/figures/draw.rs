@@ -14,7 +14,7 @@ use plotters::element::{Circle, PathElement, Rectangle, Text};
 use plotters::series::LineSeries;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
-    Color, FontDesc, FontFamily, FontStyle, RGBColor, ShapeStyle, TextStyle, WHITE, register_font,
+    Color, FontDesc, FontFamily, FontStyle, RGBAColor, RGBColor, ShapeStyle, TextStyle, WHITE, register_font,
 };
 
 use crate::LabError;
@@ -50,6 +50,8 @@ pub struct Series {
     pub name: String,
     /// Index into the palette.
     pub color: usize,
+    /// Drawn in a paler tone, behind the others.
+    pub pale: bool,
     /// How they are drawn.
     pub shape: Shape,
     /// (seconds, value).
@@ -206,29 +208,39 @@ fn draw_panel<B: DrawingBackend>(
             PathElement::new(vec![(*at, y.start), (*at, y.end)], PALETTE[GREY].mix(0.7).stroke_width(scale));
         chart.draw_series([line]).map_err(failed)?;
     }
-    let (_, dots) = chart.plotting_area().get_pixel_range();
-    let cell = (
-        (figure.span_s.1 - figure.span_s.0) / f64::from(PANEL.0 * 2),
-        y.end / f64::from((dots.end - dots.start).max(1)) * f64::from(scale) * 0.5,
-    );
-    for series in &panel.series {
-        let color = PALETTE[series.color % PALETTE.len()];
-        let points = series.points.iter().map(|(x, v)| (*x, v.min(y.end)));
-        match series.shape {
-            Shape::Line => {
-                let style = color.stroke_width(scale + scale / 2);
-                chart.draw_series(LineSeries::new(points, style)).map_err(failed)?
-            }
-            // Of dots that fall on the same spot one is enough; that keeps the SVG small.
-            Shape::Dots => {
-                let mut seen = HashSet::new();
-                let first = |p: &(f64, f64)| seen.insert(((p.0 / cell.0) as i64, (p.1 / cell.1) as i64));
-                let dots = points.filter(first).map(|p| Circle::new(p, scale, color.filled()));
-                chart.draw_series(dots.collect::<Vec<_>>()).map_err(failed)?
-            }
-        };
+    let visible = |(x, v): &(f64, f64)| (*x, v.min(y.end));
+    let (lines, dots): (Vec<&Series>, Vec<&Series>) =
+        panel.series.iter().partition(|s| s.shape == Shape::Line);
+    for series in lines.iter().filter(|s| s.pale).chain(lines.iter().filter(|s| !s.pale)) {
+        let style = series.color().stroke_width(scale + scale / 2);
+        let points: Vec<(f64, f64)> = series.points.iter().map(visible).collect();
+        if scale == 1 {
+            chart.draw_series(LineSeries::new(points, style)).map_err(failed)?;
+        } else {
+            // The bitmap backend draws spikes where a wide line turns sharply; single strokes have no such corners.
+            let strokes = points.windows(2).map(|pair| PathElement::new(pair.to_vec(), style));
+            chart.draw_series(strokes).map_err(failed)?;
+        }
     }
+    // Dots of all series in order of time, so that none hides another. Of dots that fall on the same spot one is enough; that keeps
+    // the SVG small.
+    let mut all: Vec<(f64, f64, RGBAColor)> =
+        dots.iter().flat_map(|s| s.points.iter().map(visible).map(|(x, v)| (x, v, s.color()))).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (_, pixels) = chart.plotting_area().get_pixel_range();
+    let spot_x = (figure.span_s.1 - figure.span_s.0) / f64::from(PANEL.0);
+    let spot_y = y.end * f64::from(scale) / f64::from((pixels.end - pixels.start).max(1));
+    let mut seen = HashSet::new();
+    all.retain(|(x, v, _)| seen.insert(((x / spot_x) as i64, (v / spot_y) as i64)));
+    let circle = |(x, v, color): (f64, f64, RGBAColor)| Circle::new((x, v), scale, color.filled());
+    chart.draw_series(all.into_iter().map(circle)).map_err(failed)?;
     Ok(())
+}
+
+impl Series {
+    fn color(&self) -> RGBAColor {
+        PALETTE[self.color % PALETTE.len()].mix(if self.pale { 0.4 } else { 1.0 })
+    }
 }
 
 /// Title on the left, legend on the right.
@@ -245,7 +257,7 @@ fn draw_head<B: DrawingBackend>(
         let (width, _) = head.estimate_text_size(&series.name, &style).map_err(failed)?;
         right -= width as i32;
         head.draw(&Text::new(series.name.clone(), (right, 12 * s), style)).map_err(failed)?;
-        let color: ShapeStyle = PALETTE[series.color % PALETTE.len()].filled();
+        let color: ShapeStyle = series.color().filled();
         let (left, middle) = (right - 18 * s, 16 * s);
         match series.shape {
             Shape::Line => {

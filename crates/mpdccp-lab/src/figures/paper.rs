@@ -17,7 +17,7 @@ pub struct Column<'a> {
 }
 
 fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.to_owned(), color, shape: Shape::Line, points }
+    Series { name: name.to_owned(), color, pale: false, shape: Shape::Line, points }
 }
 
 fn figure(
@@ -52,6 +52,7 @@ fn latency(_: &Scenario, column: Column<'_>) -> Panel {
     let of_path = |(i, path): (usize, &crate::PathRecord)| Series {
         name: path.name.clone(),
         color: i,
+        pale: false,
         shape: Shape::Dots,
         points: journeys
             .iter()
@@ -103,19 +104,35 @@ fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     }
 }
 
-/// One line a path of a value of the trace.
+/// One line a path of a value of the trace, and a pale one of a second value.
 fn traced(
+    scenario: &Scenario,
     column: Column<'_>,
-    name: &str,
-    color: usize,
+    (title, y_label): (&str, &str),
     value: impl Fn(&TraceRow) -> Option<f64>,
-) -> Vec<Series> {
-    let of_path = |(i, path): (usize, &crate::PathRecord)| {
-        let rows = column.run.trace.iter().filter(|row| row.path == i);
+    pale: impl Fn(&TraceRow) -> Option<f64>,
+) -> Panel {
+    let points = |path: usize, value: &dyn Fn(&TraceRow) -> Option<f64>| -> Vec<(f64, f64)> {
+        let rows = column.run.trace.iter().filter(|row| row.path == path);
         let points = rows.filter_map(|row| Some((seconds(column.run, row.at), value(row)?)));
-        line(&format!("{}{name}", path.name), i + color, points.filter(|(t, _)| *t >= 0.0).collect())
+        points.filter(|(t, _)| *t >= 0.0).collect()
     };
-    column.run.paths.iter().enumerate().map(of_path).filter(|s| !s.points.is_empty()).collect()
+    let of_path = |(i, path): (usize, &crate::PathRecord)| {
+        let behind = Series { pale: true, ..line("", i, highest_of_bins(points(i, &pale))) };
+        [behind, line(&path.name, i, points(i, &value))]
+    };
+    let mut series: Vec<Series> = column.run.paths.iter().enumerate().flat_map(of_path).collect();
+    series.retain(|s| !s.points.is_empty());
+    let none = if series.is_empty() { " (none)" } else { "" };
+    let y_cap = cap(scenario, &series);
+    Panel { title: format!("{}: {title}{none}", column.label), y_label: y_label.to_owned(), series, y_cap }
+}
+
+/// The highest of the points in each twentieth of a second.
+fn highest_of_bins(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let bin = |t: f64| (t * 20.0) as i64;
+    let same = points.chunk_by(|a, b| bin(a.0) == bin(b.0));
+    same.filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
 }
 
 /// A cap from the values after the last event: before it a link may be a hundred times faster.
@@ -126,17 +143,14 @@ fn cap(scenario: &Scenario, series: &[Series]) -> Option<f64> {
 }
 
 fn window(scenario: &Scenario, column: Column<'_>) -> Panel {
-    let mut series = traced(column, " cwnd", 0, |row| Some(row.cwnd_bytes as f64 / 1e3));
-    series.extend(traced(column, " in flight", 2, |row| Some(row.inflight_bytes as f64 / 1e3)));
-    let y_cap = cap(scenario, &series);
-    Panel { title: format!("{}: window", column.label), y_label: "kB".to_owned(), series, y_cap }
+    let kb = |bytes: u64| Some(bytes as f64 / 1e3);
+    let words = ("congestion window; pale: in flight", "kB");
+    traced(scenario, column, words, |row| kb(row.cwnd_bytes), |row| kb(row.inflight_bytes))
 }
 
 fn pacing(scenario: &Scenario, column: Column<'_>) -> Panel {
-    let mut series = traced(column, " pacing", 0, |row| row.pacing_mbps);
-    series.extend(traced(column, " bandwidth estimate", 2, |row| row.btlbw_mbps));
-    let y_cap = cap(scenario, &series);
-    Panel { title: format!("{}: rate", column.label), y_label: "Mbit/s".to_owned(), series, y_cap }
+    let words = ("pacing rate; pale: bandwidth estimate", "Mbit/s");
+    traced(scenario, column, words, |row| row.pacing_mbps, |row| row.btlbw_mbps)
 }
 
 fn queue(scenario: &Scenario, column: Column<'_>) -> Panel {
@@ -152,8 +166,6 @@ fn queue(scenario: &Scenario, column: Column<'_>) -> Panel {
 }
 
 fn rtt(scenario: &Scenario, column: Column<'_>) -> Panel {
-    let mut series = traced(column, " srtt", 0, |row| row.srtt_ms);
-    series.extend(traced(column, " min RTT", 2, |row| row.min_rtt_ms));
-    let y_cap = cap(scenario, &series);
-    Panel { title: format!("{}: round-trip time", column.label), y_label: "ms".to_owned(), series, y_cap }
+    let words = ("round-trip time; pale: its minimum", "ms");
+    traced(scenario, column, words, |row| row.srtt_ms, |row| row.min_rtt_ms)
 }

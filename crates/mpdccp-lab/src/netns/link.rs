@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use units::{Ecn, Time};
 
 use super::tag::Tag;
+use super::udp::punctual;
 use crate::LabError;
 use crate::record::{Fate, LinkPacket, LinkRecord, PathRecord};
 use crate::scenario::{PathEvent, PathSpec, QueueLimit};
@@ -174,8 +175,7 @@ struct Path {
 
 impl Path {
     fn run(mut self) -> Result<PathRecord, LabError> {
-        // Wakes on time rather than when it suits the kernel; a hint, so a refusal does not matter.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        punctual();
         let mut buf = vec![0; usize::from(MTU) + 64];
         let mut next_event = 0;
         while !self.shared.stop.load(Ordering::Relaxed) {

@@ -14,7 +14,7 @@ use units::Time;
 use super::flow::{Counters, Flow, Sent};
 use super::tag::Tag;
 use super::tap::Tap;
-use super::udp::{NAP, Pace, sleep_until, timed_out};
+use super::udp::{NAP, Pace, punctual, sleep_until, timed_out};
 use super::world::{Namespace, ip};
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
@@ -43,6 +43,7 @@ impl Sink {
         let thread = std::thread::Builder::new()
             .name("tcp receiver".to_owned())
             .spawn(move || {
+                punctual();
                 let stream = loop {
                     match listener.accept() {
                         Ok((stream, _)) => break stream,
