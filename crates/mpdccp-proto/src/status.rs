@@ -27,7 +27,7 @@ pub struct SessionStatus {
     pub ci: (u32, u32),
     /// All paths, closed ones too while they are kept.
     pub paths: Vec<PathStatus>,
-    /// Largest datagram that every path that is up can carry (RFC 9897 section 3.8); `None` while none is.
+    /// Largest datagram that every path that is up can carry (RFC 9897 section 3.9); `None` while none is.
     pub max_payload: Option<usize>,
     /// What the peer has advertised by MP_ADDADDR: Address ID, address, port.
     pub peer_addresses: Vec<(u8, IpAddr, Option<u16>)>,

@@ -235,3 +235,72 @@ fn the_peer_is_told_the_rtt_now_and_then() {
     net.run(Duration::from_secs(10));
     assert!(net.log.len() - before < 10, "nothing new, nothing told");
 }
+
+/// The keys of both ends, from the wire: what it takes to forge options that are authentic.
+fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
+    use hmac::{Hmac, KeyInit, Mac};
+    let key = |from| {
+        let of_key = |l: &Logged| match l.mp()[..] {
+            [MpOption::Key { keys, .. }] => Some(keys[1..].to_vec()),
+            _ => None,
+        };
+        net.log.iter().filter(|l| l.from == from).find_map(of_key).unwrap()
+    };
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&[key(Client), key(Server)].concat()).unwrap();
+    mac.update(message);
+    mac.finalize().into_bytes()[..20].try_into().unwrap()
+}
+
+/// MP_ADDADDR of the client with a valid HMAC, on the data packets that follow, one each.
+fn advertise(net: &mut Net, id: SessionId, list: &[(u8, &str)]) -> SessionStatus {
+    let mut queue = std::collections::VecDeque::new();
+    for (addr_id, addr) in list {
+        let addr: IpAddr = addr.parse().unwrap();
+        let ip = match addr {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        };
+        let tag = tag(net, &[&[*addr_id, 0, 0, 0, 9], &ip[..], &[0, 0]].concat());
+        let option = MpOption::AddAddr { addr_id: *addr_id, nonce: 9, addr, port: None };
+        queue.push_back(encode(&[Opt::Mp(option), Opt::Mp(MpOption::Hmac(&tag))]));
+    }
+    let count = queue.len() as u32;
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        if from == Client
+            && is_type(bytes, PacketType::Data)
+            && let Some(more) = queue.pop_front()
+        {
+            // MP_SEQ may stand behind them.
+            let options = [&more[..], Packet::parse(bytes).unwrap().option_bytes].concat();
+            *bytes = with_options(bytes, &options);
+        }
+        true
+    }));
+    net.stream(Client, id, 0, count, Duration::from_millis(20));
+    net.run(Duration::from_millis(50));
+    let sid = net.server_id();
+    net.status(Server, sid)
+}
+
+#[test]
+fn rules_of_advertised_addresses() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let list = [(5, "192.0.2.5"), (6, "224.0.0.1"), (7, "255.255.255.255"), (8, "ff02::1"), (5, "192.0.2.6")];
+    let status = advertise(&mut net, id, &list);
+    assert_eq!(status.peer_addresses, [(5, "192.0.2.5".parse().unwrap(), None)]);
+    assert_eq!(counter(&status, "add_addr_not_unicast"), 3);
+    assert_eq!(counter(&status, "add_addr_id_in_use"), 1);
+    let confirms = net.log.iter().filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_))));
+    assert_eq!(confirms.count(), 1, "what must be ignored is not confirmed");
+    assert_eq!(net.numbers(Server), (0..5).collect::<Vec<_>>());
+}
+
+#[test]
+fn advertised_addresses_are_bounded() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let names: Vec<String> = (0..50).map(|n| format!("192.0.2.{n}")).collect();
+    let list: Vec<(u8, &str)> = names.iter().enumerate().map(|(n, a)| (n as u8, a.as_str())).collect();
+    let status = advertise(&mut net, id, &list);
+    assert_eq!(status.peer_addresses.len(), 32);
+    assert_eq!(counter(&status, "add_addr_too_many"), 18);
+}

@@ -271,3 +271,37 @@ fn an_address_advertised_reaches_the_peer_and_is_taken_back() {
     net.run(secs(1));
     assert_eq!(net.numbers(Client), (0..5).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
+    let (mut net, id) = Net::connected(1, 3, config());
+    net.wires[1].up = false;
+    net.stream(Client, id, 0, 300, Duration::from_millis(4));
+    assert_eq!(net.health(Client, id)[1], Health::Stale);
+    net.client.remove_path(net.now, id, PathId(1));
+    net.drain();
+    net.run(secs(4));
+    let sid = net.server_id();
+    assert_eq!(net.health(Server, sid), [Health::Up, Health::Up]);
+    assert_eq!(net.status(Server, sid).peer_addresses, []);
+    // Another path from the same source gets an Address ID again.
+    net.wires[1].up = true;
+    net.client.add_path(net.now, id, path(1));
+    net.drain();
+    net.run(secs(1));
+    assert_eq!(net.health(Client, id), [Health::Up; 3]);
+}
+
+#[test]
+fn removing_the_address_in_use_closes_the_subflow() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.wires[1].up = false;
+    net.client.set_link(net.now, id, PathId(1), false);
+    net.client.remove_path(net.now, id, PathId(1));
+    net.drain();
+    let sid = net.server_id();
+    net.run(Duration::from_millis(15));
+    assert_eq!(net.health(Server, sid), [Health::Up, Health::Down], "closing");
+    net.run(secs(4));
+    assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), "closed".into())));
+}

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::confirm::Signal;
+use super::subflow::Subflow;
 use crate::SessionState;
 use crate::keys::{By, same};
 use alloc::collections::BTreeMap;
@@ -65,7 +66,7 @@ impl RemoteAddrs {
     }
 }
 
-/// Worth connecting to (RFC 9897 section 3.4.1: no multicast or broadcast).
+/// Worth connecting to (RFC 9897 section 3.2.8: no multicast or broadcast).
 fn is_unicast(addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),
@@ -88,9 +89,22 @@ impl Session {
     /// Takes an advertised address back (MP_REMOVEADDR); its ID is free again once the peer confirms.
     pub(crate) fn withdraw(&mut self, now: Time, addr_id: u8) {
         if let Some(Local::Advertised(..)) = self.local_addrs.0.get(&addr_id) {
-            let nonce = self.rng.next_u32();
-            self.signal(now, Signal::RemoveAddr { addr_id, nonce });
+            self.say_removed(now, addr_id);
         }
+    }
+
+    /// A silent path was removed: its Close will not arrive, so the peer is told over another one that the address is no
+    /// longer valid, if no other subflow uses it.
+    pub(super) fn withdraw_source(&mut self, now: Time, addr_id: u8) {
+        let used = self.paths.iter().any(|p| !p.removed && p.local_addr == addr_id);
+        if self.multipath && !used && self.local_addrs.0.contains_key(&addr_id) {
+            self.say_removed(now, addr_id);
+        }
+    }
+
+    fn say_removed(&mut self, now: Time, addr_id: u8) {
+        let nonce = self.rng.next_u32();
+        self.signal(now, Signal::RemoveAddr { addr_id, nonce });
     }
 
     /// The peer confirmed MP_REMOVEADDR.
@@ -114,18 +128,21 @@ impl Session {
             return false;
         }
         let known = self.remote_addrs.0.get(&addr_id).copied();
-        if known.is_some_and(|known| mp_seq.before(known.seq)) {
+        let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
+        match known {
             // RFC 9897 section 3.2.1: an outdated option may be confirmed all the same.
-            self.count("outdated_mp_option");
-            return true;
-        }
-        match known.and_then(|known| known.addr) {
-            _ if !is_unicast(addr) => self.count("add_addr_not_unicast"),
-            // RFC 9897 section 3.2.8: must be removed before the ID may name another address.
-            Some((held, _)) if held != addr => self.count("add_addr_id_in_use"),
-            None if known.is_none() && self.remote_addrs.0.len() >= MAX_REMOTE => {
-                self.count("add_addr_too_many");
+            Some(known) if mp_seq.before(known.seq) => self.count("outdated_mp_option"),
+            // RFC 9897 section 3.2.8: such are ignored silently, as is another address under an ID that is in use.
+            _ if !is_unicast(addr) => {
+                self.count("add_addr_not_unicast");
+                return false;
             }
+            Some(Remote { addr: Some((held, _)), .. }) if held != addr => {
+                self.count("add_addr_id_in_use");
+                return false;
+            }
+            // RFC 9897 section 3.2.8: advertisements may be discarded.
+            None | Some(Remote { addr: None, .. }) if given >= MAX_REMOTE => self.count("add_addr_too_many"),
             _ => {
                 self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
             }
@@ -136,6 +153,7 @@ impl Session {
     /// MP_REMOVEADDR arrived. True: to be confirmed.
     pub(super) fn on_remove_addr(
         &mut self,
+        now: Time,
         mp_seq: Seq,
         addr_id: u8,
         nonce: u32,
@@ -146,11 +164,25 @@ impl Session {
             self.count("remove_addr_bad_hmac");
             return false;
         }
-        match self.remote_addrs.0.get_mut(&addr_id) {
-            Some(known) if mp_seq.before(known.seq) => self.count("outdated_mp_option"),
-            Some(known) => *known = Remote { addr: None, seq: mp_seq },
-            // RFC 9897 section 3.2.9: an unknown ID is ignored; confirmed, so that the peer stops asking.
-            None => self.count("remove_addr_unknown"),
+        let known = self.remote_addrs.0.get(&addr_id);
+        if known.is_some_and(|known| mp_seq.before(known.seq)) {
+            self.count("outdated_mp_option");
+            return true;
+        }
+        let uses = |p: &Subflow| p.conn.is_some() && p.remote_addr == addr_id;
+        if known.is_none() && !self.paths.iter().any(uses) {
+            // RFC 9897 section 3.2.9: ignored silently.
+            self.count("remove_addr_unknown");
+            return false;
+        }
+        self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });
+        // RFC 9897 section 3.2.9: ends the subflows that use it.
+        for i in 0..self.paths.len() {
+            let path = &mut self.paths[i];
+            if let (true, Some(conn)) = (path.remote_addr == addr_id, &mut path.conn) {
+                conn.close(now, false);
+                self.after_input(now, i);
+            }
         }
         true
     }

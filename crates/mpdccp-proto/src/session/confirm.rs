@@ -9,7 +9,7 @@ use dccp_wire::{MpOption, Opt, Options, Seq};
 use units::{Duration, Time};
 
 /// Longest gap between retransmissions of an option. RFC 9897 leaves the timing open: two RTO first, doubling.
-const MAX_GAP: Duration = Duration::from_secs(8);
+const MAX_GAP: Duration = Duration::from_secs(64);
 
 /// An option that needs confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,7 +62,7 @@ impl Session {
             return self.reset_path(now, i, ResetCode::OptionError, "malformed_mp_option");
         }
         if let (true, Some(mp_seq)) = (signals.confirmable, signals.mp_seq) {
-            self.on_confirmable(i, mp_seq, packet);
+            self.on_confirmable(now, i, mp_seq, packet);
         } else if signals.confirmable {
             self.count("option_without_mp_seq");
         }
@@ -105,7 +105,7 @@ impl Session {
     }
 
     /// Second look at the few packets that carry MP_PRIO, MP_ADDADDR or MP_REMOVEADDR, now that the MP_SEQ is known.
-    fn on_confirmable(&mut self, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
+    fn on_confirmable(&mut self, now: Time, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
         let mut options = packet.options().map_while(Result::ok).peekable();
         let mut confirmed: Vec<MpOption<'_>> = Vec::new();
         while let Some(option) = options.next() {
@@ -121,7 +121,9 @@ impl Session {
                 MpOption::AddAddr { addr_id, nonce, addr, port } => {
                     self.on_add_addr(mp_seq, addr_id, nonce, (addr, port), tag)
                 }
-                MpOption::RemoveAddr { addr_id, nonce } => self.on_remove_addr(mp_seq, addr_id, nonce, tag),
+                MpOption::RemoveAddr { addr_id, nonce } => {
+                    self.on_remove_addr(now, mp_seq, addr_id, nonce, tag)
+                }
                 MpOption::Prio(prio) => self.on_prio(i, mp_seq, prio),
                 _ => false,
             };

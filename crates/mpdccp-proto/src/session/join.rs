@@ -46,6 +46,7 @@ impl Session {
         let nonce = self.rng.next_u32();
         let option = MpOption::Join { addr_id, ci: self.keys.remote_ci, nonce };
         conn.set_extra(Extra::Request, encode(&[option]).as_bytes());
+        self.paths[i].local_addr = addr_id;
         self.paths[i].start(now, conn, Stage::JoinSent { nonce });
     }
 
@@ -74,7 +75,7 @@ impl Session {
         if hello.malformed || !hello.version_0 {
             return refuse(ResetCode::OptionError, "join_malformed_or_other_version");
         }
-        // RFC 9897 section 3.9: too many subflows. Silent ones, which the peer may have lost, count half.
+        // RFC 9897 section 3.10: too many subflows. Silent ones, which the peer may have lost, count half.
         let silent = self.paths.iter().filter(|p| p.health == Health::Stale).count();
         if self.paths.len() - silent >= self.cfg.max_paths || self.paths.len() >= self.cfg.max_paths * 2 {
             return refuse(ResetCode::TooBusy, "beyond_max_paths");
@@ -94,7 +95,7 @@ impl Session {
         let tag = self.keys.join(By::Remote, nonce, remote_nonce);
         let ports = conn.ports();
         let i = self.new_path(PathConfig { route, ports, prio: 3, mtu, overhead });
-        self.paths[i].remote_addr = remote_addr;
+        (self.paths[i].local_addr, self.paths[i].remote_addr) = (addr_id, remote_addr);
         self.paths[i].start(now, conn, Stage::JoinAnswered { tag });
         Ok((self.paths[i].id, ports))
     }

@@ -63,6 +63,11 @@ impl Session {
         let path = &mut self.paths[i];
         path.removed = true;
         path.connect_at = None;
+        if path.health == Health::Stale {
+            let addr_id = path.local_addr;
+            self.withdraw_source(now, addr_id);
+        }
+        let path = &mut self.paths[i];
         match &mut path.conn {
             None => self.events.push_back(SessionEvent::PathDown(path.id, "removed".to_string())),
             // RFC 9897 section 3.5: an ordinary Close, without MP_CLOSE, closes a subflow alone.

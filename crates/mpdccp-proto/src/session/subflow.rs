@@ -36,7 +36,8 @@ pub(super) struct Subflow {
     /// Retransmission timeout, as of the last packet received.
     pub(super) rto: Duration,
     pub(super) live: Liveness,
-    /// Address ID of the peer's end (RFC 9897 section 3.2.2).
+    /// Address IDs of both ends (RFC 9897 section 3.2.2).
+    pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
     /// What the peer asked for by MP_PRIO, and the MP_SEQ that came with it.
     pub(super) peer_prio: Option<(u8, Seq)>,
@@ -68,6 +69,7 @@ impl Subflow {
             opened: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
             live: Liveness::NEW,
+            local_addr: 0,
             remote_addr: 0,
             peer_prio: None,
             removed: false,
