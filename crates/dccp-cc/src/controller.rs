@@ -1,4 +1,4 @@
-use crate::{RateSample, RttEstimator};
+use crate::{RateSample, RttEstimator, Snapshot};
 use alloc::boxed::Box;
 use units::{Duration, Rate, Time};
 
@@ -83,6 +83,21 @@ pub struct Sent {
     pub inflight: Amount,
 }
 
+/// A packet as it is declared lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost<'a> {
+    /// When.
+    pub now: Time,
+    /// Taken when it left.
+    pub snapshot: &'a Snapshot,
+    /// IP bytes on the wire.
+    pub bytes: u32,
+    /// Total lost so far on this connection, this packet included.
+    pub lost: Amount,
+    /// Total delivered so far.
+    pub delivered: Amount,
+}
+
 /// One acknowledgement, digested. Everything a controller may know.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent<'a> {
@@ -119,6 +134,8 @@ pub struct AckEvent<'a> {
 pub trait Controller: Send + core::fmt::Debug {
     /// A data packet left.
     fn on_sent(&mut self, pkt: &Sent);
+    /// A packet was declared lost, told before the [`Controller::on_ack`] that counts it: for those that want to know which.
+    fn on_packet_lost(&mut self, _pkt: &Lost<'_>) {}
     /// An acknowledgement was digested.
     fn on_ack(&mut self, ev: &AckEvent<'_>);
     /// The retransmission timeout fired: all in flight is presumed lost.
@@ -159,6 +176,8 @@ pub enum Algorithm {
     Bbr1,
     /// CUBIC (RFC 9438), for CCID 7.
     Cubic,
+    /// BBR version 3, for CCID 250.
+    Bbr3,
 }
 
 /// How a controller is set up.
@@ -181,6 +200,7 @@ impl Algorithm {
             Algorithm::Reno => Box::new(crate::Reno::new(cfg)),
             Algorithm::Bbr1 => Box::new(crate::Bbr1::new(cfg)),
             Algorithm::Cubic => Box::new(crate::Cubic::new(cfg)),
+            Algorithm::Bbr3 => Box::new(crate::Bbr3::new(cfg)),
         }
     }
 }

@@ -9,6 +9,7 @@
 extern crate alloc;
 
 mod bbr1;
+mod bbr3;
 mod controller;
 mod cubic;
 mod filter;
@@ -19,7 +20,8 @@ mod reno;
 mod rtt;
 
 pub use bbr1::{Bbr1, Tuning as Bbr1Tuning};
-pub use controller::{AckEvent, Algorithm, Amount, CcConfig, Controller, Limits, Sent, Window};
+pub use bbr3::Bbr3;
+pub use controller::{AckEvent, Algorithm, Amount, CcConfig, Controller, Limits, Lost, Sent, Window};
 pub use cubic::Cubic;
 pub use filter::WindowedMax;
 pub use pacer::Pacer;

@@ -4,7 +4,7 @@
 
 mod model;
 
-use dccp_cc::{Bbr1Tuning, Controller, Cubic, Reno, Window};
+use dccp_cc::{Bbr1Tuning, Bbr3, Controller, Cubic, Reno, Window};
 use model::scenario::{CFG, at, bbr, bulk, link, ms};
 use std::fmt::Write;
 use units::Rate;
@@ -71,4 +71,9 @@ fn bbr1_tuned() {
 #[test]
 fn cubic() {
     check("cubic", Box::new(Cubic::new(&CFG)));
+}
+
+#[test]
+fn bbr3() {
+    check("bbr3", Box::new(Bbr3::new(&CFG)));
 }

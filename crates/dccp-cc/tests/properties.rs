@@ -1,7 +1,8 @@
 //! Whatever happens to a controller, it keeps its promises: a window of at least a packet, a rate above zero, no panic.
 
 use dccp_cc::{
-    AckEvent, Algorithm, Amount, CcConfig, Controller, RateSampler, RttEstimator, Sent, Snapshot, Window,
+    AckEvent, Algorithm, Amount, CcConfig, Controller, Lost, RateSampler, RttEstimator, Sent, Snapshot,
+    Window,
 };
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -111,12 +112,14 @@ impl Driver {
         let (lost_amount, acked_amount) = (total(&lost), total(&acked));
         self.inflight = before.minus(lost_amount).minus(acked_amount);
         let mut round_end = false;
-        for (_, bytes) in &lost {
-            self.sampler.on_lost(*bytes);
-        }
         for (snapshot, bytes) in &acked {
             self.sampler.on_acked(self.now, snapshot, *bytes);
             round_end |= snapshot.delivered.packets >= self.round_end_at;
+        }
+        for (snapshot, bytes) in &lost {
+            self.sampler.on_lost(*bytes);
+            let (lost, delivered) = (self.sampler.lost(), self.sampler.delivered());
+            self.cc.on_packet_lost(&Lost { now: self.now, snapshot, bytes: *bytes, lost, delivered });
         }
         if round_end {
             self.round_end_at = self.sampler.delivered().packets;
@@ -166,7 +169,7 @@ impl Driver {
     }
 }
 
-const ALGORITHMS: [Algorithm; 3] = [Algorithm::Reno, Algorithm::Bbr1, Algorithm::Cubic];
+const ALGORITHMS: [Algorithm; 4] = [Algorithm::Reno, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Bbr3];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 400 } else { 2_000 }))]

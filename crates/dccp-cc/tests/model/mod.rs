@@ -7,7 +7,7 @@ pub mod scenario;
 pub mod sender;
 
 use dccp_cc::Controller;
-use linkem::{Link, LinkConfig, Meta};
+use linkem::{Ecn, Link, LinkConfig, Meta};
 use sender::{Ack, Sender};
 use std::collections::{BTreeMap, VecDeque};
 use units::{Duration, Rate, Time};
@@ -44,6 +44,7 @@ pub struct Got {
 #[derive(Default)]
 struct Receiver {
     pending: Vec<(u64, Time)>,
+    ce: u64,
 }
 
 struct Path {
@@ -117,6 +118,8 @@ pub struct World {
     last_trace: Time,
     /// The host sleeps: so long, every so often. What comes then is handled when it wakes.
     pub stall: Option<(Duration, Duration)>,
+    /// Packets can be marked.
+    pub ecn: bool,
 }
 
 impl World {
@@ -132,6 +135,7 @@ impl World {
             trace: None,
             last_trace: Time::ZERO,
             stall: None,
+            ecn: false,
         }
     }
 
@@ -195,7 +199,9 @@ impl World {
                 let p = d.packet;
                 let s = &mut self.sessions[p.session];
                 s.got.push(Got { born: p.born, at: now, path: p.path });
-                s.paths[p.path].rx.pending.push((p.seq, now));
+                let rx = &mut s.paths[p.path].rx;
+                rx.pending.push((p.seq, now));
+                rx.ce += u64::from(d.meta.ecn == Ecn::Ce);
                 self.acknowledge(p.session, p.path);
             }
         }
@@ -253,7 +259,11 @@ impl World {
         }
         let pending = std::mem::take(&mut path.rx.pending);
         let newest = pending.iter().max().unwrap().1;
-        let ack = Ack { seqs: pending.iter().map(|p| p.0).collect(), ce: 0, held: self.now.since(newest) };
+        let ack = Ack {
+            seqs: pending.iter().map(|p| p.0).collect(),
+            ce: std::mem::take(&mut path.rx.ce),
+            held: self.now.since(newest),
+        };
         self.count += 1;
         self.acks.insert((self.now + path.back, self.count), (s, p, ack));
     }
@@ -286,7 +296,8 @@ impl World {
             let born = if let Source::Bulk = s.source { now } else { s.queue.pop_front().unwrap() };
             let p = &mut s.paths[i];
             let seq = p.tx.send(now, WIRE);
-            let meta = Meta { bytes: WIRE, ..Meta::default() };
+            let ecn = if self.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+            let meta = Meta { bytes: WIRE, ecn, ..Meta::default() };
             self.links[p.link].push(now, meta, Pkt { session: si, path: i, seq, born });
         }
         for p in &mut s.paths {

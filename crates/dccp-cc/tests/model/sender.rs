@@ -1,6 +1,6 @@
 //! One path's sender: loss detection after three later packets, rounds, the delivery-rate sampler and a controller.
 
-use dccp_cc::{AckEvent, Amount, Controller, Pacer, RateSampler, RttEstimator, Sent, Snapshot};
+use dccp_cc::{AckEvent, Amount, Controller, Lost, Pacer, RateSampler, RttEstimator, Sent, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Duration, Time};
 
@@ -26,6 +26,7 @@ pub struct Sender {
     pub lost: u64,
     pub spurious: u64,
     pub rtos: u64,
+    pub marked: u64,
     sampler: RateSampler,
     pacer: Pacer,
     out: BTreeMap<u64, Out>,
@@ -49,6 +50,7 @@ impl Sender {
             lost: 0,
             spurious: 0,
             rtos: 0,
+            marked: 0,
             sampler: RateSampler::default(),
             pacer: Pacer::default(),
             out: BTreeMap::new(),
@@ -110,6 +112,7 @@ impl Sender {
     }
 
     pub fn on_ack(&mut self, now: Time, ack: &Ack) {
+        self.marked += ack.ce;
         let inflight_before = self.inflight;
         let (mut acked, mut lost) = (Amount::default(), Amount::default());
         let mut rtt = None;
@@ -146,7 +149,7 @@ impl Sender {
             .collect();
         let mut congestion = ack.ce > 0 && ack.seqs.iter().any(|s| *s >= self.recovery_until);
         for seq in gone {
-            lost = lost.plus(self.lose(seq));
+            lost = lost.plus(self.lose(now, seq));
             if seq >= self.recovery_until {
                 congestion = true;
                 self.spurious_left.clear();
@@ -185,10 +188,17 @@ impl Sender {
         });
     }
 
-    fn lose(&mut self, seq: u64) -> u32 {
+    fn lose(&mut self, now: Time, seq: u64) -> u32 {
         let o = self.out.remove(&seq).unwrap();
         self.inflight = self.inflight.minus(one(o.bytes));
         self.sampler.on_lost(o.bytes);
+        self.cc.on_packet_lost(&Lost {
+            now,
+            snapshot: &o.snapshot,
+            bytes: o.bytes,
+            lost: self.sampler.lost(),
+            delivered: self.sampler.delivered(),
+        });
         self.lost += 1;
         self.ghosts.insert(seq, o);
         if self.ghosts.len() > 2_000 {
@@ -203,7 +213,7 @@ impl Sender {
 
     pub fn on_rto(&mut self, now: Time) {
         for seq in self.out.keys().copied().collect::<Vec<_>>() {
-            self.lose(seq);
+            self.lose(now, seq);
         }
         self.rtos += 1;
         self.backoff += 1;

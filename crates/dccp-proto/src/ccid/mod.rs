@@ -177,18 +177,18 @@ pub struct HalfConfig {
 
 /// Features a CCID needs negotiated (RFC 4341 section 4, RFC 4342 section 5 ...).
 pub fn needs_ack_vector(ccid: u8) -> bool {
-    matches!(ccid, 2 | 5)
+    matches!(ccid, 2 | 5 | 7 | 250)
 }
 
 /// Whether this stack implements `ccid`.
 pub fn is_known(ccid: u8) -> bool {
-    matches!(ccid, 2 | 5)
+    matches!(ccid, 2 | 5 | 7 | 250)
 }
 
 /// The sending half of `ccid`, `None` if unknown.
 pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
     Some(match ccid {
-        2 | 5 => Box::new(AckVecSender::new(ccid, cfg)),
+        2 | 5 | 7 | 250 => Box::new(AckVecSender::new(ccid, cfg)),
         _ => return None,
     })
 }
@@ -196,7 +196,7 @@ pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
 /// The receiving half of `ccid`, `None` if unknown.
 pub fn receiver(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn ReceiverHalf>> {
     Some(match ccid {
-        2 | 5 => Box::new(AckVecReceiver::new(cfg)),
+        2 | 5 | 7 | 250 => Box::new(AckVecReceiver::new(cfg)),
         _ => return None,
     })
 }

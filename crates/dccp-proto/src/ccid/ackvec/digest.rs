@@ -4,7 +4,7 @@ use super::history::{Fate, Packet};
 use super::loss::Verdict;
 use super::sender::{AckVecSender, DEFAULT_RTT};
 use crate::ccid::Feedback;
-use dccp_cc::{AckEvent, Amount};
+use dccp_cc::{AckEvent, Amount, Lost};
 use dccp_wire::ack_vector::{State, runs};
 use units::{Duration, Time};
 
@@ -174,8 +174,12 @@ impl AckVecSender {
     fn declare_lost(&mut self, now: Time, index: u64, digest: &mut Digest) {
         let Some(packet) = self.history.get_mut(index) else { return };
         packet.fate = Fate::Lost(now);
-        let bytes = packet.bytes;
+        let Packet { bytes, snapshot, .. } = *packet;
         self.count_lost(bytes);
+        if let Some(snapshot) = &snapshot {
+            let (lost, delivered) = (self.sampler.lost(), self.sampler.delivered());
+            self.cc.on_packet_lost(&Lost { now, snapshot, bytes, lost, delivered });
+        }
         digest.lost = digest.lost.plus(bytes);
         digest.congestion |= index >= self.reduced_before;
     }

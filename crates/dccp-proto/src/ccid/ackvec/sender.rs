@@ -56,12 +56,17 @@ pub struct AckVecSender {
 }
 
 impl AckVecSender {
-    /// A fresh half for `ccid`: 2 counts packets and keeps to the rules of RFC 4341, others run BBR.
+    /// A fresh half for `ccid`: 2 counts packets and keeps to the rules of RFC 4341; 7 runs CUBIC, 250 BBRv3, others BBRv1.
     pub fn new(ccid: u8, cfg: &HalfConfig) -> AckVecSender {
         let strict = ccid == 2;
         let cc =
             CcConfig { mtu: cfg.mtu, packets: strict || cfg.cc.packets, draft: cfg.cc.draft, seed: cfg.seed };
-        let algorithm = if strict { Algorithm::Reno } else { Algorithm::Bbr1 };
+        let algorithm = match ccid {
+            2 => Algorithm::Reno,
+            7 => Algorithm::Cubic,
+            250 => Algorithm::Bbr3,
+            _ => Algorithm::Bbr1,
+        };
         AckVecSender::with_controller(algorithm.controller(&cc), strict, cfg)
     }
 

@@ -1,0 +1,271 @@
+//! BBR version 3, for CCID 250.
+//!
+//! Section numbers are those of draft-ietf-ccwg-bbr-06. Windows and rates are bytes.
+
+mod path_model;
+mod state;
+mod window;
+
+use crate::{AckEvent, CcConfig, Controller, Limits, Lost, RateSample, Sent, Window};
+use path_model::{ExtraAcked, LOSS_THRESH, MaxBw, MinRtt, Rounds, Signals, Undo};
+use state::{AckPhase, FullBw, ProbeRtt, State};
+use units::{Duration, Rate, Time};
+
+/// BBR version 3 (draft-ietf-ccwg-bbr-06).
+///
+/// The draft leaves the response to ECN open but for marks being congestion (section 3.6): here a marked packet counts
+/// as a lost one in every rule about losses.
+#[derive(Debug)]
+pub struct Bbr3 {
+    packets: bool,
+    mtu: u16,
+    random: u64,
+
+    state: State,
+    rounds: Rounds,
+    max_bw: MaxBw,
+    /// The bandwidth to go by: max_bw, bounded by the short-term model.
+    bw: f64,
+    bw_shortterm: f64,
+    /// `u64::MAX` is infinite, here and below.
+    inflight_shortterm: u64,
+    inflight_longterm: u64,
+    min_rtt: MinRtt,
+    extra_acked: ExtraAcked,
+    signals: Signals,
+    full_bw: FullBw,
+    drain_start_round: u64,
+    probe: Probe,
+    probe_rtt: ProbeRtt,
+    idle_restart: bool,
+    undo: Undo,
+
+    cwnd: u64,
+    prior_cwnd: u64,
+    /// After a timeout, until a round passes without congestion.
+    recovering: bool,
+    /// The window was full in the running and in the last round.
+    limited: [bool; 2],
+    pacing_rate: Rate,
+    pacing_from_rtt: bool,
+    /// Packets delivered.
+    delivered: u64,
+}
+
+/// Variables of ProbeBW (section 2.11).
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    acks: AckPhase,
+    /// Acknowledgements are of packets sent while probing, and the probe has not been answered yet.
+    sampling: bool,
+    up_acked: u64,
+    acked_per_inc: u64,
+    up_rounds: u32,
+    wait: Duration,
+    stamp: Time,
+    too_high: bool,
+    precautionary: bool,
+}
+
+impl Bbr3 {
+    /// A fresh one.
+    pub fn new(cfg: &CcConfig) -> Bbr3 {
+        let mut bbr = Bbr3 {
+            packets: cfg.packets,
+            mtu: cfg.mtu,
+            random: cfg.seed,
+            state: State::Startup,
+            rounds: Rounds::default(),
+            max_bw: MaxBw::default(),
+            bw: 0.0,
+            bw_shortterm: f64::INFINITY,
+            inflight_shortterm: u64::MAX,
+            inflight_longterm: u64::MAX,
+            min_rtt: MinRtt::default(),
+            extra_acked: ExtraAcked::new(),
+            signals: Signals::default(),
+            full_bw: FullBw::default(),
+            drain_start_round: 0,
+            probe: Probe { acked_per_inc: u64::MAX, ..Probe::default() },
+            probe_rtt: ProbeRtt::default(),
+            idle_restart: false,
+            undo: Undo { state: None, bw_shortterm: 0.0, inflight_shortterm: 0, inflight_longterm: 0 },
+            cwnd: window::INITIAL_CWND * u64::from(cfg.mtu.max(1)),
+            prior_cwnd: 0,
+            recovering: false,
+            limited: [false; 2],
+            pacing_rate: Rate::ZERO,
+            pacing_from_rtt: false,
+            delivered: 0,
+        };
+        bbr.init_pacing_rate(Duration::from_millis(1));
+        bbr
+    }
+
+    /// UpdateModelAndState (section 5.2.3).
+    fn update_model_and_state(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
+        let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
+        if ev.ce > 0 {
+            self.on_marks(ev, rs, app_limited);
+        }
+        self.update_signals(ev, rs, app_limited);
+        self.check_full_bw(rs.rate.bytes_per_sec(), app_limited);
+        self.check_startup_done(rs);
+        self.check_drain_done(ev.now, ev.inflight.bytes);
+        self.update_probe_bw(ev, rs, app_limited);
+        self.min_rtt.update(ev.now, ev.rtt, self.probe_rtt.hold);
+        self.check_probe_rtt(ev);
+        if self.rounds.start {
+            self.limited = [false, self.limited[0]];
+            if self.recovering && ev.lost.packets == 0 && ev.ce == 0 {
+                self.recovering = false;
+                self.restore_cwnd();
+            }
+        }
+        self.advance_signals(rs);
+    }
+
+    /// As HandleLostPacket, for marks.
+    fn on_marks(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
+        self.note_congestion(ev.delivered.packets);
+        self.signals.events += u32::from(ev.lost.packets == 0);
+        self.signals.marked = self.signals.marked.saturating_add(ev.ce.saturating_mul(self.mtu()));
+        let inflight = rs.prior_inflight.bytes;
+        if self.probe.sampling && self.too_high(rs.lost.bytes, inflight) {
+            self.inflight_too_high(ev.now, inflight, app_limited);
+        }
+    }
+
+    /// C.is_cwnd_limited: within the last round.
+    fn cwnd_limited(&self) -> bool {
+        self.limited[0] || self.limited[1]
+    }
+
+    fn random(&mut self) -> u64 {
+        // SplitMix64: the seed is handed in.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl Controller for Bbr3 {
+    fn on_sent(&mut self, pkt: &Sent) {
+        let after = pkt.inflight.plus(pkt.bytes);
+        self.limited[0] |= !self.limits().cwnd.has_room(after);
+    }
+
+    /// HandleLostPacket (section 5.5.10.2).
+    fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
+        self.delivered = pkt.delivered.packets;
+        self.note_congestion(pkt.delivered.packets);
+        if !self.probe.sampling {
+            return;
+        }
+        let inflight = pkt.snapshot.inflight.bytes;
+        let lost = pkt.lost.minus(pkt.snapshot.lost).bytes;
+        if self.too_high(lost, inflight) {
+            // InflightAtLoss: where within this packet the losses became too many.
+            let size = u64::from(pkt.bytes);
+            let before = inflight.saturating_sub(size) as f64;
+            let lost_before = lost.saturating_sub(size) as f64;
+            let prefix = ((LOSS_THRESH * before - lost_before) / (1.0 - LOSS_THRESH)).max(0.0);
+            self.inflight_too_high(pkt.now, (before + prefix) as u64, pkt.snapshot.app_limited);
+        }
+    }
+
+    fn on_ack(&mut self, ev: &AckEvent<'_>) {
+        self.delivered = ev.delivered.packets;
+        self.signals.events += u32::from(ev.lost.packets > 0);
+        self.rounds.start = false;
+        if let Some(rs) = &ev.rate {
+            self.update_model_and_state(ev, rs);
+        } else {
+            self.min_rtt.update(ev.now, ev.rtt, self.probe_rtt.hold);
+            self.check_probe_rtt(ev);
+        }
+        if !self.pacing_from_rtt
+            && let Some(srtt) = ev.estimator.srtt()
+        {
+            self.pacing_from_rtt = true;
+            self.init_pacing_rate(srtt);
+        }
+        self.set_pacing_rate(self.state.gains().0);
+        self.set_cwnd(ev);
+    }
+
+    fn on_rto(&mut self, _now: Time) {
+        // OnEnterRTO (section 5.6.4.4): all in flight is lost, one packet may leave.
+        self.save_state_upon_loss();
+        self.recovering = true;
+        self.cwnd = self.mtu();
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        // HandleSpuriousLossDetection (section 5.5.11.2).
+        self.recovering = false;
+        self.restore_cwnd();
+        self.signals.congestion = false;
+        self.full_bw.reset(0.0);
+        self.bw_shortterm = self.bw_shortterm.max(self.undo.bw_shortterm);
+        self.inflight_shortterm = self.inflight_shortterm.max(self.undo.inflight_shortterm);
+        self.inflight_longterm = self.inflight_longterm.max(self.undo.inflight_longterm);
+        match self.undo.state.take() {
+            Some(State::Startup) if self.state != State::Startup => {
+                self.full_bw.reached = false;
+                if self.state != State::ProbeRtt {
+                    self.state = State::Startup;
+                }
+            }
+            Some(State::Up) if self.state != State::Up && self.state != State::ProbeRtt => {
+                self.start_refill()
+            }
+            _ => {}
+        }
+        self.bound_bw();
+    }
+
+    fn on_idle_restart(&mut self, now: Time) {
+        // HandleRestartFromIdle (section 5.4.1).
+        self.idle_restart = true;
+        self.extra_acked.start = now;
+        if self.state.in_probe_bw() {
+            self.set_pacing_rate(1.0);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(now);
+        }
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+        self.cwnd = self.cwnd.max(self.mtu());
+    }
+
+    fn limits(&self) -> Limits {
+        let cwnd = if self.packets {
+            Window::Packets((self.cwnd / self.mtu()).max(1))
+        } else {
+            Window::Bytes(self.cwnd)
+        };
+        let quantum = u32::try_from(self.send_quantum()).unwrap_or(u32::MAX);
+        Limits { cwnd, pacing: Some(self.pacing_rate), quantum }
+    }
+
+    fn phase(&self) -> &'static str {
+        self.state.name()
+    }
+
+    fn bottleneck(&self) -> Option<Rate> {
+        (self.bw > 0.0).then(|| Rate::from_bps((self.bw * 8.0) as u64))
+    }
+
+    fn probing_rtt(&self) -> bool {
+        self.state == State::ProbeRtt
+    }
+
+    fn hold_probe_rtt(&mut self, hold: bool) {
+        self.probe_rtt.hold = hold;
+    }
+}

@@ -1,0 +1,339 @@
+//! The state machine (section 5.3).
+
+use super::path_model::LOSS_THRESH;
+use super::{Bbr3, Probe};
+use crate::{AckEvent, RateSample};
+use units::{Duration, Time};
+
+/// A bandwidth that grows by less than this in a round does not grow (section 5.3.1.2).
+const FULL_BW_GROWTH: f64 = 1.25;
+/// Rounds without growth that mean a full pipe (section 5.3.1.2).
+const FULL_BW_ROUNDS: u8 = 3;
+/// BBRStartupFullLossCnt (section 5.3.1.3); acknowledgements with losses stand in for ranges lost.
+const STARTUP_LOSS_EVENTS: u32 = 6;
+/// Rounds of Drain at most (section 5.3.2).
+const DRAIN_ROUNDS: u64 = 3;
+/// Rounds between probes at most, for coexistence with Reno (section 5.3.3.5).
+const RENO_ROUNDS: u64 = 63;
+/// BBR.ProbeRTTDuration (section 2.13.2).
+const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::Startup => "startup",
+            State::Drain => "drain",
+            State::Down => "probe_bw_down",
+            State::Cruise => "probe_bw_cruise",
+            State::Refill => "probe_bw_refill",
+            State::Up => "probe_bw_up",
+            State::ProbeRtt => "probe_rtt",
+        }
+    }
+
+    /// Pacing gain and window gain (section 5.6.1).
+    pub(super) fn gains(self) -> (f64, f64) {
+        match self {
+            State::Startup => (2.77, 2.0),
+            State::Drain => (0.5, 2.0),
+            State::Down => (0.9, 2.0),
+            State::Cruise | State::Refill => (1.0, 2.0),
+            State::Up => (1.25, 2.25),
+            State::ProbeRtt => (1.0, 0.5),
+        }
+    }
+
+    pub(super) fn in_probe_bw(self) -> bool {
+        matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
+    }
+
+    /// IsProbingBW.
+    pub(super) fn probing_bw(self) -> bool {
+        matches!(self, State::Startup | State::Refill | State::Up)
+    }
+}
+
+/// What acknowledgements mean for the bandwidth probe (section 2.11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum AckPhase {
+    #[default]
+    Init,
+    Refilling,
+    Starting,
+    Feedback,
+    Stopping,
+}
+
+/// The full-pipe estimator (section 5.3.1.2).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FullBw {
+    /// The pipe was full once.
+    pub(super) reached: bool,
+    /// The pipe is full in this acceleration.
+    now: bool,
+    bw: f64,
+    count: u8,
+}
+
+impl FullBw {
+    /// ResetFullBW, with a baseline.
+    pub(super) fn reset(&mut self, bw: f64) {
+        *self = FullBw { reached: self.reached, now: false, bw, count: 0 };
+    }
+}
+
+/// Variables of ProbeRTT (section 5.3.4.3).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProbeRtt {
+    /// Another path of the session is in ProbeRTT.
+    pub(super) hold: bool,
+    done: Option<Time>,
+    round_done: bool,
+    /// MarkConnectionAppLimited: samples of packets sent while between these were delivered are low by our own doing.
+    low_rate: (u64, u64),
+}
+
+impl ProbeRtt {
+    pub(super) fn marks(&self, rs: &RateSample) -> bool {
+        (self.low_rate.0..self.low_rate.1).contains(&rs.prior_delivered.packets)
+    }
+}
+
+impl Bbr3 {
+    /// CheckFullBWReached.
+    pub(super) fn check_full_bw(&mut self, bw: f64, app_limited: bool) {
+        let f = &mut self.full_bw;
+        if f.now || !self.rounds.start || app_limited {
+            return;
+        }
+        if bw >= f.bw * FULL_BW_GROWTH {
+            f.reset(bw);
+            return;
+        }
+        f.count += 1;
+        f.now = f.count >= FULL_BW_ROUNDS;
+        f.reached |= f.now;
+    }
+
+    /// CheckStartupDone.
+    pub(super) fn check_startup_done(&mut self, rs: &RateSample) {
+        if self.state != State::Startup {
+            return;
+        }
+        let lossy = self.signals.round_start
+            && self.signals.events >= STARTUP_LOSS_EVENTS
+            && self.too_high(rs.lost.bytes, rs.prior_inflight.bytes);
+        if lossy && !self.full_bw.reached {
+            self.undo.state = Some(State::Startup);
+            self.full_bw.reached = true;
+            self.inflight_longterm = self.bdp(1.0).max(self.signals.inflight_latest);
+        }
+        if self.full_bw.reached {
+            self.state = State::Drain;
+            self.drain_start_round = self.rounds.count;
+        }
+    }
+
+    /// IsInflightTooHigh: marks count as losses (section 3.6).
+    pub(super) fn too_high(&self, lost: u64, inflight: u64) -> bool {
+        lost.saturating_add(self.signals.marked) as f64 > inflight as f64 * LOSS_THRESH
+    }
+
+    /// CheckDrainDone.
+    pub(super) fn check_drain_done(&mut self, now: Time, inflight: u64) {
+        if self.state == State::Drain
+            && (inflight <= self.inflight(1.0) || self.rounds.count > self.drain_start_round + DRAIN_ROUNDS)
+        {
+            self.start_down(now);
+        }
+    }
+
+    pub(super) fn start_down(&mut self, now: Time) {
+        self.signals.reset();
+        self.probe.acked_per_inc = u64::MAX;
+        // PickProbeWait.
+        self.rounds.since_probe_up = self.random() >> 63;
+        self.probe.wait = Duration::from_secs(2) + Duration::from_nanos(self.random() % 1_000_000_000);
+        self.probe.stamp = now;
+        self.probe.acks = AckPhase::Stopping;
+        self.rounds.restart(self.delivered);
+        self.state = State::Down;
+    }
+
+    pub(super) fn start_refill(&mut self) {
+        self.reset_short_term();
+        self.probe.up_rounds = 0;
+        self.probe.up_acked = 0;
+        self.probe.precautionary = false;
+        self.probe.acks = AckPhase::Refilling;
+        self.rounds.restart(self.delivered);
+        self.state = State::Refill;
+    }
+
+    fn start_up(&mut self, bw: f64) {
+        self.probe.acks = AckPhase::Starting;
+        self.rounds.restart(self.delivered);
+        self.full_bw.reset(bw);
+        self.state = State::Up;
+        self.raise_slope();
+    }
+
+    /// UpdateProbeBWCyclePhase.
+    pub(super) fn update_probe_bw(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
+        if !self.full_bw.reached || self.adapt_long_term(ev, rs, app_limited) || !self.state.in_probe_bw() {
+            return;
+        }
+        let inflight = ev.inflight.bytes;
+        let state = self.state;
+        match state {
+            State::Down | State::Cruise if self.time_to_probe(ev.now) => self.start_refill(),
+            // IsTimeToCruise.
+            State::Down
+                if inflight <= self.inflight_with_headroom()
+                    && inflight <= self.quantized(self.max_bdp(1.0)) =>
+            {
+                self.state = State::Cruise;
+            }
+            State::Refill if self.rounds.start => {
+                self.probe.sampling = true;
+                self.start_up(rs.rate.bytes_per_sec());
+            }
+            State::Up if self.time_to_go_down(inflight, rs.rate.bytes_per_sec()) => {
+                self.probe.too_high = false;
+                self.start_down(ev.now);
+            }
+            _ => {}
+        }
+    }
+
+    /// IsTimeToProbeBW.
+    fn time_to_probe(&self, now: Time) -> bool {
+        let reno = (self.target_inflight() / self.mtu()).min(RENO_ROUNDS);
+        now > self.probe.stamp + self.probe.wait || self.rounds.since_probe_up >= reno
+    }
+
+    /// IsTimeToGoDown.
+    fn time_to_go_down(&mut self, inflight: u64, bw: f64) -> bool {
+        if self.probe.too_high && inflight >= self.inflight_longterm {
+            self.probe.precautionary = true;
+            return true;
+        }
+        if self.cwnd_limited() && self.cwnd >= self.inflight_longterm {
+            self.full_bw.reset(bw);
+            return false;
+        }
+        self.full_bw.now
+    }
+
+    /// RaiseInflightLongtermSlope.
+    fn raise_slope(&mut self) {
+        let growth = 1u64 << self.probe.up_rounds;
+        self.probe.up_rounds = (self.probe.up_rounds + 1).min(30);
+        self.probe.acked_per_inc = (self.cwnd / growth).max(self.mtu());
+    }
+
+    /// ProbeInflightLongtermUpward.
+    fn probe_upward(&mut self, acked: u64) {
+        if !self.cwnd_limited() || self.cwnd < self.inflight_longterm {
+            return;
+        }
+        let mtu = self.mtu();
+        let p: &mut Probe = &mut self.probe;
+        p.up_acked = p.up_acked.saturating_add(acked);
+        let steps = p.up_acked / p.acked_per_inc;
+        p.up_acked -= steps * p.acked_per_inc;
+        self.inflight_longterm = self.inflight_longterm.saturating_add(steps * mtu);
+        if self.rounds.start {
+            self.raise_slope();
+        }
+    }
+
+    /// AdaptLongTermModel: whether it decided a transition.
+    fn adapt_long_term(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) -> bool {
+        if self.rounds.start && self.probe.acks == AckPhase::Starting {
+            self.probe.acks = AckPhase::Feedback;
+        }
+        if self.rounds.start && self.probe.acks == AckPhase::Stopping {
+            self.probe.sampling = false;
+            self.probe.acks = AckPhase::Init;
+            if self.state.in_probe_bw() {
+                if !app_limited {
+                    self.max_bw.advance();
+                }
+                if self.probe.precautionary && !self.probe.too_high {
+                    self.start_refill();
+                    return true;
+                }
+            }
+        }
+        if !self.too_high(rs.lost.bytes, rs.prior_inflight.bytes) && self.inflight_longterm != u64::MAX {
+            self.inflight_longterm = self.inflight_longterm.max(rs.prior_inflight.bytes);
+            if self.state == State::Up {
+                self.probe_upward(ev.acked.bytes);
+            }
+        }
+        false
+    }
+
+    /// CheckProbeRTT; `UpdateMinRTT` came before.
+    pub(super) fn check_probe_rtt(&mut self, ev: &AckEvent<'_>) {
+        if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
+            self.save_cwnd();
+            self.state = State::ProbeRtt;
+            self.probe_rtt.done = None;
+            self.probe_rtt.low_rate = (ev.delivered.packets, ev.delivered.packets);
+            self.probe.acks = AckPhase::Stopping;
+            self.rounds.restart(self.delivered);
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(ev);
+        }
+        if ev.acked.packets > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    fn handle_probe_rtt(&mut self, ev: &AckEvent<'_>) {
+        self.probe_rtt.low_rate.1 =
+            ev.delivered.packets.saturating_add(ev.inflight.packets).saturating_add(1);
+        if self.probe_rtt.done.is_none() {
+            if ev.inflight.bytes <= self.probe_rtt_cwnd() {
+                self.probe_rtt.done = Some(ev.now + PROBE_RTT_DURATION);
+                self.probe_rtt.round_done = false;
+                self.rounds.restart(self.delivered);
+            }
+            return;
+        }
+        self.probe_rtt.round_done |= self.rounds.start;
+        if self.probe_rtt.round_done {
+            self.check_probe_rtt_done(ev.now);
+        }
+    }
+
+    /// CheckProbeRTTDone, ExitProbeRTT.
+    pub(super) fn check_probe_rtt_done(&mut self, now: Time) {
+        if self.probe_rtt.done.is_none_or(|done| now <= done) {
+            return;
+        }
+        self.min_rtt.probe_stamp = now;
+        self.restore_cwnd();
+        self.reset_short_term();
+        if self.full_bw.reached {
+            self.start_down(now);
+            self.state = State::Cruise;
+        } else {
+            self.state = State::Startup;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The control parameters: pacing rate, send quantum, window (section 5.6).
+
+use super::Bbr3;
+use super::state::State;
+use crate::AckEvent;
+use units::{Duration, Rate};
+
+/// C.InitialCwnd, packets (RFC 6928; the transport's choice, section 5.6.4.1).
+pub(super) const INITIAL_CWND: u64 = 10;
+/// BBR.MinPipeCwnd, packets (section 2.6).
+const MIN_PIPE_CWND: u64 = 4;
+/// BBR.Headroom (section 2.6).
+const HEADROOM: f64 = 0.15;
+/// BBR.PacingMarginPercent (section 5.6.2).
+const PACING_MARGIN: f64 = 0.01;
+/// Most a quantum holds (section 5.6.3).
+const MAX_QUANTUM: u64 = 64 * 1024;
+
+impl Bbr3 {
+    pub(super) fn mtu(&self) -> u64 {
+        u64::from(self.mtu.max(1))
+    }
+
+    /// InitPacingRate (section 5.6.2).
+    pub(super) fn init_pacing_rate(&mut self, rtt: Duration) {
+        let gain = State::Startup.gains().0;
+        let rtt = rtt.max(Duration::from_micros(1));
+        self.pacing_rate = Rate::from_bytes_per(INITIAL_CWND * self.mtu(), rtt).scale(gain);
+    }
+
+    /// SetPacingRateWithGain. Never below a packet a second: an estimate near zero must not silence a path for good.
+    pub(super) fn set_pacing_rate(&mut self, gain: f64) {
+        let bps = gain * self.bw * (1.0 - PACING_MARGIN) * 8.0;
+        let rate = Rate::from_bps((bps as u64).max(8 * self.mtu()));
+        if self.full_bw.reached || rate > self.pacing_rate {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// SetSendQuantum.
+    pub(super) fn send_quantum(&self) -> u64 {
+        self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM).max(2 * self.mtu())
+    }
+
+    /// BDPMultiple of the bounded bandwidth.
+    pub(super) fn bdp(&self, gain: f64) -> u64 {
+        self.bdp_of(self.bw, gain)
+    }
+
+    /// BDPMultiple of max_bw.
+    pub(super) fn max_bdp(&self, gain: f64) -> u64 {
+        self.bdp_of(self.max_bw.get(), gain)
+    }
+
+    fn bdp_of(&self, bw: f64, gain: f64) -> u64 {
+        match self.min_rtt.value {
+            Some(rtt) if bw > 0.0 => (gain * bw * rtt.as_secs_f64()) as u64,
+            _ => INITIAL_CWND * self.mtu(),
+        }
+    }
+
+    /// QuantizationBudget; the offload budget is a quantum, as for QUIC (section 5.5.8.2): nothing is segmented below us.
+    pub(super) fn quantized(&self, inflight: u64) -> u64 {
+        let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
+        inflight.max(self.send_quantum()).max(self.min_pipe_cwnd()).saturating_add(extra)
+    }
+
+    /// Inflight.
+    pub(super) fn inflight(&self, gain: f64) -> u64 {
+        self.quantized(self.bdp(gain))
+    }
+
+    /// InflightWithHeadroom.
+    pub(super) fn inflight_with_headroom(&self) -> u64 {
+        if self.inflight_longterm == u64::MAX {
+            return u64::MAX;
+        }
+        let headroom = ((HEADROOM * self.inflight_longterm as f64) as u64).max(self.mtu());
+        self.inflight_longterm.saturating_sub(headroom).max(self.min_pipe_cwnd())
+    }
+
+    pub(super) fn min_pipe_cwnd(&self) -> u64 {
+        MIN_PIPE_CWND * self.mtu()
+    }
+
+    /// ProbeRTTCwnd.
+    pub(super) fn probe_rtt_cwnd(&self) -> u64 {
+        self.bdp(State::ProbeRtt.gains().1).max(self.min_pipe_cwnd())
+    }
+
+    /// SetCwnd.
+    pub(super) fn set_cwnd(&mut self, ev: &AckEvent<'_>) {
+        let gain = self.state.gains().1;
+        let max_inflight = self.quantized(self.bdp(gain).saturating_add(self.extra_acked.get()));
+        let grown = self.cwnd.saturating_add(ev.acked.bytes);
+        if self.full_bw.reached {
+            self.cwnd = grown.min(max_inflight);
+        } else if self.cwnd < max_inflight || ev.delivered.bytes < INITIAL_CWND * self.mtu() {
+            self.cwnd = grown;
+        }
+        self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
+        if self.state == State::ProbeRtt {
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+        }
+        // BoundCwndForModel.
+        let cap = match self.state {
+            State::Down | State::Refill | State::Up => self.inflight_longterm,
+            State::Cruise | State::ProbeRtt => self.inflight_with_headroom(),
+            State::Startup | State::Drain => u64::MAX,
+        };
+        self.cwnd = self.cwnd.min(cap.min(self.inflight_shortterm).max(self.min_pipe_cwnd()));
+    }
+
+    /// SaveCwnd.
+    pub(super) fn save_cwnd(&mut self) {
+        let recovering = self.recovering || self.signals.congestion || self.state == State::ProbeRtt;
+        self.prior_cwnd = if recovering { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
+    }
+
+    /// RestoreCwnd.
+    pub(super) fn restore_cwnd(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+}

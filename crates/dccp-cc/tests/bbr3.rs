@@ -1,0 +1,124 @@
+//! BBRv3 in the model: utilisation, queue, losses, marks, competition; the draft's own example cases where the model has them.
+//!
+//! `cargo test -p dccp-cc --test bbr3 -- --nocapture` prints the tables.
+
+mod model;
+
+use dccp_cc::{Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic};
+use linkem::{Limit, LossModel, QueueKind};
+use model::scenario::{CFG, at, bbr, bulk, link, ms, one_path_drops, two_paths_drop};
+use model::{WIRE, bins, full, summary};
+
+fn bbr3(seed: u64) -> Box<dyn Controller> {
+    Box::new(Bbr3::new(&CcConfig { seed, ..CFG }))
+}
+
+#[test]
+fn rates_and_delays() {
+    println!("Mbit/s    RTT | of the link | queue p50, p95 ms | lost");
+    for (mbps, rtt) in [1.0, 10.0, 100.0].into_iter().flat_map(|m| [1.0, 10.0, 50.0, 300.0].map(|r| (m, r))) {
+        let mut w = bulk(link(mbps, ms(rtt), 2.0), vec![(0.0, bbr3(3))]);
+        w.run(at(36.0));
+        let s = summary(&w.sessions[0].got, at(6.0), at(36.0));
+        let base = rtt / 2.0 + f64::from(WIRE) * 8.0 / mbps / 1e3;
+        let share = 100.0 * s.mbps / full(mbps);
+        let [p50, p95] = [s.latency[0], s.latency[1]].map(|l| l - base);
+        println!("{mbps:6} {rtt:6} | {share:10.1}% | {p50:6.1} {p95:6.1} | {}", w.sessions[0].sender(0).lost);
+        assert!(share > 90.0, "{mbps} Mbit/s {rtt} ms: {share}");
+    }
+}
+
+#[test]
+fn bandwidth_drops() {
+    for (name, cc) in
+        [("bbr3", &bbr3 as &dyn Fn(u64) -> Box<dyn Controller>), ("bbr1 tuned", &bbr(Bbr1Tuning::TUNED))]
+    {
+        let mut a = one_path_drops(cc, 10.0, 125_000);
+        a.run(at(10.0));
+        let mut b = two_paths_drop(cc, 10.0, 125_000);
+        b.run(at(20.0));
+        let [sa, sb] = [(&a, 10.0), (&b, 20.0)].map(|(w, end)| summary(&w.sessions[0].got, at(5.0), at(end)));
+        let worst =
+            bins(&b.sessions[0].got, None, at(5.3), at(20.0), ms(200.0)).into_iter().fold(f64::MAX, f64::min);
+        println!(
+            "{name}: A {:.2} Mbit/s p50 {:.1} p95 {:.1}; B {:.2} {:.1} {:.1}, worst {worst:.2}",
+            sa.mbps, sa.latency[0], sa.latency[1], sb.mbps, sb.latency[0], sb.latency[1]
+        );
+        // After a drop of a hundredfold it is back at the link's rate.
+        let end = summary(&a.sessions[0].got, at(8.0), at(10.0));
+        assert!(end.mbps > 9.0, "{name}: {}", end.mbps);
+    }
+}
+
+#[test]
+fn ten_times_more_and_ten_times_less() {
+    let mut w = bulk(link(10.0, ms(20.0), 4.0), vec![(0.0, bbr3(3))]);
+    w.run(at(5.0));
+    w.set_rate(0, 100.0);
+    w.run(at(15.0));
+    let more = summary(&w.sessions[0].got, at(12.0), at(15.0)).mbps / full(100.0);
+    w.set_rate(0, 10.0);
+    w.run(at(35.0));
+    let less = summary(&w.sessions[0].got, at(25.0), at(35.0)).mbps / full(10.0);
+    let bw = w.sessions[0].sender(0).cc.bottleneck().unwrap().mbps();
+    println!("more {more:.3}; less {less:.3}, max_bw {bw:.1} Mbit/s");
+    assert!(more > 0.9 && less > 0.9, "{more} {less}");
+    // A cycle and the one before it remember the old rate, no longer.
+    assert!((9.0..11.0).contains(&bw), "{bw}");
+}
+
+#[test]
+fn random_loss() {
+    // Below the threshold of 2 % it hardly matters; above, bandwidth is given up.
+    for (loss, least) in [(0.001, 90.0), (0.01, 80.0)] {
+        let mut l = link(20.0, ms(40.0), 2.0);
+        l.loss = LossModel::Bernoulli(loss);
+        let mut w = bulk(l, vec![(0.0, bbr3(3))]);
+        w.run(at(30.0));
+        let share = 100.0 * summary(&w.sessions[0].got, at(2.0), at(30.0)).mbps / full(20.0) / (1.0 - loss);
+        println!("loss {loss}: {share:.1}%");
+        assert!(share > least, "{loss}: {share}");
+    }
+}
+
+#[test]
+fn marks_keep_the_queue_short() {
+    println!("20 Mbit/s, 20 ms, queue of 4 BDP, marks above 10 packets");
+    let run = |marking: bool| {
+        let mut l = link(20.0, ms(20.0), 4.0);
+        if marking {
+            l.queue.kind = QueueKind::MarkAbove(Limit::Packets(10));
+        }
+        let mut w = bulk(l, vec![(0.0, bbr3(1)), (1.0, bbr3(2))]);
+        w.ecn = true;
+        w.run(at(40.0));
+        let [a, b] = [0, 1].map(|i| summary(&w.sessions[i].got, at(10.0), at(40.0)));
+        let [x, y] = [&a, &b].map(|s| 100.0 * s.mbps / full(20.0));
+        let tx = w.sessions[0].sender(0);
+        println!(
+            "marking {marking}: {x:.1}% {y:.1}%, p50 {:.1} p95 {:.1} ms, marked {} lost {}",
+            a.latency[0], a.latency[1], tx.marked, tx.lost
+        );
+        (x, y, a.latency[1], tx.marked)
+    };
+    let (plain, marked) = (run(false), run(true));
+    assert!(marked.3 > 0 && plain.3 == 0);
+    assert!(marked.2 < plain.2, "{marked:?} {plain:?}");
+    for (x, y, ..) in [plain, marked] {
+        assert!(x + y > 90.0 && x > 20.0 && y > 20.0, "{x} {y}");
+    }
+}
+
+#[test]
+fn against_cubic() {
+    println!("with a CUBIC flow, 20 Mbit/s, 40 ms, 10 s to 60 s");
+    for bdps in [0.5, 1.0, 4.0] {
+        let mut w =
+            bulk(link(20.0, ms(40.0), bdps), vec![(0.0, bbr3(1)), (0.0, Box::new(Cubic::new(&CFG)) as _)]);
+        w.run(at(60.0));
+        let [a, b] =
+            [0, 1].map(|i| summary(&w.sessions[i].got, at(10.0), at(60.0)).mbps * 100.0 / full(20.0));
+        println!("queue {bdps} BDP: {a:5.1}%, CUBIC {b:5.1}%");
+        assert!(a > 5.0 && b > 5.0 && a + b > 90.0, "{bdps}: {a} {b}");
+    }
+}
