@@ -54,7 +54,7 @@ fn script(dir: &Path, text: &str) -> PathBuf {
 
 const FORWARD: &str = r#"
 if [ "$2" = status ]; then
-    echo '{"peers": [{"paths": [{"state": "up"}], "queue": {"dropped_full": 3, "dropped_old": 4}}]}'
+    echo '{"peers": [{"paths": [{"state": "up"}], "queue": {"dropped_full": 3, "dropped_old": 4, "dropped_early": 0}}]}'
     exit
 fi
 if grep -q '"client"' "$4" && ! grep -q listen "$4"; then me=1; peer=2; else me=2; peer=1; fi

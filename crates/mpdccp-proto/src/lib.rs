@@ -21,6 +21,6 @@ mod status;
 pub use config::{Fallback, ListenConfig, PathConfig, PeerFilter, SessionConfig};
 pub use endpoint::{Endpoint, EndpointStats, SessionId};
 pub use path::{Health, PathId, PathRow};
-pub use queue::{PktInfo, QueueConfig, QueueView};
+pub use queue::{Discipline, PktInfo, QueueConfig, QueueView};
 pub use session::SessionEvent;
 pub use status::{PathStatus, SessionState, SessionStatus};

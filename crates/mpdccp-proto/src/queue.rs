@@ -1,10 +1,11 @@
-//! The one short send queue of a session: bounded by sojourn time and size, drops at its head, counts every drop.
+//! The one short send queue of a session: bounded by sojourn time and size, fair between the inner flows, signals congestion to them
+//! early, drops at its head, counts every drop.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use units::{Duration, Time};
+use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
+use units::{Duration, Ecn, Time};
 
-/// Bounds of the queue.
+/// Bounds of the queue, and what it does before they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
     /// Most bytes.
@@ -13,11 +14,44 @@ pub struct QueueConfig {
     pub max_packets: usize,
     /// Longest stay.
     pub max_sojourn: Duration,
+    /// How packets are served.
+    pub discipline: Discipline,
+}
+
+/// How packets are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discipline {
+    /// In the order they came.
+    Fifo,
+    /// FQ-CoDel (RFC 8290): inner flows take turns, and one that keeps a standing queue is told so, by a mark where its packets are
+    /// ECN-capable and a drop elsewhere. So a TCP in the tunnel sees little delay and starves nobody.
+    #[default]
+    FqCoDel,
+}
+
+impl Discipline {
+    /// Every discipline with its name in configuration files.
+    pub const NAMES: &[(&str, Discipline)] = &[("fifo", Discipline::Fifo), ("fq-codel", Discipline::FqCoDel)];
+
+    /// By name.
+    pub fn from_name(name: &str) -> Option<Discipline> {
+        Self::NAMES.iter().find(|(n, _)| *n == name).map(|(_, d)| *d)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, d)| *d == self).map_or("", |(n, _)| n)
+    }
 }
 
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
-        QueueConfig { max_bytes: 1 << 20, max_packets: 4096, max_sojourn: Duration::from_millis(100) }
+        QueueConfig {
+            max_bytes: 1 << 20,
+            max_packets: 4096,
+            max_sojourn: Duration::from_millis(100),
+            discipline: Discipline::default(),
+        }
     }
 }
 
@@ -30,10 +64,12 @@ pub struct PktInfo {
     pub flow: u32,
     /// DSCP of the inner packet.
     pub dscp: u8,
+    /// ECN field of the inner packet.
+    pub ecn: Ecn,
 }
 
 impl PktInfo {
-    /// Reads addresses, protocol, ports and DSCP of an IPv4 or IPv6 packet; anything else is flow 0.
+    /// Reads addresses, protocol, ports, DSCP and ECN of an IPv4 or IPv6 packet; anything else is flow 0.
     ///
     /// Fragments of a datagram hash by addresses and protocol alone, as only the first carries ports.
     pub fn of_ip(packet: &[u8]) -> PktInfo {
@@ -41,12 +77,14 @@ impl PktInfo {
         let (addresses, protocol, ports) = match packet.first().map(|b| b >> 4) {
             Some(4) if packet.len() >= 20 => {
                 info.dscp = packet[1] >> 2;
+                info.ecn = Ecn::from_bits(packet[1]);
                 let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0;
                 let header = usize::from(packet[0] & 15) * 4;
                 (&packet[12..20], packet[9], if fragment { None } else { packet.get(header..header + 4) })
             }
             Some(6) if packet.len() >= 40 => {
                 info.dscp = (u16::from_be_bytes([packet[0], packet[1]]) >> 6) as u8 & 0x3f;
+                info.ecn = Ecn::from_bits(packet[1] >> 4);
                 (&packet[8..40], packet[6], packet.get(40..44))
             }
             _ => return info,
@@ -79,6 +117,10 @@ pub struct QueueStats {
     pub dropped_full: u64,
     /// Dropped at the head for age.
     pub dropped_old: u64,
+    /// Dropped to signal congestion to an inner flow.
+    pub dropped_early: u64,
+    /// Marked to signal congestion to an inner flow.
+    pub marked: u64,
     /// Larger than any path can carry.
     pub dropped_too_big: u64,
 }
@@ -92,49 +134,121 @@ pub struct Queued {
     pub data: Vec<u8>,
 }
 
+impl Ledger for QueueStats {
+    fn dropped(&mut self, reason: Reason, _bytes: u32) {
+        match reason {
+            Reason::Overflow => self.dropped_full += 1,
+            Reason::Early => self.dropped_early += 1,
+        }
+    }
+
+    fn marked(&mut self) {
+        self.marked += 1;
+    }
+}
+
+type Packet = (PktInfo, Vec<u8>);
+
+#[derive(Debug)]
+enum Waiting {
+    Fifo(Fifo<Packet>),
+    Fair(FqCoDel<Packet>),
+}
+
 /// The queue.
 #[derive(Debug)]
 pub struct SendQueue {
     cfg: QueueConfig,
-    packets: VecDeque<Queued>,
-    bytes: usize,
+    waiting: Waiting,
+    /// The head, out of `waiting` but not sent: it was shown, and stays the head until it is taken.
+    head: Option<Queued>,
     stats: QueueStats,
 }
+
+/// Flows of the fair queue; more share.
+const FLOWS: u32 = 1024;
 
 impl SendQueue {
     /// Empty.
     pub fn new(cfg: QueueConfig) -> SendQueue {
-        SendQueue { cfg, packets: VecDeque::new(), bytes: 0, stats: QueueStats::default() }
+        let waiting = match cfg.discipline {
+            Discipline::Fifo => Waiting::Fifo(Fifo::default()),
+            Discipline::FqCoDel => {
+                let codel = CoDelConfig { ecn: true, ..CoDelConfig::default() };
+                Waiting::Fair(FqCoDel::new(FqCoDelConfig { flows: FLOWS, codel, ..FqCoDelConfig::default() }))
+            }
+        };
+        SendQueue { cfg, waiting, head: None, stats: QueueStats::default() }
     }
 
-    /// Takes a packet in, dropping at the head as needed: the oldest is worth least to whoever waits for it, and its
-    /// loss is seen soonest.
+    /// Takes a packet in, dropping at the head (of the fattest flow) as needed: the oldest is worth least to whoever waits
+    /// for it, and its loss is seen soonest.
     pub fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
-        while !self.packets.is_empty()
-            && (self.bytes + data.len() > self.cfg.max_bytes || self.packets.len() >= self.cfg.max_packets)
-        {
-            self.pop();
-            self.stats.dropped_full += 1;
-        }
-        self.bytes += data.len();
         self.stats.accepted += 1;
-        self.packets.push_back(Queued { info, at: now, data });
+        let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let item =
+            Item { arrived: now, meta: Meta { bytes, ecn: info.ecn, flow: info.flow }, packet: (info, data) };
+        let head = self.head.as_ref().map_or(0, |h| h.data.len());
+        let bytes_left = Limit::Bytes(self.cfg.max_bytes.saturating_sub(head) as u64);
+        let packets_left =
+            Limit::Packets(self.cfg.max_packets.saturating_sub(self.head.is_some().into()).max(1) as u64);
+        match &mut self.waiting {
+            Waiting::Fifo(fifo) => {
+                let fits = |fifo: &Fifo<Packet>| {
+                    [bytes_left, packets_left].iter().all(|l| l.holds(fifo.len().plus(bytes)))
+                };
+                while !fits(fifo) && fifo.pop().is_some() {
+                    self.stats.dropped_full += 1;
+                }
+                fifo.push(item);
+            }
+            Waiting::Fair(fair) => {
+                let limit =
+                    if packets_left.holds(fair.len().plus(bytes)) { bytes_left } else { packets_left };
+                fair.enqueue(item, None, limit, &mut self.stats);
+            }
+        }
     }
 
     /// Drops what is too old, then shows the head.
     pub fn head(&mut self, now: Time) -> Option<&Queued> {
-        while self.packets.front().is_some_and(|p| now.since(p.at) > self.cfg.max_sojourn) {
-            self.pop();
-            self.stats.dropped_old += 1;
+        loop {
+            if self.head.is_none() {
+                self.head = self.next(now);
+            }
+            match &self.head {
+                Some(head) if now.since(head.at) > self.cfg.max_sojourn => {
+                    self.stats.dropped_old += 1;
+                    self.head = None;
+                }
+                _ => return self.head.as_ref(),
+            }
         }
-        self.packets.front()
     }
 
-    /// Takes the head.
+    fn next(&mut self, now: Time) -> Option<Queued> {
+        let item = match &mut self.waiting {
+            Waiting::Fifo(fifo) => fifo.pop(),
+            Waiting::Fair(fair) => fair.dequeue(now, &mut self.stats),
+        }?;
+        let (info, mut data) = item.packet;
+        if item.meta.ecn != info.ecn {
+            set_ce(&mut data);
+        }
+        Some(Queued { info: PktInfo { ecn: item.meta.ecn, ..info }, at: item.arrived, data })
+    }
+
+    /// Takes the head that [`head`](Self::head) showed.
     pub fn pop(&mut self) -> Option<Queued> {
-        let p = self.packets.pop_front()?;
-        self.bytes -= p.data.len();
-        Some(p)
+        self.head.take()
+    }
+
+    /// Drops everything, and tells how many packets that was.
+    pub fn clear(&mut self) -> u64 {
+        let dropped = self.view(Time::ZERO).packets;
+        let stats = self.stats;
+        *self = SendQueue { stats, ..SendQueue::new(self.cfg) };
+        dropped.into()
     }
 
     /// Drops the head: no path can carry a packet of its size.
@@ -146,15 +260,20 @@ impl SendQueue {
 
     /// When the head becomes too old, so that it is dropped (and counted) even if no path ever opens.
     pub fn next_expiry(&self) -> Option<Time> {
-        self.packets.front().map(|p| p.at + self.cfg.max_sojourn + Duration::from_nanos(1))
+        self.head.as_ref().map(|p| p.at + self.cfg.max_sojourn + Duration::from_nanos(1))
     }
 
-    /// The backlog.
+    /// The backlog. The oldest is the head that was shown; in a fair queue others may have waited longer.
     pub fn view(&self, now: Time) -> QueueView {
+        let waiting = match &self.waiting {
+            Waiting::Fifo(fifo) => fifo.len(),
+            Waiting::Fair(fair) => fair.len(),
+        };
+        let (packets, bytes) = self.head.as_ref().map_or((0, 0), |h| (1, h.data.len() as u64));
         QueueView {
-            packets: u32::try_from(self.packets.len()).unwrap_or(u32::MAX),
-            bytes: self.bytes as u64,
-            oldest: self.packets.front().map_or(Duration::ZERO, |p| now.since(p.at)),
+            packets: u32::try_from(waiting.packets + packets).unwrap_or(u32::MAX),
+            bytes: waiting.bytes + bytes,
+            oldest: self.head.as_ref().map_or(Duration::ZERO, |p| now.since(p.at)),
         }
     }
 
@@ -164,13 +283,41 @@ impl SendQueue {
     }
 }
 
+/// Sets the ECN field of an ECN-capable IP packet to CE (RFC 3168 section 5), the IPv4 header checksum with it (RFC 1624).
+fn set_ce(packet: &mut [u8]) {
+    match packet.first().map(|b| b >> 4) {
+        Some(4) if packet.len() >= 20 => {
+            let word = |p: &[u8], at: usize| u16::from_be_bytes([p[at], p[at + 1]]);
+            let (before, sum) = (word(packet, 0), word(packet, 10));
+            packet[1] |= 3;
+            let after = word(packet, 0);
+            let mut new = u32::from(!sum) + u32::from(!before) + u32::from(after);
+            new = (new & 0xffff) + (new >> 16);
+            new = (new & 0xffff) + (new >> 16);
+            packet[10..12].copy_from_slice(&(!(new as u16)).to_be_bytes());
+        }
+        Some(6) if packet.len() >= 40 => packet[1] |= 0x30,
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::vec;
 
     fn queue() -> SendQueue {
-        SendQueue::new(QueueConfig { max_bytes: 100, max_packets: 3, max_sojourn: Duration::from_millis(10) })
+        SendQueue::new(QueueConfig {
+            max_bytes: 100,
+            max_packets: 3,
+            max_sojourn: Duration::from_millis(10),
+            discipline: Discipline::Fifo,
+        })
+    }
+
+    fn take(q: &mut SendQueue, ms: u64) -> Option<Queued> {
+        q.head(Time::from_millis(ms))?;
+        q.pop()
     }
 
     fn put(q: &mut SendQueue, ms: u64, len: usize, tag: u8) {
@@ -187,9 +334,73 @@ mod tests {
         put(&mut q, 0, 90, 4);
         assert_eq!(q.stats().dropped_full, 3, "bytes");
         assert_eq!(q.view(Time::ZERO), QueueView { packets: 2, bytes: 100, oldest: Duration::ZERO });
-        assert_eq!(q.pop().unwrap().data[0], 3);
+        assert_eq!(take(&mut q, 0).unwrap().data[0], 3);
         put(&mut q, 0, 500, 5);
         assert_eq!(q.view(Time::ZERO).packets, 1, "one packet is always taken");
+        assert_eq!(q.clear(), 1);
+        assert_eq!(q.view(Time::ZERO), QueueView::default());
+    }
+
+    #[test]
+    fn the_head_that_was_shown_stays() {
+        for discipline in [Discipline::Fifo, Discipline::FqCoDel] {
+            let mut q = SendQueue::new(QueueConfig { max_packets: 3, discipline, ..QueueConfig::default() });
+            for tag in 0..3 {
+                put(&mut q, 0, 10, tag);
+            }
+            assert_eq!(q.head(Time::ZERO).unwrap().data[0], 0);
+            put(&mut q, 0, 10, 3);
+            assert_eq!(q.head(Time::ZERO).unwrap().data[0], 0);
+            assert!(q.view(Time::ZERO).packets <= 3);
+            assert_eq!(take(&mut q, 0).unwrap().data[0], 0);
+            assert!(take(&mut q, 0).unwrap().data[0] > 1, "dropped behind the head");
+            assert!(q.stats().dropped_full > 0);
+        }
+    }
+
+    #[test]
+    fn flows_take_turns_and_a_standing_queue_is_signalled() {
+        let mut q =
+            SendQueue::new(QueueConfig { max_sojourn: Duration::from_secs(9), ..QueueConfig::default() });
+        let info = |flow, ecn| PktInfo { len: 1000, flow, ecn, ..PktInfo::default() };
+        for _ in 0..50 {
+            q.push(Time::ZERO, vec![0; 1000], info(1, Ecn::NotEct));
+        }
+        take(&mut q, 0);
+        take(&mut q, 0);
+        q.push(Time::ZERO, vec![0; 1000], info(2, Ecn::NotEct));
+        assert_eq!(take(&mut q, 0).unwrap().info.flow, 2, "not behind the fifty");
+        // A packet a 10 ms: all wait longer than the target.
+        for ms in (10..400).step_by(10) {
+            take(&mut q, ms);
+        }
+        assert!(q.stats().dropped_early > 0);
+        assert_eq!(q.stats().marked, 0);
+
+        let mut v4 = vec![0u8; 1000];
+        v4[..2].copy_from_slice(&[0x45, 0x02]);
+        v4[8..12].copy_from_slice(&[64, 17, 0x12, 0x34]);
+        for _ in 0..50 {
+            q.push(Time::from_millis(1000), v4.clone(), PktInfo::of_ip(&v4));
+        }
+        let out: Vec<_> = (1010..1400).step_by(10).filter_map(|ms| take(&mut q, ms)).collect();
+        let marked: Vec<_> = out.iter().filter(|p| p.data[1] == 3).collect();
+        assert!(!marked.is_empty());
+        assert_eq!(marked.len() as u64, q.stats().marked);
+        let sum = |p: &[u8]| {
+            p.chunks(2).take(10).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum::<u32>() % 0xffff
+        };
+        assert_eq!(sum(&marked[0].data), sum(&v4), "the header checksum covers the mark");
+    }
+
+    #[test]
+    fn marks_ipv6() {
+        let mut v6 = vec![0u8; 40];
+        v6[..2].copy_from_slice(&[0x60, 0x10]);
+        assert_eq!(PktInfo::of_ip(&v6).ecn, Ecn::Ect1);
+        set_ce(&mut v6);
+        assert_eq!(v6[..2], [0x60, 0x30]);
+        set_ce(&mut [0x45; 3]);
     }
 
     #[test]

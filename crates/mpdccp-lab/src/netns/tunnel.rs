@@ -99,7 +99,7 @@ impl Tunnel {
     pub(super) fn dropped(&self) -> Option<u64> {
         let status = self.status()?;
         let queue = &status["peers"][0]["queue"];
-        Some(queue["dropped_full"].as_u64()? + queue["dropped_old"].as_u64()?)
+        ["dropped_full", "dropped_old", "dropped_early"].iter().map(|k| queue[*k].as_u64()).sum()
     }
 
     /// What both ends wrote last, for an error message.

@@ -10,7 +10,7 @@ use dccp_wire::Packet;
 use linkem::{Limit, LinkConfig, LossModel, QueueConfig, QueueKind, RateModel, Verdict};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::{QueueConfig as SendQueueConfig, SessionConfig, SessionEvent};
+use mpdccp_proto::{Discipline, QueueConfig as SendQueueConfig, SessionConfig, SessionEvent};
 use units::{Rate, Time};
 
 use crate::scenario::{
@@ -293,6 +293,8 @@ fn session_config(
                 .queue_packets
                 .map_or(SendQueueConfig::default().max_packets, |n| n as usize),
             max_sojourn: settings.queue.unwrap_or(SendQueueConfig::default().max_sojourn),
+            // A plain connection has a socket buffer; the queue with a discipline is the tunnel's.
+            discipline: if tunnel { Discipline::FqCoDel } else { Discipline::Fifo },
             ..SendQueueConfig::default()
         },
         ..SessionConfig::default()

@@ -54,14 +54,19 @@ impl Session {
         }
     }
 
+    fn drop_queue(&mut self) {
+        let dropped = self.queue.clear();
+        if dropped > 0 {
+            *self.counters.entry("dropped_at_close").or_insert(0) += dropped;
+        }
+    }
+
     fn begin_closing(&mut self, now: Time, reason: String) {
         self.state = SessionState::Closing;
         self.close_reason = reason;
         self.close_at = now + CLOSE_WAIT;
         self.pending.clear();
-        while self.queue.pop().is_some() {
-            self.count("dropped_at_close");
-        }
+        self.drop_queue();
     }
 
     /// Sends Close on every subflow, with MP_CLOSE and the peer's key.
@@ -160,9 +165,7 @@ impl Session {
                 self.dying.push(conn);
             }
         }
-        while self.queue.pop().is_some() {
-            self.count("dropped_at_close");
-        }
+        self.drop_queue();
         // What waits behind holes will not get older.
         self.reorderer.on_timeout(Time::MAX);
         // A half-open session was never announced.

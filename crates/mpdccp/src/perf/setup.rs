@@ -37,6 +37,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
             max_bytes: usize::MAX,
             max_packets: plan.queue as usize,
             max_sojourn: NO_SOJOURN_LIMIT,
+            ..QueueConfig::default()
         },
         survive: CONNECT_PATIENCE,
         ..SessionConfig::default()

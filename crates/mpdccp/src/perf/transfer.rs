@@ -162,7 +162,7 @@ impl Transfer {
         let paths: Vec<PathSent> = paths.collect();
         let drops = status.queue_stats;
         self.sent = Sent {
-            dropped: drops.dropped_full + drops.dropped_old + drops.dropped_too_big,
+            dropped: drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big,
             left: paths.iter().map(|path| path.left).sum(),
             lost: paths.iter().map(|path| path.lost).sum(),
             paths,

@@ -5,6 +5,7 @@ use crate::tunnel::values::{
     AllOr, Carrier, Ccid, HostPort, Mtu, OneOrMore, Prio, Reordering, Variant, WindowUnit,
 };
 use ipnet::IpNet;
+use mpdccp_proto::Discipline;
 use mpdccp_proto::sched::SchedulerKind;
 use serde::{Deserialize, Deserializer};
 use std::net::IpAddr;
@@ -68,6 +69,8 @@ pub(crate) struct Queue {
     pub(crate) max_ms: u64,
     pub(crate) max_bytes: usize,
     pub(crate) max_packets: usize,
+    #[serde(deserialize_with = "discipline")]
+    pub(crate) discipline: Discipline,
 }
 
 impl Default for Queue {
@@ -77,6 +80,7 @@ impl Default for Queue {
             max_ms: core.max_sojourn.as_millis() as u64,
             max_bytes: core.max_bytes,
             max_packets: core.max_packets,
+            discipline: core.discipline,
         }
     }
 }
@@ -130,6 +134,17 @@ fn dccp_port() -> u16 {
 
 fn yes() -> bool {
     true
+}
+
+fn discipline<'de, D: Deserializer<'de>>(d: D) -> Result<Discipline, D::Error> {
+    let name = String::deserialize(d)?;
+    Discipline::from_name(&name).ok_or_else(|| {
+        let names: Vec<&str> = Discipline::NAMES.iter().map(|(name, _)| *name).collect();
+        serde::de::Error::custom(format!(
+            "unknown queue discipline `{name}`, expected one of: {}",
+            names.join(", ")
+        ))
+    })
 }
 
 fn scheduler<'de, D: Deserializer<'de>>(d: D) -> Result<SchedulerKind, D::Error> {

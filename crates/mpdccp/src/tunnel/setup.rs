@@ -66,6 +66,7 @@ pub(crate) fn session_config(cfg: &Config) -> SessionConfig {
             max_bytes: cfg.queue.max_bytes,
             max_packets: cfg.queue.max_packets,
             max_sojourn: Duration::from_millis(cfg.queue.max_ms),
+            discipline: cfg.queue.discipline,
         },
         ..SessionConfig::default()
     }

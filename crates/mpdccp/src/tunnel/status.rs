@@ -67,6 +67,8 @@ pub(crate) struct QueueStatus {
     pub(crate) accepted: u64,
     pub(crate) dropped_full: u64,
     pub(crate) dropped_old: u64,
+    pub(crate) dropped_early: u64,
+    pub(crate) marked: u64,
     pub(crate) dropped_too_big: u64,
 }
 
@@ -179,6 +181,8 @@ impl PeerStatus {
                 accepted: stats.accepted,
                 dropped_full: stats.dropped_full,
                 dropped_old: stats.dropped_old,
+                dropped_early: stats.dropped_early,
+                marked: stats.marked,
                 dropped_too_big: stats.dropped_too_big,
             }),
             reorder: Some(ReorderStatus {

@@ -46,11 +46,12 @@ pub(crate) fn render(s: &Status) -> String {
         if let (Some(queue), Some(reorder)) = (&peer.queue, &peer.reorder) {
             let _ = write!(
                 out,
-                ", queue {} packets {:.1} ms (dropped {} full, {} old, {} too big), reordering holds {} ({} late, {} gaps given up)",
+                ", queue {} packets {:.1} ms (dropped {} full, {} old, {} early, {} too big), reordering holds {} ({} late, {} gaps given up)",
                 queue.packets,
                 queue.oldest_ms,
                 queue.dropped_full,
                 queue.dropped_old,
+                queue.dropped_early,
                 queue.dropped_too_big,
                 reorder.occupancy,
                 reorder.late,
