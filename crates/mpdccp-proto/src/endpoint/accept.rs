@@ -14,7 +14,7 @@ const MAX_HALF_OPEN: usize = 256;
 /// A listening port.
 #[derive(Debug)]
 pub(super) struct Listener {
-    cfg: ListenConfig,
+    pub(super) cfg: ListenConfig,
     half_open: usize,
     open: usize,
 }

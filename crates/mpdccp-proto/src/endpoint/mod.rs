@@ -101,9 +101,14 @@ impl Endpoint {
         self.shard = Some(shard);
     }
 
-    /// Accepts sessions on a DCCP port.
+    /// Accepts sessions on a DCCP port; on one that is listening already, new ones by these settings from now on.
     pub fn listen(&mut self, cfg: ListenConfig) {
-        self.listeners.insert(cfg.port, Listener::new(cfg));
+        match self.listeners.get_mut(&cfg.port) {
+            Some(listener) => listener.cfg = cfg,
+            None => {
+                self.listeners.insert(cfg.port, Listener::new(cfg));
+            }
+        }
     }
 
     /// Opens a session over a first path.

@@ -117,7 +117,7 @@ impl Session {
         let (keepalive, patience) = match self.role {
             Role::Client if self.multipath => (keepalive, RECONNECT_AFTER),
             Role::Client => (keepalive, survive),
-            Role::Server => (keepalive * 2, survive),
+            Role::Server => (keepalive.saturating_mul(2), survive),
         };
         Evidence { heard: path.heard(), rto: path.rto, keepalive, patience }
     }

@@ -36,8 +36,9 @@ impl Session {
     pub(super) fn connect_join(&mut self, now: Time, i: usize, ports: Ports) {
         let PathConfig { route, mtu, overhead, .. } = self.paths[i].cfg;
         let Some(addr_id) = self.local_addrs.id_of(&route) else {
-            self.count("no_address_id_left");
-            return;
+            self.gone.push((route, ports));
+            self.paths[i].connect_later(now);
+            return self.count("no_address_id_left");
         };
         let mut config = self.connection_config(mtu, overhead);
         config.request_retries = config.request_retries.min(JOIN_RETRIES);
