@@ -30,7 +30,7 @@ pub struct RunRecord {
 pub struct FlowRecord {
     /// As in the scenario.
     pub name: String,
-    /// `udp` or `tcp`.
+    /// `udp`, `tcp`, or `dccp` (a plain connection without a tunnel).
     pub kind: &'static str,
     /// What the application offers, counted as `bytes` below; none for a bulk flow.
     pub offered: Option<Rate>,

@@ -162,3 +162,19 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());
 }
+
+#[test]
+fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    let direct =
+        SCENARIO.replace("duration_s = 1", "duration_s = 1\nmode = \"direct\"\n[tunnel]\nqueue_packets = 5");
+    let stats = run_scenario(&direct, Path::new("/nonexistent"), &mut |_| {}).unwrap();
+    let flow = &stats.flows[0];
+    assert_eq!((flow.kind, flow.sent), ("dccp", Some(500)));
+    assert!(flow.received > 100 && flow.dropped_at_sender.is_some(), "{flow:?}");
+    assert!(flow.phases[0].wire_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
+    assert_eq!(leftovers(), Vec::<String>::new());
+}

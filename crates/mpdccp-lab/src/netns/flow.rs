@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use units::Time;
 
+use super::direct::Dccp;
 use super::tcp::{Bulk, Paced};
 use super::udp::Udp;
 use super::world::Namespace;
-use crate::record::{FlowRecord, SentPacket, TcpCounters};
+use crate::record::{FlowRecord, SentPacket, TcpCounters, TraceRow};
 use crate::scenario::{FlowKind, FlowSpec, Mode};
 use crate::{LabError, Plan};
 
@@ -32,6 +33,8 @@ pub(super) struct Sent {
     pub(super) dropped: Option<u64>,
     /// As in [`FlowRecord::tcp`].
     pub(super) tcp: Option<TcpCounters>,
+    /// As in [`crate::RunRecord::trace`], if the sender is a DCCP connection itself.
+    pub(super) trace: Vec<TraceRow>,
 }
 
 /// A flow whose receiver runs.
@@ -61,8 +64,10 @@ pub(super) fn start(
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {
             Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))
         }
-        (Mode::Direct, ..) => {
-            Err(LabError::Failed("plain DCCP connections are not there yet with this backend".to_owned()))
-        }
+        (Mode::Direct, FlowKind::Udp, None) => Ok(Box::new(Dccp::start(plan, spec, index, server, to)?)),
+        (Mode::Direct, FlowKind::Tcp, _) => Err(LabError::Failed(format!(
+            "flow `{}`: mode \"direct\" takes flows of kind \"udp\"",
+            spec.name.as_ref()
+        ))),
     }
 }

@@ -10,8 +10,8 @@ use linkem::{Limit, Link, LinkConfig, LossModel, Meta, QueueConfig, QueueKind, R
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use units::{Ecn, Time};
 
+use super::priority::{Urgency, hurry};
 use super::tag::Tag;
-use super::udp::punctual;
 use crate::LabError;
 use crate::record::{Fate, LinkPacket, LinkRecord, PathRecord};
 use crate::scenario::{PathEvent, PathSpec, QueueLimit};
@@ -175,7 +175,7 @@ struct Path {
 
 impl Path {
     fn run(mut self) -> Result<PathRecord, LabError> {
-        punctual();
+        hurry(Urgency::Link);
         let mut buf = vec![0; usize::from(MTU) + 64];
         let mut next_event = 0;
         while !self.shared.stop.load(Ordering::Relaxed) {

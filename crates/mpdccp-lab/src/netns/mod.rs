@@ -4,9 +4,11 @@
 //! runs [`linkem`] in real time. Both tunnel ends are processes of the program itself; traffic comes from threads inside the
 //! namespaces. Everything is on CLOCK_MONOTONIC, so that times of all of them compare.
 
+mod direct;
 mod environment;
 mod flow;
 mod link;
+mod priority;
 mod process;
 mod run;
 mod stop;

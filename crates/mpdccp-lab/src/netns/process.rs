@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::priority::{Urgency, hurry};
 use super::world::Namespace;
 use crate::LabError;
 
@@ -33,7 +34,8 @@ impl Process {
         let out = File::create(log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
         // `ip netns exec` becomes the program: the process id stays.
-        let child = Command::new("ip")
+        let mut command = Command::new("ip");
+        command
             .args(["netns", "exec", &namespace.name])
             .arg(program)
             .args(args)
@@ -41,9 +43,16 @@ impl Process {
             .stdout(out)
             .stderr(err)
             // Ctrl-C is for us; we tell it in our own time.
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
+            .process_group(0);
+        // Urgency is inherited, so a thread that has it starts the process.
+        let child = std::thread::scope(|scope| {
+            let spawn = || {
+                hurry(Urgency::Contender);
+                command.spawn()
+            };
+            scope.spawn(spawn).join().unwrap_or_else(|_| Err(std::io::Error::other("a panic")))
+        });
+        let child = child.map_err(failed)?;
         Ok(Process { what: what.to_owned(), child, log: log.to_owned() })
     }
 

@@ -15,7 +15,7 @@ use super::tunnel::{self, Tunnel};
 use super::udp::{self, Receiver};
 use super::world::{self, Namespace, path_address};
 use super::{environment, stop, tag};
-use crate::record::RunRecord;
+use crate::record::{RunRecord, TraceRow};
 use crate::scenario::{FlowSpec, Mode};
 use crate::{Backend, LabError, Plan, Sample};
 
@@ -76,7 +76,8 @@ impl Backend for Netns {
         links.iter().for_each(|link| link.set_start(start));
         let world = World { plan, start, client: &client, links: &links, flows: &flows };
         let mut sent = world.traffic(&mut tunnel, watch)?;
-        let mut trace = Vec::new();
+        let mut trace: Vec<TraceRow> =
+            sent.iter_mut().flat_map(|sent| std::mem::take(&mut sent.trace)).collect();
         if let Some(tunnel) = tunnel {
             // The session's queue knows no flows; with one flow its drops are that flow's.
             if let [only] = &mut sent[..] {

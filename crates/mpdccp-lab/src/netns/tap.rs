@@ -13,7 +13,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use units::Time;
 
 use super::flow::Counters;
-use super::udp::{NAP, punctual};
+use super::priority::{Urgency, hurry};
+use super::udp::NAP;
 use super::world::Namespace;
 use crate::LabError;
 use crate::record::{ReceivedPacket, SentPacket};
@@ -87,7 +88,7 @@ fn socket() -> std::io::Result<Socket> {
 }
 
 fn watch(mut socket: Socket, to: SocketAddr, stop: &AtomicBool, counters: Option<&Counters>) -> Vec<Seen> {
-    punctual();
+    hurry(Urgency::Traffic);
     let mut seen = Vec::new();
     // Headers are enough, but the length of what was cut off is not told.
     let mut buf = vec![0; 65_536];

@@ -12,9 +12,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use units::Time;
 
 use super::flow::{Counters, Flow, Sent};
+use super::priority::{Urgency, hurry};
 use super::tag::Tag;
 use super::tap::Tap;
-use super::udp::{NAP, Pace, punctual, sleep_until, timed_out};
+use super::udp::{NAP, Pace, sleep_until, timed_out};
 use super::world::{Namespace, ip};
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
@@ -43,7 +44,7 @@ impl Sink {
         let thread = std::thread::Builder::new()
             .name("tcp receiver".to_owned())
             .spawn(move || {
-                punctual();
+                hurry(Urgency::Traffic);
                 let stream = loop {
                     match listener.accept() {
                         Ok((stream, _)) => break stream,
@@ -260,7 +261,7 @@ impl Flow for Paced {
             Tag { flow: self.index, seq, at }.write(&mut payload);
             stream.write_all(&payload).map_err(failed)
         })?;
-        Ok(Sent { packets, dropped: Some(dropped), tcp: counters(client, self.to) })
+        Ok(Sent { packets, dropped: Some(dropped), tcp: counters(client, self.to), ..Sent::default() })
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {

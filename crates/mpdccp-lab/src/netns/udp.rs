@@ -12,6 +12,7 @@ use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use units::{Rate, Time};
 
 use super::flow::{Counters, Flow, Sent};
+use super::priority::{Urgency, hurry};
 use super::tag::{self, Tag};
 use super::world::Namespace;
 use crate::LabError;
@@ -29,14 +30,6 @@ pub(super) fn sleep_until(at: Time) {
     let ns = at.as_nanos();
     let until = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
-}
-
-/// Makes the calling thread wake on time, before others, rather than when it suits the kernel. A refusal only costs accuracy, and the
-/// lateness measured tells.
-pub(super) fn punctual() {
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    // On Linux this is the thread's own.
-    let _ = rustix::process::setpriority_process(None, -20);
 }
 
 /// A source of equal packets at a constant rate. Packets have fixed times: a late one does not delay those after it.
@@ -65,7 +58,7 @@ impl Pace {
         over: &AtomicBool,
         mut each: impl FnMut(u64) -> Result<(), LabError>,
     ) -> Result<(), LabError> {
-        punctual();
+        hurry(Urgency::Traffic);
         for seq in 0u64.. {
             let at = from + self.rate.time_for(u64::from(self.payload) * seq);
             if at >= to || over.load(Ordering::Relaxed) {
@@ -186,7 +179,7 @@ fn socket(port: u16) -> std::io::Result<UdpSocket> {
 }
 
 fn receive(socket: &UdpSocket, flow: u16, counters: &Counters) -> Vec<ReceivedPacket> {
-    punctual();
+    hurry(Urgency::Traffic);
     let mut received = Vec::new();
     let mut buf = [0; 2048];
     while !counters.stop.load(Ordering::Relaxed) {

@@ -50,12 +50,15 @@ impl Namespace {
         Ok(namespace)
     }
 
+    /// Something to enter it with, for threads that outlive the borrow.
+    pub(super) fn handle(&self) -> Result<Entrance, LabError> {
+        let file = fs::File::open(format!("/run/netns/{}", self.name));
+        file.map(Entrance).map_err(|e| LabError::failed(format!("opening namespace {}", self.name), e))
+    }
+
     /// Moves the calling thread into it.
     pub(super) fn enter(&self) -> Result<(), LabError> {
-        let file = fs::File::open(format!("/run/netns/{}", self.name))
-            .map_err(|e| LabError::failed(format!("opening namespace {}", self.name), e))?;
-        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-            .map_err(|e| LabError::failed(format!("entering namespace {}", self.name), e))
+        self.handle()?.enter()
     }
 
     /// Runs `what` on a thread inside it.
@@ -84,6 +87,18 @@ impl Namespace {
         self.inside(|| {
             Tun::create(&config).map_err(|e| LabError::failed(format!("making device {}", config.name), e))
         })
+    }
+}
+
+/// A namespace held open.
+#[derive(Debug)]
+pub(super) struct Entrance(fs::File);
+
+impl Entrance {
+    /// Moves the calling thread into it.
+    pub(super) fn enter(&self) -> Result<(), LabError> {
+        move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|e| LabError::failed("entering a namespace", e))
     }
 }
 

@@ -59,6 +59,12 @@ pub(super) fn check(s: &Scenario) -> Result<(), Problem> {
         }
     }
     s.contenders.iter().try_for_each(|c| contender(s, c))?;
+    if let Some(f) = s.flows.iter().find(|f| s.mode == Mode::Direct && f.kind == FlowKind::Tcp) {
+        return Err(problem(
+            &f.name,
+            "mode \"direct\" takes flows of kind \"udp\"; a contender with `tcp` sends them over TCP",
+        ));
+    }
     s.flows.iter().try_for_each(|f| flow(f, duration))?;
     compare(s)
 }

@@ -1,0 +1,352 @@
+//! A plain DCCP connection instead of a tunnel: both ends are threads of this process, records are datagrams.
+
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use dccp_net::{App, Bind, Clock, Core, Driver, Handle, UdpCarrier};
+use dccp_proto::{CcOptions, Config, Ports, Route};
+use mpdccp_proto::{
+    Endpoint, Fallback, ListenConfig, PathConfig, PeerFilter, PktInfo, QueueConfig, SessionConfig,
+    SessionEvent, SessionId,
+};
+use units::Time;
+
+use super::flow::{Counters, Flow, Sent};
+use super::link::MTU;
+use super::priority::{Urgency, hurry};
+use super::tag::Tag;
+use super::udp::Pace;
+use super::world::{Namespace, path_address};
+use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TraceRow};
+use crate::scenario::{FlowSpec, Variant};
+use crate::{LabError, Plan};
+
+const SERVICE_CODE: u32 = u32::from_be_bytes(*b"mpLb");
+/// IPv4 and UDP headers.
+const OVERHEAD: u16 = 28;
+/// Between two rows of the trace.
+const TRACE_EVERY: Duration = Duration::from_millis(10);
+/// From the end of the traffic to closing: what is queued leaves meanwhile.
+const LINGER: Duration = Duration::from_millis(1_000);
+
+/// A flow over a plain DCCP connection.
+pub(super) struct Dccp {
+    name: String,
+    index: u16,
+    pace: Pace,
+    to: SocketAddr,
+    session: SessionConfig,
+    counters: Arc<Counters>,
+    receiver: Handle<Receiver>,
+    /// None once it was joined.
+    thread: Option<JoinHandle<Result<Receiver, LabError>>>,
+}
+
+impl Dccp {
+    /// Starts the receiver inside `server`.
+    pub(super) fn start(
+        plan: &Plan<'_>,
+        spec: &FlowSpec,
+        index: u16,
+        server: &Namespace,
+        to: SocketAddr,
+    ) -> Result<Dccp, LabError> {
+        let session = session_config(plan);
+        let counters = Arc::new(Counters::default());
+        let receiver = Receiver { flow: index, counters: counters.clone(), received: Vec::new() };
+        let (ready, made) = mpsc::channel();
+        let (namespace, config) = (server.handle()?, session.clone());
+        let thread = std::thread::Builder::new()
+            .name("dccp receiver".to_owned())
+            .spawn(move || {
+                namespace.enter()?;
+                hurry(Urgency::Contender);
+                let driver = driver(|core| {
+                    listen(core, to, config)?;
+                    Ok(receiver)
+                })?;
+                // Nobody waits any more if it fails.
+                let _ = ready.send(driver.handle());
+                driver.run().map_err(|e| LabError::failed("the DCCP receiver", e))
+            })
+            .map_err(|e| LabError::failed("starting the DCCP receiver", e))?;
+        match made.recv() {
+            Ok(handle) => {
+                let name = spec.name.as_ref().clone();
+                Ok(Dccp {
+                    name,
+                    index,
+                    pace: Pace::of(spec)?,
+                    to,
+                    session,
+                    counters,
+                    receiver: handle,
+                    thread: Some(thread),
+                })
+            }
+            Err(_) => match thread.join() {
+                Ok(Err(e)) => Err(e),
+                _ => Err(LabError::Failed("the DCCP receiver panicked".to_owned())),
+            },
+        }
+    }
+
+    fn stop(&mut self) -> Option<Result<Receiver, LabError>> {
+        self.receiver.run(|core, _| core.stop());
+        self.thread.take().and_then(|thread| thread.join().ok())
+    }
+}
+
+impl Drop for Dccp {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Flow for Dccp {
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
+        client.enter()?;
+        hurry(Urgency::Contender);
+        let driver = driver(|core| {
+            let session = connect(core, self.to, self.session.clone())?;
+            Ok(Sender {
+                flow: self,
+                over,
+                session,
+                from,
+                to,
+                open: false,
+                next_trace: from,
+                sent: Sent::default(),
+                ended: None,
+            })
+        })?;
+        let sender = driver.run().map_err(|e| LabError::failed("the DCCP sender", e))?;
+        match sender.ended {
+            Some(why) => {
+                Err(LabError::Failed(format!("the DCCP connection of flow `{}` ended: {why}", self.name)))
+            }
+            None => Ok(sender.sent),
+        }
+    }
+
+    fn finish(mut self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
+        let receiver =
+            self.stop().unwrap_or_else(|| Err(LabError::Failed("the DCCP receiver panicked".to_owned())))?;
+        Ok(FlowRecord {
+            name: std::mem::take(&mut self.name),
+            kind: "dccp",
+            offered: Some(self.pace.rate),
+            sent: sent.packets,
+            received: receiver.received,
+            dropped_at_sender: sent.dropped,
+            tcp: None,
+        })
+    }
+}
+
+fn session_config(plan: &Plan<'_>) -> SessionConfig {
+    let settings = plan.scenario.tunnel_of(plan.contender);
+    let default = QueueConfig::default();
+    let ccid = plan.contender.ccid.as_ref().map_or(2, |c| *c.as_ref());
+    SessionConfig {
+        connection: Config {
+            service_code: SERVICE_CODE,
+            tx_ccids: vec![ccid],
+            cc: CcOptions { draft: plan.contender.variant == Variant::Draft, ..CcOptions::default() },
+            ..Config::default()
+        },
+        multipath: false,
+        fallback: Fallback::Plain,
+        queue: QueueConfig {
+            max_packets: settings.queue_packets.map_or(default.max_packets, |n| n as usize),
+            max_sojourn: settings.queue.unwrap_or(default.max_sojourn),
+            ..default
+        },
+        ..SessionConfig::default()
+    }
+}
+
+fn driver<A: App>(set_up: impl FnOnce(&mut Core) -> Result<A, LabError>) -> Result<Driver<A>, LabError> {
+    let failed = |e: std::io::Error| LabError::failed("starting the data-plane loop", e);
+    let endpoint = Endpoint::new(dccp_net::random_seed().map_err(failed)?);
+    let mut problem = None;
+    let made = Driver::new(endpoint, |core| {
+        set_up(core).map_err(|e| {
+            problem = Some(e);
+            std::io::Error::other("set-up")
+        })
+    });
+    made.map_err(|e| problem.unwrap_or_else(|| failed(e)))
+}
+
+fn socket(core: &mut Core, addr: SocketAddr) -> Result<u32, LabError> {
+    let carrier = UdpCarrier::new(Bind { addr, interface: None });
+    carrier.and_then(|c| core.add_socket(c)).map_err(|e| LabError::failed("a DCCP socket", e))
+}
+
+fn listen(core: &mut Core, addr: SocketAddr, session: SessionConfig) -> Result<(), LabError> {
+    socket(core, addr)?;
+    core.endpoint.listen(ListenConfig {
+        port: addr.port(),
+        session,
+        peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+        mtu: MTU,
+        overhead: OVERHEAD,
+        max_sessions: 1,
+    });
+    Ok(())
+}
+
+fn connect(core: &mut Core, remote: SocketAddr, session: SessionConfig) -> Result<SessionId, LabError> {
+    let local = SocketAddr::new(IpAddr::V4(path_address(0, 1)), 0);
+    let socket = socket(core, local)?;
+    let ports = Ports { local: core.ephemeral_port(), remote: remote.port() };
+    let route = Route { socket, local: None, remote };
+    Ok(core.endpoint.connect(
+        Clock.now(),
+        session,
+        PathConfig { route, ports, prio: 3, mtu: MTU, overhead: OVERHEAD },
+    ))
+}
+
+struct Receiver {
+    flow: u16,
+    counters: Arc<Counters>,
+    received: Vec<ReceivedPacket>,
+}
+
+impl App for Receiver {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
+
+    fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, data: Vec<u8>) {
+        let at = Clock.now();
+        let Some(tag) = Tag::read(&data).filter(|tag| tag.flow == self.flow) else { return };
+        self.received.push(ReceivedPacket { seq: tag.seq, at, bytes: data.len() as u32 });
+        self.counters.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        self.counters.latency_ns.store(at.since(tag.at).as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn on_event(&mut self, _: &mut Core, _: Time, _: SessionId, _: SessionEvent) {}
+
+    fn next_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn on_timeout(&mut self, _: &mut Core, _: Time) {}
+}
+
+struct Sender<'a> {
+    flow: &'a Dccp,
+    over: &'a AtomicBool,
+    session: SessionId,
+    from: Time,
+    to: Time,
+    open: bool,
+    next_trace: Time,
+    sent: Sent,
+    /// Why the connection ended before it should.
+    ended: Option<String>,
+}
+
+impl Sender<'_> {
+    /// When the next packet is due.
+    fn due(&self) -> Time {
+        let pace = &self.flow.pace;
+        self.from + pace.rate.time_for(u64::from(pace.payload) * self.sent.packets.len() as u64)
+    }
+
+    fn send_one(&mut self, core: &mut Core) {
+        let at = Clock.now();
+        let mut payload = vec![0; self.flow.pace.payload as usize];
+        Tag { flow: self.flow.index, seq: self.sent.packets.len() as u64, at }.write(&mut payload);
+        self.sent.packets.push(SentPacket { at, bytes: self.flow.pace.payload });
+        // A packet sent before the connection is open is lost, as on a socket that is not connected.
+        if self.open {
+            core.endpoint.send(at, self.session, payload, PktInfo::default());
+        }
+    }
+
+    /// A row of the trace, and the drops so far.
+    fn look(&mut self, core: &Core, now: Time) {
+        let Some(status) = core.endpoint.status(now, self.session) else { return };
+        self.sent.dropped = Some(status.queue_stats.dropped_full + status.queue_stats.dropped_old);
+        let cwnd = core.endpoint.rows(now, self.session).first().map_or(0, |row| row.cwnd);
+        let Some(tx) = status.paths.first().and_then(|path| path.tx.as_ref()) else { return };
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        self.sent.trace.push(TraceRow {
+            at: now,
+            path: 0,
+            phase: tx.phase.to_owned(),
+            cwnd_bytes: cwnd,
+            inflight_bytes: tx.inflight.bytes,
+            pacing_mbps: tx.pacing.map(|r| r.mbps()),
+            delivery_mbps: Some(tx.delivery_rate.mbps()),
+            btlbw_mbps: tx.bottleneck.map(|r| r.mbps()),
+            srtt_ms: tx.rtt.srtt().map(ms),
+            min_rtt_ms: tx.rtt.min().map(|(rtt, _)| ms(rtt)),
+            lost: tx.lost.packets,
+            queue_packets: u64::from(status.queue.packets),
+            queue_ms: ms(status.queue.oldest),
+            app_limited: tx.app_limited,
+        });
+    }
+}
+
+impl App for Sender<'_> {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
+
+    fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, _: Vec<u8>) {}
+
+    fn on_event(&mut self, core: &mut Core, now: Time, _: SessionId, event: SessionEvent) {
+        match event {
+            SessionEvent::Opened { .. } => self.open = true,
+            SessionEvent::Closed(why) => {
+                if now < self.to {
+                    self.ended = Some(why.to_string());
+                }
+                core.stop();
+            }
+            _ => {}
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let due = self.due();
+        let next = if due < self.to { due } else { self.to + LINGER };
+        Some(next.min(self.next_trace))
+    }
+
+    fn on_timeout(&mut self, core: &mut Core, now: Time) {
+        while self.due() <= now && self.due() < self.to {
+            self.send_one(core);
+        }
+        if self.next_trace <= now {
+            self.look(core, now);
+            while self.next_trace <= now {
+                self.next_trace += TRACE_EVERY;
+            }
+        }
+        if self.over.load(Ordering::Relaxed) || now >= self.to + LINGER {
+            core.endpoint.close(now, self.session);
+            core.stop();
+        }
+    }
+}
