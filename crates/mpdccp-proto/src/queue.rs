@@ -22,10 +22,11 @@ pub struct QueueConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discipline {
     /// In the order they came.
+    #[default]
     Fifo,
     /// FQ-CoDel (RFC 8290): inner flows take turns, and one that keeps a standing queue is told so, by a mark where its packets are
     /// ECN-capable and a drop elsewhere. So a TCP in the tunnel sees little delay and starves nobody.
-    #[default]
+    /// For payloads that are IP packets.
     FqCoDel,
 }
 
@@ -360,8 +361,11 @@ mod tests {
 
     #[test]
     fn flows_take_turns_and_a_standing_queue_is_signalled() {
-        let mut q =
-            SendQueue::new(QueueConfig { max_sojourn: Duration::from_secs(9), ..QueueConfig::default() });
+        let mut q = SendQueue::new(QueueConfig {
+            max_sojourn: Duration::from_secs(9),
+            discipline: Discipline::FqCoDel,
+            ..QueueConfig::default()
+        });
         let info = |flow, ecn| PktInfo { len: 1000, flow, ecn, ..PktInfo::default() };
         for _ in 0..50 {
             q.push(Time::ZERO, vec![0; 1000], info(1, Ecn::NotEct));

@@ -293,7 +293,6 @@ fn session_config(
                 .queue_packets
                 .map_or(SendQueueConfig::default().max_packets, |n| n as usize),
             max_sojourn: settings.queue.unwrap_or(SendQueueConfig::default().max_sojourn),
-            // A plain connection has a socket buffer; the queue with a discipline is the tunnel's.
             discipline: if tunnel { Discipline::FqCoDel } else { Discipline::Fifo },
             ..SendQueueConfig::default()
         },

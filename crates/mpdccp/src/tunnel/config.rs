@@ -80,7 +80,7 @@ impl Default for Queue {
             max_ms: core.max_sojourn.as_millis() as u64,
             max_bytes: core.max_bytes,
             max_packets: core.max_packets,
-            discipline: core.discipline,
+            discipline: Discipline::FqCoDel,
         }
     }
 }
