@@ -1,4 +1,3 @@
-use crate::net::local_of;
 use crate::{Burst, Clock, Received};
 use dccp_wire::IPPROTO_DCCP;
 use std::fs::File;
@@ -60,6 +59,13 @@ impl Capture {
         let record: Vec<u8> = record.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let _ = [&record[..], &head, dccp].iter().try_for_each(|part| self.file.write_all(part));
     }
+}
+
+/// The address of this end of a packet, as far as it is known without asking the system.
+fn local_of(bound: Option<SocketAddr>, packet: Option<IpAddr>, remote: SocketAddr) -> SocketAddr {
+    let any: IpAddr = if remote.is_ipv4() { [0u8; 4].into() } else { [0u8; 16].into() };
+    let bound = bound.unwrap_or(SocketAddr::new(any, 0));
+    SocketAddr::new(packet.unwrap_or(bound.ip()), bound.port())
 }
 
 fn ip_header(from: IpAddr, to: IpAddr, ecn: u8, protocol: u8, payload: u16) -> Vec<u8> {

@@ -6,9 +6,11 @@
 
 mod batch;
 mod carrier;
+mod links;
 
 pub use batch::{Batch, Run};
 pub use carrier::{Burst, Carrier, CarrierStats, Received, SendError};
+pub use links::LinkChange;
 
 #[cfg(target_os = "linux")]
 mod capture;
@@ -39,7 +41,7 @@ pub use {
     clock::Clock,
     driver::{App, Core, Driver},
     handle::Handle,
-    net::{LinkChange, Net},
+    net::Net,
     raw33::RawCarrier,
     seed::random_seed,
     socket::Bind,

@@ -136,6 +136,31 @@ fn traffic_survives_a_path_and_uses_it_again() {
 }
 
 #[test]
+fn interfaces_and_addresses_may_go_and_come_back() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let c = bed.space[0].clone();
+    let state = |path: &str| bed.client_path(path)["state"].clone();
+    // The server may notice only when it sends, and so lose a packet.
+    let lives = || {
+        let ping = format!("ping -c 1 -W 1 {}", SERVER[0]);
+        wait_for("an echo", || bed.at_client(&ping).status.success());
+    };
+    // Path one is bound to its interface, path two to its address; neither carries traffic now.
+    run("ip", &format!("-n {c} link del p0"));
+    wait_for("path one leaves with its interface", || state("one") != "up");
+    lives();
+    bed.link(0);
+    wait_for("path one returns with its interface", || state("one") == "up");
+    run("ip", &format!("-n {c} addr del {}/64 dev p1", LOCAL[1]));
+    wait_for("path two leaves with its address", || state("two") != "up");
+    lives();
+    run("ip", &format!("-n {c} addr add {}/64 dev p1 nodad", LOCAL[1]));
+    wait_for("path two returns with its address", || state("two") == "up");
+    bed.down();
+}
+
+#[test]
 fn native_dccp_carries_it_too() {
     let Some(mut bed) = bed() else { return };
     bed.up("carrier = \"raw\"\nccid = 2");

@@ -6,7 +6,7 @@ use crate::tunnel::config::Config;
 use crate::tunnel::peer::PeerState;
 use crate::tunnel::setup;
 use crate::tunnel::trace::Trace;
-use crate::tunnel::values::Mtu;
+use crate::tunnel::values::{Mtu, Prio};
 use dccp_net::{App, Core, LinkChange, Tun};
 use mpdccp_proto::{Health, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
 use std::collections::BTreeMap;
@@ -17,6 +17,9 @@ use units::{Duration, Time};
 const BUDGET: usize = 64;
 /// How long closing may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+/// How often to ask the system whether the paths' interfaces and addresses are still there: a path without traffic would
+/// not notice.
+const WATCH: Duration = Duration::from_secs(1);
 /// How long a removed path's socket stays for its last packets.
 const LINGER: Duration = Duration::from_secs(3);
 
@@ -53,6 +56,8 @@ pub(crate) struct TunnelApp {
     /// Sockets of removed paths, and when they close.
     pub(crate) retired: Vec<(Time, u32)>,
     closing: Option<Time>,
+    /// When to look at the paths' links next.
+    watch_at: Time,
 }
 
 impl TunnelApp {
@@ -110,6 +115,7 @@ impl TunnelApp {
             trace,
             retired: Vec::new(),
             closing: None,
+            watch_at: now,
         })
     }
 
@@ -171,6 +177,16 @@ impl TunnelApp {
         };
         let index = index.ok_or_else(|| format!("no such peer, expected one of: {}", names()))?;
         Ok((core.clock.now(), index))
+    }
+
+    /// A server's own wish for the priority of a path it knows; the smaller of both ends' counts.
+    fn set_prio(&self, core: &mut Core, now: Time, session: SessionId, peer: usize, id: PathId) {
+        let status = core.endpoint.status(now, session);
+        let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) else { return };
+        let Some(spec) = self.peers[peer].cfg_of(path) else { return };
+        if !setup::is_client(&self.cfg) && spec.priority != Prio::default() {
+            core.endpoint.set_prio(now, session, id, spec.priority.0);
+        }
     }
 
     /// The interface's MTU follows what the paths carry.
@@ -297,6 +313,7 @@ impl App for TunnelApp {
                 );
             }
             SessionEvent::PathUp(id) => {
+                self.set_prio(core, now, session, index, id);
                 tracing::info!("peer {name}: {} is up", self.path_label(core, now, session, index, id));
                 self.adapt_mtu(core, now);
             }
@@ -337,7 +354,7 @@ impl App for TunnelApp {
         let trace = self.trace.as_ref().map(|t| t.next);
         let peers = self.peers.iter().filter_map(PeerState::next_timeout).min();
         let retired = self.retired.iter().map(|(at, _)| *at).min();
-        [trace, peers, retired, self.closing].into_iter().flatten().min()
+        [trace, peers, retired, self.closing, Some(self.watch_at)].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
@@ -347,6 +364,12 @@ impl App for TunnelApp {
         }
         if self.closing.is_none() {
             self.connect(core, now);
+        }
+        if self.watch_at <= now {
+            self.watch_at = now + WATCH;
+            for path in self.peers.iter().flat_map(|peer| &peer.paths) {
+                core.net.watch(now, path.socket, path.remote);
+            }
         }
         self.retired.retain(|(at, socket)| {
             if *at <= now {

@@ -1,4 +1,4 @@
-use crate::tunnel::config::Peer;
+use crate::tunnel::config::{PathSpec, Peer};
 use crate::tunnel::setup::OpenPath;
 use dccp_net::Core;
 use dccp_proto::{Ports, Route};
@@ -124,14 +124,16 @@ impl PeerState {
         status.paths.iter().rev().find(|p| p.route.socket == socket).map(|p| p.id)
     }
 
-    /// The configured name of a path, or where it leads.
-    pub(crate) fn path_name(&self, path: &PathStatus) -> String {
+    /// The configuration of a path, if it has one.
+    pub(crate) fn cfg_of(&self, path: &PathStatus) -> Option<&PathSpec> {
         let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
         let theirs = || self.cfg.paths.iter().map(|p| p.get_ref()).find(|p| p.remote.ip == path.remote.ip());
-        match ours.or_else(theirs) {
-            Some(spec) => spec.name.clone(),
-            None => path.remote.to_string(),
-        }
+        ours.or_else(theirs)
+    }
+
+    /// The configured name of a path, or where it leads.
+    pub(crate) fn path_name(&self, path: &PathStatus) -> String {
+        self.cfg_of(path).map_or_else(|| path.remote.to_string(), |spec| spec.name.clone())
     }
 }
 

@@ -244,7 +244,7 @@ impl<'de> Deserialize<'de> for Reordering {
 }
 
 /// Priority of a path: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "i64")]
 pub(crate) struct Prio(pub(crate) u8);
 

@@ -65,18 +65,21 @@ impl Bed {
             ip(&format!("netns add {space}"));
             ip(&format!("-n {space} link set lo up"));
         }
-        let [c, s] = &bed.space;
-        for i in 0..2 {
-            ip(&format!("link add p{i} netns {c} type veth peer name p{i} netns {s}"));
-            for (space, addresses) in [(c, LOCAL), (s, REMOTE)] {
-                let (prefix, nodad) = if i == 0 { (24, "") } else { (64, "nodad") };
-                ip(&format!("-n {space} addr add {}/{prefix} dev p{i} {nodad}", addresses[i]));
-                // Kept over a link that goes down, as a network manager would do.
-                ip(&format!("netns exec {space} sysctl -qw net.ipv6.conf.p{i}.keep_addr_on_down=1"));
-                ip(&format!("-n {space} link set p{i} up"));
-            }
-        }
+        (0..2).for_each(|i| bed.link(i));
         bed
+    }
+
+    /// Makes the interfaces of one path, `p0` or `p1`.
+    pub(crate) fn link(&self, i: usize) {
+        let [c, s] = &self.space;
+        ip(&format!("link add p{i} netns {c} type veth peer name p{i} netns {s}"));
+        for (space, addresses) in [(c, LOCAL), (s, REMOTE)] {
+            let (prefix, nodad) = if i == 0 { (24, "") } else { (64, "nodad") };
+            ip(&format!("-n {space} addr add {}/{prefix} dev p{i} {nodad}", addresses[i]));
+            // Kept over a link that goes down, as a network manager would do.
+            ip(&format!("netns exec {space} sysctl -qw net.ipv6.conf.p{i}.keep_addr_on_down=1"));
+            ip(&format!("-n {space} link set p{i} up"));
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

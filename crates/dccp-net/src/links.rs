@@ -1,0 +1,166 @@
+use std::net::SocketAddr;
+use units::{Duration, Time};
+
+/// Sending to a destination stopped or started to work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkChange {
+    /// The socket.
+    pub socket: u32,
+    /// The destination.
+    pub remote: SocketAddr,
+    /// Works again.
+    pub up: bool,
+    /// Why not.
+    pub why: String,
+}
+
+/// How often a broken destination is looked at again.
+const RETRY: Duration = Duration::from_millis(250);
+/// The longest wait for one that breaks again and again, though the system says that it works.
+const MAX_WAIT: Duration = Duration::from_secs(8);
+/// A destination that worked for so long is forgotten.
+const PROBATION: Duration = Duration::from_secs(10);
+/// Destinations that peers made up must not fill the memory.
+const MAX_BROKEN: usize = 64;
+
+/// A destination that cannot be reached, or could not a short while ago.
+#[derive(Debug)]
+struct Broken {
+    socket: u32,
+    remote: SocketAddr,
+    /// When to look again; `None` while it works again.
+    retry_at: Option<Time>,
+    wait: Duration,
+    mended: Time,
+}
+
+/// Which destinations cannot be reached, as sending told.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    broken: Vec<Broken>,
+    changes: Vec<LinkChange>,
+}
+
+impl Links {
+    /// Sending worked, or did not for the reason given.
+    pub(crate) fn mark(&mut self, now: Time, socket: u32, remote: SocketAddr, error: Option<String>) {
+        let known = self.broken.iter().position(|b| b.socket == socket && b.remote == remote);
+        match (error, known) {
+            (None, Some(i)) if self.broken[i].retry_at.is_some() => self.mend(now, i),
+            (Some(why), Some(i)) if self.broken[i].retry_at.is_none() => {
+                let broken = &mut self.broken[i];
+                broken.wait = (broken.wait * 2).min(MAX_WAIT);
+                broken.retry_at = Some(now + broken.wait);
+                self.changes.push(LinkChange { socket, remote, up: false, why });
+            }
+            (Some(why), None) if self.broken.len() < MAX_BROKEN => {
+                let retry_at = Some(now + RETRY);
+                self.broken.push(Broken { socket, remote, retry_at, wait: RETRY, mended: now });
+                self.changes.push(LinkChange { socket, remote, up: false, why });
+            }
+            // As it was before.
+            _ => {}
+        }
+    }
+
+    fn mend(&mut self, now: Time, i: usize) {
+        let broken = &mut self.broken[i];
+        broken.retry_at = None;
+        broken.mended = now;
+        let (socket, remote) = (broken.socket, broken.remote);
+        self.changes.push(LinkChange { socket, remote, up: true, why: String::new() });
+    }
+
+    /// When to call [`retry`](Self::retry).
+    pub(crate) fn next_retry(&self) -> Option<Time> {
+        self.broken.iter().filter_map(|b| b.retry_at).min()
+    }
+
+    /// Looks whether broken destinations can be reached again, as `works` finds.
+    pub(crate) fn retry(&mut self, now: Time, mut works: impl FnMut(u32, SocketAddr) -> bool) {
+        for i in 0..self.broken.len() {
+            let broken = &mut self.broken[i];
+            if broken.retry_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            if works(broken.socket, broken.remote) {
+                self.mend(now, i);
+            } else {
+                broken.retry_at = Some(now + RETRY);
+            }
+        }
+        self.broken.retain(|b| b.retry_at.is_some() || now.since(b.mended) < PROBATION);
+    }
+
+    /// The socket is gone.
+    pub(crate) fn forget(&mut self, socket: u32) {
+        self.broken.retain(|b| b.socket != socket);
+    }
+
+    pub(crate) fn take_changes(&mut self) -> Vec<LinkChange> {
+        std::mem::take(&mut self.changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote() -> SocketAddr {
+        ([192, 0, 2, 1], 6511).into()
+    }
+
+    fn ups(links: &mut Links) -> Vec<bool> {
+        links.take_changes().into_iter().map(|c| c.up).collect()
+    }
+
+    #[test]
+    fn each_change_is_told_once() {
+        let mut links = Links::default();
+        let t = Time::from_millis(5);
+        links.mark(t, 0, remote(), None);
+        assert_eq!(ups(&mut links), []);
+        for _ in 0..3 {
+            links.mark(t, 0, remote(), Some("no route".into()));
+        }
+        assert_eq!(ups(&mut links), [false]);
+        assert_eq!(links.next_retry(), Some(t + RETRY));
+        links.retry(t + RETRY, |_, _| false);
+        assert_eq!(ups(&mut links), []);
+        links.retry(t + RETRY * 2, |_, _| true);
+        links.mark(t + RETRY * 2, 0, remote(), None);
+        assert_eq!(ups(&mut links), [true]);
+        assert_eq!(links.next_retry(), None);
+    }
+
+    #[test]
+    fn what_breaks_again_and_again_waits_longer() {
+        let mut links = Links::default();
+        let mut t = Time::from_millis(5);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            links.mark(t, 0, remote(), Some("refused".into()));
+            let next = links.next_retry().unwrap();
+            waits.push(next.since(t).as_millis());
+            t = next;
+            links.retry(t, |_, _| true);
+        }
+        assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
+        // After a good while it starts from the beginning.
+        t += PROBATION;
+        links.retry(t, |_, _| true);
+        links.mark(t, 0, remote(), Some("refused".into()));
+        assert_eq!(links.next_retry(), Some(t + RETRY));
+    }
+
+    #[test]
+    fn the_list_is_bounded() {
+        let mut links = Links::default();
+        for port in 0..1000 {
+            links.mark(Time::ZERO, 0, ([192, 0, 2, 1], port).into(), Some("no route".into()));
+        }
+        assert_eq!(links.take_changes().len(), MAX_BROKEN);
+        links.forget(0);
+        assert_eq!(links.next_retry(), None);
+    }
+}
