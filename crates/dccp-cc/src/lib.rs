@@ -18,6 +18,7 @@ mod pacer;
 mod rate_sample;
 mod reno;
 mod rtt;
+pub mod tfrc;
 
 pub use bbr1::{Bbr1, Tuning as Bbr1Tuning};
 pub use bbr3::Bbr3;

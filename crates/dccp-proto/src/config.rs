@@ -7,6 +7,8 @@ pub struct CcOptions {
     pub packets: bool,
     /// CCID 5 exactly after the BBRv1 draft.
     pub draft: bool,
+    /// CCIDs 3 and 4 without the recommended reduction of oscillations (RFC 5348 section 4.5).
+    pub plain_tfrc: bool,
 }
 
 /// Settings of one connection. `Config::default()` is a single-path CCID 2 connection.
@@ -49,7 +51,7 @@ impl Default for Config {
         Config {
             service_code: 0,
             tx_ccids: alloc::vec![2],
-            rx_ccids: alloc::vec![2, 5],
+            rx_ccids: alloc::vec![2, 5, 3, 4],
             multipath: false,
             ack_on_open: false,
             seq_window: 1024,

@@ -8,8 +8,10 @@ use dccp_wire::{OptionBuf, Seq};
 use units::{Duration, Rate, Time};
 
 mod ackvec;
+mod tfrc;
 
 pub use ackvec::{AckVecReceiver, AckVecSender};
+pub use tfrc::{TfrcReceiver, TfrcSenderHalf};
 
 /// What one arriving acknowledgement says to a sending half. Ack Vector options of a packet are concatenated in order.
 #[derive(Clone, Copy, Debug)]
@@ -104,8 +106,8 @@ pub struct TxView {
 pub trait SenderHalf: Send + core::fmt::Debug {
     /// Whether one more data packet may leave.
     fn gate(&self, now: Time) -> Gate;
-    /// CCVal for the next packet.
-    fn ccval(&self) -> u8 {
+    /// CCVal of a data packet that leaves now.
+    fn ccval(&self, _now: Time) -> u8 {
         0
     }
     /// A packet of `bytes` IP bytes left, with `payload` application bytes, or none if it is not data (such packets use sequence
@@ -180,15 +182,21 @@ pub fn needs_ack_vector(ccid: u8) -> bool {
     matches!(ccid, 2 | 5 | 7 | 250)
 }
 
+/// Whether `ccid` is CCID 3 or one with its options and features (RFC 5622 section 8).
+pub fn is_tfrc(ccid: u8) -> bool {
+    matches!(ccid, 3 | 4)
+}
+
 /// Whether this stack implements `ccid`.
 pub fn is_known(ccid: u8) -> bool {
-    matches!(ccid, 2 | 5 | 7 | 250)
+    needs_ack_vector(ccid) || is_tfrc(ccid)
 }
 
 /// The sending half of `ccid`, `None` if unknown.
 pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
     Some(match ccid {
         2 | 5 | 7 | 250 => Box::new(AckVecSender::new(ccid, cfg)),
+        3 | 4 => Box::new(TfrcSenderHalf::new(ccid == 4, cfg)),
         _ => return None,
     })
 }
@@ -197,6 +205,7 @@ pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
 pub fn receiver(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn ReceiverHalf>> {
     Some(match ccid {
         2 | 5 | 7 | 250 => Box::new(AckVecReceiver::new(cfg)),
+        3 | 4 => Box::new(TfrcReceiver::new(ccid == 4, cfg)),
         _ => return None,
     })
 }

@@ -248,7 +248,7 @@ impl Connection {
         let header = Header {
             src_port: self.ports.local,
             dst_port: self.ports.remote,
-            ccval: self.halves.as_ref().filter(|_| data).map_or(0, |h| h.tx.ccval()),
+            ccval: self.halves.as_ref().filter(|_| data).map_or(0, |h| h.tx.ccval(now)),
             cscov: 0,
             ptype,
             short: false,

@@ -83,6 +83,14 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::CHECK_DATA_CHECKSUM, Remote, &[1, 0], false);
     }
 
+    // CCIDs 3 and 4 only, located at the receiver of data.
+    let tfrc = |ccids: &[u64]| ccids.iter().any(|c| u8::try_from(*c).is_ok_and(ccid::is_tfrc));
+    for (side, ccids) in [(Local, &rx), (Remote, &tx)] {
+        if tfrc(ccids) {
+            n.add(feature::SEND_LOSS_EVENT_RATE, side, &[1, 0]);
+        }
+    }
+
     // RFC 9897 section 3.1: located at the server, asked for by the client, version 0 in the high nibble.
     if cfg.multipath {
         let side = multipath_side(is_server);
@@ -99,11 +107,20 @@ pub(super) fn multipath_side(is_server: bool) -> Side {
     if is_server { Side::Local } else { Side::Remote }
 }
 
-/// RFC 4341 section 4: a sender that needs Ack Vectors asks its receiver for them, as soon as its CCID is known.
+/// What the CCIDs need, as soon as they are known. RFC 4341 section 4: a sender that needs Ack Vectors asks its receiver for them.
+/// RFC 4342 sections 8.4 and 6.1: a TFRC sender asks for Loss Event Rate, in case there are no Loss Intervals, and a receiver for NDP
+/// Count, to tell lost data from lost Acks.
 pub(super) fn depend(n: &mut Negotiator) {
-    let ccid = n.value(feature::CCID, Side::Local);
-    let needs = u8::try_from(ccid).is_ok_and(ccid::needs_ack_vector);
-    if needs && !n.is_on(feature::SEND_ACK_VECTOR, Side::Remote) {
+    let is = |n: &Negotiator, side, what: fn(u8) -> bool| {
+        u8::try_from(n.value(feature::CCID, side)).is_ok_and(what)
+    };
+    if is(n, Side::Local, ccid::needs_ack_vector) && !n.is_on(feature::SEND_ACK_VECTOR, Side::Remote) {
         n.change(feature::SEND_ACK_VECTOR, Side::Remote, &[1], true);
+    }
+    if is(n, Side::Local, ccid::is_tfrc) {
+        n.ask_once(feature::SEND_LOSS_EVENT_RATE, Side::Remote);
+    }
+    if is(n, Side::Remote, ccid::is_tfrc) {
+        n.ask_once(feature::SEND_NDP_COUNT, Side::Remote);
     }
 }

@@ -35,7 +35,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The features of RFC 4340 section 6.4 and RFC 9897 section 3.1, `None` for any other.
+    /// The features of RFC 4340 section 6.4, RFC 4342 section 8.4 and RFC 9897 section 3.1, `None` for any other.
     pub const fn of(number: u8) -> Option<Spec> {
         const fn sp(initial: u64, required: bool) -> Option<Spec> {
             Some(Spec { rule: Rule::ServerPriority, len: 1, valid: (0, 255), initial, required })
@@ -55,7 +55,9 @@ impl Spec {
             | feature::SEND_NDP_COUNT
             | feature::MIN_CHECKSUM_COVERAGE
             | feature::CHECK_DATA_CHECKSUM
-            | feature::MULTIPATH_CAPABLE => sp(0, false),
+            | feature::MULTIPATH_CAPABLE
+            // RFC 4342 section 8.4.
+            | feature::SEND_LOSS_EVENT_RATE => sp(0, false),
             _ => None,
         }
     }
@@ -95,6 +97,8 @@ pub(super) struct Feature {
     pub(super) progress: Progress,
     /// Our Change goes with Mandatory.
     pub(super) mandatory: bool,
+    /// We opened a negotiation at some time.
+    pub(super) asked: bool,
     pub(super) reply: Option<Reply>,
     /// A negotiation has ended with a value.
     pub(super) agreed: bool,
@@ -121,6 +125,7 @@ impl Feature {
             prefs: prefs.into(),
             progress: Progress::Stable,
             mandatory: false,
+            asked: false,
             reply: None,
             agreed: false,
             resend: false,

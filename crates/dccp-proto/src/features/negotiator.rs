@@ -114,7 +114,16 @@ impl Negotiator {
         };
         feature.prefs = prefs.into();
         feature.mandatory = mandatory;
+        feature.asked = true;
         self.refresh();
+    }
+
+    /// Asks the peer to switch a boolean feature on, if it is off and this was not asked before: it may do without.
+    pub fn ask_once(&mut self, number: u8, side: Side) {
+        let may = self.find(number, side).is_some_and(|f| f.value == 0 && !f.asked);
+        if may {
+            self.change(number, side, &[1], false);
+        }
     }
 
     /// From now on only the value in force is acceptable, so that the peer cannot change it any more. Without effect while a

@@ -278,7 +278,7 @@ fn session_config(
         connection: Config {
             tx_ccids: vec![ccid],
             rx_ccids: vec![ccid],
-            cc: CcOptions { packets: false, draft: plan.contender.variant == Variant::Draft },
+            cc: CcOptions { draft: plan.contender.variant == Variant::Draft, ..CcOptions::default() },
             ndp_count: tunnel,
             ..Config::default()
         },

@@ -47,6 +47,7 @@ pub(crate) fn session_config(cfg: &Config) -> SessionConfig {
             cc: CcOptions {
                 packets: cfg.units == WindowUnit::Packets,
                 draft: cfg.cc_variant == Variant::Draft,
+                ..CcOptions::default()
             },
             ..dccp_proto::Config::default()
         },

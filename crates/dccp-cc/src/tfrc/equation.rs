@@ -1,0 +1,34 @@
+//! TCP's throughput as a function of round-trip time and loss event rate (RFC 5348 section 3.1), with b = 1 and t_RTO = 4 R.
+
+/// Loss event rates are taken to lie between these: below, the rate is beyond any link; one loss event a packet is the most.
+const LEAST: f64 = 1e-12;
+
+/// Segments per round trip are `1 / f(p)` (RFC 5348 section 8.1).
+pub fn f(p: f64) -> f64 {
+    let p = p.clamp(LEAST, 1.0);
+    libm::sqrt(2.0 * p / 3.0) + 12.0 * libm::sqrt(3.0 * p / 8.0) * p * (1.0 + 32.0 * p * p)
+}
+
+/// The rate in bytes per second of a TCP with segments of `s` bytes, `rtt` seconds and loss event rate `p`.
+pub fn throughput(s: f64, rtt: f64, p: f64) -> f64 {
+    s / (rtt * f(p))
+}
+
+/// The loss event rate at which [`throughput`] gives `rate`: the equation inverted, 1 if even that is too fast, and at least 1e-12.
+pub fn loss_event_rate_for(rate: f64, s: f64, rtt: f64) -> f64 {
+    // f rises with p over ten decades, so that bisection of the exponent finds it: 50 halvings leave less than 1e-13 of it.
+    let (mut low, mut high) = (libm::log(LEAST), 0.0);
+    for _ in 0..50 {
+        let middle = (low + high) / 2.0;
+        if throughput(s, rtt, libm::exp(middle)) > rate {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    libm::exp(high)
+}
+
+#[cfg(test)]
+#[path = "equation_tests.rs"]
+mod tests;

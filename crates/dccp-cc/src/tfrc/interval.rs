@@ -1,0 +1,116 @@
+use alloc::vec::Vec;
+
+/// Closed intervals that count (RFC 5348 section 5.4 recommends 8 and forbids more).
+pub const NINTERVAL: usize = 8;
+/// What is left of a discounted interval at least (RFC 5348 section 5.5).
+const THRESHOLD: f64 = 0.25;
+/// An interval of at most two round trips, in quarters, is short (RFC 5622 section 5).
+const SHORT: u64 = 8;
+
+/// A loss interval: from a lost or marked packet to the one before the first of the next loss event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossInterval {
+    /// Packets of its lossy part, which ends with its last loss; 0 for the interval before the first loss.
+    pub lossy: u64,
+    /// Packets after it.
+    pub lossless: u64,
+    /// Data packets among both (RFC 4342 section 6.1.1), 0 for that of a connection without losses.
+    pub data: u64,
+    /// Lost and marked packets.
+    pub drops: u64,
+    /// How long it lasted, in quarters of a round-trip time; `None` if that is not known.
+    pub quarters: Option<u64>,
+}
+
+impl LossInterval {
+    /// Packets in all.
+    pub fn packets(&self) -> u64 {
+        self.lossy.saturating_add(self.lossless)
+    }
+
+    /// At most two round trips long, as far as known.
+    pub fn is_short(&self) -> bool {
+        self.quarters.is_some_and(|quarters| quarters <= SHORT)
+    }
+
+    /// The length that counts. RFC 5622 section 6.1: with small packets, that of a short interval is divided among its losses.
+    fn length(&self, small_packets: bool) -> f64 {
+        let data = self.data.max(1) as f64;
+        if small_packets && self.lossy > 0 && self.is_short() {
+            data / self.drops.max(1) as f64
+        } else {
+            data
+        }
+    }
+}
+
+/// RFC 5348 section 5.4: 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2.
+fn weight(i: usize) -> f64 {
+    let (i, n) = (i as f64, NINTERVAL as f64);
+    if i < n / 2.0 { 1.0 } else { 2.0 * (n - i) / (n + 2.0) }
+}
+
+/// Weights of closed intervals, newest first, up to the last that counts.
+fn weighted<'a>(lengths: &'a [f64], factors: &'a [f64]) -> impl Iterator<Item = (f64, f64)> + 'a {
+    let pairs = lengths.iter().zip(factors).take(NINTERVAL).enumerate();
+    pairs.map(|(i, (length, factor))| (*length, weight(i) * factor))
+}
+
+/// Weighted sum and sum of weights.
+fn sums(terms: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
+    terms.fold((0.0, 0.0), |(total, weights), (length, w)| (total + length * w, weights + w))
+}
+
+/// The general discount factor while the open interval is `open` long (RFC 5348 section 5.5).
+fn general_factor(open: f64, closed: &[f64], factors: &[f64]) -> f64 {
+    let (total, weights) = sums(weighted(closed, factors));
+    if weights > 0.0 && open > 2.0 * total / weights {
+        (2.0 * total / weights / open).max(THRESHOLD)
+    } else {
+        1.0
+    }
+}
+
+/// The discount factors of intervals, lengths newest first, of which the first is still open: its own is 1 (RFC 5348 section 5.5).
+///
+/// The RFC keeps them between loss events. They follow from the lengths alone, though: so the closings are gone through again,
+/// which gives sender and receiver the same, and lets a late packet take a loss event back.
+pub fn discount_factors(lengths: &[f64]) -> Vec<f64> {
+    let mut factors = alloc::vec![1.0; lengths.len()];
+    for closing in (1..lengths.len()).rev() {
+        let (open, closed) = (lengths[closing], &lengths[closing + 1..]);
+        let older = &mut factors[closing + 1..];
+        let general = general_factor(open, closed, older);
+        older.iter_mut().for_each(|factor| *factor *= general);
+    }
+    factors
+}
+
+/// The loss event rate p of intervals, newest first, of which the first is open and the last may be the one before any loss.
+/// 0 if there was no loss. `discount` is the optional section 5.5 of RFC 5348; `small_packets` RFC 4828.
+pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets: bool) -> f64 {
+    let Some(newest) = intervals.first().filter(|newest| newest.lossy > 0 || intervals.len() > 1) else {
+        return 0.0;
+    };
+    let lengths: Vec<f64> = intervals.iter().map(|i| i.length(small_packets)).collect();
+    let factors = if discount { discount_factors(&lengths) } else { alloc::vec![1.0; lengths.len()] };
+    let (Some((open, closed)), Some((_, factors))) = (lengths.split_first(), factors.split_first()) else {
+        return 0.0;
+    };
+    let general = if discount { general_factor(*open, closed, factors) } else { 1.0 };
+    let without = sums(weighted(closed, factors));
+    // The closed ones with their weights of one place later: the oldest of n makes room for the open one.
+    let shifted = closed.iter().zip(factors).take(NINTERVAL - 1).enumerate();
+    let shifted = shifted.map(|(i, (length, factor))| (*length, weight(i + 1) * factor * general));
+    let with = sums(core::iter::once((*open, weight(0))).chain(shifted));
+    let rate = |(total, weights): (f64, f64)| if total > 0.0 { weights / total } else { f64::INFINITY };
+    // RFC 4828 section 3: an open interval that is short does not count.
+    if small_packets && newest.is_short() && !closed.is_empty() {
+        return rate(without).min(1.0);
+    }
+    rate(with).min(rate(without)).min(1.0)
+}
+
+#[cfg(test)]
+#[path = "interval_tests.rs"]
+mod tests;

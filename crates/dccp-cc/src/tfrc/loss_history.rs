@@ -1,0 +1,295 @@
+use super::LossInterval;
+use super::interval::NINTERVAL;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Packets that must be seen after a hole before it is a loss (RFC 5348 section 5.1, RFC 4342 section 6.1).
+const NDUPACK: usize = 3;
+/// Intervals kept: those that count, and as many before them, whose lengths say how far the former are discounted.
+const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
+/// Runs of losses and marks remembered, so that a late packet can fill one.
+const MAX_HOLES: usize = 64;
+/// Window counters more than this apart are more than a round trip apart (RFC 4342 section 10.2).
+const ROUND_TRIP: u8 = 4;
+/// Window counters wrap (WCTRMAX).
+const COUNTERS: u8 = 16;
+
+/// A packet that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Sequence number, unwrapped.
+    pub seq: u64,
+    /// Window counter, of a data packet.
+    pub counter: u8,
+    /// It carries data.
+    pub data: bool,
+    /// ECN-marked.
+    pub marked: bool,
+    /// So many packets just before it carry no data (NDP Count).
+    pub no_data_before: u64,
+}
+
+/// What an arrival did to the loss events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// There is a new one.
+    pub began: bool,
+    /// A late packet took one back.
+    pub ended: bool,
+}
+
+/// Losses, or marks, in a row.
+#[derive(Clone, Debug)]
+struct Hole {
+    seqs: Range<u64>,
+    /// It did arrive, so nothing can fill it.
+    marked: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Interval {
+    /// First packet.
+    first: u64,
+    /// Where the lossy part ends.
+    lossless_from: u64,
+    no_data: u64,
+    drops: u64,
+    /// Window counter before the first loss.
+    counter: u8,
+    /// A packet more than a round trip after that has arrived: a further loss is another event.
+    complete: bool,
+    quarters: u64,
+    /// Before the first loss event.
+    initial: bool,
+}
+
+/// What is missing of a sequence of packets, as loss intervals (RFC 5348 section 5, with window counters for times as RFC 4342
+/// section 10.2 has it).
+#[derive(Clone, Debug, Default)]
+pub struct LossHistory {
+    /// Newest first; the last may be the initial one.
+    intervals: VecDeque<Interval>,
+    /// All up to this one is judged.
+    judged: Option<u64>,
+    /// Window counter of the newest data packet judged.
+    counter: Option<u8>,
+    /// Arrived beyond a hole that may still be filled, in order.
+    pending: Vec<Arrived>,
+    /// Oldest first.
+    holes: VecDeque<Hole>,
+    /// Length given to the initial interval once it ended.
+    synthetic: u64,
+}
+
+impl LossHistory {
+    /// A packet arrived.
+    pub fn on_packet(&mut self, packet: &Arrived) -> Change {
+        let mut change = Change::default();
+        let Some(judged) = self.judged else {
+            self.start(packet, &mut change);
+            return change;
+        };
+        if packet.seq <= judged {
+            change.ended = self.fill(packet);
+            return change;
+        }
+        match self.pending.binary_search_by_key(&packet.seq, |p| p.seq) {
+            Ok(_) => return change,
+            Err(at) => self.pending.insert(at, *packet),
+        }
+        while let Some(next) = self.pending.first().copied().filter(|next| self.is_ripe(next)) {
+            self.pending.remove(0);
+            change.began |= self.judge(&next);
+        }
+        change
+    }
+
+    fn start(&mut self, packet: &Arrived, change: &mut Change) {
+        self.intervals.push_front(Interval {
+            first: packet.seq,
+            lossless_from: packet.seq,
+            no_data: 0,
+            drops: 0,
+            counter: 0,
+            complete: true,
+            quarters: 0,
+            initial: true,
+        });
+        self.judged = Some(packet.seq.wrapping_sub(1));
+        change.began = self.judge(packet);
+    }
+
+    /// Whether it is known by now what is missing before `next`, the first pending packet.
+    fn is_ripe(&self, next: &Arrived) -> bool {
+        let missing = next.seq.wrapping_sub(self.next_seq());
+        missing <= next.no_data_before
+            || self.pending.len() >= NDUPACK
+            // RFC 5348 section 5.1: a mark counts at once, and a hole before it with it.
+            || self.pending.iter().any(|p| p.marked && p.data)
+    }
+
+    /// The first packet not judged.
+    fn next_seq(&self) -> u64 {
+        self.judged.map_or(0, |judged| judged.wrapping_add(1))
+    }
+
+    /// The packet, and what is missing before it, become part of intervals. True if a loss event began.
+    fn judge(&mut self, packet: &Arrived) -> bool {
+        let missing = self.next_seq()..packet.seq;
+        // RFC 4342 section 6.1: what is not known to be without data counts as data.
+        let no_data_from = packet.seq.saturating_sub(packet.no_data_before).max(missing.start);
+        let mut began = false;
+        if missing.start < no_data_from {
+            began |= self.lose(Hole { seqs: missing.start..no_data_from, marked: false });
+        }
+        self.add_no_data(packet.seq.saturating_sub(no_data_from));
+        if packet.data && packet.marked {
+            began |= self.lose(Hole { seqs: packet.seq..packet.seq.saturating_add(1), marked: true });
+        }
+        if packet.data {
+            self.on_counter(packet.counter);
+        } else {
+            self.add_no_data(1);
+        }
+        self.judged = Some(packet.seq);
+        began
+    }
+
+    fn add_no_data(&mut self, packets: u64) {
+        if let Some(newest) = self.intervals.front_mut() {
+            newest.no_data += packets;
+        }
+    }
+
+    fn on_counter(&mut self, counter: u8) {
+        let distance = |from: u8| counter.wrapping_sub(from) % COUNTERS;
+        if let Some(newest) = self.intervals.front_mut() {
+            newest.quarters += u64::from(self.counter.map_or(0, distance));
+            newest.complete |= distance(newest.counter) > ROUND_TRIP;
+        }
+        self.counter = Some(counter);
+    }
+
+    /// True if it began a loss event.
+    fn lose(&mut self, hole: Hole) -> bool {
+        let (first, end) = (hole.seqs.start, hole.seqs.end);
+        let Some(newest) = self.intervals.front_mut() else { return false };
+        let begins = newest.initial || newest.complete;
+        if begins {
+            // Before any packet with data there is no counter to go by: then the next one begins an event again.
+            let counter = self.counter.unwrap_or(0);
+            self.intervals.push_front(Interval {
+                first,
+                lossless_from: end,
+                no_data: 0,
+                drops: end - first,
+                counter,
+                complete: false,
+                quarters: 0,
+                initial: false,
+            });
+            self.intervals.truncate(MAX_INTERVALS);
+        } else {
+            newest.lossless_from = end;
+            newest.drops += end - first;
+        }
+        self.holes.push_back(hole);
+        if self.holes.len() > MAX_HOLES {
+            self.holes.pop_front();
+        }
+        begins
+    }
+
+    /// A packet arrived that was judged before: lost perhaps. True if that took a loss event back.
+    fn fill(&mut self, packet: &Arrived) -> bool {
+        let seq = packet.seq;
+        let Some(at) = self.holes.iter().position(|h| !h.marked && h.seqs.contains(&seq)) else {
+            return false;
+        };
+        let Some(hole) = self.holes.remove(at) else { return false };
+        let rests = [hole.seqs.start..seq, seq + 1..hole.seqs.end];
+        for rest in rests.into_iter().rev().filter(|rest| !rest.is_empty()) {
+            self.holes.insert(at, Hole { seqs: rest, marked: false });
+        }
+        // A mark arrives but once, so the packet is not marked as far as losses go: it was late, which says as much.
+        let Some(index) = self.intervals.iter().position(|i| i.first <= seq) else { return false };
+        let end = match index.checked_sub(1).and_then(|newer| self.intervals.get(newer)) {
+            Some(newer) => newer.first,
+            None => self.next_seq(),
+        };
+        let mut left =
+            self.holes.iter().filter(|h| h.seqs.start >= self.intervals[index].first && h.seqs.end <= end);
+        let first = left.next().map(|h| h.seqs.clone());
+        let last = left.next_back().map(|h| h.seqs.clone()).or(first.clone());
+        let interval = &mut self.intervals[index];
+        interval.drops = interval.drops.saturating_sub(1);
+        interval.no_data += u64::from(!packet.data);
+        match (first, last) {
+            (Some(first), Some(last)) if interval.drops > 0 => {
+                interval.first = first.start;
+                interval.lossless_from = last.end;
+                false
+            }
+            // Losses that are remembered no more.
+            _ if interval.drops > 0 => false,
+            _ => self.merge(index),
+        }
+    }
+
+    /// The interval at `index` has no losses any more and becomes part of the one before it.
+    fn merge(&mut self, index: usize) -> bool {
+        let Some(gone) = self.intervals.remove(index) else { return false };
+        match self.intervals.get_mut(index) {
+            Some(older) => {
+                older.no_data += gone.no_data;
+                older.quarters += gone.quarters;
+                older.complete |= gone.complete;
+                true
+            }
+            // It was the oldest remembered, so it has no other to go to.
+            None => {
+                self.intervals.push_back(gone);
+                false
+            }
+        }
+    }
+
+    /// Gives the interval before the first loss its length in data packets (RFC 5348 section 6.3.1).
+    pub fn set_initial_length(&mut self, packets: u64) {
+        self.synthetic = packets;
+    }
+
+    /// There was no loss event yet.
+    pub fn is_lossless(&self) -> bool {
+        self.intervals.front().is_none_or(|newest| newest.initial)
+    }
+
+    /// Up to which packet all is judged; later ones may still be missing or merely late.
+    pub fn judged(&self) -> Option<u64> {
+        self.judged
+    }
+
+    /// Loss intervals, newest first.
+    pub fn intervals(&self) -> Vec<LossInterval> {
+        let mut end = self.next_seq();
+        let describe = |interval: &Interval| {
+            let packets = end.saturating_sub(interval.first);
+            let lossy = interval.lossless_from.saturating_sub(interval.first).min(packets);
+            end = interval.first;
+            let data = match interval.initial {
+                // RFC 4342 section 6.1.1: undefined, told as 0, until the first loss.
+                true if self.intervals.len() == 1 => 0,
+                true => self.synthetic,
+                false => packets.saturating_sub(interval.no_data).max(1),
+            };
+            let quarters = (!interval.initial).then_some(interval.quarters);
+            LossInterval { lossy, lossless: packets - lossy, data, drops: interval.drops, quarters }
+        };
+        self.intervals.iter().map(describe).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "loss_history_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+use units::{Duration, Time};
+
+/// Whether the interval a report covers was data-limited as a whole (RFC 5348 section 8.2.1): two times are kept at which the
+/// sender was not, one within what the next report covers, one later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NotLimited {
+    first: Option<Time>,
+    second: Option<Time>,
+    /// When the packet that was reported newest left.
+    reported: Time,
+    /// When that report came.
+    report_at: Time,
+}
+
+impl NotLimited {
+    /// The sender has just sent all it may.
+    pub(super) fn note(&mut self, now: Time) {
+        if self.first.is_none_or(|at| at <= self.reported) {
+            self.first = Some(now);
+        } else if self.second.is_none_or(|at| at <= self.report_at) {
+            self.second = Some(now);
+        }
+    }
+
+    /// A report came whose newest packet left at `sent`. True if the sender was data-limited all the time it covers.
+    pub(super) fn on_report(&mut self, now: Time, sent: Time, rtt: Duration) -> bool {
+        let covered = |at: Option<Time>| at.is_some_and(|at| sent - rtt < at && at <= sent);
+        let limited = !covered(self.first) && !covered(self.second);
+        self.reported = sent;
+        self.report_at = now;
+        if self.first.is_none_or(|at| at <= sent) && self.second.is_some_and(|at| at > sent) {
+            self.first = self.second;
+        }
+        limited
+    }
+
+    /// The sender was not data-limited at some time since `since`.
+    pub(super) fn since(&self, since: Time) -> bool {
+        self.first.max(self.second).is_some_and(|at| at >= since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn ms(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    #[test]
+    fn one_moment_of_full_use_is_enough() {
+        let mut n = NotLimited::default();
+        assert!(n.on_report(ms(1_100), ms(1_000), RTT), "nothing was sent");
+        n.note(ms(1_050));
+        assert!(!n.on_report(ms(1_200), ms(1_100), RTT));
+        assert!(n.on_report(ms(1_300), ms(1_200), RTT));
+    }
+
+    #[test]
+    fn a_moment_after_the_covered_time_is_kept_for_the_next_report() {
+        let mut n = NotLimited::default();
+        n.on_report(ms(1_100), ms(1_000), RTT);
+        n.note(ms(1_010));
+        n.note(ms(1_150));
+        assert!(!n.on_report(ms(1_200), ms(1_100), RTT));
+        assert!(!n.on_report(ms(1_300), ms(1_200), RTT));
+        assert!(n.on_report(ms(1_400), ms(1_300), RTT));
+        assert!(n.since(ms(1_150)) && !n.since(ms(1_151)));
+    }
+}

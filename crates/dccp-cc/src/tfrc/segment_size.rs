@@ -1,0 +1,91 @@
+/// Loss intervals averaged over (RFC 5348 section 4.1).
+const INTERVALS: usize = 4;
+
+/// Sizes of data packets over the last loss intervals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentSize {
+    /// Packets, application bytes and wire bytes of each interval, newest first; the sums are cut in half before they get large.
+    sums: [[f64; 3]; INTERVALS],
+    /// Used while nothing was sent: application bytes and wire bytes of a full packet.
+    full: (f64, f64),
+}
+
+/// A sum is halved beyond so many packets: a change of size is noticed even if nothing is ever lost.
+const MANY: f64 = 4096.0;
+
+impl SegmentSize {
+    pub(super) fn new(payload: u32, wire: u32) -> SegmentSize {
+        let full = (f64::from(payload.max(1)), f64::from(wire.max(1)));
+        SegmentSize { sums: [[0.0; 3]; INTERVALS], full }
+    }
+
+    pub(super) fn on_sent(&mut self, payload: u32, wire: u32) {
+        let [newest, ..] = &mut self.sums;
+        if newest[0] >= MANY {
+            newest.iter_mut().for_each(|sum| *sum /= 2.0);
+        }
+        newest[0] += 1.0;
+        newest[1] += f64::from(payload);
+        newest[2] += f64::from(wire);
+    }
+
+    /// Nothing was sent yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.total(0) == 0.0
+    }
+
+    /// A loss interval ended.
+    pub(super) fn on_loss_event(&mut self) {
+        self.sums.rotate_right(1);
+        self.sums[0] = [0.0; 3];
+    }
+
+    fn total(&self, what: usize) -> f64 {
+        self.sums.iter().map(|sums| sums[what]).sum()
+    }
+
+    /// Mean application bytes of a packet, at least one.
+    pub(super) fn payload(&self) -> f64 {
+        match self.total(0) {
+            0.0 => self.full.0,
+            packets => (self.total(1) / packets).max(1.0),
+        }
+    }
+
+    /// Mean wire bytes of a packet, at least one.
+    pub(super) fn wire(&self) -> f64 {
+        match self.total(0) {
+            0.0 => self.full.1,
+            packets => (self.total(2) / packets).max(1.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_over_four_loss_intervals() {
+        let mut size = SegmentSize::new(1400, 1460);
+        assert_eq!((size.payload(), size.wire()), (1400.0, 1460.0));
+        size.on_sent(100, 160);
+        for _ in 0..3 {
+            size.on_loss_event();
+            size.on_sent(500, 560);
+        }
+        assert_eq!((size.payload(), size.wire()), (400.0, 460.0));
+        size.on_loss_event();
+        assert_eq!((size.payload(), size.wire()), (500.0, 560.0));
+    }
+
+    #[test]
+    fn a_new_size_shows_even_without_losses() {
+        let mut size = SegmentSize::new(1400, 1460);
+        (0..1_000_000).for_each(|_| size.on_sent(100, 160));
+        (0..20_000).for_each(|_| size.on_sent(1000, 1060));
+        assert!(size.payload() > 950.0, "{}", size.payload());
+        (0..3).for_each(|_| size.on_sent(0, 60));
+        assert!(SegmentSize::new(0, 0).payload() == 1.0);
+    }
+}

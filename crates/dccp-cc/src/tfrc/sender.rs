@@ -1,0 +1,336 @@
+use super::equation::throughput;
+use super::not_limited::NotLimited;
+use super::receive_rates::ReceiveRates;
+use super::segment_size::SegmentSize;
+use units::{Duration, Rate, Time};
+
+/// Longest time between two packets, seconds (RFC 5348 section 4.3, t_mbi).
+const MAX_BACKOFF: f64 = 64.0;
+/// Weights of the old in the moving averages of R and of the root of R (RFC 5348 sections 4.3 and 4.5 recommend 0.9).
+const Q: f64 = 0.9;
+const Q2: f64 = 0.9;
+/// The timer is never shorter, by our choice: four round trips on a loopback are less than a busy driver's lateness.
+const MIN_TIMER: Duration = Duration::from_millis(100);
+/// Round-trip times are taken to be no shorter than this, seconds.
+const MIN_RTT: f64 = 10e-6;
+/// Faster than any link, bytes per second; keeps arithmetic finite.
+const MAX_RATE: f64 = 1e12;
+/// RFC 5622 section 5: segment of the equation, and header, for small packets.
+const NOMINAL_SEGMENT: f64 = 1460.0;
+const HEADER: f64 = 36.0;
+
+/// How a [`TfrcSender`] is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct TfrcConfig {
+    /// TFRC-SP: a nominal segment in the equation, and less by the share of headers (RFC 4828 sections 4.1 and 4.2).
+    pub small_packets: bool,
+    /// Send less while the round-trip time is above its average (RFC 5348 section 4.5).
+    pub oscillation_reduction: bool,
+    /// Application bytes of a full packet.
+    pub payload: u32,
+    /// Its bytes on the wire.
+    pub wire: u32,
+}
+
+/// What one feedback packet says.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Round-trip time sample, the receiver's delay taken out; `None` if there is none.
+    pub rtt: Option<Duration>,
+    /// When the newest packet it covers left.
+    pub sent: Time,
+    /// X_recv, application bytes per second.
+    pub receive_rate: f64,
+    /// p.
+    pub loss_event_rate: f64,
+    /// A loss event that was not reported before.
+    pub new_loss_event: bool,
+}
+
+/// The sender's side of TFRC (RFC 5348 section 4): how fast it may send. Rates are in application bytes per second.
+#[derive(Clone, Debug)]
+pub struct TfrcSender {
+    cfg: TfrcConfig,
+    /// X; `None` before there is a round-trip time: then one segment a second.
+    x: Option<f64>,
+    /// By the equation; infinite without losses.
+    x_bps: f64,
+    p: f64,
+    /// R, seconds.
+    rtt: Option<f64>,
+    newest_rtt: f64,
+    /// R_sqmean.
+    root_mean: f64,
+    heard: bool,
+    received: ReceiveRates,
+    /// tld.
+    doubled_at: Time,
+    size: SegmentSize,
+    not_limited: NotLimited,
+    timer: Option<Time>,
+    /// Data left since the timer was set.
+    active: bool,
+    /// Slow Receiver, and packets dropped in the receive buffer, for the next report.
+    slow_receiver: Option<u64>,
+    timeouts: u64,
+}
+
+impl TfrcSender {
+    /// Before any data. `rtt` is that of the handshake, if measured.
+    pub fn new(cfg: TfrcConfig, now: Time, rtt: Option<Duration>) -> TfrcSender {
+        let mut sender = TfrcSender {
+            cfg,
+            x: None,
+            x_bps: f64::INFINITY,
+            p: 0.0,
+            rtt: None,
+            newest_rtt: 0.0,
+            root_mean: 0.0,
+            heard: false,
+            received: ReceiveRates::new(),
+            doubled_at: now,
+            size: SegmentSize::new(cfg.payload, cfg.wire),
+            not_limited: NotLimited::default(),
+            timer: None,
+            active: false,
+            slow_receiver: None,
+            timeouts: 0,
+        };
+        if let Some(rtt) = rtt {
+            sender.measure(rtt);
+            // RFC 5348 section 4.2: a round-trip time of the handshake will do.
+            sender.x = Some(sender.initial_rate());
+        }
+        sender
+    }
+
+    /// The rate at which data may leave now (X_inst).
+    pub fn rate(&self) -> f64 {
+        let least = self.segment() / MAX_BACKOFF;
+        let x = self.x.unwrap_or(self.segment()).clamp(least, MAX_RATE);
+        if self.cfg.oscillation_reduction && self.newest_rtt > 0.0 {
+            // RFC 5348 section 4.5.
+            (x * self.root_mean / libm::sqrt(self.newest_rtt)).clamp(least, MAX_RATE)
+        } else {
+            x
+        }
+    }
+
+    /// The same in bytes on the wire, for packets as they were lately.
+    pub fn wire_rate(&self) -> Rate {
+        Rate::from_bps((self.rate() * self.size.wire() / self.size.payload() * 8.0).max(1.0) as u64)
+    }
+
+    /// The smoothed round-trip time R.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.rtt.map(Duration::from_secs_f64)
+    }
+
+    /// The loss event rate p in force.
+    pub fn loss_event_rate(&self) -> f64 {
+        self.p
+    }
+
+    /// Times the nofeedback timer has expired while data was under way.
+    pub fn timeouts(&self) -> u64 {
+        self.timeouts
+    }
+
+    /// Nothing but the application held data back since `since`.
+    pub fn data_limited_since(&self, since: Time) -> bool {
+        !self.not_limited.since(since)
+    }
+
+    /// What determines the rate.
+    pub fn phase(&self) -> &'static str {
+        match self.x {
+            None => "initial",
+            Some(_) if self.p == 0.0 => "slow_start",
+            Some(x) if x < self.x_bps => "receive_rate",
+            Some(_) => "equation",
+        }
+    }
+
+    /// When to call [`on_timeout`](Self::on_timeout).
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.timer
+    }
+
+    /// A packet with data left. `limited`: it left as early as the rate permits, so that all that may be sent was sent.
+    pub fn on_sent(&mut self, now: Time, payload: u32, wire: u32, limited: bool) {
+        let first = self.size.is_empty();
+        self.size.on_sent(payload, wire);
+        if first && self.x.is_some() {
+            // RFC 5348 section 4.2: by the segments that are sent, as soon as these are known.
+            self.x = Some(self.initial_rate());
+        }
+        self.received.on_sent(now);
+        self.active = true;
+        if self.timer.is_none() {
+            self.timer = Some(now + self.timeout());
+        }
+        if limited {
+            self.not_limited.note(now);
+        }
+    }
+
+    /// The receiver says that it is slow, or dropped so many packets in its buffer (RFC 4342 section 5.2). Told before the report of
+    /// the same packet.
+    pub fn on_slow_receiver(&mut self, buffer_drops: u64) {
+        let drops = self.slow_receiver.unwrap_or(0).saturating_add(buffer_drops);
+        self.slow_receiver = Some(drops);
+    }
+
+    /// A feedback packet arrived (RFC 5348 section 4.3).
+    pub fn on_report(&mut self, now: Time, report: &Report) {
+        let known = self.rtt.is_some();
+        if let Some(sample) = report.rtt {
+            self.measure(sample);
+        }
+        self.heard |= report.rtt.is_some();
+        let Some(rtt) = self.rtt else { return };
+        let round = Duration::from_secs_f64(rtt);
+        if report.new_loss_event {
+            self.size.on_loss_event();
+        }
+        let worse = report.new_loss_event || report.loss_event_rate > self.p;
+        self.p = report.loss_event_rate.clamp(0.0, 1.0);
+        let limit = self.receive_limit(now, report, round, worse);
+        if !known {
+            self.x = Some(self.initial_rate());
+            self.doubled_at = now;
+        }
+        if self.p > 0.0 {
+            self.apply_equation(limit);
+        } else {
+            self.slow_start(now, limit, round);
+        }
+        self.restart_timer(now);
+    }
+
+    /// The nofeedback timer expired (RFC 5348 section 4.4).
+    pub fn on_timeout(&mut self, now: Time) {
+        if self.timer.is_none_or(|at| now < at) {
+            return;
+        }
+        let idle = !self.active;
+        self.timeouts += u64::from(!idle);
+        let least = self.segment() / MAX_BACKOFF;
+        let half = (self.x.unwrap_or(self.segment()) / 2.0).max(least);
+        let received = self.received.max();
+        let recover = self.initial_rate();
+        let untouched = match self.rtt {
+            None => true,
+            Some(_) if self.p > 0.0 => received < recover,
+            Some(_) => self.x.unwrap_or(0.0) < 2.0 * recover,
+        };
+        if idle && untouched {
+            // Nothing changes until data leaves again, which starts the timer.
+            self.timer = None;
+            return;
+        }
+        if self.p == 0.0 {
+            self.x = Some(half);
+        } else {
+            // "Update_Limits".
+            let limit = if self.x_bps > 2.0 * received { received } else { self.x_bps / 2.0 }.max(least);
+            self.received.replace(now, limit / 2.0);
+            self.apply_equation(limit);
+        }
+        self.restart_timer(now);
+    }
+
+    /// Steps 1 and 2 of RFC 5348 section 4.3, and R_sqmean.
+    fn measure(&mut self, sample: Duration) {
+        let sample = sample.as_secs_f64().max(MIN_RTT);
+        let root = libm::sqrt(sample);
+        match self.rtt.filter(|_| self.heard) {
+            Some(rtt) => {
+                self.rtt = Some(Q * rtt + (1.0 - Q) * sample);
+                self.root_mean = Q2 * self.root_mean + (1.0 - Q2) * root;
+            }
+            None => {
+                self.rtt = Some(sample);
+                self.root_mean = root;
+            }
+        }
+        self.newest_rtt = sample;
+    }
+
+    /// Step 4, first part: recv_limit.
+    fn receive_limit(&mut self, now: Time, report: &Report, round: Duration, worse: bool) -> f64 {
+        let per_round = self.segment() / round.as_secs_f64();
+        let reported = report.receive_rate.clamp(0.0, MAX_RATE);
+        let limited = self.not_limited.on_report(now, report.sent, round) && reported > 0.0;
+        // RFC 5348 section 6.2: a receive rate is no less than a packet a round trip, nor counts one that could not be measured yet.
+        let rate = reported.max(per_round);
+        if let Some(drops) = self.slow_receiver.take() {
+            // RFC 4342 section 5.2. The set holds nothing else, or the best of it would undo this.
+            let bound = (rate - drops as f64 * per_round).max(rate.min(per_round));
+            self.received.replace(now, rate.min(bound / 2.0));
+            return 2.0 * self.received.max();
+        }
+        if !limited {
+            self.received.update(now, rate, round);
+        } else if worse {
+            self.received.halve();
+            self.received.maximize(now, 0.85 * rate);
+            return self.received.max();
+        } else {
+            self.received.maximize(now, rate);
+        }
+        2.0 * self.received.max()
+    }
+
+    /// Step 4, congestion avoidance.
+    fn apply_equation(&mut self, limit: f64) {
+        let Some(rtt) = self.rtt else { return };
+        self.x_bps = if self.cfg.small_packets {
+            // RFC 5622 section 5.
+            let payload = self.size.payload();
+            throughput(NOMINAL_SEGMENT, rtt, self.p) * payload / (payload + HEADER)
+        } else {
+            throughput(self.segment(), rtt, self.p)
+        };
+        let least = self.segment() / MAX_BACKOFF;
+        self.x = Some(self.x_bps.min(limit).max(least).min(MAX_RATE));
+    }
+
+    /// Step 4, without losses.
+    fn slow_start(&mut self, now: Time, limit: f64, round: Duration) {
+        self.x_bps = f64::INFINITY;
+        if now.since(self.doubled_at) >= round {
+            let doubled = (2.0 * self.x.unwrap_or(0.0)).min(limit).max(self.initial_rate());
+            self.x = Some(doubled.min(MAX_RATE));
+            self.doubled_at = now;
+        }
+    }
+
+    fn restart_timer(&mut self, now: Time) {
+        self.timer = Some(now + self.timeout());
+        self.active = false;
+    }
+
+    /// Step 3.
+    fn timeout(&self) -> Duration {
+        // Before there is a round-trip time the rate is a segment a second: two seconds (RFC 5348 section 4.2), later more.
+        let x = self.x.unwrap_or(self.segment()).max(self.segment() / MAX_BACKOFF);
+        Duration::from_secs_f64((4.0 * self.rtt.unwrap_or(0.0)).max(2.0 * self.segment() / x)).max(MIN_TIMER)
+    }
+
+    /// s.
+    fn segment(&self) -> f64 {
+        self.size.payload()
+    }
+
+    /// RFC 5348 section 4.2; also recover_rate.
+    fn initial_rate(&self) -> f64 {
+        let mss = self.segment();
+        let window = (4.0 * mss).min((2.0 * mss).max(4380.0));
+        self.rtt.map_or(mss, |rtt| window / rtt)
+    }
+}
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;

@@ -1,0 +1,327 @@
+use super::counter::{Counter, wrapped};
+use super::options::Told;
+use super::sent_log::{Sent, SentLog};
+use crate::ccid::{Demand, Feedback, HalfConfig, SenderHalf, TxView};
+use crate::{Gate, Why};
+use alloc::vec::Vec;
+use dccp_cc::tfrc::{LossInterval, NINTERVAL, Report, TfrcConfig, TfrcSender, loss_event_rate};
+use dccp_cc::{Amount, Pacer, RttEstimator, Window};
+use dccp_wire::Seq;
+use units::{Duration, Rate, Time};
+
+/// What headers of IP, UDP and DCCP take of a full packet, roughly; used until there is a packet to measure.
+const HEADERS: u32 = 60;
+/// Round-trip time before any estimate (RFC 4340 section 3.4).
+const DEFAULT_RTT: Duration = Duration::from_millis(200);
+/// Time between data packets of CCID 4 (RFC 5622 section 5).
+const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
+/// What may leave at once, in time at the rate in force.
+const QUANTUM: Duration = Duration::from_millis(1);
+/// Loss intervals remembered: those that count, and as many that discount them.
+const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
+/// Sequence Window over packets a round trip (RFC 4340 section 7.5.2), least and most.
+const WINDOW_FACTOR: f64 = 5.0;
+const MIN_WINDOW: u64 = 1 << 10;
+const MAX_WINDOW: u64 = 1 << 21;
+/// The rate is so much higher than before that the pacer must not wait out the old one.
+const RISE: f64 = 1.5;
+
+/// A loss interval and where it begins.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    first: Seq,
+    /// Window counter at its beginning.
+    counter: Option<u64>,
+    interval: LossInterval,
+}
+
+/// Sending half of CCIDs 3 and 4: sends at the rate that [`TfrcSender`] permits.
+#[derive(Debug)]
+pub struct TfrcSenderHalf {
+    tfrc: TfrcSender,
+    /// CCID 4.
+    small_packets: bool,
+    mtu: u16,
+    pacer: Pacer,
+    /// The rate the pacer was last used with.
+    paced: Rate,
+    counter: Counter,
+    log: SentLog,
+    /// Loss intervals reported, newest first.
+    intervals: Vec<Known>,
+    rtt: RttEstimator,
+    inflight: Amount,
+    sent: Amount,
+    delivered: Amount,
+    lost: Amount,
+    receive_rate: f64,
+    last_sent: Option<(Time, u32)>,
+    window: u64,
+    window_asked: u64,
+    ack_peer: bool,
+}
+
+impl TfrcSenderHalf {
+    /// A fresh half; `small_packets` for CCID 4.
+    pub fn new(small_packets: bool, cfg: &HalfConfig) -> TfrcSenderHalf {
+        let wire = u32::from(cfg.mtu);
+        let tfrc = TfrcConfig {
+            small_packets,
+            oscillation_reduction: !cfg.cc.plain_tfrc,
+            payload: wire.saturating_sub(HEADERS).max(1),
+            wire,
+        };
+        let mut rtt = RttEstimator::default();
+        if let Some(sample) = cfg.handshake_rtt {
+            rtt.update(cfg.now, sample);
+        }
+        TfrcSenderHalf {
+            tfrc: TfrcSender::new(tfrc, cfg.now, cfg.handshake_rtt),
+            small_packets,
+            mtu: cfg.mtu,
+            pacer: Pacer::default(),
+            paced: Rate::ZERO,
+            counter: Counter::default(),
+            log: SentLog::new(cfg.first_seq),
+            intervals: Vec::new(),
+            rtt,
+            inflight: Amount::default(),
+            sent: Amount::default(),
+            delivered: Amount::default(),
+            lost: Amount::default(),
+            receive_rate: 0.0,
+            last_sent: None,
+            window: 0,
+            window_asked: 0,
+            ack_peer: false,
+        }
+    }
+
+    /// When the next data packet may leave.
+    fn release(&self, now: Time) -> Time {
+        let paced = self.pacer.next_send(now);
+        match self.last_sent.filter(|_| self.small_packets) {
+            Some((last, _)) => paced.max(last + SMALL_PACKET_INTERVAL),
+            None => paced,
+        }
+    }
+
+    /// What may leave at once: RFC 5348 section 4.6 permits a round trip's worth, slow links cannot take it.
+    fn quantum(&self, rate: Rate) -> u32 {
+        let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
+        let bytes =
+            rate.bytes_in(QUANTUM.min(round)).max(u64::from(self.last_sent.map_or(1, |(_, bytes)| bytes)));
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    fn on_data_sent(&mut self, now: Time, payload: u32, bytes: u32) {
+        let release = self.release(Time::ZERO);
+        // Held up by the pacer, and gone soon after: all that may be sent was sent.
+        let limited = self.last_sent.is_some_and(|(last, _)| {
+            let held = release.since(last);
+            !held.is_zero() && now.since(release) <= held / 4
+        });
+        self.last_sent = Some((now, bytes));
+        self.tfrc.on_sent(now, payload, bytes, limited);
+        self.paced = self.tfrc.wire_rate();
+        self.pacer.on_sent(now, bytes, self.paced, self.quantum(self.paced));
+        self.inflight = self.inflight.plus(bytes);
+        self.sent = self.sent.plus(bytes);
+    }
+
+    /// Packets up to `ack` have left the path, `events` of them lost at least: the report does not say how many.
+    fn settle(&mut self, (packets, bytes): (u64, u64), lost: u64) {
+        let gone = Amount { packets, bytes };
+        self.inflight = self.inflight.minus(gone);
+        let lost = lost.min(packets);
+        let share = bytes.checked_div(packets).unwrap_or(0) * lost;
+        self.lost = Amount { packets: self.lost.packets + lost, bytes: self.lost.bytes + share };
+        let arrived = gone.minus(Amount { packets: lost, bytes: share });
+        self.delivered.packets += arrived.packets;
+        self.delivered.bytes += arrived.bytes;
+    }
+
+    /// Takes in reported loss intervals; how many loss events are new.
+    fn learn(&mut self, ack: Seq, told: &Told) -> u64 {
+        let mut next = ack.next().sub(told.skip);
+        let mut known: Vec<Known> = Vec::with_capacity(MAX_INTERVALS);
+        for interval in &told.intervals {
+            let first = next.sub(interval.packets());
+            let old = self.intervals.iter().find(|old| old.first == first);
+            let counter = old.and_then(|old| old.counter).or(self.log.get(first).map(|sent| sent.counter));
+            // RFC 4342 section 6.1.1: only the first interval of all may hold more data than packets.
+            let oldest = interval.lossy == 0;
+            let data = if oldest { interval.data } else { interval.data.min(interval.packets()) };
+            known.push(Known { first, counter, interval: LossInterval { data, ..*interval } });
+            next = first;
+        }
+        // What the receiver need not say again (RFC 4342 section 8.6.1).
+        known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
+        known.truncate(MAX_INTERVALS);
+        let mut end = self.log.get(ack).map(|sent| sent.counter);
+        for known in &mut known {
+            known.interval.quarters = end.zip(known.counter).map(|(end, start)| end.saturating_sub(start));
+            end = known.counter;
+        }
+        let newest = self.intervals.iter().find(|old| old.interval.lossy > 0).map(|old| old.first);
+        let is_new = |k: &&Known| k.interval.lossy > 0 && newest.is_none_or(|newest| k.first.after(newest));
+        let events = known.iter().filter(is_new).count() as u64;
+        self.intervals = known;
+        events
+    }
+
+    /// p, of loss intervals if they were told, else as the receiver says; and how many loss events are new.
+    fn judge(&mut self, ack: Seq, told: &Told) -> Option<(f64, u64)> {
+        if told.intervals.is_empty() {
+            let p = told.p()?;
+            return Some((p, u64::from(p > self.tfrc.loss_event_rate())));
+        }
+        let events = self.learn(ack, told);
+        let intervals: Vec<LossInterval> = self.intervals.iter().map(|known| known.interval).collect();
+        Some((loss_event_rate(&intervals, true, self.small_packets), events))
+    }
+
+    fn on_report(&mut self, now: Time, feedback: &Feedback<'_>, receive_rate: u32, p: f64, events: u64) {
+        let sent = self.log.get(feedback.ack).copied();
+        let sample = sent.map(|sent| now.since(sent.at).saturating_sub(feedback.elapsed));
+        let sample = sample.filter(|sample| !sample.is_zero());
+        if let Some(sample) = sample {
+            self.rtt.update(now, sample);
+        }
+        if let Some(sent) = sent.filter(|sent| sent.bytes > 0) {
+            self.counter.on_acked(now, sent.counter);
+        }
+        self.receive_rate = f64::from(receive_rate);
+        self.tfrc.on_report(
+            now,
+            &Report {
+                rtt: sample,
+                sent: sent.map_or(now, |sent| sent.at),
+                receive_rate: self.receive_rate,
+                loss_event_rate: p,
+                new_loss_event: events > 0,
+            },
+        );
+        self.hurry();
+        let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
+        let packets =
+            self.inflight.packets.max(self.tfrc.wire_rate().bytes_in(round) / u64::from(self.mtu.max(1)));
+        let window = (packets as f64 * WINDOW_FACTOR) as u64;
+        self.window = self.window.max(window.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two());
+    }
+
+    /// A packet does not wait out a rate that is much lower than the one in force now.
+    fn hurry(&mut self) {
+        let rate = self.tfrc.wire_rate();
+        if let Some((at, bytes)) = self.last_sent
+            && rate > self.paced.scale(RISE)
+        {
+            self.paced = rate;
+            self.pacer = Pacer::default();
+            self.pacer.on_sent(at, bytes, rate, bytes);
+        }
+    }
+}
+
+impl SenderHalf for TfrcSenderHalf {
+    fn gate(&self, now: Time) -> Gate {
+        let release = self.release(now);
+        if release > now {
+            return Gate::At(release, Why::Pacing);
+        }
+        let rate = self.tfrc.wire_rate();
+        let burst = if self.small_packets { 1 } else { self.pacer.burst(now, rate, self.quantum(rate)) };
+        Gate::Open { burst: burst.max(1) }
+    }
+
+    fn ccval(&self, now: Time) -> u8 {
+        wrapped(self.counter.at(now, self.tfrc.rtt()))
+    }
+
+    fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>) {
+        let rtt = self.tfrc.rtt();
+        let counter =
+            if payload.is_some() { self.counter.on_sent(now, rtt) } else { self.counter.at(now, rtt) };
+        let data = if payload.is_some() { bytes.max(1) } else { 0 };
+        self.log.push(seq, Sent { at: now, counter, bytes: data });
+        if let Some(payload) = payload {
+            self.on_data_sent(now, payload, bytes.max(1));
+        }
+    }
+
+    fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
+        let gone = self.log.acknowledge(feedback.ack);
+        // RFC 4342 section 6.3: state that only an acknowledgement of acknowledgements ends.
+        self.ack_peer |= !feedback.vector.is_empty();
+        let told = Told::read(feedback.options);
+        let judged = told.receive_rate.and_then(|rate| Some((rate, self.judge(feedback.ack, &told)?)));
+        let lost = judged.map_or(0, |(_, (_, events))| events);
+        self.settle(gone, lost);
+        // RFC 4342 section 6: other acknowledgements are no feedback.
+        if let Some((rate, (p, events))) = judged {
+            self.on_report(now, feedback, rate, p, events);
+        }
+    }
+
+    fn on_slow_receiver(&mut self, buffer_drops: u64) {
+        self.tfrc.on_slow_receiver(buffer_drops);
+        self.ack_peer |= buffer_drops > 0;
+    }
+
+    fn on_app_limited(&mut self, _now: Time) {}
+
+    fn on_timeout(&mut self, now: Time) {
+        let before = self.tfrc.timeouts();
+        self.tfrc.on_timeout(now);
+        if self.tfrc.timeouts() > before {
+            let gone = self.log.acknowledge_all();
+            self.settle(gone, gone.0);
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.tfrc.next_timeout()
+    }
+
+    fn poll_demand(&mut self) -> Option<Demand> {
+        if self.window > self.window_asked {
+            self.window_asked = self.window;
+            return Some(Demand::SequenceWindow(self.window));
+        }
+        core::mem::take(&mut self.ack_peer).then_some(Demand::AckPeer)
+    }
+
+    fn on_ack_ratio(&mut self, _ratio: u16) {}
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
+    fn hold_probe_rtt(&mut self, _hold: bool) {}
+
+    /// There is no window: it is what the rate sends in a round trip. Of lost packets only loss events are known.
+    fn view(&self) -> TxView {
+        let rate = self.tfrc.wire_rate();
+        let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
+        let wire_share = rate.bps() as f64 / (self.tfrc.rate() * 8.0).max(1.0);
+        let last_sent = self.last_sent.map(|(at, _)| at);
+        TxView {
+            cwnd: Window::Bytes(rate.bytes_in(round).max(1)),
+            inflight: self.inflight,
+            pacing: Some(rate),
+            rtt: self.rtt.clone(),
+            delivery_rate: Rate::from_bps((self.receive_rate * wire_share * 8.0) as u64),
+            bottleneck: None,
+            app_limited: last_sent.is_none_or(|last| self.tfrc.data_limited_since(last - round)),
+            phase: self.tfrc.phase(),
+            sent: self.sent,
+            delivered: self.delivered,
+            lost: self.lost,
+            spurious: 0,
+            ce: 0,
+            timeouts: self.tfrc.timeouts(),
+            last_sent,
+            probing_rtt: false,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+use alloc::collections::VecDeque;
+use dccp_wire::Seq;
+use units::Time;
+
+/// Most packets remembered.
+const MOST: usize = 1 << 16;
+/// How many acknowledged packets are kept, for a loss interval that begins with one of them.
+const KEPT: usize = 1024;
+/// A longer jump in sequence numbers begins a new log.
+const MAX_GAP: i64 = 64;
+
+/// A packet that left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) at: Time,
+    /// The window counter then, unwrapped.
+    pub(super) counter: u64,
+    /// Wire bytes of data in flight with it, 0 if it carries no data.
+    pub(super) bytes: u32,
+}
+
+/// What left lately, by sequence number.
+#[derive(Debug)]
+pub(super) struct SentLog {
+    /// Number of the first one in `packets`.
+    first: Seq,
+    packets: VecDeque<Sent>,
+    /// How many of them are acknowledged.
+    acked: usize,
+}
+
+impl SentLog {
+    pub(super) fn new(first: Seq) -> SentLog {
+        SentLog { first, packets: VecDeque::new(), acked: 0 }
+    }
+
+    fn next(&self) -> Seq {
+        self.first.add(self.packets.len() as u64)
+    }
+
+    /// A packet left. Numbers never go back; those left out are taken as packets without data.
+    pub(super) fn push(&mut self, seq: Seq, sent: Sent) {
+        let gap = seq.diff(self.next());
+        if gap < 0 {
+            return;
+        }
+        if gap > MAX_GAP {
+            *self = SentLog::new(seq);
+        } else {
+            (0..gap).for_each(|_| self.packets.push_back(Sent { bytes: 0, ..sent }));
+        }
+        self.packets.push_back(sent);
+        while self.packets.len() > MOST {
+            self.pop();
+        }
+    }
+
+    fn pop(&mut self) {
+        if self.packets.pop_front().is_some() {
+            self.first = self.first.next();
+            self.acked = self.acked.saturating_sub(1);
+        }
+    }
+
+    /// The packet `seq`, if it is remembered.
+    pub(super) fn get(&self, seq: Seq) -> Option<&Sent> {
+        self.packets.get(usize::try_from(seq.diff(self.first)).ok()?)
+    }
+
+    /// All up to `seq` arrived or was lost: packets with data, and their bytes, that were in flight until now.
+    pub(super) fn acknowledge(&mut self, seq: Seq) -> (u64, u64) {
+        let upto =
+            usize::try_from(seq.diff(self.first).saturating_add(1)).unwrap_or(0).min(self.packets.len());
+        let mut left = (0, 0);
+        if upto > self.acked {
+            for sent in self.packets.range(self.acked..upto).filter(|sent| sent.bytes > 0) {
+                left = (left.0 + 1, left.1 + u64::from(sent.bytes));
+            }
+            self.acked = upto;
+        }
+        while self.acked > KEPT {
+            self.pop();
+        }
+        left
+    }
+
+    /// As [`acknowledge`](Self::acknowledge), of all that left.
+    pub(super) fn acknowledge_all(&mut self) -> (u64, u64) {
+        self.acknowledge(self.next().sub(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(at: u64, bytes: u32) -> Sent {
+        Sent { at: Time::from_millis(at), counter: at, bytes }
+    }
+
+    #[test]
+    fn counts_what_leaves_the_path_once() {
+        let first = Seq::new(Seq::MODULUS - 2);
+        let mut log = SentLog::new(first);
+        for i in 0..5 {
+            log.push(first.add(i), sent(i, if i == 1 { 0 } else { 100 }));
+        }
+        assert_eq!(log.acknowledge(first.add(2)), (2, 200));
+        assert_eq!(log.acknowledge(first), (0, 0));
+        assert_eq!(log.get(first.add(3)), Some(&sent(3, 100)));
+        assert_eq!(log.get(first.sub(1)), None);
+        assert_eq!(log.get(first.add(5)), None);
+        assert_eq!(log.acknowledge(first.add(99)), (2, 200));
+    }
+
+    #[test]
+    fn stays_small() {
+        let mut log = SentLog::new(Seq::new(0));
+        for i in 0..100_000 {
+            log.push(Seq::new(i), sent(i, 1));
+        }
+        assert_eq!(log.packets.len(), MOST);
+        assert_eq!(log.acknowledge_all(), (MOST as u64, MOST as u64));
+        assert_eq!(log.packets.len(), KEPT);
+        assert_eq!(log.get(Seq::new(99_999)), Some(&sent(99_999, 1)));
+        // Numbers that were left out, that jump, that come again.
+        log.push(Seq::new(100_002), sent(7, 1));
+        assert_eq!(log.get(Seq::new(100_001)), Some(&sent(7, 0)));
+        log.push(Seq::new(100_002), sent(8, 1));
+        log.push(Seq::new(1 << 40), sent(9, 1));
+        assert_eq!(log.acknowledge_all(), (1, 1));
+    }
+}
