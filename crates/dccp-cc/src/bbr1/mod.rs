@@ -119,7 +119,7 @@ impl Bbr1 {
             self.check_drained(now, least);
         }
         self.check_cycle_phase(ev);
-        self.check_full_pipe(ev);
+        self.check_full_pipe(ev, round_rtt);
         self.check_drain(now, self.units.of(ev.inflight));
         self.update_rtprop_and_probe_rtt(ev);
     }

@@ -123,22 +123,26 @@ impl Bbr1 {
     }
 
     /// BBRCheckFullPipe (section 4.3.2.2).
-    pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>) {
+    ///
+    /// `least` is the least RTT of the round that ends here.
+    pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>, least: Option<Duration>) {
         self.lost_in_round |= ev.lost.packets > 0;
         if self.filled_pipe || !ev.round_end {
             return;
         }
         let lost = core::mem::take(&mut self.lost_in_round);
-        if ev.rate.as_ref().is_none_or(|rs| rs.app_limited) {
+        let bw = self.path.bw();
+        let queue = least.is_some_and(|rtt| rtt > self.path.queue_rtt(bw, self.units.packet()));
+        let busy = self.tuning.full_pipe_shows && queue;
+        if !busy && ev.rate.as_ref().is_none_or(|rs| rs.app_limited) {
             return;
         }
-        let bw = self.path.bw();
         if bw >= self.full_bw * FULL_BW_GROWTH {
             self.full_bw = bw;
             self.full_bw_count = 0;
             return;
         }
-        let shows = lost || ev.rtt.is_some_and(|rtt| rtt > self.path.near_rtprop());
+        let shows = queue || lost || ev.rtt.is_some_and(|rtt| rtt > self.path.near_rtprop());
         if self.tuning.full_pipe_shows && !shows {
             return;
         }

@@ -25,8 +25,10 @@ pub struct Tuning {
     /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets have no quanta in them. Else an estimate that
     /// is a little high builds a standing queue up to the window.
     pub full_drain: bool,
-    /// A pipe is full only if a queue or a loss shows it. Else a path that gets an overflow packet now and then, each finding
-    /// its gate shut by the low rate the last ones made, leaves Startup at that rate and is useless for seconds when needed.
+    /// A pipe is full if a queue stands for a round, whoever is limited, and not without a queue or a loss. Else a path that
+    /// gets an overflow packet now and then, each finding its gate shut by the low rate the last ones made, leaves Startup at
+    /// that rate and is useless for seconds when needed; and one whose application answers to acknowledgements, as a TCP in a
+    /// tunnel does, stays in Startup with a full queue, application-limited all the time.
     pub full_pipe_shows: bool,
 }
 
