@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::Scenario;
 use crate::metrics::NAMES;
+use crate::scenario::Aim;
 
 /// One line of a comparison: one metric of one contender in one cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,10 +38,10 @@ pub struct Comparison {
 
 /// One comparison for each of `medians`, as [`crate::summary::medians`] gives them.
 pub fn compare(scenario: &Scenario, medians: &[Value]) -> Vec<Comparison> {
-    medians.iter().map(|median| one(scenario, median)).collect()
+    medians.iter().map(|median| one(scenario, median, medians)).collect()
 }
 
-fn one(scenario: &Scenario, median: &Value) -> Comparison {
+fn one(scenario: &Scenario, median: &Value, all: &[Value]) -> Comparison {
     let text = |key: &str| median[key].as_str().unwrap_or_default().to_owned();
     let (label, cell) = (text("label"), text("cell"));
     let references: Vec<_> = scenario
@@ -48,8 +49,8 @@ fn one(scenario: &Scenario, median: &Value) -> Comparison {
         .iter()
         .filter(|r| *r.label.as_ref() == label && r.cell.as_ref().is_none_or(|c| *c.as_ref() == cell))
         .collect();
-    let aim_cell = |aim: &crate::scenario::Aim| match &aim.cell {
-        Some(named) => *named.as_ref() == cell,
+    let aim_cell = |aim: &Aim| match &aim.cell {
+        Some(named) => *named.as_ref() == cell || named.as_ref() == "all",
         None => scenario.headline().name == cell,
     };
     let aims: Vec<_> = scenario.aims.iter().filter(|a| *a.label.as_ref() == label && aim_cell(a)).collect();
@@ -64,7 +65,7 @@ fn one(scenario: &Scenario, median: &Value) -> Comparison {
             words,
             references: references.iter().map(of).collect(),
             ours,
-            aim: aim.map(|a| (a.text(), ours.map(|v| a.met(v)))),
+            aim: aim.map(|a| (a.text(), ours.and_then(|v| met(a, v, &cell, all)))),
         }
     };
     let rows = NAMES
@@ -74,6 +75,19 @@ fn one(scenario: &Scenario, median: &Value) -> Comparison {
     let rows = rows.collect();
     let n = median["n"].as_u64().unwrap_or(0);
     Comparison { label, cell, n, sources: references.iter().map(|r| r.source.clone()).collect(), rows }
+}
+
+/// Whether `value` reaches `aim`; none if the contender to compare with has not run.
+fn met(aim: &Aim, value: f64, cell: &str, all: &[Value]) -> Option<bool> {
+    let limit = match &aim.not_above {
+        Some(label) => {
+            let other = all.iter().find(|m| m["label"] == label.as_ref().as_str() && m["cell"] == cell)?;
+            Some(other["metrics"][aim.metric.as_ref()].as_f64()?)
+        }
+        None => None,
+    };
+    let below = |limit: Option<f64>| limit.is_none_or(|limit| value <= limit);
+    Some(aim.min.is_none_or(|min| value >= min) && below(aim.max) && below(limit))
 }
 
 /// A value as tables show it.
@@ -128,7 +142,7 @@ pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<Str
         ));
     }
     for c in &here {
-        let judged: Vec<&Row> = c.rows.iter().filter(|r| r.aim.is_some()).collect();
+        let judged: Vec<&Row> = c.rows.iter().filter(|r| matches!(r.aim, Some((_, Some(_))))).collect();
         let missed: Vec<String> = judged
             .iter()
             .filter(|r| !matches!(r.aim, Some((_, Some(true)))))

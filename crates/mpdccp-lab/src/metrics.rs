@@ -20,6 +20,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("wire_p95_ms", "wire latency p95, ms"),
     ("wire_p99_ms", "wire latency p99, ms"),
     ("lost_pct", "lost, % (whole run)"),
+    ("net_lost_pct", "lost after leaving the sender, % (whole run)"),
     ("reordered_pct", "out of order, % (whole run)"),
     ("min_200ms_mbps", "lowest 200 ms from 0.3 s after the last event, Mbit/s"),
     ("min_1s_mbps", "lowest 1 s from 0.3 s after the last event outside ProbeRTT, Mbit/s"),
@@ -95,11 +96,13 @@ fn flow_stats(run: &RunRecord, index: usize, flow: &FlowRecord, phases: &[(f64, 
         Some((seconds(run, sent_at), at.since(sent_at).as_secs_f64() * 1e3))
     };
     let app: Vec<(f64, f64)> = d.first.iter().filter_map(app).collect();
+    // TCP cuts records into segments of its own, which bear no numbers of ours; alone on its path, they are all its own.
+    let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
     let wire: Vec<(f64, f64)> = run
         .paths
         .iter()
         .flat_map(|path| &path.forward.packets)
-        .filter(|p| p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
+        .filter(|p| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
         .filter_map(|p| match p.fate {
             Fate::Delivered(at) => Some((seconds(run, p.entered), at.since(p.entered).as_secs_f64() * 1e3)),
             Fate::QueueDrop | Fate::Lost => None,
@@ -214,6 +217,11 @@ fn metrics(
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
     put("lost_pct", flow.lost_pct);
+    if let (Some(sent), Some(lost), Some(dropped)) = (flow.sent, flow.lost, flow.dropped_at_sender)
+        && sent > dropped
+    {
+        put("net_lost_pct", Some(lost.saturating_sub(dropped) as f64 * 100.0 / (sent - dropped) as f64));
+    }
     let received = flow.received.max(1) as f64;
     put("reordered_pct", flow.reordered.map(|n| n as f64 * 100.0 / received));
     put("retransmits", flow.tcp.map(|t| t.retransmits as f64));

@@ -69,6 +69,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("metric = \"rx_mbps\"", "metric = \"speed\"", "t.toml:25: metric", "app_p50_ms"),
         ("label = \"ccid2\"\nmetric", "label = \"ccid7\"\nmetric", "t.toml:24: label", "ccid2"),
         ("min = 1", "", "t.toml:25: metric", "`max`"),
+        ("min = 1", "not_above = \"tcp\"", "t.toml:26: not_above", "ccid2"),
         ("name = \"p1\"", "name = \"p 1\"", "t.toml:8: name", "letters"),
         ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "string"),
     ];

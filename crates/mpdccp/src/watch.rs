@@ -12,6 +12,8 @@ pub(crate) struct Watch {
     live: bool,
     head: String,
     begun: bool,
+    /// The changing line is being shown.
+    open: bool,
 }
 
 impl Watch {
@@ -22,6 +24,7 @@ impl Watch {
             live: stderr().is_terminal(),
             head: String::new(),
             begun: false,
+            open: false,
         }
     }
 
@@ -55,13 +58,15 @@ impl Watch {
                 let text = self.done(run);
                 let clear = if self.live { "\r\x1b[K" } else { "" };
                 eprintln!("{clear}{} {text}", self.head);
+                self.open = false;
             }
         }
     }
 
     /// Replaces the changing line; without a terminal nothing changes, so nothing is shown.
-    fn line(&self, text: &str) {
+    fn line(&mut self, text: &str) {
         if self.live {
+            self.open = true;
             eprint!("\r\x1b[K{} {text}", self.head);
             let _ = stderr().flush();
         }
@@ -88,5 +93,13 @@ impl Watch {
             get("rx_mbps"),
             get("app_p50_ms")
         )
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.open {
+            eprintln!();
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::Command;
 
 use dccp_net::{Tun, TunConfig};
@@ -31,7 +32,7 @@ pub(super) fn ip(args: &[&str]) -> Result<String, LabError> {
 impl Namespace {
     /// Makes one for this process.
     pub(super) fn new(role: &str) -> Result<Namespace, LabError> {
-        let name = format!("{PREFIX}{}-{role}", std::process::id());
+        let name = format!("{}{role}", prefix());
         ip(&["netns", "add", &name])?;
         let namespace = Namespace { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
@@ -127,15 +128,29 @@ impl Drop for Namespace {
     }
 }
 
-/// Removes namespaces of labs that were killed before they could clean up.
+/// What the names of this process's namespaces and directories begin with.
+pub(super) fn prefix() -> String {
+    format!("{PREFIX}{}-", std::process::id())
+}
+
+/// Removes namespaces and directories of labs that were killed before they could clean up.
 pub(super) fn sweep() {
-    let Ok(entries) = fs::read_dir("/run/netns") else { return };
-    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-        if let Some(pid) = pid.and_then(|pid| pid.parse::<u32>().ok())
-            && !fs::exists(format!("/proc/{pid}")).unwrap_or(true)
-        {
-            remove(&name);
-        }
-    }
+    orphans(Path::new("/run/netns")).for_each(|name| remove(&name));
+    let tmp = std::env::temp_dir();
+    orphans(&tmp).for_each(|name| {
+        let _ = fs::remove_dir_all(tmp.join(name));
+    });
+}
+
+/// Entries of `dir` that belong to labs which are no more.
+fn orphans(dir: &Path) -> impl Iterator<Item = String> {
+    let names = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| {
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        pid.is_some_and(|pid| !fs::exists(format!("/proc/{pid}")).unwrap_or(true))
+    })
 }

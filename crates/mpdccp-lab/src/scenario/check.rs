@@ -218,10 +218,11 @@ fn compare(s: &Scenario) -> Result<(), Problem> {
     }
     for a in &s.aims {
         known_label(s, &a.label)?;
-        a.cell.as_ref().map_or(Ok(()), |cell| known_cell(s, cell))?;
+        a.cell.as_ref().filter(|cell| cell.as_ref() != "all").map_or(Ok(()), |cell| known_cell(s, cell))?;
         known_metric(&a.metric)?;
-        if a.min.is_none() && a.max.is_none() {
-            return Err(problem(&a.metric, "an aim needs `min`, `max` or both"));
+        a.not_above.as_ref().map_or(Ok(()), |label| known_label(s, label))?;
+        if a.min.is_none() && a.max.is_none() && a.not_above.is_none() {
+            return Err(problem(&a.metric, "an aim needs `min`, `max` or `not_above`"));
         }
     }
     Ok(())

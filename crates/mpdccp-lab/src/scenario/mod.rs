@@ -226,7 +226,7 @@ pub struct Reference {
 pub struct Aim {
     /// Contender.
     pub label: Spanned<String>,
-    /// The cell; the headline if absent.
+    /// The cell; the headline if absent, every cell if `all`.
     #[serde(default)]
     pub cell: Option<Spanned<String>>,
     /// Name of the metric.
@@ -237,22 +237,20 @@ pub struct Aim {
     /// At most.
     #[serde(default)]
     pub max: Option<f64>,
+    /// At most what this contender has in the same cell.
+    #[serde(default)]
+    pub not_above: Option<Spanned<String>>,
 }
 
 impl Aim {
-    /// Whether `value` reaches it.
-    pub fn met(&self, value: f64) -> bool {
-        self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
-    }
-
     /// As a person would write it.
     pub fn text(&self) -> String {
-        match (self.min, self.max) {
-            (Some(min), Some(max)) => format!("{min} to {max}"),
-            (Some(min), None) => format!("≥ {min}"),
-            (None, Some(max)) => format!("≤ {max}"),
-            (None, None) => String::new(),
-        }
+        let bounds = [
+            self.min.map(|min| format!("≥ {min}")),
+            self.max.map(|max| format!("≤ {max}")),
+            self.not_above.as_ref().map(|label| format!("≤ {}", label.as_ref())),
+        ];
+        bounds.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 

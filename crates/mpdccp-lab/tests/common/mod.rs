@@ -9,6 +9,7 @@ use units::{Rate, Time};
 
 /// One packet a millisecond for 10 s, 1,250 bytes: 10 Mbit/s. From the fifth second on every third takes the second path; latency
 /// is 10 ms and grows there by 1 ms a second.
+#[allow(dead_code, reason = "not every test needs a run")]
 pub(crate) fn run(label: &str) -> RunRecord {
     let start = Time::from_millis(1_000);
     let mut flow = FlowRecord {

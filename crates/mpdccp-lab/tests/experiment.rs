@@ -1,0 +1,125 @@
+//! What an experiment writes, with a backend that only pretends to run.
+
+mod common;
+
+use std::fs;
+
+use mpdccp_lab::experiment::{self, Event, Options};
+use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
+
+/// Gives the made-up run, or fails at a contender.
+struct Pretend {
+    fails_at: Option<&'static str>,
+}
+
+impl Backend for Pretend {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn run(&mut self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        let label = plan.contender.label.as_ref();
+        if self.fails_at == Some(label) {
+            return Err(LabError::Failed("pretended".to_owned()));
+        }
+        watch(&Sample::default());
+        Ok(RunRecord { repeat: plan.repeat, seed: plan.seed, ..common::run(label) })
+    }
+}
+
+fn options(out: &std::path::Path) -> Options {
+    Options { only: Vec::new(), cells: Vec::new(), runs: Some(2), seed: 5, out: out.to_owned() }
+}
+
+#[test]
+fn everything_is_written_and_the_summary_keeps_its_contract() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let mut events = Vec::new();
+    let outcome =
+        experiment::run(&scenario, &mut Pretend { fails_at: None }, &options(dir.path()), &mut |event| {
+            events.push(match event {
+                Event::Begin { index, total, .. } => format!("begin {index} of {total}"),
+                Event::Sample(_) => "sample".to_owned(),
+                Event::Done(run) => format!("done {}", run.label),
+            });
+        })
+        .unwrap();
+    assert_eq!(events[..4], ["begin 1 of 4", "sample", "done ccid2", "begin 2 of 4"]);
+
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
+    assert_eq!(
+        (json["schema"].as_u64(), json["seed"].as_u64(), json["backend"].as_str()),
+        (Some(1), Some(5), Some("sim"))
+    );
+    assert_eq!((json["runs"].as_array().unwrap().len(), json["medians"].as_array().unwrap().len()), (4, 2));
+    let run = &json["runs"][1];
+    assert_eq!(
+        (run["label"].as_str(), run["cell"].as_str(), run["repeat"].as_u64()),
+        (Some("ccid2"), Some("a"), Some(1))
+    );
+    for pointer in [
+        "/version",
+        "/commit",
+        "/scenario",
+        "/environment/kernel",
+        "/environment/cpus",
+        "/environment/link_lateness_us_p99",
+        "/runs/0/params/ccid",
+        "/runs/0/flows/0/name",
+        "/runs/0/flows/0/kind",
+        "/runs/0/flows/0/offered_mbps",
+        "/runs/0/flows/0/sent",
+        "/runs/0/flows/0/dropped_at_sender",
+        "/runs/0/flows/0/received",
+        "/runs/0/flows/0/lost",
+        "/runs/0/flows/0/lost_pct",
+        "/runs/0/flows/0/reordered",
+        "/runs/0/flows/0/duplicates",
+        "/runs/0/flows/0/tcp",
+        "/runs/0/flows/0/phases/1/from_s",
+        "/runs/0/flows/0/phases/1/to_s",
+        "/runs/0/flows/0/phases/1/rx_mbps",
+        "/runs/0/flows/0/phases/1/app_latency_ms/p99",
+        "/runs/0/flows/0/phases/1/wire_latency_ms/max",
+        "/runs/0/paths/1/name",
+        "/runs/0/paths/1/phases/1/tx_mbps",
+        "/runs/0/paths/1/phases/1/rx_mbps",
+        "/runs/0/paths/1/phases/1/latency_ms/p50",
+        "/runs/0/paths/1/phases/1/lost",
+        "/runs/0/paths/1/phases/1/queue_drops",
+        "/runs/0/paths/1/phases/1/ce",
+        "/medians/0/label",
+        "/medians/0/n",
+        "/medians/0/flows/0/phases/1/rx_mbps",
+        "/medians/0/paths/0/name",
+    ] {
+        assert!(json.pointer(pointer).is_some(), "{pointer}");
+    }
+
+    let report = fs::read_to_string(&outcome.report).unwrap();
+    assert_eq!(report.matches("<svg").count(), 2);
+    assert!(!report.contains("src=") && !report.contains("href="), "self-contained");
+    let cc = fs::read_to_string(dir.path().join("series/a_ccid5_0/cc.csv")).unwrap();
+    assert!(cc.starts_with("t_s,path,phase,cwnd_bytes,inflight_bytes,pacing_mbps,delivery_mbps,btlbw_mbps,srtt_ms,min_rtt_ms,lost,queue_packets,queue_ms,app_limited\n0.000000,path1,probe-bw,30000,"));
+    let packets = fs::read_to_string(dir.path().join("series/a_ccid5_0/packets-udp.csv")).unwrap();
+    assert_eq!(packets.lines().nth(1), Some("0,0.000000,0.010100,path1,10.100000,10.000000"));
+}
+
+#[test]
+fn what_was_finished_before_a_failure_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let mut backend = Pretend { fails_at: Some("ccid5") };
+    let error = experiment::run(&scenario, &mut backend, &options(dir.path()), &mut |_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "pretended");
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
+    assert_eq!(json["runs"].as_array().unwrap().len(), 2);
+    assert!(dir.path().join("report.html").is_file());
+    let mut wrong = options(dir.path());
+    wrong.only.push("ccid9".to_owned());
+    let error = experiment::run(&scenario, &mut backend, &wrong, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("ccid9") && error.contains("ccid2, ccid5"), "{error}");
+}
