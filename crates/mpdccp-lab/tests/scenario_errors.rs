@@ -60,7 +60,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
             "order",
         ),
         ("headline = \"a\"", "headline = \"b\"", "t.toml:4: headline", "no cell `b`"),
-        ("ccid = 2", "ccid = 99", "t.toml:17: ccid", "2, 5"),
+        ("ccid = 2", "ccid = 99", "t.toml:17: ccid", "[2, "),
         ("ccid = 2", "ccid = 2\nvariant = \"best\"", "t.toml:18: variant", "tuned"),
         ("ccid = 2", "tcp = \"cubic\"", "t.toml:17: tcp", "direct"),
         ("payload = 1300", "payload = 5", "t.toml:21: payload", "32"),

@@ -162,6 +162,7 @@ fn session_config(plan: &Plan<'_>) -> SessionConfig {
         connection: Config {
             service_code: SERVICE_CODE,
             tx_ccids: vec![ccid],
+            rx_ccids: vec![ccid],
             cc: CcOptions { draft: plan.contender.variant == Variant::Draft, ..CcOptions::default() },
             ..Config::default()
         },

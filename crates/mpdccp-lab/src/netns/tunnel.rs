@@ -98,8 +98,10 @@ impl Tunnel {
     /// Packets that the client's session queue has dropped.
     pub(super) fn dropped(&self) -> Option<u64> {
         let status = self.status()?;
-        let queue = &status["peers"][0]["queue"];
-        ["dropped_full", "dropped_old", "dropped_early"].iter().map(|k| queue[*k].as_u64()).sum()
+        let queue = status["peers"][0]["queue"].as_object()?;
+        Some(
+            queue.iter().filter(|(key, _)| key.starts_with("dropped_")).filter_map(|(_, n)| n.as_u64()).sum(),
+        )
     }
 
     /// What both ends wrote last, for an error message.

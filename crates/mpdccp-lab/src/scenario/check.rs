@@ -126,8 +126,9 @@ fn link(path: &PathSpec, duration: f64) -> Result<(), Problem> {
 
 fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
     match (&c.ccid, &c.tcp) {
-        (Some(ccid), None) if !CCIDS.contains(ccid.as_ref()) => {
-            Err(problem(ccid, format!("CCID {} is not known; allowed: {CCIDS:?}", ccid.as_ref())))
+        (Some(ccid), None) if !dccp_proto::ccid::is_known(*ccid.as_ref()) => {
+            let known: Vec<u8> = (0..=u8::MAX).filter(|n| dccp_proto::ccid::is_known(*n)).collect();
+            Err(problem(ccid, format!("CCID {} is not known; allowed: {known:?}", ccid.as_ref())))
         }
         (None, Some(tcp)) if s.mode != Mode::Direct => {
             Err(problem(tcp, "kernel TCP as a contender needs mode = \"direct\""))
