@@ -99,8 +99,9 @@ pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets
     };
     let general = if discount { general_factor(*open, closed, factors) } else { 1.0 };
     let without = sums(weighted(closed, factors));
-    // The closed ones with their weights of one place later: the oldest of n makes room for the open one.
-    let shifted = closed.iter().zip(factors).take(NINTERVAL - 1).enumerate();
+    // The closed ones with their weights of one place later: the oldest that counts makes room for the open one.
+    let most = closed.len().min(NINTERVAL).saturating_sub(1);
+    let shifted = closed.iter().zip(factors).take(most).enumerate();
     let shifted = shifted.map(|(i, (length, factor))| (*length, weight(i + 1) * factor * general));
     let with = sums(core::iter::once((*open, weight(0))).chain(shifted));
     let rate = |(total, weights): (f64, f64)| if total > 0.0 { weights / total } else { f64::INFINITY };

@@ -1,1 +1,181 @@
+use super::*;
+use alloc::vec;
+use proptest::prelude::*;
 
+/// Closed and open intervals of these data lengths, newest first.
+fn of(lengths: &[u64]) -> Vec<LossInterval> {
+    lengths
+        .iter()
+        .map(|data| LossInterval { lossy: 1, lossless: data - 1, data: *data, drops: 1, quarters: None })
+        .collect()
+}
+
+fn p(lengths: &[u64], discount: bool) -> f64 {
+    loss_event_rate(&of(lengths), discount, false)
+}
+
+fn close(got: f64, wanted: f64) {
+    assert!((got / wanted - 1.0).abs() < 1e-12, "{got}, not {wanted}");
+}
+
+/// RFC 5348 section 5.4 and 5.5 to the letter, with its state: what `discount_factors` finds out again.
+struct Literal {
+    /// I_0 to I_n, DF_0 to DF_n.
+    i: Vec<f64>,
+    df: Vec<f64>,
+    general: f64,
+}
+
+impl Literal {
+    fn new(first: f64) -> Literal {
+        Literal { i: vec![1.0, first], df: vec![1.0; 2], general: 1.0 }
+    }
+
+    fn w(i: usize) -> f64 {
+        [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2][i]
+    }
+
+    /// The open interval grew to `len`: the new general factor.
+    fn grow(&mut self, len: f64) {
+        self.i[0] = len;
+        let (mut total, mut weights) = (0.0, 0.0);
+        for i in 1..self.i.len() {
+            weights += Self::w(i - 1) * self.df[i];
+            total += self.i[i] * Self::w(i - 1) * self.df[i];
+        }
+        let mean = total / weights;
+        self.general = if len > 2.0 * mean { (2.0 * mean / len).max(0.25) } else { 1.0 };
+    }
+
+    fn loss_event(&mut self) {
+        for i in 1..self.df.len() {
+            self.df[i] *= self.general;
+        }
+        self.i.insert(0, 1.0);
+        self.df.insert(0, 1.0);
+        self.i.truncate(9);
+        self.df.truncate(9);
+        self.general = 1.0;
+    }
+
+    fn p(&self) -> f64 {
+        let k = self.i.len() - 1;
+        let (mut total0, mut total1) = (self.i[0] * Self::w(0), 0.0);
+        let (mut weights0, mut weights1) = (Self::w(0), 0.0);
+        for i in 1..k {
+            total0 += self.i[i] * Self::w(i) * self.df[i] * self.general;
+            weights0 += Self::w(i) * self.df[i] * self.general;
+        }
+        for i in 1..=k {
+            total1 += self.i[i] * Self::w(i - 1) * self.df[i];
+            weights1 += Self::w(i - 1) * self.df[i];
+        }
+        (weights0 / total0).min(weights1 / total1)
+    }
+}
+
+#[test]
+fn weights_of_the_rfc() {
+    let weights: Vec<f64> = (0..8).map(weight).collect();
+    for (got, wanted) in weights.into_iter().zip([1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2]) {
+        assert!((got - wanted).abs() < 1e-15);
+    }
+}
+
+#[test]
+fn golden_averages_without_discounting() {
+    // No loss yet.
+    assert_eq!(
+        loss_event_rate(&[LossInterval { lossless: 1000, ..LossInterval::default() }], false, false),
+        0.0
+    );
+    assert_eq!(loss_event_rate(&[], true, true), 0.0);
+    // Right after the first loss only the synthetic interval counts.
+    close(p(&[1, 400], false), 1.0 / 400.0);
+    close(p(&[1, 100, 100, 100, 100, 100, 100, 100, 100], false), 1.0 / 100.0);
+    // (10 + 20 + 30 + 40 + 0.8 * 50 + 0.6 * 60 + 0.4 * 70 + 0.2 * 80) / 6 = 220 / 6: the open one is too short to count.
+    close(p(&[3, 10, 20, 30, 40, 50, 60, 70, 80], false), 6.0 / 220.0);
+    // (200 + 10 + 20 + 30 + 0.8 * 40 + 0.6 * 50 + 0.4 * 60 + 0.2 * 70) / 6 = 360 / 6: now it does.
+    close(p(&[200, 10, 20, 30, 40, 50, 60, 70, 80], false), 6.0 / 360.0);
+    // Ninth and later closed intervals count for nothing.
+    close(p(&[3, 10, 20, 30, 40, 50, 60, 70, 80, 9999, 1], false), 6.0 / 220.0);
+    // With fewer than eight closed the oldest is left out all the same: 200 / 1, (200 + 100) / 2.
+    close(p(&[200, 100], false), 1.0 / 200.0);
+    close(p(&[200, 100, 50], false), 2.0 / 300.0);
+}
+
+#[test]
+fn golden_discounting() {
+    // Twice the mean of 100 is no reason yet.
+    let eight = |open| [[open, 100, 100, 100, 100, 100, 100, 100, 100]].concat();
+    close(p(&eight(200), true), p(&eight(200), false));
+    // 400 is: DF = 2 * 100 / 400 = 0.5. (400 + 0.5 * 5 * 100) / (1 + 0.5 * 5) = 650 / 3.5.
+    close(p(&eight(400), true), 3.5 / 650.0);
+    // 10,000: DF = 0.02, but no less than 0.25. (10,000 + 0.25 * 500) / (1 + 0.25 * 5) = 10,125 / 2.25.
+    close(p(&eight(10_000), true), 2.25 / 10_125.0);
+    // That interval closed: the older ones keep a factor of 0.25, it has 1.
+    let closed = [vec![1], eight(10_000)].concat();
+    assert_eq!(discount_factors(&closed.iter().map(|l| *l as f64).collect::<Vec<_>>())[1..3], [1.0, 0.25]);
+    // (10,000 + 0.25 * 100 * (1 + 1 + 1 + 0.8 + 0.6 + 0.4 + 0.2)) / (1 + 0.25 * 5): the same.
+    close(p(&closed, true), 2.25 / 10_125.0);
+}
+
+#[test]
+fn short_intervals_of_small_packets() {
+    let interval =
+        |data, drops, quarters| LossInterval { lossy: 10, lossless: data - 10, data, drops, quarters };
+    // Eight quarters are two round trips: 20 packets, 5 lost, count as 4.
+    close(interval(20, 5, Some(8)).length(true), 4.0);
+    close(interval(20, 5, Some(9)).length(true), 20.0);
+    close(interval(20, 5, None).length(true), 20.0);
+    close(interval(20, 5, Some(1)).length(false), 20.0);
+    close(interval(20, 0, Some(1)).length(true), 20.0);
+    // An open interval counts only beyond two round trips.
+    let with_open = |quarters| [interval(900, 1, quarters), interval(100, 1, Some(99))];
+    close(loss_event_rate(&with_open(Some(8)), false, true), 1.0 / 100.0);
+    close(loss_event_rate(&with_open(Some(9)), false, true), 1.0 / 900.0);
+    close(loss_event_rate(&with_open(Some(8)), false, false), 1.0 / 900.0);
+}
+
+proptest! {
+    /// As long as no more intervals were closed than are known, the factors found out again are those that were kept.
+    #[test]
+    fn discounting_as_the_rfc_keeps_it(lengths in proptest::collection::vec(1..5000u64, 2..17)) {
+        let mut literal = Literal::new(lengths[0] as f64);
+        for (n, len) in lengths.iter().enumerate().skip(1) {
+            if n > 1 {
+                literal.loss_event();
+            }
+            literal.grow(*len as f64);
+            let mut newest_first = lengths[..=n].to_vec();
+            newest_first.reverse();
+            let got = p(&newest_first, true);
+            prop_assert!((got / literal.p() - 1.0).abs() < 1e-9, "{} {}", got, literal.p());
+        }
+    }
+
+    #[test]
+    fn p_is_a_rate_whatever_the_intervals(
+        parts in proptest::collection::vec(
+            (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<Option<u64>>()), 0..40),
+        discount: bool,
+        small: bool,
+    ) {
+        let intervals: Vec<LossInterval> = parts
+            .into_iter()
+            .map(|(lossy, lossless, data, drops, quarters)| LossInterval { lossy, lossless, data, drops, quarters })
+            .collect();
+        let p = loss_event_rate(&intervals, discount, small);
+        prop_assert!((0.0..=1.0).contains(&p), "{}", p);
+    }
+
+    /// RFC 5348 section 5.4: the open interval only ever lowers p.
+    #[test]
+    fn a_longer_open_interval_never_raises_p(
+        lengths in proptest::collection::vec(1..5000u64, 2..12), more in 1..5000u64, discount: bool,
+    ) {
+        let mut longer = lengths.clone();
+        longer[0] += more;
+        prop_assert!(p(&longer, discount) <= p(&lengths, discount) * (1.0 + 1e-12));
+    }
+}

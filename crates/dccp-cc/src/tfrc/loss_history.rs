@@ -195,10 +195,14 @@ impl LossHistory {
             newest.drops += end - first;
         }
         self.holes.push_back(hole);
-        if self.holes.len() > MAX_HOLES {
+        self.forget_holes();
+        begins
+    }
+
+    fn forget_holes(&mut self) {
+        while self.holes.len() > MAX_HOLES {
             self.holes.pop_front();
         }
-        begins
     }
 
     /// A packet arrived that was judged before: lost perhaps. True if that took a loss event back.
@@ -212,29 +216,31 @@ impl LossHistory {
         for rest in rests.into_iter().rev().filter(|rest| !rest.is_empty()) {
             self.holes.insert(at, Hole { seqs: rest, marked: false });
         }
+        self.forget_holes();
         // A mark arrives but once, so the packet is not marked as far as losses go: it was late, which says as much.
         let Some(index) = self.intervals.iter().position(|i| i.first <= seq) else { return false };
         let end = match index.checked_sub(1).and_then(|newer| self.intervals.get(newer)) {
             Some(newer) => newer.first,
             None => self.next_seq(),
         };
-        let mut left =
-            self.holes.iter().filter(|h| h.seqs.start >= self.intervals[index].first && h.seqs.end <= end);
-        let first = left.next().map(|h| h.seqs.clone());
-        let last = left.next_back().map(|h| h.seqs.clone()).or(first.clone());
         let interval = &mut self.intervals[index];
         interval.drops = interval.drops.saturating_sub(1);
         interval.no_data += u64::from(!packet.data);
-        match (first, last) {
-            (Some(first), Some(last)) if interval.drops > 0 => {
-                interval.first = first.start;
-                interval.lossless_from = last.end;
-                false
-            }
-            // Losses that are remembered no more.
-            _ if interval.drops > 0 => false,
-            _ => self.merge(index),
+        if interval.drops == 0 {
+            return self.merge(index);
         }
+        let first = interval.first;
+        let left = self.holes.iter().map(|h| &h.seqs).filter(|seqs| seqs.start >= first && seqs.end <= end);
+        let known: u64 = left.clone().map(|seqs| seqs.end - seqs.start).sum();
+        // If some are forgotten, the lossy part stays as long as it was.
+        if known == interval.drops
+            && let Some(first) = left.clone().map(|seqs| seqs.start).min()
+            && let Some(last) = left.map(|seqs| seqs.end).max()
+        {
+            interval.first = first;
+            interval.lossless_from = last;
+        }
+        false
     }
 
     /// The interval at `index` has no losses any more and becomes part of the one before it.

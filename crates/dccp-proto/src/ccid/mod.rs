@@ -187,6 +187,11 @@ pub fn is_tfrc(ccid: u8) -> bool {
     matches!(ccid, 3 | 4)
 }
 
+/// Whether the sending half of `ccid` knows what an option of this type, 128 to 255, says to it (RFC 4342 section 8, RFC 5622 section 8).
+pub fn has_option(ccid: u8, kind: u8) -> bool {
+    is_tfrc(ccid) && matches!(kind, 192..=194) || ccid == 4 && kind == 195
+}
+
 /// Whether this stack implements `ccid`.
 pub fn is_known(ccid: u8) -> bool {
     needs_ack_vector(ccid) || is_tfrc(ccid)

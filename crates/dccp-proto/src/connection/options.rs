@@ -1,10 +1,11 @@
 //! Reading the options of a received packet (RFC 4340 section 5.8).
 
 use super::dropped;
-use crate::features::{Fault, Negotiator};
+use crate::ccid;
+use crate::features::{Fault, Negotiator, Side};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
-use dccp_wire::{MpOption, Opt, OptionBuf, OptionError, Packet, PacketType, Reset, ResetCode, Seq};
+use dccp_wire::{MpOption, Opt, OptionBuf, OptionError, Packet, PacketType, Reset, ResetCode, Seq, feature};
 use units::Duration;
 
 /// What the options of one packet said, apart from features, which went to the [`Negotiator`].
@@ -87,10 +88,10 @@ pub(super) fn read<'a>(
                 seen.cookies.extend_from_slice(buf.as_bytes());
             }
             Opt::Mp(mp) => understood = multipath && !matches!(mp, MpOption::Unknown(..)),
-            // None of the CCIDs here has options that may be mandatory.
-            Opt::Ccid(..) => {
+            Opt::Ccid(kind, _) => {
                 seen.for_ccid = true;
-                understood = false;
+                let ccid = u8::try_from(features.value(feature::CCID, Side::Local)).unwrap_or(0);
+                understood = ccid::has_option(ccid, kind);
             }
             _ => understood = false,
         }

@@ -62,7 +62,7 @@ pub(crate) struct Line {
     next_view: Time,
 }
 
-fn route() -> Route {
+pub(crate) fn route() -> Route {
     Route { socket: 0, local: None, remote: "192.0.2.1:6511".parse().unwrap() }
 }
 

@@ -3,6 +3,7 @@
 mod behaviour;
 mod bulk;
 mod line;
+mod linux;
 
 use dccp_proto::Config;
 use linkem::{DrdConfig, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};

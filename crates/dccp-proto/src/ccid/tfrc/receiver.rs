@@ -218,3 +218,7 @@ impl ReceiverHalf for TfrcReceiver {
         self.rtt = Some(rtt);
     }
 }
+
+#[cfg(test)]
+#[path = "receiver_tests.rs"]
+mod tests;

@@ -325,3 +325,7 @@ impl SenderHalf for TfrcSenderHalf {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;

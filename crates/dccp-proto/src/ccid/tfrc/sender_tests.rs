@@ -1,0 +1,247 @@
+use super::*;
+use crate::Ecn;
+use crate::ccid::tfrc::TfrcReceiver;
+use crate::ccid::{AckDue, Arrival, ReceiverHalf};
+use dccp_wire::{Opt, OptionBuf, Options};
+use proptest::prelude::*;
+
+const RTT: Duration = Duration::from_millis(100);
+const FIRST: Seq = Seq::new(Seq::MODULUS - 3);
+
+fn ms(ms: u64) -> Time {
+    Time::from_millis(ms)
+}
+
+fn config() -> HalfConfig {
+    HalfConfig {
+        mtu: 1500,
+        first_seq: FIRST,
+        cc: Default::default(),
+        seed: 1,
+        handshake_rtt: Some(RTT),
+        now: ms(0),
+    }
+}
+
+/// What Linux tells: receive rate and loss event rate, no intervals.
+fn rates(receive_rate: u32, loss_event_rate: u32) -> OptionBuf {
+    let mut out = OptionBuf::new();
+    let told =
+        Told { receive_rate: Some(receive_rate), loss_event_rate: Some(loss_event_rate), ..Told::default() };
+    told.write(false, 100, &mut out);
+    out
+}
+
+fn feedback<'a>(ack: Seq, options: &'a OptionBuf) -> Feedback<'a> {
+    Feedback { ack, vector: &[], elapsed: Duration::ZERO, options: options.as_bytes() }
+}
+
+/// Packets 0 to `n` - 1, one a millisecond.
+fn sent(half: &mut TfrcSenderHalf, n: u64) {
+    (0..n).for_each(|i| half.on_sent(ms(i), FIRST.add(i), 1040, Some(1000)));
+}
+
+#[test]
+fn paces_at_the_initial_rate() {
+    let mut half = TfrcSenderHalf::new(false, &config());
+    assert!(matches!(half.gate(ms(0)), Gate::Open { .. }));
+    half.on_sent(ms(0), FIRST, 1040, Some(1000));
+    // Four packets in 100 ms.
+    assert_eq!(half.gate(ms(1)), Gate::At(ms(25), Why::Pacing));
+    assert!(matches!(half.gate(ms(25)), Gate::Open { .. }));
+    let view = half.view();
+    assert_eq!((view.inflight.packets, view.sent.bytes, view.phase), (1, 1040, "slow_start"));
+    assert_eq!(view.cwnd, Window::Bytes(4160));
+    // CCID 4 is never faster than a packet in 10 ms.
+    let mut half = TfrcSenderHalf::new(true, &HalfConfig { handshake_rtt: Some(RTT / 100), ..config() });
+    half.on_sent(ms(0), FIRST, 140, Some(100));
+    assert_eq!(half.gate(ms(1)), Gate::At(ms(10), Why::Pacing));
+}
+
+#[test]
+fn a_much_higher_rate_does_not_wait_out_the_old_one() {
+    let mut half = TfrcSenderHalf::new(false, &HalfConfig { handshake_rtt: None, ..config() });
+    half.on_sent(ms(0), FIRST, 1040, Some(1000));
+    assert_eq!(half.gate(ms(1)), Gate::At(ms(1000), Why::Pacing));
+    half.on_feedback(ms(100), &feedback(FIRST, &rates(0, u32::MAX)));
+    assert!(matches!(half.gate(ms(100)), Gate::Open { .. }), "{:?}", half.gate(ms(100)));
+}
+
+#[test]
+fn takes_the_loss_event_rate_where_intervals_are_missing() {
+    let mut half = TfrcSenderHalf::new(false, &config());
+    sent(&mut half, 100);
+    half.on_feedback(ms(150), &feedback(FIRST.add(49), &rates(1_000_000, 100)));
+    assert_eq!(half.tfrc.loss_event_rate(), 0.01);
+    let view = half.view();
+    assert_eq!(
+        (view.phase, view.lost.packets, view.delivered.packets, view.inflight.packets),
+        ("equation", 1, 49, 50)
+    );
+    assert_eq!(view.rtt.latest(), Some(ms(150) - ms(49)));
+    // An acknowledgement without the rates is no feedback, but tells what arrived.
+    let timer = half.next_timeout();
+    half.on_feedback(ms(200), &feedback(FIRST.add(59), &OptionBuf::new()));
+    assert_eq!((half.view().inflight.packets, half.next_timeout()), (40, timer));
+    // Nor is one without a Receive Rate.
+    let mut out = OptionBuf::new();
+    out.push(&Opt::Ccid(192, &[0, 0, 0, 2]));
+    half.on_feedback(ms(210), &feedback(FIRST.add(60), &out));
+    assert_eq!(half.tfrc.loss_event_rate(), 0.01);
+}
+
+#[test]
+fn older_intervals_need_not_be_told_again() {
+    let interval = |lossless, lossy| LossInterval {
+        lossy,
+        lossless,
+        data: lossless + lossy,
+        drops: lossy,
+        quarters: None,
+    };
+    let tell = |half: &mut TfrcSenderHalf, at, ack, intervals: &[LossInterval]| {
+        let told = Told { receive_rate: Some(1_000_000), intervals: intervals.into(), ..Told::default() };
+        let mut out = OptionBuf::new();
+        told.write(false, 400, &mut out);
+        // Loss Event Rate is left out of what is sent here.
+        half.on_feedback(ms(at), &feedback(FIRST.add(ack), &out));
+        half.intervals.iter().map(|known| known.interval.packets()).collect::<Vec<_>>()
+    };
+    let mut half = TfrcSenderHalf::new(false, &config());
+    sent(&mut half, 400);
+    let first = LossInterval { data: 77, ..interval(50, 0) };
+    assert_eq!(tell(&mut half, 400, 99, &[interval(19, 1), interval(25, 5), first]), [20, 30, 50]);
+    assert_eq!(half.view().lost.packets, 2);
+    // 30 packets later only the newest, which has grown; then a new one and it.
+    assert_eq!(tell(&mut half, 410, 129, &[interval(49, 1)]), [50, 30, 50]);
+    assert_eq!(half.view().lost.packets, 2);
+    assert_eq!(tell(&mut half, 420, 199, &[interval(49, 1), interval(69, 1)]), [50, 70, 30, 50]);
+    assert_eq!(half.view().lost.packets, 3);
+    // A late packet made one of two: what is told last holds.
+    assert_eq!(tell(&mut half, 430, 199, &[interval(119, 1), interval(25, 5)]), [120, 30, 50]);
+    assert_eq!(half.intervals.last().map(|known| known.interval.data), Some(77));
+}
+
+#[test]
+fn the_counter_is_a_round_trip_ahead_of_what_is_acknowledged() {
+    let mut half = TfrcSenderHalf::new(false, &config());
+    half.on_sent(ms(0), FIRST, 1040, Some(1000));
+    half.on_sent(ms(30), FIRST.add(1), 1040, Some(1000));
+    assert_eq!(half.ccval(ms(31)), 1);
+    half.on_feedback(ms(40), &feedback(FIRST.add(1), &rates(0, u32::MAX)));
+    assert_eq!(half.ccval(ms(41)), 5);
+}
+
+#[test]
+fn asks_for_a_window_that_fits_the_rate() {
+    let mut half = TfrcSenderHalf::new(false, &config());
+    sent(&mut half, 10_000);
+    half.on_feedback(ms(10_000), &feedback(FIRST, &rates(1_000_000, u32::MAX)));
+    assert_eq!(half.poll_demand(), Some(Demand::SequenceWindow(65_536)));
+    assert_eq!(half.poll_demand(), None);
+    // RFC 4342 section 6.3: Data Dropped state ends only by acknowledgement.
+    half.on_slow_receiver(1);
+    assert_eq!(half.poll_demand(), Some(Demand::AckPeer));
+}
+
+#[test]
+fn what_is_in_flight_when_the_timer_expires_is_lost() {
+    let mut half = TfrcSenderHalf::new(false, &config());
+    sent(&mut half, 10);
+    let at = half.next_timeout().unwrap();
+    half.on_timeout(at);
+    let view = half.view();
+    assert_eq!((view.lost.packets, view.inflight.packets, view.timeouts), (10, 0, 1));
+}
+
+/// A sender and a receiver, 50 ms apart; true loses a packet.
+fn pair(small_packets: bool, losses: &[bool], packets: u64) -> (TfrcSenderHalf, Told) {
+    let (mut tx, mut rx) =
+        (TfrcSenderHalf::new(small_packets, &config()), TfrcReceiver::new(small_packets, &config()));
+    let (mut now, mut last) = (ms(0), Told::default());
+    for n in 0..packets {
+        now += if small_packets { RTT / 10 } else { RTT / 50 };
+        let seq = FIRST.add(n);
+        let ccval = tx.ccval(now);
+        tx.on_sent(now, seq, 1040, Some(1000));
+        if losses[n as usize % losses.len()] && n > 0 {
+            continue;
+        }
+        let arrival =
+            Arrival { seq, ecn: Ecn::Ect0, data: true, ccval, ndp: None, bytes: 1040, payload: 1000 };
+        rx.on_packet(now + RTT / 2, &arrival);
+        if rx.ack_due(now + RTT / 2) == AckDue::Now {
+            let mut out = OptionBuf::new();
+            rx.write_feedback(now + RTT / 2, Seq::new(1), seq, 500, &mut out);
+            last = Told::read(out.as_bytes());
+            // As if it took no more time to come back than to the next packet: the order of things is all that counts here.
+            tx.on_feedback(now + RTT, &feedback(seq, &out));
+            assert!(Options::new(out.as_bytes()).all(|option| option.is_ok()));
+        }
+    }
+    (tx, last)
+}
+
+#[test]
+fn both_ends_find_the_same_loss_event_rate() {
+    for small_packets in [false, true] {
+        for every in [40, 99, 350] {
+            let losses: Vec<bool> =
+                (0..every * 7).map(|n| n % every == every - 1 || n % (every * 3) == 5).collect();
+            let (tx, told) = pair(small_packets, &losses, 4000);
+            let (ours, theirs) = (1.0 / tx.tfrc.loss_event_rate(), 1.0 / told.p().unwrap());
+            // Theirs is rounded up; and in CCID 4 either end measures short intervals by itself.
+            let tolerance = if small_packets { 0.05 * theirs + 1.0 } else { 1.0 };
+            assert!(
+                theirs > 1.0 && ours <= theirs + tolerance && ours > theirs - tolerance,
+                "{ours} {theirs}"
+            );
+        }
+    }
+}
+
+proptest! {
+    /// Any option bytes, any Acknowledgement Number, at any time.
+    #[test]
+    fn any_feedback_is_survived(
+        reports in proptest::collection::vec(
+            (proptest::collection::vec(any::<u8>(), 0..150), 0..5u8, any::<u64>(), 0..400u64, any::<u32>(), any::<bool>()),
+            1..100),
+        small_packets: bool,
+    ) {
+        let mut half = TfrcSenderHalf::new(small_packets, &config());
+        let mut now = ms(0);
+        let mut next = FIRST;
+        for (bytes, kind, ack, wait, elapsed, data) in reports {
+            for _ in 0..3 {
+                half.on_sent(now, next, 1040, data.then_some(1000));
+                next = next.next();
+            }
+            now += Duration::from_millis(wait);
+            let mut options = OptionBuf::new();
+            let body = &bytes[..bytes.len() / 9 * 9];
+            match kind {
+                0 => _ = options.extend(&bytes),
+                1 => _ = options.push(&Opt::Ccid(193, &[&[0], body].concat())),
+                2 => _ = options.push(&Opt::Ccid(192, &elapsed.to_be_bytes())),
+                3 => _ = options.push(&Opt::Ccid(195, &bytes[..bytes.len() / 3 * 3])),
+                _ => {}
+            }
+            options.push(&Opt::Ccid(194, &elapsed.to_be_bytes()));
+            let ack = if kind == 0 { Seq::new(ack) } else { next.sub(1 + ack % 7) };
+            let elapsed = Duration::from_micros(elapsed.into());
+            half.on_feedback(now, &Feedback { ack, vector: &bytes, elapsed, options: options.as_bytes() });
+            if let Some(at) = half.next_timeout().filter(|_| data) {
+                now = now.max(at);
+                half.on_timeout(now);
+            }
+            let view = half.view();
+            // A packet of 1,000 bytes in 64 s.
+            prop_assert!(view.pacing.unwrap() >= Rate::from_bps(1000 * 8 / 64 - 1), "{:?}", view.pacing);
+            prop_assert!(half.intervals.len() <= MAX_INTERVALS);
+            let (sent, rest) = (view.sent.packets, view.inflight.packets + view.delivered.packets + view.lost.packets);
+            prop_assert_eq!(sent, rest);
+            prop_assert!(half.poll_demand().is_none() || half.poll_demand().is_none() || half.poll_demand().is_none());
+        }
+    }
+}
