@@ -32,7 +32,8 @@ impl Tun {
         if std::fs::exists(format!("/sys/class/net/{}", cfg.name))? {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        let mut builder = DeviceBuilder::new().name(&cfg.name).mtu(cfg.mtu);
+        // Twice the default, for the milliseconds in which another process has the CPU. It is not a queue: it is always read.
+        let mut builder = DeviceBuilder::new().name(&cfg.name).mtu(cfg.mtu).tx_queue_len(1000);
         for (ip, prefix) in &cfg.addresses {
             if let IpAddr::V6(ip) = ip {
                 builder = builder.ipv6(*ip, *prefix);
