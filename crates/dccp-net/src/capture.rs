@@ -1,8 +1,9 @@
-use crate::{Burst, Clock, Received};
-use dccp_wire::IPPROTO_DCCP;
+use crate::{Burst, Carrier, Clock, Received};
+use dccp_wire::{IPPROTO_DCCP, checksum};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 /// Writes what carriers send and receive to a pcap file (link type raw IP), with IP and UDP headers made up from what is
@@ -10,8 +11,11 @@ use std::path::Path;
 pub struct Capture {
     file: BufWriter<File>,
     clock: Clock,
+    sources: BTreeMap<(u32, IpAddr), IpAddr>,
 }
 
+/// Most remembered source addresses.
+const MAX_SOURCES: usize = 256;
 /// Nanosecond pcap, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 101];
 const IPPROTO_UDP: u8 = 17;
@@ -26,19 +30,42 @@ impl Capture {
         for word in HEADER {
             file.write_all(&word.to_ne_bytes())?;
         }
-        Ok(Capture { file, clock: Clock })
+        Ok(Capture { file, clock: Clock, sources: BTreeMap::new() })
     }
 
-    pub(crate) fn sent(&mut self, bound: Option<SocketAddr>, burst: &Burst<'_>) {
-        let local = local_of(bound, burst.local, burst.remote);
+    pub(crate) fn sent(&mut self, socket: u32, carrier: &dyn Carrier, burst: &Burst<'_>) {
+        // Without a way there it does not leave.
+        let Some(local) = self.source(socket, carrier, burst) else { return };
         for packet in burst.bytes.chunks(burst.segment.max(1)) {
-            self.write(local, burst.remote, burst.ecn.bits(), packet);
+            let mut packet = packet.to_vec();
+            // The carrier fills it later, in a copy of its own.
+            if local.port() == 0 && packet.len() >= 12 && local.is_ipv4() == burst.remote.is_ipv4() {
+                checksum::fill(&mut packet, local.ip(), burst.remote.ip());
+            }
+            self.write(local, burst.remote, burst.ecn.bits(), &packet);
         }
     }
 
-    pub(crate) fn received(&mut self, bound: Option<SocketAddr>, packet: &Received<'_>) {
-        let local = local_of(bound, packet.local, packet.remote);
+    pub(crate) fn received(&mut self, socket: u32, bound: Option<SocketAddr>, packet: &Received<'_>) {
+        let bound = bound.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
+        let known = self.sources.get(&(socket, packet.remote.ip())).copied();
+        let local = SocketAddr::new(packet.local.or(known).unwrap_or(bound.ip()), bound.port());
         self.write(packet.remote, local, packet.ecn.bits(), packet.bytes);
+    }
+
+    /// This end of packets to `remote`; the system is asked once a socket and destination.
+    fn source(&mut self, socket: u32, carrier: &dyn Carrier, burst: &Burst<'_>) -> Option<SocketAddr> {
+        let bound = carrier.local_addr().ok()?;
+        let key = (socket, burst.remote.ip());
+        if let Some(ip) = burst.local.or_else(|| self.sources.get(&key).copied()) {
+            return Some(SocketAddr::new(ip, bound.port()));
+        }
+        if self.sources.len() >= MAX_SOURCES {
+            self.sources.clear();
+        }
+        let ip = carrier.source(burst.remote).ok()?;
+        self.sources.insert(key, ip);
+        Some(SocketAddr::new(ip, bound.port()))
     }
 
     /// A capture that cannot be written (disk full) must not stop the traffic: the packet is left out.
@@ -59,13 +86,6 @@ impl Capture {
         let record: Vec<u8> = record.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let _ = [&record[..], &head, dccp].iter().try_for_each(|part| self.file.write_all(part));
     }
-}
-
-/// The address of this end of a packet, as far as it is known without asking the system.
-fn local_of(bound: Option<SocketAddr>, packet: Option<IpAddr>, remote: SocketAddr) -> SocketAddr {
-    let any: IpAddr = if remote.is_ipv4() { [0u8; 4].into() } else { [0u8; 16].into() };
-    let bound = bound.unwrap_or(SocketAddr::new(any, 0));
-    SocketAddr::new(packet.unwrap_or(bound.ip()), bound.port())
 }
 
 fn ip_header(from: IpAddr, to: IpAddr, ecn: u8, protocol: u8, payload: u16) -> Vec<u8> {

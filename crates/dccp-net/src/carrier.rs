@@ -96,6 +96,12 @@ pub trait Carrier: Send {
     /// As [`check`](Self::check).
     fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
+    /// Address of this host that packets to `remote` leave from.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn source(&self, remote: SocketAddr) -> io::Result<IpAddr>;
+
     /// Address the socket is bound to; the port is 0 for native DCCP.
     ///
     /// # Errors

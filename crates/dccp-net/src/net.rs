@@ -75,7 +75,7 @@ impl Net {
         let bound = if capture.is_some() { carrier.local_addr().ok() } else { None };
         let result = carrier.receive(now, &mut |packet: Received<'_>| {
             if let Some(capture) = capture {
-                capture.received(bound, &packet);
+                capture.received(socket, bound, &packet);
             }
             *last = packet.at.max(*last);
             let route = Route { socket, local: packet.local, remote: packet.remote };
@@ -93,7 +93,7 @@ impl Net {
             let Route { socket, remote, .. } = *run.route();
             let Some(Some(carrier)) = self.sockets.get_mut(socket as usize) else { continue };
             if let Some(capture) = &mut self.capture {
-                capture.sent(carrier.local_addr().ok(), &run.burst());
+                capture.sent(socket, &**carrier, &run.burst());
             }
             match carrier.send(&run.burst()) {
                 Ok(()) => self.links.mark(now, socket, remote, None),

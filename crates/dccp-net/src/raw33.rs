@@ -28,23 +28,16 @@ impl RawCarrier {
         Ok(RawCarrier { socket: Socket::new(bind, true)?, sources: BTreeMap::new(), packet: Vec::new() })
     }
 
-    fn source(&mut self, burst: &Burst<'_>) -> io::Result<IpAddr> {
-        if let Some(ip) = burst.local {
+    fn source_of(&mut self, burst: &Burst<'_>) -> io::Result<IpAddr> {
+        let remote = burst.remote.ip();
+        if let Some(ip) = burst.local.or_else(|| self.sources.get(&remote).copied()) {
             return Ok(ip);
         }
-        let bound = self.socket.bind().addr.ip();
-        if !bound.is_unspecified() {
-            return Ok(bound);
-        }
-        if let Some(ip) = self.sources.get(&burst.remote.ip()) {
-            return Ok(*ip);
-        }
-        let probe = self.socket.probe(burst.remote)?;
-        let local = probe.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?.ip();
+        let local = self.socket.source(burst.remote)?;
         if self.sources.len() >= MAX_SOURCES {
             self.sources.clear();
         }
-        self.sources.insert(burst.remote.ip(), local);
+        self.sources.insert(remote, local);
         Ok(local)
     }
 }
@@ -72,7 +65,7 @@ impl Carrier for RawCarrier {
     }
 
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
-        let source = self.source(burst).map_err(SendError::LinkDown)?;
+        let source = self.source_of(burst).map_err(SendError::LinkDown)?;
         let mut packet = std::mem::take(&mut self.packet);
         packet.clear();
         packet.extend_from_slice(burst.bytes);
@@ -125,6 +118,10 @@ impl Carrier for RawCarrier {
 
     fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
         self.socket.path_mtu(remote)
+    }
+
+    fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
+        self.socket.source(remote)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -141,6 +141,15 @@ impl Socket {
         Ok(())
     }
 
+    pub(crate) fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
+        let bound = self.bind.addr.ip();
+        if !bound.is_unspecified() {
+            return Ok(bound);
+        }
+        let local = self.probe(remote)?.local_addr()?.as_socket();
+        Ok(local.ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
+    }
+
     pub(crate) fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
         let socket = self.probe(remote)?;
         let mtu = match remote {

@@ -2,7 +2,7 @@ use crate::socket::{Bind, Socket};
 use crate::{Burst, Carrier, CarrierStats, Received, SendError};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use units::Time;
 
 /// DCCP in UDP (RFC 6773).
@@ -67,6 +67,10 @@ impl Carrier for UdpCarrier {
 
     fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
         self.0.path_mtu(remote)
+    }
+
+    fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
+        self.0.source(remote)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -79,6 +79,16 @@ impl Stream {
     }
 }
 
+/// The whole session, handshake to close, as an independent decoder sees it.
+fn decodes(bed: &Bed) {
+    let Some(all) = bed.decoded("") else { return };
+    for word in ["[Request]", "[Response]", "MP_KEY", "MP_JOIN", "MP_HMAC", "MP_SEQ", "MP_CLOSE", "[Reset]"] {
+        assert!(all.contains(word), "no {word} in the capture");
+    }
+    let bad = bed.decoded("_ws.malformed || dccp.checksum.status == \"Bad\"").unwrap();
+    assert!(bad.is_empty(), "{bad}");
+}
+
 fn bed() -> Option<Bed> {
     match missing() {
         Some(why) => {
@@ -173,6 +183,7 @@ fn native_dccp_carries_it_too() {
     let sockets = bed.status("s")["sockets"].as_array().unwrap().clone();
     assert!(sockets.iter().all(|s| s["drops"]["rx_bad_checksum"].is_null()), "{sockets:?}");
     bed.down();
+    decodes(&bed);
 }
 
 #[test]
@@ -207,6 +218,7 @@ fn paths_come_and_go_by_command() {
     let text = bed.tunnel("c", &["status"]);
     assert!(String::from_utf8_lossy(&text.stdout).contains("again"));
     bed.down();
+    decodes(&bed);
 }
 
 #[test]

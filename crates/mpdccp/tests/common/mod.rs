@@ -90,6 +90,7 @@ impl Bed {
     pub(crate) fn up(&mut self, common: &str) {
         let port = if common.contains("raw") { "" } else { ":6511" };
         let [c, s] = [self.path("c.sock"), self.path("s.sock")];
+        let capture = self.path("c.pcap");
         let server = format!(
             r#"
             role = "server"
@@ -116,6 +117,7 @@ impl Bed {
             role = "client"
             interface = "tunC"
             control = {c:?}
+            capture = {capture:?}
             addresses = ["{}/24", "{}/64"]
             {common}
             [[peer]]
@@ -185,6 +187,21 @@ impl Bed {
     /// Runs a program in the client's namespace.
     pub(crate) fn at_client(&self, command: &str) -> Output {
         run("ip", &format!("netns exec {} {command}", self.space[0]))
+    }
+
+    /// What tshark makes of the client's capture, a line a packet; `None` without tshark.
+    pub(crate) fn decoded(&self, filter: &str) -> Option<String> {
+        let lua = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/mpdccp.lua");
+        let mut command = Command::new("tshark");
+        // Without looking into the tunnelled packets: their checksums may be left to a network card that there is not.
+        command.args(["-X", &format!("lua_script:{lua}"), "-o", "dccp.check_checksum:TRUE", "-r"]);
+        match command.arg(self.path("c.pcap")).args(["-Y", filter]).output() {
+            Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),
+            Err(e) => {
+                println!("not decoded: no tshark: {e}");
+                None
+            }
+        }
     }
 
     pub(crate) fn log(&self, end: &str) -> String {

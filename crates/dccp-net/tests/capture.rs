@@ -1,0 +1,70 @@
+//! A capture is a pcap file of IP packets that hold what was sent.
+#![cfg(target_os = "linux")]
+
+use dccp_net::{App, Bind, Capture, Core, Driver, UdpCarrier};
+use dccp_proto::{Ports, Route};
+use mpdccp_proto::{Endpoint, PathConfig, SessionConfig, SessionEvent, SessionId};
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::BorrowedFd;
+use units::{Duration, Time};
+
+/// Connects, and stops a while after the Request left.
+struct Caller {
+    stop_at: Time,
+}
+
+impl App for Caller {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
+    fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, _: Vec<u8>) {}
+    fn on_event(&mut self, _: &mut Core, _: Time, _: SessionId, _: SessionEvent) {}
+    fn next_timeout(&self) -> Option<Time> {
+        Some(self.stop_at)
+    }
+    fn on_timeout(&mut self, core: &mut Core, _: Time) {
+        core.stop();
+    }
+}
+
+#[test]
+fn a_request_is_sent_and_captured() {
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+    let remote = peer.local_addr().unwrap();
+    let file = std::env::temp_dir().join(format!("mpdccp-capture-{}.pcap", std::process::id()));
+    let driver = Driver::new(Endpoint::new([1; 32]), |core| -> io::Result<Caller> {
+        core.net.capture = Some(Capture::create(&file)?);
+        // Bound to no address: the capture has to find out.
+        let bind = Bind { addr: "0.0.0.0:0".parse().unwrap(), interface: None };
+        let socket = core.add_socket(UdpCarrier::new(bind)?)?;
+        let now = core.clock.now();
+        let path = PathConfig {
+            route: Route { socket, local: None, remote },
+            ports: Ports { local: 1, remote: 2 },
+            prio: 3,
+            mtu: 1500,
+            overhead: 28,
+        };
+        core.endpoint.connect(now, SessionConfig::default(), path);
+        Ok(Caller { stop_at: now + Duration::from_millis(50) })
+    });
+    driver.unwrap().run().unwrap();
+    let mut request = [0; 1500];
+    let n = peer.recv(&mut request).unwrap();
+    let pcap = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+
+    let word = |at: usize| u32::from_ne_bytes(*pcap[at..].first_chunk().unwrap());
+    assert_eq!((word(0), word(20)), (0xa1b2_3c4d, 101));
+    let ip = &pcap[24 + 16..];
+    assert_eq!(word(24 + 8) as usize, 28 + n);
+    assert_eq!((ip[0], ip[9]), (0x45, 17));
+    assert_eq!((&ip[12..16], &ip[16..20]), (&[127, 0, 0, 1][..], &[127, 0, 0, 1][..]));
+    assert_eq!(ip[22..24], remote.port().to_be_bytes());
+    assert_eq!(ip[28..28 + n], request[..n]);
+    let sum: u32 = ip[..20].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+    assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+}
