@@ -284,7 +284,9 @@ impl Sender<'_> {
     /// A row of the trace, and the drops so far.
     fn look(&mut self, core: &Core, now: Time) {
         let Some(status) = core.endpoint.status(now, self.session) else { return };
-        self.sent.dropped = Some(status.queue_stats.dropped_full + status.queue_stats.dropped_old);
+        let queue = &status.queue_stats;
+        self.sent.dropped =
+            Some(queue.dropped_full + queue.dropped_old + queue.dropped_early + queue.dropped_too_big);
         let cwnd = core.endpoint.rows(now, self.session).first().map_or(0, |row| row.cwnd);
         let Some(tx) = status.paths.first().and_then(|path| path.tx.as_ref()) else { return };
         let ms = |d: Duration| d.as_secs_f64() * 1e3;

@@ -11,7 +11,6 @@ use crate::metrics;
 
 type Problem = (Option<Range<usize>>, String);
 
-const CCIDS: &[u8] = &[2, 5, 7, 250];
 const TCP_CCS: &[&str] = &["reno", "cubic", "bbr"];
 /// A full-size packet must fit, or the link carries nothing.
 const MIN_QUEUE_BYTES: u64 = 1500;
