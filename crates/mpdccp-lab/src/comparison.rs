@@ -6,6 +6,9 @@ use crate::Scenario;
 use crate::metrics::NAMES;
 use crate::scenario::Aim;
 
+/// Metrics that say little unless somebody aims at them.
+const IF_AIMED: &[&str] = &["path_imbalance_pct", "min_1s_mbps"];
+
 /// One line of a comparison: one metric of one contender in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -68,11 +71,10 @@ fn one(scenario: &Scenario, median: &Value, all: &[Value]) -> Comparison {
             aim: aim.map(|a| (a.text(), ours.and_then(|v| met(a, v, &cell, all)))),
         }
     };
-    let rows = NAMES
-        .iter()
-        .map(row)
-        .filter(|r| r.ours.is_some() || r.aim.is_some() || r.references.iter().any(Option::is_some));
-    let rows = rows.collect();
+    let compared = |r: &Row| r.aim.is_some() || r.references.iter().any(Option::is_some);
+    let aimed = |r: &Row| scenario.aims.iter().any(|a| a.metric.as_ref() == r.metric);
+    let told = |r: &Row| r.ours.is_some() && (aimed(r) || !IF_AIMED.contains(&r.metric));
+    let rows = NAMES.iter().map(row).filter(|r| compared(r) || told(r)).collect();
     let n = median["n"].as_u64().unwrap_or(0);
     Comparison { label, cell, n, sources: references.iter().map(|r| r.source.clone()).collect(), rows }
 }
@@ -94,8 +96,8 @@ fn met(aim: &Aim, value: f64, cell: &str, all: &[Value]) -> Option<bool> {
 pub fn number(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),
-        Some(v) if v == 0.0 || v.abs() >= 100.0 => format!("{v:.0}"),
-        Some(v) if v.abs() >= 10.0 => format!("{v:.1}"),
+        Some(v) if v == 0.0 || v.abs() >= 99.95 => format!("{v:.0}"),
+        Some(v) if v.abs() >= 9.995 => format!("{v:.1}"),
         Some(v) if v.abs() >= 0.1 => format!("{v:.2}"),
         Some(v) => format!("{v:.3}"),
     }
@@ -157,6 +159,7 @@ pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<Str
             .collect();
         match (judged.len(), missed.len()) {
             (0, _) => {}
+            (1, 0) => out.push(format!("{} reaches its aim.", c.label)),
             (n, 0) => out.push(format!("{} reaches all of its {n} aims.", c.label)),
             (n, m) => out.push(format!(
                 "{} reaches {} of its {n} aims; it misses {}.",

@@ -239,7 +239,7 @@ fn metrics(
         if let Some(path) = run.paths.get(1) {
             put(
                 "second_path_ms",
-                windows::first_above(run, path, (event, end), 0.1, 3.0).map(|s| (s - event) * 1e3),
+                windows::first_above(run, path, (event, end), 0.1, 3.0).map(|s| ((s - event) * 1e3).round()),
             );
         }
     }

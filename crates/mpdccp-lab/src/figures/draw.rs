@@ -111,7 +111,11 @@ impl Figure {
         font()?;
         let mut out = String::new();
         draw(self, &SVGBackend::with_string(&mut out, self.size()).into_drawing_area(), 1)?;
-        Ok(out)
+        // A viewer without the font takes one that is about as wide.
+        Ok(out.replace(
+            &format!("font-family=\"{FONT}\""),
+            &format!("font-family=\"{FONT}, Verdana, sans-serif\""),
+        ))
     }
 
     /// Writes `stem`.svg and `stem`.png (twice the size) and returns the SVG.
