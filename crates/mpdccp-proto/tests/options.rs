@@ -188,7 +188,7 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     net.drain();
     net.run(Duration::from_secs(1));
     let sid = net.server_id();
-    assert_eq!(net.status(Server, sid).paths[1].prio, 3, "the smaller of 5 and the server's own 3");
+    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "nobody at the server set another");
     let route = net.status(Server, sid).paths[1].route;
     for bytes in &held {
         net.inject(Server, route, dccp_proto::Ecn::NotEct, bytes);
@@ -197,9 +197,12 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     net.run(Duration::from_secs(1));
     let status = net.status(Server, sid);
     assert_eq!(counter(&status, "outdated_mp_option"), 2);
-    assert_eq!(status.paths[1].prio, 3);
+    assert_eq!(status.paths[1].prio, 5);
     let again = net.log.iter().filter(|l| l.mp().contains(&MpOption::Prio(5))).count();
     assert_eq!(again, 1, "confirmed, and the old ones not repeated");
+    net.server.set_prio(net.now, sid, PathId(1), 4);
+    net.drain();
+    assert_eq!(net.status(Server, sid).paths[1].prio, 4, "now the smaller of both");
 }
 
 #[test]

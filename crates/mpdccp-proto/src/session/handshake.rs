@@ -97,6 +97,7 @@ impl Session {
             mtu: offer.mtu,
             overhead: offer.overhead,
         });
+        session.paths[i].yields = true;
         session.paths[i].start(now, conn, Stage::Proven);
         Ok(session)
     }

@@ -97,6 +97,7 @@ impl Session {
         let ports = conn.ports();
         let i = self.new_path(PathConfig { route, ports, prio: 3, mtu, overhead });
         (self.paths[i].local_addr, self.paths[i].remote_addr) = (addr_id, remote_addr);
+        self.paths[i].yields = true;
         self.paths[i].start(now, conn, Stage::JoinAnswered { tag });
         Ok((self.paths[i].id, ports))
     }

@@ -86,6 +86,7 @@ impl Session {
         let Some(i) = self.index(path) else { return };
         let prio = prio.min(15);
         self.paths[i].cfg.prio = prio;
+        self.paths[i].yields = false;
         // One that is not open yet tells it when it is.
         if self.multipath && self.paths[i].is_live() {
             self.signal(now, Signal::Prio { path, prio });

@@ -39,6 +39,8 @@ pub(super) struct Subflow {
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
+    /// Accepted, and nobody here has set its priority: the peer decides.
+    pub(super) yields: bool,
     /// What the peer asked for by MP_PRIO, and the MP_SEQ that came with it.
     pub(super) peer_prio: Option<(u8, Seq)>,
     /// The application removed it.
@@ -71,6 +73,7 @@ impl Subflow {
             live: Liveness::NEW,
             local_addr: 0,
             remote_addr: 0,
+            yields: false,
             peer_prio: None,
             removed: false,
             connect_at: None,
@@ -121,9 +124,13 @@ impl Subflow {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
     }
 
-    /// Priority in force: the smaller of ours and the peer's (RFC 9897 section 3.2.10).
+    /// Priority in force (RFC 9897 section 3.2.10): the smaller of ours and the peer's, where both have one.
     pub(super) fn prio(&self) -> u8 {
-        self.cfg.prio.min(self.peer_prio.map_or(15, |(prio, _)| prio))
+        match self.peer_prio {
+            Some((prio, _)) if self.yields => prio,
+            Some((prio, _)) => prio.min(self.cfg.prio),
+            None => self.cfg.prio,
+        }
     }
 
     pub(super) fn is_up(&self) -> bool {
