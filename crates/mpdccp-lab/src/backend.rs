@@ -45,6 +45,11 @@ pub trait Backend {
     /// # Errors
     /// What prevented it, in words for the user.
     fn run(&mut self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
+
+    /// Seconds of the scenario in a second of the clock on the wall, over all runs so far; none in real time.
+    fn speed(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// Why an experiment could not be run or written down.

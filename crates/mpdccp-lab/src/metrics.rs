@@ -26,6 +26,9 @@ pub const NAMES: &[(&str, &str)] = &[
     ("min_1s_mbps", "lowest 1 s from 0.3 s after the last event outside ProbeRTT, Mbit/s"),
     ("second_path_ms", "second path above 3 Mbit/s after the last event by, ms"),
     ("path_imbalance_pct", "difference between the paths' rates, % of their mean"),
+    ("total_mbps", "received by all flows, Mbit/s"),
+    ("jain", "Jain's fairness index of the flows' rates"),
+    ("share_pct", "first flow's rate, % of the mean of the others"),
     ("retransmits", "TCP retransmissions (whole run)"),
     ("dsack", "TCP retransmissions shown spurious by DSACK (whole run)"),
 ];
@@ -221,6 +224,14 @@ fn metrics(
         && sent > dropped
     {
         put("net_lost_pct", Some(lost.saturating_sub(dropped) as f64 * 100.0 / (sent - dropped) as f64));
+    }
+    if flows.len() > 1 {
+        let rates: Vec<f64> = flows.iter().filter_map(|f| Some(f.phases.last()?.rx_mbps)).collect();
+        let (total, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
+        put("total_mbps", Some(total));
+        put("jain", (squares > 0.0).then(|| total * total / (rates.len() as f64 * squares)));
+        let others = (total - last.rx_mbps) / (rates.len() - 1) as f64;
+        put("share_pct", (others > 0.0).then(|| last.rx_mbps * 100.0 / others));
     }
     let received = flow.received.max(1) as f64;
     put("reordered_pct", flow.reordered.map(|n| n as f64 * 100.0 / received));

@@ -104,7 +104,7 @@ fn run(args: &Run) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let mut backend: Box<dyn Backend> = match args.backend {
         Where::Netns => Box::new(netns()?),
-        Where::Sim => Box::new(Sim),
+        Where::Sim => Box::new(Sim::default()),
     };
     let options = Options {
         only: args.only.clone(),
@@ -115,6 +115,9 @@ fn run(args: &Run) -> Result<(), LabError> {
     };
     let mut watch = Watch::new(&scenario);
     let outcome = experiment::run(&scenario, backend.as_mut(), &options, &mut |event| watch.on(event))?;
+    if let Some(speed) = backend.speed() {
+        eprintln!("simulated {speed:.0} times as fast as real time");
+    }
     if args.json {
         let json = serde_json::to_string_pretty(&outcome.summary)
             .map_err(|e| LabError::failed("writing JSON", e))?;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use dccp_net::{Clock, Tun};
-use linkem::{Limit, Link, LinkConfig, LossModel, Meta, QueueConfig, QueueKind, RateModel, Verdict};
+use linkem::{Link, Meta, Verdict};
+use mpdccp_proto::PktInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use units::{Ecn, Time};
 
@@ -14,7 +15,8 @@ use super::priority::{Urgency, hurry};
 use super::tag::Tag;
 use crate::LabError;
 use crate::record::{Fate, LinkPacket, LinkRecord, PathRecord};
-use crate::scenario::{PathEvent, PathSpec, QueueLimit};
+use crate::scenario::link::loss_model;
+use crate::scenario::{PathEvent, PathSpec};
 
 /// Packets read from a device before the other one gets its turn.
 const BURST: usize = 64;
@@ -97,8 +99,7 @@ struct Direction {
 
 impl Direction {
     fn new(spec: &PathSpec, seed: u64, device: Tun, now: Time) -> Result<Direction, LabError> {
-        let link =
-            Link::new(link_config(spec), seed, now).map_err(|e| LabError::failed("making a link", e))?;
+        let link = Link::new(spec.link(), seed, now).map_err(|e| LabError::failed("making a link", e))?;
         Ok(Direction { device, link, record: LinkRecord::default() })
     }
 
@@ -114,7 +115,7 @@ impl Direction {
             let packet = &buf[..n];
             let now = Clock.now();
             bytes += n as u64;
-            let meta = Meta { bytes: n as u32, ecn: ecn(packet), flow: 0 };
+            let meta = Meta { bytes: n as u32, ecn: ecn(packet), flow: PktInfo::of_ip(packet).flow };
             let index = self.record.packets.len();
             let verdict = self.link.push(now, meta, (index, packet.to_vec()));
             self.record.packets.push(LinkPacket {
@@ -218,24 +219,6 @@ impl Path {
             Err(e) => Err(LabError::failed("waiting on a link", e)),
         }
     }
-}
-
-fn link_config(spec: &PathSpec) -> LinkConfig {
-    let limit = match spec.queue {
-        QueueLimit::Bytes(n) => Limit::Bytes(n),
-        QueueLimit::Packets(n) => Limit::Packets(n),
-    };
-    LinkConfig {
-        rate: RateModel::Constant(spec.rate),
-        delay: spec.owd,
-        queue: QueueConfig { kind: QueueKind::DropTail, limit },
-        loss: loss_model(spec.loss),
-        ..LinkConfig::default()
-    }
-}
-
-fn loss_model(share: f64) -> LossModel {
-    if share > 0.0 { LossModel::Bernoulli(share) } else { LossModel::None }
 }
 
 /// The ECN field of an IP packet.

@@ -53,6 +53,10 @@ impl Backend for Netns {
 
     fn run(&mut self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
         environment::check()?;
+        if let Some(what) = plan.scenario.simulator_only() {
+            let text = format!("only the simulator has {what}: run this scenario with --backend sim");
+            return Err(LabError::Missing(text));
+        }
         world::sweep();
         let dir =
             TempDir::with_prefix("mpdccp-lab-").map_err(|e| LabError::failed("making a directory", e))?;

@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::{Contender, FlowKind, FlowSpec, Mode, PathSpec, QueueLimit, Scenario};
 use crate::metrics;
 
-type Problem = (Option<Range<usize>>, String);
+pub(super) type Problem = (Option<Range<usize>>, String);
 
 const TCP_CCS: &[&str] = &["reno", "cubic", "bbr"];
 /// A full-size packet must fit, or the link carries nothing.
@@ -58,13 +58,7 @@ pub(super) fn check(s: &Scenario) -> Result<(), Problem> {
         }
     }
     s.contenders.iter().try_for_each(|c| contender(s, c))?;
-    if let Some(f) = s.flows.iter().find(|f| s.mode == Mode::Direct && f.kind == FlowKind::Tcp) {
-        return Err(problem(
-            &f.name,
-            "mode \"direct\" takes flows of kind \"udp\"; a contender with `tcp` sends them over TCP",
-        ));
-    }
-    s.flows.iter().try_for_each(|f| flow(f, duration))?;
+    s.flows.iter().try_for_each(|f| flow(s, f, duration))?;
     compare(s)
 }
 
@@ -91,8 +85,13 @@ fn link(path: &PathSpec, duration: f64) -> Result<(), Problem> {
         QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES => {
             return bad("a queue below 1500 B holds no full-size packet");
         }
-        QueueLimit::Packets(0) => return bad("a queue of 0 packets passes nothing"),
+        QueueLimit::Packets(0) => {
+            return bad("a queue of 0 packets passes nothing: `queue` must be above it");
+        }
         _ => {}
+    }
+    if let Some(what) = path.link_problem() {
+        return bad(&what);
     }
     if path.priority.is_some_and(|p| p > 15) {
         return bad("priority must lie between 0 and 15");
@@ -147,7 +146,12 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
     }
 }
 
-fn flow(f: &FlowSpec, duration: f64) -> Result<(), Problem> {
+fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
+    if let Some(via) = &f.via
+        && !(s.mode == Mode::Tunnel && s.paths.iter().any(|p| p.name.as_ref() == via.as_ref()))
+    {
+        return Err(problem(via, "names a path, in mode \"tunnel\""));
+    }
     if let Some(stop) = &f.stop_s
         && !(*stop.as_ref() > f.start_s && *stop.as_ref() <= duration)
     {
@@ -164,19 +168,28 @@ fn flow(f: &FlowSpec, duration: f64) -> Result<(), Problem> {
     }
     match f.kind {
         FlowKind::Udp => {
-            let (Some(payload), Some(rate), None) = (&f.payload, f.rate, &f.cc) else {
+            let source = f.source.clone().unwrap_or_default();
+            let (Some(payload), None) = (&f.payload, &f.cc) else {
                 return Err(problem(&f.name, "a udp flow has `payload` and `rate`, and no `cc`"));
             };
+            if f.rate.is_some() != source.has_rate() {
+                let message =
+                    "a udp flow has `rate` with a constant, on-off or poisson source, and only then";
+                return Err(problem(&f.name, message));
+            }
+            if let Some(what) = source.problem() {
+                return Err(problem(&f.name, format!("source: {what}")));
+            }
             if !(32..=1400).contains(payload.as_ref()) {
                 return Err(problem(payload, "must lie between 32 and 1400 bytes"));
             }
-            if rate.bps() == 0 {
+            if f.rate.is_some_and(|rate| rate.bps() == 0) {
                 return Err(problem(&f.name, "rate must be above 0"));
             }
         }
         FlowKind::Tcp => {
-            let (None, None, Some(cc)) = (&f.payload, f.rate, &f.cc) else {
-                return Err(problem(&f.name, "a tcp flow has `cc`, and no `payload` or `rate`"));
+            let (None, None, None, Some(cc)) = (&f.payload, f.rate, &f.source, &f.cc) else {
+                return Err(problem(&f.name, "a tcp flow has `cc`, and no `payload`, `rate` or `source`"));
             };
             if !TCP_CCS.contains(&cc.as_str()) {
                 return Err(problem(&f.name, format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));

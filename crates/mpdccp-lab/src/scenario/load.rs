@@ -2,7 +2,12 @@ use core::fmt;
 use core::ops::Range;
 use std::path::Path;
 
-use super::{Cell, LIBRARY, Scenario, check};
+use toml::Spanned;
+
+use super::{Cell, FlowSpec, LIBRARY, PathSpec, Scenario, SourceSpec, check, source};
+
+/// Most flows that one entry stands for.
+const MAX_FLOWS: u32 = 100;
 
 /// What is wrong with a scenario, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +72,7 @@ impl Scenario {
         if scenario.cells.is_empty() {
             scenario.cells.push(Cell { name: "base".to_owned(), queue: None, owd: None, loss: None });
         }
+        scenario.resolve(file).map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
         check::check(&scenario).map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
         Ok(scenario)
     }
@@ -90,5 +96,62 @@ impl Scenario {
         }
         let text = std::fs::read_to_string(name_or_file).map_err(|e| problem(e.to_string()))?;
         Scenario::parse(name_or_file, &text)
+    }
+
+    /// Reads the files that the scenario `file` names, and gives paths that share a link what that link has.
+    fn resolve(&mut self, file: &str) -> Result<(), check::Problem> {
+        let read = |name: &str| {
+            let beside = Path::new(file).parent().unwrap_or(Path::new("")).join(name);
+            std::fs::read_to_string(&beside).map_err(|e| format!("{}: {e}", beside.display()))
+        };
+        for path in &mut self.paths {
+            if let Some(name) = &path.rate_trace {
+                let trace =
+                    read(name.as_ref()).and_then(|t| linkem::Trace::parse(&t).map_err(|e| e.to_string()));
+                let trace = trace.map_err(|e| (Some(name.span()), e))?;
+                path.rate = trace.mean_rate();
+                path.trace = Some(trace);
+            }
+        }
+        for flow in &mut self.flows {
+            if let Some(SourceSpec::Trace { file, packets }) = &mut flow.source {
+                *packets = read(file)
+                    .and_then(|t| source::parse_trace(&t))
+                    .map_err(|e| (Some(flow.name.span()), format!("source trace `{file}`: {e}")))?;
+            }
+        }
+        let mut flows = Vec::new();
+        for flow in self.flows.drain(..) {
+            let Some(count) = flow.count.clone() else {
+                flows.push(flow);
+                continue;
+            };
+            if !(1..=MAX_FLOWS).contains(count.as_ref()) {
+                return Err((Some(count.span()), format!("must lie between 1 and {MAX_FLOWS}")));
+            }
+            for i in 1..=*count.as_ref() {
+                let name = format!("{}-{i}", flow.name.as_ref());
+                flows.push(FlowSpec { name: Spanned::new(flow.name.span(), name), ..flow.clone() });
+            }
+        }
+        self.flows = flows;
+        for i in 0..self.paths.len() {
+            let (before, rest) = self.paths.split_at_mut(i);
+            let path = &mut rest[0];
+            let Some(name) = path.shares.clone() else { continue };
+            let owner = before.iter().find(|p| p.name.as_ref() == name.as_ref() && p.shares.is_none());
+            let Some(owner) = owner else {
+                let message = "names a path before this one that has a link of its own";
+                return Err((Some(name.span()), message.to_owned()));
+            };
+            *path = PathSpec {
+                name: path.name.clone(),
+                priority: path.priority,
+                shares: path.shares.clone(),
+                events: Vec::new(),
+                ..owner.clone()
+            };
+        }
+        Ok(())
     }
 }

@@ -2,8 +2,11 @@
 
 mod check;
 mod library;
+pub(crate) mod link;
 mod load;
 mod quantity;
+mod source;
+mod sweep;
 mod tunnel;
 
 use core::time::Duration;
@@ -13,8 +16,11 @@ use toml::Spanned;
 use units::Rate;
 
 pub use library::{LIBRARY, Named};
+pub use link::{BurstLoss, Discipline, JitterSpec, SpreadKind};
 pub use load::ScenarioError;
 pub use quantity::QueueLimit;
+pub use source::{Ladder, SourceSpec};
+pub use sweep::{Point, SweepSpec};
 pub use tunnel::{Reordering, TunnelSettings, Variant};
 
 /// An experiment.
@@ -60,6 +66,9 @@ pub struct Scenario {
     /// What we set out to reach.
     #[serde(rename = "aim", default)]
     pub aims: Vec<Aim>,
+    /// Values to run the scenario with, for `mpdccp lab sweep`.
+    #[serde(default)]
+    pub sweep: Option<SweepSpec>,
 }
 
 fn one() -> u32 {
@@ -84,17 +93,35 @@ pub struct PathSpec {
     /// Unique in the scenario.
     pub name: Spanned<String>,
     /// Link rate, outer IP bytes.
-    #[serde(deserialize_with = "quantity::rate")]
+    #[serde(default, deserialize_with = "quantity::rate")]
     pub rate: Rate,
+    /// Instead of `rate`: a file in Mahimahi's format, beside the scenario's.
+    #[serde(default)]
+    pub rate_trace: Option<Spanned<String>>,
+    /// What is in that file.
+    #[serde(skip)]
+    pub trace: Option<linkem::Trace>,
+    /// The whole link is that of another path, named before this one, and so are all the keys of a link.
+    #[serde(default)]
+    pub shares: Option<Spanned<String>>,
     /// One-way propagation delay.
     #[serde(default, deserialize_with = "quantity::time")]
     pub owd: Duration,
-    /// Limit of the bottleneck's drop-tail queue.
-    #[serde(deserialize_with = "quantity::queue")]
+    /// Limit of the bottleneck's queue.
+    #[serde(default, deserialize_with = "quantity::queue")]
     pub queue: QueueLimit,
+    /// How the queue is managed; drop-tail if absent.
+    #[serde(default)]
+    pub discipline: Option<Discipline>,
+    /// Deviation from `owd`.
+    #[serde(default)]
+    pub jitter: Option<JitterSpec>,
     /// Share of packets lost on the wire, in each direction.
     #[serde(default, deserialize_with = "quantity::share")]
     pub loss: f64,
+    /// Instead of `loss`: losses in bursts.
+    #[serde(default)]
+    pub burst_loss: Option<BurstLoss>,
     /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
     #[serde(default)]
     pub priority: Option<u8>,
@@ -166,6 +193,9 @@ pub struct Contender {
 pub struct FlowSpec {
     /// Unique in the scenario.
     pub name: Spanned<String>,
+    /// So many alike, called `NAME-1` and so on.
+    #[serde(default)]
+    pub count: Option<Spanned<u32>>,
     /// What it is.
     pub kind: FlowKind,
     /// UDP: payload bytes a packet.
@@ -174,9 +204,18 @@ pub struct FlowSpec {
     /// UDP: offered rate, payload bytes.
     #[serde(default, deserialize_with = "quantity::opt_rate")]
     pub rate: Option<Rate>,
+    /// UDP: how the datagrams come; at a constant rate if absent.
+    #[serde(default)]
+    pub source: Option<SourceSpec>,
     /// TCP: the kernel's congestion control; the flow is bulk.
     #[serde(default)]
     pub cc: Option<String>,
+    /// TCP: when a segment is lost.
+    #[serde(default)]
+    pub loss_detection: LossDetection,
+    /// Goes beside the tunnel, directly over this path.
+    #[serde(default)]
+    pub via: Option<Spanned<String>>,
     /// From here ...
     #[serde(default)]
     pub start_s: f64,
@@ -185,11 +224,22 @@ pub struct FlowSpec {
     pub stop_s: Option<Spanned<f64>>,
 }
 
+/// How TCP finds losses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossDetection {
+    /// RFC 8985, as the kernel.
+    #[default]
+    Rack,
+    /// By three later packets whatever the reordering, as QUIC (RFC 9002).
+    Three,
+}
+
 /// Kinds of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FlowKind {
-    /// Constant rate, constant size.
+    /// Datagrams.
     Udp,
     /// As much as TCP gives.
     Tcp,
@@ -291,6 +341,29 @@ impl Scenario {
         at.dedup();
         at.retain(|t| *t > 0.0 && *t < *self.duration_s.as_ref());
         at
+    }
+
+    /// What only the simulator can do, if the scenario asks for it.
+    pub fn simulator_only(&self) -> Option<&'static str> {
+        let plain = |f: &FlowSpec| f.source.as_ref().is_none_or(|s| *s == SourceSpec::Constant {});
+        if self.paths.iter().any(|p| p.shares.is_some()) {
+            return Some("paths that share a link");
+        }
+        if self.flows.iter().any(|f| f.via.is_some()) {
+            return Some("flows beside the tunnel");
+        }
+        if self.mode == Mode::Direct && self.flows.iter().any(|f| f.kind == FlowKind::Tcp) {
+            return Some(
+                "flows of kind tcp in direct mode (a contender with `tcp` sends the others over TCP)",
+            );
+        }
+        if self.mode == Mode::Direct && self.flows.len() > 1 {
+            return Some("several flows in direct mode");
+        }
+        if self.flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
+            return Some("a choice of TCP's loss detection");
+        }
+        (!self.flows.iter().all(plain)).then_some("sources other than constant rate")
     }
 
     /// Names of the paths, in order.

@@ -14,6 +14,13 @@ pub enum QueueLimit {
     Packets(u64),
 }
 
+impl Default for QueueLimit {
+    /// Holds nothing: what is left out is refused as such.
+    fn default() -> QueueLimit {
+        QueueLimit::Packets(0)
+    }
+}
+
 impl QueueLimit {
     /// As a person would write it.
     pub fn text(self) -> String {

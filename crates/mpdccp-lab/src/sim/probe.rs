@@ -2,17 +2,19 @@
 
 use std::net::Ipv4Addr;
 
+use super::tcp::segment::{self, Segment};
+
 const MAGIC: [u8; 4] = *b"mpsi";
 /// Bytes of magic, flow and number.
-pub(super) const MIN_PAYLOAD: usize = 14;
-/// IPv4 and UDP headers inside a tunnel.
+const MIN_PAYLOAD: usize = 14;
+/// IPv4 and UDP headers.
 pub(super) const INNER_HEADERS: usize = 28;
 
-/// A datagram of `payload` bytes, in an inner IPv4 UDP packet if it goes through a tunnel.
-pub(super) fn write(flow: u16, seq: u64, payload: usize, tunnel: bool) -> Vec<u8> {
-    let headers = if tunnel { INNER_HEADERS } else { 0 };
+/// A datagram of `payload` bytes, as an IPv4 UDP packet if `ip`.
+pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
+    let headers = if ip { INNER_HEADERS } else { 0 };
     let mut packet = vec![0; headers + payload.max(MIN_PAYLOAD)];
-    if tunnel {
+    if ip {
         let total = packet.len() as u16;
         packet[0] = 0x45;
         packet[2..4].copy_from_slice(&total.to_be_bytes());
@@ -29,9 +31,23 @@ pub(super) fn write(flow: u16, seq: u64, payload: usize, tunnel: bool) -> Vec<u8
     packet
 }
 
-/// Flow and number of a datagram made by [`write`].
-pub(super) fn read(packet: &[u8], tunnel: bool) -> Option<(u16, u64)> {
-    let payload = packet.get(if tunnel { INNER_HEADERS } else { 0 }..)?;
+/// Flow and number of an IP packet of the simulator: a datagram, or a TCP segment with data, which is numbered by transmissions.
+pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
+    match packet.get(9)? {
+        6 => match segment::read(packet)? {
+            Segment::Data(data) => Some((data.flow, data.no)),
+            Segment::Ack(_) => None,
+        },
+        _ => tag(packet.get(INNER_HEADERS..)?),
+    }
+}
+
+/// The same for what a session carries, an IP packet or a bare datagram.
+pub(super) fn read(payload: &[u8]) -> Option<(u16, u64)> {
+    tag(payload).or_else(|| read_ip(payload))
+}
+
+fn tag(payload: &[u8]) -> Option<(u16, u64)> {
     let (magic, rest) = payload.split_first_chunk::<4>()?;
     let (flow, rest) = rest.split_first_chunk::<2>()?;
     let seq = rest.first_chunk::<8>()?;
@@ -41,14 +57,17 @@ pub(super) fn read(packet: &[u8], tunnel: bool) -> Option<(u16, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::tcp::segment::Data;
 
     #[test]
     fn reads_what_it_wrote_and_nothing_else() {
-        for tunnel in [false, true] {
-            let packet = write(3, 1 << 40, 1000, tunnel);
-            assert_eq!(read(&packet, tunnel), Some((3, 1 << 40)));
-            assert_eq!(read(&packet, !tunnel), None);
-            assert_eq!(read(&packet[..10], tunnel), None);
+        for ip in [false, true] {
+            let packet = write(3, 1 << 40, 1000, ip);
+            assert_eq!(read(&packet), Some((3, 1 << 40)));
+            assert_eq!(read_ip(&packet).is_some(), ip);
+            assert_eq!(read(&packet[..10]), None);
         }
+        let segment = Data { flow: 2, start: 5, len: 100, no: 9 };
+        assert_eq!(read(&segment.packet()), Some((2, 9)));
     }
 }

@@ -1,22 +1,29 @@
-//! Two endpoints joined by emulated links, in virtual time.
+//! Two hosts joined by emulated links, in virtual time: an endpoint each, with any number of sessions between them, and packets of others
+//! beside them on the same links.
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
+use dccp_wire::Packet;
 use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{
-    Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId,
+    Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, QueueView, SessionConfig, SessionEvent,
+    SessionId, SessionStatus,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use units::Time;
 
+use super::probe;
+
 /// IPv4 and UDP headers that the carrier adds.
-pub const OVERHEAD: u16 = 28;
-const MTU: u16 = 1500;
+const OVERHEAD: u16 = 28;
+/// Largest packet of every path.
+pub(crate) const MTU: u16 = 1500;
+/// Session `i` is accepted on this port plus `i`, and comes from a range of ports that nobody else has.
 const SERVER_PORT: u16 = 5001;
+const CLIENT_PORT: u16 = 40_000;
 
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Side {
+pub(crate) enum Side {
     Client,
     Server,
 }
@@ -36,13 +43,13 @@ impl Side {
 
 /// A packet entering or leaving a link, for whoever keeps records.
 #[derive(Clone, Copy, Debug)]
-pub enum LinkEvent<'a> {
-    /// It was offered; `queue_bytes` is the backlog behind it.
+pub(crate) enum LinkEvent {
+    /// It was offered.
     Entered {
-        /// Identifies it in later events of the same link.
+        /// Identifies it in later events.
         id: u64,
-        /// DCCP packet.
-        packet: &'a [u8],
+        /// Flow and number of the application packet inside.
+        data: Option<(u16, u64)>,
         /// Outer IP bytes.
         bytes: u32,
         /// Whether the link took it.
@@ -60,42 +67,56 @@ pub enum LinkEvent<'a> {
 }
 
 /// Told of every packet on every link: time, path, the side it left, what happened.
-pub type Watch<'a> = dyn FnMut(Time, usize, Side, LinkEvent<'_>) + 'a;
+pub(crate) type Watch<'a> = dyn FnMut(Time, usize, Side, LinkEvent) + 'a;
 
 /// A packet on a link.
 #[derive(Debug)]
-pub struct Wire {
+pub(crate) struct Wire {
     id: u64,
+    path: usize,
     ecn: Ecn,
+    /// A DCCP packet of a session, or a whole IP packet of somebody else.
+    dccp: bool,
     bytes: Vec<u8>,
 }
 
 struct Host {
     endpoint: Endpoint,
-    session: Option<SessionId>,
+    /// By the order of the configurations; none while it is not open.
+    sessions: Vec<Option<SessionId>>,
 }
 
-/// Two endpoints with one session between them, over one or more paths.
-pub struct World {
+/// What came out of the network.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// Out of a session, for the application at that side.
+    Session(Side, Vec<u8>),
+    /// An IP packet that went beside the sessions.
+    Beside(Side, Vec<u8>),
+}
+
+/// Both directions of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct WorldPath {
+    /// Of each direction.
+    pub(crate) link: LinkConfig,
+    /// Path whose link this one uses; itself, or one before it.
+    pub(crate) owner: usize,
+    /// MP_PRIO of the path.
+    pub(crate) prio: u8,
+}
+
+/// Two hosts and the links between them.
+pub(crate) struct World {
     now: Time,
     hosts: [Host; 2],
     /// By path, then by the side the packets leave.
     links: Vec<[Link<Wire>; 2]>,
+    owners: Vec<usize>,
     next_id: u64,
     outbox: Outbox,
-    delivered: Vec<(Side, Vec<u8>)>,
+    arrived: Vec<Arrived>,
     events: Vec<(Time, Side, SessionEvent)>,
-}
-
-/// Both directions of a path: client to server, server to client.
-#[derive(Clone, Debug)]
-pub struct WorldPath {
-    /// Client to server.
-    pub forward: LinkConfig,
-    /// Server to client.
-    pub backward: LinkConfig,
-    /// MP_PRIO of the path.
-    pub prio: u8,
 }
 
 #[derive(Default)]
@@ -124,136 +145,169 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// The client's first Requests leave at once. Every random choice derives from `seed`.
+    /// Each session runs over all paths, the first one only if it has no multipath. First Requests leave at once. Every random choice
+    /// derives from `seed`.
     ///
     /// # Errors
     /// If a link makes no sense.
-    pub fn new(
+    pub(crate) fn new(
         seed: u64,
         paths: &[WorldPath],
-        client: SessionConfig,
-        server: SessionConfig,
+        sessions: &[SessionConfig],
     ) -> Result<World, ConfigError> {
         let mut links = Vec::new();
         for (i, path) in paths.iter().enumerate() {
             let link_seed = |side: u64| seed.wrapping_mul(31).wrapping_add(i as u64 * 2 + side);
             links.push([
-                Link::new(path.forward.clone(), link_seed(0), Time::ZERO)?,
-                Link::new(path.backward.clone(), link_seed(1), Time::ZERO)?,
+                Link::new(path.link.clone(), link_seed(0), Time::ZERO)?,
+                Link::new(path.link.clone(), link_seed(1), Time::ZERO)?,
             ]);
         }
         let host = |side: u8| {
             let mut bytes = [side; 32];
             bytes[..8].copy_from_slice(&seed.to_le_bytes());
-            Host { endpoint: Endpoint::new(bytes), session: None }
+            Host { endpoint: Endpoint::new(bytes), sessions: vec![None; sessions.len()] }
         };
         let mut hosts = [host(0), host(1)];
-        hosts[1].endpoint.listen(ListenConfig {
-            port: SERVER_PORT,
-            session: server,
-            peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-            mtu: MTU,
-            overhead: OVERHEAD,
-            max_sessions: 1,
-        });
-        let config = |i: usize| PathConfig {
-            route: route(i, Side::Client),
-            ports: Ports { local: 40_000 + i as u16, remote: SERVER_PORT },
-            prio: paths[i].prio,
-            mtu: MTU,
-            overhead: OVERHEAD,
-        };
-        let id = hosts[0].endpoint.connect(Time::ZERO, client, config(0));
-        hosts[0].session = Some(id);
-        for i in 1..paths.len() {
-            hosts[0].endpoint.add_path(Time::ZERO, id, config(i));
+        for (s, session) in sessions.iter().enumerate() {
+            let port = SERVER_PORT + s as u16;
+            hosts[1].endpoint.listen(ListenConfig {
+                port,
+                session: session.clone(),
+                peers: vec![PeerFilter { id: s as u32, remotes: Vec::new() }],
+                mtu: MTU,
+                overhead: OVERHEAD,
+                max_sessions: 1,
+            });
+            let used = if session.multipath { paths.len() } else { 1 };
+            let config = |i: usize| PathConfig {
+                route: route(i, Side::Client),
+                ports: Ports { local: CLIENT_PORT + (s * paths.len() + i) as u16, remote: port },
+                prio: paths[i].prio,
+                mtu: MTU,
+                overhead: OVERHEAD,
+            };
+            let id = hosts[0].endpoint.connect(Time::ZERO, session.clone(), config(0));
+            hosts[0].sessions[s] = Some(id);
+            for i in 1..used {
+                hosts[0].endpoint.add_path(Time::ZERO, id, config(i));
+            }
         }
         Ok(World {
             now: Time::ZERO,
             hosts,
             links,
+            owners: paths.iter().map(|p| p.owner).collect(),
             next_id: 0,
             outbox: Outbox::default(),
-            delivered: Vec::new(),
+            arrived: Vec::new(),
             events: Vec::new(),
         })
     }
 
-    /// The present.
-    pub fn now(&self) -> Time {
-        self.now
-    }
-
-    /// When something will happen by itself; never before [`now`](Self::now).
-    pub fn next_event(&self) -> Option<Time> {
+    /// When something will happen by itself; never in the past.
+    pub(crate) fn next_event(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|h| h.endpoint.poll_timeout().map(|(t, _)| t));
         let links = self.links.iter().flatten().filter_map(Link::next_event);
         timers.chain(links).min().map(|t| t.max(self.now))
     }
 
     /// Brings the world to `t`, which lies no later than [`next_event`](Self::next_event), and lets happen what is due.
-    pub fn advance(&mut self, t: Time, watch: &mut Watch<'_>) {
+    pub(crate) fn advance(&mut self, t: Time, watch: &mut Watch<'_>) {
         self.now = self.now.max(t);
         let now = self.now;
-        for side in [Side::Client, Side::Server] {
-            let host = &mut self.hosts[side.index()];
+        for host in &mut self.hosts {
             if host.endpoint.poll_timeout().is_some_and(|(t, _)| t <= now) {
                 host.endpoint.handle_timeout(now);
             }
         }
-        for (path, pair) in self.links.iter_mut().enumerate() {
+        for pair in &mut self.links {
             for from in [Side::Client, Side::Server] {
-                while let Some(packet) = pair[from.index()].pop(now) {
-                    let marked = packet.meta.ecn != packet.packet.ecn;
-                    watch(packet.at, path, from, LinkEvent::Left { id: packet.packet.id, marked });
-                    let to = from.other();
-                    self.hosts[to.index()].endpoint.handle_datagram(
-                        now,
-                        &route(path, to),
-                        packet.meta.ecn,
-                        packet.meta.bytes,
-                        &packet.packet.bytes,
-                    );
+                while let Some(out) = pair[from.index()].pop(now) {
+                    let (wire, to) = (out.packet, from.other());
+                    let marked = out.meta.ecn != wire.ecn;
+                    watch(out.at, wire.path, from, LinkEvent::Left { id: wire.id, marked });
+                    if wire.dccp {
+                        let (route, bytes) = (route(wire.path, to), out.meta.bytes);
+                        let endpoint = &mut self.hosts[to.index()].endpoint;
+                        endpoint.handle_datagram(now, &route, out.meta.ecn, bytes, &wire.bytes);
+                    } else {
+                        self.arrived.push(Arrived::Beside(to, wire.bytes));
+                    }
                 }
             }
         }
         self.drain(watch);
     }
 
-    /// A datagram for the other side's application.
-    pub fn send(&mut self, from: Side, data: Vec<u8>, watch: &mut Watch<'_>) {
-        if let Some(id) = self.hosts[from.index()].session {
+    /// A datagram for the other side's application, through a session.
+    pub(crate) fn send(&mut self, session: usize, from: Side, data: Vec<u8>, watch: &mut Watch<'_>) {
+        let host = &mut self.hosts[from.index()];
+        if let Some(id) = host.sessions[session] {
             let info = PktInfo::of_ip(&data);
-            self.hosts[from.index()].endpoint.send(self.now, id, data, info);
+            host.endpoint.send(self.now, id, data, info);
             self.drain(watch);
         }
     }
 
-    /// What applications were handed since the last call, in order.
-    pub fn take_delivered(&mut self) -> Vec<(Side, Vec<u8>)> {
-        std::mem::take(&mut self.delivered)
+    /// An IP packet beside the sessions.
+    pub(crate) fn send_beside(&mut self, path: usize, from: Side, packet: Vec<u8>, watch: &mut Watch<'_>) {
+        let data = probe::read_ip(&packet);
+        let meta = Meta { bytes: packet.len() as u32, ecn: Ecn::NotEct, flow: PktInfo::of_ip(&packet).flow };
+        self.enter(path, from, meta, data, false, packet, watch);
+    }
+
+    /// What came out since the last call, in order.
+    pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
+        std::mem::take(&mut self.arrived)
     }
 
     /// What happened to the sessions since the last call.
-    pub fn take_events(&mut self) -> Vec<(Time, Side, SessionEvent)> {
+    pub(crate) fn take_events(&mut self) -> Vec<(Time, Side, SessionEvent)> {
         std::mem::take(&mut self.events)
     }
 
-    /// One side's endpoint and its session, once there is one.
-    pub fn endpoint(&self, side: Side) -> (&Endpoint, Option<SessionId>) {
-        let host = &self.hosts[side.index()];
-        (&host.endpoint, host.session)
+    /// The client's end of a session.
+    pub(crate) fn status(&self, session: usize) -> Option<SessionStatus> {
+        let host = &self.hosts[0];
+        host.endpoint.status(self.now, (*host.sessions.get(session)?)?)
     }
 
-    /// The same, to give commands; follow with [`advance`](Self::advance) to the present.
-    pub fn endpoint_mut(&mut self, side: Side) -> (&mut Endpoint, Option<SessionId>) {
-        let host = &mut self.hosts[side.index()];
-        (&mut host.endpoint, host.session)
+    /// What waits in the send queue at the client's end of a session.
+    pub(crate) fn backlog(&self, session: usize) -> QueueView {
+        let host = &self.hosts[0];
+        let id = host.sessions.get(session).copied().flatten();
+        id.map_or_else(QueueView::default, |id| host.endpoint.backlog(self.now, id))
+    }
+
+    /// What that queue has dropped so far, for whatever reason.
+    pub(crate) fn dropped(&self, session: usize) -> u64 {
+        let stats = self.status(session).map(|s| s.queue_stats);
+        stats.map_or(0, |q| q.dropped_full + q.dropped_old + q.dropped_early + q.dropped_too_big)
     }
 
     /// Both directions of a path, to change them while running.
-    pub fn links_mut(&mut self, path: usize) -> &mut [Link<Wire>; 2] {
+    pub(crate) fn links_mut(&mut self, path: usize) -> &mut [Link<Wire>; 2] {
         &mut self.links[path]
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn enter(
+        &mut self,
+        path: usize,
+        from: Side,
+        meta: Meta,
+        data: Option<(u16, u64)>,
+        dccp: bool,
+        bytes: Vec<u8>,
+        watch: &mut Watch<'_>,
+    ) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let link = &mut self.links[self.owners[path]][from.index()];
+        let verdict = link.push(self.now, meta, Wire { id, path, ecn: meta.ecn, dccp, bytes });
+        let queue_bytes = link.queue_len().bytes;
+        watch(self.now, path, from, LinkEvent::Entered { id, data, bytes: meta.bytes, verdict, queue_bytes });
     }
 
     fn drain(&mut self, watch: &mut Watch<'_>) {
@@ -261,32 +315,25 @@ impl World {
         for side in [Side::Client, Side::Server] {
             let host = &mut self.hosts[side.index()];
             host.endpoint.poll_transmit(now, &mut self.outbox);
-            for (route, ecn, bytes) in self.outbox.0.drain(..) {
-                let path = route.socket as usize;
-                let wire = Wire { id: self.next_id, ecn, bytes };
-                self.next_id += 1;
-                let len = wire.bytes.len() as u32 + u32::from(OVERHEAD);
-                let meta = Meta { bytes: len, ecn, flow: 0 };
-                let (id, copy) = (wire.id, wire.bytes.clone());
-                let link = &mut self.links[path][side.index()];
-                let verdict = link.push(now, meta, wire);
-                let queue_bytes = link.queue_len().bytes;
-                watch(
-                    now,
-                    path,
-                    side,
-                    LinkEvent::Entered { id, packet: &copy, bytes: len, verdict, queue_bytes },
-                );
-            }
             while let Some((_, data)) = host.endpoint.poll_deliver() {
-                self.delivered.push((side, data));
+                self.arrived.push(Arrived::Session(side, data));
             }
             while let Some((id, event)) = host.endpoint.poll_event() {
-                if matches!(event, SessionEvent::Accepted { .. }) {
-                    host.session = Some(id);
+                if let SessionEvent::Accepted { peer } = event {
+                    host.sessions[peer as usize] = Some(id);
                 }
                 self.events.push((now, side, event));
             }
+            let mut outbox = std::mem::take(&mut self.outbox.0);
+            for (route, ecn, bytes) in outbox.drain(..) {
+                let parsed = Packet::parse(&bytes).ok();
+                let data = parsed.as_ref().and_then(|p| probe::read(p.payload));
+                // Ports tell sessions apart; each would have a socket of its own.
+                let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
+                let meta = Meta { bytes: bytes.len() as u32 + u32::from(OVERHEAD), ecn, flow };
+                self.enter(route.socket as usize, side, meta, data, true, bytes, watch);
+            }
+            self.outbox.0 = outbox;
         }
     }
 }

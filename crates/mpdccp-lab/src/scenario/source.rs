@@ -1,0 +1,107 @@
+//! How the datagrams of a flow come.
+
+use core::time::Duration;
+
+use serde::{Deserialize, Deserializer, de};
+use units::Rate;
+
+use super::quantity;
+
+/// A kind of source. Sizes and rates that all kinds share are keys of the flow.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SourceSpec {
+    /// `rate`, evenly spaced.
+    Constant {},
+    /// As much as the transport takes.
+    Bulk {},
+    /// `rate` with pauses.
+    OnOff {
+        /// Length of a stretch with datagrams.
+        #[serde(deserialize_with = "quantity::time")]
+        on: Duration,
+        /// Length of a pause.
+        #[serde(deserialize_with = "quantity::time")]
+        off: Duration,
+    },
+    /// `rate` on average, at exponentially distributed distances.
+    Poisson {},
+    /// Frames as bursts of datagrams; the rate follows a ladder up while nothing is dropped at the sender.
+    Video {
+        /// Frame rate.
+        frames_per_s: u32,
+        /// Rates, lowest first.
+        ladder: Ladder,
+    },
+    /// What a file says: on each line a time in milliseconds and a number of bytes.
+    Trace {
+        /// Beside the scenario's file.
+        file: String,
+        /// Its contents.
+        #[serde(skip)]
+        packets: Vec<(Duration, u32)>,
+    },
+}
+
+impl Default for SourceSpec {
+    fn default() -> SourceSpec {
+        SourceSpec::Constant {}
+    }
+}
+
+impl SourceSpec {
+    /// Whether the flow's `rate` belongs to it.
+    pub(super) fn has_rate(&self) -> bool {
+        matches!(self, SourceSpec::Constant {} | SourceSpec::OnOff { .. } | SourceSpec::Poisson {})
+    }
+
+    /// What is wrong with it, if anything.
+    pub(super) fn problem(&self) -> Option<&'static str> {
+        match self {
+            SourceSpec::OnOff { on, .. } if on.is_zero() => Some("`on` must be above 0"),
+            SourceSpec::Video { frames_per_s, .. } if !(1..=1000).contains(frames_per_s) => {
+                Some("frames_per_s must lie between 1 and 1000")
+            }
+            SourceSpec::Video { ladder, .. } if ladder.0.is_empty() || !ladder.0.is_sorted() => {
+                Some("a ladder has rates in rising order")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Rates of a video.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ladder(pub Vec<Rate>);
+
+impl<'de> Deserialize<'de> for Ladder {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Ladder, D::Error> {
+        let rates = Vec::<String>::deserialize(d)?;
+        let rates: Result<_, String> = rates.iter().map(|text| quantity::parse_rate(text)).collect();
+        rates.map(Ladder).map_err(de::Error::custom)
+    }
+}
+
+/// Reads a trace of datagrams; lines that are empty or begin with `#` are skipped.
+pub(super) fn parse_trace(text: &str) -> Result<Vec<(Duration, u32)>, String> {
+    let mut packets: Vec<(Duration, u32)> = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let wrong = |what: &str| format!("line {}: {what}", i + 1);
+        let mut words = line.split_whitespace();
+        let at = words.next().and_then(|w| w.parse::<f64>().ok());
+        let at = at.and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok());
+        let bytes = words.next().and_then(|w| w.parse().ok());
+        let (Some(at), Some(bytes), None) = (at, bytes, words.next()) else {
+            return Err(wrong("not a time in milliseconds and a number of bytes"));
+        };
+        if packets.last().is_some_and(|last| last.0 > at) {
+            return Err(wrong("earlier than the line before"));
+        }
+        packets.push((at, bytes));
+    }
+    if packets.is_empty() { Err("an empty trace".to_owned()) } else { Ok(packets) }
+}

@@ -1,0 +1,104 @@
+//! Many variants of one scenario: each parameter is a place in the file, each point gives every one of them a value.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{Scenario, ScenarioError};
+
+/// The `[sweep]` table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepSpec {
+    /// Seeds for each point.
+    #[serde(default = "one")]
+    pub seeds: u32,
+    /// Places, such as `path.*.owd` or `path.path1.rate`, and the values they take.
+    pub parameters: BTreeMap<String, Vec<Value>>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// One combination of values, with the scenario it makes.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// In the order of the parameters' names.
+    pub values: Vec<String>,
+    /// What to run; always in its headline cell.
+    pub scenario: Scenario,
+}
+
+impl Scenario {
+    /// All points of the sweep that the scenario in `text` asks for; the last parameter changes fastest.
+    ///
+    /// # Errors
+    /// If it asks for none, or a point makes no sense.
+    pub fn points(&self, file: &str, text: &str) -> Result<Vec<Point>, ScenarioError> {
+        let wrong = |message: String| ScenarioError { file: file.to_owned(), line: None, key: None, message };
+        let Some(sweep) = &self.sweep else {
+            return Err(wrong("there is no [sweep] in it".to_owned()));
+        };
+        let base: Table = text.parse().map_err(|e: toml::de::Error| wrong(e.message().to_owned()))?;
+        let mut points = vec![(Vec::new(), base)];
+        for (name, values) in &sweep.parameters {
+            if values.is_empty() {
+                return Err(wrong(format!("sweep: `{name}` has no values")));
+            }
+            let mut next = Vec::new();
+            for (labels, table) in points {
+                for value in values {
+                    let mut varied = Value::Table(table.clone());
+                    let places: Vec<&str> = name.split('.').collect();
+                    set(&mut varied, &places, value).map_err(|e| wrong(format!("sweep: `{name}`: {e}")))?;
+                    let Value::Table(varied) = varied else { continue };
+                    next.push(([labels.clone(), vec![text_of(value)]].concat(), varied));
+                }
+            }
+            points = next;
+        }
+        let names: Vec<&String> = sweep.parameters.keys().collect();
+        let point = |(values, table): (Vec<String>, Table)| {
+            let at: Vec<String> = names.iter().zip(&values).map(|(n, v)| format!("{n} = {v}")).collect();
+            let scenario = Scenario::parse(file, &table.to_string()).map_err(|e| {
+                // Lines would be those of the varied text.
+                wrong(format!("sweep: with {}: {}", at.join(", "), e.message))
+            })?;
+            Ok(Point { values, scenario })
+        };
+        points.into_iter().map(point).collect()
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Puts `value` at a place: table keys, and for arrays of tables a `name` or `label`, a number, or `*` for all.
+fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
+    let Some((first, rest)) = places.split_first() else {
+        *at = value.clone();
+        return Ok(());
+    };
+    match at {
+        Value::Table(table) => {
+            // An absent table or key is made; whether it is known is checked when the scenario is read.
+            let empty = if rest.is_empty() { value.clone() } else { Value::Table(Table::new()) };
+            set(table.entry(*first).or_insert(empty), rest, value)
+        }
+        Value::Array(items) => {
+            let mut found = false;
+            for (i, item) in items.iter_mut().enumerate() {
+                let called = |key| item.get(key).and_then(Value::as_str) == Some(*first);
+                if *first == "*" || *first == i.to_string() || called("name") || called("label") {
+                    found = true;
+                    set(item, rest, value)?;
+                }
+            }
+            if found { Ok(()) } else { Err(format!("there is no `{first}`")) }
+        }
+        _ => Err(format!("there is nothing to enter at `{first}`")),
+    }
+}

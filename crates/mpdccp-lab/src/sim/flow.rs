@@ -1,0 +1,311 @@
+//! The scenario's flows: applications at both ends, and what carries their data.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use units::{Rate, Time};
+
+use super::links::Links;
+use super::probe;
+use super::source::{self, Source};
+use super::tcp::segment::{self, Segment};
+use super::tcp::{Rule, Tcp};
+use super::world::{MTU, Side, World};
+use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
+use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
+
+/// Datagrams that a backlogged source keeps in the sender's queue; the queue drops what waits too long.
+const BACKLOG: u32 = 4;
+/// Records that an application lets wait unsent in TCP; beyond, it drops them, as the sender queue of a datagram socket does.
+const UNSENT_RECORDS: u64 = 5;
+
+/// What a flow goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Session(usize),
+    /// A path's link directly.
+    Beside(usize),
+}
+
+#[derive(Debug)]
+enum App {
+    Datagrams(Box<dyn Source>),
+    /// TCP, once it has begun, and who writes to it.
+    Stream {
+        tcp: Option<Box<Tcp>>,
+        writer: Writer,
+    },
+}
+
+#[derive(Debug)]
+enum Writer {
+    Bulk,
+    /// Each datagram of the source becomes a record; ends of those under way, with their numbers.
+    Records {
+        source: Box<dyn Source>,
+        open: VecDeque<(u64, u64)>,
+        written: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Flow {
+    index: u16,
+    pub(super) over: Over,
+    /// Datagrams are IP packets.
+    ip: bool,
+    start: Time,
+    stop: Time,
+    cc: String,
+    rule: Rule,
+    seed: u64,
+    app: App,
+    /// Something arrived for TCP.
+    touched: bool,
+    pub(super) record: FlowRecord,
+    sizes: Vec<usize>,
+}
+
+impl Flow {
+    /// Flow number `index` of the plan, between `start`, where the scenario's time begins, and `end`. `session` is what it goes over if
+    /// it goes over one.
+    pub(super) fn new(
+        plan: &Plan<'_>,
+        index: usize,
+        session: usize,
+        start: Time,
+        end: Time,
+    ) -> Result<Flow, LabError> {
+        let spec = &plan.scenario.flows[index];
+        let direct = plan.scenario.mode == Mode::Direct;
+        let secs = |s: f64| start + Duration::from_secs_f64(s);
+        let (from, stop) = (secs(spec.start_s), spec.stop_s.as_ref().map_or(end, |s| secs(*s.as_ref())));
+        let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(index as u64);
+        // In direct mode a contender that is TCP takes the place of the DCCP connection.
+        let contender = plan.contender.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
+        let cc = spec.cc.clone().or(contender);
+        let bulk = matches!(spec.source, Some(SourceSpec::Bulk {}));
+        let over = match &spec.via {
+            Some(via) => Over::Beside(path_named(plan, via.as_ref())?),
+            None if direct && cc.is_some() => Over::Beside(0),
+            None => Over::Session(session),
+        };
+        if bulk && cc.is_none() && matches!(over, Over::Beside(_)) {
+            let name = spec.name.as_ref();
+            return Err(LabError::Failed(format!("flow `{name}`: nothing would slow a bulk source down")));
+        }
+        let ip = !direct || matches!(over, Over::Beside(_));
+        let source = || source::source(spec, from, stop, seed);
+        let app = match (spec.kind, &cc) {
+            (FlowKind::Udp, None) => App::Datagrams(source()),
+            (FlowKind::Udp, Some(_)) if !bulk => {
+                let writer = Writer::Records { source: source(), open: VecDeque::new(), written: 0 };
+                App::Stream { tcp: None, writer }
+            }
+            _ => App::Stream { tcp: None, writer: Writer::Bulk },
+        };
+        let headers = if ip && cc.is_none() { probe::INNER_HEADERS } else { 0 };
+        let counts_drops = matches!(&app, App::Stream { writer: Writer::Records { .. }, .. });
+        let record = FlowRecord {
+            name: spec.name.as_ref().clone(),
+            kind: if cc.is_some() { "tcp" } else { "udp" },
+            offered: offered(spec, headers),
+            dropped_at_sender: counts_drops.then_some(0),
+            ..FlowRecord::default()
+        };
+        Ok(Flow {
+            index: index as u16,
+            over,
+            ip,
+            start: from,
+            stop,
+            cc: cc.unwrap_or_default(),
+            rule: match spec.loss_detection {
+                LossDetection::Rack => Rule::Rack,
+                LossDetection::Three => Rule::Three,
+            },
+            seed,
+            app,
+            touched: false,
+            record,
+            sizes: Vec::new(),
+        })
+    }
+
+    /// When it will do something by itself.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        match &self.app {
+            App::Datagrams(source) => source.next(),
+            App::Stream { tcp: None, .. } => Some(self.start),
+            App::Stream { tcp: Some(tcp), writer } => {
+                let source = match writer {
+                    Writer::Records { source, .. } => source.next(),
+                    Writer::Bulk => None,
+                };
+                tcp.next_timeout().into_iter().chain(source).min()
+            }
+        }
+    }
+
+    /// The model TCP, if it is one and has begun.
+    pub(super) fn tcp(&self) -> Option<&Tcp> {
+        match &self.app {
+            App::Stream { tcp, .. } => tcp.as_deref(),
+            App::Datagrams(_) => None,
+        }
+    }
+
+    /// A packet of this flow arrived at `side`.
+    pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8]) {
+        match &mut self.app {
+            App::Datagrams(_) => {
+                if let (Side::Server, Some((_, seq))) = (side, probe::read(packet)) {
+                    self.record.received.push(ReceivedPacket { seq, at: now, bytes: packet.len() as u32 });
+                }
+            }
+            App::Stream { tcp: Some(tcp), writer } => {
+                let Some(segment) = segment::read(packet) else { return };
+                tcp.handle(now, side, &segment);
+                self.touched = true;
+                match writer {
+                    Writer::Bulk => {
+                        if let Segment::Data(data) = segment {
+                            let bytes = packet.len() as u32;
+                            self.record.received.push(ReceivedPacket { seq: data.no, at: now, bytes });
+                        }
+                    }
+                    Writer::Records { open, .. } => {
+                        while let Some((_, seq)) = open.pop_front_if(|(end, _)| *end <= tcp.delivered()) {
+                            let bytes = self.record.sent[seq as usize].bytes;
+                            self.record.received.push(ReceivedPacket { seq, at: now, bytes });
+                        }
+                    }
+                }
+            }
+            App::Stream { tcp: None, .. } => {}
+        }
+    }
+
+    /// Sends what is due.
+    pub(super) fn step(&mut self, now: Time, world: &mut World, links: &mut Links) -> Result<(), LabError> {
+        let (over, index) = (self.over, self.index);
+        let mut send = |world: &mut World, from, packet: Vec<u8>| {
+            let watch: &mut super::world::Watch<'_> =
+                &mut |at, path, side, event| links.on_event(at, path, side, event);
+            match over {
+                Over::Session(session) => world.send(session, from, packet, watch),
+                Over::Beside(path) => world.send_beside(path, from, packet, watch),
+            }
+        };
+        match &mut self.app {
+            App::Datagrams(source) => {
+                if source.next().is_some_and(|t| t <= now) {
+                    let dropped = if source.adapts() { dropped(world, over) } else { 0 };
+                    source.emit(now, dropped, &mut self.sizes);
+                }
+                loop {
+                    for size in self.sizes.drain(..) {
+                        let packet = probe::write(index, self.record.sent.len() as u64, size, self.ip);
+                        self.record.sent.push(SentPacket { at: now, bytes: packet.len() as u32 });
+                        send(world, Side::Client, packet);
+                    }
+                    let Some(size) = source.backlog(now) else { break };
+                    let Over::Session(session) = over else { break };
+                    if world.backlog(session).packets >= BACKLOG {
+                        break;
+                    }
+                    self.sizes.push(size);
+                }
+            }
+            App::Stream { tcp, writer } => {
+                if tcp.is_none() && now < self.start {
+                    return Ok(());
+                }
+                let tcp = match tcp {
+                    Some(tcp) => tcp,
+                    None => {
+                        self.touched = true;
+                        let mtu = mtu(world, over)?;
+                        let mut begun = Box::new(Tcp::new(index, mtu, &self.cc, self.rule, self.seed));
+                        if matches!(writer, Writer::Bulk) {
+                            begun.write(u64::MAX);
+                        }
+                        tcp.insert(begun)
+                    }
+                };
+                match writer {
+                    Writer::Bulk if now >= self.stop => tcp.finish(),
+                    Writer::Bulk => {}
+                    Writer::Records { source, open, written } => {
+                        if source.next().is_some_and(|t| t <= now) {
+                            let dropped = self.record.dropped_at_sender.unwrap_or(0);
+                            source.emit(now, dropped, &mut self.sizes);
+                        }
+                        for size in self.sizes.drain(..) {
+                            let seq = self.record.sent.len() as u64;
+                            self.record.sent.push(SentPacket { at: now, bytes: size as u32 });
+                            if tcp.sender().unsent() >= UNSENT_RECORDS * size as u64 {
+                                *self.record.dropped_at_sender.get_or_insert(0) += 1;
+                                continue;
+                            }
+                            tcp.write(size as u64);
+                            *written += size as u64;
+                            open.push_back((*written, seq));
+                            self.touched = true;
+                        }
+                    }
+                }
+                if !self.touched && tcp.next_timeout().is_none_or(|t| t > now) {
+                    return Ok(());
+                }
+                self.touched = false;
+                let is_bulk = matches!(writer, Writer::Bulk);
+                while let Some(out) = tcp.poll(now) {
+                    if out.from == Side::Client && is_bulk {
+                        self.record.sent.push(SentPacket { at: now, bytes: out.packet.len() as u32 });
+                    }
+                    send(world, out.from, out.packet);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What it recorded. `alone`: nobody else uses its session.
+    pub(super) fn finish(mut self, world: &World, alone: bool) -> FlowRecord {
+        if let Some(tcp) = self.tcp() {
+            self.record.tcp = Some(tcp.counters());
+        } else if let (Over::Session(_), true) = (self.over, alone) {
+            self.record.dropped_at_sender = Some(dropped(world, self.over));
+        }
+        self.record
+    }
+}
+
+fn path_named(plan: &Plan<'_>, name: &str) -> Result<usize, LabError> {
+    let place = plan.scenario.paths.iter().position(|p| p.name.as_ref() == name);
+    place.ok_or_else(|| LabError::Failed(format!("there is no path `{name}`")))
+}
+
+/// What a flow offers, with `headers` on each of its packets.
+fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
+    let (rate, payload) = (spec.rate?, spec.payload.as_ref().map(|p| f64::from(*p.as_ref()))?);
+    Some(rate.scale((payload + headers as f64) / payload))
+}
+
+/// Packets that the sender's queue has dropped.
+fn dropped(world: &World, over: Over) -> u64 {
+    match over {
+        Over::Session(session) => world.dropped(session),
+        Over::Beside(_) => 0,
+    }
+}
+
+/// Largest IP packet of a flow.
+fn mtu(world: &World, over: Over) -> Result<u16, LabError> {
+    let Over::Session(session) = over else { return Ok(MTU) };
+    let status = world.status(session);
+    let paths = status.iter().flat_map(|s| &s.paths).map(|p| p.max_payload).filter(|n| *n > 0);
+    let least = paths.min().and_then(|n| u16::try_from(n).ok());
+    least.ok_or_else(|| LabError::Failed("the tunnel has no path when a TCP flow begins".to_owned()))
+}

@@ -1,0 +1,291 @@
+//! One run from the first packet to the last.
+
+use core::time::Duration;
+
+use dccp_proto::{CcOptions, Config};
+use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_proto::{Discipline, QueueConfig as SendQueueConfig, SessionConfig, SessionEvent};
+use units::{Rate, Time};
+
+use super::flow::{Flow, Over};
+use super::links::{Links, Progress};
+use super::probe;
+use super::tcp::Sender;
+use super::tcp::segment;
+use super::world::{Arrived, World, WorldPath};
+use crate::scenario::link::loss_model;
+use crate::scenario::{Mode, PathEvent, PathSpec, Reordering, TunnelSettings, Variant};
+use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
+
+/// Paths are joined and settle before t = 0.
+const START: Time = Time::from_millis(1_000);
+/// What is under way at the end still arrives.
+const TAIL: Duration = Duration::from_secs(1);
+const TRACE_EVERY: Duration = Duration::from_millis(10);
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+
+pub(super) struct Run<'a> {
+    plan: Plan<'a>,
+    world: World,
+    flows: Vec<Flow>,
+    /// Path changes to come, latest first.
+    events: Vec<(Time, usize, PathEvent)>,
+    end: Time,
+    links: Links,
+    record: RunRecord,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(plan: &Plan<'a>) -> Result<Run<'a>, LabError> {
+        let scenario = plan.scenario;
+        let end = START + scenario.duration();
+        // Through a tunnel all flows share a session; otherwise each that is not TCP has a connection of its own.
+        let mut flows = Vec::new();
+        let mut connections = 0;
+        for i in 0..scenario.flows.len() {
+            let session = if scenario.mode == Mode::Tunnel { 0 } else { connections };
+            let flow = Flow::new(plan, i, session, START, end)?;
+            connections += usize::from(matches!(flow.over, Over::Session(_)));
+            flows.push(flow);
+        }
+        let sessions = if scenario.mode == Mode::Tunnel { 1 } else { connections };
+        let configs: Vec<SessionConfig> =
+            (0..sessions).map(|_| session_config(plan)).collect::<Result<_, _>>()?;
+        let paths: Vec<PathSpec> =
+            (0..scenario.paths.len()).map(|i| scenario.path_in(i, plan.cell)).collect();
+        let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
+        let world =
+            World::new(plan.seed, &paths, &configs).map_err(|e| LabError::failed("making the links", e))?;
+        let mut events: Vec<_> = scenario
+            .paths
+            .iter()
+            .enumerate()
+            .flat_map(|(i, p)| p.events.iter().map(move |e| (START + secs(*e.at_s.as_ref()), i, e.clone())))
+            .collect();
+        // Stable, so that events of one moment keep their order.
+        events.sort_by_key(|e| e.0);
+        events.reverse();
+        let record = RunRecord {
+            label: plan.contender.label.as_ref().clone(),
+            cell: plan.cell.name.clone(),
+            repeat: plan.repeat,
+            seed: plan.seed,
+            start: START,
+            ..RunRecord::default()
+        };
+        Ok(Run { plan: *plan, world, flows, events, end, links: Links::new(paths.len()), record })
+    }
+
+    pub(super) fn go(mut self, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        let stop = self.end + TAIL;
+        let (mut next_trace, mut next_sample) = (Time::ZERO, START + SAMPLE_EVERY);
+        let mut progress = Progress::default();
+        let mut now = Time::ZERO;
+        loop {
+            let flows = self.flows.iter().filter_map(Flow::next_event);
+            let events = self.events.last().map(|e| e.0);
+            let next = flows.chain(events).chain(self.world.next_event()).chain(Some(next_trace)).min();
+            now = now.max(next.unwrap_or(Time::MAX));
+            if now > stop {
+                break;
+            }
+            while let Some((_, path, change)) = self.events.pop_if(|e| e.0 <= now) {
+                self.world.change(now, path, &change)?;
+            }
+            let links = &mut self.links;
+            self.world.advance(now, &mut |at, path, side, event| links.on_event(at, path, side, event));
+            self.receive(now);
+            for flow in &mut self.flows {
+                flow.step(now, &mut self.world, &mut self.links)?;
+            }
+            self.check_sessions()?;
+            if now >= next_trace {
+                self.trace(now);
+                next_trace += TRACE_EVERY;
+            }
+            if now >= next_sample && now <= self.end {
+                self.collect();
+                watch(&progress.sample(now, &self.record, &self.links));
+                self.give_back();
+                next_sample += SAMPLE_EVERY;
+            }
+        }
+        Ok(self.finish())
+    }
+
+    fn receive(&mut self, now: Time) {
+        for arrived in self.world.take_arrived() {
+            let (Arrived::Session(side, packet) | Arrived::Beside(side, packet)) = arrived;
+            let flow = match segment::read(&packet) {
+                Some(segment::Segment::Data(data)) => Some(data.flow),
+                Some(segment::Segment::Ack(ack)) => Some(ack.flow),
+                None => probe::read(&packet).map(|(flow, _)| flow),
+            };
+            if let Some(flow) = flow.and_then(|f| self.flows.get_mut(usize::from(f))) {
+                flow.handle(now, side, &packet);
+            }
+        }
+    }
+
+    fn check_sessions(&mut self) -> Result<(), LabError> {
+        for (at, side, event) in self.world.take_events() {
+            if let SessionEvent::Closed(why) = event {
+                let t = at.as_secs_f64() - START.as_secs_f64();
+                let what = format!("a session ended at the {side:?} at t = {t:.3} s");
+                return Err(LabError::failed(what, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lends the flows' records to the run's, for a look at them.
+    fn collect(&mut self) {
+        self.record.flows = self.flows.iter_mut().map(|f| std::mem::take(&mut f.record)).collect();
+    }
+
+    fn give_back(&mut self) {
+        for (flow, record) in self.flows.iter_mut().zip(self.record.flows.drain(..)) {
+            flow.record = record;
+        }
+    }
+
+    fn finish(mut self) -> RunRecord {
+        let mut users = std::collections::BTreeMap::new();
+        for flow in &self.flows {
+            if let Over::Session(session) = flow.over {
+                *users.entry(session).or_insert(0) += 1;
+            }
+        }
+        let alone = |over| matches!(over, Over::Session(s) if users.get(&s) == Some(&1));
+        self.record.flows = self
+            .flows
+            .into_iter()
+            .map(|f| {
+                let alone = alone(f.over);
+                f.finish(&self.world, alone)
+            })
+            .collect();
+        let names = self.plan.scenario.path_names();
+        let records = self.links.records.into_iter().zip(names);
+        let path = |([forward, backward], name): ([LinkRecord; 2], _)| PathRecord { name, forward, backward };
+        self.record.paths = records.map(path).collect();
+        self.record
+    }
+
+    fn trace(&mut self, now: Time) {
+        if let Some(status) = self.world.status(0) {
+            for (path, tx) in status.paths.iter().filter_map(|p| Some((p, p.tx.as_ref()?))) {
+                self.record.trace.push(TraceRow {
+                    at: now,
+                    path: path.route.socket as usize,
+                    phase: tx.phase.to_owned(),
+                    cwnd_bytes: tx.cwnd.bytes(1500),
+                    inflight_bytes: tx.inflight.bytes,
+                    pacing_mbps: tx.pacing.map(Rate::mbps),
+                    delivery_mbps: Some(tx.delivery_rate.mbps()),
+                    btlbw_mbps: tx.bottleneck.map(Rate::mbps),
+                    srtt_ms: tx.rtt.srtt().map(ms),
+                    min_rtt_ms: tx.rtt.min().map(|m| ms(m.0)),
+                    lost: tx.lost.packets,
+                    queue_packets: status.queue.packets.into(),
+                    queue_ms: ms(status.queue.oldest),
+                    app_limited: tx.app_limited,
+                });
+            }
+        } else if let Some((Over::Beside(path), tcp)) =
+            self.flows.first().and_then(|f| Some((f.over, f.tcp()?)))
+        {
+            self.record.trace.push(tcp_row(now, path, tcp.sender()));
+        }
+    }
+}
+
+fn tcp_row(now: Time, path: usize, tx: &Sender) -> TraceRow {
+    let limits = tx.controller().limits();
+    TraceRow {
+        at: now,
+        path,
+        phase: tx.controller().phase().to_owned(),
+        cwnd_bytes: limits.cwnd.bytes(1500),
+        inflight_bytes: tx.inflight().bytes,
+        pacing_mbps: limits.pacing.map(Rate::mbps),
+        delivery_mbps: tx.last_rate().map(|r| r.rate.mbps()),
+        btlbw_mbps: tx.controller().bottleneck().map(Rate::mbps),
+        srtt_ms: tx.rtt().srtt().map(ms),
+        min_rtt_ms: tx.rtt().min().map(|m| ms(m.0)),
+        lost: tx.lost(),
+        app_limited: tx.app_limited(now),
+        ..TraceRow::default()
+    }
+}
+
+fn ms(d: Duration) -> f64 {
+    d.as_secs_f64() * 1e3
+}
+
+fn secs(s: f64) -> Duration {
+    Duration::from_secs_f64(s)
+}
+
+fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
+    let shared =
+        spec.shares.as_ref().and_then(|name| all.iter().position(|p| p.name.as_ref() == name.as_ref()));
+    WorldPath { link: spec.link(), owner: shared.unwrap_or(index), prio: spec.priority.unwrap_or(3) }
+}
+
+impl World {
+    fn change(&mut self, now: Time, path: usize, change: &PathEvent) -> Result<(), LabError> {
+        for link in self.links_mut(path) {
+            if let Some(rate) = change.rate {
+                link.set_rate(now, rate);
+            }
+            if let Some(owd) = change.owd {
+                link.set_delay(now, owd);
+            }
+            if let Some(share) = change.loss {
+                link.set_loss(now, loss_model(share)).map_err(|e| LabError::failed("changing a path", e))?;
+            }
+            match change.up {
+                Some(true) => link.set_up(now),
+                Some(false) => link.set_down(now),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn session_config(plan: &Plan<'_>) -> Result<SessionConfig, LabError> {
+    let settings: TunnelSettings = plan.scenario.tunnel_of(plan.contender);
+    let tunnel = plan.scenario.mode == Mode::Tunnel;
+    let ccid =
+        plan.contender.ccid.as_ref().map(|c| *c.as_ref()).ok_or_else(|| {
+            LabError::Failed(format!("contender {} is no DCCP", plan.contender.label.as_ref()))
+        })?;
+    let scheduler = settings.scheduler.as_ref().map(|s| s.as_ref().as_str());
+    let timeout = settings.reorder_timeout.unwrap_or(Duration::from_millis(100));
+    let queue = SendQueueConfig::default();
+    Ok(SessionConfig {
+        connection: Config {
+            tx_ccids: vec![ccid],
+            rx_ccids: vec![ccid],
+            cc: CcOptions { draft: plan.contender.variant == Variant::Draft, ..CcOptions::default() },
+            ndp_count: tunnel,
+            ..Config::default()
+        },
+        multipath: tunnel,
+        scheduler: scheduler.and_then(SchedulerKind::from_name).unwrap_or_default(),
+        reorder: match settings.reordering {
+            Some(Reordering::ActiveFixed) => ReorderConfig::ActiveFixed { timeout },
+            _ => ReorderConfig::Passive,
+        },
+        queue: SendQueueConfig {
+            max_packets: settings.queue_packets.map_or(queue.max_packets, |n| n as usize),
+            max_sojourn: settings.queue.unwrap_or(queue.max_sojourn),
+            discipline: if tunnel { Discipline::FqCoDel } else { Discipline::Fifo },
+            ..queue
+        },
+        ..SessionConfig::default()
+    })
+}

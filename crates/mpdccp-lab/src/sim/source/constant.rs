@@ -1,0 +1,27 @@
+use core::time::Duration;
+
+use units::Time;
+
+use super::Source;
+
+/// Constant rate, constant size.
+#[derive(Debug)]
+pub(crate) struct Constant {
+    pub(super) size: usize,
+    pub(super) gap: Duration,
+    pub(super) next: Time,
+    pub(super) stop: Time,
+}
+
+impl Source for Constant {
+    fn next(&self) -> Option<Time> {
+        (self.next < self.stop).then_some(self.next)
+    }
+
+    fn emit(&mut self, now: Time, _dropped: u64, sizes: &mut Vec<usize>) {
+        while self.next().is_some_and(|t| t <= now) {
+            sizes.push(self.size);
+            self.next += self.gap;
+        }
+    }
+}

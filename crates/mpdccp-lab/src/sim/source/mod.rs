@@ -1,0 +1,54 @@
+//! What applications send, and when: one kind a file.
+
+mod bulk;
+mod constant;
+mod on_off;
+mod poisson;
+mod trace;
+mod video;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+use units::{Rate, Time};
+
+use crate::scenario::{FlowSpec, SourceSpec};
+
+/// A source of datagrams.
+pub(crate) trait Source: core::fmt::Debug {
+    /// When it next has something, if ever; backlogged sources have something at their beginning only.
+    fn next(&self) -> Option<Time>;
+
+    /// Appends the sizes of the datagrams that are due at `now`; `dropped` counts those that the sender's queue has dropped so far, if it
+    /// [adapts](Self::adapts).
+    fn emit(&mut self, now: Time, dropped: u64, sizes: &mut Vec<usize>);
+
+    /// Whether it cares for drops, which take time to count.
+    fn adapts(&self) -> bool {
+        false
+    }
+
+    /// Always has a datagram of this size, once begun.
+    fn backlog(&self, _now: Time) -> Option<usize> {
+        None
+    }
+}
+
+/// The source of `flow`, from `start` to `stop`.
+pub(crate) fn source(flow: &FlowSpec, start: Time, stop: Time, seed: u64) -> Box<dyn Source> {
+    let size = flow.payload.as_ref().map_or(1300, |p| *p.as_ref()) as usize;
+    let gap = flow.rate.unwrap_or(Rate::from_mbps(1.0)).time_for(size as u64);
+    let constant = constant::Constant { size, gap, next: start, stop };
+    match flow.source.clone().unwrap_or_default() {
+        SourceSpec::Constant {} => Box::new(constant),
+        SourceSpec::Bulk {} => Box::new(bulk::Bulk { size, start, stop, begun: false }),
+        SourceSpec::OnOff { on, off } => Box::new(on_off::OnOff::new(constant, on, off)),
+        SourceSpec::Poisson {} => Box::new(poisson::Poisson::new(constant, ChaCha8Rng::seed_from_u64(seed))),
+        SourceSpec::Video { frames_per_s, ladder } => {
+            Box::new(video::Video::new(size, frames_per_s, ladder.0, start, stop))
+        }
+        SourceSpec::Trace { packets, .. } => Box::new(trace::Trace::new(packets, size, start, stop)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+use core::time::Duration;
+
+use units::Time;
+
+use super::Source;
+use super::constant::Constant;
+
+/// Constant rate with pauses.
+#[derive(Debug)]
+pub(crate) struct OnOff {
+    inner: Constant,
+    on: Duration,
+    off: Duration,
+    /// When the present stretch ends.
+    pause: Time,
+}
+
+impl OnOff {
+    pub(super) fn new(inner: Constant, on: Duration, off: Duration) -> OnOff {
+        OnOff { pause: inner.next + on, inner, on, off }
+    }
+}
+
+impl Source for OnOff {
+    fn next(&self) -> Option<Time> {
+        self.inner.next()
+    }
+
+    fn emit(&mut self, now: Time, dropped: u64, sizes: &mut Vec<usize>) {
+        self.inner.emit(now, dropped, sizes);
+        while self.inner.next >= self.pause {
+            let begin = self.pause + self.off;
+            self.inner.next = begin.max(self.inner.next);
+            self.pause = begin + self.on;
+        }
+    }
+}

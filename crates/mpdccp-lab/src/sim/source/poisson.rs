@@ -1,0 +1,35 @@
+use rand_chacha::ChaCha8Rng;
+use rand_core::RngCore;
+use units::Time;
+
+use super::Source;
+use super::constant::Constant;
+
+/// Datagrams of constant size at independent, exponentially distributed distances.
+#[derive(Debug)]
+pub(crate) struct Poisson {
+    /// Its gap is the mean.
+    inner: Constant,
+    random: ChaCha8Rng,
+}
+
+impl Poisson {
+    pub(super) fn new(inner: Constant, random: ChaCha8Rng) -> Poisson {
+        Poisson { inner, random }
+    }
+}
+
+impl Source for Poisson {
+    fn next(&self) -> Option<Time> {
+        self.inner.next()
+    }
+
+    fn emit(&mut self, now: Time, _dropped: u64, sizes: &mut Vec<usize>) {
+        while self.next().is_some_and(|t| t <= now) {
+            sizes.push(self.inner.size);
+            // Above 0 and at most 1.
+            let unit = ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+            self.inner.next += self.inner.gap.mul_f64(-libm::log(unit));
+        }
+    }
+}

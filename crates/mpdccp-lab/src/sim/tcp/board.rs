@@ -1,0 +1,163 @@
+//! The scoreboard: which segments are in flight, arrived out of order, or lost.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use dccp_cc::{Amount, Snapshot};
+
+use super::segment::HEADERS;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Flying,
+    Arrived,
+    /// Waits to be sent again.
+    Lost,
+}
+
+/// A segment that is not yet acknowledged cumulatively.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outstanding {
+    pub(super) start: u64,
+    pub(super) len: u32,
+    /// Number of its latest transmission, and what was noted then.
+    pub(super) no: u64,
+    pub(super) snapshot: Snapshot,
+    pub(super) transmissions: u32,
+    pub(super) state: State,
+    /// Recovery in which it was last declared lost; none if a timer had it sent again.
+    pub(super) recovery: Option<u64>,
+}
+
+impl Outstanding {
+    pub(super) fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+
+    /// On the wire.
+    pub(super) fn bytes(&self) -> u32 {
+        self.len + HEADERS as u32
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    /// In order of their bytes, without gaps.
+    segments: VecDeque<Outstanding>,
+    /// Those in flight by transmission.
+    flying: BTreeMap<u64, u64>,
+    lost: BTreeSet<u64>,
+    inflight: Amount,
+    /// Segments in state `Arrived`.
+    arrived: u64,
+}
+
+impl Board {
+    pub(super) fn inflight(&self) -> Amount {
+        self.inflight
+    }
+
+    /// Segments that arrived beyond a hole.
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// First segment to be sent again.
+    pub(super) fn first_lost(&self) -> Option<u64> {
+        self.lost.first().copied()
+    }
+
+    /// The transmission in flight that left first from `no` on, with its segment.
+    pub(super) fn flying_from(&self, no: u64) -> Option<&Outstanding> {
+        let (_, start) = self.flying.range(no..).next()?;
+        self.segments.get(self.place(*start))
+    }
+
+    /// The last segment in order.
+    pub(super) fn last(&self) -> Option<&Outstanding> {
+        self.segments.back()
+    }
+
+    fn place(&self, start: u64) -> usize {
+        self.segments.partition_point(|s| s.start < start)
+    }
+
+    /// A new segment leaves.
+    pub(super) fn push(&mut self, segment: Outstanding) {
+        self.flying.insert(segment.no, segment.start);
+        self.inflight = self.inflight.plus(segment.bytes());
+        self.segments.push_back(segment);
+    }
+
+    /// Segment `start` leaves again as transmission `no`.
+    pub(super) fn resend(&mut self, start: u64, no: u64, snapshot: Snapshot) -> Option<Outstanding> {
+        let place = self.place(start);
+        let segment = self.segments.get_mut(place).filter(|s| s.start == start)?;
+        match segment.state {
+            State::Arrived => return None,
+            State::Lost => {
+                self.lost.remove(&start);
+                self.inflight = self.inflight.plus(segment.bytes());
+            }
+            // A probe of the tail replaces the transmission that is in flight.
+            State::Flying => {
+                self.flying.remove(&segment.no);
+            }
+        }
+        (segment.no, segment.snapshot, segment.state) = (no, snapshot, State::Flying);
+        segment.transmissions += 1;
+        self.flying.insert(no, start);
+        Some(*segment)
+    }
+
+    /// The segment in flight as transmission `no` is lost.
+    pub(super) fn lose(&mut self, no: u64, recovery: Option<u64>) {
+        let Some(start) = self.flying.remove(&no) else { return };
+        let place = self.place(start);
+        if let Some(segment) = self.segments.get_mut(place) {
+            segment.state = State::Lost;
+            segment.recovery = recovery;
+            self.inflight = self.inflight.minus(Amount::default().plus(segment.bytes()));
+            self.lost.insert(start);
+        }
+    }
+
+    /// All before `upto` arrived. Calls `newly` for each segment not known to have arrived, as it was until then.
+    pub(super) fn acknowledge(&mut self, upto: u64, mut newly: impl FnMut(&Outstanding)) {
+        while let Some(segment) = self.segments.front().copied().filter(|s| s.end() <= upto) {
+            self.segments.pop_front();
+            self.leave(&segment);
+            if segment.state == State::Arrived {
+                self.arrived -= 1;
+            } else {
+                newly(&segment);
+            }
+        }
+    }
+
+    /// All of `start..end` arrived.
+    pub(super) fn select(&mut self, (start, end): (u64, u64), mut newly: impl FnMut(&Outstanding)) {
+        let mut place = self.place(start);
+        while let Some(segment) = self.segments.get(place).copied().filter(|s| s.end() <= end) {
+            if segment.state != State::Arrived {
+                self.leave(&segment);
+                self.segments[place].state = State::Arrived;
+                self.arrived += 1;
+                newly(&segment);
+            }
+            place += 1;
+        }
+    }
+
+    fn leave(&mut self, segment: &Outstanding) {
+        match segment.state {
+            State::Flying => {
+                self.flying.remove(&segment.no);
+                self.inflight = self.inflight.minus(Amount::default().plus(segment.bytes()));
+            }
+            State::Lost => {
+                self.lost.remove(&segment.start);
+            }
+            State::Arrived => {}
+        }
+    }
+}

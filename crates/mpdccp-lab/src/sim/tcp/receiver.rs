@@ -1,0 +1,178 @@
+//! The receiving half: what arrived, delayed acknowledgements, SACK and DSACK blocks.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use units::Time;
+
+use super::segment::{Ack, Data};
+
+/// Longest an acknowledgement waits for a second segment, as in Linux.
+const DELAY: Duration = Duration::from_millis(40);
+/// The first so many segments are acknowledged at once, as in Linux, so that slow start gets going.
+const QUICK: u32 = 16;
+/// Blocks beside timestamps in a TCP header (RFC 2018 section 3).
+const MAX_BLOCKS: usize = 3;
+
+#[derive(Debug, Default)]
+pub(crate) struct Receiver {
+    flow: u16,
+    /// All before arrived.
+    next: u64,
+    /// What arrived beyond a hole, start to end; neighbours are joined.
+    ahead: BTreeMap<u64, u64>,
+    /// Where something arrived lately, newest first.
+    recent: VecDeque<u64>,
+    /// To be reported by DSACK.
+    duplicate: Option<(u64, u64)>,
+    /// Segments not yet acknowledged, and since when.
+    waiting: u32,
+    due: Option<Time>,
+    now_due: bool,
+    echo: u64,
+    seen: u32,
+}
+
+impl Receiver {
+    pub(crate) fn new(flow: u16) -> Receiver {
+        Receiver { flow, ..Receiver::default() }
+    }
+
+    /// All bytes before this can be read by the application.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
+        let (start, end) = (data.start, data.start + u64::from(data.len));
+        self.echo = data.no;
+        self.seen = self.seen.saturating_add(1);
+        self.waiting += 1;
+        self.due.get_or_insert(now + DELAY);
+        let hole = !self.ahead.is_empty();
+        if end <= self.next || self.block_at(start).is_some_and(|(_, e)| end <= e) {
+            self.duplicate = Some((start, end));
+        } else if start <= self.next {
+            self.next = end;
+            while let Some(first) = self.ahead.first_entry().filter(|e| *e.key() <= self.next) {
+                self.next = self.next.max(first.remove());
+            }
+        } else {
+            self.insert(start, end);
+            self.recent.retain(|at| *at != start);
+            self.recent.push_front(start);
+            self.recent.truncate(4 * MAX_BLOCKS);
+        }
+        // RFC 5681 section 4.2: at once for every second segment, out of order, or when a hole is filled.
+        self.now_due |= self.waiting >= 2
+            || hole
+            || !self.ahead.is_empty()
+            || self.duplicate.is_some()
+            || self.seen <= QUICK;
+    }
+
+    /// When an acknowledgement is due.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        if self.now_due { Some(Time::ZERO) } else { self.due }
+    }
+
+    /// The acknowledgement that is due.
+    pub(crate) fn poll(&mut self, now: Time) -> Option<Ack> {
+        if self.next_timeout().is_none_or(|t| t > now) {
+            return None;
+        }
+        (self.due, self.now_due, self.waiting) = (None, false, 0);
+        let duplicate = self.duplicate.take();
+        let mut blocks: Vec<(u64, u64)> = duplicate.into_iter().collect();
+        self.recent.retain(|at| *at >= self.next);
+        for at in &self.recent {
+            if let Some(block) = self.block_at(*at)
+                && !blocks.contains(&block)
+                && blocks.len() < MAX_BLOCKS
+            {
+                blocks.push(block);
+            }
+        }
+        Some(Ack { flow: self.flow, upto: self.next, echo: self.echo, dsack: duplicate.is_some(), blocks })
+    }
+
+    /// The block that holds `at`.
+    fn block_at(&self, at: u64) -> Option<(u64, u64)> {
+        self.ahead.range(..=at).next_back().map(|(s, e)| (*s, *e)).filter(|(_, e)| *e > at)
+    }
+
+    fn insert(&mut self, mut start: u64, mut end: u64) {
+        if let Some((s, e)) = self.ahead.range(..=start).next_back().map(|(s, e)| (*s, *e))
+            && e >= start
+        {
+            (start, end) = (s, end.max(e));
+        }
+        while let Some((s, e)) = self.ahead.range(start..=end).next().map(|(s, e)| (*s, *e)) {
+            self.ahead.remove(&s);
+            end = end.max(e);
+        }
+        self.ahead.insert(start, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(n: u64) -> Data {
+        Data { flow: 0, start: n * 1000, len: 1000, no: n }
+    }
+
+    /// Past the segments that are acknowledged at once.
+    fn receiver() -> Receiver {
+        let mut r = Receiver::new(0);
+        for n in 0..u64::from(QUICK) {
+            r.on_data(Time::ZERO, &data(n));
+            assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some((n + 1) * 1000));
+        }
+        r
+    }
+
+    #[test]
+    fn one_of_two_or_after_40_ms() {
+        let mut r = receiver();
+        r.on_data(Time::ZERO, &data(16));
+        assert_eq!(r.poll(Time::from_millis(39)), None);
+        assert_eq!(r.next_timeout(), Some(Time::from_millis(40)));
+        assert_eq!(r.poll(Time::from_millis(40)).map(|a| a.upto), Some(17_000));
+        r.on_data(Time::ZERO, &data(17));
+        r.on_data(Time::ZERO, &data(18));
+        assert_eq!(r.poll(Time::ZERO).map(|a| a.upto), Some(19_000));
+        assert_eq!(r.poll(Time::MAX), None);
+    }
+
+    #[test]
+    fn blocks_are_joined_and_the_newest_comes_first() {
+        let mut r = receiver();
+        let blocks = |r: &mut Receiver, n| {
+            r.on_data(Time::ZERO, &data(n));
+            r.poll(Time::ZERO).map(|a| (a.upto / 1000, a.blocks)).unwrap()
+        };
+        assert_eq!(blocks(&mut r, 20), (16, vec![(20_000, 21_000)]));
+        assert_eq!(blocks(&mut r, 18), (16, vec![(18_000, 19_000), (20_000, 21_000)]));
+        assert_eq!(blocks(&mut r, 19), (16, vec![(18_000, 21_000)]));
+        assert_eq!(blocks(&mut r, 30), (16, vec![(30_000, 31_000), (18_000, 21_000)]));
+        assert_eq!(blocks(&mut r, 16), (17, vec![(30_000, 31_000), (18_000, 21_000)]));
+        assert_eq!(blocks(&mut r, 17), (21, vec![(30_000, 31_000)]));
+    }
+
+    #[test]
+    fn a_duplicate_is_reported_once_and_first() {
+        let mut r = receiver();
+        r.on_data(Time::ZERO, &data(20));
+        r.poll(Time::ZERO);
+        for n in [3, 20] {
+            r.on_data(Time::ZERO, &data(n));
+            let ack = r.poll(Time::ZERO).unwrap();
+            assert!(ack.dsack);
+            assert_eq!(ack.blocks[0], (n * 1000, (n + 1) * 1000));
+        }
+        r.on_data(Time::ZERO, &data(21));
+        assert!(!r.poll(Time::ZERO).unwrap().dsack);
+    }
+}

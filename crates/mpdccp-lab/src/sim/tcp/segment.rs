@@ -1,0 +1,142 @@
+//! The model's TCP segments as IP packets: real sizes, real ports, and the model's own fields where a TCP header has its own.
+
+use std::net::Ipv4Addr;
+
+/// IPv4, TCP and timestamps.
+pub(crate) const HEADERS: usize = 52;
+/// Bytes of the SACK option without its blocks, padding included.
+const SACK_HEAD: usize = 4;
+const MAGIC: [u8; 4] = *b"mptc";
+const FIRST_PORT: u16 = 20_000;
+const IS_ACK: u8 = 1;
+const IS_DSACK: u8 = 2;
+
+/// A segment with data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Data {
+    /// Flow of the scenario.
+    pub(crate) flow: u16,
+    /// First byte.
+    pub(crate) start: u64,
+    /// Bytes.
+    pub(crate) len: u32,
+    /// Counts transmissions, so that one sent again has another; stands in for the timestamp.
+    pub(crate) no: u64,
+}
+
+/// A segment without.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ack {
+    /// Flow of the scenario.
+    pub(crate) flow: u16,
+    /// All before arrived.
+    pub(crate) upto: u64,
+    /// [`Data::no`] of the latest arrival; stands in for the timestamp's echo.
+    pub(crate) echo: u64,
+    /// The first block tells of a duplicate (RFC 2883).
+    pub(crate) dsack: bool,
+    /// Blocks that arrived, `start..end`, the most recent first; at most three.
+    pub(crate) blocks: Vec<(u64, u64)>,
+}
+
+/// What a packet is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    Data(Data),
+    Ack(Ack),
+}
+
+fn frame(flow: u16, bytes: usize, is_ack: bool) -> Vec<u8> {
+    let mut p = vec![0; bytes];
+    let hosts = [Ipv4Addr::new(10, 9, 0, 1).octets(), Ipv4Addr::new(10, 9, 0, 2).octets()];
+    let ports = [FIRST_PORT.wrapping_add(flow), 9].map(u16::to_be_bytes);
+    let [from, to] = if is_ack { [1, 0] } else { [0, 1] };
+    p[0] = 0x45;
+    p[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
+    p[8..10].copy_from_slice(&[64, 6]);
+    p[12..16].copy_from_slice(&hosts[from]);
+    p[16..20].copy_from_slice(&hosts[to]);
+    p[20..22].copy_from_slice(&ports[from]);
+    p[22..24].copy_from_slice(&ports[to]);
+    p[40..44].copy_from_slice(&MAGIC);
+    p[45..47].copy_from_slice(&flow.to_be_bytes());
+    p
+}
+
+impl Data {
+    /// As an IP packet.
+    pub(crate) fn packet(&self) -> Vec<u8> {
+        let mut p = frame(self.flow, HEADERS + self.len as usize, false);
+        p[24..32].copy_from_slice(&self.start.to_be_bytes());
+        p[32..40].copy_from_slice(&self.no.to_be_bytes());
+        p
+    }
+}
+
+impl Ack {
+    /// As an IP packet.
+    pub(crate) fn packet(&self) -> Vec<u8> {
+        let sack = if self.blocks.is_empty() { 0 } else { SACK_HEAD + 8 * self.blocks.len() };
+        let mut p = frame(self.flow, HEADERS + sack, true);
+        p[24..32].copy_from_slice(&self.upto.to_be_bytes());
+        p[32..40].copy_from_slice(&self.echo.to_be_bytes());
+        p[44] = IS_ACK | if self.dsack { IS_DSACK } else { 0 };
+        for (place, (start, end)) in p[HEADERS..]
+            .get_mut(SACK_HEAD..)
+            .into_iter()
+            .flat_map(|b| b.chunks_exact_mut(8))
+            .zip(&self.blocks)
+        {
+            // A block lies within a window of `upto`, before or after.
+            let offset = start.wrapping_sub(self.upto) as u32;
+            place[..4].copy_from_slice(&offset.to_be_bytes());
+            place[4..].copy_from_slice(&((end - start) as u32).to_be_bytes());
+        }
+        p
+    }
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|b| u64::from_be_bytes(*b))
+}
+
+/// What `packet` is, if it is one of the model's.
+pub(crate) fn read(packet: &[u8]) -> Option<Segment> {
+    if packet.len() < HEADERS || packet[0] != 0x45 || packet[9] != 6 || packet[40..44] != MAGIC {
+        return None;
+    }
+    let flow = u16::from_be_bytes([packet[45], packet[46]]);
+    let (first, second) = (number(&packet[24..32])?, number(&packet[32..40])?);
+    let flags = packet[44];
+    if flags & IS_ACK == 0 {
+        let len = (packet.len() - HEADERS) as u32;
+        return Some(Segment::Data(Data { flow, start: first, len, no: second }));
+    }
+    let block = |b: &[u8]| {
+        let word = |b: &[u8]| b.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
+        let start = first.wrapping_add_signed(i64::from(word(b).cast_signed()));
+        (start, start + u64::from(word(&b[4..])))
+    };
+    let blocks = packet[HEADERS..].get(SACK_HEAD..).unwrap_or_default().chunks_exact(8).map(block).collect();
+    Some(Segment::Ack(Ack { flow, upto: first, echo: second, dsack: flags & IS_DSACK != 0, blocks }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_have_real_sizes_and_are_read_back() {
+        let data = Data { flow: 3, start: 1 << 40, len: 1448, no: 77 };
+        assert_eq!(data.packet().len(), 1500);
+        assert_eq!(read(&data.packet()), Some(Segment::Data(data)));
+        let mut ack = Ack { flow: 3, upto: 1 << 40, echo: 9, ..Ack::default() };
+        assert_eq!(ack.packet().len(), 52);
+        assert_eq!(read(&ack.packet()), Some(Segment::Ack(ack.clone())));
+        ack.dsack = true;
+        ack.blocks = vec![((1 << 40) - 1448, 1 << 40), ((1 << 40) + 1448, (1 << 40) + 2896)];
+        assert_eq!(ack.packet().len(), 72);
+        assert_eq!(read(&ack.packet()), Some(Segment::Ack(ack.clone())));
+        assert_eq!(read(&ack.packet()[..40]), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! One model connection over a link each way, without anything else.
+
+use core::time::Duration;
+
+use linkem::{Jitter, Limit, Link, LinkConfig, LossModel, Meta, QueueConfig, QueueKind, RateModel, Spread};
+use units::{Rate, Time};
+
+use super::segment::{Ack, Data};
+use super::*;
+
+fn link(mbps: f64, delay_ms: u64) -> LinkConfig {
+    LinkConfig {
+        rate: RateModel::Constant(Rate::from_mbps(mbps)),
+        delay: Duration::from_millis(delay_ms),
+        queue: QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(125_000) },
+        ..LinkConfig::default()
+    }
+}
+
+/// What a run of `secs` gave: Mbit/s of data after the first second, and the connection.
+fn run(cc: &str, rule: Rule, config: LinkConfig, secs: u64) -> (f64, Tcp) {
+    let mut tcp = Tcp::new(0, 1500, cc, rule, 1);
+    tcp.write(u64::MAX);
+    let mut links = [1, 2].map(|seed| Link::new(config.clone(), seed, Time::ZERO).unwrap());
+    let end = Time::from_millis(secs * 1_000);
+    let (mut now, mut after_first) = (Time::ZERO, 0);
+    while now < end {
+        while let Some(out) = tcp.poll(now) {
+            let meta = Meta { bytes: out.packet.len() as u32, ..Meta::default() };
+            links[out.from as usize].push(now, meta, out.packet);
+        }
+        let due = links.iter().filter_map(Link::next_event).chain(tcp.next_timeout()).min().unwrap();
+        now = now.max(due);
+        for (to, i) in [(Side::Server, 0), (Side::Client, 1)] {
+            while let Some(out) = links[i].pop(now) {
+                tcp.handle(now, to, &segment::read(&out.packet).unwrap());
+            }
+        }
+        if now < Time::from_millis(1_000) {
+            after_first = tcp.delivered();
+        }
+    }
+    let mbps = (tcp.delivered() - after_first) as f64 * 8.0 / 1e6 / (secs - 1) as f64;
+    (mbps, tcp)
+}
+
+/// Data in 10 Mbit/s of packets.
+const FULL: f64 = 10.0 * 1448.0 / 1500.0;
+
+#[test]
+fn every_algorithm_fills_a_link() {
+    for cc in ["reno", "cubic", "bbr"] {
+        for rule in [Rule::Rack, Rule::Three] {
+            let (mbps, tcp) = run(cc, rule, link(10.0, 10), 20);
+            assert!(mbps > 0.97 * FULL && mbps <= 1.01 * FULL, "{cc} {rule:?}: {mbps}");
+            assert_eq!(tcp.counters().dsack, 0, "{cc} {rule:?}");
+        }
+    }
+}
+
+#[test]
+fn bbr_keeps_its_rate_under_loss_that_stops_reno() {
+    let lossy = LinkConfig { loss: LossModel::Bernoulli(0.02), ..link(10.0, 20) };
+    let (reno, tcp) = run("reno", Rule::Rack, lossy.clone(), 30);
+    assert!(tcp.counters().retransmits > 50);
+    let (bbr, _) = run("bbr", Rule::Rack, lossy, 30);
+    assert!(bbr > 0.8 * FULL, "{bbr}");
+    assert!(reno < 0.6 * FULL, "{reno}");
+    // 1.22 / (R sqrt p) packets a second is 2.5 Mbit/s; the queue adds to R.
+    assert!(reno > 1.0, "{reno}");
+}
+
+#[test]
+fn rack_bears_reordering_and_a_fixed_threshold_does_not() {
+    let jitter = Jitter { spread: Spread::Uniform(Duration::from_millis(5)), reorder: true };
+    let reordering = LinkConfig { jitter, ..link(10.0, 20) };
+    let (rack, tolerant) = run("cubic", Rule::Rack, reordering.clone(), 20);
+    let (_, strict) = run("cubic", Rule::Three, reordering, 20);
+    assert!(rack > 0.9 * FULL, "{rack}");
+    assert!(tolerant.counters().dsack > 0, "it learns from spurious retransmissions");
+    assert!(strict.counters().dsack > 10 * tolerant.counters().dsack, "{:?}", strict.counters());
+}
+
+fn sent(tcp: &mut Tcp, now: u64) -> Vec<Data> {
+    std::iter::from_fn(|| tcp.poll(Time::from_millis(now)))
+        .map(|out| match segment::read(&out.packet) {
+            Some(Segment::Data(data)) => data,
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn ack(tcp: &mut Tcp, now: u64, upto: u64, echo: u64, blocks: &[(u64, u64)]) {
+    let ack = Ack { flow: 0, upto, echo, dsack: false, blocks: blocks.to_vec() };
+    tcp.handle(Time::from_millis(now), Side::Client, &Segment::Ack(ack));
+}
+
+/// A sender in slow start on a path with a round-trip time of 50 ms: the first window of at least eight segments, and when it left.
+fn slow_start(cc: &str) -> (Tcp, u64, Vec<Data>) {
+    let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let mut now = 0;
+    loop {
+        let window = sent(&mut tcp, now);
+        assert!(!window.is_empty());
+        if window.len() >= 8 {
+            tcp.finish();
+            return (tcp, now, window);
+        }
+        now += 50;
+        for data in window {
+            ack(&mut tcp, now, data.start + 1448, data.no, &[]);
+        }
+    }
+}
+
+#[test]
+fn a_hole_is_sent_again_at_once_after_three_later_segments() {
+    let (mut tcp, begun, window) = slow_start("reno");
+    let next_no = window[window.len() - 1].no + 1;
+    let at = |i: usize| window[i].start;
+    let now = begun + 50;
+    ack(&mut tcp, now, at(1), window[0].no, &[]);
+    ack(&mut tcp, now, at(1), window[2].no, &[(at(2), at(3))]);
+    ack(&mut tcp, now, at(1), window[3].no, &[(at(2), at(4))]);
+    assert!(sent(&mut tcp, now).is_empty());
+    ack(&mut tcp, now, at(1), window[4].no, &[(at(2), at(5))]);
+    assert_eq!(sent(&mut tcp, now), [Data { no: next_no, ..window[1] }]);
+    assert_eq!(tcp.counters().retransmits, 1);
+    // The original arrives after all, so the window is as it was.
+    let reduced = tcp.sender().controller().limits().cwnd.bytes(1500);
+    ack(&mut tcp, now + 5, at(7), window[1].no, &[]);
+    let restored = tcp.sender().controller().limits().cwnd.bytes(1500);
+    assert!(restored > reduced + reduced / 2, "{reduced} {restored}");
+}
+
+#[test]
+fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
+    let (mut tcp, begun, window) = slow_start("cubic");
+    let last = window[window.len() - 1];
+    let missing = window[window.len() - 2];
+    let now = begun + 50;
+    ack(&mut tcp, now, missing.start, missing.no - 1, &[]);
+    // Two round trips and two ticks from the acknowledgement on.
+    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 102)));
+    assert_eq!(sent(&mut tcp, now + 102), [Data { no: last.no + 1, ..last }]);
+    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 302)));
+    assert_eq!(sent(&mut tcp, now + 302), [Data { no: last.no + 2, ..missing }]);
+    assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
+}

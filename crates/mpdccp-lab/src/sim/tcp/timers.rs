@@ -1,0 +1,89 @@
+//! The retransmission timeout (RFC 6298) and the tail loss probe before it (RFC 8985 section 7).
+
+use core::time::Duration;
+
+use dccp_cc::RttEstimator;
+use units::Time;
+
+/// Two ticks of the clock, as Linux allows.
+const SLACK: Duration = Duration::from_millis(2);
+/// What a probe of a single segment allows for a delayed acknowledgement, as in Linux.
+const WORST_DELAY: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fired {
+    Probe,
+    Timeout,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    since: Option<Time>,
+    /// When a segment left, or was acknowledged, last: the probe counts from there.
+    latest: Time,
+    backoff: u32,
+    /// A probe left, and nothing arrived since.
+    probed: bool,
+}
+
+impl Timers {
+    /// A segment leaves.
+    pub(super) fn on_sent(&mut self, now: Time, first: bool) {
+        self.latest = now;
+        if first || self.since.is_none() {
+            self.since = Some(now);
+        }
+    }
+
+    /// Something new was acknowledged.
+    pub(super) fn on_progress(&mut self, now: Time, in_flight: bool) {
+        *self = Timers { since: in_flight.then_some(now), latest: now, ..Timers::default() };
+    }
+
+    /// When one fires. `may_probe`: nothing is known to be missing; `single`: one segment in flight.
+    pub(super) fn due(&self, rtt: &RttEstimator, may_probe: bool, single: bool) -> Option<(Time, Fired)> {
+        let since = self.since?;
+        let timeout = rtt.rto().saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
+        let srtt = rtt.srtt().filter(|_| may_probe && !self.probed);
+        let probe = srtt.map(|s| self.latest + (s * 2 + if single { WORST_DELAY } else { SLACK }));
+        let timeout = since + timeout;
+        Some(match probe.filter(|p| *p < timeout) {
+            Some(probe) => (probe, Fired::Probe),
+            None => (timeout, Fired::Timeout),
+        })
+    }
+
+    pub(super) fn on_probe(&mut self, now: Time) {
+        (self.probed, self.since) = (true, Some(now));
+    }
+
+    /// The next transmission starts it again.
+    pub(super) fn on_timeout(&mut self) {
+        (self.since, self.backoff) = (None, self.backoff.saturating_add(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_once_then_times_out_ever_later() {
+        let mut rtt = RttEstimator::default();
+        rtt.update(Time::ZERO, Duration::from_millis(50));
+        let mut t = Timers::default();
+        assert_eq!(t.due(&rtt, true, false), None);
+        t.on_sent(Time::ZERO, true);
+        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(102), Fired::Probe)));
+        // 50 ms and four times the deviation of 25 ms, but at least 200 ms.
+        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(200), Fired::Timeout)));
+        t.on_probe(Time::from_millis(100));
+        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(300), Fired::Timeout)));
+        t.on_timeout();
+        assert_eq!(t.due(&rtt, true, false), None);
+        t.on_sent(Time::from_millis(300), true);
+        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(700), Fired::Timeout)));
+        t.on_progress(Time::from_millis(400), true);
+        assert_eq!(t.due(&rtt, true, true), Some((Time::from_millis(600), Fired::Timeout)));
+    }
+}

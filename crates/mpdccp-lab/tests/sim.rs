@@ -1,0 +1,241 @@
+//! Scenarios in virtual time.
+
+mod sim_common;
+
+use mpdccp_lab::scenario::Scenario;
+use mpdccp_lab::{Fate, RunRecord};
+use sim_common::{parse, run, seeded};
+
+/// A bit of everything that is random.
+const MIXED: &str = r#"
+name = "mixed"
+title = "t"
+duration_s = 3
+[tunnel]
+scheduler = "cpf"
+reordering = "active-fixed"
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "10 ms"
+queue = "100 packets"
+discipline = { kind = "red", min = "20 packets", max = "60 packets" }
+jitter = { by = "2 ms", reorder = true }
+[[path]]
+name = "b"
+rate = "5 Mbit/s"
+owd = "20 ms"
+queue = "125000 B"
+burst_loss = { begin = "0.5 %", end = "30 %" }
+[[contender]]
+label = "ccid5"
+ccid = 5
+[[flow]]
+name = "udp"
+kind = "udp"
+payload = 900
+rate = "5 Mbit/s"
+source = { kind = "poisson" }
+[[flow]]
+name = "tcp"
+kind = "tcp"
+cc = "cubic"
+[[flow]]
+name = "beside"
+kind = "tcp"
+cc = "bbr"
+via = "b"
+"#;
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let scenario = parse(MIXED);
+    let bytes = |seed| format!("{:?}", seeded(&scenario, "ccid5", "base", seed).0);
+    assert!(bytes(1) == bytes(1));
+    assert!(bytes(1) != bytes(2));
+}
+
+#[test]
+fn flows_get_what_their_paths_have() {
+    let scenario = parse(MIXED);
+    let (record, stats) = run(&scenario, "ccid5", "base");
+    for flow in &record.flows {
+        assert!(flow.received.len() > 100, "{}: {}", flow.name, flow.received.len());
+        assert!(flow.received.iter().all(|p| (p.seq as usize) < flow.sent.len()), "{}", flow.name);
+    }
+    let total = stats.metrics["total_mbps"];
+    assert!(total > 8.0 && total < 15.0, "{total}");
+}
+
+/// Phases of the first path's controller after `t` seconds.
+fn phases(record: &RunRecord, t: f64) -> Vec<&str> {
+    let rows = record.trace.iter().filter(|row| row.path == 0);
+    let after = rows.filter(|row| row.at.as_secs_f64() - record.start.as_secs_f64() > t);
+    after.map(|row| row.phase.as_str()).collect()
+}
+
+#[test]
+fn ccid5_leaves_startup_within_a_second_of_the_drop() {
+    let scenario = Scenario::find("paper/multipath-udp").unwrap();
+    for label in ["ccid5", "ccid5-draft"] {
+        let (record, _) = run(&scenario, label, "125kB-10ms");
+        let after = phases(&record, 6.0);
+        assert!(after.len() > 1_000);
+        assert!(!after.contains(&"startup"), "{label}");
+    }
+}
+
+/// Milliseconds between data packets entering the first path between two moments, sorted.
+fn gaps(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
+    let t = |p: &mpdccp_lab::LinkPacket| p.entered.as_secs_f64() - record.start.as_secs_f64();
+    let data = record.paths[0].forward.packets.iter().filter(|p| p.data.is_some());
+    let times: Vec<f64> = data.map(t).filter(|t| *t > from && *t < to).collect();
+    let mut gaps: Vec<f64> = times.windows(2).map(|w| (w[1] - w[0]) * 1e3).collect();
+    gaps.sort_by(f64::total_cmp);
+    gaps
+}
+
+#[test]
+fn ccid5_paces_its_packets_onto_the_link() {
+    let scenario = Scenario::find("paper/single-path").unwrap();
+    let (paced, _) = run(&scenario, "ccid5", "125kB-10ms");
+    let gaps = gaps(&paced, 7.0, 10.0);
+    // 1,350 bytes or so at 10 Mbit/s, and a quarter faster when probing.
+    let at = |q: f64| gaps[(gaps.len() as f64 * q) as usize];
+    assert!((0.9..1.3).contains(&at(0.5)), "median {}", at(0.5));
+    assert!(at(0.02) > 0.5, "no bursts: {}", at(0.02));
+}
+
+#[test]
+fn paths_that_share_a_link_share_its_rate() {
+    let text = r#"
+name = "shared"
+title = "t"
+duration_s = 10
+[tunnel]
+scheduler = "rr"
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "10 ms"
+queue = "125000 B"
+[[path]]
+name = "b"
+shares = "a"
+[[contender]]
+label = "ccid5"
+ccid = 5
+[[flow]]
+name = "udp"
+kind = "udp"
+payload = 1300
+source = { kind = "bulk" }
+"#;
+    let (record, stats) = run(&parse(text), "ccid5", "base");
+    let rx = stats.metrics["rx_mbps"];
+    assert!(rx > 8.5 && rx < 10.0, "{rx}");
+    for path in &record.paths {
+        let arrived = path.forward.packets.iter().filter(|p| matches!(p.fate, Fate::Delivered(_))).count();
+        assert!(arrived > 1_000, "{}: {arrived}", path.name);
+    }
+}
+
+#[test]
+fn a_tcp_flow_beside_the_tunnel_competes_for_the_link() {
+    let text = r#"
+name = "beside"
+title = "t"
+duration_s = 20
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "10 ms"
+queue = "60000 B"
+[[contender]]
+label = "ccid2"
+ccid = 2
+[[flow]]
+name = "udp"
+kind = "udp"
+payload = 1300
+source = { kind = "bulk" }
+[[flow]]
+name = "tcp"
+kind = "tcp"
+cc = "reno"
+via = "a"
+"#;
+    let (_, stats) = run(&parse(text), "ccid2", "base");
+    let rates: Vec<f64> = stats.flows.iter().map(|f| f.phases[0].rx_mbps).collect();
+    let total: f64 = rates.iter().sum();
+    assert!(total > 8.5 && total < 10.0, "{rates:?}");
+    // The same algorithm on both sides, though their acknowledgements differ.
+    assert!(stats.metrics["jain"] > 0.8, "{rates:?}");
+}
+
+#[test]
+fn equal_flows_in_direct_mode_share_a_link() {
+    let text = r#"
+name = "fair"
+title = "t"
+mode = "direct"
+duration_s = 20
+[[path]]
+name = "a"
+rate = "20 Mbit/s"
+owd = "10 ms"
+queue = "125000 B"
+[[contender]]
+label = "ccid2"
+ccid = 2
+[[flow]]
+name = "f"
+kind = "udp"
+count = 4
+payload = 1300
+source = { kind = "bulk" }
+"#;
+    let (_, stats) = run(&parse(text), "ccid2", "base");
+    assert_eq!(stats.flows.len(), 4);
+    assert_eq!(stats.flows[3].name, "f-4");
+    assert!(stats.metrics["total_mbps"] > 18.0, "{:?}", stats.metrics);
+    assert!(stats.metrics["jain"] > 0.8, "{:?}", stats.metrics);
+}
+
+#[test]
+fn a_threshold_of_three_suffers_from_two_unequal_paths_and_rack_does_not() {
+    let text = |detection: &str| {
+        format!(
+            r#"
+name = "nested"
+title = "t"
+duration_s = 10
+[tunnel]
+scheduler = "rr"
+reordering = "passive"
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "10 ms"
+queue = "60000 B"
+[[path]]
+name = "b"
+rate = "10 Mbit/s"
+owd = "30 ms"
+queue = "60000 B"
+[[contender]]
+label = "ccid5"
+ccid = 5
+[[flow]]
+name = "tcp"
+kind = "tcp"
+cc = "cubic"
+loss_detection = "{detection}"
+"#
+        )
+    };
+    let of = |detection| run(&parse(&text(detection)), "ccid5", "base").1;
+    let (rack, three) = (of("rack"), of("three"));
+    assert!(rack.metrics["rx_mbps"] > 1.5 * three.metrics["rx_mbps"], "{rack:?} {three:?}");
+    assert!(three.metrics["dsack"] > rack.metrics["dsack"]);
+}
