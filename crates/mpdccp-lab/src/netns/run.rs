@@ -58,8 +58,8 @@ impl Backend for Netns {
             return Err(LabError::Missing(text));
         }
         world::sweep();
-        let dir =
-            TempDir::with_prefix("mpdccp-lab-").map_err(|e| LabError::failed("making a directory", e))?;
+        let dir = TempDir::with_prefix_in(world::prefix(), world::scratch())
+            .map_err(|e| LabError::failed("making a directory", e))?;
         // Dropped in reverse order, also on an error or a panic: traffic, tunnel, links, namespaces.
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dccp_net::{Tun, TunConfig};
@@ -133,12 +133,18 @@ pub(super) fn prefix() -> String {
     format!("{PREFIX}{}-", std::process::id())
 }
 
+/// Where files live while a run goes on: in memory if possible, since a busy disk would stall the tunnel as it writes its trace.
+pub(super) fn scratch() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
 /// Removes namespaces and directories of labs that were killed before they could clean up.
 pub(super) fn sweep() {
     orphans(Path::new("/run/netns")).for_each(|name| remove(&name));
-    let tmp = std::env::temp_dir();
-    orphans(&tmp).for_each(|name| {
-        let _ = fs::remove_dir_all(tmp.join(name));
+    let scratch = scratch();
+    orphans(&scratch).for_each(|name| {
+        let _ = fs::remove_dir_all(scratch.join(name));
     });
 }
 
