@@ -14,6 +14,10 @@ pub(super) const FOUR_MSL: Duration = MSL.saturating_mul(4);
 /// Slowest repetition of anything (RFC 4340 sections 6.6.3, 8.1.1 and 8.3).
 const MAX_INTERVAL: Duration = Duration::from_secs(64);
 
+/// The shortest interval: where the round-trip time is microseconds, a busy peer takes longer, and answers copies of a Close with
+/// Resets of their own.
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
+
 /// A repetition with exponential back-off.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
@@ -23,6 +27,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     pub(super) fn new(now: Time, interval: Duration) -> Backoff {
+        let interval = interval.max(MIN_INTERVAL);
         Backoff { at: now + interval, interval }
     }
 
