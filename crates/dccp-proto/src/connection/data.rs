@@ -29,20 +29,27 @@ impl Connection {
         }
     }
 
-    /// Largest payload beside `options` bytes of the owner's options.
+    /// Largest payload beside `options` bytes of the owner's options, now: in PARTOPEN only DataAck may be sent (RFC 4340
+    /// section 8.1.5), with room for what such packets carry.
     pub fn max_payload(&self, options: usize) -> usize {
-        let mut options = options;
-        let mut header = DATA_HEADER;
+        if self.state == State::PartOpen {
+            let more = self.cookies.len() + self.extra(Extra::HandshakeAck).len() + MIN_FEEDBACK_ROOM;
+            return self.room_for_payload(ACK_HEADER, options + more);
+        }
+        self.max_payload_open(options)
+    }
+
+    /// Largest payload beside `options` bytes of the owner's options, in OPEN.
+    pub fn max_payload_open(&self, options: usize) -> usize {
+        self.room_for_payload(DATA_HEADER, options)
+    }
+
+    fn room_for_payload(&self, header: usize, mut options: usize) -> usize {
         if self.agreed.ndp {
             options += NDP_SLOT;
         }
         if self.agreed.checksum {
             options += CHECKSUM_LEN;
-        }
-        if self.state == State::PartOpen {
-            // Only DataAck (RFC 4340 section 8.1.5), with room for what such packets carry.
-            header = ACK_HEADER;
-            options += self.cookies.len() + self.extra(Extra::HandshakeAck).len() + MIN_FEEDBACK_ROOM;
         }
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         packet.saturating_sub(header + options.next_multiple_of(4))

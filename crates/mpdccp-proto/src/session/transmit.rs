@@ -43,12 +43,14 @@ impl Session {
         let options = self.options_len();
         self.rows.clear();
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
+        // What does not fit yet, in PARTOPEN, waits.
+        let carriers = self.paths.iter().filter(|p| matches!(p.health, Health::Up | Health::Stale));
+        let most = carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max();
         for _ in 0..BUDGET {
             let Some(info) = self.queue.head(now).map(|head| head.info) else {
                 return self.tell_app_limited(now);
             };
-            let open = self.rows.iter().filter(|r| matches!(r.health, Health::Up | Health::Stale));
-            if open.map(|r| r.max_payload).max().is_some_and(|most| info.len > most) {
+            if most.is_some_and(|most| info.len > most) {
                 self.queue.drop_too_big();
                 continue;
             }
