@@ -29,12 +29,15 @@ pub(crate) struct PerfApp {
 impl PerfApp {
     pub(crate) fn start(core: &mut Core, plan: Plan) -> Result<PerfApp, Fault> {
         let now = core.clock.now();
+        let reporter = Reporter::new(plan.json);
         match plan.role {
-            Role::Server { listen, .. } => setup::listen(core, &plan, listen)?,
+            Role::Server { listen, .. } => {
+                reporter.listening(setup::listen(core, &plan, listen)?, plan.dccp_port);
+            }
             Role::Client { .. } => setup::connect(core, now, &plan)?,
         }
         Ok(PerfApp {
-            reporter: Reporter::new(plan.json),
+            reporter,
             plan,
             clock: ClockId::here(),
             transfers: BTreeMap::new(),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use units::{Duration, Time};
 
 pub(crate) struct Reporter {
@@ -19,6 +20,7 @@ pub(crate) struct Reporter {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Record<'a> {
+    Listening { address: SocketAddr, dccp_port: u16 },
     Open { session: u64, multipath: bool, tx_ccid: Option<u8>, rx_ccid: Option<u8> },
     Path { session: u64, path: u32, state: &'a str },
     Interval { session: u64, from_s: f64, to_s: f64, sent: Option<Out>, received: Option<In> },
@@ -41,7 +43,7 @@ struct Out {
 struct Path {
     path: u32,
     up: bool,
-    messages: u64,
+    packets: u64,
     lost: u64,
     rtt_ms: Option<f64>,
     cwnd_bytes: u64,
@@ -78,7 +80,7 @@ impl Out {
             Path {
                 path: path.id,
                 up: path.health == Health::Up,
-                messages: path.left.saturating_sub(old.map_or(0, |old| old.left)),
+                packets: path.left.saturating_sub(old.map_or(0, |old| old.left)),
                 lost: path.lost.saturating_sub(old.map_or(0, |old| old.lost)),
                 rtt_ms: path.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
                 cwnd_bytes: path.cwnd,
@@ -107,7 +109,7 @@ impl Out {
         );
         for path in &self.paths {
             if self.paths.len() > 1 {
-                let _ = write!(text, "; path {}: {} messages", path.path, path.messages);
+                let _ = write!(text, "; path {}: {} packets", path.path, path.packets);
             }
             if let Some(rtt) = path.rtt_ms {
                 let _ = write!(text, ", rtt {rtt:.2} ms, cwnd {} bytes, {}", path.cwnd_bytes, path.phase);
@@ -169,6 +171,13 @@ impl Reporter {
             false => text(),
         };
         let _ = writeln!(std::io::stdout(), "{line}");
+    }
+
+    pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16) {
+        self.print(&Record::Listening { address, dccp_port }, || match address.port() {
+            0 => format!("listening on {}, DCCP port {dccp_port}", address.ip()),
+            _ => format!("listening on {address}, DCCP port {dccp_port}"),
+        });
     }
 
     pub(crate) fn opened(&mut self, session: SessionId, status: Option<&SessionStatus>, multipath: bool) {

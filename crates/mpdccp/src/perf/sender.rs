@@ -25,7 +25,7 @@ pub(crate) struct Sender {
     /// At a constant rate: when the next message is due.
     due: Time,
     /// Messages so far.
-    made: u32,
+    pub(crate) made: u32,
 }
 
 impl Sender {
@@ -39,10 +39,11 @@ impl Sender {
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
 
-    /// The next message, if it is time for it; `room` says that the queue takes one without dropping another.
-    pub(crate) fn poll(&mut self, now: Time, room: bool) -> Option<Vec<u8>> {
+    /// The next message, if it is time for it. `room` says that the queue takes one without dropping another; only `full`, which
+    /// says that nothing can leave, lets a constant rate drop.
+    pub(crate) fn poll(&mut self, now: Time, room: bool, full: bool) -> Option<Vec<u8>> {
         let ready = match self.load.rate {
-            Some(_) => self.due <= now,
+            Some(_) => self.due <= now && (room || full),
             None => room,
         };
         if !ready || self.is_done(now) {
@@ -82,10 +83,14 @@ mod tests {
         let mut sender = sender(Load { rate: Some(Rate::from_mbps(3.0)), ..LOAD });
         let mut count = 0;
         for ms in (1000..2000).step_by(7) {
-            while sender.poll(Time::from_millis(ms), false).is_some() {
+            while sender.poll(Time::from_millis(ms), false, true).is_some() {
                 count += 1;
             }
         }
+        assert!(
+            sender.poll(Time::from_millis(3000), false, false).is_none(),
+            "waits for what was queued to leave"
+        );
         assert!((372..=376).contains(&count), "{count} of 375");
         assert!(sender.next_timeout().is_some());
     }
@@ -95,19 +100,19 @@ mod tests {
         let mut sender = sender(Load { messages: Some(2), ..LOAD });
         let now = Time::from_millis(1000);
         assert_eq!(sender.next_timeout(), None);
-        assert!(sender.poll(now, false).is_none());
-        assert_eq!(sender.poll(now, true).unwrap()[..4], [0; 4]);
-        assert_eq!(sender.poll(now, true).unwrap()[..4], [0, 0, 0, 1]);
+        assert!(sender.poll(now, false, true).is_none());
+        assert_eq!(sender.poll(now, true, false).unwrap()[..4], [0; 4]);
+        assert_eq!(sender.poll(now, true, false).unwrap()[..4], [0, 0, 0, 1]);
         assert!(sender.is_done(now));
-        assert!(sender.poll(now, true).is_none());
+        assert!(sender.poll(now, true, false).is_none());
     }
 
     #[test]
     fn time_ends_it_too() {
         let mut sender = sender(Load { time: Some(Duration::from_millis(5)), ..LOAD });
         assert_eq!(sender.next_timeout(), Some(Time::from_millis(1005)));
-        assert!(sender.poll(Time::from_millis(1004), true).is_some());
-        assert!(sender.poll(Time::from_millis(1005), true).is_none());
+        assert!(sender.poll(Time::from_millis(1004), true, false).is_some());
+        assert!(sender.poll(Time::from_millis(1005), true, false).is_none());
         assert!(sender.is_done(Time::from_millis(1005)));
     }
 }

@@ -6,8 +6,8 @@ use crate::perf::args::{CarrierArg, Plan, Role};
 use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
 use dccp_proto::{CcOptions, Config, Ports, Route};
 use mpdccp_proto::{Fallback, ListenConfig, PathConfig, PeerFilter, QueueConfig, SessionConfig};
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use units::{Duration, Time};
 
 /// Bytes of a data packet beside its payload: header and MP_SEQ.
@@ -75,8 +75,8 @@ fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Fault> {
     }
 }
 
-/// Waits for sessions.
-pub(crate) fn listen(core: &mut Core, plan: &Plan, addr: SocketAddr) -> Result<(), Fault> {
+/// Waits for sessions; returns the carrier's address.
+pub(crate) fn listen(core: &mut Core, plan: &Plan, addr: SocketAddr) -> Result<SocketAddr, Fault> {
     let socket = open_socket(core, plan.carrier, addr)?;
     let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
     check_size(plan, plan.mtu, overhead)?;
@@ -89,7 +89,7 @@ pub(crate) fn listen(core: &mut Core, plan: &Plan, addr: SocketAddr) -> Result<(
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: MAX_SESSIONS,
     });
-    Ok(())
+    Ok(core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }
 
 /// Opens a session.
@@ -97,23 +97,33 @@ pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(), Fau
     let Role::Client { connect, paths, multipath } = &plan.role else {
         return Err(Fault::usage("a server does not connect"));
     };
-    let any: IpAddr = match connect {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
     let mut configs = Vec::new();
     for path in paths {
         let remote = SocketAddr::new(path.remote.unwrap_or(connect.ip()), connect.port());
         configs.push(open_path(core, plan, path.local, remote, path.prio)?);
     }
     if configs.is_empty() {
-        configs.push(open_path(core, plan, any, *connect, 3)?);
+        configs.push(open_path(core, plan, source(connect.ip())?, *connect, 3)?);
     }
     let session = core.endpoint.connect(now, session_config(plan, *multipath), configs[0]);
     for path in &configs[1..] {
         core.endpoint.add_path(now, session, *path);
     }
     Ok(())
+}
+
+/// The address on this host that the system sends from to a peer. The socket is bound to it, so that captures show it.
+fn source(remote: IpAddr) -> Result<IpAddr, Fault> {
+    let any: IpAddr = match remote {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let find = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((remote, dccp_wire::DCCP_UDP_PORT))?;
+        Ok(socket.local_addr()?.ip())
+    };
+    find().map_err(|e: io::Error| Fault::usage(format!("no way to {remote}: {e}")))
 }
 
 fn open_path(

@@ -28,7 +28,7 @@ enum Stage {
 pub(crate) struct Sent {
     /// Dropped in the queue.
     pub(crate) dropped: u64,
-    /// Left, as packets.
+    /// Left the queue.
     pub(crate) left: u64,
     /// Declared lost.
     pub(crate) lost: u64,
@@ -41,6 +41,7 @@ pub(crate) struct Sent {
 pub(crate) struct PathSent {
     pub(crate) id: u32,
     pub(crate) health: Health,
+    /// Data packets that left.
     pub(crate) left: u64,
     pub(crate) lost: u64,
     pub(crate) rtt: Option<Duration>,
@@ -94,7 +95,9 @@ impl Transfer {
         let mut any = false;
         if let (Stage::Sending, Some(sender)) = (self.stage, &mut self.sender) {
             let mut waiting = core.endpoint.backlog(now, session).packets;
-            while let Some(data) = sender.poll(now, waiting < queue) {
+            // Messages that came due together must not push each other out of the queue before any could leave.
+            let full = waiting >= queue;
+            while let Some(data) = sender.poll(now, waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };
                 core.endpoint.send(now, session, data, info);
                 waiting += 1;
@@ -145,7 +148,7 @@ impl Transfer {
 
     /// Looks at the sending side.
     fn look(&mut self, core: &Core, now: Time, session: SessionId) {
-        let (Some(_), Some(status)) = (&self.sender, core.endpoint.status(now, session)) else { return };
+        let (Some(sender), Some(status)) = (&self.sender, core.endpoint.status(now, session)) else { return };
         let rows = core.endpoint.rows(now, session);
         let paths = status.paths.iter().map(|path| {
             let row = rows.iter().find(|row| row.id == path.id);
@@ -161,9 +164,11 @@ impl Transfer {
         });
         let paths: Vec<PathSent> = paths.collect();
         let drops = status.queue_stats;
+        let dropped = drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big;
         self.sent = Sent {
-            dropped: drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big,
-            left: paths.iter().map(|path| path.left).sum(),
+            dropped,
+            // Not the packets of the paths: some carry signals instead of messages.
+            left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
             lost: paths.iter().map(|path| path.lost).sum(),
             paths,
         };
