@@ -1,0 +1,208 @@
+//! A whole multipath session as tshark reads it with our dissector: handshake, join, data, close. The dissector was written from
+//! RFC 9897 apart from the codec.
+#![cfg(target_os = "linux")]
+
+mod perf_ends;
+
+use perf_ends::{Place, record, skipped};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MESSAGES: u64 = 300;
+/// Packet types (RFC 4340 section 5.1).
+const REQUEST: u64 = 0;
+const RESPONSE: u64 = 1;
+const DATA: u64 = 2;
+const ACK: u64 = 3;
+const CLOSE: u64 = 6;
+const RESET: u64 = 7;
+/// Subtypes of option 46 (RFC 9897 section 3.2).
+const MP_JOIN: u64 = 1;
+const MP_KEY: u64 = 3;
+const MP_SEQ: u64 = 4;
+const MP_HMAC: u64 = 5;
+const MP_CLOSE: u64 = 10;
+
+/// Fields of the dissector for option 46, the same over both carriers.
+const MP_FIELDS: [&str; 12] = [
+    "mpdccp.subtype",
+    "mpdccp.capable.version",
+    "mpdccp.key.ci",
+    "mpdccp.key.type",
+    "mpdccp.key.data",
+    "mpdccp.join.ci",
+    "mpdccp.join.nonce",
+    "mpdccp.hmac",
+    "mpdccp.seq",
+    "mpdccp.close.key",
+    "mpdccp.malformed",
+    "mpdccp.unassigned",
+];
+
+/// One frame: every occurrence of every field, as text.
+struct Frame(BTreeMap<&'static str, Vec<String>>);
+
+impl Frame {
+    fn texts(&self, field: &str) -> &[String] {
+        self.0.get(field).unwrap_or_else(|| panic!("{field} was not asked for"))
+    }
+
+    fn numbers(&self, field: &str) -> Vec<u64> {
+        let number = |text: &String| match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+            None => text.parse().unwrap(),
+        };
+        self.texts(field).iter().map(number).collect()
+    }
+
+    fn is(&self, ptype: u64) -> bool {
+        self.numbers("type") == [ptype]
+    }
+
+    fn subtypes(&self) -> Vec<u64> {
+        self.numbers("mpdccp.subtype")
+    }
+}
+
+fn tshark_works(test: &str) -> bool {
+    let works = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !works {
+        skipped(test, "tshark cannot be run; Debian has it in the package tshark");
+    }
+    works
+}
+
+/// Reads a capture; `prefix` is the protocol that has the DCCP header.
+fn frames(capture: &Path, prefix: &str, arguments: &[&str]) -> Vec<Frame> {
+    let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/mpdccp.lua");
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-X").arg(format!("lua_script:{}", lua.display())).arg("-r").arg(capture).args(arguments);
+    tshark.args(["-o", "dccp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]);
+    tshark.args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=;"]);
+    let header = [("type", format!("{prefix}.type")), ("reset_code", format!("{prefix}.reset_code"))];
+    let general = ["_ws.malformed", "_ws.expert.message", "dccp.checksum.status", "ip.src"];
+    let same = general.iter().chain(&MP_FIELDS).map(|field| (*field, field.to_string()));
+    let fields: Vec<(&'static str, String)> = header.into_iter().chain(same).collect();
+    for (_, field) in &fields {
+        tshark.args(["-e", field]);
+    }
+    let output = tshark.output().unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && !complaints.contains("rror") && !complaints.contains("Lua"),
+        "{complaints}"
+    );
+    let values = |text: &str| text.split(';').filter(|text| !text.is_empty()).map(str::to_owned).collect();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let frame =
+        |line: &str| Frame(fields.iter().map(|(name, _)| *name).zip(line.split('\t').map(values)).collect());
+    text.lines().map(frame).collect()
+}
+
+/// Runs a session over two paths and gives back what the client saw on the wire.
+fn capture(place: &Place, carrier: &str, directory: &Path) -> (PathBuf, String) {
+    let file = directory.join("session.pcap");
+    let [server, client] = place.exchange(
+        &format!("--carrier {carrier} --listen 127.0.0.1:{}", if carrier == "raw" { 5001 } else { 0 }),
+        &format!(
+            "--carrier {carrier} --connect 127.0.0.1:{{port}} --path 127.0.0.2 --path 127.0.0.3 --scheduler rr \
+             --rate 4M --messages {MESSAGES} --size 800 --queue 300 --pcap {}",
+            file.display()
+        ),
+    );
+    let summary = record(&server, "summary");
+    assert_eq!(summary["received"]["messages"], MESSAGES, "{summary}");
+    assert_eq!(record(&client, "open")["multipath"], true);
+    let address = record(&server, "listening")["address"].as_str().unwrap();
+    (file, address.rsplit_once(':').unwrap().1.to_owned())
+}
+
+/// What RFC 9897 sections 3.2 and 3.3 ask of a session of two subflows.
+fn check_session(frames: &[Frame]) {
+    for frame in frames {
+        for field in ["_ws.malformed", "_ws.expert.message", "mpdccp.malformed", "mpdccp.unassigned"] {
+            // The one remark there may be: that a Reset or a Close ends a connection.
+            let harmless =
+                |text: &String| text.contains("Connection reset") || text.contains("Connection closed");
+            assert!(frame.texts(field).iter().all(harmless), "{field}: {:?}", frame.0);
+        }
+    }
+    let with = |ptype: u64, subtypes: &'static [u64]| {
+        frames.iter().filter(move |f| f.is(ptype) && f.subtypes() == subtypes).collect::<Vec<_>>()
+    };
+
+    // MP_KEY both ways, with one plain key of 8 bytes each, beside Multipath Capable version 0.
+    let (request, response) = (with(REQUEST, &[MP_KEY]), with(RESPONSE, &[MP_KEY]));
+    assert_eq!((request.len(), response.len()), (1, 1));
+    for frame in [request[0], response[0]] {
+        assert_eq!(frame.numbers("mpdccp.key.type"), [0]);
+        assert_eq!(frame.texts("mpdccp.key.data")[0].len(), 16, "eight bytes in hexadecimal");
+        assert!(frame.numbers("mpdccp.capable.version").contains(&0));
+    }
+    let (client_key, server_key) =
+        (&request[0].texts("mpdccp.key.data")[0], &response[0].texts("mpdccp.key.data")[0]);
+    let (client_ci, server_ci) = (request[0].numbers("mpdccp.key.ci"), response[0].numbers("mpdccp.key.ci"));
+
+    // MP_JOIN names the receiver's connection identifier; HMACs of 20 bytes on the Response and on the Ack that follows.
+    let join = with(REQUEST, &[MP_JOIN]);
+    let answer = with(RESPONSE, &[MP_JOIN, MP_HMAC]);
+    assert_eq!((join.len(), answer.len()), (1, 1));
+    assert_eq!(
+        (join[0].numbers("mpdccp.join.ci"), answer[0].numbers("mpdccp.join.ci")),
+        (server_ci, client_ci)
+    );
+    assert_ne!(join[0].numbers("mpdccp.join.nonce"), answer[0].numbers("mpdccp.join.nonce"));
+    let proof = with(ACK, &[MP_HMAC]);
+    assert!(!proof.is_empty());
+    let tags: BTreeSet<&String> = [answer[0], proof[0]].iter().map(|f| &f.texts("mpdccp.hmac")[0]).collect();
+    assert!(tags.len() == 2 && tags.iter().all(|tag| tag.len() == 40), "{tags:?}");
+
+    // Every datagram has an MP_SEQ of its own, and together they leave no hole.
+    let data: Vec<&Frame> = frames.iter().filter(|f| f.is(DATA)).collect();
+    let mut numbers: Vec<u64> = data.iter().flat_map(|f| f.numbers("mpdccp.seq")).collect();
+    assert!(data.len() as u64 >= MESSAGES && data.iter().all(|f| f.subtypes().contains(&MP_SEQ)));
+    numbers.sort_unstable();
+    let wraps = numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
+    assert!(wraps <= 1, "consecutive but where 2^48 wraps");
+    let sources: BTreeSet<&String> = data.iter().flat_map(|f| f.texts("ip.src")).collect();
+    assert_eq!(sources.len(), 2, "both paths carry data");
+
+    // MP_CLOSE with the server's key on both subflows, each answered by Reset code 1.
+    let close = with(CLOSE, &[MP_CLOSE]);
+    assert!(close.len() >= 2 && close.iter().all(|f| f.texts("mpdccp.close.key") == [server_key.clone()]));
+    assert_ne!(client_key, server_key);
+    let closed: BTreeSet<&String> = close.iter().flat_map(|f| f.texts("ip.src")).collect();
+    assert_eq!(closed.len(), 2);
+    let resets: Vec<&Frame> = frames.iter().filter(|f| f.is(RESET)).collect();
+    assert!(resets.len() >= 2 && resets.iter().all(|f| f.numbers("reset_code") == [1]));
+}
+
+#[test]
+fn a_session_over_udp() {
+    if !tshark_works("a_session_over_udp") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (file, port) = capture(&Place::host(), "udp", directory.path());
+    let frames = frames(&file, "dccpudp", &["-d", &format!("udp.port=={port},dccpudp")]);
+    assert!(frames.iter().all(|frame| frame.texts("type").len() == 1), "all of it is DCCP");
+    check_session(&frames);
+}
+
+#[test]
+fn a_session_over_raw() {
+    if !tshark_works("a_session_over_raw") {
+        return;
+    }
+    let Some(place) = Place::namespace("cap") else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let (file, _) = capture(&place, "raw", directory.path());
+    let frames = frames(&file, "dccp", &[]);
+    // 1: good.
+    assert!(
+        frames.iter().all(|frame| frame.numbers("dccp.checksum.status") == [1]),
+        "every checksum is right"
+    );
+    check_session(&frames);
+}

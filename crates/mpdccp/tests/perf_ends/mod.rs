@@ -1,0 +1,157 @@
+//! Two ends of `mpdccp perf` on loopback, on the host or in a network namespace that goes when dropped.
+#![allow(dead_code)]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const MPDCCP: &str = env!("CARGO_BIN_EXE_mpdccp");
+
+/// Why native DCCP cannot be tested here; None: it can.
+fn no_namespaces() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root".into());
+    }
+    match Command::new("ip").arg("netns").output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(e) => Some(format!("no program `ip`: {e}")),
+    }
+}
+
+/// Says on the terminal, past the test harness, that a test did not run.
+pub(crate) fn skipped(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+}
+
+/// Where both ends run.
+pub(crate) struct Place {
+    space: Option<String>,
+}
+
+impl Place {
+    /// On this host: for UDP, which minds no other programs.
+    pub(crate) fn host() -> Place {
+        Place { space: None }
+    }
+
+    /// A namespace of its own; None (and a line that says why) where there can be none.
+    pub(crate) fn namespace(test: &str) -> Option<Place> {
+        if let Some(why) = no_namespaces() {
+            skipped(test, &why);
+            return None;
+        }
+        let space = format!("mpperf{}-{test}", std::process::id());
+        for args in [&["netns", "add", &space][..], &["-n", &space, "link", "set", "lo", "up"]] {
+            let output = Command::new("ip").args(args).output().unwrap();
+            assert!(output.status.success(), "ip {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Some(Place { space: Some(space) })
+    }
+
+    fn start(&self, args: &str) -> Child {
+        let mut command = match &self.space {
+            None => Command::new(MPDCCP),
+            Some(space) => {
+                let mut command = Command::new("ip");
+                // `ip` becomes the program, so that it is the child that can be ended.
+                command.args(["netns", "exec", space, MPDCCP]);
+                command
+            }
+        };
+        command.arg("perf").args(args.split_whitespace());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Runs one end to its end.
+    pub(crate) fn run(&self, args: &str) -> Output {
+        finish(args, self.start(args))
+    }
+
+    /// Starts a server that prints where it listens.
+    fn serve(&self, args: &str) -> Server {
+        let mut child = self.start(args);
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let Ok(listening) = serde_json::from_str::<Value>(&line) else {
+            let mut complaint = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+            panic!("{args}: {line}{complaint}")
+        };
+        let port = match listening["address"].as_str().unwrap().rsplit_once(':').unwrap().1 {
+            "0" => listening["dccp_port"].to_string(),
+            udp => udp.to_owned(),
+        };
+        Server { child, stdout, port, listening }
+    }
+
+    /// Runs a client against a server that is ended afterwards. `{port}` in the client's arguments is the port on which the
+    /// server listens: of UDP, or with the raw carrier of DCCP.
+    pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
+        let mut server = self.serve(&format!("server --json {server}"));
+        let output = self.run(&client.replace("{port}", &server.port));
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        output
+    }
+
+    /// Runs a server for one client, and returns what each printed. `{port}` as above.
+    pub(crate) fn exchange(&self, server: &str, client: &str) -> [Vec<Value>; 2] {
+        let server_args = format!("server --json --once {server}");
+        let mut server = self.serve(&server_args);
+        let client_args = format!("client --json {}", client.replace("{port}", &server.port));
+        let client = self.run(&client_args);
+        let mut ended = finish(&server_args, server.child);
+        // It is little: it fits the pipe.
+        server.stdout.read_to_end(&mut ended.stdout).unwrap();
+        let mut records = [(server_args, ended), (client_args, client)].map(|(args, output)| {
+            let text = String::from_utf8(output.stdout).unwrap();
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{args}: {}: {complaint}{text}", output.status);
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+        });
+        records[0].insert(0, server.listening);
+        records
+    }
+}
+
+struct Server {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    port: String,
+    listening: Value,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(space) = &self.space {
+            let _ = Command::new("ip").args(["netns", "del", space]).status();
+        }
+    }
+}
+
+/// Waits for a process, a minute at most; then it has failed.
+fn finish(args: &str, mut child: Child) -> Output {
+    let since = Instant::now();
+    loop {
+        if child.try_wait().unwrap().is_some() {
+            return child.wait_with_output().unwrap();
+        }
+        if since.elapsed() > Duration::from_secs(60) {
+            let _ = child.kill();
+            let output = child.wait_with_output().unwrap();
+            panic!("perf {args} did not end: {output:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The record of a kind, which must be there once.
+pub(crate) fn record<'a>(records: &'a [Value], kind: &str) -> &'a Value {
+    let mut found = records.iter().filter(|record| record["type"] == kind);
+    let (first, second) = (found.next(), found.next());
+    assert!(second.is_none(), "{kind} twice: {records:?}");
+    first.unwrap_or_else(|| panic!("no {kind}: {records:?}"))
+}
