@@ -9,6 +9,8 @@ const MAX_BACKOFF: f64 = 64.0;
 /// Weights of the old in the moving averages of R and of the root of R (RFC 5348 sections 4.3 and 4.5 recommend 0.9).
 const Q: f64 = 0.9;
 const Q2: f64 = 0.9;
+/// In place of `Q` without reduction of oscillations: "very low" (RFC 5348 section 4.5).
+const LOW_Q: f64 = 0.1;
 /// The timer is never shorter, by our choice: four round trips on a loopback are less than a busy driver's lateness.
 const MIN_TIMER: Duration = Duration::from_millis(100);
 /// Round-trip times are taken to be no shorter than this, seconds.
@@ -244,9 +246,10 @@ impl TfrcSender {
     fn measure(&mut self, sample: Duration) {
         let sample = sample.as_secs_f64().max(MIN_RTT);
         let root = libm::sqrt(sample);
+        let q = if self.cfg.oscillation_reduction { Q } else { LOW_Q };
         match self.rtt.filter(|_| self.heard) {
             Some(rtt) => {
-                self.rtt = Some(Q * rtt + (1.0 - Q) * sample);
+                self.rtt = Some(q * rtt + (1.0 - q) * sample);
                 self.root_mean = Q2 * self.root_mean + (1.0 - Q2) * root;
             }
             None => {

@@ -224,6 +224,13 @@ fn a_round_trip_above_its_mean_slows_down() {
 }
 
 #[test]
+fn without_that_reduction_the_mean_follows_the_newest_sample() {
+    let mut sender = avoiding();
+    sender.on_report(ms(300), &Report { rtt: Some(RTT * 2), ..report(ms(150), 1e6, 0.01, false) });
+    close(sender.rate(), throughput(S, 0.19, 0.01));
+}
+
+#[test]
 fn small_packets_have_large_nominal_ones_less_headers() {
     let mut sender = TfrcSender::new(TfrcConfig { small_packets: true, ..config() }, ms(0), Some(RTT));
     sender.on_sent(ms(0), 100, 140, true);

@@ -13,7 +13,8 @@ const NDP_SLOT: usize = 3;
 const CHECKSUM_LEN: usize = 6;
 /// Feedback rides on data only where this many bytes of options are left; elsewhere it takes an Ack of its own
 /// (RFC 4340 section 11.2), for a shortened Ack Vector is worse than a small packet.
-const MIN_FEEDBACK_ROOM: usize = 128;
+/// Nine loss intervals of CCID 4 fit (RFC 4342 section 8.6.1).
+const MIN_FEEDBACK_ROOM: usize = 132;
 
 impl Connection {
     /// Whether a data packet may leave now.

@@ -9,6 +9,7 @@ const PAYLOAD: usize = 1000;
 /// With headers of IP, UDP and DCCP, and NDP Count.
 const WIRE: f64 = 1048.0;
 
+#[derive(Debug)]
 struct Outcome {
     /// Share of the link used after 10 s.
     utilisation: f64,
@@ -49,11 +50,13 @@ fn run(kind: QueueKind, plain: bool, seed: u64) -> Outcome {
     let window = |i: u64| line.goodput(SERVER, seconds(start, i * 10), seconds(start, i * 10 + 10));
     let last = window(19);
     let near = (1..20).filter(|i| (window(*i) / last - 1.0).abs() <= 0.1).count();
-    Outcome {
+    let outcome = Outcome {
         utilisation: rate * WIRE / PAYLOAD as f64 * 8.0 / 10e6,
         friendliness: fair / rate,
         settled: near as f64 / 19.0,
-    }
+    };
+    println!("seed {seed}, plain {plain}: {outcome:.3?}, mean RTT {rtt:.1?}, p {p:.2e}");
+    outcome
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn many_intervals_are_reported_as_room_permits() {
     // RFC 4342 section 8.6.1: at least nine.
     assert_eq!(s.report(ms(1000), 500).0.intervals.len(), 17);
     s.data(ms(1001), 1001, 250);
-    assert_eq!(s.report(ms(1001), 128).0.intervals.len(), 8);
+    assert_eq!(s.report(ms(1001), 132).0.intervals.len(), 9);
     s.data(ms(1002), 1002, 250);
     assert_eq!(s.report(ms(1002), 8).0, Told::default());
     assert_eq!(s.half.ack_due(ms(1002)), AckDue::No, "no use in asking again");
