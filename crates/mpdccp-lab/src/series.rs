@@ -103,9 +103,10 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
             }
         }
     }
+    let only = (run.paths.len() == 1).then_some(0);
     let journey = |(seq, sent): (usize, &crate::SentPacket)| {
         let seq = seq as u64;
-        let (path, wire_ms) = on.get(&seq).map_or((None, None), |(path, wire)| (Some(*path), *wire));
+        let (path, wire_ms) = on.get(&seq).map_or((only, None), |(path, wire)| (Some(*path), *wire));
         let received = received.get(&seq).map(|at| seconds(run, *at));
         Journey { seq, sent: seconds(run, sent.at), received, path, wire_ms }
     };

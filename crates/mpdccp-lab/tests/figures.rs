@@ -28,3 +28,16 @@ fn figures_are_written_as_svg_and_png() {
         std::fs::remove_dir_all(dir).unwrap();
     }
 }
+
+#[test]
+fn many_contenders_wrap_and_keep_one_scale() {
+    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let mut runs: Vec<_> = ["a", "b", "c", "d"].iter().map(|label| common::run(label)).collect();
+    runs[3].flows[0].received.iter_mut().for_each(|p| p.at += std::time::Duration::from_millis(100));
+    let columns: Vec<Column<'_>> = runs.iter().map(|run| Column { label: &run.label, run }).collect();
+    let figure = delivery(&scenario, &columns);
+    assert_eq!(figure.rows.iter().map(Vec::len).collect::<Vec<_>>(), [2; 6]);
+    let latency: Vec<_> =
+        figure.rows.iter().flatten().filter(|p| p.title.contains("latency")).map(|p| p.y_top).collect();
+    assert!(latency.len() == 4 && latency.iter().all(|top| *top == Some(120.0)), "{latency:?}");
+}

@@ -19,10 +19,10 @@ use plotters::style::{
 
 use crate::LabError;
 
-/// A grid of panels; those of a row share their vertical range, so that they compare.
+/// A grid of panels.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// From top to bottom; every row has the same number of panels.
+    /// From top to bottom; the panels of a row share their vertical range.
     pub rows: Vec<Vec<Panel>>,
     /// Horizontal range, seconds.
     pub span_s: (f64, f64),
@@ -41,6 +41,8 @@ pub struct Panel {
     pub series: Vec<Series>,
     /// The vertical range ends no higher than this; points above are drawn at the edge.
     pub y_cap: Option<f64>,
+    /// The vertical range ends here; at a round number above all points if absent.
+    pub y_top: Option<f64>,
 }
 
 /// Points of one colour.
@@ -156,8 +158,11 @@ fn draw<B: DrawingBackend>(
 }
 
 impl Panel {
-    /// A round number not below any point, or the cap.
-    fn top(&self) -> f64 {
+    /// Where the vertical range ends: a round number not below any point or the cap, if nobody has set it.
+    pub(super) fn top(&self) -> f64 {
+        if let Some(top) = self.y_top {
+            return top;
+        }
         let highest = self.series.iter().flat_map(|s| &s.points).map(|(_, y)| *y).fold(0.0, f64::max);
         let wanted = self.y_cap.map_or(highest, |cap| highest.min(cap)) * 1.05;
         let magnitude = 10f64.powf(wanted.max(1e-9).log10().floor());

@@ -20,18 +20,28 @@ fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), color, pale: false, shape: Shape::Line, points }
 }
 
-fn figure(
-    scenario: &Scenario,
-    columns: &[Column<'_>],
-    rows: &[fn(&Scenario, Column<'_>) -> Panel],
-) -> Figure {
-    let row = |panel: &fn(&Scenario, Column<'_>) -> Panel| -> Vec<Panel> {
-        columns.iter().map(|column| panel(scenario, *column)).collect()
+/// More columns would be too narrow to read; they go below.
+const ABREAST: usize = 3;
+
+/// Draws one panel of a column.
+type Draw = fn(&Scenario, Column<'_>) -> Panel;
+
+fn figure(scenario: &Scenario, columns: &[Column<'_>], kinds: &[Draw]) -> Figure {
+    // For each kind a panel a column, all with the same range, so that they compare.
+    let panels = |draw: &Draw| -> Vec<Panel> {
+        let mut panels: Vec<Panel> = columns.iter().map(|column| draw(scenario, *column)).collect();
+        let top = panels.iter().map(Panel::top).fold(0.0, f64::max);
+        panels.iter_mut().for_each(|panel| panel.y_top = Some(top));
+        panels
     };
-    let rows =
-        rows.iter().map(row).filter(|row| row.iter().any(|p| p.series.iter().any(|s| !s.points.is_empty())));
+    let shown = |panels: &Vec<Panel>| panels.iter().flat_map(|p| &p.series).any(|s| !s.points.is_empty());
+    let kinds: Vec<Vec<Panel>> = kinds.iter().map(panels).filter(shown).collect();
+    let blocks = columns.len().div_ceil(ABREAST).max(1);
+    let width = columns.len().div_ceil(blocks).max(1);
+    let block =
+        |i: usize| kinds.iter().map(move |panels| panels.chunks(width).nth(i).unwrap_or_default().to_vec());
     Figure {
-        rows: rows.collect(),
+        rows: (0..blocks).flat_map(block).collect(),
         span_s: (0.0, *scenario.duration_s.as_ref()),
         marks_s: scenario.events_s(),
     }
@@ -60,11 +70,24 @@ fn latency(_: &Scenario, column: Column<'_>) -> Panel {
             .filter_map(|j| Some((j.sent, j.app_ms()?)))
             .collect(),
     };
+    let mut series: Vec<Series> = column.run.paths.iter().enumerate().map(of_path).collect();
+    // Segments of a TCP inside the tunnel bear no numbers by which a link knows them.
+    let elsewhere: Vec<(f64, f64)> =
+        journeys.iter().filter(|j| j.path.is_none()).filter_map(|j| Some((j.sent, j.app_ms()?))).collect();
+    if !elsewhere.is_empty() {
+        series = vec![Series {
+            name: "any path".to_owned(),
+            color: 2,
+            pale: false,
+            shape: Shape::Dots,
+            points: elsewhere,
+        }];
+    }
     Panel {
         title: format!("{}: latency of each packet", column.label),
         y_label: "latency, ms".to_owned(),
-        series: column.run.paths.iter().enumerate().map(of_path).collect(),
-        y_cap: None,
+        series,
+        ..Panel::default()
     }
 }
 
@@ -77,7 +100,7 @@ fn received(scenario: &Scenario, column: Column<'_>) -> Panel {
         title: format!("{}: received by the application", column.label),
         y_label: "Mbit/s".to_owned(),
         series: column.run.flows.iter().enumerate().map(of_flow).collect(),
-        y_cap: None,
+        ..Panel::default()
     }
 }
 
@@ -100,7 +123,7 @@ fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
         title: format!("{}: sent on each path", column.label),
         y_label: "Mbit/s".to_owned(),
         series: lines,
-        y_cap: None,
+        ..Panel::default()
     }
 }
 
@@ -125,7 +148,13 @@ fn traced(
     series.retain(|s| !s.points.is_empty());
     let none = if series.is_empty() { " (none)" } else { "" };
     let y_cap = cap(scenario, &series);
-    Panel { title: format!("{}: {title}{none}", column.label), y_label: y_label.to_owned(), series, y_cap }
+    Panel {
+        title: format!("{}: {title}{none}", column.label),
+        y_label: y_label.to_owned(),
+        series,
+        y_cap,
+        y_top: None,
+    }
 }
 
 /// The highest of the points in each twentieth of a second.
@@ -161,7 +190,7 @@ fn queue(scenario: &Scenario, column: Column<'_>) -> Panel {
         title: format!("{}: bottleneck queue", column.label),
         y_label: "kB".to_owned(),
         series: column.run.paths.iter().enumerate().map(of_path).collect(),
-        y_cap: None,
+        ..Panel::default()
     }
 }
 
