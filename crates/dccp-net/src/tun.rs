@@ -1,5 +1,7 @@
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
 use std::io;
 use std::net::IpAddr;
 use tun_rs::{DeviceBuilder, SyncDevice};
@@ -29,7 +31,9 @@ impl Tun {
     pub fn create(cfg: &TunConfig) -> io::Result<Tun> {
         std::fs::metadata("/dev/net/tun")?;
         // A device of that name that somebody else made is not ours to take over.
-        if std::fs::exists(format!("/sys/class/net/{}", cfg.name))? {
+        // Asked of a socket, since /sys shows the namespace of whoever mounted it.
+        let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
+        if name_to_index(&socket, &cfg.name).is_ok() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         // Twice the default, for the milliseconds in which another process has the CPU. It is not a queue: it is always read.

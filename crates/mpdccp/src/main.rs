@@ -3,7 +3,9 @@
 mod demo;
 mod fault;
 mod lab;
+mod link;
 mod perf;
+mod quantity;
 mod tunnel;
 mod watch;
 
@@ -30,6 +32,8 @@ enum Command {
     /// Send datagrams over one DCCP connection or a multipath session, and measure them.
     #[command(subcommand)]
     Perf(perf::Command),
+    /// Join two interfaces by an emulated link: rate, delay, queue, loss. No netem is needed.
+    Link(link::Args),
     /// Bond two emulated access networks on this machine, CCID 2 against CCID 5, and report.
     Demo(demo::Demo),
 }
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Command::Tunnel(command) => tunnel::main(command),
         Command::Lab(args) => lab::main(&args),
         Command::Perf(command) => perf::main(command),
+        Command::Link(args) => link::main(args),
         Command::Demo(args) => demo::main(&args),
     }
 }

@@ -4,6 +4,7 @@
 //! runs [`linkem`] in real time. Both tunnel ends are processes of the program itself; traffic comes from threads inside the
 //! namespaces. Everything is on CLOCK_MONOTONIC, so that times of all of them compare.
 
+mod cable;
 mod direct;
 mod environment;
 mod flow;
@@ -19,7 +20,10 @@ mod tunnel;
 mod udp;
 mod world;
 
+pub use cable::{Cable, Delivered, Recorder, Strand};
 pub use environment::check as check_environment;
 pub(crate) use environment::kernel;
+pub use priority::{Urgency, hurry};
 pub use run::Netns;
 pub use stop::{install_handler, interrupt, resume};
+pub use world::Entrance;

@@ -8,7 +8,7 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
 /// What a thread does, in order of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Urgency {
+pub enum Urgency {
     /// A tunnel's end. All contenders run at it.
     Contender = 10,
     /// Traffic: its own lateness would count as latency.
@@ -19,7 +19,7 @@ pub(super) enum Urgency {
 
 /// Lets the calling thread, and processes it starts, go before everything that is less urgent, and wake on time rather than when it suits
 /// the kernel. A refusal only costs accuracy, and the lateness measured tells.
-pub(super) fn hurry(urgency: Urgency) {
+pub fn hurry(urgency: Urgency) {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     if let Ok(value) = ThreadPriorityValue::try_from(urgency as u8) {
         let _ = set_thread_priority_and_policy(

@@ -1,6 +1,7 @@
 //! The two namespaces of an experiment, gone again whatever happens.
 
 use std::fs;
+use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -53,8 +54,8 @@ impl Namespace {
 
     /// Something to enter it with, for threads that outlive the borrow.
     pub(super) fn handle(&self) -> Result<Entrance, LabError> {
-        let file = fs::File::open(format!("/run/netns/{}", self.name));
-        file.map(Entrance).map_err(|e| LabError::failed(format!("opening namespace {}", self.name), e))
+        Entrance::open(&self.name)
+            .map_err(|e| LabError::failed(format!("opening namespace {}", self.name), e))
     }
 
     /// Moves the calling thread into it.
@@ -67,15 +68,9 @@ impl Namespace {
         &self,
         what: impl FnOnce() -> Result<T, LabError> + Send,
     ) -> Result<T, LabError> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                self.enter()?;
-                what()
-            });
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(LabError::Failed("a thread in a namespace panicked".to_owned())))
-        })
+        self.handle()?
+            .inside(what)
+            .unwrap_or_else(|e| Err(LabError::failed(format!("entering namespace {}", self.name), e)))
     }
 
     /// Makes the end of path `index` with the given host number.
@@ -91,15 +86,37 @@ impl Namespace {
     }
 }
 
-/// A namespace held open.
+/// A network namespace held open.
 #[derive(Debug)]
-pub(super) struct Entrance(fs::File);
+pub struct Entrance(fs::File);
 
 impl Entrance {
+    /// The namespace that `ip netns` knows by this name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn open(name: &str) -> io::Result<Entrance> {
+        fs::File::open(format!("/run/netns/{name}")).map(Entrance)
+    }
+
+    /// Runs `what` on a thread inside it.
+    ///
+    /// # Errors
+    /// The system does not let a thread in.
+    pub fn inside<T: Send>(&self, what: impl FnOnce() -> T + Send) -> io::Result<T> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| self.go_in().map(|()| what()));
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread in a namespace panicked")))
+        })
+    }
+
     /// Moves the calling thread into it.
     pub(super) fn enter(&self) -> Result<(), LabError> {
-        move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
-            .map_err(|e| LabError::failed("entering a namespace", e))
+        self.go_in().map_err(|e| LabError::failed("entering a namespace", e))
+    }
+
+    fn go_in(&self) -> io::Result<()> {
+        Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 }
 

@@ -18,7 +18,7 @@ use units::Rate;
 pub use library::{LIBRARY, Named};
 pub use link::{BurstLoss, Discipline, JitterSpec, SpreadKind};
 pub use load::ScenarioError;
-pub use quantity::QueueLimit;
+pub use quantity::{QueueLimit, parse_queue, parse_share, parse_time};
 pub use source::{Ladder, SourceSpec};
 pub use sweep::{Point, SweepSpec};
 pub use tunnel::{Reordering, TunnelSettings, Variant};

@@ -57,12 +57,20 @@ pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
         .map(|bps| Rate::from_bps(bps.round() as u64))
 }
 
-pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
+/// Reads a time with its unit.
+///
+/// # Errors
+/// Says what is expected.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     scaled(text, "time", &[("ms", 1e-3), ("us", 1e-6), ("s", 1.0)])
         .and_then(|s| Duration::try_from_secs_f64(s).map_err(|e| format!("`{text}`: {e}")))
 }
 
-pub(super) fn parse_queue(text: &str) -> Result<QueueLimit, String> {
+/// Reads the limit of a queue.
+///
+/// # Errors
+/// Says what is expected.
+pub fn parse_queue(text: &str) -> Result<QueueLimit, String> {
     match split(text) {
         Some((n, "packets")) => Ok(QueueLimit::Packets(n as u64)),
         _ => scaled(text, "queue limit", &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("packets", 0.0)])
@@ -70,7 +78,11 @@ pub(super) fn parse_queue(text: &str) -> Result<QueueLimit, String> {
     }
 }
 
-pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+/// Reads a share in percent, as a fraction.
+///
+/// # Errors
+/// Says what is expected.
+pub fn parse_share(text: &str) -> Result<f64, String> {
     let share = scaled(text, "share", &[("%", 0.01)])?;
     if share > 1.0 { Err(format!("`{text}` is more than 100 %")) } else { Ok(share) }
 }

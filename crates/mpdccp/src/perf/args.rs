@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use crate::perf::message;
 use crate::perf::peer_path::{PathArg, address};
 use crate::perf::sender::Load;
+use crate::quantity::rate;
 use clap::{Args, Subcommand, ValueEnum};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
@@ -252,17 +253,6 @@ fn ccid(text: &str) -> Result<u8, String> {
     })
 }
 
-fn rate(text: &str) -> Result<Rate, String> {
-    let (digits, factor) = match text.char_indices().last() {
-        Some((i, 'k')) => (&text[..i], 1e3),
-        Some((i, 'M')) => (&text[..i], 1e6),
-        Some((i, 'G')) => (&text[..i], 1e9),
-        _ => (text, 1.0),
-    };
-    let bps = digits.parse().ok().map(|n: f64| n * factor).filter(|bps| (1.0..=1e12).contains(bps));
-    bps.map(|bps| Rate::from_bps(bps as u64)).ok_or_else(|| "expected bit/s, such as 500k or 12.5M".into())
-}
-
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|s: &f64| (0.0..=1e6).contains(s));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds".into())
@@ -280,12 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_and_times() {
-        assert_eq!(rate("12.5M"), Ok(Rate::from_bps(12_500_000)));
-        assert_eq!(rate("800"), Ok(Rate::from_bps(800)));
-        for wrong in ["", "M", "-1M", "0", "1T", "1e20", "NaN"] {
-            assert!(rate(wrong).is_err(), "{wrong}");
-        }
+    fn times_and_names() {
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
         assert!(seconds("inf").is_err() && seconds("-1").is_err());
         assert!(ccid("1").unwrap_err().contains("CCIDs 2"));

@@ -1,0 +1,222 @@
+//! A link in real time: carries packets between two TUN devices through the emulator. The lab's paths and `mpdccp link` are made of it.
+
+use core::time::Duration;
+use std::io;
+
+use dccp_net::{Clock, Tun};
+use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
+use mpdccp_proto::PktInfo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use units::{Ecn, Time};
+
+/// Packets read from a device before the other one gets its turn.
+const BURST: usize = 64;
+/// [`Cable::turn`] returns at least this often.
+const NAP: Duration = Duration::from_millis(50);
+/// Largest IP packet.
+const MAX_PACKET: usize = 65_535;
+
+/// Sees every packet of one direction.
+pub trait Recorder {
+    /// What it wants to see again when the packet comes out.
+    type Mark;
+    /// A packet is about to be handed to the link.
+    fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
+    /// What the link did with that packet, and the bytes its queue holds now.
+    fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
+    /// A packet was handed to the device at the other end.
+    fn on_delivered(&mut self, delivered: Delivered<Self::Mark>);
+    /// The device at the other end did not take a packet: it is down, or somebody's buffer is full.
+    fn on_refused(&mut self, _mark: Self::Mark) {}
+}
+
+/// A packet that came out of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivered<M> {
+    /// What the recorder gave as the packet went in.
+    pub mark: M,
+    /// When it was due.
+    pub due: Time,
+    /// When it came out.
+    pub now: Time,
+    /// The link put a congestion mark on it.
+    pub ce: bool,
+}
+
+/// One direction: from `device` through the emulator to the other direction's device.
+struct Direction<R: Recorder> {
+    device: Tun,
+    link: Link<(R::Mark, Vec<u8>)>,
+    recorder: R,
+}
+
+impl<R: Recorder> Direction<R> {
+    /// Takes what the device has, up to [`BURST`] packets.
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<()> {
+        for _ in 0..BURST {
+            let Some(n) = self.device.read(buf)? else { break };
+            let packet = &buf[..n];
+            let now = Clock.now();
+            let info = PktInfo::of_ip(packet);
+            let meta = Meta { bytes: n as u32, ecn: info.ecn, flow: info.flow };
+            let mark = self.recorder.on_packet(now, packet);
+            let verdict = self.link.push(now, meta, (mark, packet.to_vec()));
+            self.recorder.on_verdict(verdict, self.link.queue_len().bytes);
+        }
+        Ok(())
+    }
+
+    /// Hands what is due to `to`.
+    fn write(&mut self, to: &Tun) {
+        while let Some(out) = self.link.pop(Clock.now()) {
+            let (mark, mut packet) = out.packet;
+            let ce = out.meta.ecn == Ecn::Ce && mark_ce(&mut packet);
+            match to.write(&packet) {
+                Ok(()) => {
+                    self.recorder.on_delivered(Delivered { mark, due: out.at, now: Clock.now(), ce });
+                }
+                Err(_) => self.recorder.on_refused(mark),
+            }
+        }
+    }
+}
+
+/// Two devices and a link between them, both ways. Nothing moves but in [`turn`](Cable::turn).
+pub struct Cable<R: Recorder> {
+    /// From the first device to the second, and back.
+    directions: [Direction<R>; 2],
+    buf: Vec<u8>,
+}
+
+/// One direction of a cable to be made: the device packets come from, how they travel, who watches.
+pub struct Strand<R> {
+    /// Where packets of this direction come from.
+    pub device: Tun,
+    /// How they travel.
+    pub config: LinkConfig,
+    /// Seed of what is random about that.
+    pub seed: u64,
+    /// Who watches.
+    pub recorder: R,
+}
+
+impl<R: Recorder> Cable<R> {
+    /// Joins the devices of the two strands.
+    ///
+    /// # Errors
+    /// If a configuration makes no sense.
+    pub fn new(strands: [Strand<R>; 2]) -> Result<Cable<R>, ConfigError> {
+        let now = Clock.now();
+        let make = |s: Strand<R>| {
+            let link = Link::new(s.config, s.seed, now)?;
+            Ok(Direction { device: s.device, link, recorder: s.recorder })
+        };
+        let [forward, backward] = strands.map(make);
+        Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET] })
+    }
+
+    /// Waits until a packet comes or is due, or until `until`, or for a short while; then moves what there is to move.
+    ///
+    /// # Errors
+    /// A device is gone.
+    pub fn turn(&mut self, until: Option<Time>) -> io::Result<()> {
+        self.wait(until)?;
+        for direction in &mut self.directions {
+            direction.read(&mut self.buf)?;
+        }
+        let [forward, backward] = &mut self.directions;
+        forward.write(&backward.device);
+        backward.write(&forward.device);
+        Ok(())
+    }
+
+    fn wait(&self, until: Option<Time>) -> io::Result<()> {
+        let due = self.directions.iter().filter_map(|d| d.link.next_event()).chain(until).min();
+        let now = Clock.now();
+        let nap = due.map_or(NAP, |due| due.since(now).min(NAP));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(nap.subsec_nanos()) };
+        let mut fds = self.directions.each_ref().map(|d| PollFd::new(&d.device, PollFlags::IN));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The links, first device to second and back; for statistics and changes.
+    pub fn links(&mut self) -> [&mut Link<(R::Mark, Vec<u8>)>; 2] {
+        self.directions.each_mut().map(|d| &mut d.link)
+    }
+
+    /// The recorders, in the same order.
+    pub fn recorders(&mut self) -> [&mut R; 2] {
+        self.directions.each_mut().map(|d| &mut d.recorder)
+    }
+
+    /// Takes it apart; the devices are gone then.
+    pub fn into_recorders(self) -> [R; 2] {
+        self.directions.map(|d| d.recorder)
+    }
+}
+
+/// Sets the ECN field of an IP packet to CE; whether it was something else before.
+fn mark_ce(packet: &mut [u8]) -> bool {
+    if PktInfo::of_ip(packet).ecn == Ecn::Ce {
+        return false;
+    }
+    match packet {
+        [first, tos, ..] if *first >> 4 == 4 => {
+            let before = u16::from_be_bytes([*first, *tos]);
+            *tos |= Ecn::Ce.bits();
+            let after = u16::from_be_bytes([*first, *tos]);
+            // RFC 1624 section 3: HC' = ~(~HC + ~m + m').
+            if let Some(field) = packet.get_mut(10..12) {
+                let sum = u32::from(!u16::from_be_bytes([field[0], field[1]]))
+                    + u32::from(!before)
+                    + u32::from(after);
+                let folded = (sum & 0xffff) + (sum >> 16);
+                let folded = (folded & 0xffff) + (folded >> 16);
+                field.copy_from_slice(&(!(folded as u16)).to_be_bytes());
+            }
+        }
+        [first, second, ..] if *first >> 4 == 6 => *second |= Ecn::Ce.bits() << 4,
+        _ => return false,
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_keeps_the_checksum_right() {
+        let mut v4 = [0x45, 0, 0, 40, 1, 2, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        for tos in [0x01, 0x02, 0xba] {
+            v4[1] = tos;
+            v4[10..12].fill(0);
+            let sum = !sum(&v4);
+            v4[10..12].copy_from_slice(&sum.to_be_bytes());
+            assert!(mark_ce(&mut v4));
+            assert_eq!((v4[1], self::sum(&v4)), (tos | 3, 0xffff));
+            assert!(!mark_ce(&mut v4), "it has one");
+        }
+    }
+
+    fn sum(header: &[u8]) -> u16 {
+        let mut sum: u32 =
+            header.chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
+    #[test]
+    fn a_mark_goes_into_the_traffic_class() {
+        let mut v6 = [0; 40];
+        v6[..2].copy_from_slice(&[0x60, 0x2f]);
+        assert!(mark_ce(&mut v6));
+        assert_eq!(v6[..2], [0x60, 0x3f]);
+        assert!(!mark_ce(&mut [0x10, 0]) && !mark_ce(&mut []));
+    }
+}

@@ -1,0 +1,167 @@
+//! `mpdccp link`: two interfaces and an emulated link between them.
+
+mod args;
+mod report;
+
+use crate::fault::Fault;
+pub(crate) use args::Args;
+use args::Place;
+use dccp_net::{Clock, Tun, TunConfig};
+use ipnet::IpNet;
+use mpdccp_lab::netns::{Cable, Entrance, Strand, Urgency, hurry};
+use report::{Meter, Report};
+use serde::Serialize;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use units::{Duration, Time};
+
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Reports that may wait for a slow reader; the next ones are skipped.
+const BACKLOG: usize = 16;
+
+/// Both directions over one interval.
+#[derive(Serialize)]
+struct Line {
+    /// Since the link was made, seconds.
+    t: f64,
+    a_to_b: Report,
+    b_to_a: Report,
+}
+
+pub(crate) fn main(args: Args) -> ExitCode {
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("mpdccp: {fault}");
+            fault.code
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Fault> {
+    let [down, up] = args.links()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = stop.clone();
+    // SIGINT, SIGTERM and SIGHUP. Caught before there is anything to clean up.
+    ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
+        .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
+    let strand = |device, config, seed| Strand { device, config, seed, recorder: Meter::default() };
+    let a = strand(device(&args.a, &args.a_addr, args.mtu)?, down, args.seed);
+    let b = strand(device(&args.b, &args.b_addr, args.mtu)?, up, args.seed ^ 1);
+    let cable = Cable::new([a, b]).map_err(|e| Fault::usage(e.to_string()))?;
+    let (reports, lines) = sync_channel(BACKLOG);
+    let time = args.time;
+    let carrier = std::thread::Builder::new()
+        .name("link".into())
+        .spawn(move || carry(cable, &stop, time, &reports))
+        .map_err(|e| Fault::runtime(format!("cannot start a thread: {e}")))?;
+    eprintln!("mpdccp: {} and {} are joined; Ctrl-C takes the link away", args.a, args.b);
+    print(&lines, args.json)?;
+    carrier.join().unwrap_or_else(|_| Err(Fault::runtime("the link's thread panicked")))
+}
+
+/// Makes the interface at one end.
+fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Fault> {
+    let config = TunConfig {
+        name: place.name.clone(),
+        addresses: addresses.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
+        mtu,
+    };
+    let made = match &place.netns {
+        None => Tun::create(&config),
+        Some(netns) => {
+            let entrance = Entrance::open(netns).map_err(|e| {
+                Fault::usage(match e.kind() {
+                    ErrorKind::NotFound => {
+                        format!("{place}: there is no namespace {netns}; make it: ip netns add {netns}")
+                    }
+                    _ => format!("{place}: cannot open namespace {netns}: {e}"),
+                })
+            })?;
+            match entrance.inside(|| Tun::create(&config)) {
+                Ok(made) => made,
+                Err(e) => {
+                    return Err(Fault::usage(format!(
+                        "{place}: cannot enter namespace {netns}: {e}; run it with sudo"
+                    )));
+                }
+            }
+        }
+    };
+    made.map_err(|e| {
+        Fault::usage(match e.kind() {
+            ErrorKind::PermissionDenied => {
+                format!(
+                    "{place}: not allowed to make an interface; run it with sudo, or give it CAP_NET_ADMIN"
+                )
+            }
+            ErrorKind::NotFound => {
+                format!("{place}: there is no /dev/net/tun; load the kernel module: modprobe tun")
+            }
+            ErrorKind::ResourceBusy => format!("{place}: there is an interface of that name already"),
+            _ => format!("{place}: cannot make the interface: {e}"),
+        })
+    })
+}
+
+/// Carries packets until told to stop, and reports each second.
+fn carry(
+    mut cable: Cable<Meter>,
+    stop: &AtomicBool,
+    time: Option<Duration>,
+    reports: &SyncSender<Line>,
+) -> Result<(), Fault> {
+    hurry(Urgency::Link);
+    let start = Clock.now();
+    let end = time.map(|time| start + time);
+    let mut last = start;
+    while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Clock.now() < end) {
+        let next = last + INTERVAL;
+        cable
+            .turn(Some(end.map_or(next, |end| end.min(next))))
+            .map_err(|e| Fault::runtime(format!("an interface of the link is gone: {e}")))?;
+        let now = Clock.now();
+        if now >= next {
+            // A reader that cannot keep up must not hold up the packets.
+            let _ = reports.try_send(line(&mut cable, start, last, now));
+            last = now;
+        }
+    }
+    // The part of a second that is left.
+    let _ = reports.try_send(line(&mut cable, start, last, Clock.now()));
+    Ok(())
+}
+
+fn line(cable: &mut Cable<Meter>, start: Time, last: Time, now: Time) -> Line {
+    let stats = cable.links().map(|link| *link.stats());
+    let [forward, backward] = cable.recorders();
+    let elapsed = now.since(last);
+    Line {
+        t: now.since(start).as_secs_f64(),
+        a_to_b: forward.report(&stats[0], elapsed),
+        b_to_a: backward.report(&stats[1], elapsed),
+    }
+}
+
+/// Shows reports until the link has ended.
+fn print(lines: &Receiver<Line>, json: bool) -> Result<(), Fault> {
+    let mut out = std::io::stdout();
+    for line in lines {
+        let text = if json {
+            serde_json::to_string(&line).map_err(std::io::Error::from)?
+        } else {
+            format!(
+                "{:7.1} s  a to b {}\n           b to a {}",
+                line.t,
+                line.a_to_b.text(),
+                line.b_to_a.text()
+            )
+        };
+        // That nobody listens any more is no reason to take the link away.
+        let _ = writeln!(out, "{text}");
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! What each direction did in the last second.
+
+use hdrhistogram::Histogram;
+use linkem::{Stats, Verdict};
+use mpdccp_lab::netns::{Delivered, Recorder};
+use serde::Serialize;
+use units::{Duration, Time};
+
+/// Watches one direction.
+pub(super) struct Meter {
+    /// Nanoseconds between when a packet was due and when it came out.
+    lateness: Option<Histogram<u64>>,
+    refused: u64,
+    /// Largest queue seen, bytes.
+    queue: u64,
+    /// As of the last report.
+    before: Stats,
+}
+
+/// One direction over one interval.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// Came to the link, IP bytes.
+    offered_mbps: f64,
+    /// Came out of it.
+    delivered_mbps: f64,
+    /// Packets that came out.
+    delivered: u64,
+    /// Packets the full queue dropped.
+    overflow: u64,
+    /// Packets the queue discipline dropped early.
+    early: u64,
+    /// Packets lost on the wire.
+    lost: u64,
+    /// Packets marked.
+    ce_marked: u64,
+    /// Packets the interface did not take.
+    refused: u64,
+    /// Largest queue, bytes.
+    queue_max_bytes: u64,
+    /// How late packets came out because this machine had other things to do, microseconds; none without packets.
+    late_p50_us: Option<f64>,
+    late_p99_us: Option<f64>,
+    late_max_us: Option<f64>,
+}
+
+impl Default for Meter {
+    fn default() -> Meter {
+        // Three digits, up to a second: more is as good as a second.
+        let lateness = Histogram::new_with_bounds(1, 1_000_000_000, 3).ok();
+        Meter { lateness, refused: 0, queue: 0, before: Stats::default() }
+    }
+}
+
+impl Recorder for Meter {
+    type Mark = ();
+
+    fn on_packet(&mut self, _now: Time, _packet: &[u8]) {}
+
+    fn on_verdict(&mut self, _verdict: Verdict, queued: u64) {
+        self.queue = self.queue.max(queued);
+    }
+
+    fn on_delivered(&mut self, delivered: Delivered<()>) {
+        let late = delivered.now.since(delivered.due).as_nanos();
+        if let Some(lateness) = &mut self.lateness {
+            lateness.saturating_record(u64::try_from(late).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn on_refused(&mut self, (): ()) {
+        self.refused += 1;
+    }
+}
+
+impl Meter {
+    /// What happened since the last report, `elapsed` ago.
+    pub(super) fn report(&mut self, stats: &Stats, elapsed: Duration) -> Report {
+        let before = std::mem::replace(&mut self.before, *stats);
+        let mbps = |now: u64, before: u64| (now - before) as f64 * 8e-6 / elapsed.as_secs_f64().max(1e-9);
+        let lateness = self.lateness.as_ref().filter(|lateness| !lateness.is_empty());
+        let late_us = |quantile| lateness.map(|lateness| lateness.value_at_quantile(quantile) as f64 / 1e3);
+        let report = Report {
+            offered_mbps: mbps(stats.offered.bytes, before.offered.bytes),
+            delivered_mbps: mbps(stats.delivered.bytes, before.delivered.bytes),
+            delivered: stats.delivered.packets - before.delivered.packets,
+            overflow: stats.overflow.packets - before.overflow.packets,
+            early: stats.early.packets - before.early.packets,
+            lost: stats.lost.packets - before.lost.packets,
+            ce_marked: stats.ce_marked - before.ce_marked,
+            refused: std::mem::take(&mut self.refused),
+            queue_max_bytes: std::mem::take(&mut self.queue),
+            late_p50_us: late_us(0.5),
+            late_p99_us: late_us(0.99),
+            late_max_us: late_us(1.0),
+        };
+        if let Some(lateness) = &mut self.lateness {
+            lateness.reset();
+        }
+        report
+    }
+}
+
+impl Report {
+    /// As a line for people.
+    pub(super) fn text(&self) -> String {
+        let us = |us: Option<f64>| us.map_or("-".into(), |us| format!("{us:.0}"));
+        let mut line = format!(
+            "{:8.3} of {:8.3} Mbit/s, queue {:>7} B, late {}/{}/{} us",
+            self.delivered_mbps,
+            self.offered_mbps,
+            self.queue_max_bytes,
+            us(self.late_p50_us),
+            us(self.late_p99_us),
+            us(self.late_max_us),
+        );
+        for (count, what) in [
+            (self.overflow, "overflowed"),
+            (self.early, "dropped early"),
+            (self.lost, "lost"),
+            (self.ce_marked, "marked"),
+            (self.refused, "refused"),
+        ] {
+            if count > 0 {
+                line.push_str(&format!(", {count} {what}"));
+            }
+        }
+        line
+    }
+}

@@ -1,0 +1,100 @@
+//! `mpdccp link` between two network namespaces.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code)] // Its bed is the tunnel's.
+mod common;
+
+use common::{missing, run, wait_for};
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+
+/// Two namespaces; they and the link are gone when dropped.
+struct Spaces {
+    names: [String; 2],
+    link: Option<Child>,
+}
+
+impl Spaces {
+    fn new() -> Spaces {
+        let names = ["a", "b"].map(|end| format!("mpl{}{end}", std::process::id()));
+        let spaces = Spaces { names, link: None };
+        for name in &spaces.names {
+            assert!(run("ip", &format!("netns add {name}")).status.success());
+        }
+        spaces
+    }
+
+    fn has_interface(&self, end: usize) -> bool {
+        run("ip", &format!("-n {} link show wire", self.names[end])).status.success()
+    }
+}
+
+impl Drop for Spaces {
+    fn drop(&mut self) {
+        if let Some(link) = &mut self.link {
+            let _ = link.kill();
+            let _ = link.wait();
+        }
+        for name in &self.names {
+            run("ip", &format!("netns del {name}"));
+        }
+    }
+}
+
+#[test]
+fn packets_take_their_time_and_nothing_is_left() {
+    if let Some(reason) = missing() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let mut spaces = Spaces::new();
+    let [a, b] = spaces.names.clone();
+    let ends = format!("--a wire@{a} --b wire@{b} --a-addr 10.81.0.1/24 --b-addr 10.81.0.2/24");
+    let options = "--rate 10M --up-rate 1M --delay 20ms --queue 60000B --qdisc codel --ecn --json";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    command.arg("link").args(ends.split(' ')).args(options.split(' '));
+    spaces.link = Some(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for("the interfaces", || spaces.has_interface(0) && spaces.has_interface(1));
+    let ping = |count| run("ip", &format!("netns exec {a} ping -c {count} -i 0.2 -W 5 10.81.0.2"));
+    wait_for("an answer", || ping(1).status.success());
+    let answer = String::from_utf8(ping(3).stdout).unwrap();
+    let min_ms: f64 = answer.rsplit_once("= ").unwrap().1.split('/').next().unwrap().parse().unwrap();
+    assert!(min_ms >= 40.0, "{answer}");
+
+    // A second link must not take the interface over.
+    let mut second = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    let second = second.arg("link").args(ends.split(' ')).output().unwrap();
+    let message = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(2), "{message}");
+    assert!(message.contains("already") && message.lines().count() == 1, "{message}");
+
+    let link = spaces.link.take().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&link), rustix::process::Signal::INT)
+        .unwrap();
+    let output = link.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(!spaces.has_interface(0) && !spaces.has_interface(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for way in ["a_to_b", "b_to_a"] {
+        let delivered: u64 = lines.iter().map(|line| line[way]["delivered"].as_u64().unwrap()).sum();
+        assert!(delivered >= 4, "{way}: {text}");
+        assert!(lines.iter().any(|line| line[way]["late_p99_us"].is_number()), "{way}: {text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_in_a_line() {
+    for (options, word) in [
+        ("--a wire --b wire", "both wire"),
+        ("--a x --b y --ecn", "--qdisc"),
+        ("--a x --b y --trace /nonexistent", "/nonexistent"),
+        ("--a x@mpl-no-such-space --b y", "ip netns add mpl-no-such-space"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+        let output = command.arg("link").args(options.split(' ')).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(word) && message.lines().count() == 1, "{message}");
+    }
+}
