@@ -1,7 +1,9 @@
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use dccp_cc::{CcConfig, Controller};
 
 /// How the congestion controller of a sending half is set up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CcOptions {
     /// Windows in packets rather than bytes (CCID 5 and later; CCID 2 always counts packets).
     pub packets: bool,
@@ -9,6 +11,19 @@ pub struct CcOptions {
     pub draft: bool,
     /// CCIDs 3 and 4 without the recommended reduction of oscillations (RFC 5348 section 4.5).
     pub plain_tfrc: bool,
+    /// A congestion control from outside this crate, beside those it knows.
+    pub experiment: Option<Experiment>,
+}
+
+/// A congestion control from outside under a CCID of the experimental range. Its feedback are Ack Vectors, as with CCID 5; both ends
+/// set it to have it negotiated.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// 248 to 254 (RFC 4340 section 19.5), to be named in [`Config::tx_ccids`] and [`Config::rx_ccids`] too. It hides a CCID of that
+    /// number which this crate has.
+    pub ccid: u8,
+    /// Makes a controller for a new sending half.
+    pub controller: fn(&CcConfig) -> Box<dyn Controller>,
 }
 
 /// Settings of one connection. `Config::default()` is a single-path CCID 2 connection.

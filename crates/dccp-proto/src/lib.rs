@@ -14,7 +14,7 @@ mod connection;
 pub mod features;
 mod route;
 
-pub use config::{CcOptions, Config};
+pub use config::{CcOptions, Config, Experiment};
 pub use connection::{
     CloseReason, Connection, ConnectionStats, DropReason, Event, Extra, Outcome, Ports, Received, State,
     Timer, refuse,

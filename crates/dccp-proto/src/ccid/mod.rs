@@ -1,9 +1,10 @@
 //! Congestion Control IDs (RFC 4340 section 10): each direction of a connection has a sending half at one end and a
 //! receiving half at the other, chosen by negotiation, independent of the other direction.
 
-use crate::{CcOptions, Ecn, Gate};
+use crate::{CcOptions, Ecn, Experiment, Gate};
 use alloc::boxed::Box;
-use dccp_cc::{Amount, RttEstimator, Window};
+use core::ops::RangeInclusive;
+use dccp_cc::{Amount, CcConfig, RttEstimator, Window};
 use dccp_wire::{OptionBuf, Seq};
 use units::{Duration, Rate, Time};
 
@@ -177,9 +178,19 @@ pub struct HalfConfig {
     pub now: Time,
 }
 
+impl HalfConfig {
+    /// What a controller needs to know.
+    pub(crate) fn controller(&self) -> CcConfig {
+        CcConfig { mtu: self.mtu, packets: self.cc.packets, draft: self.cc.draft, seed: self.seed }
+    }
+}
+
+/// CCIDs for experiments (RFC 4340 section 19.5).
+const EXPERIMENTAL: RangeInclusive<u8> = 248..=254;
+
 /// Features a CCID needs negotiated (RFC 4341 section 4, RFC 4342 section 5 ...).
 pub fn needs_ack_vector(ccid: u8) -> bool {
-    matches!(ccid, 2 | 5 | 7 | 250)
+    matches!(ccid, 2 | 5 | 7) || EXPERIMENTAL.contains(&ccid)
 }
 
 /// Whether `ccid` is CCID 3 or one with its options and features (RFC 5622 section 8).
@@ -194,11 +205,25 @@ pub fn has_option(ccid: u8, kind: u8) -> bool {
 
 /// Whether this stack implements `ccid`.
 pub fn is_known(ccid: u8) -> bool {
-    needs_ack_vector(ccid) || is_tfrc(ccid)
+    matches!(ccid, 2 | 5 | 7 | 250) || is_tfrc(ccid)
+}
+
+/// The experiment that `ccid` stands for.
+fn experiment(ccid: u8, cc: &CcOptions) -> Option<Experiment> {
+    cc.experiment.filter(|experiment| experiment.ccid == ccid && EXPERIMENTAL.contains(&ccid))
+}
+
+/// Whether a connection with these settings can use `ccid`.
+pub(crate) fn is_usable(ccid: u8, cc: &CcOptions) -> bool {
+    is_known(ccid) || experiment(ccid, cc).is_some()
 }
 
 /// The sending half of `ccid`, `None` if unknown.
 pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
+    if let Some(experiment) = experiment(ccid, &cfg.cc) {
+        let controller = (experiment.controller)(&cfg.controller());
+        return Some(Box::new(AckVecSender::with_controller(controller, false, cfg)));
+    }
     Some(match ccid {
         2 | 5 | 7 | 250 => Box::new(AckVecSender::new(ccid, cfg)),
         3 | 4 => Box::new(TfrcSenderHalf::new(ccid == 4, cfg)),
@@ -209,8 +234,8 @@ pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
 /// The receiving half of `ccid`, `None` if unknown.
 pub fn receiver(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn ReceiverHalf>> {
     Some(match ccid {
-        2 | 5 | 7 | 250 => Box::new(AckVecReceiver::new(cfg)),
         3 | 4 => Box::new(TfrcReceiver::new(ccid == 4, cfg)),
+        _ if is_usable(ccid, &cfg.cc) => Box::new(AckVecReceiver::new(cfg)),
         _ => return None,
     })
 }

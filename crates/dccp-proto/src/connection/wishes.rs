@@ -1,16 +1,16 @@
 //! What a connection negotiates, from its settings.
 
-use crate::Config;
 use crate::ccid;
 use crate::features::{Negotiator, Side};
+use crate::{CcOptions, Config};
 use alloc::vec::Vec;
 use dccp_wire::feature;
 
 /// Longest preference list we send.
 const MAX_PREFS: usize = 32;
 
-fn known(ccids: &[u8]) -> Vec<u64> {
-    ccids.iter().filter(|c| ccid::is_known(**c)).take(MAX_PREFS).map(|c| u64::from(*c)).collect()
+fn usable(ccids: &[u8], cc: &CcOptions) -> Vec<u64> {
+    ccids.iter().filter(|c| ccid::is_usable(**c, cc)).take(MAX_PREFS).map(|c| u64::from(*c)).collect()
 }
 
 /// The features this end understands, its preferences, and the Changes of its first packet.
@@ -19,7 +19,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     let mut n = Negotiator::new(is_server);
     let boolean = |on: bool| if on { [1, 0] } else { [0, 1] };
 
-    let (tx, rx) = (known(&cfg.tx_ccids), known(&cfg.rx_ccids));
+    let (tx, rx) = (usable(&cfg.tx_ccids, &cfg.cc), usable(&cfg.rx_ccids, &cfg.cc));
     for (side, ccids) in [(Local, &tx), (Remote, &rx)] {
         n.add(feature::CCID, side, ccids);
         // RFC 4340 section 10: whoever cannot live with CCID 2 says so with Mandatory. A client always says what it wants,

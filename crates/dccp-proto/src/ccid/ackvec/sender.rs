@@ -59,8 +59,7 @@ impl AckVecSender {
     /// A fresh half for `ccid`: 2 counts packets and keeps to the rules of RFC 4341; 7 runs CUBIC, 250 BBRv3, others BBRv1.
     pub fn new(ccid: u8, cfg: &HalfConfig) -> AckVecSender {
         let strict = ccid == 2;
-        let cc =
-            CcConfig { mtu: cfg.mtu, packets: strict || cfg.cc.packets, draft: cfg.cc.draft, seed: cfg.seed };
+        let cc = CcConfig { packets: strict || cfg.cc.packets, ..cfg.controller() };
         let algorithm = match ccid {
             2 => Algorithm::Reno,
             7 => Algorithm::Cubic,
