@@ -182,7 +182,7 @@ fn joins_are_ignored_while_closing() {
 #[test]
 fn data_in_order_of_arrival_before_the_close_is_delivered() {
     let cfg = SessionConfig {
-        reorder: reorder::ReorderConfig::ActiveFixed { timeout: Duration::from_secs(5) },
+        reorder: reorder::ReorderConfig::ActiveFixed { timeout: Duration::from_secs(5), proven: false },
         ..config()
     };
     let (mut net, id) = Net::connected(1, 2, cfg);

@@ -131,8 +131,12 @@ fn common(plan: &Plan<'_>, role: &str, address: Ipv4Addr, dir: &Path) -> String 
         let _ = writeln!(out, "scheduler = {:?}", scheduler.as_ref());
     }
     match (settings.reordering, settings.reorder_timeout) {
-        (Some(Reordering::Passive), _) => out.push_str("reordering = \"passive\"\n"),
-        (Some(Reordering::ActiveFixed), None) => out.push_str("reordering = \"active-fixed\"\n"),
+        (Some(Reordering::Adaptive), Some(max)) => {
+            let _ = writeln!(out, "reordering = {{ kind = \"adaptive\", max_ms = {} }}", ms(max));
+        }
+        (Some(kind @ Reordering::Passive), _) | (Some(kind), None) => {
+            let _ = writeln!(out, "reordering = {:?}", kind.name());
+        }
         (_, Some(timeout)) => {
             let _ = writeln!(out, "reordering = {{ kind = \"active-fixed\", timeout_ms = {} }}", ms(timeout));
         }

@@ -44,6 +44,8 @@ pub enum Reordering {
     Passive,
     /// Hold packets behind a hole for a fixed time.
     ActiveFixed,
+    /// Hold packets behind a hole until it is proven lost, or for as long as the paths' delays differ.
+    Adaptive,
 }
 
 impl Reordering {
@@ -52,6 +54,7 @@ impl Reordering {
         match self {
             Reordering::Passive => "passive",
             Reordering::ActiveFixed => "active-fixed",
+            Reordering::Adaptive => "adaptive",
         }
     }
 }

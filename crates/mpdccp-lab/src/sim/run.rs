@@ -264,7 +264,8 @@ fn session_config(plan: &Plan<'_>) -> Result<SessionConfig, LabError> {
             LabError::Failed(format!("contender {} is no DCCP", plan.contender.label.as_ref()))
         })?;
     let scheduler = settings.scheduler.as_ref().map(|s| s.as_ref().as_str());
-    let timeout = settings.reorder_timeout.unwrap_or(Duration::from_millis(100));
+    // As the tunnel's configuration has them.
+    let timeout = |ms| settings.reorder_timeout.unwrap_or(Duration::from_millis(ms));
     let queue = SendQueueConfig::default();
     Ok(SessionConfig {
         connection: Config {
@@ -277,7 +278,10 @@ fn session_config(plan: &Plan<'_>) -> Result<SessionConfig, LabError> {
         multipath: tunnel,
         scheduler: scheduler.and_then(SchedulerKind::from_name).unwrap_or_default(),
         reorder: match settings.reordering {
-            Some(Reordering::ActiveFixed) => ReorderConfig::ActiveFixed { timeout },
+            Some(Reordering::ActiveFixed) => {
+                ReorderConfig::ActiveFixed { timeout: timeout(100), proven: false }
+            }
+            Some(Reordering::Adaptive) => ReorderConfig::Adaptive { max: timeout(250) },
             _ => ReorderConfig::Passive,
         },
         queue: SendQueueConfig {

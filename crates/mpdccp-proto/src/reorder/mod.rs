@@ -1,4 +1,32 @@
 //! Reorderers: put arriving packets back in MP_SEQ order, or not.
+//!
+//! Packets behind a hole in the MP_SEQ numbers are held until the hole fills, is *proven lost*, or has lasted too long.
+//!
+//! # When a hole is proven lost
+//!
+//! A sender gives out MP_SEQ numbers in the order in which it sends (late binding), and so each path carries rising MP_SEQ under
+//! rising path numbers (DCCP sequence numbers). A path that delivers in order and delivered MP_SEQ m will not deliver a missing
+//! number below m any more, unless the path lost it or reorders. Losses show as gaps of path numbers. A gap may be
+//! * packets without data: those that arrive are told to the reorderer too, and the NDP Count of the next data packet names the others;
+//! * reordering: wait until some later packets came on that path or some time passed (the gap is *settled* then);
+//! * data, whose MP_SEQ lies between those of the data before and behind the gap.
+//!
+//! So a path's *floor* is the MP_SEQ of the data before its first gap that is not settled, or of its newest data: nothing below the
+//! floor can come on that path. A hole is proven lost when
+//! 1. it lies below the floors of all paths that are up, or
+//! 2. a settled gap of one path held data for sure (the packet that the next NDP Count calls data), and between the MP_SEQ on
+//!    either side of the gap that hole is all that is missing, a single number: then it was in the gap. This needs nothing from the
+//!    other paths, idle ones above all. It does not hold for copies sent on several paths: while duplicates come it is not used.
+//!
+//! An idle path has an old floor and withholds the first proof, rightly: the hole may be the first packet of many on it. Then there
+//! is the timer. A path that went down does not count.
+//!
+//! # How long a hole that is not proven may last
+//!
+//! Either a fixed time, or as long as the paths that may still fill it needed of late: a packet that fills a hole tells how far
+//! its path lags behind the one that showed the hole, its one-way delay and not just half its RTT. The largest such time of the last
+//! seconds counts, and a bit more; before there is one, half the difference to the fastest RTT. Lags beyond the maximum do not
+//! count: no packet is held for one that would come too late anyway.
 
 use crate::PathId;
 use alloc::boxed::Box;
@@ -6,11 +34,17 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use units::{Duration, Time};
 
-mod active_fixed;
+mod active;
+mod buffer;
 mod passive;
+mod recent;
+mod track;
 
-pub use active_fixed::ActiveFixed;
+use active::{Active, Wait};
 pub use passive::Passive;
+
+/// Length of [`ReorderStats::held_for`].
+pub const HELD_BUCKETS: usize = 12;
 
 /// A data packet that arrived.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +70,13 @@ pub enum ReorderConfig {
     ActiveFixed {
         /// Per hole, from when it was first seen.
         timeout: Duration,
+        /// Release holes earlier that are proven lost; the published Active-Fixed does not.
+        proven: bool,
+    },
+    /// Hold packets behind a hole until it is proven lost, or for as long as the paths' packets lag behind each other.
+    Adaptive {
+        /// The longest a hole lasts, from when it was first seen.
+        max: Duration,
     },
 }
 
@@ -52,6 +93,8 @@ pub struct ReorderStats {
     pub duplicates: u64,
     /// Holes given up on their timer.
     pub timeouts: u64,
+    /// Holes given up as they were proven lost.
+    pub proven: u64,
     /// Holes given up because the buffer was full.
     pub overflows: u64,
     /// Packets held now.
@@ -60,12 +103,37 @@ pub struct ReorderStats {
     pub occupancy_bytes: u64,
     /// Most packets ever held.
     pub occupancy_max: u64,
+    /// The longest a hole may last now.
+    pub wait: Duration,
+    /// Packets by how long they were held: entry i counts those below 2^i ms, the last one all longer ones.
+    pub held_for: [u64; HELD_BUCKETS],
+}
+
+impl ReorderStats {
+    /// An upper bound, of steps of two, of how long 95 % of the held packets were held; `None` if it is beyond the last step.
+    pub fn held_p95(&self) -> Option<Duration> {
+        let total: u64 = self.held_for.iter().sum();
+        let mut sum = 0;
+        let within = |n: &u64| {
+            sum += n;
+            sum * 100 >= total * 95
+        };
+        match self.held_for.iter().position(within) {
+            _ if total == 0 => Some(Duration::ZERO),
+            Some(i) if i + 1 < HELD_BUCKETS => Some(Duration::from_millis(1 << i)),
+            _ => None,
+        }
+    }
 }
 
 /// Puts packets in order. The memory it may hold is bounded.
 pub trait Reorderer: Send + core::fmt::Debug {
     /// A packet arrived.
     fn push(&mut self, now: Time, arrival: Arrival, data: Vec<u8>);
+    /// A packet without data arrived: tells what a gap of path numbers does not hold.
+    fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
+        let _ = (now, path, path_seq, ndp);
+    }
     /// The next packet to deliver.
     fn pop(&mut self) -> Option<Vec<u8>>;
     /// Round-trip time of a path changed (MP_RTT from the peer or our own measurement).
@@ -85,7 +153,10 @@ impl ReorderConfig {
     pub fn reorderer(&self) -> Box<dyn Reorderer> {
         match *self {
             ReorderConfig::Passive => Box::new(Passive::default()),
-            ReorderConfig::ActiveFixed { timeout } => Box::new(ActiveFixed::new(timeout)),
+            ReorderConfig::ActiveFixed { timeout, proven } => {
+                Box::new(Active::new(Wait::Fixed(timeout), proven))
+            }
+            ReorderConfig::Adaptive { max } => Box::new(Active::new(Wait::Skew { max }, true)),
         }
     }
 }

@@ -66,8 +66,9 @@ impl Session {
         } else if signals.confirmable {
             self.count("option_without_mp_seq");
         }
-        if let Some(data) = received.data {
-            self.on_data(now, i, data, received, &signals);
+        match received.data {
+            Some(data) => self.on_data(now, i, data, received, &signals),
+            None => self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp),
         }
         if let Some(key) = signals.close {
             self.on_mp_close(now, packet.header.ptype, key);

@@ -218,7 +218,7 @@ impl TryFrom<Command> for Plan {
             scheduler: common.scheduler,
             reorder: match common.reorder {
                 None => ReorderConfig::Passive,
-                Some(ms) => ReorderConfig::ActiveFixed { timeout: Duration::from_millis(ms) },
+                Some(ms) => ReorderConfig::ActiveFixed { timeout: Duration::from_millis(ms), proven: false },
             },
             mtu: common.mtu,
             interval: Some(common.interval).filter(|interval| !interval.is_zero()),

@@ -49,6 +49,8 @@ pub(crate) fn session_config(cfg: &Config) -> SessionConfig {
                 draft: cfg.cc_variant == Variant::Draft,
                 ..CcOptions::default()
             },
+            // Tells lost data from lost Acks to the reordering, and costs nothing: MP_SEQ would be padded by as many bytes.
+            ndp_count: true,
             ..dccp_proto::Config::default()
         },
         multipath: true,
@@ -59,9 +61,10 @@ pub(crate) fn session_config(cfg: &Config) -> SessionConfig {
         scheduler: cfg.scheduler,
         reorder: match cfg.reordering {
             Reordering::Passive => ReorderConfig::Passive,
-            Reordering::ActiveFixed { timeout_ms } => {
-                ReorderConfig::ActiveFixed { timeout: Duration::from_millis(timeout_ms) }
+            Reordering::ActiveFixed { timeout_ms, proven } => {
+                ReorderConfig::ActiveFixed { timeout: Duration::from_millis(timeout_ms), proven }
             }
+            Reordering::Adaptive { max_ms } => ReorderConfig::Adaptive { max: Duration::from_millis(max_ms) },
         },
         queue: QueueConfig {
             max_bytes: cfg.queue.max_bytes,

@@ -82,7 +82,10 @@ pub(crate) struct ReorderStatus {
     pub(crate) late: u64,
     pub(crate) duplicates: u64,
     pub(crate) timeouts: u64,
+    pub(crate) proven: u64,
     pub(crate) overflows: u64,
+    pub(crate) wait_ms: f64,
+    pub(crate) held_p95_ms: Option<f64>,
 }
 
 /// One path. What is not known yet is null.
@@ -194,6 +197,9 @@ impl PeerStatus {
                 late: reorder.late,
                 duplicates: reorder.duplicates,
                 timeouts: reorder.timeouts,
+                proven: reorder.proven,
+                wait_ms: ms(reorder.wait),
+                held_p95_ms: reorder.held_p95().map(ms),
                 overflows: reorder.overflows,
             }),
             drops: status.counters.iter().map(|(k, n)| ((*k).into(), *n)).collect(),

@@ -197,12 +197,13 @@ pub(crate) enum WindowUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reordering {
     Passive,
-    ActiveFixed { timeout_ms: u64 },
+    ActiveFixed { timeout_ms: u64, proven: bool },
+    Adaptive { max_ms: u64 },
 }
 
 impl Default for Reordering {
     fn default() -> Reordering {
-        Reordering::ActiveFixed { timeout_ms: 100 }
+        Reordering::ActiveFixed { timeout_ms: 100, proven: false }
     }
 }
 
@@ -211,37 +212,49 @@ impl<'de> Deserialize<'de> for Reordering {
         #[derive(Deserialize)]
         #[serde(
             untagged,
-            expecting = "expected \"passive\", \"active-fixed\" or { kind = \"active-fixed\", timeout_ms = 100 }"
+            expecting = "expected \"passive\", \"active-fixed\", \"adaptive\", { kind = \"active-fixed\", timeout_ms = 100, proven = false } or { kind = \"adaptive\", max_ms = 250 }"
         )]
         enum Text {
             Word(Kind),
             Table(Table),
         }
-        #[derive(Deserialize)]
+        #[derive(Clone, Copy, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         enum Kind {
             Passive,
             ActiveFixed,
+            Adaptive,
         }
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Table {
             kind: Kind,
             timeout_ms: Option<u64>,
+            proven: Option<bool>,
+            max_ms: Option<u64>,
         }
-        let (kind, timeout_ms) = match Text::deserialize(d)? {
-            Text::Word(kind) => (kind, None),
-            Text::Table(table) => (table.kind, table.timeout_ms),
+        let table = match Text::deserialize(d)? {
+            Text::Word(kind) => Table { kind, timeout_ms: None, proven: None, max_ms: None },
+            Text::Table(table) => table,
         };
-        match kind {
-            Kind::Passive if timeout_ms.is_some() => {
-                Err(serde::de::Error::custom("timeout_ms is for kind = \"active-fixed\""))
+        match (table.kind, table.timeout_ms, table.proven, table.max_ms) {
+            (Kind::Passive, None, None, None) => Ok(Reordering::Passive),
+            (Kind::ActiveFixed, timeout_ms, proven, None) => Ok(Reordering::ActiveFixed {
+                timeout_ms: timeout_ms.unwrap_or(100),
+                proven: proven.unwrap_or(false),
+            }),
+            (Kind::Adaptive, None, None, max_ms) => {
+                Ok(Reordering::Adaptive { max_ms: max_ms.unwrap_or(ADAPTIVE_MAX_MS) })
             }
-            Kind::Passive => Ok(Reordering::Passive),
-            Kind::ActiveFixed => Ok(Reordering::ActiveFixed { timeout_ms: timeout_ms.unwrap_or(100) }),
+            _ => Err(serde::de::Error::custom(
+                "timeout_ms and proven are for kind = \"active-fixed\", max_ms is for kind = \"adaptive\"",
+            )),
         }
     }
 }
+
+/// Longest wait of adaptive reordering; enough for a satellite beside DSL, or for a deep queue.
+const ADAPTIVE_MAX_MS: u64 = 250;
 
 /// Priority of a path: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

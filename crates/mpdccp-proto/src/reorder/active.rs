@@ -1,0 +1,208 @@
+use super::buffer::{Buffer, Hole, Place, Put};
+use super::track::Track;
+use super::{Arrival, ReorderStats, Reorderer};
+use crate::PathId;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use dccp_wire::Seq;
+use units::{Duration, Time};
+
+/// What a wait taken from measurements adds to them, beside a quarter, for what was not seen yet.
+const MARGIN: Duration = Duration::from_millis(5);
+/// How long after a duplicate packets are thought to travel on several paths at once.
+const COPIES: Duration = Duration::from_secs(10);
+/// Paths remembered; beyond, those that are down are forgotten.
+const MAX_TRACKS: usize = 32;
+
+/// How long a hole may last that is not proven lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait {
+    /// All the same.
+    Fixed(Duration),
+    /// What the paths that may still fill it needed of late, at most `max`.
+    Skew { max: Duration },
+}
+
+/// Holds packets behind a hole until it fills, is proven lost, or its timer ends; every hole has its own timer.
+#[derive(Debug)]
+pub(super) struct Active {
+    wait: Wait,
+    proof: bool,
+    buffer: Buffer,
+    tracks: BTreeMap<PathId, Track>,
+    last_duplicate: Option<Time>,
+    stats: ReorderStats,
+}
+
+/// What is to become of the hole at the head.
+enum Verdict {
+    Lost,
+    Until(Time),
+}
+
+impl Active {
+    pub(super) fn new(wait: Wait, proof: bool) -> Active {
+        Active {
+            wait,
+            proof,
+            buffer: Buffer::new(),
+            tracks: BTreeMap::new(),
+            last_duplicate: None,
+            stats: ReorderStats::default(),
+        }
+    }
+
+    fn track(&mut self, path: PathId) -> &mut Track {
+        if self.tracks.len() >= MAX_TRACKS && !self.tracks.contains_key(&path) {
+            self.tracks.retain(|_, t| t.up);
+        }
+        self.tracks.entry(path).or_insert_with(Track::new)
+    }
+
+    /// A packet of `path` had been missing since `missed`.
+    fn learn(&mut self, now: Time, path: PathId, missed: Time) {
+        let Wait::Skew { max } = self.wait else { return };
+        let late = now.since(missed);
+        // What comes later than a hole may last is not worth waiting for.
+        let worth = if late <= max { late } else { Duration::ZERO };
+        self.track(path).late.add(now, worth);
+    }
+
+    /// Paths that may still deliver something of `hole`.
+    fn candidates(&self, hole: Hole) -> impl Iterator<Item = &Track> {
+        let past = move |t: &Track| t.floor(hole.first).is_some_and(|floor| floor >= hole.end);
+        self.tracks.values().filter(move |t| t.up && !past(t))
+    }
+
+    fn judge(&mut self, now: Time, hole: Hole) -> Verdict {
+        if self.proof && (self.is_passed(hole) || self.is_alone_in_a_gap(now, hole)) {
+            return Verdict::Lost;
+        }
+        Verdict::Until(hole.seen + self.wait_for(hole))
+    }
+
+    fn is_passed(&self, hole: Hole) -> bool {
+        self.tracks.values().any(|t| t.up) && self.candidates(hole).next().is_none()
+    }
+
+    fn is_alone_in_a_gap(&self, now: Time, hole: Hole) -> bool {
+        let copies = self.last_duplicate.is_some_and(|t| now.since(t) < COPIES);
+        let mut gaps = self.tracks.values().flat_map(|t| t.lost_around(hole.first));
+        !copies && gaps.any(|(above, below)| self.buffer.only_missing(hole.first, above, below))
+    }
+
+    /// How long this hole may last.
+    fn wait_for(&self, hole: Hole) -> Duration {
+        match self.wait {
+            Wait::Fixed(timeout) => timeout,
+            Wait::Skew { max } => {
+                self.candidates(hole).map(|t| self.wait_on(t)).max().unwrap_or(max).min(max)
+            }
+        }
+    }
+
+    /// How long a path may keep a packet that others have overtaken.
+    fn wait_on(&self, track: &Track) -> Duration {
+        let fastest = self.tracks.values().filter(|t| t.up).filter_map(|t| t.rtt).min();
+        let by_rtt = || Some(track.rtt?.saturating_sub(fastest?) / 2);
+        let skew = track.late.get().or_else(by_rtt);
+        skew.map_or(Duration::MAX, |skew| skew + skew / 4 + MARGIN)
+    }
+
+    /// Gives up what is proven lost or has waited long enough.
+    fn release(&mut self, now: Time) {
+        for track in self.tracks.values_mut() {
+            track.on_time(now);
+        }
+        while let Some(hole) = self.buffer.head() {
+            match self.judge(now, hole) {
+                Verdict::Lost => self.stats.proven += 1,
+                Verdict::Until(t) if t <= now => self.stats.timeouts += 1,
+                Verdict::Until(_) => break,
+            }
+            self.buffer.skip_hole(now);
+        }
+    }
+}
+
+impl Reorderer for Active {
+    fn push(&mut self, now: Time, arrival: Arrival, data: Vec<u8>) {
+        let (position, place) = self.buffer.place(now, arrival.mp_seq);
+        let track = self.track(arrival.path);
+        if !track.up {
+            track.restart();
+        }
+        track.on_packet(now, arrival.path_seq, arrival.ndp, Some(position));
+        match place {
+            Place::New => {}
+            Place::Missing(since) => self.learn(now, arrival.path, since),
+            Place::Taken => {
+                self.stats.duplicates += 1;
+                self.last_duplicate = Some(now);
+                return self.release(now);
+            }
+        }
+        match self.buffer.put(now, position, data) {
+            Put::Late => self.stats.late += 1,
+            Put::InOrder => {}
+            Put::Held => self.stats.held += 1,
+        }
+        self.release(now);
+        while self.buffer.is_full() {
+            self.stats.overflows += 1;
+            self.buffer.skip_hole(now);
+        }
+        self.stats.occupancy_max = self.stats.occupancy_max.max(self.buffer.occupancy().0);
+    }
+
+    fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
+        if let Some(track) = self.tracks.get_mut(&path).filter(|t| t.up) {
+            track.on_packet(now, path_seq, ndp, None);
+            self.release(now);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        self.buffer.pop()
+    }
+
+    fn on_path(&mut self, path: PathId, rtt: Option<Duration>, up: bool) {
+        let track = self.track(path);
+        track.rtt = rtt.or(track.rtt);
+        match (track.up, up) {
+            (false, true) => track.restart(),
+            _ => track.up = up,
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let hole = self.buffer.head()?;
+        let ends = hole.seen + self.wait_for(hole);
+        let settles = self.candidates(hole).filter_map(Track::settles_at).min().filter(|_| self.proof);
+        Some(settles.map_or(ends, |t| t.min(ends)))
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.release(now);
+    }
+
+    fn stats(&self) -> ReorderStats {
+        let (occupancy, occupancy_bytes) = self.buffer.occupancy();
+        let max = self.tracks.values().filter(|t| t.up).map(|t| self.wait_on(t)).max();
+        ReorderStats {
+            in_order: self.buffer.in_order,
+            held_for: self.buffer.held_for,
+            occupancy,
+            occupancy_bytes,
+            wait: match self.wait {
+                Wait::Fixed(timeout) => timeout,
+                Wait::Skew { max: most } => max.unwrap_or(most).min(most),
+            },
+            ..self.stats
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "active_tests.rs"]
+mod tests;

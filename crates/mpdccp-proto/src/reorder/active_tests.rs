@@ -1,0 +1,311 @@
+use super::*;
+use crate::PathId;
+use alloc::vec;
+
+struct Bench {
+    engine: Active,
+    first: Seq,
+}
+
+impl Bench {
+    fn new(first: u64) -> Bench {
+        Bench { engine: Active::new(Wait::Fixed(Duration::from_millis(10)), false), first: Seq::new(first) }
+    }
+
+    /// Packet number `n` arrives; returns what is delivered.
+    fn push(&mut self, ms: u64, n: u64) -> Vec<u8> {
+        let arrival =
+            Arrival { mp_seq: self.first.add(n), path: PathId(0), path_seq: Seq::new(n), ndp: None, flow: 0 };
+        self.engine.push(Time::from_millis(ms), arrival, vec![n as u8]);
+        self.drain()
+    }
+
+    fn timeout(&mut self, ms: u64) -> Vec<u8> {
+        self.engine.on_timeout(Time::from_millis(ms));
+        self.drain()
+    }
+
+    fn drain(&mut self) -> Vec<u8> {
+        core::iter::from_fn(|| self.engine.pop()).map(|d| d[0]).collect()
+    }
+}
+
+#[test]
+fn restores_order_also_across_the_wrap() {
+    for first in [1, Seq::MODULUS - 2] {
+        let mut b = Bench::new(first);
+        assert_eq!(b.push(0, 0), [0]);
+        assert!(b.push(1, 2).is_empty());
+        assert!(b.push(1, 4).is_empty());
+        assert_eq!(b.push(2, 1), [1, 2]);
+        assert_eq!(b.push(3, 3), [3, 4]);
+        assert_eq!(b.engine.next_timeout(), None);
+        let s = b.engine.stats();
+        assert_eq!((s.in_order, s.held, s.late, s.timeouts, s.occupancy), (5, 2, 0, 0, 0));
+    }
+}
+
+#[test]
+fn every_hole_has_its_own_timer() {
+    let mut b = Bench::new(7);
+    b.push(0, 0);
+    b.push(1, 2); // hole 1, seen at 1 ms
+    b.push(5, 4); // hole 3, seen at 5 ms
+    assert_eq!(b.engine.next_timeout(), Some(Time::from_millis(11)));
+    assert_eq!(b.timeout(10), []);
+    assert_eq!(b.timeout(11), [2]);
+    assert_eq!(b.engine.next_timeout(), Some(Time::from_millis(15)));
+    assert_eq!(b.timeout(15), [4]);
+    assert_eq!(b.engine.stats().timeouts, 2);
+}
+
+#[test]
+fn a_split_hole_keeps_its_time() {
+    let mut b = Bench::new(0);
+    b.push(0, 0);
+    b.push(1, 5); // hole 1 to 4
+    b.push(8, 3); // now 1 to 2, and 4
+    assert_eq!(b.engine.next_timeout(), Some(Time::from_millis(11)));
+    assert_eq!(b.timeout(11), [3, 5], "both parts were seen at 1 ms");
+}
+
+#[test]
+fn late_packets_are_delivered_once_and_duplicates_never() {
+    let mut b = Bench::new(0);
+    b.push(0, 0);
+    assert_eq!(b.push(0, 0), [], "already delivered");
+    b.push(1, 3);
+    assert_eq!(b.push(2, 3), [], "already held");
+    assert_eq!(b.timeout(20), [3]);
+    assert_eq!(b.push(21, 2), [2], "late");
+    assert_eq!(b.push(22, 2), [], "late twice");
+    assert_eq!(b.push(23, 1), [1]);
+    assert_eq!(b.push(24, 4), [4]);
+    let s = b.engine.stats();
+    assert_eq!((s.late, s.duplicates), (2, 3));
+}
+
+#[test]
+fn packets_older_than_the_first_are_late() {
+    let mut b = Bench::new(100);
+    b.first = Seq::new(100);
+    assert_eq!(b.push(0, 1), [1]);
+    assert_eq!(b.push(0, 0), [0]);
+    assert_eq!(b.engine.stats().late, 1);
+}
+
+/// Several paths: packets are (ms, path, path number, MP_SEQ), where MP_SEQ and path numbers start just before they wrap.
+struct Paths {
+    engine: Active,
+    /// Whether the peer sends NDP Counts; [`data`](Paths::data) says none were there.
+    ndp: bool,
+}
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+const LAST: u64 = Seq::MODULUS - 3;
+
+impl Paths {
+    fn new(wait: Wait) -> Paths {
+        let mut engine = Active::new(wait, true);
+        engine.on_path(PathId(0), None, true);
+        engine.on_path(PathId(1), None, true);
+        Paths { engine, ndp: true }
+    }
+
+    fn data(&mut self, ms: u64, path: u32, path_seq: u64, n: u64) -> Vec<u8> {
+        let ndp = self.ndp.then_some(0);
+        self.data_after(ms, path, path_seq, n, ndp)
+    }
+
+    fn data_after(&mut self, ms: u64, path: u32, path_seq: u64, n: u64, ndp: Option<u64>) -> Vec<u8> {
+        let (mp_seq, path_seq) = (Seq::new(LAST).add(n), Seq::new(LAST).add(path_seq));
+        let arrival = Arrival { mp_seq, path: PathId(path), path_seq, ndp, flow: 0 };
+        self.engine.push(Time::from_millis(ms), arrival, vec![n as u8]);
+        self.drain()
+    }
+
+    fn other(&mut self, ms: u64, path: u32, path_seq: u64) -> Vec<u8> {
+        self.engine.on_other(Time::from_millis(ms), PathId(path), Seq::new(LAST).add(path_seq), None);
+        self.drain()
+    }
+
+    fn timeout(&mut self, ms: u64) -> Vec<u8> {
+        self.engine.on_timeout(Time::from_millis(ms));
+        self.drain()
+    }
+
+    fn drain(&mut self) -> Vec<u8> {
+        core::iter::from_fn(|| self.engine.pop()).map(|d| d[0]).collect()
+    }
+
+    fn given_up(&self) -> (u64, u64, u64) {
+        let s = self.engine.stats();
+        (s.proven, s.timeouts, s.late)
+    }
+}
+
+#[test]
+fn a_hole_below_the_floors_of_all_paths_is_lost() {
+    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    p.ndp = false;
+    p.data(0, 0, 0, 0);
+    p.data(0, 1, 0, 1);
+    assert_eq!(p.data(1, 0, 2, 4), [], "2 and 3 are missing, path 0 lost number 1");
+    assert_eq!(p.data(1, 1, 1, 5), [], "path 1 is past them, path 0 may have reordered");
+    assert_eq!(p.data(1, 0, 3, 6), []);
+    assert_eq!(p.data(1, 0, 4, 7), [4, 5, 6, 7], "three later packets on path 0");
+    assert_eq!(p.given_up(), (1, 0, 0));
+}
+
+#[test]
+fn time_settles_a_gap_as_well_as_later_packets() {
+    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    p.engine.on_path(PathId(0), Some(MS(40)), true);
+    p.data(0, 0, 0, 0);
+    p.data(1, 1, 0, 2);
+    p.data(2, 0, 2, 3); // 1 is missing
+    assert_eq!(p.engine.next_timeout(), Some(Time::from_millis(12)), "a quarter of the RTT later");
+    assert_eq!(p.timeout(11), []);
+    assert_eq!(p.timeout(12), [2, 3]);
+    assert_eq!(p.given_up(), (1, 0, 0));
+}
+
+#[test]
+fn what_a_slow_path_may_bring_is_not_proven_lost() {
+    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    p.data(0, 1, 0, 0);
+    for n in 0..20 {
+        assert_eq!(p.data(n, 0, n, 2 + n), [], "path 0 has no gap: 1 is on path 1");
+    }
+    assert_eq!(p.data(50, 1, 1, 1).len(), 21);
+    assert_eq!(p.given_up(), (0, 0, 0));
+}
+
+#[test]
+fn an_idle_path_does_not_hinder_the_proof_of_a_single_loss() {
+    for ndp in [false, true] {
+        let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+        p.ndp = ndp;
+        p.data(0, 0, 0, 0);
+        p.data(1, 0, 2, 2);
+        p.data(2, 0, 3, 3);
+        let out = p.data(3, 0, 4, 4);
+        assert_eq!(
+            out,
+            if ndp { &[2u8, 3, 4][..] } else { &[] },
+            "without NDP Count an Ack may have been lost"
+        );
+    }
+}
+
+#[test]
+fn a_gap_of_one_does_not_explain_a_hole_of_two() {
+    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    p.data(0, 0, 0, 0);
+    for n in 0..10 {
+        assert_eq!(p.data(1 + n, 0, 2 + n, 3 + n), [], "one was lost on path 0, the other is on path 1");
+    }
+}
+
+#[test]
+fn copies_on_several_paths_may_still_come() {
+    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    p.data(0, 0, 0, 0);
+    p.data(0, 1, 0, 0);
+    for n in 2..9 {
+        assert_eq!(p.data(n, 0, n, n), []);
+    }
+    assert_eq!(p.data(9, 1, 1, 1), [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn packets_without_data_explain_gaps() {
+    // Path 0 is past the hole as soon as it is known that number 1 there held no data: by NDP Count, or because it came.
+    for told in [false, true] {
+        let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+        p.data(0, 0, 0, 0);
+        if told {
+            p.other(1, 0, 1);
+        }
+        p.data_after(1, 0, 2, 2, Some(1));
+        assert_eq!(p.data(2, 1, 0, 3), [2, 3], "1 was sent before all that came on path 1");
+        assert_eq!(p.given_up(), (1, 0, 0));
+    }
+}
+
+#[test]
+fn a_path_that_reorders_is_given_more_time() {
+    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    p.engine.on_path(PathId(1), None, false);
+    p.data(0, 0, 0, 0);
+    for n in 2..5 {
+        p.data(1, 0, n, n);
+    }
+    assert_eq!(p.given_up().0, 1, "after three later packets");
+    assert_eq!(p.data(2, 0, 1, 1), [1], "but it was just late");
+    p.data(3, 0, 6, 6);
+    assert_eq!(p.data(3, 0, 7, 7), []);
+    assert_eq!(p.data(3, 0, 8, 8), [], "three are not enough any more");
+    assert_eq!(p.data(3, 0, 5, 5), [5, 6, 7, 8]);
+    assert_eq!(p.given_up(), (1, 0, 1));
+}
+
+#[test]
+fn a_path_that_goes_down_or_starts_anew_does_not_count_as_before() {
+    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    p.ndp = false;
+    p.data(0, 0, 0, 0);
+    for n in 2..6 {
+        assert_eq!(p.data(1, 0, n, n), [], "1 may come on path 1");
+    }
+    p.engine.on_path(PathId(1), None, false);
+    assert_eq!(p.data(2, 0, 6, 6), [2, 3, 4, 5, 6]);
+    p.engine.on_path(PathId(1), None, true);
+    assert_eq!(p.data(3, 1, 1 << 40, 7), [7], "other numbers, no gap");
+    p.data(3, 0, 8, 9);
+    assert_eq!(p.given_up(), (1, 0, 0));
+    assert_eq!(p.data(4, 1, (1 << 40) + 1, 8), [8, 9]);
+}
+
+#[test]
+fn the_wait_follows_what_paths_need() {
+    let mut p = Paths::new(Wait::Skew { max: MS(250) });
+    assert_eq!(p.engine.stats().wait, MS(250), "nothing is known");
+    p.engine.on_path(PathId(0), Some(MS(20)), true);
+    p.engine.on_path(PathId(1), Some(MS(60)), true);
+    assert_eq!(p.engine.stats().wait, MS(30), "(60 - 20) / 2, a quarter more, and 5");
+    p.data(0, 1, 0, 0);
+    p.data(0, 0, 0, 2);
+    p.data(12, 1, 1, 1);
+    assert_eq!(p.engine.stats().wait, MS(20), "12 ms late, a quarter more, and 5");
+    p.data(13, 0, 1, 4);
+    assert_eq!(p.timeout(32), []);
+    assert_eq!(p.timeout(33), [4]);
+    assert_eq!(p.data(113, 1, 2, 3), [3], "100 ms late");
+    assert_eq!(p.engine.stats().wait, MS(130));
+    assert_eq!(p.given_up(), (0, 1, 1));
+}
+
+#[test]
+fn nothing_waits_for_what_comes_too_late_anyway() {
+    let mut p = Paths::new(Wait::Skew { max: MS(100) });
+    p.data(0, 1, 0, 0);
+    p.data(1, 0, 0, 2);
+    assert_eq!(p.timeout(101), [2]);
+    assert_eq!(p.data(311, 1, 1, 1), [1]);
+    p.data(312, 0, 1, 4);
+    assert_eq!(p.engine.next_timeout(), Some(Time::from_millis(317)), "just the margin");
+}
+
+#[test]
+fn tells_how_long_packets_were_held() {
+    let mut p = Paths::new(Wait::Fixed(MS(100)));
+    assert_eq!(p.engine.stats().held_p95(), Some(Duration::ZERO));
+    p.data(0, 1, 0, 0);
+    p.data(0, 0, 0, 2);
+    p.data(20, 1, 1, 1);
+    assert_eq!(p.engine.stats().held_p95(), Some(MS(32)));
+    p.data(21, 0, 1, 4);
+    p.timeout(10_000);
+    assert_eq!(p.engine.stats().held_p95(), None);
+}

@@ -1,0 +1,236 @@
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use dccp_wire::Seq;
+use units::{Duration, Time};
+
+/// Most packets held; beyond, the oldest hole is given up.
+const MAX_PACKETS: usize = 16_384;
+/// Most bytes held.
+const MAX_BYTES: usize = 16 << 20;
+/// How far behind the newest packet a hole is remembered, to tell a late packet from a duplicate.
+pub(super) const MEMORY: u64 = 65_536;
+/// Position of the first packet seen: older ones have positions too.
+pub(super) const ORIGIN: u64 = 1 << 50;
+
+/// Positions that did not arrive yet: from `first`, and before `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hole {
+    pub(super) first: u64,
+    pub(super) end: u64,
+    /// When a packet behind it first arrived.
+    pub(super) seen: Time,
+}
+
+/// What is known about the place of an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The newest.
+    New,
+    /// Missing since then.
+    Missing(Time),
+    /// Taken: a duplicate.
+    Taken,
+}
+
+/// A packet behind a hole.
+#[derive(Debug)]
+struct Held {
+    data: Vec<u8>,
+    since: Time,
+}
+
+/// What an insertion did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    /// Delivered, its hole had been given up before.
+    Late,
+    /// Delivered in its place, and what stood behind it.
+    InOrder,
+    /// Held behind a hole.
+    Held,
+}
+
+/// Packets by their place in the session, and the holes between them.
+///
+/// Positions count from the first packet seen, so that MP_SEQ may wrap. All positions up to the newest are in one of three
+/// places: delivered, held, or in a hole; a hole below `next` has been given up.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    /// MP_SEQ and position of the newest packet seen.
+    newest: Option<(Seq, u64)>,
+    /// Position to deliver next: one behind the newest, or the first of a hole.
+    next: u64,
+    held: BTreeMap<u64, Held>,
+    held_bytes: usize,
+    /// By first position.
+    holes: BTreeMap<u64, Hole>,
+    ready: VecDeque<Vec<u8>>,
+    /// Packets delivered in order so far.
+    pub(super) in_order: u64,
+    /// Of those, how long the held ones were held: bucket i counts less than 2^i ms, the last one all longer ones.
+    pub(super) held_for: [u64; super::HELD_BUCKETS],
+}
+
+impl Buffer {
+    pub(super) fn new() -> Buffer {
+        Buffer {
+            newest: None,
+            next: ORIGIN,
+            held: BTreeMap::new(),
+            held_bytes: 0,
+            holes: BTreeMap::new(),
+            ready: VecDeque::new(),
+            in_order: 0,
+            held_for: [0; super::HELD_BUCKETS],
+        }
+    }
+
+    /// Finds the position of `seq` and closes the hole there.
+    pub(super) fn place(&mut self, now: Time, seq: Seq) -> (u64, Place) {
+        let Some((newest, top)) = self.newest else {
+            // What was sent before the first packet seen may still come, and is late, not a duplicate.
+            self.add_hole(ORIGIN - MEMORY, ORIGIN, now);
+            self.newest = Some((seq, ORIGIN));
+            return (ORIGIN, Place::New);
+        };
+        let position = top.wrapping_add_signed(seq.diff(newest));
+        if position > top {
+            self.newest = Some((seq, position));
+            self.add_hole(top + 1, position, now);
+            return (position, Place::New);
+        }
+        let hole = self.holes.range(..=position).next_back().map(|(_, h)| *h);
+        let Some(hole) = hole.filter(|h| position < h.end) else { return (position, Place::Taken) };
+        self.holes.remove(&hole.first);
+        self.add_hole(hole.first, position, hole.seen);
+        self.add_hole(position + 1, hole.end, hole.seen);
+        (position, Place::Missing(hole.seen))
+    }
+
+    fn add_hole(&mut self, first: u64, end: u64, seen: Time) {
+        if first < end {
+            self.holes.insert(first, Hole { first, end, seen });
+        }
+    }
+
+    /// Takes a packet whose place was found.
+    pub(super) fn put(&mut self, now: Time, position: u64, data: Vec<u8>) -> Put {
+        if position < self.next {
+            self.ready.push_back(data);
+            Put::Late
+        } else if position == self.next {
+            self.deliver_next(data);
+            self.release_run(now);
+            Put::InOrder
+        } else {
+            self.held_bytes += data.len();
+            self.held.insert(position, Held { data, since: now });
+            Put::Held
+        }
+    }
+
+    /// The next packet in order, or late.
+    pub(super) fn pop(&mut self) -> Option<Vec<u8>> {
+        self.ready.pop_front()
+    }
+
+    /// The hole that holds up delivery; it is the oldest, as holes are found in the order of their positions.
+    pub(super) fn head(&self) -> Option<Hole> {
+        self.holes.get(&self.next).copied()
+    }
+
+    /// Whether nothing between the positions `above` and `below` is missing (or was given up) but `position`.
+    pub(super) fn only_missing(&self, position: u64, above: u64, below: u64) -> bool {
+        let mut holes = self.holes.range(..below).rev().map(|(_, h)| h).take_while(|h| h.end > above + 1);
+        holes.next().is_some_and(|h| (h.first, h.end) == (position, position + 1)) && holes.next().is_none()
+    }
+
+    /// Gives up the hole at the head and releases what stood behind it.
+    pub(super) fn skip_hole(&mut self, now: Time) {
+        let Some(hole) = self.head() else { return };
+        self.next = hole.end;
+        self.release_run(now);
+        let forget = self.next - MEMORY;
+        while let Some(first) = self.holes.first_entry().filter(|h| h.get().end <= forget) {
+            first.remove();
+        }
+    }
+
+    /// Holds more than it may.
+    pub(super) fn is_full(&self) -> bool {
+        self.held.len() > MAX_PACKETS || self.held_bytes > MAX_BYTES
+    }
+
+    /// Packets and bytes held.
+    pub(super) fn occupancy(&self) -> (u64, u64) {
+        (self.held.len() as u64, self.held_bytes as u64)
+    }
+
+    /// Makes the run of held packets at `next` ready.
+    fn release_run(&mut self, now: Time) {
+        while let Some(held) = self.held.remove(&self.next) {
+            self.held_bytes -= held.data.len();
+            self.held_for[bucket(now.since(held.since))] += 1;
+            self.deliver_next(held.data);
+        }
+    }
+
+    fn deliver_next(&mut self, data: Vec<u8>) {
+        self.next += 1;
+        self.in_order += 1;
+        self.ready.push_back(data);
+    }
+}
+
+fn bucket(held: Duration) -> usize {
+    let ms = held.as_millis().min(u128::from(u32::MAX)) as u32;
+    ((u32::BITS - ms.leading_zeros()) as usize).min(super::HELD_BUCKETS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn with(numbers: &[u64]) -> Buffer {
+        let mut b = Buffer::new();
+        for n in numbers {
+            let (position, _) = b.place(Time::from_millis(*n), Seq::new(*n));
+            b.put(Time::from_millis(*n), position, vec![0]);
+        }
+        b
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut b = with(&[0]);
+        for n in 1..40_000u64 {
+            let (position, _) = b.place(Time::ZERO, Seq::new(n * 2)); // every second one missing
+            b.put(Time::ZERO, position, vec![0]);
+            while b.is_full() {
+                b.skip_hole(Time::ZERO);
+            }
+            assert!(b.held.len() <= MAX_PACKETS && b.holes.len() <= MEMORY as usize);
+        }
+    }
+
+    #[test]
+    fn tells_whether_only_one_is_missing() {
+        let b = with(&[0, 1, 3, 4, 6, 7, 8, 11]); // 2, 5, 9 and 10 missing
+        let only = |position, above, below| b.only_missing(ORIGIN + position, ORIGIN + above, ORIGIN + below);
+        assert!(only(2, 1, 3) && only(2, 0, 4) && only(5, 3, 8));
+        assert!(!only(2, 1, 6), "5 as well");
+        assert!(!only(5, 1, 6), "2 as well");
+        assert!(!only(9, 8, 11), "10 as well");
+        assert!(!only(3, 2, 4), "not missing");
+    }
+
+    #[test]
+    fn buckets_of_time_held() {
+        for (ms, want) in
+            [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (100, 7), (100_000, super::super::HELD_BUCKETS - 1)]
+        {
+            assert_eq!(bucket(Duration::from_millis(ms)), want, "{ms} ms");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Reorderers against random paths: what must hold whatever is lost and however late it comes.
+
+use dccp_wire::Seq;
+use mpdccp_proto::PathId;
+use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderStats};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use units::{Duration, Time};
+
+const PATHS: usize = 3;
+
+/// A packet as the sender sends it.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    path: usize,
+    /// After the one before.
+    pause_us: u64,
+    jitter_us: u64,
+    data: bool,
+    lost: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    at: Time,
+    path: usize,
+    path_seq: Seq,
+    ndp: u64,
+    /// Its number, if it carries data.
+    number: Option<u64>,
+}
+
+fn packets() -> impl Strategy<Value = Vec<Packet>> {
+    let packet = (0..PATHS, 0u64..4_000, 0u64..20_000, 0u32..10, 0u32..10);
+    let packet = packet.prop_map(|(path, pause_us, jitter_us, data, lost)| Packet {
+        path,
+        pause_us,
+        jitter_us,
+        data: data > 2,
+        lost: lost == 0,
+    });
+    prop::collection::vec(packet, 2..300)
+}
+
+/// What arrives, in the order of its arrival.
+fn arrivals(packets: &[Packet], delays_ms: &[u64], jitter: bool, first: u64) -> Vec<Event> {
+    let mut now = Time::ZERO;
+    let (mut seqs, mut runs, mut number) = ([first; PATHS], [0; PATHS], 0);
+    let mut events = Vec::new();
+    for packet in packets {
+        now += Duration::from_micros(packet.pause_us);
+        let path = packet.path;
+        let travel = delays_ms[path] * 1_000 + if jitter { packet.jitter_us } else { 0 };
+        let event = Event {
+            at: now + Duration::from_micros(travel),
+            path,
+            path_seq: Seq::new(seqs[path] % Seq::MODULUS),
+            ndp: runs[path],
+            number: packet.data.then_some(number),
+        };
+        seqs[path] += 1;
+        (runs[path], number) = if packet.data { (0, number + 1) } else { (runs[path] + 1, number) };
+        if !packet.lost {
+            events.push(event);
+        }
+    }
+    events.sort_by_key(|e| e.at);
+    events
+}
+
+/// Deliveries: when, and which number.
+fn run(cfg: ReorderConfig, events: &[Event], first: u64, ndp: bool) -> (Vec<(Time, u64)>, ReorderStats) {
+    let mut engine = cfg.reorderer();
+    for path in 0..PATHS {
+        engine.on_path(PathId(path as u32), None, true);
+    }
+    let mut out = Vec::new();
+    let mut drain = |at: Time, engine: &mut Box<dyn mpdccp_proto::reorder::Reorderer>| {
+        while let Some(data) = engine.pop() {
+            out.push((at, u64::from_be_bytes(data.try_into().unwrap())));
+        }
+    };
+    for event in events.iter().map(Some).chain([None]) {
+        while let Some(at) = engine.next_timeout().filter(|t| event.is_none_or(|e| *t <= e.at)) {
+            engine.on_timeout(at);
+            drain(at, &mut engine);
+        }
+        let Some(event) = event else { break };
+        let (path, ndp) = (PathId(event.path as u32), ndp.then_some(event.ndp));
+        match event.number {
+            Some(number) => {
+                let mp_seq = Seq::new((first + number) % Seq::MODULUS);
+                let arrival = Arrival { mp_seq, path, path_seq: event.path_seq, ndp, flow: 0 };
+                engine.push(event.at, arrival, number.to_be_bytes().to_vec());
+            }
+            None => engine.on_other(event.at, path, event.path_seq, ndp.filter(|n| *n > 0)),
+        }
+        drain(event.at, &mut engine);
+    }
+    let stats = engine.stats();
+    (out, stats)
+}
+
+proptest! {
+    #[test]
+    fn everything_is_delivered_once_in_time_and_in_order_unless_late(
+        packets in packets(),
+        delays_ms in prop::collection::vec(1u64..120, PATHS),
+        (jitter, ndp, adaptive, proven) in any::<(bool, bool, bool, bool)>(),
+        first in prop_oneof![Just(1), Just(Seq::MODULUS - 20)],
+    ) {
+        let max = Duration::from_millis(60);
+        let cfg = match adaptive {
+            true => ReorderConfig::Adaptive { max },
+            false => ReorderConfig::ActiveFixed { timeout: max, proven },
+        };
+        let events = arrivals(&packets, &delays_ms, jitter, first);
+        let (out, stats) = run(cfg, &events, first, ndp);
+        let came: BTreeMap<u64, Time> = events.iter().filter_map(|e| Some((e.number?, e.at))).collect();
+        let delivered: BTreeMap<u64, Time> = out.iter().map(|(at, n)| (*n, *at)).collect();
+        prop_assert_eq!(out.len(), delivered.len(), "twice");
+        prop_assert!(came.keys().eq(delivered.keys()), "not all, or others");
+        for (number, at) in &delivered {
+            prop_assert!(at.since(came[number]) <= max, "{} held too long", number);
+        }
+        let (mut newest, mut late) = (None, 0);
+        for (_, number) in &out {
+            late += u64::from(Some(*number) < newest);
+            newest = newest.max(Some(*number));
+        }
+        prop_assert_eq!(late, stats.late);
+        prop_assert_eq!(stats.in_order + stats.late, out.len() as u64);
+        prop_assert_eq!((stats.occupancy, stats.duplicates), (0, 0));
+    }
+
+    /// Paths that keep order: nothing comes that was said to be lost.
+    #[test]
+    fn what_is_proven_lost_never_comes(
+        packets in packets(),
+        delays_ms in prop::collection::vec(1u64..400, PATHS),
+        ndp in any::<bool>(),
+        first in prop_oneof![Just(1), Just(Seq::MODULUS - 20)],
+    ) {
+        let cfg = ReorderConfig::ActiveFixed { timeout: Duration::from_secs(3_600), proven: true };
+        let events = arrivals(&packets, &delays_ms, false, first);
+        let (_, stats) = run(cfg, &events, first, ndp);
+        let numbers: Vec<u64> = events.iter().filter_map(|e| e.number).collect();
+        let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
+        prop_assert_eq!(stats.late, before_the_first as u64, "only what is older than the first to come");
+    }
+}
