@@ -203,7 +203,7 @@ pub(crate) enum Reordering {
 
 impl Default for Reordering {
     fn default() -> Reordering {
-        Reordering::ActiveFixed { timeout_ms: 100, proven: false }
+        Reordering::Adaptive { max_ms: ADAPTIVE_MAX_MS }
     }
 }
 
