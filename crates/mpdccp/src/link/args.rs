@@ -14,6 +14,8 @@ use std::str::FromStr;
 use units::{Duration, Rate};
 
 #[derive(clap::Args)]
+#[command(after_help = "Example, after `ip netns add left; ip netns add right`:\n  \
+    mpdccp link --a eth0@left --b eth0@right --a-addr 10.0.0.1/24 --b-addr 10.0.0.2/24 --rate 10M --delay 10ms --queue 125000B")]
 pub(crate) struct Args {
     /// Interface to make at one end, in this network namespace or in one that `ip netns add` made.
     #[arg(long, value_name = "NAME[@NETNS]")]
