@@ -17,6 +17,7 @@ pub mod scenario;
 pub mod series;
 pub mod sim;
 pub mod summary;
+pub mod sweep;
 mod windows;
 
 pub use backend::{Backend, LabError, Plan, Sample};

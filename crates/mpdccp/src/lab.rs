@@ -8,7 +8,7 @@ use mpdccp_lab::experiment::{self, Options};
 use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::scenario::LIBRARY;
 use mpdccp_lab::sim::Sim;
-use mpdccp_lab::{Backend, LabError, Scenario, comparison};
+use mpdccp_lab::{Backend, LabError, Scenario, comparison, sweep};
 
 use crate::watch::Watch;
 
@@ -18,6 +18,26 @@ pub(crate) enum Lab {
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
+    /// Run every contender at every point of a scenario's [sweep] in the simulator: one CSV row a run, resumable.
+    Sweep(Sweep),
+}
+
+#[derive(Args)]
+pub(crate) struct Sweep {
+    /// Name of a scenario, or a TOML file.
+    scenario: String,
+    /// CSV file; rows in it are not run again. lab-out/SCENARIO/sweep.csv if absent.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Run this contender only; may be given several times.
+    #[arg(long, value_name = "LABEL")]
+    only: Vec<String>,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Runs at a time; as many as there are cores if absent.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
 }
 
 #[derive(Args)]
@@ -57,6 +77,7 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     let result = match args {
         Lab::List => list(),
         Lab::Run(run) => self::run(run),
+        Lab::Sweep(args) => self::sweep(args),
     };
     finish(result)
 }
@@ -127,4 +148,30 @@ fn run(args: &Run) -> Result<(), LabError> {
         println!("report: {}", outcome.report.display());
     }
     Ok(())
+}
+
+fn sweep(args: &Sweep) -> Result<(), LabError> {
+    let scenario = load(&args.scenario)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let options = sweep::Options {
+        out: args.out.clone().unwrap_or_else(|| default_out(&scenario).join("sweep.csv")),
+        seed: args.seed,
+        threads: args.threads.unwrap_or(cores),
+        only: args.only.clone(),
+    };
+    let outcome = sweep::run(&args.scenario, &options, &|progress| match progress.error {
+        None => eprintln!("{}/{} {}", progress.done, progress.total, progress.what),
+        Some(why) => eprintln!("{}/{} {}: failed: {why}", progress.done, progress.total, progress.what),
+    })?;
+    println!("{}", outcome.table);
+    println!("{} runs made, {} found: {}", outcome.made, outcome.found, options.out.display());
+    match outcome.failed.len() {
+        0 => Ok(()),
+        n => {
+            for (what, why) in &outcome.failed {
+                eprintln!("failed: {what}: {why}");
+            }
+            Err(LabError::Failed(format!("{n} runs failed; another try makes only those")))
+        }
+    }
 }

@@ -46,12 +46,8 @@ impl RunningLink {
         server: Tun,
     ) -> Result<RunningLink, LabError> {
         let shared = Arc::new(Shared::default());
-        let strand = |device, seed| Strand {
-            device,
-            config: spec.link(),
-            seed,
-            recorder: LinkRecord::default(),
-        };
+        let strand =
+            |device, seed| Strand { device, config: spec.link(), seed, recorder: LinkRecord::default() };
         let cable = Cable::new([strand(client, seed), strand(server, seed ^ 1)])
             .map_err(|e| LabError::failed("making a link", e))?;
         let path = Path {

@@ -14,4 +14,13 @@ macro_rules! library {
 }
 
 /// All scenarios that come with the program.
-pub const LIBRARY: &[Named] = library!["paper/multipath-udp", "paper/multipath-tcp", "paper/single-path"];
+pub const LIBRARY: &[Named] = library![
+    "paper/multipath-udp",
+    "paper/multipath-tcp",
+    "paper/single-path",
+    "paper/fairness",
+    "paper/competition",
+    "paper/shared-bottleneck",
+    "paper/delay",
+    "paper/loss",
+];

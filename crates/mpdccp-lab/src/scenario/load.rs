@@ -82,8 +82,17 @@ impl Scenario {
     /// # Errors
     /// There is neither, or something is wrong with it.
     pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
+        let (file, text) = Scenario::text(name_or_file)?;
+        Scenario::parse(&file, &text)
+    }
+
+    /// Finds it likewise, and gives what errors call it and the text.
+    ///
+    /// # Errors
+    /// There is neither.
+    pub fn text(name_or_file: &str) -> Result<(String, String), ScenarioError> {
         if let Some(named) = LIBRARY.iter().find(|named| named.name == name_or_file) {
-            return Scenario::parse(&format!("scenarios/{}.toml", named.name), named.text);
+            return Ok((format!("scenarios/{}.toml", named.name), named.text.to_owned()));
         }
         let problem =
             |message| ScenarioError { file: name_or_file.to_owned(), line: None, key: None, message };
@@ -95,7 +104,7 @@ impl Scenario {
             )));
         }
         let text = std::fs::read_to_string(name_or_file).map_err(|e| problem(e.to_string()))?;
-        Scenario::parse(name_or_file, &text)
+        Ok((name_or_file.to_owned(), text))
     }
 
     /// Reads the files that the scenario `file` names, and gives paths that share a link what that link has.

@@ -16,10 +16,17 @@ pub struct SweepSpec {
     pub seeds: u32,
     /// Places, such as `path.*.owd` or `path.path1.rate`, and the values they take.
     pub parameters: BTreeMap<String, Vec<Value>>,
+    /// Metrics to be shown at the end.
+    #[serde(default = "usual")]
+    pub show: Vec<String>,
 }
 
 fn one() -> u32 {
     1
+}
+
+fn usual() -> Vec<String> {
+    ["rx_mbps", "app_p50_ms", "app_p95_ms"].map(str::to_owned).into()
 }
 
 /// One combination of values, with the scenario it makes.
@@ -46,6 +53,16 @@ impl Scenario {
         for (name, values) in &sweep.parameters {
             if values.is_empty() {
                 return Err(wrong(format!("sweep: `{name}` has no values")));
+            }
+            let cell = self.headline();
+            let hidden = match name.rsplit('.').next().filter(|_| name.starts_with("path.")) {
+                Some("queue") => cell.queue.is_some(),
+                Some("owd") => cell.owd.is_some(),
+                Some("loss") => cell.loss.is_some(),
+                _ => false,
+            };
+            if hidden {
+                return Err(wrong(format!("sweep: `{name}`: the cell `{}` replaces it", cell.name)));
             }
             let mut next = Vec::new();
             for (labels, table) in points {

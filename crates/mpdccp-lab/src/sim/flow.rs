@@ -54,6 +54,8 @@ pub(super) struct Flow {
     pub(super) over: Over,
     /// Datagrams are IP packets.
     ip: bool,
+    /// Header bytes of a TCP segment that do not count: on plain connections payload does, elsewhere IP packets.
+    uncounted: usize,
     start: Time,
     stop: Time,
     cc: String,
@@ -117,6 +119,7 @@ impl Flow {
             index: index as u16,
             over,
             ip,
+            uncounted: if direct { segment::HEADERS } else { 0 },
             start: from,
             stop,
             cc: cc.unwrap_or_default(),
@@ -170,7 +173,7 @@ impl Flow {
                 match writer {
                     Writer::Bulk => {
                         if let Segment::Data(data) = segment {
-                            let bytes = packet.len() as u32;
+                            let bytes = (packet.len() - self.uncounted) as u32;
                             self.record.received.push(ReceivedPacket { seq: data.no, at: now, bytes });
                         }
                     }
@@ -262,7 +265,8 @@ impl Flow {
                 let is_bulk = matches!(writer, Writer::Bulk);
                 while let Some(out) = tcp.poll(now) {
                     if out.from == Side::Client && is_bulk {
-                        self.record.sent.push(SentPacket { at: now, bytes: out.packet.len() as u32 });
+                        let bytes = (out.packet.len() - self.uncounted) as u32;
+                        self.record.sent.push(SentPacket { at: now, bytes });
                     }
                     send(world, out.from, out.packet);
                 }
