@@ -277,3 +277,34 @@ impl TryFrom<i64> for Prio {
             .ok_or_else(|| format!("priority {n}, expected 0 to 15"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct File {
+        reordering: Reordering,
+    }
+
+    #[test]
+    fn ways_of_reordering() {
+        let read =
+            |value: &str| toml::from_str::<File>(&format!("reordering = {value}")).map(|f| f.reordering);
+        let fixed = |timeout_ms, proven| Reordering::ActiveFixed { timeout_ms, proven };
+        for (value, want) in [
+            ("\"passive\"", Reordering::Passive),
+            ("\"active-fixed\"", fixed(100, false)),
+            ("{ kind = \"active-fixed\", timeout_ms = 15, proven = true }", fixed(15, true)),
+            ("\"adaptive\"", Reordering::default()),
+            ("{ kind = \"adaptive\", max_ms = 80 }", Reordering::Adaptive { max_ms: 80 }),
+        ] {
+            assert_eq!(read(value).unwrap(), want);
+        }
+        for wrong in
+            ["{ kind = \"adaptive\", timeout_ms = 80 }", "{ kind = \"passive\", max_ms = 80 }", "\"strict\""]
+        {
+            read(wrong).unwrap_err();
+        }
+    }
+}
