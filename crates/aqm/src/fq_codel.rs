@@ -83,11 +83,16 @@ impl<P> FqCoDel<P> {
             flow.credit = self.quantum;
             self.new.push_back(index);
         }
+        self.shrink(transmitting, limit, ledger);
+        // Drops are at the head, so the new packet is there unless nothing is.
+        self.flows[index].fifo.len().packets > 0
+    }
+
+    /// Drops at the head of the fattest flow while more is held than `limit` allows, the packet of `transmitting` bytes included.
+    pub fn shrink(&mut self, transmitting: Option<u32>, limit: Limit, ledger: &mut impl Ledger) {
         while !limit.holds(transmitting.into_iter().fold(self.len, QueueLen::plus)) && self.len.packets > 0 {
             self.drop_from_fattest(ledger);
         }
-        // Drops are at the head, so the new packet is there unless nothing is.
-        self.flows[index].fifo.len().packets > 0
     }
 
     /// Drops half the bytes of the flow that has most (RFC 8290 section 4.1).

@@ -204,9 +204,8 @@ impl SendQueue {
                 fifo.push(item);
             }
             Waiting::Fair(fair) => {
-                let limit =
-                    if packets_left.holds(fair.len().plus(bytes)) { bytes_left } else { packets_left };
-                fair.enqueue(item, None, limit, &mut self.stats);
+                fair.enqueue(item, None, bytes_left, &mut self.stats);
+                fair.shrink(None, packets_left, &mut self.stats);
             }
         }
     }
@@ -357,6 +356,20 @@ mod tests {
             assert!(take(&mut q, 0).unwrap().data[0] > 1, "dropped behind the head");
             assert!(q.stats().dropped_full > 0);
         }
+    }
+
+    #[test]
+    fn a_fair_queue_keeps_both_bounds() {
+        let cfg = QueueConfig { max_bytes: 10_000, max_packets: 50, ..QueueConfig::default() };
+        let mut q = SendQueue::new(QueueConfig { discipline: Discipline::FqCoDel, ..cfg });
+        for (len, times) in [(40, 60), (1000, 60), (40, 300)] {
+            for _ in 0..times {
+                put(&mut q, 0, len, 0);
+                let view = q.view(Time::ZERO);
+                assert!(view.bytes <= 10_000 && view.packets <= 50, "{view:?}");
+            }
+        }
+        assert!(q.view(Time::ZERO).packets > 20);
     }
 
     #[test]
