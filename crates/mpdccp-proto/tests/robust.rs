@@ -186,6 +186,17 @@ fn half_open_joins_are_bounded_and_expire() {
 }
 
 #[test]
+fn a_client_that_listens_too_lets_nobody_join_its_session() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    net.client.listen(listen(config()));
+    let ci = net.status(Client, id).ci.0;
+    net.inject(Client, stranger(1), Ecn::NotEct, &request(1, Some(ci)));
+    net.drain();
+    assert_eq!(net.client.stats().counters["join_of_client_session"], 1);
+    assert_eq!(net.status(Client, id).paths.len(), 1);
+}
+
+#[test]
 fn resets_to_strangers_are_rate_limited_and_reset_is_not_answered() {
     let mut net = Net::new(1, 1, config());
     let packet = |n: u32, ptype| {

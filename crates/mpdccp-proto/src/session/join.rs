@@ -3,7 +3,7 @@
 use super::handshake::{Hello, reset};
 use super::liveness::Liveness;
 use super::subflow::{Stage, Subflow};
-use super::{Session, encode};
+use super::{Role, Session, encode};
 use crate::keys::{By, Tag, same};
 use crate::{Health, PathConfig, PathId, SessionState};
 use dccp_proto::{Connection, Extra, Ports, Route};
@@ -71,6 +71,10 @@ impl Session {
         }
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, "join_of_plain_session");
+        }
+        // A client joins, a server is joined: this end would try to connect again to whatever address a join came from.
+        if self.role == Role::Client {
+            return refuse(ResetCode::ConnectionRefused, "join_of_client_session");
         }
         // RFC 9897 section 3.6: without the version of the first subflow, or with faulty options, it is closed.
         if hello.malformed || !hello.version_0 {
