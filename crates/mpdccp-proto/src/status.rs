@@ -58,7 +58,7 @@ pub struct PathStatus {
     pub ports: Ports,
     /// (ours, the peer's), once agreed.
     pub ccids: Option<(u8, u8)>,
-    /// Largest payload.
+    /// Largest payload. In PARTOPEN the largest wait until the connection is open.
     pub max_payload: usize,
     /// Our sending half, once there is one.
     pub tx: Option<TxView>,

@@ -236,6 +236,21 @@ fn plain_dccp_on_both_sides() {
 }
 
 #[test]
+fn a_path_tells_its_size_when_it_comes_up_though_part_open_has_less_room() {
+    let mut net = Net::new(1, 1, plain());
+    let id = net.connect(plain());
+    while !net.events_of(Client).iter().any(|e| matches!(e, SessionEvent::PathUp(_))) {
+        assert!(net.step(net.now + Duration::from_secs(1)));
+    }
+    let early = net.status(Client, id);
+    net.run(Duration::from_millis(300));
+    let late = net.status(Client, id);
+    assert_eq!(early.paths[0].max_payload, late.paths[0].max_payload);
+    assert_eq!(early.max_payload, late.max_payload);
+    assert!(late.max_payload > Some(1400));
+}
+
+#[test]
 fn falls_back_when_the_server_is_plain() {
     plain_data_flows(falls_back(), plain(), 2);
 }

@@ -293,7 +293,7 @@ impl Session {
                 .paths
                 .iter()
                 .filter(|p| p.is_up())
-                .filter_map(|p| p.conn.as_ref().map(|c| c.max_payload(self.options_len())))
+                .filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(self.options_len())))
                 .min(),
             peer_addresses: self.remote_addrs.list(),
             queue: self.queue.view(now),

@@ -193,7 +193,7 @@ impl Subflow {
             remote: self.cfg.route.remote,
             ports: self.cfg.ports,
             ccids: conn.and_then(Connection::ccids),
-            max_payload: conn.map_or(0, |c| c.max_payload(options)),
+            max_payload: conn.map_or(0, |c| c.max_payload_open(options)),
             tx: conn.and_then(Connection::tx_view),
             stats: conn.map_or_else(ConnectionStats::default, |c| c.stats().clone()),
         }
