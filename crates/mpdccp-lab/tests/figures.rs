@@ -39,5 +39,5 @@ fn many_contenders_wrap_and_keep_one_scale() {
     assert_eq!(figure.rows.iter().map(Vec::len).collect::<Vec<_>>(), [2; 6]);
     let latency: Vec<_> =
         figure.rows.iter().flatten().filter(|p| p.title.contains("latency")).map(|p| p.y_top).collect();
-    assert!(latency.len() == 4 && latency.iter().all(|top| *top == Some(120.0)), "{latency:?}");
+    assert!(latency.len() == 4 && latency.iter().all(|top| *top == Some(150.0)), "{latency:?}");
 }
