@@ -7,7 +7,17 @@ use crate::metrics::NAMES;
 use crate::scenario::Aim;
 
 /// Metrics that say little unless somebody aims at them.
-const IF_AIMED: &[&str] = &["path_imbalance_pct", "min_1s_mbps"];
+const IF_AIMED: &[&str] = &[
+    "path_imbalance_pct",
+    "min_1s_mbps",
+    "utilisation_pct",
+    "friendliness",
+    "loss_event_pct",
+    "steady_pct",
+    "packet_share",
+    "back_pct",
+    "back_packets_pct",
+];
 
 /// One line of a comparison: one metric of one contender in one cell.
 #[derive(Clone, Debug, PartialEq)]

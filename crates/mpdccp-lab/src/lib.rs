@@ -9,6 +9,7 @@ mod backend;
 pub mod comparison;
 pub mod experiment;
 pub mod figures;
+mod friendliness;
 pub mod metrics;
 pub mod netns;
 mod record;

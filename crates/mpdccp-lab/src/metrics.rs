@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use units::Time;
 
 use crate::record::{Fate, FlowRecord, LinkRecord, PathRecord, RunRecord};
+use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
-use crate::{Plan, windows};
+use crate::{Plan, friendliness, windows};
 
 /// Metrics that aims and references speak of, with the words for a table. All are taken over the last phase (from the last event to
 /// the end) of the first flow, unless the words say otherwise.
@@ -31,6 +32,13 @@ pub const NAMES: &[(&str, &str)] = &[
     ("share_pct", "first flow's rate, % of the mean of the others"),
     ("retransmits", "TCP retransmissions (whole run)"),
     ("dsack", "TCP retransmissions shown spurious by DSACK (whole run)"),
+    ("utilisation_pct", "of the link's rate delivered, % (whole run)"),
+    ("friendliness", "friendliness: equation over sent, mean of 6 s windows from 10 s on"),
+    ("loss_event_pct", "loss events, % of packets from 10 s on"),
+    ("steady_pct", "10 s windows from 10 s on within 10 % of the last, %"),
+    ("packet_share", "first flow's packets over the mean of the others (whole run)"),
+    ("back_pct", "bytes back for each byte there, % (whole run)"),
+    ("back_packets_pct", "packets back for each packet there, % (whole run)"),
 ];
 
 /// Seconds since the run's t = 0.
@@ -237,6 +245,10 @@ fn metrics(
     put("reordered_pct", flow.reordered.map(|n| n as f64 * 100.0 / received));
     put("retransmits", flow.tcp.map(|t| t.retransmits as f64));
     put("dsack", flow.tcp.map(|t| t.dsack as f64));
+    if plan.scenario.mode == Mode::Direct {
+        out.extend(friendliness::metrics(plan, run));
+    }
+    let mut put = |name, value: Option<f64>| out.extend(value.map(|v| (name, v)));
     if let [a, b] = paths
         && let (Some(a), Some(b)) = (a.phases.last(), b.phases.last())
         && a.rx_mbps + b.rx_mbps > 0.0

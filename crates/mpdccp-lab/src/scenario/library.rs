@@ -23,4 +23,8 @@ pub const LIBRARY: &[Named] = library![
     "paper/shared-bottleneck",
     "paper/delay",
     "paper/loss",
+    "dcp/one-flow",
+    "dcp/with-tcp",
+    "dcp/many",
+    "dcp/fast-link",
 ];

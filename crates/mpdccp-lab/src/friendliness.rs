@@ -1,0 +1,262 @@
+//! Figures of merit of the DCP paper (2002, section 4.2), from the packets on the link alone.
+//!
+//! Nothing of the sender's own view enters: its loss event rate would make every flow friendly by construction.
+
+use crate::Plan;
+use crate::metrics::seconds;
+use crate::record::{Fate, RunRecord};
+
+/// What happens before is left out of rates.
+const FROM_S: f64 = 10.0;
+/// Friendliness is taken in windows of this length (section 4.2).
+const WINDOW_S: f64 = 6.0;
+/// Steadiness in windows of this length.
+const STEADY_S: f64 = 10.0;
+/// A window this close to the last one is steady.
+const NEAR: f64 = 0.1;
+/// C of the throughput equation (equation 2).
+const C: f64 = 1.22;
+
+/// A packet of the flow on the link.
+struct Step {
+    at: f64,
+    /// To the other end; none if it was lost.
+    delay: Option<f64>,
+}
+
+/// A flow as the link saw it.
+pub(crate) struct Seen {
+    steps: Vec<Step>,
+    /// Mean delay of the other direction.
+    back: f64,
+    end: f64,
+}
+
+impl Seen {
+    /// Flow `index` between t = 0 and `end`; none if the link saw nothing of it, or nothing came back.
+    pub(crate) fn new(run: &RunRecord, index: usize, end: f64) -> Option<Seen> {
+        let delay = |p: &crate::LinkPacket| match p.fate {
+            Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64()),
+            Fate::QueueDrop | Fate::Lost => None,
+        };
+        let path = run.paths.first()?;
+        let steps: Vec<Step> = path
+            .forward
+            .packets
+            .iter()
+            .filter(|p| p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
+            .map(|p| Step { at: seconds(run, p.entered), delay: delay(p) })
+            .filter(|step| (0.0..end).contains(&step.at))
+            .collect();
+        let back = mean(path.backward.packets.iter().filter_map(delay))?;
+        (!steps.is_empty()).then_some(Seen { steps, back, end })
+    }
+
+    fn between(&self, from: f64, to: f64) -> &[Step] {
+        let index = |t: f64| self.steps.partition_point(|step| step.at < t);
+        &self.steps[index(from)..index(to)]
+    }
+
+    /// Loss events for each packet after the first ten seconds: losses within a round-trip time of an event's first belong to it
+    /// (RFC 5348 section 5.2).
+    pub(crate) fn loss_event_rate(&self) -> Option<f64> {
+        let steps = self.between(FROM_S, self.end);
+        let mut round = steps.iter().find_map(|step| step.delay)? + self.back;
+        let (mut events, mut since) = (0u32, f64::NEG_INFINITY);
+        for step in steps {
+            match step.delay {
+                Some(delay) => round = delay + self.back,
+                None if step.at > since + round => {
+                    events += 1;
+                    since = step.at;
+                }
+                None => {}
+            }
+        }
+        Some(f64::from(events) / steps.len() as f64)
+    }
+
+    /// What the throughput equation allows over what was sent, in windows of six seconds from t = 0 on; (middle, ratio).
+    pub(crate) fn friendliness(&self) -> Vec<(f64, f64)> {
+        let Some(p) = self.loss_event_rate().filter(|p| *p > 0.0) else { return Vec::new() };
+        let window = |from: f64| {
+            let steps = self.between(from, from + WINDOW_S);
+            let round = mean(steps.iter().filter_map(|step| step.delay))? + self.back;
+            let calculated = C / (round * p.sqrt());
+            Some((from + WINDOW_S / 2.0, calculated * WINDOW_S / steps.len() as f64))
+        };
+        windows(0.0, self.end, WINDOW_S).filter_map(window).collect()
+    }
+
+    /// The mean of that over the windows that begin after the first ten seconds.
+    pub(crate) fn mean_friendliness(&self) -> Option<f64> {
+        let late = |(middle, _): &(f64, f64)| *middle - WINDOW_S / 2.0 >= FROM_S;
+        mean(self.friendliness().into_iter().filter(late).map(|(_, ratio)| ratio))
+    }
+
+    /// The share of windows of ten seconds, from the tenth second to the one before the last, whose rate lies within a tenth of the
+    /// last one's; per cent.
+    pub(crate) fn steady_pct(&self) -> Option<f64> {
+        let count = |from: f64| self.between(from, from + STEADY_S).len() as f64;
+        let counts: Vec<f64> = windows(FROM_S, self.end, STEADY_S).map(count).collect();
+        let (last, others) = counts.split_last()?;
+        let near = others.iter().filter(|n| (*n - last).abs() <= NEAR * last).count();
+        (!others.is_empty()).then(|| near as f64 * 100.0 / others.len() as f64)
+    }
+}
+
+/// Starts of whole windows one after the other.
+fn windows(from: f64, to: f64, len: f64) -> impl Iterator<Item = f64> {
+    let count = ((to - from) / len + 1e-9).floor().max(0.0) as usize;
+    (0..count).map(move |i| from + i as f64 * len)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut sum, mut n) = (0.0, 0u32);
+    for value in values {
+        sum += value;
+        n += 1;
+    }
+    (n > 0).then(|| sum / f64::from(n))
+}
+
+/// Packets a second of the first flow, over the mean of the others (equation 5).
+pub(crate) fn packet_share(run: &RunRecord, end: f64) -> Option<f64> {
+    let count = |flow: &crate::FlowRecord| {
+        flow.received.iter().filter(|p| (0.0..end).contains(&seconds(run, p.at))).count() as f64
+    };
+    let (first, others) = run.flows.split_first()?;
+    mean(others.iter().map(count)).filter(|others| *others > 0.0).map(|others| count(first) / others)
+}
+
+/// Bytes, and packets, that the first path's other direction carried for each of those offered to this one; per cent.
+pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
+    let path = run.paths.first()?;
+    let bytes = |link: &crate::LinkRecord| link.packets.iter().map(|p| f64::from(p.bytes)).sum::<f64>();
+    let share = |back: f64, there: f64| back * 100.0 / there;
+    (!path.forward.packets.is_empty()).then(|| {
+        (
+            share(bytes(&path.backward), bytes(&path.forward)),
+            share(path.backward.packets.len() as f64, path.forward.packets.len() as f64),
+        )
+    })
+}
+
+/// All of these that apply to a run, by the names of [`crate::metrics::NAMES`].
+pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f64)> {
+    let end = *plan.scenario.duration_s.as_ref();
+    let seen = Seen::new(run, 0, end);
+    let back = back_pct(run);
+    let all = [
+        ("utilisation_pct", utilisation_pct(plan, run, end)),
+        ("friendliness", seen.as_ref().and_then(Seen::mean_friendliness)),
+        ("loss_event_pct", seen.as_ref().and_then(Seen::loss_event_rate).map(|p| p * 100.0)),
+        ("steady_pct", seen.as_ref().and_then(Seen::steady_pct)),
+        ("packet_share", packet_share(run, end)),
+        ("back_pct", back.map(|(bytes, _)| bytes)),
+        ("back_packets_pct", back.map(|(_, packets)| packets)),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// What the first path delivered, of what it could have at a rate that does not change.
+fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
+    let could = plan.scenario.path_in(0, plan.cell).rate.bps() as f64 / 8.0 * end;
+    let arrived = |p: &&crate::LinkPacket| match p.fate {
+        Fate::Delivered(at) => (0.0..end).contains(&seconds(run, at)),
+        Fate::QueueDrop | Fate::Lost => false,
+    };
+    let packets = &run.paths.first()?.forward.packets;
+    let delivered: f64 = packets.iter().filter(arrived).map(|p| f64::from(p.bytes)).sum();
+    plan.scenario.events_s().is_empty().then(|| delivered * 100.0 / could)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use units::Time;
+
+    use super::*;
+    use crate::{FlowRecord, LinkPacket, PathRecord, ReceivedPacket};
+
+    fn packet(ms: u64, delay_ms: u64, data: Option<(u16, u64)>, bytes: u32) -> LinkPacket {
+        let entered = Time::from_millis(1_000 + ms);
+        let fate = Fate::Delivered(entered + Duration::from_millis(delay_ms));
+        LinkPacket { entered, fate, bytes, data, queue_bytes: 0, ce: false }
+    }
+
+    /// A packet each 10 ms for 70 s, 60 ms there; one in ten is acknowledged, 40 ms back. In between, packets of somebody else.
+    fn run() -> RunRecord {
+        let mut path = PathRecord::default();
+        for i in 0..7_000 {
+            path.forward.packets.push(packet(i * 10, 60, Some((0, i)), 1_000));
+            path.forward.packets.push(packet(i * 10 + 1, 500, Some((1, i)), 1_000));
+            if i % 10 == 0 {
+                path.backward.packets.push(packet(i * 10 + 60, 40, None, 50));
+            }
+        }
+        RunRecord { start: Time::from_millis(1_000), paths: vec![path], ..RunRecord::default() }
+    }
+
+    /// The flow's packet sent at `ms`.
+    fn lose(run: &mut RunRecord, ms: u64) {
+        run.paths[0].forward.packets[ms as usize / 10 * 2].fate = Fate::QueueDrop;
+    }
+
+    #[test]
+    fn losses_within_a_round_trip_are_one_event_and_those_of_the_start_do_not_count() {
+        let mut record = run();
+        for ms in [5_000, 20_000, 20_050, 20_100, 20_110, 30_000] {
+            lose(&mut record, ms);
+        }
+        // The round-trip time is 100 ms: events begin at 20,000, 20,110 and 30,000 ms; 6,000 packets follow the tenth second.
+        let seen = Seen::new(&record, 0, 70.0).unwrap();
+        assert_eq!(seen.loss_event_rate(), Some(3.0 / 6_000.0));
+        // 1.22 / (0.1 s * sqrt(p)) over 100 packets a second.
+        let expected = 1.22 / (0.1 * (3.0f64 / 6_000.0).sqrt()) / 100.0;
+        let windows = seen.friendliness();
+        assert_eq!(windows.len(), 11);
+        assert!(windows.iter().all(|(_, f)| (f - expected).abs() < 1e-9), "{windows:?}, not {expected}");
+        assert!((seen.mean_friendliness().unwrap() - expected).abs() < 1e-9);
+        assert!(Seen::new(&run(), 0, 70.0).unwrap().friendliness().is_empty(), "no loss, no calculated rate");
+    }
+
+    #[test]
+    fn half_the_rate_doubles_friendliness_in_its_window_and_is_not_steady() {
+        let mut record = run();
+        lose(&mut record, 20_000);
+        // From 34 s to 40 s every other packet stays at home.
+        record.paths[0].forward.packets.retain(|p| {
+            let (flow, seq) = p.data.unwrap();
+            flow == 1 || !(3_400..4_000).contains(&seq) || seq % 2 == 0
+        });
+        let seen = Seen::new(&record, 0, 70.0).unwrap();
+        let windows = seen.friendliness();
+        // Its windows are 30 to 36 (two of six seconds) and 36 to 42 (four of six).
+        let ratio = |i: usize| windows[i].1 / windows[0].1;
+        assert!((ratio(5) - 600.0 / 500.0).abs() < 1e-9 && (ratio(6) - 600.0 / 400.0).abs() < 1e-9);
+        assert_eq!(ratio(7), 1.0);
+        // Of the windows that begin at 10, 20, 30, 40 and 50 s one is 30 % below the last.
+        assert_eq!(seen.steady_pct(), Some(80.0));
+    }
+
+    #[test]
+    fn shares_count_packets_and_the_way_back_counts_both() {
+        let mut record = run();
+        let flow = |every: u64| FlowRecord {
+            received: (0..7_000 / every)
+                .map(|seq| ReceivedPacket { seq, at: Time::from_millis(1_000 + seq * 10 * every), bytes: 1 })
+                .collect(),
+            ..FlowRecord::default()
+        };
+        record.flows = vec![flow(2), flow(1), flow(4)];
+        // 3,500 against 7,000 and 1,750.
+        assert_eq!(packet_share(&record, 70.0), Some(3_500.0 / 4_375.0));
+        // 14,000 packets of 1,000 bytes there, 700 of 50 back.
+        let (bytes, packets) = back_pct(&record).unwrap();
+        assert!((bytes - 0.25).abs() < 1e-9 && (packets - 5.0).abs() < 1e-9, "{bytes} {packets}");
+        record.flows.truncate(1);
+        assert_eq!(packet_share(&record, 70.0), None);
+    }
+}
