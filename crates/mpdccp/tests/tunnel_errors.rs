@@ -98,6 +98,7 @@ fn wrong_values_name_what_is_allowed() {
         "example.org",
         "no IP address",
     ]);
+    Case::new(&format!("{CLIENT}mtu = 100")).fails_with(&["path `a`", "mtu = 100", "576 to 9000"]);
     Case::new(&format!("{CLIENT}priority = 16")).fails_with(&["line 13", "priority 16", "0 to 15"]);
 }
 
@@ -113,6 +114,26 @@ fn what_is_missing_is_named() {
     let case = Case::new("");
     std::fs::remove_file(case.path("tunnel.toml")).unwrap();
     case.fails_with(&["tunnel.toml", "No such file"]);
+}
+
+#[test]
+fn peers_must_be_told_apart() {
+    let second = |allowed: &str, from: &str| {
+        format!("{SERVER}[[peer]]\nname = \"two\"\nallowed_ips = [\"{allowed}\"]\nfrom = {from}\n")
+    };
+    Case::new(&second("10.99.99.2/32", "[\"192.0.2.1\"]")).fails_with(&[
+        "line 11",
+        "`one` and `two`",
+        "10.99.99.2/32",
+        "allowed_ips",
+    ]);
+    Case::new(&second("10.99.99.3/32", "[\"192.0.2.1\", \"127.0.0.1\"]")).fails_with(&[
+        "line 11",
+        "`one` and `two`",
+        "127.0.0.1",
+    ]);
+    let any = second("10.99.99.3/32", "[\"192.0.2.1\"]").replacen("[\"127.0.0.1\"]", "\"any\"", 1);
+    Case::new(&any).fails_with(&["line 11", "`one` may come from any address", "`two` must stand before"]);
 }
 
 #[test]

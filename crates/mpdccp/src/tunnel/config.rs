@@ -108,6 +108,18 @@ pub(crate) struct Peer {
     pub(crate) paths: Vec<Spanned<PathSpec>>,
 }
 
+impl Peer {
+    /// Addresses it may open a session from; empty for any.
+    pub(crate) fn origins(&self) -> Vec<IpAddr> {
+        match &self.from {
+            AllOr::Any => Vec::new(),
+            AllOr::Only(from) => {
+                from.iter().copied().chain(self.paths.iter().map(|p| p.get_ref().remote.ip)).collect()
+            }
+        }
+    }
+}
+
 /// One access network.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -220,8 +232,35 @@ impl Config {
                 );
             }
             self.check_peer(place, peer)?;
+            for earlier in self.peers[..i].iter().map(Spanned::get_ref) {
+                self.check_apart(earlier, peer.get_ref()).map_err(|e| place.fault(peer.span(), e))?;
+            }
         }
         Ok(())
+    }
+
+    /// Whether `later` can be told from a peer before it in the file.
+    fn check_apart(&self, earlier: &Peer, later: &Peer) -> Result<(), String> {
+        let (first, second) = (&earlier.name, &later.name);
+        if let Some(net) = later.allowed_ips.iter().find(|net| earlier.allowed_ips.contains(net)) {
+            return Err(format!("peers `{first}` and `{second}` both have {net} in allowed_ips"));
+        }
+        if self.role == Role::Client {
+            return Ok(());
+        }
+        // The first peer that an address fits counts, so the later one would never be let in from there.
+        let (known, own) = (earlier.origins(), later.origins());
+        if known.is_empty() {
+            return Err(format!(
+                "peer `{first}` may come from any address, so `{second}` must stand before it"
+            ));
+        }
+        match own.iter().find(|ip| known.contains(ip)) {
+            Some(ip) => Err(format!(
+                "peers `{first}` and `{second}` may both come from {ip}; a server tells its peers apart by their addresses"
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_peer(&self, place: &Place<'_>, spanned: &Spanned<Peer>) -> Result<(), Fault> {
@@ -262,6 +301,9 @@ impl Config {
         if self.carrier == Carrier::Raw && path.remote.port.is_some() {
             return Err(format!("remote {}: {NO_PORT}", path.remote));
         }
+        if let Some(mtu) = path.mtu.filter(|mtu| !MTU.contains(mtu)) {
+            return Err(format!("mtu = {mtu}, expected {} to {}", MTU.start(), MTU.end()));
+        }
         if path.local.is_some_and(|ip| ip.is_ipv4() != path.remote.ip.is_ipv4()) {
             return Err("local and remote are of different IP versions".into());
         }
@@ -272,4 +314,6 @@ impl Config {
     }
 }
 
+/// Largest IP packets that a path may be said to carry.
+const MTU: std::ops::RangeInclusive<u16> = 576..=9000;
 const NO_PORT: &str = "carrier = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";

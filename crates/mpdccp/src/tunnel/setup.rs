@@ -1,8 +1,8 @@
 //! From a configuration to sockets, session settings and the interface; every failure says what, where and how to mend it.
 
 use crate::fault::Fault;
-use crate::tunnel::config::{Config, Fallback, PathSpec, Peer, Role};
-use crate::tunnel::values::{AllOr, Carrier, Mtu, Reordering, Variant, WindowUnit};
+use crate::tunnel::config::{Config, Fallback, PathSpec, Role};
+use crate::tunnel::values::{Carrier, Mtu, Reordering, Variant, WindowUnit};
 use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier};
 use dccp_proto::CcOptions;
 use mpdccp_proto::reorder::ReorderConfig;
@@ -151,7 +151,7 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
     let mut overhead = 0;
     let mut peers = Vec::new();
     for (id, peer) in (0u32..).zip(cfg.peers.iter().map(|p| p.get_ref())) {
-        let remotes = remotes(peer);
+        let remotes = peer.origins();
         let limits = peer.paths.iter().map(|p| (p.get_ref().remote.ip, p.get_ref().mtu));
         for (ip, most) in limits.chain(remotes.iter().map(|ip| (*ip, None))) {
             let Some((socket, _)) = sockets.iter().find(|(_, v4)| *v4 == ip.is_ipv4()) else { continue };
@@ -175,16 +175,6 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
         overhead,
     });
     Ok(inner_mtu(mtu, overhead + if v6 { 20 } else { 0 }))
-}
-
-/// Addresses a peer may open its session from; empty for any.
-fn remotes(peer: &Peer) -> Vec<IpAddr> {
-    match &peer.from {
-        AllOr::Any => Vec::new(),
-        AllOr::Only(from) => {
-            from.iter().copied().chain(peer.paths.iter().map(|p| p.get_ref().remote.ip)).collect()
-        }
-    }
 }
 
 /// What is left of a path MTU for an inner packet.
