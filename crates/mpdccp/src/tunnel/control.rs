@@ -170,10 +170,31 @@ pub(crate) fn only_one() -> Result<PathBuf, Fault> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.ends_with(".sock") && (path.starts_with(DIRECTORY) || name.starts_with("mpdccp-"))
         })
+        .filter(|path| !is_leftover(path))
         .collect();
     match &found[..] {
         [one] => Ok(one.clone()),
         [] => Err(Fault::usage("no tunnel is running here; start one with `mpdccp tunnel up --config FILE`")),
         _ => Err(Fault::usage("several tunnels are running; say which with --config FILE or --socket PATH")),
+    }
+}
+
+/// Nobody listens: the tunnel was killed.
+fn is_leftover(path: &Path) -> bool {
+    UnixStream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_of_a_killed_tunnel_is_told_from_a_live_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(!is_leftover(&path));
+        drop(listener);
+        assert!(path.exists() && is_leftover(&path));
     }
 }
