@@ -13,6 +13,7 @@ use crate::watch::Watch;
 const SCENARIO: &str = "paper/multipath-udp";
 
 #[derive(Args)]
+#[command(after_help = "Example, as root: mpdccp demo --out /tmp/demo")]
 pub(crate) struct Demo {
     /// Directory for report, figures and series.
     #[arg(long, value_name = "DIR", default_value = "lab-out/demo")]

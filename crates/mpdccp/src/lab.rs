@@ -12,6 +12,12 @@ use mpdccp_lab::{Backend, LabError, Scenario, comparison, sweep};
 
 use crate::watch::Watch;
 
+pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of scenario files):
+  mpdccp lab list
+  mpdccp lab run paper/multipath-udp --only ccid5 --runs 5    on namespaces, as root
+  mpdccp lab run paper/single-path --backend sim              in virtual time
+  mpdccp lab run my.toml --backend sim --out results";
+
 #[derive(Subcommand)]
 pub(crate) enum Lab {
     /// Name the scenarios that come with the program, with their contenders and cells.

@@ -15,22 +15,34 @@ use clap::{Parser, Subcommand};
 
 /// Multipath DCCP in user space: bond several access networks, and measure how well it goes.
 #[derive(Parser)]
-#[command(name = "mpdccp", version)]
+#[command(name = "mpdccp", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+const EXAMPLES: &str = "Examples:
+  mpdccp demo                                        the main job, in a minute; as root
+  mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
+  mpdccp lab run paper/single-path --backend sim     an experiment in virtual time
+  mpdccp perf server --listen 127.0.0.1:6511         measure a path; the other end:
+  mpdccp perf client --connect 127.0.0.1:6511 --time 5";
+
+const PERF_EXAMPLES: &str = "Examples:
+  mpdccp perf server --listen 0.0.0.0:6511
+  mpdccp perf client --connect 203.0.113.1:6511 --ccid 2 --time 10
+  mpdccp perf client --connect 203.0.113.1 --path 192.0.2.33 --path 198.51.100.7";
+
 #[derive(Subcommand)]
 enum Command {
     /// A virtual interface whose IP packets take several paths at once. Not encrypted.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = tunnel::EXAMPLES)]
     Tunnel(tunnel::Command),
     /// Run experiments over emulated links.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
     /// Send datagrams over one DCCP connection or a multipath session, and measure them.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = PERF_EXAMPLES)]
     Perf(perf::Command),
     /// Join two interfaces by an emulated link: rate, delay, queue, loss. No netem is needed.
     Link(link::Args),

@@ -22,6 +22,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+pub(crate) const EXAMPLES: &str = "Examples (docs/tunnel.md has both configuration files):
+  mpdccp tunnel up --config client.toml
+  mpdccp tunnel status
+  mpdccp tunnel path add cable --interface eth1 --remote 203.0.113.1:6511
+  mpdccp tunnel path prio lte 1
+  mpdccp tunnel down";
+
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run a tunnel in the foreground until Ctrl-C.
