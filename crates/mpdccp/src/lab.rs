@@ -24,7 +24,7 @@ pub(crate) enum Lab {
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
-    /// Run every contender at every point of a scenario's [sweep] in the simulator: one CSV row a run, resumable.
+    /// Run every contender at every point of a scenario's sweep in the simulator: one CSV row a run, resumable.
     Sweep(Sweep),
 }
 
