@@ -45,7 +45,8 @@ impl Connection {
         connection.stats.packets_received = 1;
         connection.numbers.set_isr(header.seq);
         let multipath = connection.cfg.multipath;
-        options::read(request, header.seq, None, multipath, &mut connection.features)?;
+        let seen = options::read(request, header.seq, None, multipath, &mut connection.features)?;
+        connection.timestamp = seen.timestamp.map(|value| (value, now));
         connection.apply_features(now);
         connection.refuse_handshake_data(request);
         connection.outbox.control = Some(Control::Response);

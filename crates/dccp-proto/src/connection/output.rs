@@ -159,10 +159,7 @@ impl Connection {
         if self.slow_receiver {
             out.push(&Opt::SlowReceiver);
         }
-        if let Some((value, at)) = self.timestamp.take() {
-            let elapsed = u32::try_from(now.since(at).as_micros() / 10).unwrap_or(u32::MAX);
-            out.push(&Opt::TimestampEcho(value, elapsed));
-        }
+        self.write_timestamp_echo(now, out);
         let ack = self.numbers.gsr;
         // Padding may take three bytes.
         self.drops.write(seq, ack, room.saturating_sub(out.len()), out);
@@ -171,6 +168,14 @@ impl Connection {
         }
         if let Some(retransmit) = self.timers.retransmit.as_mut().filter(|_| self.state == State::PartOpen) {
             retransmit.restart(now);
+        }
+    }
+
+    /// RFC 4340 section 13.1: the next packet answers a Timestamp.
+    fn write_timestamp_echo(&mut self, now: Time, out: &mut OptionBuf) {
+        if let Some((value, at)) = self.timestamp.take() {
+            let elapsed = u32::try_from(now.since(at).as_micros() / 10).unwrap_or(u32::MAX);
+            out.push(&Opt::TimestampEcho(value, elapsed));
         }
     }
 
@@ -196,6 +201,8 @@ impl Connection {
             Control::Response => {
                 self.last_response = seq;
                 self.on_handshake_sent(now, seq);
+                // From it a Linux client has its first round-trip time, without which its CCID 3 waits a second.
+                self.write_timestamp_echo(now, &mut out);
                 self.features.write(Moment::Handshake, seq, &mut out);
                 self.drops.write(seq, self.numbers.gsr, out.room(), &mut out);
             }

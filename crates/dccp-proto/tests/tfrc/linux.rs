@@ -145,6 +145,12 @@ fn a_request_of_linux_is_answered_with_what_it_insists_on() {
     let confirmed = |wanted: Opt<'_>| response.options().any(|option| option == Ok(wanted));
     // Linux asked with Mandatory for Loss Event Rates and NDP Count of ours.
     assert!(confirmed(Opt::ConfirmL(feature::SEND_LOSS_EVENT_RATE, &[1, 1, 0])));
+    // RFC 4340 section 13.1: on the next packet. Linux takes its first round-trip time from it.
+    let stamp = request.options().find_map(|option| match option {
+        Ok(Opt::Timestamp(stamp)) => Some(stamp),
+        _ => None,
+    });
+    assert!(confirmed(Opt::TimestampEcho(stamp.expect("Linux sends one"), 0)));
     assert_eq!(server.feature(feature::SEND_NDP_COUNT, Side::Local), 1);
     assert_eq!(server.feature(feature::CCID, Side::Local), 3);
     assert_eq!(server.feature(feature::CCID, Side::Remote), 3);
