@@ -219,7 +219,7 @@ impl Reporter {
 
     pub(crate) fn summary(&mut self, session: SessionId, transfer: &Transfer, now: Time, end: &str) {
         self.multipath.remove(&session);
-        let span = transfer.drained.unwrap_or(now).since(transfer.opened);
+        let span = transfer.emptied.unwrap_or(now).since(transfer.opened);
         let sent = transfer.sender.as_ref();
         let sent = sent.map(|_| Out::between(&Sent::default(), &transfer.sent, transfer.size(), span));
         let received =

@@ -69,8 +69,8 @@ pub(crate) struct Transfer {
     /// When it was last looked at, and what was seen.
     lapped: Time,
     pub(crate) sent: Sent,
-    /// When the last message had left and was acknowledged.
-    pub(crate) drained: Option<Time>,
+    /// When the last message had left.
+    pub(crate) emptied: Option<Time>,
 }
 
 impl Transfer {
@@ -82,7 +82,7 @@ impl Transfer {
             meter: Meter::new(clock),
             lapped: now,
             sent: Sent::default(),
-            drained: None,
+            emptied: None,
         }
     }
 
@@ -114,9 +114,9 @@ impl Transfer {
             let acknowledged = rows.iter().all(|row| row.inflight.packets == 0);
             let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
             let until = until.unwrap_or(now + PATIENCE + rto.unwrap_or_default());
+            self.emptied.get_or_insert(now);
             self.stage = Stage::Draining { until: Some(until) };
             if acknowledged || now >= until {
-                self.drained = Some(now);
                 self.close(core, now, session);
             }
         }
