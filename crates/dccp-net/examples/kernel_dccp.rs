@@ -43,6 +43,8 @@ fn connect(ccid: u8, peer: Ipv4Addr, port: u16) -> io::Result<Socket> {
 }
 
 fn send(mut socket: Socket) -> io::Result<String> {
+    // Without it, closing drops what is still in the socket's queue.
+    socket.set_linger(Some(Duration::from_secs(10)))?;
     let mut message = [0u8; SIZE];
     for n in 0..MESSAGES {
         message[..4].copy_from_slice(&n.to_be_bytes());
