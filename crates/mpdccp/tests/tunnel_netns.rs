@@ -113,6 +113,20 @@ fn pings(bed: &Bed) {
 }
 
 #[test]
+fn the_mtu_follows_that_of_the_paths() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    for (path_mtu, mtu) in [(1400, 1400 - 20 - 8 - 16 - 12), (1500, 1500 - 40 - 8 - 16 - 12)] {
+        for space in &bed.space {
+            run("ip", &format!("-n {space} link set p0 mtu {path_mtu}"));
+        }
+        wait_for("both ends follow", || ["c", "s"].iter().all(|end| bed.status(end)["mtu"] == mtu));
+        pings(&bed);
+    }
+    bed.down();
+}
+
+#[test]
 fn traffic_survives_a_path_and_uses_it_again() {
     let Some(mut bed) = bed() else { return };
     bed.up("");

@@ -190,9 +190,9 @@ impl Endpoint {
         self.with(now, session, |s| s.set_link(now, path, up));
     }
 
-    /// The largest IP packet of a path changed, bytes.
-    pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) {
-        self.with(now, session, |s| s.set_mtu(path, mtu));
+    /// Tells the largest IP packet of a path, bytes. False if that is nothing new.
+    pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) -> bool {
+        self.with(now, session, |s| s.set_mtu(path, mtu)).unwrap_or(false)
     }
 
     /// Tells the peer of another address of this host (MP_ADDADDR); without a port it is that of the subflow that tells it.

@@ -93,13 +93,14 @@ impl Session {
         }
     }
 
-    /// The largest IP packet of a path changed, bytes.
-    pub(crate) fn set_mtu(&mut self, path: PathId, mtu: u16) {
-        let Some(i) = self.index(path) else { return };
+    /// The largest IP packet of a path, bytes. False if that is nothing new.
+    pub(crate) fn set_mtu(&mut self, path: PathId, mtu: u16) -> bool {
+        let Some(i) = self.index(path).filter(|i| self.paths[*i].cfg.mtu != mtu) else { return false };
         self.paths[i].cfg.mtu = mtu;
         if let Some(conn) = &mut self.paths[i].conn {
             conn.set_mtu(mtu);
         }
+        true
     }
 
     /// The driver learned about the link of a path.

@@ -6,7 +6,7 @@ use crate::tunnel::config::Config;
 use crate::tunnel::peer::PeerState;
 use crate::tunnel::setup;
 use crate::tunnel::trace::Trace;
-use crate::tunnel::values::{Mtu, Prio};
+use crate::tunnel::values::Prio;
 use dccp_net::{App, Core, LinkChange, Tun};
 use mpdccp_proto::{Health, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use units::{Duration, Time};
 const BUDGET: usize = 64;
 /// How long closing may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
-/// How often to ask the system whether the paths' interfaces and addresses are still there: a path without traffic would
-/// not notice.
+/// How often to ask the system whether the paths' interfaces and addresses are still there, which a path without traffic would
+/// not notice, and how large packets may be.
 const WATCH: Duration = Duration::from_secs(1);
 /// How long a removed path's socket stays for its last packets.
 const LINGER: Duration = Duration::from_secs(3);
@@ -42,8 +42,8 @@ pub(crate) struct TunnelApp {
     pub(crate) peers: Vec<PeerState>,
     pub(crate) counters: TunCounters,
     pub(crate) mtu: u16,
-    /// What the configured paths carry, as far as it was known at the start.
-    carried: u16,
+    /// What it was at the start; it never gets larger.
+    most: u16,
     pub(crate) started: Time,
     /// Why the tunnel could not go on.
     pub(crate) failure: Option<String>,
@@ -106,7 +106,7 @@ impl TunnelApp {
             peers,
             counters: TunCounters::default(),
             mtu,
-            carried,
+            most: mtu,
             started: now,
             failure: None,
             tun,
@@ -189,6 +189,22 @@ impl TunnelApp {
         }
     }
 
+    /// What the system has learned of the paths' MTUs since (ICMP, a changed interface) goes to the sessions.
+    fn follow_path_mtu(&mut self, core: &mut Core, now: Time) {
+        let mut changed = false;
+        for (session, peer) in &self.sessions {
+            for path in core.endpoint.status(now, *session).into_iter().flat_map(|status| status.paths) {
+                let Ok(known) = core.net.path_mtu(path.route.socket, path.remote) else { continue };
+                let most = self.peers[*peer].cfg_of(&path).and_then(|spec| spec.mtu);
+                let mtu = known.min(most.unwrap_or(setup::MAX_MTU));
+                changed |= core.endpoint.set_mtu(now, *session, path.id, mtu);
+            }
+        }
+        if changed {
+            self.adapt_mtu(core, now);
+        }
+    }
+
     /// The interface's MTU follows what the paths carry.
     fn adapt_mtu(&mut self, core: &Core, now: Time) {
         let carried = self
@@ -199,11 +215,8 @@ impl TunnelApp {
             .filter(|path| matches!(path.health, Health::Up | Health::Stale))
             .filter_map(|path| u16::try_from(path.max_payload).ok())
             .min()
-            .map(|carried| carried.min(self.carried));
+            .map(|carried| carried.max(setup::least_mtu(&self.cfg)).min(self.most));
         let Some(carried) = carried.filter(|mtu| *mtu != self.mtu) else { return };
-        if self.cfg.mtu != Mtu::Auto && carried > self.mtu {
-            return;
-        }
         match self.tun.set_mtu(carried) {
             Ok(()) => {
                 tracing::info!("{}: MTU {} -> {carried}, as the paths carry", self.cfg.interface, self.mtu);
@@ -370,6 +383,7 @@ impl App for TunnelApp {
             for path in self.peers.iter().flat_map(|peer| &peer.paths) {
                 core.net.watch(now, path.socket, path.remote);
             }
+            self.follow_path_mtu(core, now);
         }
         self.retired.retain(|(at, socket)| {
             if *at <= now {

@@ -18,7 +18,7 @@ const DCCP_HEADER: u16 = 28;
 /// Where the system knows nothing better.
 const DEFAULT_MTU: u16 = 1500;
 /// Largest path MTU made use of.
-const MAX_MTU: u16 = 9000;
+pub(crate) const MAX_MTU: u16 = 9000;
 /// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 const MIN_MTU_V6: u16 = 1280;
 /// Most sessions of a server beyond one a peer: a peer that lost its session may open the next before the old one ends.
@@ -182,6 +182,11 @@ pub(crate) fn inner_mtu(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
 }
 
+/// The smallest MTU with which the interface keeps its addresses.
+pub(crate) fn least_mtu(cfg: &Config) -> u16 {
+    if cfg.addresses.iter().any(|a| a.addr().is_ipv6()) { MIN_MTU_V6 } else { 0 }
+}
+
 /// Creates the interface. `carried` is what the paths carry.
 pub(crate) fn create_tun(cfg: &Config, carried: u16) -> Result<(Tun, u16), Fault> {
     let name = &cfg.interface;
@@ -194,7 +199,7 @@ pub(crate) fn create_tun(cfg: &Config, carried: u16) -> Result<(Tun, u16), Fault
         }
         Mtu::Fixed(mtu) => mtu,
     };
-    if mtu < MIN_MTU_V6 && cfg.addresses.iter().any(|a| a.addr().is_ipv6()) {
+    if mtu < least_mtu(cfg) {
         return Err(Fault::usage(format!(
             "addresses: IPv6 needs an MTU of {MIN_MTU_V6} or more on {name}, but it is {mtu}; leave the IPv6 address out"
         )));
