@@ -38,7 +38,9 @@ struct Flow<P> {
 /// The queues of all flows.
 #[derive(Clone, Debug)]
 pub struct FqCoDel<P> {
+    config: FqCoDelConfig,
     quantum: i64,
+    /// Made with the first packet: they take much memory, and many a queue never sees one.
     flows: Vec<Flow<P>>,
     new: VecDeque<usize>,
     old: VecDeque<usize>,
@@ -48,11 +50,10 @@ pub struct FqCoDel<P> {
 impl<P> FqCoDel<P> {
     /// Empty. `flows` and `quantum` count as one if they are zero.
     pub fn new(config: FqCoDelConfig) -> FqCoDel<P> {
-        let flow =
-            || Flow { fifo: Fifo::default(), codel: CoDel::new(config.codel), credit: 0, listed: false };
         FqCoDel {
+            config,
             quantum: config.quantum.max(1).into(),
-            flows: (0..config.flows.max(1)).map(|_| flow()).collect(),
+            flows: Vec::new(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             len: QueueLen::default(),
@@ -74,6 +75,11 @@ impl<P> FqCoDel<P> {
         limit: Limit,
         ledger: &mut impl Ledger,
     ) -> bool {
+        if self.flows.is_empty() {
+            let codel = self.config.codel;
+            let flow = || Flow { fifo: Fifo::default(), codel: CoDel::new(codel), credit: 0, listed: false };
+            self.flows = (0..self.config.flows.max(1)).map(|_| flow()).collect();
+        }
         let index = item.meta.flow as usize % self.flows.len();
         let flow = &mut self.flows[index];
         self.len = self.len.plus(item.meta.bytes);
@@ -164,6 +170,15 @@ mod tests {
         queue: FqCoDel<u32>,
         limit: Limit,
         stats: Counts,
+    }
+
+    #[test]
+    fn takes_no_memory_before_the_first_packet() {
+        let mut rig = Rig::new(Limit::Packets(3));
+        assert_eq!(rig.queue.flows.capacity(), 0);
+        assert!(rig.queue.dequeue(Time::ZERO, &mut rig.stats).is_none() && rig.queue.pop_any().is_none());
+        rig.push(BULK, 100, 1);
+        assert_eq!(rig.queue.flows.len(), 1024);
     }
 
     impl Rig {
