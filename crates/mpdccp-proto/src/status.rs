@@ -3,7 +3,7 @@ use crate::reorder::ReorderStats;
 use crate::{Health, PathId};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use dccp_proto::{ConnectionStats, Ports, Route, ccid::TxView};
 
 /// Where a session stands.
@@ -52,8 +52,6 @@ pub struct PathStatus {
     pub prio: u8,
     /// Socket and peer.
     pub route: Route,
-    /// Peer address once more, for people.
-    pub remote: SocketAddr,
     /// DCCP ports.
     pub ports: Ports,
     /// (ours, the peer's), once agreed.

@@ -190,7 +190,6 @@ impl Subflow {
             health: self.health,
             prio: self.prio(),
             route: self.cfg.route,
-            remote: self.cfg.route.remote,
             ports: self.cfg.ports,
             ccids: conn.and_then(Connection::ccids),
             max_payload: conn.map_or(0, |c| c.max_payload_open(options)),

@@ -194,7 +194,7 @@ impl TunnelApp {
         let mut changed = false;
         for (session, peer) in &self.sessions {
             for path in core.endpoint.status(now, *session).into_iter().flat_map(|status| status.paths) {
-                let Ok(known) = core.net.path_mtu(path.route.socket, path.remote) else { continue };
+                let Ok(known) = core.net.path_mtu(path.route.socket, path.route.remote) else { continue };
                 let most = self.peers[*peer].cfg_of(&path).and_then(|spec| spec.mtu);
                 let mtu = known.min(most.unwrap_or(setup::MAX_MTU));
                 changed |= core.endpoint.set_mtu(now, *session, path.id, mtu);
@@ -248,7 +248,7 @@ impl TunnelApp {
         let path = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id));
         match path {
             Some(path) => {
-                let (name, remote) = (self.peers[peer].path_name(path), path.remote.to_string());
+                let (name, remote) = (self.peers[peer].path_name(path), path.route.remote.to_string());
                 if name == remote { format!("path {name}") } else { format!("path {name} ({remote})") }
             }
             None => format!("path {}", id.0),

@@ -127,13 +127,14 @@ impl PeerState {
     /// The configuration of a path, if it has one.
     pub(crate) fn cfg_of(&self, path: &PathStatus) -> Option<&PathSpec> {
         let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
-        let theirs = || self.cfg.paths.iter().map(|p| p.get_ref()).find(|p| p.remote.ip == path.remote.ip());
+        let theirs =
+            || self.cfg.paths.iter().map(|p| p.get_ref()).find(|p| p.remote.ip == path.route.remote.ip());
         ours.or_else(theirs)
     }
 
     /// The configured name of a path, or where it leads.
     pub(crate) fn path_name(&self, path: &PathStatus) -> String {
-        self.cfg_of(path).map_or_else(|| path.remote.to_string(), |spec| spec.name.clone())
+        self.cfg_of(path).map_or_else(|| path.route.remote.to_string(), |spec| spec.name.clone())
     }
 }
 

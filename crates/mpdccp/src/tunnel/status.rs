@@ -220,7 +220,7 @@ impl PathReport {
             id: path.id.0,
             state: health(path.health).into(),
             priority: path.prio,
-            remote: path.remote.to_string(),
+            remote: path.route.remote.to_string(),
             ccid_tx: path.ccids.map(|(tx, _)| tx),
             ccid_rx: path.ccids.map(|(_, rx)| rx),
             max_payload: path.max_payload,
