@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod netns;
 mod record;
 pub mod report;
+pub mod reproduce;
 pub mod scenario;
 pub mod series;
 pub mod sim;

@@ -6,7 +6,7 @@ use crate::comparison::{Comparison, number, sentences};
 use crate::scenario::Scenario;
 use crate::summary::Summary;
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;color:#1e1e1e;max-width:1120px;margin:2rem auto;padding:0 1rem}\
+pub(crate) const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;color:#1e1e1e;max-width:1120px;margin:2rem auto;padding:0 1rem}\
 h1{font-size:1.6rem}h2{margin-top:2.5rem}figure{margin:1.5rem 0;overflow-x:auto}figcaption{color:#555;font-size:.85rem}\
 table{border-collapse:collapse;margin:1rem 0;font-size:.9rem}th,td{padding:.25rem .8rem;text-align:right;border-bottom:1px solid #ddd}\
 th:first-child,td:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:.3rem 0}\
@@ -23,7 +23,7 @@ pub struct CellFigures {
     pub lateness_us_p99: Option<f64>,
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

@@ -8,7 +8,7 @@ use mpdccp_lab::experiment::{self, Options};
 use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::scenario::LIBRARY;
 use mpdccp_lab::sim::Sim;
-use mpdccp_lab::{Backend, LabError, Scenario, comparison, sweep};
+use mpdccp_lab::{Backend, LabError, Scenario, comparison, reproduce, sweep};
 
 use crate::watch::Watch;
 
@@ -26,6 +26,27 @@ pub(crate) enum Lab {
     Run(Run),
     /// Run every contender at every point of a scenario's sweep in the simulator: one CSV row a run, resumable.
     Sweep(Sweep),
+    /// Make the runs of a published paper again and write one report; what was finished earlier is not run again.
+    Reproduce(Reproduce),
+}
+
+#[derive(Args)]
+pub(crate) struct Reproduce {
+    /// Which paper.
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(reproduce::SETS))]
+    set: String,
+    /// Where the experiments run: in virtual time, or on network namespaces with the real kernel.
+    #[arg(long, value_enum, default_value_t = Where::Netns)]
+    backend: Where,
+    /// Fewer and shorter runs, to see that all works.
+    #[arg(long)]
+    quick: bool,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Directory for what is written; lab-out/reproduce-SET-BACKEND if absent.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -79,11 +100,21 @@ enum Where {
     Netns,
 }
 
+impl Where {
+    fn backend(self) -> Result<Box<dyn Backend>, LabError> {
+        Ok(match self {
+            Where::Netns => Box::new(netns()?),
+            Where::Sim => Box::new(Sim::default()),
+        })
+    }
+}
+
 pub(crate) fn main(args: &Lab) -> ExitCode {
     let result = match args {
         Lab::List => list(),
         Lab::Run(run) => self::run(run),
         Lab::Sweep(args) => self::sweep(args),
+        Lab::Reproduce(args) => self::reproduce(args),
     };
     finish(result)
 }
@@ -129,10 +160,7 @@ pub(crate) fn netns() -> Result<Netns, LabError> {
 
 fn run(args: &Run) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
-    let mut backend: Box<dyn Backend> = match args.backend {
-        Where::Netns => Box::new(netns()?),
-        Where::Sim => Box::new(Sim::default()),
-    };
+    let mut backend = args.backend.backend()?;
     let options = Options {
         only: args.only.clone(),
         cells: args.cell.clone(),
@@ -180,4 +208,20 @@ fn sweep(args: &Sweep) -> Result<(), LabError> {
             Err(LabError::Failed(format!("{n} runs failed; another try makes only those")))
         }
     }
+}
+
+fn reproduce(args: &Reproduce) -> Result<(), LabError> {
+    let mut backend = args.backend.backend()?;
+    let usual = || Path::new("lab-out").join(format!("reproduce-{}-{}", args.set, backend.name()));
+    let options = reproduce::Options {
+        out: args.out.clone().unwrap_or_else(usual),
+        quick: args.quick,
+        seed: args.seed,
+    };
+    let report = reproduce::run(&args.set, backend.as_mut(), &options, &mut |progress| {
+        let found = if progress.found { " (found)" } else { "" };
+        eprintln!("{} of {}: {}{found}", progress.index, progress.total, progress.what);
+    })?;
+    println!("report: {}", report.display());
+    Ok(())
 }

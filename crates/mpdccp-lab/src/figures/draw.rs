@@ -28,6 +28,8 @@ pub struct Figure {
     pub span_s: (f64, f64),
     /// Moments marked in every panel.
     pub marks_s: Vec<f64>,
+    /// What the horizontal axis is, if not time in seconds.
+    pub x_label: Option<&'static str>,
 }
 
 /// One coordinate system.
@@ -146,7 +148,7 @@ fn draw<B: DrawingBackend>(
     for column in 0..columns {
         let style = text(13, scale, INK).pos(Pos::new(HPos::Center, VPos::Top));
         let middle = (width as usize * (2 * column + 1) / (2 * columns)) as i32 + (14 * scale) as i32;
-        foot.draw(&Text::new("time, s", (middle, 0), style)).map_err(failed)?;
+        foot.draw(&Text::new(figure.x_label.unwrap_or("time, s"), (middle, 0), style)).map_err(failed)?;
     }
     for (row, area) in figure.rows.iter().zip(top.split_evenly((figure.rows.len(), 1))) {
         let y = 0.0..row.iter().map(Panel::top).fold(0.0, f64::max);

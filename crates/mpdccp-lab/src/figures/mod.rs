@@ -1,5 +1,6 @@
 //! The figures, drawn from records alone.
 
+pub(crate) mod dcp;
 mod draw;
 mod paper;
 

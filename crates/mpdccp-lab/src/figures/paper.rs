@@ -16,7 +16,7 @@ pub struct Column<'a> {
     pub run: &'a RunRecord,
 }
 
-fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series {
+pub(super) fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), color, pale: false, shape: Shape::Line, points }
 }
 
@@ -44,6 +44,7 @@ fn figure(scenario: &Scenario, columns: &[Column<'_>], kinds: &[Draw]) -> Figure
         rows: (0..blocks).flat_map(block).collect(),
         span_s: (0.0, *scenario.duration_s.as_ref()),
         marks_s: scenario.events_s(),
+        x_label: None,
     }
 }
 

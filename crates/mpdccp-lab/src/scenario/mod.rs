@@ -20,6 +20,7 @@ pub use link::{BurstLoss, Discipline, JitterSpec, SpreadKind};
 pub use load::ScenarioError;
 pub use quantity::{QueueLimit, parse_queue, parse_share, parse_time};
 pub use source::{Ladder, SourceSpec};
+pub(crate) use sweep::varied;
 pub use sweep::{Point, SweepSpec};
 pub use tunnel::{Reordering, TunnelSettings, Variant};
 

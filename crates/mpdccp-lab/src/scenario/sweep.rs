@@ -89,6 +89,27 @@ impl Scenario {
     }
 }
 
+/// The scenario in `text` with other values at some places, named as in a sweep; also the text that makes it.
+///
+/// # Errors
+/// A place that is not there, or a scenario that makes no sense.
+pub(crate) fn varied(
+    file: &str,
+    text: &str,
+    values: &[(&str, Value)],
+) -> Result<(String, Scenario), ScenarioError> {
+    let wrong = |message: String| ScenarioError { file: file.to_owned(), line: None, key: None, message };
+    let table: Table = text.parse().map_err(|e: toml::de::Error| wrong(e.message().to_owned()))?;
+    let mut table = Value::Table(table);
+    for (name, value) in values {
+        let places: Vec<&str> = name.split('.').collect();
+        set(&mut table, &places, value).map_err(|e| wrong(format!("`{name}`: {e}")))?;
+    }
+    let text = table.to_string();
+    let scenario = Scenario::parse(file, &text)?;
+    Ok((text, scenario))
+}
+
 fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

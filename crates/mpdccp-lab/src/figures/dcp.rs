@@ -1,0 +1,62 @@
+//! Figures 2 to 5 of the DCP paper.
+
+use super::draw::GREY;
+use super::paper::line;
+use super::{Figure, Panel, Series, Shape};
+
+/// What a sub-figure needs: its title and its lines by name.
+pub(crate) type Lines = (String, Vec<(&'static str, Vec<(f64, f64)>)>);
+
+/// Lines over time, a panel each, `abreast` beside each other.
+pub(crate) fn over_time(
+    panels: Vec<Lines>,
+    y_label: &str,
+    level: Option<f64>,
+    end: f64,
+    abreast: usize,
+) -> Figure {
+    let panel = |(title, lines): Lines| {
+        let level = level.map(|y| Series { pale: true, ..line("", GREY, vec![(0.0, y), (end, y)]) });
+        let one = |(i, (name, points)): (usize, (&str, Vec<(f64, f64)>))| line(name, i, points);
+        Panel {
+            title,
+            y_label: y_label.to_owned(),
+            series: level.into_iter().chain(lines.into_iter().enumerate().map(one)).collect(),
+            ..Panel::default()
+        }
+    };
+    let panels: Vec<Panel> = panels.into_iter().map(panel).collect();
+    // As many in the last row as in the others.
+    let rows = panels.chunks(abreast).map(|row| {
+        let mut row = row.to_vec();
+        row.resize(abreast.min(panels.len()), Panel::default());
+        row
+    });
+    Figure { rows: rows.collect(), span_s: (0.0, end), ..Figure::default() }
+}
+
+/// Friendliness against the number of TCP flows: a line through the medians and a dot for each run; `between` is aimed at.
+pub(crate) fn against_flows(
+    lines: Vec<(&'static str, Vec<(f64, f64)>, Vec<(f64, f64)>)>,
+    between: (f64, f64),
+) -> Figure {
+    let most = lines.iter().flat_map(|(_, medians, _)| medians).map(|(n, _)| *n).fold(1.0, f64::max) + 1.0;
+    let level = |y: f64| Series { pale: true, ..line("", GREY, vec![(0.0, y), (most, y)]) };
+    let mut series = vec![level(between.0), level(1.0), level(between.1)];
+    for (i, (name, medians, runs)) in lines.into_iter().enumerate() {
+        series.push(line(name, i, medians));
+        series.push(Series { shape: Shape::Dots, ..line("", i, runs) });
+    }
+    let panel = Panel {
+        title: "one DCCP flow among TCP flows".to_owned(),
+        y_label: "friendliness".to_owned(),
+        series,
+        ..Panel::default()
+    };
+    Figure {
+        rows: vec![vec![panel]],
+        span_s: (0.0, most),
+        x_label: Some("number of TCP flows"),
+        ..Figure::default()
+    }
+}

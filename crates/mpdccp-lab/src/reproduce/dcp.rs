@@ -1,0 +1,327 @@
+//! The DCP paper (2002): its two experiments, and what it planned or left open.
+
+use std::path::Path;
+
+use toml::Value;
+
+use super::page::{Page, Row, Section};
+use super::store::{AllSeries, Kept};
+use super::{Job, Options, Set};
+use crate::figures::dcp::{Lines, against_flows, over_time};
+use crate::friendliness::Seen;
+use crate::metrics::{NAMES, seconds};
+use crate::scenario::{LIBRARY, varied};
+use crate::{LabError, Plan, RunRecord};
+
+/// Seeds in the simulator.
+const SEEDS: u64 = 5;
+/// A quick run ends here.
+const QUICK_S: f64 = 60.0;
+/// Rates in figures are means over so long.
+const BIN_S: f64 = 2.0;
+/// Aim of the friendliness among TCP flows.
+const BETWEEN: (f64, f64) = (0.8, 1.25);
+
+/// The variants of the queue and of TCP that experiment F speaks of.
+const VARIANTS: [Variant; 3] = [
+    Variant { key: "reno", words: "TCP Reno, derivative random drop", counts: &[1, 2, 3, 4, 5, 6, 7, 8, 9] },
+    Variant { key: "cubic", words: "TCP CUBIC, derivative random drop", counts: &[1, 4, 9] },
+    Variant { key: "reno-tail", words: "TCP Reno, drop-tail of 125 packets", counts: &[1, 4, 9] },
+];
+
+struct Variant {
+    key: &'static str,
+    words: &'static str,
+    counts: &'static [u32],
+}
+
+pub(super) struct Dcp;
+
+impl Set for Dcp {
+    fn jobs(&self, sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
+        let seeds = if sim && !options.quick { SEEDS } else { 1 };
+        let mut jobs = Jobs { all: Vec::new(), seeds, options };
+        jobs.add("one-flow", "one-flow", "ccid3", &[])?;
+        for variant in &VARIANTS {
+            for n in variant.counts.iter().filter(|n| !options.quick || [1, 4, 9].contains(*n)) {
+                let mut values = vec![("flow.tcp.count", Value::from(*n))];
+                if variant.key == "cubic" {
+                    values.push(("flow.tcp.cc", Value::from("cubic")));
+                }
+                if variant.key == "reno-tail" {
+                    let tail = toml::Table::from_iter([("kind".to_owned(), Value::from("drop-tail"))]);
+                    values.push(("path.link.discipline", Value::Table(tail)));
+                    values.push(("path.link.queue", Value::from("125 packets")));
+                }
+                jobs.add("with-tcp", &with_tcp(variant, *n), "ccid3", &values)?;
+            }
+        }
+        if sim {
+            for n in MANY {
+                jobs.add("many", &format!("many-{n}"), "ccid3", &[("flow.tcp.count", Value::from(n))])?;
+            }
+            jobs.add("fast-link", "fast-link", "ccid3", &[])?;
+        }
+        Ok(jobs.all)
+    }
+
+    fn series(&self, plan: &Plan<'_>, run: &RunRecord) -> AllSeries {
+        let end = *plan.scenario.duration_s.as_ref();
+        let mut all = AllSeries::new();
+        // kB/s, as the paper draws it; of ten rows of the trace one.
+        let estimate = run.trace.iter().step_by(10).filter_map(|row| {
+            let t = seconds(run, row.at);
+            Some((t, row.pacing_mbps? * 125.0)).filter(|_| (0.0..end).contains(&t))
+        });
+        all.insert("estimate".to_owned(), estimate.collect());
+        let seen = Seen::new(run, 0, end);
+        all.insert("friendliness".to_owned(), seen.map(|s| s.friendliness()).unwrap_or_default());
+        let first = run.flows.get(..1).unwrap_or_default();
+        let others = run.flows.get(1..).unwrap_or_default();
+        for (name, flows) in [("dccp", first), ("tcp", others)] {
+            let mut bins = vec![0.0; (end / BIN_S) as usize];
+            for packet in flows.iter().flat_map(|flow| &flow.received) {
+                let t = seconds(run, packet.at);
+                if let Some(bin) = bins.get_mut((t / BIN_S) as usize).filter(|_| t >= 0.0) {
+                    *bin += f64::from(packet.bytes) / 1e3 / BIN_S;
+                }
+            }
+            let point = |(i, rate)| ((i as f64 + 0.5) * BIN_S, rate);
+            all.insert(name.to_owned(), bins.into_iter().enumerate().map(point).collect());
+        }
+        all
+    }
+
+    fn page(&self, runs: &[Kept], figures: &Path) -> Result<Page, LabError> {
+        let mut sections = vec![one_flow(runs, figures)?, among_tcp(runs, figures)?];
+        sections.extend(many(runs));
+        sections.extend(fast_link(runs));
+        Ok(Page {
+            title: "Experimentation of the Datagram Control Protocol (2002), made again",
+            command: "mpdccp lab reproduce dcp",
+            sections,
+        })
+    }
+}
+
+/// Numbers of TCP flows beyond the paper's.
+const MANY: [u32; 3] = [16, 32, 64];
+
+fn with_tcp(variant: &Variant, n: u32) -> String {
+    format!("with-tcp-{}-{n}", variant.key)
+}
+
+struct Jobs<'a> {
+    all: Vec<Job>,
+    seeds: u64,
+    options: &'a Options,
+}
+
+impl Jobs<'_> {
+    /// Runs of a scenario with some values changed, one a seed.
+    fn add(
+        &mut self,
+        scenario: &str,
+        name: &str,
+        label: &str,
+        values: &[(&str, Value)],
+    ) -> Result<(), LabError> {
+        let wrong = |why: String| LabError::Failed(format!("dcp/{scenario}: {why}"));
+        let named = LIBRARY.iter().find(|named| named.name == format!("dcp/{scenario}"));
+        let text = named.ok_or_else(|| wrong("no such scenario".to_owned()))?.text;
+        let mut values = values.to_vec();
+        if self.options.quick {
+            values.push(("duration_s", Value::from(QUICK_S)));
+        }
+        let (text, scenario) = varied(scenario, text, &values).map_err(|e| wrong(e.to_string()))?;
+        for seed in (0..self.seeds).map(|i| self.options.seed.wrapping_add(i)) {
+            self.all.push(Job {
+                name: format!("{name}-{seed}"),
+                scenario: scenario.clone(),
+                text: text.clone(),
+                seed,
+                label: label.to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The runs of a name, whatever their seed.
+fn called<'a>(runs: &'a [Kept], name: &str) -> Vec<&'a Kept> {
+    let of = |run: &&Kept| {
+        run.name
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix('-'))
+            .is_some_and(|seed| !seed.contains('-'))
+    };
+    runs.iter().filter(of).collect()
+}
+
+fn row(
+    runs: &[&Kept],
+    what: Option<String>,
+    metric: &str,
+    paper: Option<&'static str>,
+    aim: Option<(Option<f64>, Option<f64>)>,
+) -> Row {
+    let words = || NAMES.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, words)| words);
+    Row {
+        what: what.unwrap_or_else(|| words().to_owned()),
+        paper,
+        ours: runs.iter().filter_map(|run| run.metrics.get(metric).copied()).collect(),
+        aim,
+    }
+}
+
+fn alone_rows(runs: &[&Kept], paper: bool) -> Vec<Row> {
+    let said = |text| Some(text).filter(|_| paper);
+    let mut rows = vec![
+        row(runs, None, "utilisation_pct", said("48"), Some((Some(93.0), None))),
+        row(runs, None, "friendliness", said("0.94"), Some((Some(0.9), Some(1.1)))),
+        row(runs, None, "steady_pct", said("“the entire 3 minutes” to settle"), Some((Some(90.0), None))),
+    ];
+    rows.extend(
+        ["loss_event_pct", "rx_mbps", "wire_p50_ms"].map(|metric| row(runs, None, metric, None, None)),
+    );
+    rows
+}
+
+fn value(row: &Row) -> String {
+    crate::comparison::number(row.median())
+}
+
+/// What the aims of a section come to.
+fn verdict(rows: &[Row]) -> String {
+    let judged: Vec<bool> = rows.iter().filter_map(Row::met).collect();
+    let met = judged.iter().filter(|met| **met).count();
+    match judged.len() {
+        0 => String::new(),
+        n if n == met => format!("All {n} aims are met."),
+        n => format!("{met} of {n} aims are met."),
+    }
+}
+
+fn end_of(points: &[(f64, f64)]) -> f64 {
+    points.last().map_or(1.0, |(t, _)| t.ceil())
+}
+
+fn one_flow(runs: &[Kept], figures: &Path) -> Result<Section, LabError> {
+    let runs = called(runs, "one-flow");
+    let rows = alone_rows(&runs, true);
+    let mut drawn = Vec::new();
+    if let Some(first) = runs.first() {
+        let lines = |name: &str| first.series.get(name).cloned().unwrap_or_default();
+        let estimate = lines("estimate");
+        let end = end_of(&estimate);
+        let panel = |title: &str, points| vec![(title.to_owned(), vec![("", points)])];
+        let figure =
+            over_time(panel("one flow: the sender's estimate of its rate", estimate), "kB/s", None, end, 1);
+        drawn.push((
+            "Figure 2: the rate that the sender allows itself, packet headers included. The link carries 1,250 kB/s.".to_owned(),
+            figure.save(&figures.join("figure2"))?,
+        ));
+        let ratio = panel("one flow: friendliness", lines("friendliness"));
+        drawn.push((
+            "Figure 3: what the throughput equation gives for the losses on the link, over what was sent, in windows of 6 s.".to_owned(),
+            over_time(ratio, "friendliness", Some(1.0), end, 1).save(&figures.join("figure3"))?,
+        ));
+    }
+    let sentence = format!(
+        "Alone, the flow used {} % of the link at a friendliness of {}; from the tenth second on {} % of windows of ten seconds lay within a tenth of the last one. {}",
+        value(&rows[0]),
+        value(&rows[1]),
+        value(&rows[2]),
+        verdict(&rows),
+    );
+    Ok(Section { title: "One flow alone (figures 2 and 3)".to_owned(), sentence, figures: drawn, rows })
+}
+
+fn among_tcp(runs: &[Kept], figures: &Path) -> Result<Section, LabError> {
+    let mut rows = Vec::new();
+    let mut panels: Vec<Lines> = Vec::new();
+    let mut lines = Vec::new();
+    for (i, variant) in VARIANTS.iter().enumerate() {
+        let (mut medians, mut dots) = (Vec::new(), Vec::new());
+        for n in variant.counts {
+            let at = called(runs, &with_tcp(variant, *n));
+            let Some(first) = at.first() else { continue };
+            if i == 0 {
+                let line = |name: &str| first.series.get(name).cloned().unwrap_or_default();
+                let flows = if *n == 1 { "one TCP flow".to_owned() } else { format!("{n} TCP flows") };
+                panels.push((flows, vec![("DCCP", line("dccp")), ("all TCP", line("tcp"))]));
+            }
+            let paper = match (i, n) {
+                (0, 1) => Some("“equally”"),
+                (0, 9) => Some("close to 1"),
+                _ => None,
+            };
+            let aim = (i == 0).then_some((Some(BETWEEN.0), Some(BETWEEN.1)));
+            let row = row(&at, Some(format!("F, n = {n}, {}", variant.words)), "packet_share", paper, aim);
+            let x = f64::from(*n);
+            medians.extend(row.median().map(|f| (x, f)));
+            dots.extend(row.ours.iter().map(|f| (x, *f)));
+            rows.push(row);
+        }
+        lines.push((variant.key, medians, dots));
+    }
+    let end = panels.first().map_or(1.0, |(_, lines)| end_of(&lines[0].1) + BIN_S / 2.0 - 1.0);
+    let drawn = vec![
+        (
+            "Figure 4: the DCCP flow and all TCP flows together (Reno, derivative random drop); payload, means over 2 s."
+                .to_owned(),
+            over_time(panels, "kB/s", None, end, 3).save(&figures.join("figure4"))?,
+        ),
+        (
+            "Figure 5: packets a second of the DCCP flow over the mean of the TCP flows; lines join medians, dots are runs."
+                .to_owned(),
+            against_flows(lines, BETWEEN).save(&figures.join("figure5"))?,
+        ),
+    ];
+    let reno: Vec<f64> = rows.iter().filter(|r| r.aim.is_some()).filter_map(Row::median).collect();
+    let (low, high) =
+        reno.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h): (f64, f64), f| (l.min(*f), h.max(*f)));
+    let sentence = format!(
+        "Among TCP Reno flows friendliness lay between {} and {}. {}",
+        crate::comparison::number(Some(low)),
+        crate::comparison::number(Some(high)),
+        verdict(&rows),
+    );
+    Ok(Section {
+        title: "One flow among TCP flows (figures 4 and 5)".to_owned(),
+        sentence,
+        figures: drawn,
+        rows,
+    })
+}
+
+fn many(runs: &[Kept]) -> Option<Section> {
+    let row = |n: &u32| {
+        let at = called(runs, &format!("many-{n}"));
+        (!at.is_empty()).then(|| {
+            let aim = Some((Some(BETWEEN.0), Some(BETWEEN.1)));
+            row(&at, Some(format!("F, n = {n}, TCP Reno")), "packet_share", None, aim)
+        })
+    };
+    let rows: Vec<Row> = MANY.iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| {
+        let each: Vec<String> =
+            MANY.iter().zip(&rows).map(|(n, row)| format!("{} among {n}", value(row))).collect();
+        let sentence = format!("Friendliness is {}. {}", each.join(", "), verdict(&rows));
+        Section { title: "More than nine TCP flows".to_owned(), sentence, figures: Vec::new(), rows }
+    })
+}
+
+fn fast_link(runs: &[Kept]) -> Option<Section> {
+    let runs = called(runs, "fast-link");
+    let rows = alone_rows(&runs, false);
+    (!runs.is_empty()).then(|| {
+        let sentence = format!(
+            "On 100 Mbit/s with 5 ms each way the flow used {} % of the link at a friendliness of {}. {}",
+            value(&rows[0]),
+            value(&rows[1]),
+            verdict(&rows),
+        );
+        Section { title: "A faster link with a lower delay".to_owned(), sentence, figures: Vec::new(), rows }
+    })
+}

@@ -1,0 +1,137 @@
+//! The report of a set: sections of a sentence, figures and a table.
+
+use super::Options;
+use crate::comparison::number;
+use crate::report::{STYLE, escape};
+
+/// The whole report.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Page {
+    pub(super) title: &'static str,
+    /// What to type for it, without options.
+    pub(super) command: &'static str,
+    pub(super) sections: Vec<Section>,
+}
+
+/// One experiment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Section {
+    pub(super) title: String,
+    /// Made from the figures below.
+    pub(super) sentence: String,
+    /// (what it shows, SVG).
+    pub(super) figures: Vec<(String, String)>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// One line of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) what: String,
+    pub(super) paper: Option<&'static str>,
+    /// One a run.
+    pub(super) ours: Vec<f64>,
+    /// Least and most wanted.
+    pub(super) aim: Option<(Option<f64>, Option<f64>)>,
+}
+
+impl Row {
+    /// The one in the middle, or the mean of the two there.
+    pub(super) fn median(&self) -> Option<f64> {
+        let mut sorted = self.ours.clone();
+        sorted.sort_by(f64::total_cmp);
+        let n = sorted.len();
+        (n > 0).then(|| (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0)
+    }
+
+    /// Whether the median lies where it should.
+    pub(super) fn met(&self) -> Option<bool> {
+        let (min, max) = self.aim?;
+        let value = self.median()?;
+        Some(min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max))
+    }
+
+    /// The median, with the range of several runs.
+    fn ours_text(&self) -> String {
+        let (low, high) =
+            self.ours.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+        match self.ours.len() {
+            0 | 1 => number(self.median()),
+            n => format!(
+                "{} ({} to {}, {n} runs)",
+                number(self.median()),
+                number(Some(low)),
+                number(Some(high))
+            ),
+        }
+    }
+
+    fn aim_text(&self) -> String {
+        match self.aim {
+            Some((Some(min), Some(max))) => format!("{min} to {max}"),
+            Some((Some(min), None)) => format!("≥ {min}"),
+            Some((None, Some(max))) => format!("≤ {max}"),
+            _ => String::new(),
+        }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match self.met() {
+            Some(true) => "met",
+            Some(false) => "missed",
+            None => "",
+        }
+    }
+
+    fn cells(&self) -> [String; 4] {
+        [self.what.clone(), self.paper.unwrap_or("–").to_owned(), self.ours_text(), self.aim_text()]
+    }
+}
+
+impl Page {
+    fn made_by(&self, backend: &str, options: &Options) -> String {
+        let quick = if options.quick { " --quick" } else { "" };
+        format!("{} --backend {backend}{quick} --seed {}", self.command, options.seed)
+    }
+
+    /// One file with everything in it.
+    pub(super) fn html(&self, backend: &str, options: &Options) -> String {
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
+             <h1>{title}</h1>\n<p>Made by <code>{}</code>, version {}.</p>\n",
+            escape(&self.made_by(backend, options)),
+            env!("CARGO_PKG_VERSION"),
+            title = escape(self.title),
+        );
+        for section in &self.sections {
+            out += &format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&section.title), escape(&section.sentence));
+            for (what, svg) in &section.figures {
+                out += &format!("<figure>{svg}<figcaption>{}</figcaption></figure>\n", escape(what));
+            }
+            out += "<table><tr><th></th><th>paper</th><th>ours</th><th>aim</th><th></th></tr>\n";
+            for row in &section.rows {
+                let cells: String =
+                    row.cells().iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+                let verdict = row.verdict();
+                out += &format!("<tr>{cells}<td class=\"{verdict}\">{verdict}</td></tr>\n");
+            }
+            out += "</table>\n";
+        }
+        out + "</body></html>\n"
+    }
+
+    /// Sentences and tables alone.
+    pub(super) fn markdown(&self, backend: &str, options: &Options) -> String {
+        let mut out = format!("# {}\n\n`{}`\n", self.title, self.made_by(backend, options));
+        for section in &self.sections {
+            out += &format!(
+                "\n## {}\n\n{}\n\n| | paper | ours | aim | |\n|---|---|---|---|---|\n",
+                section.title, section.sentence
+            );
+            for row in &section.rows {
+                out += &format!("| {} | {} |\n", row.cells().join(" | "), row.verdict());
+            }
+        }
+        out
+    }
+}
