@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use units::Time;
 
 use super::direct::Dccp;
+use super::tap::Count;
 use super::tcp::{Bulk, Paced};
 use super::udp::Udp;
 use super::world::Namespace;
@@ -60,14 +61,13 @@ pub(super) fn start(
 ) -> Result<Box<dyn Flow>, LabError> {
     match (plan.scenario.mode, spec.kind, &plan.contender.tcp) {
         (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, index, server, to)?)),
-        (Mode::Tunnel, FlowKind::Tcp, _) => Ok(Box::new(Bulk::start(spec, client, server, to)?)),
+        (mode, FlowKind::Tcp, _) => {
+            let count = if mode == Mode::Direct { Count::Payload } else { Count::Packets };
+            Ok(Box::new(Bulk::start(spec, client, server, to, count)?))
+        }
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {
             Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))
         }
         (Mode::Direct, FlowKind::Udp, None) => Ok(Box::new(Dccp::start(plan, spec, index, server, to)?)),
-        (Mode::Direct, FlowKind::Tcp, _) => Err(LabError::Failed(format!(
-            "flow `{}`: mode \"direct\" takes flows of kind \"udp\"",
-            spec.name.as_ref()
-        ))),
     }
 }

@@ -81,7 +81,7 @@ impl Backend for Netns {
         let world = World { plan, start, client: &client, links: &links, flows: &flows };
         let mut sent = world.traffic(&mut tunnel, watch)?;
         let mut trace: Vec<TraceRow> =
-            sent.iter_mut().flat_map(|sent| std::mem::take(&mut sent.trace)).collect();
+            sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
         if let Some(tunnel) = tunnel {
             // The session's queue knows no flows; with one flow its drops are that flow's.
             if let [only] = &mut sent[..] {

@@ -31,8 +31,17 @@ type Key = (u16, u32, u16);
 pub(super) struct Seen {
     key: Key,
     at: Time,
-    /// Of the IP packet.
+    /// As the tap counts.
     bytes: u32,
+}
+
+/// What a tap counts as bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    /// IP packets.
+    Packets,
+    /// What TCP carries.
+    Payload,
 }
 
 /// A running tap.
@@ -47,6 +56,7 @@ impl Tap {
     pub(super) fn start(
         namespace: &Namespace,
         to: SocketAddr,
+        count: Count,
         counters: Option<Arc<Counters>>,
     ) -> Result<Tap, LabError> {
         let socket = namespace.inside(|| socket().map_err(|e| LabError::failed("a tap's socket", e)))?;
@@ -54,7 +64,7 @@ impl Tap {
         let shared = stop.clone();
         let thread = std::thread::Builder::new()
             .name("tap".to_owned())
-            .spawn(move || watch(socket, to, &shared, counters.as_deref()))
+            .spawn(move || watch(socket, (to, count), &shared, counters.as_deref()))
             .map_err(|e| LabError::failed("starting a tap", e))?;
         Ok(Tap { stop, thread: Some(thread) })
     }
@@ -87,7 +97,12 @@ fn socket() -> std::io::Result<Socket> {
     Ok(socket)
 }
 
-fn watch(mut socket: Socket, to: SocketAddr, stop: &AtomicBool, counters: Option<&Counters>) -> Vec<Seen> {
+fn watch(
+    mut socket: Socket,
+    (to, count): (SocketAddr, Count),
+    stop: &AtomicBool,
+    counters: Option<&Counters>,
+) -> Vec<Seen> {
     hurry(Urgency::Traffic);
     let mut seen = Vec::new();
     // Headers are enough, but the length of what was cut off is not told.
@@ -96,7 +111,8 @@ fn watch(mut socket: Socket, to: SocketAddr, stop: &AtomicBool, counters: Option
         // An error is the timeout.
         let Ok(n) = socket.read(&mut buf) else { continue };
         let at = Clock.now();
-        let Some((key, bytes)) = segment(&buf[..n], to) else { continue };
+        let Some((key, total)) = segment(&buf[..n], to) else { continue };
+        let bytes = if count == Count::Payload { u32::from(key.2) } else { total };
         seen.push(Seen { key, at, bytes });
         if let Some(counters) = counters {
             counters.bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);

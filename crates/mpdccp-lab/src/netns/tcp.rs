@@ -1,4 +1,4 @@
-//! Kernel TCP: a bulk flow inside a tunnel, and a paced one in place of a plain DCCP connection.
+//! Kernel TCP: bulk flows, and a paced one in place of a plain DCCP connection.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use units::Time;
 use super::flow::{Counters, Flow, Sent};
 use super::priority::{Urgency, hurry};
 use super::tag::Tag;
-use super::tap::Tap;
+use super::tap::{Count, Tap};
 use super::udp::{NAP, Pace, sleep_until, timed_out};
 use super::world::{Namespace, ip};
 use crate::LabError;
@@ -149,7 +149,7 @@ fn parse_ss(text: &str) -> TcpCounters {
     TcpCounters { retransmits: retransmits.unwrap_or(0), dsack: dsack.unwrap_or(0) }
 }
 
-/// One bulk flow inside a tunnel. The packets that TCP hands to the tunnel and those that come out of it are watched by taps.
+/// One bulk flow, inside a tunnel or directly over a path. Taps watch the packets that TCP sends and those that arrive.
 pub(super) struct Bulk {
     name: String,
     cc: String,
@@ -165,9 +165,11 @@ impl Bulk {
         client: &Namespace,
         server: &Namespace,
         to: SocketAddr,
+        count: Count,
     ) -> Result<Bulk, LabError> {
         let sink = Sink::start(server, to.port(), None)?;
-        let taps = [Tap::start(client, to, None)?, Tap::start(server, to, Some(sink.counters.clone()))?];
+        let counters = Some(sink.counters.clone());
+        let taps = [Tap::start(client, to, count, None)?, Tap::start(server, to, count, counters)?];
         let cc = spec.cc.clone().unwrap_or_default();
         Ok(Bulk { name: spec.name.as_ref().clone(), cc, to, sink, taps })
     }

@@ -353,14 +353,6 @@ impl Scenario {
         if self.flows.iter().any(|f| f.via.is_some()) {
             return Some("flows beside the tunnel");
         }
-        if self.mode == Mode::Direct && self.flows.iter().any(|f| f.kind == FlowKind::Tcp) {
-            return Some(
-                "flows of kind tcp in direct mode (a contender with `tcp` sends the others over TCP)",
-            );
-        }
-        if self.mode == Mode::Direct && self.flows.len() > 1 {
-            return Some("several flows in direct mode");
-        }
         if self.flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
             return Some("a choice of TCP's loss detection");
         }
