@@ -163,6 +163,7 @@ fn session_config(plan: &Plan<'_>) -> SessionConfig {
             service_code: SERVICE_CODE,
             tx_ccids: vec![ccid],
             rx_ccids: vec![ccid],
+            ack_ratio: settings.ack_ratio.unwrap_or(Config::default().ack_ratio),
             cc: CcOptions { draft: plan.contender.variant == Variant::Draft, ..CcOptions::default() },
             ..Config::default()
         },

@@ -46,10 +46,9 @@ impl RunningLink {
         server: Tun,
     ) -> Result<RunningLink, LabError> {
         let shared = Arc::new(Shared::default());
-        let strand =
-            |device, seed| Strand { device, config: spec.link(), seed, recorder: LinkRecord::default() };
-        let cable = Cable::new([strand(client, seed), strand(server, seed ^ 1)])
-            .map_err(|e| LabError::failed("making a link", e))?;
+        let strand = |device, config, seed| Strand { device, config, seed, recorder: LinkRecord::default() };
+        let ends = [strand(client, spec.link(), seed), strand(server, spec.link_back(), seed ^ 1)];
+        let cable = Cable::new(ends).map_err(|e| LabError::failed("making a link", e))?;
         let path = Path {
             name: spec.name.as_ref().clone(),
             cable,

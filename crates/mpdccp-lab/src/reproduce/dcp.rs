@@ -61,6 +61,12 @@ impl Set for Dcp {
                 jobs.add("many", &format!("many-{n}"), "ccid3", &[("flow.tcp.count", Value::from(n))])?;
             }
             jobs.add("fast-link", "fast-link", "ccid3", &[])?;
+            for label in ASYMMETRIC {
+                jobs.add("asymmetric", &format!("asymmetric-{label}"), label, &[])?;
+            }
+            for label in ACKS {
+                jobs.add("ack-ratio", &format!("ack-ratio-{label}"), label, &[])?;
+            }
         }
         Ok(jobs.all)
     }
@@ -96,6 +102,8 @@ impl Set for Dcp {
         let mut sections = vec![one_flow(runs, figures)?, among_tcp(runs, figures)?];
         sections.extend(many(runs));
         sections.extend(fast_link(runs));
+        sections.extend(asymmetric(runs));
+        sections.extend(acknowledgements(runs));
         Ok(Page {
             title: "Experimentation of the Datagram Control Protocol (2002), made again",
             command: "mpdccp lab reproduce dcp",
@@ -104,6 +112,10 @@ impl Set for Dcp {
     }
 }
 
+/// Contenders of the asymmetric link: CCID there, CCID back.
+const ASYMMETRIC: [&str; 4] = ["ccid3-2", "ccid2-3", "ccid2-2", "ccid3-3"];
+/// Contenders of what acknowledgements cost.
+const ACKS: [&str; 6] = ["ccid2-ratio2", "ccid2-ratio4", "ccid2-ratio8", "ccid2-ratio16", "ccid5", "ccid3"];
 /// Numbers of TCP flows beyond the paper's.
 const MANY: [u32; 3] = [16, 32, 64];
 
@@ -133,7 +145,8 @@ impl Jobs<'_> {
         if self.options.quick {
             values.push(("duration_s", Value::from(QUICK_S)));
         }
-        let (text, scenario) = varied(scenario, text, &values).map_err(|e| wrong(e.to_string()))?;
+        let (text, scenario) = varied(&format!("scenarios/dcp/{scenario}.toml"), text, &values)
+            .map_err(|e| wrong(e.to_string()))?;
         for seed in (0..self.seeds).map(|i| self.options.seed.wrapping_add(i)) {
             self.all.push(Job {
                 name: format!("{name}-{seed}"),
@@ -323,5 +336,46 @@ fn fast_link(runs: &[Kept]) -> Option<Section> {
             verdict(&rows),
         );
         Section { title: "A faster link with a lower delay".to_owned(), sentence, figures: Vec::new(), rows }
+    })
+}
+
+fn asymmetric(runs: &[Kept]) -> Option<Section> {
+    let mut rows = Vec::new();
+    let mut words = Vec::new();
+    for label in ASYMMETRIC {
+        let at = called(runs, &format!("asymmetric-{label}"));
+        let there = row(&at, Some(format!("{label}: received there, Mbit/s")), "rx_mbps", None, None);
+        let total = row(&at, None, "total_mbps", None, None);
+        let back = total.ours.iter().zip(&there.ours).map(|(all, there)| (all - there) * 1e3).collect();
+        let back = Row { what: format!("{label}: received back, kbit/s"), ours: back, ..there.clone() };
+        words.push(format!("{label} {} Mbit/s there and {} kbit/s back", value(&there), value(&back)));
+        rows.extend([there, back]);
+    }
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
+        title: "One CCID there, another back, over 10 Mbit/s and 256 kbit/s".to_owned(),
+        sentence: format!("Payload received: {}.", words.join("; ")),
+        figures: Vec::new(),
+        rows,
+    })
+}
+
+fn acknowledgements(runs: &[Kept]) -> Option<Section> {
+    let mut rows = Vec::new();
+    let mut words = Vec::new();
+    for label in ACKS {
+        let at = called(runs, &format!("ack-ratio-{label}"));
+        let of = |what: &str, metric: &str| row(&at, Some(format!("{label}: {what}")), metric, None, None);
+        let (bytes, packets) = (
+            of("bytes back for 100 there", "back_pct"),
+            of("packets back for 100 there", "back_packets_pct"),
+        );
+        words.push(format!("{} with {label}", value(&bytes)));
+        rows.extend([bytes, packets, of("of the link's rate delivered, %", "utilisation_pct")]);
+    }
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
+        title: "What acknowledgements cost".to_owned(),
+        sentence: format!("Bytes back for 100 there: {}.", words.join(", ")),
+        figures: Vec::new(),
+        rows,
     })
 }

@@ -94,13 +94,18 @@ impl Page {
         format!("{} --backend {backend}{quick} --seed {}", self.command, options.seed)
     }
 
+    fn warning(options: &Options) -> &'static str {
+        if options.quick { " Quick runs are too short for their figures to say much." } else { "" }
+    }
+
     /// One file with everything in it.
     pub(super) fn html(&self, backend: &str, options: &Options) -> String {
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
-             <h1>{title}</h1>\n<p>Made by <code>{}</code>, version {}.</p>\n",
+             <h1>{title}</h1>\n<p>Made by <code>{}</code>, version {}.{}</p>\n",
             escape(&self.made_by(backend, options)),
             env!("CARGO_PKG_VERSION"),
+            Self::warning(options),
             title = escape(self.title),
         );
         for section in &self.sections {
@@ -122,7 +127,8 @@ impl Page {
 
     /// Sentences and tables alone.
     pub(super) fn markdown(&self, backend: &str, options: &Options) -> String {
-        let mut out = format!("# {}\n\n`{}`\n", self.title, self.made_by(backend, options));
+        let mut out =
+            format!("# {}\n\n`{}`{}\n", self.title, self.made_by(backend, options), Self::warning(options));
         for section in &self.sections {
             out += &format!(
                 "\n## {}\n\n{}\n\n| | paper | ours | aim | |\n|---|---|---|---|---|\n",

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use mpdccp_proto::sched::SchedulerKind;
 use toml::Spanned;
 
-use super::{Contender, FlowKind, FlowSpec, Mode, PathSpec, QueueLimit, Scenario};
+use super::{Contender, FlowKind, FlowSpec, Mode, PathSpec, QueueLimit, Scenario, SourceSpec};
 use crate::metrics;
 
 pub(super) type Problem = (Option<Range<usize>>, String);
@@ -123,10 +123,14 @@ fn link(path: &PathSpec, duration: f64) -> Result<(), Problem> {
 }
 
 fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
+    let unknown = |ccid: &&Spanned<u8>| !dccp_proto::ccid::is_known(*ccid.as_ref());
+    if let Some(ccid) = [&c.ccid, &c.back_ccid].into_iter().flatten().find(unknown) {
+        let known: Vec<u8> = (0..=u8::MAX).filter(|n| dccp_proto::ccid::is_known(*n)).collect();
+        return Err(problem(ccid, format!("CCID {} is not known; allowed: {known:?}", ccid.as_ref())));
+    }
     match (&c.ccid, &c.tcp) {
-        (Some(ccid), None) if !dccp_proto::ccid::is_known(*ccid.as_ref()) => {
-            let known: Vec<u8> = (0..=u8::MAX).filter(|n| dccp_proto::ccid::is_known(*n)).collect();
-            Err(problem(ccid, format!("CCID {} is not known; allowed: {known:?}", ccid.as_ref())))
+        _ if c.back_ccid.is_some() && (s.mode != Mode::Direct || c.ccid.is_none()) => {
+            Err(problem(&c.label, "`back_ccid` goes with `ccid` in mode \"direct\""))
         }
         (None, Some(tcp)) if s.mode != Mode::Direct => {
             Err(problem(tcp, "kernel TCP as a contender needs mode = \"direct\""))
@@ -165,6 +169,15 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
             &f.name,
             format!("start_s must lie between 0 and the scenario's end, {duration} s"),
         ));
+    }
+    if f.back {
+        let bulk = matches!(f.source, Some(SourceSpec::Bulk {}));
+        let first = s.flows.first().is_some_and(|first| first.name == f.name);
+        let tcp = s.contenders.iter().any(|c| c.tcp.is_some());
+        if s.mode != Mode::Direct || f.kind != FlowKind::Udp || first || bulk || tcp {
+            let message = "a flow back is a udp flow that is not bulk, in mode \"direct\", after the flow whose DCCP connection it uses";
+            return Err(problem(&f.name, message));
+        }
     }
     match f.kind {
         FlowKind::Udp => {

@@ -27,4 +27,6 @@ pub const LIBRARY: &[Named] = library![
     "dcp/with-tcp",
     "dcp/many",
     "dcp/fast-link",
+    "dcp/asymmetric",
+    "dcp/ack-ratio",
 ];

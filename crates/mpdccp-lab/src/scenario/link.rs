@@ -151,6 +151,12 @@ impl PathSpec {
         }
     }
 
+    /// The other direction of it.
+    pub fn link_back(&self) -> LinkConfig {
+        let queue = self.back_queue.unwrap_or(self.queue);
+        PathSpec { rate: self.back_rate.unwrap_or(self.rate), queue, ..self.clone() }.link()
+    }
+
     fn queue_kind(&self) -> QueueKind {
         let codel = |target: Option<Duration>, interval: Option<Duration>, ecn| {
             let usual = CoDelConfig::default();
@@ -198,7 +204,11 @@ impl PathSpec {
         if self.burst_loss.is_some() && self.loss > 0.0 {
             return Some("either loss or burst_loss".to_owned());
         }
-        self.link().validate().err().map(|e| e.to_string())
+        if self.back_rate.is_some() && self.rate_trace.is_some() {
+            return Some("either rate_trace or back_rate".to_owned());
+        }
+        let (there, back) = (self.link().validate(), self.link_back().validate());
+        there.and(back).err().map(|e| e.to_string())
     }
 }
 

@@ -111,6 +111,12 @@ pub struct PathSpec {
     /// Limit of the bottleneck's queue.
     #[serde(default, deserialize_with = "quantity::queue")]
     pub queue: QueueLimit,
+    /// Rate from server to client, if it is another.
+    #[serde(default, deserialize_with = "quantity::opt_rate")]
+    pub back_rate: Option<Rate>,
+    /// Limit of the queue from server to client, if it is another.
+    #[serde(default, deserialize_with = "quantity::opt_queue")]
+    pub back_queue: Option<QueueLimit>,
     /// How the queue is managed; drop-tail if absent.
     #[serde(default)]
     pub discipline: Option<Discipline>,
@@ -177,6 +183,9 @@ pub struct Contender {
     /// DCCP congestion control identifier.
     #[serde(default)]
     pub ccid: Option<Spanned<u8>>,
+    /// Of what the server sends, if it is another (direct mode only).
+    #[serde(default)]
+    pub back_ccid: Option<Spanned<u8>>,
     /// Instead of DCCP: kernel TCP with this congestion control (direct mode only).
     #[serde(default)]
     pub tcp: Option<Spanned<String>>,
@@ -217,6 +226,9 @@ pub struct FlowSpec {
     /// Goes beside the tunnel, directly over this path.
     #[serde(default)]
     pub via: Option<Spanned<String>>,
+    /// UDP in direct mode: from the server to the client, on the connection of the flow before.
+    #[serde(default)]
+    pub back: bool,
     /// From here ...
     #[serde(default)]
     pub start_s: f64,
@@ -352,6 +364,9 @@ impl Scenario {
         }
         if self.flows.iter().any(|f| f.via.is_some()) {
             return Some("flows beside the tunnel");
+        }
+        if self.flows.iter().any(|f| f.back) {
+            return Some("flows from the server to the client");
         }
         if self.flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
             return Some("a choice of TCP's loss detection");

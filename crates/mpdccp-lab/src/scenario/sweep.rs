@@ -105,7 +105,8 @@ pub(crate) fn varied(
         let places: Vec<&str> = name.split('.').collect();
         set(&mut table, &places, value).map_err(|e| wrong(format!("`{name}`: {e}")))?;
     }
-    let text = table.to_string();
+    // As a document; a value alone would be written as an inline table.
+    let text = table.as_table().map(Table::to_string).unwrap_or_default();
     let scenario = Scenario::parse(file, &text)?;
     Ok((text, scenario))
 }

@@ -21,6 +21,8 @@ pub struct TunnelSettings {
     pub queue: Option<Duration>,
     /// Most packets in the session's send queue.
     pub queue_packets: Option<u32>,
+    /// Ack Ratio asked for at the beginning (RFC 4340 section 11.3; direct mode only).
+    pub ack_ratio: Option<u16>,
 }
 
 impl TunnelSettings {
@@ -32,6 +34,7 @@ impl TunnelSettings {
             reorder_timeout: self.reorder_timeout.or(other.reorder_timeout),
             queue: self.queue.or(other.queue),
             queue_packets: self.queue_packets.or(other.queue_packets),
+            ack_ratio: self.ack_ratio.or(other.ack_ratio),
         }
     }
 }

@@ -52,6 +52,8 @@ enum Writer {
 pub(super) struct Flow {
     index: u16,
     pub(super) over: Over,
+    /// Where its data comes from.
+    from: Side,
     /// Datagrams are IP packets.
     ip: bool,
     /// Header bytes of a TCP segment that do not count: on plain connections payload does, elsewhere IP packets.
@@ -118,6 +120,7 @@ impl Flow {
         Ok(Flow {
             index: index as u16,
             over,
+            from: if spec.back { Side::Server } else { Side::Client },
             ip,
             uncounted: if direct { segment::HEADERS } else { 0 },
             start: from,
@@ -162,7 +165,7 @@ impl Flow {
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8]) {
         match &mut self.app {
             App::Datagrams(_) => {
-                if let (Side::Server, Some((_, seq))) = (side, probe::read(packet)) {
+                if let Some((_, seq)) = probe::read(packet).filter(|_| side == self.from.other()) {
                     self.record.received.push(ReceivedPacket { seq, at: now, bytes: packet.len() as u32 });
                 }
             }
@@ -210,7 +213,7 @@ impl Flow {
                     for size in self.sizes.drain(..) {
                         let packet = probe::write(index, self.record.sent.len() as u64, size, self.ip);
                         self.record.sent.push(SentPacket { at: now, bytes: packet.len() as u32 });
-                        send(world, Side::Client, packet);
+                        send(world, self.from, packet);
                     }
                     let Some(size) = source.backlog(now) else { break };
                     let Over::Session(session) = over else { break };

@@ -44,9 +44,10 @@ impl<'a> Run<'a> {
         let mut flows = Vec::new();
         let mut connections = 0;
         for i in 0..scenario.flows.len() {
-            let session = if scenario.mode == Mode::Tunnel { 0 } else { connections };
+            let back = scenario.flows[i].back;
+            let session = if scenario.mode == Mode::Tunnel { 0 } else { connections - usize::from(back) };
             let flow = Flow::new(plan, i, session, START, end)?;
-            connections += usize::from(matches!(flow.over, Over::Session(_)));
+            connections += usize::from(matches!(flow.over, Over::Session(_)) && !back);
             flows.push(flow);
         }
         let sessions = if scenario.mode == Mode::Tunnel { 1 } else { connections };
@@ -231,7 +232,11 @@ fn secs(s: f64) -> Duration {
 fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
     let shared =
         spec.shares.as_ref().and_then(|name| all.iter().position(|p| p.name.as_ref() == name.as_ref()));
-    WorldPath { link: spec.link(), owner: shared.unwrap_or(index), prio: spec.priority.unwrap_or(3) }
+    WorldPath {
+        links: [spec.link(), spec.link_back()],
+        owner: shared.unwrap_or(index),
+        prio: spec.priority.unwrap_or(3),
+    }
 }
 
 impl World {
@@ -270,7 +275,8 @@ fn session_config(plan: &Plan<'_>) -> Result<SessionConfig, LabError> {
     Ok(SessionConfig {
         connection: Config {
             tx_ccids: vec![ccid],
-            rx_ccids: vec![ccid],
+            rx_ccids: vec![plan.contender.back_ccid.as_ref().map_or(ccid, |c| *c.as_ref())],
+            ack_ratio: settings.ack_ratio.unwrap_or(Config::default().ack_ratio),
             cc: CcOptions { draft: plan.contender.variant == Variant::Draft, ..CcOptions::default() },
             ndp_count: tunnel,
             ..Config::default()

@@ -33,7 +33,7 @@ impl Side {
         self as usize
     }
 
-    fn other(self) -> Side {
+    pub(crate) fn other(self) -> Side {
         match self {
             Side::Client => Side::Server,
             Side::Server => Side::Client,
@@ -98,8 +98,8 @@ pub(crate) enum Arrived {
 /// Both directions of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldPath {
-    /// Of each direction.
-    pub(crate) link: LinkConfig,
+    /// Client to server, server to client.
+    pub(crate) links: [LinkConfig; 2],
     /// Path whose link this one uses; itself, or one before it.
     pub(crate) owner: usize,
     /// MP_PRIO of the path.
@@ -159,8 +159,8 @@ impl World {
         for (i, path) in paths.iter().enumerate() {
             let link_seed = |side: u64| seed.wrapping_mul(31).wrapping_add(i as u64 * 2 + side);
             links.push([
-                Link::new(path.link.clone(), link_seed(0), Time::ZERO)?,
-                Link::new(path.link.clone(), link_seed(1), Time::ZERO)?,
+                Link::new(path.links[0].clone(), link_seed(0), Time::ZERO)?,
+                Link::new(path.links[1].clone(), link_seed(1), Time::ZERO)?,
             ]);
         }
         let host = |side: u8| {
@@ -171,9 +171,12 @@ impl World {
         let mut hosts = [host(0), host(1)];
         for (s, session) in sessions.iter().enumerate() {
             let port = SERVER_PORT + s as u16;
+            // What the client sends by, the server receives by.
+            let mut server = session.clone();
+            core::mem::swap(&mut server.connection.tx_ccids, &mut server.connection.rx_ccids);
             hosts[1].endpoint.listen(ListenConfig {
                 port,
-                session: session.clone(),
+                session: server,
                 peers: vec![PeerFilter { id: s as u32, remotes: Vec::new() }],
                 mtu: MTU,
                 overhead: OVERHEAD,

@@ -1,0 +1,60 @@
+//! Sets of published experiments, with runs made by hand.
+
+mod common;
+
+use mpdccp_lab::reproduce::{Options, run};
+use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample};
+
+/// Makes the same run for everybody, and fails after a while.
+struct MadeUp {
+    made: usize,
+    patience: usize,
+}
+
+impl Backend for MadeUp {
+    fn name(&self) -> &'static str {
+        "netns"
+    }
+
+    fn run(&mut self, plan: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        if self.made == self.patience {
+            return Err(LabError::Interrupted);
+        }
+        self.made += 1;
+        let mut record = common::run(plan.contender.label.as_ref());
+        // As many packets for each TCP flow as for the first.
+        let first = record.flows[0].clone();
+        record.flows.resize(plan.scenario.flows.len(), first);
+        Ok(record)
+    }
+}
+
+#[test]
+fn what_was_finished_is_not_run_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options { out: dir.path().to_owned(), quick: true, seed: 1 };
+    let mut attempt = |patience, options: &Options| {
+        let mut backend = MadeUp { made: 0, patience };
+        let mut found = 0;
+        let result = run("dcp", &mut backend, options, &mut |p| found += usize::from(p.found));
+        (backend.made, found, result.is_ok())
+    };
+    assert_eq!(attempt(3, &options), (3, 0, false));
+    // One flow alone, and three numbers of TCP flows in three variants.
+    assert_eq!(attempt(99, &options), (7, 3, true));
+    assert_eq!(attempt(0, &options), (0, 10, true));
+    // A file that was cut off, and another seed.
+    std::fs::write(dir.path().join("runs/one-flow-1.json"), "{\"name\": \"one-f").unwrap();
+    assert_eq!(attempt(99, &options), (1, 9, true));
+    options.seed = 2;
+    assert_eq!(attempt(99, &options), (10, 0, true));
+    let report = std::fs::read_to_string(dir.path().join("report.md")).unwrap();
+    assert!(
+        report.contains("| F, n = 4, TCP Reno, derivative random drop | – | 1.00 | 0.8 to 1.25 | met |"),
+        "{report}"
+    );
+    for figure in ["figure2.svg", "figure3.png", "figure4.svg", "figure5.png"] {
+        assert!(dir.path().join("figures").join(figure).is_file(), "{figure}");
+    }
+    assert!(run("no such", &mut MadeUp { made: 0, patience: 0 }, &options, &mut |_| {}).is_err());
+}
