@@ -178,7 +178,10 @@ fn too_many_sessions() {
     }
     assert_eq!(net.server.sessions().len(), 4);
     assert_eq!(net.server.stats().counters["too_many_sessions"], 1);
-    assert_eq!(net.closed_reason(Client).as_deref(), Some("reset by the peer: TooBusy"));
+    assert_eq!(
+        net.closed_reason(Client).as_deref(),
+        Some("reset by the peer: TooBusy (it has all the sessions or paths it allows)")
+    );
 }
 
 #[test]
@@ -189,7 +192,10 @@ fn peers_that_no_filter_matches_are_refused() {
     net.connect(config());
     net.run(Duration::from_millis(100));
     assert_eq!(net.server.stats().counters["refused_peer"], 1);
-    assert_eq!(net.closed_reason(Client).as_deref(), Some("reset by the peer: ConnectionRefused"));
+    assert_eq!(
+        net.closed_reason(Client).as_deref(),
+        Some("reset by the peer: ConnectionRefused (it does not accept sessions from this address)")
+    );
     let peers = vec![PeerFilter { id: 1, remotes: vec!["::ffff:10.0.0.1".parse().unwrap()] }];
     net.server.listen(ListenConfig { peers, ..listen(config()) });
     net.connect(config());

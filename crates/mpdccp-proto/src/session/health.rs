@@ -209,8 +209,23 @@ fn words(reason: CloseReason) -> String {
     match reason {
         CloseReason::Local => "closed".to_string(),
         CloseReason::Peer => "closed by the peer".to_string(),
-        CloseReason::Reset(code) => format!("reset by the peer: {code:?}"),
+        CloseReason::Reset(code) => match hint(code) {
+            Some(hint) => format!("reset by the peer: {code:?} ({hint})"),
+            None => format!("reset by the peer: {code:?}"),
+        },
         CloseReason::Aborted(code) => format!("reset by this end: {code:?}"),
         CloseReason::TimedOut => "no answer".to_string(),
     }
+}
+
+/// What a Reset most likely means to whoever set the connection up.
+fn hint(code: ResetCode) -> Option<&'static str> {
+    Some(match code {
+        ResetCode::NoConnection => "it listens on another DCCP port, or was restarted",
+        ResetCode::ConnectionRefused => "it does not accept sessions from this address",
+        ResetCode::BadServiceCode => "another application listens there",
+        ResetCode::TooBusy => "it has all the sessions or paths it allows",
+        ResetCode::OptionError | ResetCode::MandatoryError => "it does not understand our options",
+        _ => return None,
+    })
 }
