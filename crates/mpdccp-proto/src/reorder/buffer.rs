@@ -71,6 +71,10 @@ pub(super) struct Buffer {
     pub(super) held_for: [u64; super::HELD_BUCKETS],
 }
 
+/// Furthest that MP_SEQ may run ahead of the newest seen: hours of lost packets. Keeps a hostile peer from walking positions to
+/// the end of their range.
+const MAX_JUMP: u64 = 1 << 32;
+
 impl Buffer {
     pub(super) fn new() -> Buffer {
         Buffer {
@@ -94,6 +98,9 @@ impl Buffer {
             return (ORIGIN, Place::New);
         };
         let position = top.wrapping_add_signed(seq.diff(newest));
+        if position > top.saturating_add(MAX_JUMP) {
+            return (position, Place::Taken);
+        }
         if position > top {
             self.newest = Some((seq, position));
             self.add_hole(top + 1, position, now);
@@ -212,6 +219,18 @@ mod tests {
             }
             assert!(b.held.len() <= MAX_PACKETS && b.holes.len() <= MEMORY as usize);
         }
+    }
+
+    #[test]
+    fn positions_do_not_run_away() {
+        let mut b = with(&[0]);
+        let mut seq = 0u64;
+        for _ in 0..1000 {
+            seq = seq.wrapping_add(1 << 46); // a quarter of the circle each
+            let (_, place) = b.place(Time::ZERO, Seq::new(seq));
+            assert!(matches!(place, Place::Taken));
+        }
+        assert!(matches!(b.place(Time::ZERO, Seq::new(1)).1, Place::New), "the right one is still known");
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub struct ReorderStats {
     pub held: u64,
     /// Came after their hole had been given up; delivered all the same.
     pub late: u64,
-    /// Had been delivered or were held already; dropped.
+    /// Had been delivered or were held already, or ran ahead by more than 2^32; dropped.
     pub duplicates: u64,
     /// Holes given up on their timer.
     pub timeouts: u64,
