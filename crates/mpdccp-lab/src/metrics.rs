@@ -32,6 +32,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("share_pct", "first flow's rate, % of the mean of the others"),
     ("retransmits", "TCP retransmissions (whole run)"),
     ("dsack", "TCP retransmissions shown spurious by DSACK (whole run)"),
+    ("all_back_ms", "from the first packet sent to the last received, ms"),
     ("utilisation_pct", "of the link's rate delivered, % (whole run)"),
     ("friendliness", "friendliness: equation over sent, mean of 6 s windows from 10 s on"),
     ("loss_event_pct", "loss events, % of packets from 10 s on"),

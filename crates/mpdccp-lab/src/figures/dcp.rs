@@ -4,8 +4,21 @@ use super::draw::GREY;
 use super::paper::line;
 use super::{Figure, Panel, Series, Shape};
 
-/// What a sub-figure needs: its title and its lines by name.
-pub(crate) type Lines = (String, Vec<(&'static str, Vec<(f64, f64)>)>);
+/// What is joined to a line.
+pub(crate) type Points = Vec<(f64, f64)>;
+
+/// What a panel needs: its title and its lines by name.
+pub(crate) type Lines = (String, Vec<(&'static str, Points)>);
+
+/// One line of figure 5.
+pub(crate) struct Variant {
+    /// For the legend.
+    pub(crate) name: &'static str,
+    /// Joined.
+    pub(crate) medians: Points,
+    /// A dot each.
+    pub(crate) runs: Points,
+}
 
 /// Lines over time, a panel each, `abreast` beside each other.
 pub(crate) fn over_time(
@@ -17,7 +30,7 @@ pub(crate) fn over_time(
 ) -> Figure {
     let panel = |(title, lines): Lines| {
         let level = level.map(|y| Series { pale: true, ..line("", GREY, vec![(0.0, y), (end, y)]) });
-        let one = |(i, (name, points)): (usize, (&str, Vec<(f64, f64)>))| line(name, i, points);
+        let one = |(i, (name, points)): (usize, (&str, Points))| line(name, i, points);
         Panel {
             title,
             y_label: y_label.to_owned(),
@@ -36,16 +49,13 @@ pub(crate) fn over_time(
 }
 
 /// Friendliness against the number of TCP flows: a line through the medians and a dot for each run; `between` is aimed at.
-pub(crate) fn against_flows(
-    lines: Vec<(&'static str, Vec<(f64, f64)>, Vec<(f64, f64)>)>,
-    between: (f64, f64),
-) -> Figure {
-    let most = lines.iter().flat_map(|(_, medians, _)| medians).map(|(n, _)| *n).fold(1.0, f64::max) + 1.0;
+pub(crate) fn against_flows(lines: Vec<Variant>, between: (f64, f64)) -> Figure {
+    let most = lines.iter().flat_map(|line| &line.medians).map(|(n, _)| *n).fold(1.0, f64::max) + 1.0;
     let level = |y: f64| Series { pale: true, ..line("", GREY, vec![(0.0, y), (most, y)]) };
     let mut series = vec![level(between.0), level(1.0), level(between.1)];
-    for (i, (name, medians, runs)) in lines.into_iter().enumerate() {
-        series.push(line(name, i, medians));
-        series.push(Series { shape: Shape::Dots, ..line("", i, runs) });
+    for (i, variant) in lines.into_iter().enumerate() {
+        series.push(line(variant.name, i, variant.medians));
+        series.push(Series { shape: Shape::Dots, ..line("", i, variant.runs) });
     }
     let panel = Panel {
         title: "one DCCP flow among TCP flows".to_owned(),

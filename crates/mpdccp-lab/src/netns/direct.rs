@@ -40,6 +40,8 @@ pub(super) struct Dccp {
     index: u16,
     pace: Pace,
     to: SocketAddr,
+    /// The server sends everything back.
+    echo: bool,
     session: SessionConfig,
     counters: Arc<Counters>,
     receiver: Handle<Receiver>,
@@ -58,7 +60,8 @@ impl Dccp {
     ) -> Result<Dccp, LabError> {
         let session = session_config(plan);
         let counters = Arc::new(Counters::default());
-        let receiver = Receiver { flow: index, counters: counters.clone(), received: Vec::new() };
+        let receiver =
+            Receiver { flow: index, echo: spec.echo, counters: counters.clone(), received: Vec::new() };
         let (ready, made) = mpsc::channel();
         let (namespace, config) = (server.handle()?, session.clone());
         let thread = std::thread::Builder::new()
@@ -83,6 +86,7 @@ impl Dccp {
                     index,
                     pace: Pace::of(spec)?,
                     to,
+                    echo: spec.echo,
                     session,
                     counters,
                     receiver: handle,
@@ -147,7 +151,7 @@ impl Flow for Dccp {
             kind: "dccp",
             offered: Some(self.pace.rate),
             sent: sent.packets,
-            received: receiver.received,
+            received: if self.echo { sent.echoed } else { receiver.received },
             dropped_at_sender: sent.dropped,
             tcp: None,
         })
@@ -223,6 +227,8 @@ fn connect(core: &mut Core, remote: SocketAddr, session: SessionConfig) -> Resul
 
 struct Receiver {
     flow: u16,
+    /// Send everything back instead.
+    echo: bool,
     counters: Arc<Counters>,
     received: Vec<ReceivedPacket>,
 }
@@ -234,8 +240,12 @@ impl App for Receiver {
 
     fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
 
-    fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, data: Vec<u8>) {
+    fn on_deliver(&mut self, core: &mut Core, _: Time, session: SessionId, data: Vec<u8>) {
         let at = Clock.now();
+        if self.echo {
+            core.endpoint.send(at, session, data, PktInfo::default());
+            return;
+        }
         let Some(tag) = Tag::read(&data).filter(|tag| tag.flow == self.flow) else { return };
         self.received.push(ReceivedPacket { seq: tag.seq, at, bytes: data.len() as u32 });
         self.counters.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
@@ -269,6 +279,11 @@ impl Sender<'_> {
     fn due(&self) -> Time {
         let pace = &self.flow.pace;
         self.from + pace.rate.time_for(u64::from(pace.payload) * self.sent.packets.len() as u64)
+    }
+
+    /// When it closes if nobody says so before; echoes are waited for.
+    fn end(&self) -> Time {
+        if self.flow.echo { Time::MAX } else { self.to + LINGER }
     }
 
     fn send_one(&mut self, core: &mut Core) {
@@ -317,7 +332,12 @@ impl App for Sender<'_> {
 
     fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
 
-    fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, _: Vec<u8>) {}
+    fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, data: Vec<u8>) {
+        let at = Clock.now();
+        if let Some(tag) = Tag::read(&data).filter(|tag| self.flow.echo && tag.flow == self.flow.index) {
+            self.sent.echoed.push(ReceivedPacket { seq: tag.seq, at, bytes: data.len() as u32 });
+        }
+    }
 
     fn on_event(&mut self, core: &mut Core, now: Time, _: SessionId, event: SessionEvent) {
         match event {
@@ -334,7 +354,7 @@ impl App for Sender<'_> {
 
     fn next_timeout(&self) -> Option<Time> {
         let due = self.due();
-        let next = if due < self.to { due } else { self.to + LINGER };
+        let next = if due < self.to { due } else { self.end() };
         Some(next.min(self.next_trace))
     }
 
@@ -348,7 +368,7 @@ impl App for Sender<'_> {
                 self.next_trace += TRACE_EVERY;
             }
         }
-        if self.over.load(Ordering::Relaxed) || now >= self.to + LINGER {
+        if self.over.load(Ordering::Relaxed) || now >= self.end() {
             core.endpoint.close(now, self.session);
             core.stop();
         }

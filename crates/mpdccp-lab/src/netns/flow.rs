@@ -10,7 +10,7 @@ use super::tap::Count;
 use super::tcp::{Bulk, Paced};
 use super::udp::Udp;
 use super::world::Namespace;
-use crate::record::{FlowRecord, SentPacket, TcpCounters, TraceRow};
+use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters, TraceRow};
 use crate::scenario::{FlowKind, FlowSpec, Mode};
 use crate::{LabError, Plan};
 
@@ -30,6 +30,8 @@ pub(super) struct Counters {
 pub(super) struct Sent {
     /// As in [`FlowRecord::sent`].
     pub(super) packets: Vec<SentPacket>,
+    /// What came back, if the server sends everything back.
+    pub(super) echoed: Vec<ReceivedPacket>,
     /// As in [`FlowRecord::dropped_at_sender`].
     pub(super) dropped: Option<u64>,
     /// As in [`FlowRecord::tcp`].
@@ -67,6 +69,9 @@ pub(super) fn start(
         }
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {
             Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))
+        }
+        (Mode::Direct, FlowKind::Udp, None) if plan.contender.udp => {
+            Ok(Box::new(Udp::start(spec, index, server, to)?))
         }
         (Mode::Direct, FlowKind::Udp, None) => Ok(Box::new(Dccp::start(plan, spec, index, server, to)?)),
     }

@@ -118,7 +118,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
 /// Sends probes until one comes through, and waits until all paths are up.
 fn wait_until_up(client: &Namespace, server: &Namespace, tunnel: &mut Tunnel) -> Result<(), LabError> {
     let since = Instant::now();
-    let probed = Receiver::start(server, PROBE_PORT, tag::PROBE)?;
+    let probed = Receiver::start(server, PROBE_PORT, tag::PROBE, false)?;
     while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !tunnel.all_paths_up() {
         stop::check()?;
         tunnel.check()?;

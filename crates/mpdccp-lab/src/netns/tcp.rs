@@ -34,8 +34,8 @@ struct Sink {
 }
 
 impl Sink {
-    /// Listens inside `server`. With `record` bytes given, reads tagged records of that size.
-    fn start(server: &Namespace, port: u16, record: Option<usize>) -> Result<Sink, LabError> {
+    /// Listens inside `server`. With `record` bytes given, reads tagged records of that size, and sends them back if it shall `echo`.
+    fn start(server: &Namespace, port: u16, record: Option<usize>, echo: bool) -> Result<Sink, LabError> {
         let failed = |e| LabError::failed("the TCP receiver's socket", e);
         let listener = server.inside(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).map_err(failed))?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -52,10 +52,13 @@ impl Sink {
                         Err(_) => std::thread::sleep(NAP),
                     }
                 };
-                let ready = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(NAP)));
+                let ready = stream
+                    .set_nonblocking(false)
+                    .and_then(|()| stream.set_read_timeout(Some(NAP)))
+                    .and_then(|()| stream.set_nodelay(true));
                 match (ready, record) {
                     (Err(_), _) => Vec::new(),
-                    (Ok(()), Some(size)) => read_records(stream, size, &shared),
+                    (Ok(()), Some(size)) => read_records(stream, size, &shared.stop, &shared, echo),
                     (Ok(()), None) => discard(stream, &shared),
                 }
             })
@@ -95,11 +98,23 @@ fn read_all(stream: &mut TcpStream, buf: &mut [u8], stop: &AtomicBool) -> bool {
     true
 }
 
-fn read_records(mut stream: TcpStream, size: usize, counters: &Counters) -> Vec<ReceivedPacket> {
+fn read_records(
+    mut stream: TcpStream,
+    size: usize,
+    stop: &AtomicBool,
+    counters: &Counters,
+    echo: bool,
+) -> Vec<ReceivedPacket> {
     let mut received = Vec::new();
     let mut buf = vec![0; size];
-    while read_all(&mut stream, &mut buf, &counters.stop) {
+    while read_all(&mut stream, &mut buf, stop) {
         let at = Clock.now();
+        if echo {
+            if stream.write_all(&buf).is_err() {
+                break;
+            }
+            continue;
+        }
         if let Some(tag) = Tag::read(&buf) {
             received.push(ReceivedPacket { seq: tag.seq, at, bytes: size as u32 });
             counters.bytes.fetch_add(size as u64, Ordering::Relaxed);
@@ -167,7 +182,7 @@ impl Bulk {
         to: SocketAddr,
         count: Count,
     ) -> Result<Bulk, LabError> {
-        let sink = Sink::start(server, to.port(), None)?;
+        let sink = Sink::start(server, to.port(), None, false)?;
         let counters = Some(sink.counters.clone());
         let taps = [Tap::start(client, to, count, None)?, Tap::start(server, to, count, counters)?];
         let cc = spec.cc.clone().unwrap_or_default();
@@ -219,6 +234,8 @@ pub(super) struct Paced {
     cc: String,
     pace: Pace,
     to: SocketAddr,
+    /// The server sends everything back.
+    echo: bool,
     sink: Sink,
 }
 
@@ -232,8 +249,9 @@ impl Paced {
         to: SocketAddr,
     ) -> Result<Paced, LabError> {
         let pace = Pace::of(spec)?;
-        let sink = Sink::start(server, to.port(), Some(pace.payload as usize))?;
-        Ok(Paced { name: spec.name.as_ref().clone(), index, cc: cc.to_owned(), pace, to, sink })
+        let sink = Sink::start(server, to.port(), Some(pace.payload as usize), spec.echo)?;
+        let name = spec.name.as_ref().clone();
+        Ok(Paced { name, index, cc: cc.to_owned(), pace, to, echo: spec.echo, sink })
     }
 }
 
@@ -251,19 +269,30 @@ impl Flow for Paced {
         let mut stream: TcpStream = socket.into();
         let mut payload = vec![0; self.pace.payload as usize];
         let (mut packets, mut dropped) = (Vec::new(), 0);
-        self.pace.run(from, to, over, |seq| {
-            let at = Clock.now();
-            packets.push(SentPacket { at, bytes: self.pace.payload });
-            let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
-            let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
-            if ready == 0 {
-                dropped += 1;
-                return Ok(());
-            }
-            Tag { flow: self.index, seq, at }.write(&mut payload);
-            stream.write_all(&payload).map_err(failed)
+        stream.set_read_timeout(Some(NAP)).map_err(failed)?;
+        let reader = if self.echo { Some(stream.try_clone().map_err(failed)?) } else { None };
+        let echoed = std::thread::scope(|scope| {
+            let (size, counters) = (payload.len(), &self.sink.counters);
+            let come_back = |reader| move || read_records(reader, size, over, counters, false);
+            let listener = reader.map(|reader| scope.spawn(come_back(reader)));
+            self.pace.run(from, to, over, |seq| {
+                let at = Clock.now();
+                packets.push(SentPacket { at, bytes: self.pace.payload });
+                let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
+                let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
+                // Who waits for echoes waits for room, too.
+                if ready == 0 && !self.echo {
+                    dropped += 1;
+                    return Ok(());
+                }
+                Tag { flow: self.index, seq, at }.write(&mut payload);
+                stream.write_all(&payload).map_err(failed)
+            })?;
+            let panicked = |_| LabError::Failed("the TCP reader panicked".to_owned());
+            listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))
         })?;
-        Ok(Sent { packets, dropped: Some(dropped), tcp: counters(client, self.to), ..Sent::default() })
+        let tcp = counters(client, self.to);
+        Ok(Sent { packets, echoed, dropped: Some(dropped), tcp, ..Sent::default() })
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
@@ -272,7 +301,7 @@ impl Flow for Paced {
             kind: "tcp",
             offered: Some(self.pace.rate),
             sent: sent.packets,
-            received: self.sink.finish()?,
+            received: if self.echo { sent.echoed } else { self.sink.finish()? },
             dropped_at_sender: sent.dropped,
             tcp: sent.tcp,
         })

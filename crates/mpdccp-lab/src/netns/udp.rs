@@ -71,12 +71,14 @@ impl Pace {
     }
 }
 
-/// A UDP flow through a tunnel.
+/// A UDP flow, through a tunnel or directly over a path.
 pub(super) struct Udp {
     name: String,
     index: u16,
     pace: Pace,
     to: SocketAddr,
+    /// The server sends everything back.
+    echo: bool,
     receiver: Receiver,
 }
 
@@ -88,8 +90,9 @@ impl Udp {
         server: &Namespace,
         to: SocketAddr,
     ) -> Result<Udp, LabError> {
-        let receiver = Receiver::start(server, to.port(), index)?;
-        Ok(Udp { name: spec.name.as_ref().clone(), index, pace: Pace::of(spec)?, to, receiver })
+        let receiver = Receiver::start(server, to.port(), index, spec.echo)?;
+        let (name, pace) = (spec.name.as_ref().clone(), Pace::of(spec)?);
+        Ok(Udp { name, index, pace, to, echo: spec.echo, receiver })
     }
 }
 
@@ -100,19 +103,24 @@ impl Flow for Udp {
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
-            .map_err(|e| LabError::failed("the generator's socket", e))?;
+        let socket = socket(0).map_err(|e| LabError::failed("the generator's socket", e))?;
         let mut payload = vec![0; self.pace.payload as usize];
         let mut packets = Vec::new();
-        self.pace.run(from, to, over, |seq| {
-            let at = Clock.now();
-            Tag { flow: self.index, seq, at }.write(&mut payload);
-            packets.push(SentPacket { at, bytes: self.pace.payload + HEADERS });
-            // A packet that the kernel refuses (no route, no buffer) is a lost one.
-            let _ = socket.send_to(&payload, self.to);
-            Ok(())
+        let echoed = std::thread::scope(|scope| {
+            let come_back = || receive(&socket, self.index, over, &self.receiver.counters, false);
+            let listener = self.echo.then(|| scope.spawn(come_back));
+            self.pace.run(from, to, over, |seq| {
+                let at = Clock.now();
+                Tag { flow: self.index, seq, at }.write(&mut payload);
+                packets.push(SentPacket { at, bytes: self.pace.payload + HEADERS });
+                // A packet that the kernel refuses (no route, no buffer) is a lost one.
+                let _ = socket.send_to(&payload, self.to);
+                Ok(())
+            })?;
+            let panicked = |_| LabError::Failed("the generator's receiver panicked".to_owned());
+            listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))
         })?;
-        Ok(Sent { packets, ..Sent::default() })
+        Ok(Sent { packets, echoed, ..Sent::default() })
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
@@ -122,7 +130,7 @@ impl Flow for Udp {
             kind: "udp",
             offered: Some(self.pace.rate.scale(whole / payload)),
             sent: sent.packets,
-            received: self.receiver.finish()?,
+            received: if self.echo { sent.echoed } else { self.receiver.finish()? },
             dropped_at_sender: sent.dropped,
             tcp: None,
         })
@@ -137,15 +145,20 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Receives packets of `flow` at `port` inside `namespace`.
-    pub(super) fn start(namespace: &Namespace, port: u16, flow: u16) -> Result<Receiver, LabError> {
+    /// Receives packets of `flow` at `port` inside `namespace`, and sends them back if told so.
+    pub(super) fn start(
+        namespace: &Namespace,
+        port: u16,
+        flow: u16,
+        echo: bool,
+    ) -> Result<Receiver, LabError> {
         let socket =
             namespace.inside(|| socket(port).map_err(|e| LabError::failed("the receiver's socket", e)))?;
         let counters = Arc::new(Counters::default());
         let shared = counters.clone();
         let thread = std::thread::Builder::new()
             .name("receiver".to_owned())
-            .spawn(move || receive(&socket, flow, &shared))
+            .spawn(move || receive(&socket, flow, &shared.stop, &shared, echo))
             .map_err(|e| LabError::failed("starting the receiver", e))?;
         Ok(Receiver { counters, thread: Some(thread) })
     }
@@ -178,15 +191,26 @@ fn socket(port: u16) -> std::io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-fn receive(socket: &UdpSocket, flow: u16, counters: &Counters) -> Vec<ReceivedPacket> {
+fn receive(
+    socket: &UdpSocket,
+    flow: u16,
+    stop: &AtomicBool,
+    counters: &Counters,
+    echo: bool,
+) -> Vec<ReceivedPacket> {
     hurry(Urgency::Traffic);
     let mut received = Vec::new();
     let mut buf = [0; 2048];
-    while !counters.stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         // An error is the timeout, or an ICMP message that does not concern a receiver.
-        let Ok(n) = socket.recv(&mut buf) else { continue };
+        let Ok((n, from)) = socket.recv_from(&mut buf) else { continue };
         let at = Clock.now();
         let Some(tag) = Tag::read(&buf[..n]).filter(|tag| tag.flow == flow) else { continue };
+        if echo {
+            // As above: what the kernel refuses is lost.
+            let _ = socket.send_to(&buf[..n], from);
+            continue;
+        }
         let bytes = n as u32 + HEADERS;
         received.push(ReceivedPacket { seq: tag.seq, at, bytes });
         counters.bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);

@@ -7,7 +7,7 @@ use toml::Value;
 use super::page::{Page, Row, Section};
 use super::store::{AllSeries, Kept};
 use super::{Job, Options, Set};
-use crate::figures::dcp::{Lines, against_flows, over_time};
+use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
 use crate::friendliness::Seen;
 use crate::metrics::{NAMES, seconds};
 use crate::scenario::{LIBRARY, varied};
@@ -15,6 +15,8 @@ use crate::{LabError, Plan, RunRecord};
 
 /// Seeds in the simulator.
 const SEEDS: u64 = 5;
+/// Seeds of the short exchanges there.
+const ECHO_SEEDS: u64 = 20;
 /// A quick run ends here.
 const QUICK_S: f64 = 60.0;
 /// Rates in figures are means over so long.
@@ -24,13 +26,24 @@ const BETWEEN: (f64, f64) = (0.8, 1.25);
 
 /// The variants of the queue and of TCP that experiment F speaks of.
 const VARIANTS: [Variant; 3] = [
-    Variant { key: "reno", words: "TCP Reno, derivative random drop", counts: &[1, 2, 3, 4, 5, 6, 7, 8, 9] },
-    Variant { key: "cubic", words: "TCP CUBIC, derivative random drop", counts: &[1, 4, 9] },
-    Variant { key: "reno-tail", words: "TCP Reno, drop-tail of 125 packets", counts: &[1, 4, 9] },
+    Variant {
+        key: "reno",
+        short: "Reno",
+        words: "TCP Reno, derivative random drop",
+        counts: &[1, 2, 3, 4, 5, 6, 7, 8, 9],
+    },
+    Variant { key: "cubic", short: "CUBIC", words: "TCP CUBIC, derivative random drop", counts: &[1, 4, 9] },
+    Variant {
+        key: "reno-tail",
+        short: "Reno, drop-tail",
+        words: "TCP Reno, drop-tail of 125 packets",
+        counts: &[1, 4, 9],
+    },
 ];
 
 struct Variant {
     key: &'static str,
+    short: &'static str,
     words: &'static str,
     counts: &'static [u32],
 }
@@ -66,6 +79,17 @@ impl Set for Dcp {
             }
             for label in ACKS {
                 jobs.add("ack-ratio", &format!("ack-ratio-{label}"), label, &[])?;
+            }
+        }
+        jobs.seeds = match (options.quick, sim) {
+            (true, _) => 1,
+            (false, true) => ECHO_SEEDS,
+            (false, false) => SEEDS,
+        };
+        for label in ECHOES {
+            for (loss, share) in LOSSES {
+                let values = [("cell.0.loss", Value::from(share))];
+                jobs.add("overhead", &format!("overhead-{label}-{loss}"), label, &values)?;
             }
         }
         Ok(jobs.all)
@@ -104,6 +128,7 @@ impl Set for Dcp {
         sections.extend(fast_link(runs));
         sections.extend(asymmetric(runs));
         sections.extend(acknowledgements(runs));
+        sections.extend(overhead(runs));
         Ok(Page {
             title: "Experimentation of the Datagram Control Protocol (2002), made again",
             command: "mpdccp lab reproduce dcp",
@@ -116,6 +141,10 @@ impl Set for Dcp {
 const ASYMMETRIC: [&str; 4] = ["ccid3-2", "ccid2-3", "ccid2-2", "ccid3-3"];
 /// Contenders of what acknowledgements cost.
 const ACKS: [&str; 6] = ["ccid2-ratio2", "ccid2-ratio4", "ccid2-ratio8", "ccid2-ratio16", "ccid5", "ccid3"];
+/// Contenders of the echoed packets.
+const ECHOES: [&str; 6] = ["udp", "ccid2", "ccid3", "ccid5", "tcp-reno", "tcp-cubic"];
+/// Losses each way, in words and as scenarios write them.
+const LOSSES: [(&str, &str); 2] = [("clean", "0 %"), ("loss", "5 %")];
 /// Numbers of TCP flows beyond the paper's.
 const MANY: [u32; 3] = [16, 32, 64];
 
@@ -142,7 +171,7 @@ impl Jobs<'_> {
         let named = LIBRARY.iter().find(|named| named.name == format!("dcp/{scenario}"));
         let text = named.ok_or_else(|| wrong("no such scenario".to_owned()))?.text;
         let mut values = values.to_vec();
-        if self.options.quick {
+        if self.options.quick && scenario != "overhead" {
             values.push(("duration_s", Value::from(QUICK_S)));
         }
         let (text, scenario) = varied(&format!("scenarios/dcp/{scenario}.toml"), text, &values)
@@ -276,7 +305,7 @@ fn among_tcp(runs: &[Kept], figures: &Path) -> Result<Section, LabError> {
             dots.extend(row.ours.iter().map(|f| (x, *f)));
             rows.push(row);
         }
-        lines.push((variant.key, medians, dots));
+        lines.push(figures::Variant { name: variant.short, medians, runs: dots });
     }
     let end = panels.first().map_or(1.0, |(_, lines)| end_of(&lines[0].1) + BIN_S / 2.0 - 1.0);
     let drawn = vec![
@@ -375,6 +404,33 @@ fn acknowledgements(runs: &[Kept]) -> Option<Section> {
     rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
         title: "What acknowledgements cost".to_owned(),
         sentence: format!("Bytes back for 100 there: {}.", words.join(", ")),
+        figures: Vec::new(),
+        rows,
+    })
+}
+
+fn overhead(runs: &[Kept]) -> Option<Section> {
+    let mut rows = Vec::new();
+    let mut words = Vec::new();
+    for label in ECHOES {
+        for (loss, _) in LOSSES {
+            let at = called(runs, &format!("overhead-{label}-{loss}"));
+            let of = |what: &str, metric: &str| {
+                row(&at, Some(format!("{label}, {loss}: {what}")), metric, None, None)
+            };
+            let total = of("until the last echo, ms", "all_back_ms");
+            if loss == LOSSES[0].0 {
+                words.push(format!("{} with {label}", value(&total)));
+            }
+            rows.extend([total, of("a packet there and back, median, ms", "app_p50_ms")]);
+            if loss != LOSSES[0].0 {
+                rows.push(of("not come back, %", "lost_pct"));
+            }
+        }
+    }
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
+        title: "Delay of ten packets and their echoes (section 4.3)".to_owned(),
+        sentence: format!("Without loss the last echo came after {} ms.", words.join(", ")),
         figures: Vec::new(),
         rows,
     })

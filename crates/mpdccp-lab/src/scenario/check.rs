@@ -129,6 +129,8 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
         return Err(problem(ccid, format!("CCID {} is not known; allowed: {known:?}", ccid.as_ref())));
     }
     match (&c.ccid, &c.tcp) {
+        (None, None) if c.udp && s.mode == Mode::Direct => Ok(()),
+        _ if c.udp => Err(problem(&c.label, "`udp` stands alone, in mode \"direct\"")),
         _ if c.back_ccid.is_some() && (s.mode != Mode::Direct || c.ccid.is_none()) => {
             Err(problem(&c.label, "`back_ccid` goes with `ccid` in mode \"direct\""))
         }
@@ -139,7 +141,7 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
             Err(problem(tcp, format!("`{}` is not known; allowed: {TCP_CCS:?}", tcp.as_ref())))
         }
         (Some(_), None) | (None, Some(_)) => Ok(()),
-        _ => Err(problem(&c.label, "a contender has either `ccid` or `tcp`")),
+        _ => Err(problem(&c.label, "a contender has `ccid`, `tcp` or `udp = true`")),
     }?;
     match s.tunnel_of(c).scheduler {
         Some(name) if SchedulerKind::from_name(name.as_ref()).is_none() => {
@@ -178,6 +180,9 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
             let message = "a flow back is a udp flow that is not bulk, in mode \"direct\", after the flow whose DCCP connection it uses";
             return Err(problem(&f.name, message));
         }
+    }
+    if f.echo && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || f.back) {
+        return Err(problem(&f.name, "`echo` is for udp flows from the client in mode \"direct\""));
     }
     match f.kind {
         FlowKind::Udp => {

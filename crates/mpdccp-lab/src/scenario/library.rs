@@ -29,4 +29,5 @@ pub const LIBRARY: &[Named] = library![
     "dcp/fast-link",
     "dcp/asymmetric",
     "dcp/ack-ratio",
+    "dcp/overhead",
 ];

@@ -189,6 +189,9 @@ pub struct Contender {
     /// Instead of DCCP: kernel TCP with this congestion control (direct mode only).
     #[serde(default)]
     pub tcp: Option<Spanned<String>>,
+    /// Instead of DCCP: plain UDP (direct mode only).
+    #[serde(default)]
+    pub udp: bool,
     /// Which rules of the CCID apply.
     #[serde(default)]
     pub variant: Variant,
@@ -229,6 +232,9 @@ pub struct FlowSpec {
     /// UDP in direct mode: from the server to the client, on the connection of the flow before.
     #[serde(default)]
     pub back: bool,
+    /// UDP in direct mode: the server sends every packet back, and what is received is what came back.
+    #[serde(default)]
+    pub echo: bool,
     /// From here ...
     #[serde(default)]
     pub start_s: f64,

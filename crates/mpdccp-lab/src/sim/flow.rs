@@ -8,7 +8,7 @@ use units::{Rate, Time};
 use super::links::Links;
 use super::probe;
 use super::source::{self, Source};
-use super::tcp::segment::{self, Segment};
+use super::tcp::segment::{self, Ack, Data, Segment};
 use super::tcp::{Rule, Tcp};
 use super::world::{MTU, Side, World};
 use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
@@ -18,6 +18,9 @@ use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 const BACKLOG: u32 = 4;
 /// Records that an application lets wait unsent in TCP; beyond, it drops them, as the sender queue of a datagram socket does.
 const UNSENT_RECORDS: u64 = 5;
+
+/// Marks, in the number of a flow, the TCP connection that carries its echoes.
+pub(super) const RETURN: u16 = 1 << 15;
 
 /// What a flow goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +33,10 @@ pub(super) enum Over {
 #[derive(Debug)]
 enum App {
     Datagrams(Box<dyn Source>),
-    /// TCP, once it has begun, and who writes to it.
+    /// TCP, once it has begun, what carries its echoes, and who writes to it.
     Stream {
         tcp: Option<Box<Tcp>>,
+        back: Option<Box<Tcp>>,
         writer: Writer,
     },
 }
@@ -45,6 +49,8 @@ enum Writer {
         source: Box<dyn Source>,
         open: VecDeque<(u64, u64)>,
         written: u64,
+        /// Bytes that the server has sent back.
+        echoed: u64,
     },
 }
 
@@ -54,6 +60,10 @@ pub(super) struct Flow {
     pub(super) over: Over,
     /// Where its data comes from.
     from: Side,
+    /// What arrives at the other side comes back.
+    echo: bool,
+    /// Datagrams to send back.
+    echoes: Vec<Vec<u8>>,
     /// Datagrams are IP packets.
     ip: bool,
     /// Header bytes of a TCP segment that do not count: on plain connections payload does, elsewhere IP packets.
@@ -91,7 +101,7 @@ impl Flow {
         let bulk = matches!(spec.source, Some(SourceSpec::Bulk {}));
         let over = match &spec.via {
             Some(via) => Over::Beside(path_named(plan, via.as_ref())?),
-            None if direct && cc.is_some() => Over::Beside(0),
+            None if direct && (cc.is_some() || plan.contender.udp) => Over::Beside(0),
             None => Over::Session(session),
         };
         if bulk && cc.is_none() && matches!(over, Over::Beside(_)) {
@@ -103,10 +113,11 @@ impl Flow {
         let app = match (spec.kind, &cc) {
             (FlowKind::Udp, None) => App::Datagrams(source()),
             (FlowKind::Udp, Some(_)) if !bulk => {
-                let writer = Writer::Records { source: source(), open: VecDeque::new(), written: 0 };
-                App::Stream { tcp: None, writer }
+                let writer =
+                    Writer::Records { source: source(), open: VecDeque::new(), written: 0, echoed: 0 };
+                App::Stream { tcp: None, back: None, writer }
             }
-            _ => App::Stream { tcp: None, writer: Writer::Bulk },
+            _ => App::Stream { tcp: None, back: None, writer: Writer::Bulk },
         };
         let headers = if ip && cc.is_none() { probe::INNER_HEADERS } else { 0 };
         let counts_drops = matches!(&app, App::Stream { writer: Writer::Records { .. }, .. });
@@ -121,6 +132,8 @@ impl Flow {
             index: index as u16,
             over,
             from: if spec.back { Side::Server } else { Side::Client },
+            echo: spec.echo,
+            echoes: Vec::new(),
             ip,
             uncounted: if direct { segment::HEADERS } else { 0 },
             start: from,
@@ -143,12 +156,13 @@ impl Flow {
         match &self.app {
             App::Datagrams(source) => source.next(),
             App::Stream { tcp: None, .. } => Some(self.start),
-            App::Stream { tcp: Some(tcp), writer } => {
+            App::Stream { tcp: Some(tcp), back, writer } => {
                 let source = match writer {
                     Writer::Records { source, .. } => source.next(),
                     Writer::Bulk => None,
                 };
-                tcp.next_timeout().into_iter().chain(source).min()
+                let back = back.as_ref().and_then(|tcp| tcp.next_timeout());
+                tcp.next_timeout().into_iter().chain(back).chain(source).min()
             }
         }
     }
@@ -165,13 +179,21 @@ impl Flow {
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8]) {
         match &mut self.app {
             App::Datagrams(_) => {
-                if let Some((_, seq)) = probe::read(packet).filter(|_| side == self.from.other()) {
+                let Some((_, seq)) = probe::read(packet) else { return };
+                if self.echo && side != self.from {
+                    self.echoes.push(packet.to_vec());
+                } else if self.echo == (side == self.from) {
                     self.record.received.push(ReceivedPacket { seq, at: now, bytes: packet.len() as u32 });
                 }
             }
-            App::Stream { tcp: Some(tcp), writer } => {
+            App::Stream { tcp: Some(tcp), back, writer } => {
                 let Some(segment) = segment::read(packet) else { return };
-                tcp.handle(now, side, &segment);
+                let (Segment::Data(Data { flow, .. }) | Segment::Ack(Ack { flow, .. })) = segment;
+                match back {
+                    // Its data goes the other way.
+                    Some(back) if flow & RETURN != 0 => back.handle(now, side.other(), &segment),
+                    _ => tcp.handle(now, side, &segment),
+                }
                 self.touched = true;
                 match writer {
                     Writer::Bulk => {
@@ -180,8 +202,17 @@ impl Flow {
                             self.record.received.push(ReceivedPacket { seq: data.no, at: now, bytes });
                         }
                     }
-                    Writer::Records { open, .. } => {
-                        while let Some((_, seq)) = open.pop_front_if(|(end, _)| *end <= tcp.delivered()) {
+                    Writer::Records { open, echoed, .. } => {
+                        let mut arrived = tcp.delivered();
+                        if let Some(back) = back {
+                            // Whole records only.
+                            let whole =
+                                open.iter().map(|(end, _)| *end).take_while(|end| *end <= arrived).last();
+                            back.write(whole.map_or(0, |end| end.saturating_sub(*echoed)));
+                            *echoed = whole.unwrap_or(0).max(*echoed);
+                            arrived = back.delivered();
+                        }
+                        while let Some((_, seq)) = open.pop_front_if(|(end, _)| *end <= arrived) {
                             let bytes = self.record.sent[seq as usize].bytes;
                             self.record.received.push(ReceivedPacket { seq, at: now, bytes });
                         }
@@ -203,6 +234,9 @@ impl Flow {
                 Over::Beside(path) => world.send_beside(path, from, packet, watch),
             }
         };
+        for packet in self.echoes.drain(..) {
+            send(world, self.from.other(), packet);
+        }
         match &mut self.app {
             App::Datagrams(source) => {
                 if source.next().is_some_and(|t| t <= now) {
@@ -223,7 +257,7 @@ impl Flow {
                     self.sizes.push(size);
                 }
             }
-            App::Stream { tcp, writer } => {
+            App::Stream { tcp, back, writer } => {
                 if tcp.is_none() && now < self.start {
                     return Ok(());
                 }
@@ -236,13 +270,17 @@ impl Flow {
                         if matches!(writer, Writer::Bulk) {
                             begun.write(u64::MAX);
                         }
+                        if self.echo {
+                            let made = Tcp::new(index | RETURN, mtu, &self.cc, self.rule, self.seed ^ 1);
+                            *back = Some(Box::new(made));
+                        }
                         tcp.insert(begun)
                     }
                 };
                 match writer {
                     Writer::Bulk if now >= self.stop => tcp.finish(),
                     Writer::Bulk => {}
-                    Writer::Records { source, open, written } => {
+                    Writer::Records { source, open, written, .. } => {
                         if source.next().is_some_and(|t| t <= now) {
                             let dropped = self.record.dropped_at_sender.unwrap_or(0);
                             source.emit(now, dropped, &mut self.sizes);
@@ -250,7 +288,7 @@ impl Flow {
                         for size in self.sizes.drain(..) {
                             let seq = self.record.sent.len() as u64;
                             self.record.sent.push(SentPacket { at: now, bytes: size as u32 });
-                            if tcp.sender().unsent() >= UNSENT_RECORDS * size as u64 {
+                            if !self.echo && tcp.sender().unsent() >= UNSENT_RECORDS * size as u64 {
                                 *self.record.dropped_at_sender.get_or_insert(0) += 1;
                                 continue;
                             }
@@ -261,10 +299,14 @@ impl Flow {
                         }
                     }
                 }
-                if !self.touched && tcp.next_timeout().is_none_or(|t| t > now) {
+                let ends = || back.iter().map(|b| b.next_timeout()).chain([tcp.next_timeout()]).flatten();
+                if !self.touched && ends().all(|t| t > now) {
                     return Ok(());
                 }
                 self.touched = false;
+                while let Some(out) = back.as_mut().and_then(|back| back.poll(now)) {
+                    send(world, out.from.other(), out.packet);
+                }
                 let is_bulk = matches!(writer, Writer::Bulk);
                 while let Some(out) = tcp.poll(now) {
                     if out.from == Side::Client && is_bulk {

@@ -8,7 +8,7 @@ use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Discipline, QueueConfig as SendQueueConfig, SessionConfig, SessionEvent};
 use units::{Rate, Time};
 
-use super::flow::{Flow, Over};
+use super::flow::{Flow, Over, RETURN};
 use super::links::{Links, Progress};
 use super::probe;
 use super::tcp::Sender;
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
                 Some(segment::Segment::Ack(ack)) => Some(ack.flow),
                 None => probe::read(&packet).map(|(flow, _)| flow),
             };
-            if let Some(flow) = flow.and_then(|f| self.flows.get_mut(usize::from(f))) {
+            if let Some(flow) = flow.and_then(|f| self.flows.get_mut(usize::from(f & !RETURN))) {
                 flow.handle(now, side, &packet);
             }
         }

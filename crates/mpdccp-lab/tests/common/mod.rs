@@ -70,6 +70,7 @@ pub(crate) fn run(label: &str) -> RunRecord {
 }
 
 /// The scenario it belongs to.
+#[allow(dead_code, reason = "not every test needs the scenario")]
 pub(crate) const SCENARIO: &str = r#"
 name = "made-up"
 title = "Made up"

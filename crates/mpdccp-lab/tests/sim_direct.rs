@@ -1,0 +1,63 @@
+//! Plain connections in virtual time: echoes, data both ways, acknowledgements.
+
+mod sim_common;
+
+use mpdccp_lab::Fate;
+use sim_common::{parse, run};
+
+fn scenario(path: &str, contender: &str, flows: &str) -> String {
+    format!(
+        "name = \"t\"\ntitle = \"t\"\nduration_s = 10\nmode = \"direct\"\n[tunnel]\nqueue_packets = 100\nqueue = \"10 s\"\n\
+         [[path]]\nname = \"link\"\nrate = \"10 Mbit/s\"\nowd = \"50 ms\"\nqueue = \"125 packets\"\n{path}\n\
+         [[contender]]\nlabel = \"c\"\n{contender}\n{flows}"
+    )
+}
+
+#[test]
+fn everything_comes_back_and_a_window_takes_rounds() {
+    const TEN: &str = "[[flow]]\nname = \"ten\"\nkind = \"udp\"\npayload = 1400\nrate = \"100 Mbit/s\"\nstop_s = 0.00111\necho = true\n";
+    let total = |contender: &str, path: &str| {
+        let (record, stats) = run(&parse(&scenario(path, contender, TEN)), "c", "base");
+        assert_eq!(record.flows[0].sent.len(), 10);
+        (record.flows[0].received.len(), stats.metrics["all_back_ms"])
+    };
+    // Ten packets of 1,428 bytes last 11.4 ms on the link; the last has left after that, and crosses the way back alone.
+    let (n, ms) = total("udp = true", "");
+    assert_eq!(n, 10);
+    assert!((112.0..114.0).contains(&ms), "{ms}");
+    // With the least initial windows, three or four packets at first, each way: more than one round, fewer than ten.
+    for contender in ["ccid = 2", "ccid = 3", "tcp = \"reno\""] {
+        let (n, ms) = total(contender, "");
+        assert_eq!(n, 10, "{contender}");
+        assert!((200.0..600.0).contains(&ms), "{contender}: {ms}");
+    }
+    // TCP repeats what is lost.
+    assert_eq!(total("tcp = \"cubic\"", "loss = \"20 %\"").0, 10);
+}
+
+#[test]
+fn each_direction_has_its_ccid_and_its_rate() {
+    const BOTH: &str = "[[flow]]\nname = \"there\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n\
+                        [[flow]]\nname = \"back\"\nkind = \"udp\"\npayload = 500\nrate = \"512 kbit/s\"\nback = true\n";
+    let path = "back_rate = \"256 kbit/s\"\nback_queue = \"20 packets\"";
+    let (record, stats) = run(&parse(&scenario(path, "ccid = 3\nback_ccid = 2", BOTH)), "c", "base");
+    let (there, total) = (stats.metrics["rx_mbps"], stats.metrics["total_mbps"]);
+    assert!(there > 1.0, "{there}");
+    assert!((0.1..0.256).contains(&(total - there)), "{}", total - there);
+    // CCID 3 sends by rate and reports its phase as such; the flow back has packets of its own on the link back.
+    assert!(record.trace.iter().any(|row| row.pacing_mbps.is_some()));
+    let back = &record.paths[0].backward.packets;
+    assert!(back.iter().any(|p| matches!((p.data, p.fate), (Some((1, _)), Fate::Delivered(_)))));
+}
+
+#[test]
+fn a_higher_ack_ratio_sends_less_back() {
+    const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n";
+    let back = |contender: &str| run(&parse(&scenario("", contender, BULK)), "c", "base").1.metrics["back_packets_pct"];
+    let (two, eight) = (back("ccid = 2"), back("ccid = 2\ntunnel = { ack_ratio = 8 }"));
+    assert!((45.0..55.0).contains(&two), "{two}");
+    assert!((12.0..16.0).contains(&eight), "{eight}");
+    // Once a round-trip time (RFC 4342 section 6).
+    let rounds = back("ccid = 3");
+    assert!(rounds < 2.0, "{rounds}");
+}
