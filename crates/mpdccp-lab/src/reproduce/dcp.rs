@@ -420,7 +420,7 @@ fn overhead(runs: &[Kept]) -> Option<Section> {
             };
             let total = of("until the last echo, ms", "all_back_ms");
             if loss == LOSSES[0].0 {
-                words.push(format!("{} with {label}", value(&total)));
+                words.push(format!("{} ms with {label}", value(&total)));
             }
             rows.extend([total, of("a packet there and back, median, ms", "app_p50_ms")]);
             if loss != LOSSES[0].0 {
@@ -430,7 +430,7 @@ fn overhead(runs: &[Kept]) -> Option<Section> {
     }
     rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
         title: "Delay of ten packets and their echoes (section 4.3)".to_owned(),
-        sentence: format!("Without loss the last echo came after {} ms.", words.join(", ")),
+        sentence: format!("Without loss the last echo came after {}.", words.join(", ")),
         figures: Vec::new(),
         rows,
     })
