@@ -137,10 +137,18 @@ pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<Str
                 "; the second path carried more than 3 Mbit/s {} ms after the drop",
                 number(Some(rise))
             );
-        } else if scenario.paths.len() > 1 && !scenario.events_s().is_empty() {
+        } else if scenario.paths.iter().filter(|p| !p.beside).count() > 1 && !scenario.events_s().is_empty() {
             text += "; the second path never carried more than 3 Mbit/s";
         }
         out.push(text + ".");
+        if let (Some(p50), Some(apart)) = (value(c, "mirror_p50_ms"), value(c, "mirror_offset_ms")) {
+            out.push(format!(
+                "Mirrored back to the client, the same packets of {} show {} ms in the median; p50, p95 and p99 of both ways to measure lie within {} ms.",
+                c.label,
+                number(Some(p50)),
+                number(Some(apart))
+            ));
+        }
     }
     let p95 = |label: &str| here.iter().find(|c| c.label == label).and_then(|c| value(c, "app_p95_ms"));
     if let (Some(two), Some(five)) = (p95("ccid2"), p95("ccid5"))

@@ -51,6 +51,8 @@ pub struct Outcome {
     pub summary: Summary,
     /// Beside references and aims.
     pub comparisons: Vec<Comparison>,
+    /// For each cell.
+    pub figures: Vec<CellFigures>,
     /// Where the report is.
     pub report: PathBuf,
 }
@@ -150,7 +152,7 @@ pub fn run(
         }
         figures.extend(draw(scenario, cell, &shown, &options.out)?);
     }
-    let outcome = conclude(scenario, backend.name(), options, runs, &figures)?;
+    let outcome = conclude(scenario, backend.name(), options, runs, figures)?;
     failure.map_or(Ok(outcome), Err)
 }
 
@@ -195,7 +197,7 @@ fn conclude(
     backend: &'static str,
     options: &Options,
     runs: Vec<Run>,
-    figures: &[CellFigures],
+    figures: Vec<CellFigures>,
 ) -> Result<Outcome, LabError> {
     let summary = Summary {
         schema: SCHEMA,
@@ -217,6 +219,6 @@ fn conclude(
     write(&options.out.join("summary.json"), &(json + "\n"))?;
     let comparisons = compare(scenario, &summary.medians);
     let report = options.out.join("report.html");
-    write(&report, &report::html(scenario, &summary, &comparisons, figures))?;
-    Ok(Outcome { summary, comparisons, report })
+    write(&report, &report::html(scenario, &summary, &comparisons, &figures))?;
+    Ok(Outcome { summary, comparisons, figures, report })
 }

@@ -5,6 +5,7 @@
 //! nothing but the backend.
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 mod backend;
 pub mod comparison;
 pub mod experiment;

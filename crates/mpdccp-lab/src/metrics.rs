@@ -20,6 +20,9 @@ pub const NAMES: &[(&str, &str)] = &[
     ("wire_p50_ms", "wire latency p50, ms"),
     ("wire_p95_ms", "wire latency p95, ms"),
     ("wire_p99_ms", "wire latency p99, ms"),
+    ("mirror_p50_ms", "latency mirrored back to the client p50, ms"),
+    ("mirror_p95_ms", "latency mirrored back to the client p95, ms"),
+    ("mirror_offset_ms", "largest difference of both ways to measure at p50, p95, p99, ms"),
     ("lost_pct", "lost, % (whole run)"),
     ("net_lost_pct", "lost after leaving the sender, % (whole run)"),
     ("reordered_pct", "out of order, % (whole run)"),
@@ -228,6 +231,13 @@ fn metrics(
     put("wire_p50_ms", last.wire_latency_ms.map(|l| l.p50));
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
+    if let (Some(ours), Some(theirs)) = (last.app_latency_ms, mirrored(run, record, (last.from_s, last.to_s)))
+    {
+        put("mirror_p50_ms", Some(theirs.p50));
+        put("mirror_p95_ms", Some(theirs.p95));
+        let apart = [theirs.p50 - ours.p50, theirs.p95 - ours.p95, theirs.p99 - ours.p99];
+        put("mirror_offset_ms", apart.into_iter().map(f64::abs).max_by(f64::total_cmp));
+    }
     put("lost_pct", flow.lost_pct);
     if let (Some(sent), Some(lost), Some(dropped)) = (flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped
@@ -268,6 +278,15 @@ fn metrics(
         }
     }
     out
+}
+
+/// From sending to the return to the client, for packets sent in `span`.
+fn mirrored(run: &RunRecord, flow: &FlowRecord, span: (f64, f64)) -> Option<Latency> {
+    let journey = |back: &crate::ReceivedPacket| {
+        let sent = flow.sent.get(usize::try_from(back.seq).ok()?)?.at;
+        within(span, seconds(run, sent)).then(|| back.at.since(sent).as_secs_f64() * 1e3)
+    };
+    latency(flow.mirrored.iter().filter_map(journey).collect())
 }
 
 /// When the first flow stops sending.

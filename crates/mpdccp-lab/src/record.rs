@@ -39,6 +39,8 @@ pub struct FlowRecord {
     pub sent: Vec<SentPacket>,
     /// What arrived, in the order of delivery, duplicates included.
     pub received: Vec<ReceivedPacket>,
+    /// What came back to the client of a flow that the server mirrors.
+    pub mirrored: Vec<ReceivedPacket>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
     /// Counters of the kernel's or the model's TCP.

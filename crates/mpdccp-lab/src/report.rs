@@ -29,12 +29,7 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// The whole document.
 pub fn html(scenario: &Scenario, summary: &Summary, all: &[Comparison], cells: &[CellFigures]) -> String {
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
-         <h1>{title}</h1>\n<p>{about}</p>\n",
-        title = escape(&scenario.title),
-        about = escape(scenario.about.trim()),
-    );
+    let mut out = format!("<p>{}</p>\n", escape(scenario.about.trim()));
     let env = &summary.environment;
     let _ = writeln!(
         out,
@@ -49,24 +44,37 @@ pub fn html(scenario: &Scenario, summary: &Summary, all: &[Comparison], cells: &
     );
     for cell in cells {
         let _ = writeln!(out, "<h2>{}</h2>", escape(&cell.cell));
-        for sentence in sentences(scenario, all, &cell.cell) {
-            let _ = writeln!(out, "<p>{}</p>", escape(&sentence));
-        }
-        let lateness = match cell.lateness_us_p99 {
-            Some(us) => {
-                format!("99 % of packets left the emulated links no more than {} µs late.", number(Some(us)))
-            }
-            None => "In virtual time: the links are exact.".to_owned(),
-        };
-        for (what, svg) in &cell.figures {
-            let _ =
-                writeln!(out, "<figure>{svg}<figcaption>{} {lateness}</figcaption></figure>", escape(what));
-        }
-        for c in all.iter().filter(|c| c.cell == cell.cell) {
-            table(&mut out, c);
-        }
+        cell_html(&mut out, scenario, all, cell);
     }
-    out + "</body></html>\n"
+    page(&scenario.title, &out)
+}
+
+/// A document with a title.
+pub(crate) fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
+         <h1>{title}</h1>\n{body}</body></html>\n",
+        title = escape(title),
+    )
+}
+
+/// What one cell shows: sentences, figures, tables.
+pub(crate) fn cell_html(out: &mut String, scenario: &Scenario, all: &[Comparison], cell: &CellFigures) {
+    for sentence in sentences(scenario, all, &cell.cell) {
+        let _ = writeln!(out, "<p>{}</p>", escape(&sentence));
+    }
+    let lateness = match cell.lateness_us_p99 {
+        Some(us) => {
+            format!("99 % of packets left the emulated links no more than {} µs late.", number(Some(us)))
+        }
+        None => "In virtual time: the links are exact.".to_owned(),
+    };
+    for (what, svg) in &cell.figures {
+        let _ = writeln!(out, "<figure>{svg}<figcaption>{} {lateness}</figcaption></figure>", escape(what));
+    }
+    for c in all.iter().filter(|c| c.cell == cell.cell) {
+        table(out, c);
+    }
 }
 
 fn table(out: &mut String, c: &Comparison) {

@@ -2,14 +2,17 @@
 
 mod dcp;
 mod page;
+pub mod paper;
 mod store;
+mod swept;
+mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{Backend, LabError, Scenario};
 
-/// The sets there are.
+/// The sets that [`run`] knows; [`paper::run`] makes another.
 pub const SETS: &[&str] = &["dcp"];
 
 /// How a set is made.

@@ -24,6 +24,8 @@ pub struct Options {
     pub threads: usize,
     /// Labels; all contenders if empty.
     pub only: Vec<String>,
+    /// Seeds for each point; the scenario's number if absent.
+    pub seeds: Option<u32>,
 }
 
 /// One run that ended.
@@ -50,6 +52,19 @@ pub struct Outcome {
     pub failed: Vec<(String, String)>,
     /// Medians over the seeds of the metrics that the sweep shows, as text.
     pub table: String,
+    /// The same as numbers, in the order of the sweep.
+    pub medians: Vec<Median>,
+}
+
+/// One contender at one point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Median {
+    /// Contender.
+    pub label: String,
+    /// Values of the parameters, in the order of their names.
+    pub values: Vec<String>,
+    /// The metrics that the sweep shows, in its order.
+    pub shown: Vec<Option<f64>>,
 }
 
 /// One run to be made: the columns that tell it from all others, and where its scenario is.
@@ -87,7 +102,7 @@ pub fn run(
     let scenario = Scenario::parse(&file, &text).map_err(wrong)?;
     let points = scenario.points(&file, &text).map_err(wrong)?;
     let Some(sweep) = &scenario.sweep else { return Ok(Outcome::default()) };
-    let jobs = jobs(&scenario, &points, sweep.seeds, options)?;
+    let jobs = jobs(&scenario, &points, options.seeds.unwrap_or(sweep.seeds), options)?;
     let keys = 2 + sweep.parameters.len();
     let mut header = vec!["contender".to_owned(), "seed".to_owned()];
     header.extend(sweep.parameters.keys().cloned());
@@ -140,7 +155,9 @@ pub fn run(
     let order: Vec<&String> = jobs.iter().filter_map(|job| rows.get(&line(&job.key))).collect();
     let sorted = order.iter().fold(header.clone() + "\n", |text, row| text + row + "\n");
     fs::write(&options.out, sorted).map_err(writing)?;
-    outcome.table = table(&header, keys, &order, &sweep.show);
+    outcome.medians = medians(&header, keys, &order, &sweep.show);
+    let parameters: Vec<String> = sweep.parameters.keys().cloned().collect();
+    outcome.table = table(&parameters, &sweep.show, &outcome.medians);
     Ok(outcome)
 }
 
@@ -220,31 +237,39 @@ fn fields(line: &str) -> Vec<String> {
     all
 }
 
-/// Medians over seeds of the metrics in `show`, one line for each contender at each point.
-fn table(header: &str, keys: usize, rows: &[&String], show: &[String]) -> String {
+/// Medians over seeds of the metrics in `show`, for each contender at each point.
+fn medians(header: &str, keys: usize, rows: &[&String], show: &[String]) -> Vec<Median> {
     let header = fields(header);
     let columns: Vec<usize> = show.iter().filter_map(|name| header.iter().position(|h| h == name)).collect();
-    let mut groups: Vec<(Vec<String>, Vec<Vec<String>>)> = Vec::new();
-    let mut place: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    let mut groups: Vec<(Median, Vec<Vec<String>>)> = Vec::new();
+    let mut place: BTreeMap<(String, Vec<String>), usize> = BTreeMap::new();
     for row in rows {
         let row = fields(row);
-        let key = [row[..1].to_vec(), row[2..keys].to_vec()].concat();
-        let at = *place.entry(key.clone()).or_insert(groups.len());
+        let (label, values) = (row[0].clone(), row[2..keys].to_vec());
+        let at = *place.entry((label.clone(), values.clone())).or_insert(groups.len());
         if at == groups.len() {
-            groups.push((key, Vec::new()));
+            groups.push((Median { label, values, shown: Vec::new() }, Vec::new()));
         }
         groups[at].1.push(row);
     }
-    let titles = [header[..1].to_vec(), header[2..keys].to_vec(), show.to_vec()].concat();
-    let mut lines = vec![titles];
-    for (key, rows) in groups {
+    let summarise = |(group, rows): (Median, Vec<Vec<String>>)| {
         let median = |column: &usize| {
             let mut values: Vec<f64> = rows.iter().filter_map(|r| r[*column].parse().ok()).collect();
             values.sort_by(f64::total_cmp);
-            values.get(values.len() / 2).map_or(String::new(), |v| format!("{v:.2}"))
+            values.get(values.len() / 2).copied()
         };
-        lines.push([key, columns.iter().map(median).collect()].concat());
-    }
+        Median { shown: columns.iter().map(median).collect(), ..group }
+    };
+    groups.into_iter().map(summarise).collect()
+}
+
+/// Medians as text, one line each.
+fn table(parameters: &[String], show: &[String], medians: &[Median]) -> String {
+    let titles = [&["contender".to_owned()], parameters, show].concat();
+    let number = |v: &Option<f64>| v.map_or(String::new(), |v| format!("{v:.2}"));
+    let line =
+        |m: &Median| [vec![m.label.clone()], m.values.clone(), m.shown.iter().map(number).collect()].concat();
+    let lines: Vec<Vec<String>> = std::iter::once(titles).chain(medians.iter().map(line)).collect();
     let width =
         |i: usize| lines.iter().filter_map(|l| l.get(i)).map(|f| f.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();

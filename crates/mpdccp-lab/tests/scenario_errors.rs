@@ -86,3 +86,72 @@ fn a_scenario_that_is_not_there_names_those_that_are() {
     let error = Scenario::find("paper/multipath-udb").unwrap_err().to_string();
     assert!(error.contains("paper/multipath-udp"), "{error}");
 }
+
+/// Keys of the simulator and of experiments around the papers.
+const WIDER: &str = r#"name = "t"
+title = "t"
+duration_s = 10
+[tunnel]
+scheduler = "cpf"
+[[path]]
+name = "p1"
+rate = "10 Mbit/s"
+queue = "125000 B"
+discipline = { kind = "codel", target = "5 ms", interval = "100 ms", ecn = true }
+[[path]]
+name = "back"
+rate = "1 Gbit/s"
+queue = "125000 B"
+beside = true
+[[contender]]
+label = "ccid5-rr"
+ccid = 5
+tunnel = { scheduler = "rr", reordering = "passive" }
+[[flow]]
+name = "f"
+kind = "udp"
+payload = 1300
+rate = "5 Mbit/s"
+source = { kind = "poisson" }
+mirror = "back"
+[[flow]]
+name = "g"
+count = 2
+kind = "tcp"
+cc = "cubic"
+via = "p1"
+[[aim]]
+label = "ccid5-rr"
+metric = "mirror_offset_ms"
+max = 1
+[sweep]
+parameters = { "flow.f.rate" = ["1 Mbit/s"] }
+"#;
+
+#[test]
+fn the_wider_keys_say_what_is_allowed_too() {
+    Scenario::parse("t.toml", WIDER).unwrap();
+    let cases = [
+        ("\"rr\"", "\"rrr\"", "t.toml:19: scheduler", "cpf"),
+        ("\"passive\"", "\"lazy\"", "t.toml:19: reordering", "active-fixed"),
+        ("reordering = \"passive\"", "order = 1", "t.toml:19: order", "reordering"),
+        ("mirror = \"back\"", "mirror = \"p1\"", "t.toml:26: mirror", "beside = true"),
+        ("mirror = \"back\"", "miror = \"back\"", "t.toml:26: miror", "mirror"),
+        ("beside = true", "beside = false", "t.toml:26: mirror", "beside = true"),
+        ("beside = true", "beside = 1", "t.toml:15: beside", "boolean"),
+        ("ecn = true }", "ecn = true }\nbeside = true", "t.toml:7: name", "come last"),
+        ("\"codel\"", "\"codl\"", "t.toml:10", "fq-codel"),
+        ("\"poisson\"", "\"fish\"", "t.toml:25", "on-off"),
+        ("via = \"p1\"", "via = \"p2\"", "t.toml:32: via", "path"),
+        ("count = 2", "count = 0", "t.toml:29: count", "between 1 and 100"),
+        ("cc = \"cubic\"", "cc = \"vegas\"", "t.toml:28: name", "reno"),
+        ("\"mirror_offset_ms\"", "\"mirror\"", "t.toml:35: metric", "mirror_offset_ms"),
+        ("parameters", "params", "t.toml:38: params", "parameters"),
+    ];
+    for (from, to, begins, mentions) in cases {
+        assert!(WIDER.contains(from), "{from}");
+        let error = Scenario::parse("t.toml", &WIDER.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.starts_with(begins), "{to}: {error}");
+        assert!(error.contains(mentions), "{to}: {error}");
+    }
+}

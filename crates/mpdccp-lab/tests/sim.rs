@@ -239,3 +239,43 @@ loss_detection = "{detection}"
     assert!(rack.metrics["rx_mbps"] > 1.5 * three.metrics["rx_mbps"], "{rack:?} {three:?}");
     assert!(three.metrics["dsack"] > rack.metrics["dsack"]);
 }
+
+#[test]
+fn a_mirror_sends_back_each_packet_once_over_a_line_of_its_own() {
+    let text = r#"
+name = "mirror"
+title = "t"
+duration_s = 2
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "10 ms"
+queue = "125000 B"
+loss = "1 %"
+[[path]]
+name = "back"
+rate = "1 Gbit/s"
+owd = "2 ms"
+queue = "125000 B"
+beside = true
+[[contender]]
+label = "ccid5"
+ccid = 5
+[[flow]]
+name = "f"
+kind = "udp"
+payload = 1000
+rate = "2 Mbit/s"
+mirror = "back"
+"#;
+    let scenario = parse(text);
+    let (record, stats) = run(&scenario, "ccid5", "base");
+    let flow = &record.flows[0];
+    assert!(flow.received.len() > 400);
+    let seqs = |packets: &[mpdccp_lab::ReceivedPacket]| packets.iter().map(|p| p.seq).collect::<Vec<_>>();
+    assert_eq!(seqs(&flow.mirrored), seqs(&flow.received));
+    // 1,028 bytes at 1 Gbit/s take 8 us.
+    let offset = stats.metrics["mirror_offset_ms"];
+    assert!((2.0..2.1).contains(&offset), "{offset}");
+    assert!(record.paths[1].forward.packets.is_empty(), "the tunnel used the mirror's line");
+}

@@ -35,7 +35,7 @@ fn sweep(dir: &Path, text: &str) -> (Result<Outcome, String>, Vec<String>) {
     let file = dir.join("s.toml");
     fs::write(&file, text).unwrap();
     let seen = Mutex::new(Vec::new());
-    let options = Options { out: dir.join("s.csv"), seed: 1, threads: 2, only: Vec::new() };
+    let options = Options { out: dir.join("s.csv"), seed: 1, threads: 2, only: Vec::new(), seeds: None };
     let outcome = run(file.to_str().unwrap(), &options, &|p| seen.lock().unwrap().push(p.what.to_owned()));
     (outcome.map_err(|e| e.to_string()), seen.into_inner().unwrap())
 }

@@ -8,15 +8,19 @@ use mpdccp_lab::experiment::{self, Options};
 use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::scenario::LIBRARY;
 use mpdccp_lab::sim::Sim;
-use mpdccp_lab::{Backend, LabError, Scenario, comparison, reproduce, sweep};
+use mpdccp_lab::{Backend, LabError, Scenario, agreement, comparison, sweep};
 
 use crate::watch::Watch;
+
+mod reproduce;
 
 pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of scenario files):
   mpdccp lab list
   mpdccp lab run paper/multipath-udp --only ccid5 --runs 5    on namespaces, as root
   mpdccp lab run paper/single-path --backend sim              in virtual time
-  mpdccp lab run my.toml --backend sim --out results";
+  mpdccp lab run my.toml --backend sim --out results
+  mpdccp lab reproduce paper --backend sim                    every experiment of the CCID5 paper
+  mpdccp lab compare SIM-DIR NETNS-DIR";
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {
@@ -26,27 +30,18 @@ pub(crate) enum Lab {
     Run(Run),
     /// Run every contender at every point of a scenario's sweep in the simulator: one CSV row a run, resumable.
     Sweep(Sweep),
-    /// Make the runs of a published paper again and write one report; what was finished earlier is not run again.
-    Reproduce(Reproduce),
+    /// Make the experiments of a published paper again and write one report.html and report.md of them.
+    Reproduce(reproduce::Args),
+    /// Set two directories of results side by side, such as those of the simulator and of namespaces.
+    Compare(Compare),
 }
 
 #[derive(Args)]
-pub(crate) struct Reproduce {
-    /// Which paper.
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(reproduce::SETS))]
-    set: String,
-    /// Where the experiments run: in virtual time, or on network namespaces with the real kernel.
-    #[arg(long, value_enum, default_value_t = Where::Netns)]
-    backend: Where,
-    /// Fewer and shorter runs, to see that all works.
-    #[arg(long)]
-    quick: bool,
-    /// The first seed.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Directory for what is written; lab-out/reproduce-SET-BACKEND if absent.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+pub(crate) struct Compare {
+    /// What `lab run` or `lab reproduce` wrote.
+    first: PathBuf,
+    /// The same from elsewhere.
+    second: PathBuf,
 }
 
 #[derive(Args)]
@@ -95,7 +90,7 @@ pub(crate) struct Run {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Where {
+pub(crate) enum Where {
     Sim,
     Netns,
 }
@@ -114,7 +109,8 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
         Lab::List => list(),
         Lab::Run(run) => self::run(run),
         Lab::Sweep(args) => self::sweep(args),
-        Lab::Reproduce(args) => self::reproduce(args),
+        Lab::Reproduce(args) => reproduce::reproduce(args),
+        Lab::Compare(args) => compare(args),
     };
     finish(result)
 }
@@ -184,6 +180,11 @@ fn run(args: &Run) -> Result<(), LabError> {
     Ok(())
 }
 
+fn compare(args: &Compare) -> Result<(), LabError> {
+    print!("{}", agreement::as_text(&agreement::pairs(&args.first, &args.second)?));
+    Ok(())
+}
+
 fn sweep(args: &Sweep) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -192,6 +193,7 @@ fn sweep(args: &Sweep) -> Result<(), LabError> {
         seed: args.seed,
         threads: args.threads.unwrap_or(cores),
         only: args.only.clone(),
+        seeds: None,
     };
     let outcome = sweep::run(&args.scenario, &options, &|progress| match progress.error {
         None => eprintln!("{}/{} {}", progress.done, progress.total, progress.what),
@@ -208,20 +210,4 @@ fn sweep(args: &Sweep) -> Result<(), LabError> {
             Err(LabError::Failed(format!("{n} runs failed; another try makes only those")))
         }
     }
-}
-
-fn reproduce(args: &Reproduce) -> Result<(), LabError> {
-    let mut backend = args.backend.backend()?;
-    let usual = || Path::new("lab-out").join(format!("reproduce-{}-{}", args.set, backend.name()));
-    let options = reproduce::Options {
-        out: args.out.clone().unwrap_or_else(usual),
-        quick: args.quick,
-        seed: args.seed,
-    };
-    let report = reproduce::run(&args.set, backend.as_mut(), &options, &mut |progress| {
-        let found = if progress.found { " (found)" } else { "" };
-        eprintln!("{} of {}: {}{found}", progress.index, progress.total, progress.what);
-    })?;
-    println!("report: {}", report.display());
-    Ok(())
 }

@@ -3,6 +3,8 @@
 pub(crate) mod dcp;
 mod draw;
 mod paper;
+mod swept;
 
 pub use draw::{Figure, Panel, Series, Shape};
 pub use paper::{Column, delivery, inner_workings};
+pub use swept::over_parameter;

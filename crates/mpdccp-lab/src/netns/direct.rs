@@ -154,6 +154,7 @@ impl Flow for Dccp {
             received: if self.echo { sent.echoed } else { receiver.received },
             dropped_at_sender: sent.dropped,
             tcp: None,
+            ..FlowRecord::default()
         })
     }
 }

@@ -223,6 +223,7 @@ impl Flow for Bulk {
             received,
             dropped_at_sender: None,
             tcp: sent.tcp,
+            ..FlowRecord::default()
         })
     }
 }
@@ -304,6 +305,7 @@ impl Flow for Paced {
             received: if self.echo { sent.echoed } else { self.sink.finish()? },
             dropped_at_sender: sent.dropped,
             tcp: sent.tcp,
+            ..FlowRecord::default()
         })
     }
 }

@@ -133,6 +133,7 @@ impl Flow for Udp {
             received: if self.echo { sent.echoed } else { self.receiver.finish()? },
             dropped_at_sender: sent.dropped,
             tcp: None,
+            ..FlowRecord::default()
         })
     }
 }

@@ -57,6 +57,11 @@ pub(super) fn check(s: &Scenario) -> Result<(), Problem> {
             link(&s.path_in(i, cell), duration)?;
         }
     }
+    let beside = s.paths.iter().position(|p| p.beside).unwrap_or(s.paths.len());
+    if let Some(wrong) = s.paths.iter().skip(beside).find(|p| beside == 0 || !p.beside) {
+        let message = "paths with `beside = true` come last, after at least one that the tunnel uses";
+        return Err(problem(&wrong.name, message));
+    }
     s.contenders.iter().try_for_each(|c| contender(s, c))?;
     s.flows.iter().try_for_each(|f| flow(s, f, duration))?;
     compare(s)
@@ -157,6 +162,15 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
         && !(s.mode == Mode::Tunnel && s.paths.iter().any(|p| p.name.as_ref() == via.as_ref()))
     {
         return Err(problem(via, "names a path, in mode \"tunnel\""));
+    }
+    if let Some(mirror) = &f.mirror {
+        let beside = |p: &PathSpec| p.beside && p.name.as_ref() == mirror.as_ref();
+        if !s.paths.iter().any(beside) || f.kind != FlowKind::Udp || f.via.is_some() {
+            return Err(problem(
+                mirror,
+                "names a path with `beside = true`, for a udp flow through the tunnel",
+            ));
+        }
     }
     if let Some(stop) = &f.stop_s
         && !(*stop.as_ref() > f.start_s && *stop.as_ref() <= duration)

@@ -30,4 +30,8 @@ pub const LIBRARY: &[Named] = library![
     "dcp/asymmetric",
     "dcp/ack-ratio",
     "dcp/overhead",
+    "paper/matrix",
+    "paper/matrix-tcp",
+    "paper/mirrored",
+    "paper/ecn",
 ];

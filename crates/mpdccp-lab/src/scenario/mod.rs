@@ -132,6 +132,9 @@ pub struct PathSpec {
     /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
     #[serde(default)]
     pub priority: Option<u8>,
+    /// The tunnel does not use it; a flow may, with `via` or `mirror`. No such path comes before one that the tunnel uses.
+    #[serde(default)]
+    pub beside: bool,
     /// Changes while the scenario runs, in order of time.
     #[serde(default)]
     pub events: Vec<PathEvent>,
@@ -235,6 +238,9 @@ pub struct FlowSpec {
     /// UDP in direct mode: the server sends every packet back, and what is received is what came back.
     #[serde(default)]
     pub echo: bool,
+    /// The server sends each datagram straight back, over this path, which the tunnel does not use.
+    #[serde(default)]
+    pub mirror: Option<Spanned<String>>,
     /// From here ...
     #[serde(default)]
     pub start_s: f64,
@@ -373,6 +379,9 @@ impl Scenario {
         }
         if self.flows.iter().any(|f| f.back) {
             return Some("flows from the server to the client");
+        }
+        if self.paths.iter().any(|p| p.beside) || self.flows.iter().any(|f| f.mirror.is_some()) {
+            return Some("paths beside the tunnel and mirrored flows");
         }
         if self.flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
             return Some("a choice of TCP's loss detection");

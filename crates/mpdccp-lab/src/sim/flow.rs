@@ -74,6 +74,8 @@ pub(super) struct Flow {
     rule: Rule,
     seed: u64,
     app: App,
+    /// Path on which the server sends everything back, and what it has not sent back yet.
+    mirror: Option<(usize, Vec<Vec<u8>>)>,
     /// Something arrived for TCP.
     touched: bool,
     pub(super) record: FlowRecord,
@@ -108,6 +110,7 @@ impl Flow {
             let name = spec.name.as_ref();
             return Err(LabError::Failed(format!("flow `{name}`: nothing would slow a bulk source down")));
         }
+        let mirror = spec.mirror.as_ref().map(|name| path_named(plan, name.as_ref())).transpose()?;
         let ip = !direct || matches!(over, Over::Beside(_));
         let source = || source::source(spec, from, stop, seed);
         let app = match (spec.kind, &cc) {
@@ -145,6 +148,7 @@ impl Flow {
             },
             seed,
             app,
+            mirror: mirror.map(|path| (path, Vec::new())),
             touched: false,
             record,
             sizes: Vec::new(),
@@ -180,10 +184,14 @@ impl Flow {
         match &mut self.app {
             App::Datagrams(_) => {
                 let Some((_, seq)) = probe::read(packet) else { return };
-                if self.echo && side != self.from {
+                let arrived = ReceivedPacket { seq, at: now, bytes: packet.len() as u32 };
+                if self.mirror.is_some() && side == self.from {
+                    self.record.mirrored.push(arrived);
+                } else if self.echo && side != self.from {
                     self.echoes.push(packet.to_vec());
                 } else if self.echo == (side == self.from) {
-                    self.record.received.push(ReceivedPacket { seq, at: now, bytes: packet.len() as u32 });
+                    self.record.received.push(arrived);
+                    self.mirror.iter_mut().for_each(|(_, back)| back.push(packet.to_vec()));
                 }
             }
             App::Stream { tcp: Some(tcp), back, writer } => {
@@ -226,6 +234,13 @@ impl Flow {
     /// Sends what is due.
     pub(super) fn step(&mut self, now: Time, world: &mut World, links: &mut Links) -> Result<(), LabError> {
         let (over, index) = (self.over, self.index);
+        if let Some((path, back)) = &mut self.mirror {
+            for packet in back.drain(..) {
+                let watch: &mut super::world::Watch<'_> =
+                    &mut |at, path, side, event| links.on_event(at, path, side, event);
+                world.send_beside(*path, Side::Server, packet, watch);
+            }
+        }
         let mut send = |world: &mut World, from, packet: Vec<u8>| {
             let watch: &mut super::world::Watch<'_> =
                 &mut |at, path, side, event| links.on_event(at, path, side, event);

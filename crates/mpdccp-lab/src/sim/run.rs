@@ -236,6 +236,7 @@ fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
         links: [spec.link(), spec.link_back()],
         owner: shared.unwrap_or(index),
         prio: spec.priority.unwrap_or(3),
+        beside: spec.beside,
     }
 }
 

@@ -104,6 +104,8 @@ pub(crate) struct WorldPath {
     pub(crate) owner: usize,
     /// MP_PRIO of the path.
     pub(crate) prio: u8,
+    /// Sessions do not use it; no path after it is used either.
+    pub(crate) beside: bool,
 }
 
 /// Two hosts and the links between them.
@@ -182,7 +184,7 @@ impl World {
                 overhead: OVERHEAD,
                 max_sessions: 1,
             });
-            let used = if session.multipath { paths.len() } else { 1 };
+            let used = if session.multipath { paths.iter().filter(|p| !p.beside).count() } else { 1 };
             let config = |i: usize| PathConfig {
                 route: route(i, Side::Client),
                 ports: Ports { local: CLIENT_PORT + (s * paths.len() + i) as u16, remote: port },

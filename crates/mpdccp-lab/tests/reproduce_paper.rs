@@ -1,0 +1,44 @@
+//! A paper's report from one command.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+
+use mpdccp_lab::reproduce::paper::{Options, Progress, run};
+use mpdccp_lab::sim::Sim;
+
+fn options(out: &Path, only: &str) -> Options {
+    let only = vec![only.to_owned()];
+    Options { quick: true, around_in_sim: true, only, seed: 1, threads: 2, out: out.to_owned() }
+}
+
+#[test]
+fn the_report_has_figure_table_and_sentences() {
+    let dir = tempfile::tempdir().unwrap();
+    let begun = Mutex::new(Vec::new());
+    let watch = |progress: Progress<'_>| {
+        if let Progress::Experiment { scenario, .. } = progress {
+            begun.lock().unwrap().push(scenario.name.clone());
+        }
+    };
+    let report = run(&mut Sim::default(), &options(dir.path(), "paper/mirrored"), &watch).unwrap();
+    assert_eq!(begun.into_inner().unwrap(), ["paper/mirrored"]);
+    let html = fs::read_to_string(&report).unwrap();
+    for part in ["<svg", "ccid2, median of 1 run<", "p50, p95 and p99 of both ways"] {
+        assert!(html.contains(part), "{part}");
+    }
+    let markdown = fs::read_to_string(report.with_extension("md")).unwrap();
+    assert!(markdown.contains("mpdccp lab reproduce paper --backend sim --quick --seed 1"), "{markdown}");
+    let offset = "| largest difference of both ways to measure at p50, p95, p99, ms |";
+    let rows: Vec<&str> = markdown.lines().filter(|line| line.contains(offset)).collect();
+    assert_eq!(rows.len(), 2, "{markdown}");
+    assert!(rows.iter().all(|row| row.ends_with("| ≤ 1 | met |")), "{markdown}");
+    assert!(dir.path().join("paper-mirrored/summary.json").is_file());
+}
+
+#[test]
+fn an_unknown_experiment_names_those_that_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = run(&mut Sim::default(), &options(dir.path(), "paper/mirror"), &|_| {}).unwrap_err();
+    assert!(error.to_string().contains("paper/mirrored"), "{error}");
+}
