@@ -17,6 +17,15 @@ impl Amount {
         Amount { packets: self.packets.saturating_add(1), bytes: self.bytes.saturating_add(u64::from(bytes)) }
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Amount) -> Amount {
+        Amount {
+            packets: self.packets.saturating_add(other.packets),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
     /// This less `other`, zero if that is more.
     #[must_use]
     pub fn minus(self, other: Amount) -> Amount {

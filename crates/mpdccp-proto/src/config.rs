@@ -25,6 +25,9 @@ pub struct SessionConfig {
     pub multipath: bool,
     /// When the peer does not.
     pub fallback: Fallback,
+    /// Connections between the same two hosts, of this and of other sessions with the same endpoint, socket and CCID that have this set,
+    /// share one congestion state as soon as they are open: together they take the part of one. CCIDs 3 and 4 do not.
+    pub share_congestion: bool,
     /// Which path a packet takes.
     pub scheduler: SchedulerKind,
     /// How arriving packets are put in order.
@@ -46,6 +49,7 @@ impl Default for SessionConfig {
             connection: Config::default(),
             multipath: true,
             fallback: Fallback::Refuse,
+            share_congestion: false,
             scheduler: SchedulerKind::default(),
             reorder: ReorderConfig::Passive,
             queue: QueueConfig::default(),

@@ -67,3 +67,43 @@ fn the_saturated_path_is_not_application_limited() {
     assert!((1.8..2.3).contains(&rate.mbps()), "the estimate is that of the path: {rate:?}");
     assert!(net.numbers(Server).len() - before > 950);
 }
+
+#[test]
+fn sessions_that_share_have_one_window_until_the_last_ends() {
+    let own = ccid5(sched::SchedulerKind::RoundRobin);
+    let shared = SessionConfig { share_congestion: true, ..own.clone() };
+    let mut net = Net::new(1, 1, own.clone());
+    net.wires[0].rate = Some(Rate::from_mbps(8.0));
+    let ids = [&shared, &shared, &own].map(|cfg| net.connect(cfg.clone()));
+    net.run(Duration::from_millis(500));
+    let windows = |net: &Net| ids.map(|id| net.status(Client, id).paths[0].tx.as_ref().map(|tx| tx.cwnd));
+    let all_send = |net: &mut Net, ids: &[SessionId]| {
+        for n in 0..2000 {
+            ids.iter().for_each(|id| net.client.send(net.now, *id, datagram(n), PktInfo::default()));
+            net.drain();
+            net.run(Duration::from_millis(1));
+        }
+    };
+    all_send(&mut net, &ids);
+    let seen = windows(&net);
+    assert_eq!(seen[0], seen[1]);
+    assert_ne!(seen[0], seen[2]);
+    // One ends with its window full: the other has all of it.
+    net.client.abort(net.now, ids[0]);
+    net.drain();
+    all_send(&mut net, &ids[1..2]);
+    net.run(Duration::from_secs(1));
+    let tx = net.status(Client, ids[1]).paths[0].tx.clone().unwrap();
+    assert_eq!(tx.inflight.packets, 0);
+    assert!(tx.delivered.packets > 1500, "{tx:?}");
+    // Nothing is left for those who come after the last.
+    net.client.close(net.now, ids[1]);
+    net.run(Duration::from_secs(1));
+    let id = net.connect(shared);
+    net.run(Duration::from_millis(500));
+    let tx = net.status(Client, id).paths[0].tx.clone().unwrap();
+    assert_eq!(
+        (tx.phase, tx.rtt.max().is_some_and(|(rtt, _)| rtt < Duration::from_millis(60))),
+        ("startup", true)
+    );
+}

@@ -11,7 +11,7 @@ use units::{Duration, Rate, Time};
 mod ackvec;
 mod tfrc;
 
-pub use ackvec::{AckVecReceiver, AckVecSender};
+pub use ackvec::{AckVecReceiver, AckVecSender, Control};
 pub use tfrc::{TfrcReceiver, TfrcSenderHalf};
 
 /// What one arriving acknowledgement says to a sending half. Ack Vector options of a packet are concatenated in order.
@@ -71,7 +71,7 @@ pub enum Demand {
 pub struct TxView {
     /// Congestion window.
     pub cwnd: Window,
-    /// Outstanding.
+    /// Outstanding; of all that share the window, if several connections do.
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
@@ -138,6 +138,10 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn on_mtu(&mut self, mtu: u16);
     /// Another path of the session is in ProbeRTT.
     fn hold_probe_rtt(&mut self, hold: bool);
+    /// The half itself, if several connections can share its congestion state.
+    fn shareable(&mut self) -> Option<&mut AckVecSender> {
+        None
+    }
     /// Everything one may look at.
     fn view(&self) -> TxView;
 }

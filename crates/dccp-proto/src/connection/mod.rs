@@ -19,7 +19,7 @@ pub use types::{
     CloseReason, ConnectionStats, DropReason, Event, Extra, Outcome, Ports, Received, State, Timer,
 };
 
-use crate::ccid::{ReceiverHalf, SenderHalf, TxView};
+use crate::ccid::{AckVecSender, ReceiverHalf, SenderHalf, TxView};
 use crate::features::{Negotiator, Side};
 use crate::{Config, Route};
 use agreed::{Agreed, Halves};
@@ -192,6 +192,11 @@ impl Connection {
     /// The sending half, once there is one.
     pub fn tx_view(&self) -> Option<TxView> {
         self.halves.as_ref().map(|h| h.tx.view())
+    }
+
+    /// The sending half, if it can share its congestion state with other connections: once its CCID is settled, in OPEN.
+    pub fn shareable(&mut self) -> Option<&mut AckVecSender> {
+        self.halves.as_mut()?.tx.shareable()
     }
 
     /// Counters.

@@ -172,6 +172,9 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
             ));
         }
     }
+    if f.share_congestion && s.mode != Mode::Direct {
+        return Err(problem(&f.name, "share_congestion is for mode \"direct\""));
+    }
     if let Some(stop) = &f.stop_s
         && !(*stop.as_ref() > f.start_s && *stop.as_ref() <= duration)
     {

@@ -241,6 +241,9 @@ pub struct FlowSpec {
     /// The server sends each datagram straight back, over this path, which the tunnel does not use.
     #[serde(default)]
     pub mirror: Option<Spanned<String>>,
+    /// In direct mode: its connection shares its congestion state with those of the other flows that do.
+    #[serde(default)]
+    pub share_congestion: bool,
     /// From here ...
     #[serde(default)]
     pub start_s: f64,

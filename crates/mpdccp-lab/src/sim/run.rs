@@ -15,7 +15,7 @@ use super::tcp::Sender;
 use super::tcp::segment;
 use super::world::{Arrived, World, WorldPath};
 use crate::scenario::link::loss_model;
-use crate::scenario::{Mode, PathEvent, PathSpec, Reordering, TunnelSettings, Variant};
+use crate::scenario::{FlowSpec, Mode, PathEvent, PathSpec, Reordering, TunnelSettings, Variant};
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
 /// Paths are joined and settle before t = 0.
@@ -42,17 +42,19 @@ impl<'a> Run<'a> {
         let end = START + scenario.duration();
         // Through a tunnel all flows share a session; otherwise each that is not TCP has a connection of its own.
         let mut flows = Vec::new();
-        let mut connections = 0;
+        let mut configs: Vec<SessionConfig> = Vec::new();
+        if scenario.mode == Mode::Tunnel {
+            configs.push(session_config(plan)?);
+        }
         for i in 0..scenario.flows.len() {
-            let back = scenario.flows[i].back;
-            let session = if scenario.mode == Mode::Tunnel { 0 } else { connections - usize::from(back) };
+            let FlowSpec { back, share_congestion, .. } = scenario.flows[i];
+            let session = if scenario.mode == Mode::Tunnel { 0 } else { configs.len() - usize::from(back) };
             let flow = Flow::new(plan, i, session, START, end)?;
-            connections += usize::from(matches!(flow.over, Over::Session(_)) && !back);
+            if scenario.mode == Mode::Direct && matches!(flow.over, Over::Session(_)) && !back {
+                configs.push(SessionConfig { share_congestion, ..session_config(plan)? });
+            }
             flows.push(flow);
         }
-        let sessions = if scenario.mode == Mode::Tunnel { 1 } else { connections };
-        let configs: Vec<SessionConfig> =
-            (0..sessions).map(|_| session_config(plan)).collect::<Result<_, _>>()?;
         let paths: Vec<PathSpec> =
             (0..scenario.paths.len()).map(|i| scenario.path_in(i, plan.cell)).collect();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();

@@ -2,6 +2,7 @@
 
 mod accept;
 mod demux;
+mod groups;
 mod strangers;
 
 use crate::session::Session;
@@ -15,6 +16,7 @@ use core::net::IpAddr;
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::Packet;
 use demux::Demux;
+use groups::Groups;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use strangers::Strangers;
@@ -65,6 +67,8 @@ pub struct Endpoint {
     next_session: u64,
     demux: Demux,
     listeners: BTreeMap<u16, Listener>,
+    /// Connections that share a congestion state.
+    groups: Groups,
     /// First byte of connection identifiers.
     shard: Option<u8>,
     timers: BTreeSet<(Time, SessionId)>,
@@ -85,6 +89,7 @@ impl Endpoint {
             next_session: 0,
             demux: Demux::default(),
             listeners: BTreeMap::new(),
+            groups: Groups::default(),
             shard: None,
             timers: BTreeSet::new(),
             dirty: Vec::new(),
@@ -229,9 +234,16 @@ impl Endpoint {
         let mut dirty = core::mem::take(&mut self.dirty);
         for id in dirty.drain(..) {
             let Some(entry) = self.sessions.get_mut(&id) else { continue };
+            let shares = entry.session.shares_congestion();
+            if shares {
+                self.groups.lend(&mut entry.session);
+            }
             entry.session.poll_transmit(now, sink);
             entry.dirty = false;
             let next = entry.session.poll_timeout();
+            if shares {
+                self.groups.take_back(id, &mut entry.session);
+            }
             if entry.armed.map(|(t, _)| t) != next.map(|(t, _)| t) {
                 if let Some((t, _)) = entry.armed {
                     self.timers.remove(&(t, id));
@@ -320,7 +332,18 @@ impl Endpoint {
 
     /// Does something to a session and sees to what follows from it.
     fn with<T>(&mut self, now: Time, id: SessionId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
-        let result = act(&mut self.sessions.get_mut(&id)?.session);
+        let session = &mut self.sessions.get_mut(&id)?.session;
+        let result = if session.shares_congestion() {
+            self.groups.lend(session);
+            let result = act(session);
+            self.groups.take_back(id, session);
+            for other in self.groups.follow(id, session) {
+                self.mark(other);
+            }
+            result
+        } else {
+            act(session)
+        };
         self.settle(now, id);
         Some(result)
     }

@@ -28,7 +28,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use confirm::Pending;
-use dccp_proto::{Config, Connection, Ports, Route, Timer};
+use dccp_proto::ccid::AckVecSender;
+use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State, Timer};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
 use path_manager::FirstAttempt;
 use rand_chacha::ChaCha20Rng;
@@ -301,6 +302,35 @@ impl Session {
             reorder: self.reorderer.stats(),
             counters: self.counters.clone(),
         }
+    }
+
+    /// Its connections may share congestion state with those of other sessions.
+    pub(crate) fn shares_congestion(&self) -> bool {
+        self.cfg.share_congestion
+    }
+
+    /// How its sending halves are set up.
+    pub(crate) fn cc_options(&self) -> CcOptions {
+        self.cfg.connection.cc
+    }
+
+    /// Connections whose CCIDs are settled and that may send.
+    pub(crate) fn open_connections(&mut self) -> impl Iterator<Item = &mut Connection> {
+        let live = self.paths.iter_mut().filter(|p| p.is_live()).filter_map(|p| p.conn.as_mut());
+        live.filter(|conn| conn.state() == State::Open)
+    }
+
+    /// Connections that send no more data.
+    pub(crate) fn ended(&mut self) -> impl Iterator<Item = &mut Connection> {
+        let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
+        let closing = connections.filter(|conn| !matches!(conn.state(), State::PartOpen | State::Open));
+        closing.chain(&mut self.dying)
+    }
+
+    /// All sending halves that could share congestion state.
+    pub(crate) fn senders(&mut self) -> impl Iterator<Item = &mut AckVecSender> {
+        let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
+        connections.chain(&mut self.dying).filter_map(Connection::shareable)
     }
 
     fn any_up(&self) -> bool {

@@ -1,8 +1,10 @@
 //! What comes back to an [`AckVecSender`]: acknowledgements and timeouts become one event and one call of the controller.
 
+use super::control::Control;
 use super::history::{Fate, Packet};
 use super::loss::Verdict;
-use super::sender::{AckVecSender, DEFAULT_RTT};
+use super::rto::DEFAULT_RTT;
+use super::sender::AckVecSender;
 use crate::ccid::Feedback;
 use dccp_cc::{AckEvent, Amount, Lost};
 use dccp_wire::ack_vector::{State, runs};
@@ -23,7 +25,9 @@ pub(super) struct Reduction {
 /// What one acknowledgement, or one expiry of the reordering timer, brought.
 #[derive(Debug, Default)]
 struct Digest {
+    /// Outstanding before it, and of that on this connection.
     before: Amount,
+    own_before: Amount,
     acked: Amount,
     lost: Amount,
     ce: u64,
@@ -31,15 +35,18 @@ struct Digest {
     congestion: bool,
     /// One past the newest data packet acknowledged.
     newest: u64,
+    /// How much had been delivered when it left.
+    newest_delivered: u64,
     rtt: Option<Duration>,
     round_end: bool,
+    /// A round of this connection ended too.
+    own_round_end: bool,
 }
 
 impl AckVecSender {
     pub(super) fn digest(&mut self, now: Time, feedback: &Feedback<'_>) {
         let Some(ack) = self.history.index(feedback.ack) else { return };
-        self.note_window(now);
-        let mut digest = Digest { before: self.inflight, ..Digest::default() };
+        let mut digest = self.begin_digest(now);
         self.close_reported(ack, feedback.vector);
         let mut closed = core::mem::take(&mut self.closed);
         // Newest first.
@@ -57,6 +64,11 @@ impl AckVecSender {
         self.note_round(now, &mut digest);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
+    }
+
+    fn begin_digest(&mut self, now: Time) -> Digest {
+        self.control.note_window(now);
+        Digest { before: self.control.inflight, own_before: self.inflight, ..Digest::default() }
     }
 
     /// Puts what the vector newly reports received into `closed`, newest first, with whether it was marked.
@@ -108,7 +120,7 @@ impl AckVecSender {
         match fate {
             Fate::Received => return,
             Fate::InFlight => {
-                self.inflight = self.inflight.minus(Amount::default().plus(bytes));
+                self.leave_pipe(bytes);
                 if late {
                     self.loss.on_reordered();
                 }
@@ -118,38 +130,46 @@ impl AckVecSender {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
                 self.loss.on_spurious(index, self.history.next());
-                if let Some(reduction) = self.reduction.as_mut().filter(|r| at >= r.since) {
+                if let Some(reduction) = self.control.reduction.as_mut().filter(|r| at >= r.since) {
                     reduction.losses = reduction.losses.saturating_sub(1);
                     reduction.doubted = true;
                 }
             }
         }
-        self.sampler.on_acked(now, &snapshot, bytes);
+        self.delivered = self.delivered.plus(bytes);
+        self.control.sampler.on_acked(now, &snapshot, bytes);
         self.loss.on_data_received(now, sent_at);
         digest.acked = digest.acked.plus(bytes);
         digest.newest = digest.newest.max(index + 1);
+        digest.newest_delivered = digest.newest_delivered.max(snapshot.delivered.packets);
         if marked {
             digest.ce += 1;
-            digest.congestion |= index >= self.reduced_before;
+            digest.congestion |= sent_at >= self.control.reduced_at;
         }
     }
 
     fn note_round(&mut self, now: Time, digest: &mut Digest) {
-        digest.round_end = digest.newest > self.round_end;
+        let control = &mut self.control;
+        digest.round_end = digest.newest > 0 && digest.newest_delivered >= control.round_end;
         if digest.round_end {
+            control.round_end = control.sampler.delivered().packets;
+        }
+        digest.own_round_end = digest.newest > self.round_end;
+        if digest.own_round_end {
             self.round_end = self.history.next();
         }
         // RFC 4341 section 5: for CCID 2 one sample a window of data.
         if let Some(rtt) = digest.rtt
-            && (digest.round_end || !self.strict || self.rtt.latest().is_none())
+            && (digest.round_end || !self.strict || control.rtt.latest().is_none())
         {
-            self.rtt.update(now, rtt);
+            control.rtt.update(now, rtt);
         }
     }
 
     fn detect_losses(&mut self, now: Time, digest: &mut Digest) {
-        let least = self.rtt.min().map_or(DEFAULT_RTT, |(least, _)| least);
-        let window = self.loss.window(least, self.rtt.srtt().unwrap_or(DEFAULT_RTT));
+        let rtt = &self.control.rtt;
+        let least = rtt.min().map_or(DEFAULT_RTT, |(least, _)| least);
+        let window = self.loss.window(least, rtt.srtt().unwrap_or(DEFAULT_RTT));
         let limit = self.loss.limit();
         let mut at = self.loss.judged().max(self.history.base());
         let mut due = None;
@@ -174,20 +194,27 @@ impl AckVecSender {
     fn declare_lost(&mut self, now: Time, index: u64, digest: &mut Digest) {
         let Some(packet) = self.history.get_mut(index) else { return };
         packet.fate = Fate::Lost(now);
-        let Packet { bytes, snapshot, .. } = *packet;
+        let Packet { bytes, sent_at, snapshot, .. } = *packet;
         self.count_lost(bytes);
         if let Some(snapshot) = &snapshot {
-            let (lost, delivered) = (self.sampler.lost(), self.sampler.delivered());
-            self.cc.on_packet_lost(&Lost { now, snapshot, bytes, lost, delivered });
+            let Control { cc, sampler, .. } = &mut self.control;
+            let (lost, delivered) = (sampler.lost(), sampler.delivered());
+            cc.on_packet_lost(&Lost { now, snapshot, bytes, lost, delivered });
         }
         digest.lost = digest.lost.plus(bytes);
-        digest.congestion |= index >= self.reduced_before;
+        digest.congestion |= sent_at >= self.control.reduced_at;
     }
 
     fn count_lost(&mut self, bytes: u32) {
-        self.inflight = self.inflight.minus(Amount::default().plus(bytes));
+        self.leave_pipe(bytes);
         self.lost = self.lost.plus(bytes);
-        self.sampler.on_lost(bytes);
+        self.control.sampler.on_lost(bytes);
+    }
+
+    fn leave_pipe(&mut self, bytes: u32) {
+        let packet = Amount::default().plus(bytes);
+        self.inflight = self.inflight.minus(packet);
+        self.control.inflight = self.control.inflight.minus(packet);
     }
 
     /// Tells the controller, and sets timers and demands after it.
@@ -195,52 +222,63 @@ impl AckVecSender {
         if digest.acked.packets == 0 && digest.lost.packets == 0 && digest.rtt.is_none() {
             return;
         }
-        let rate = self.sampler.sample(self.rtt.min().map(|(least, _)| least));
+        let Control { rtt, sampler, .. } = &mut self.control;
+        let rate = sampler.sample(rtt.min().map(|(least, _)| least));
         if rate.is_some() {
             self.last_rate = rate;
         }
         self.ce += digest.ce;
         self.note_reduction(now, digest);
-        self.cc.on_ack(&AckEvent {
+        let app_limited = !self.control.recently_limited(now);
+        let Control { cc, rtt, sampler, inflight, .. } = &mut self.control;
+        cc.on_ack(&AckEvent {
             now,
             acked: digest.acked,
             lost: digest.lost,
             ce: digest.ce,
             congestion: digest.congestion,
             rtt: digest.rtt,
-            estimator: &self.rtt,
+            estimator: rtt,
             rate,
             inflight_before: digest.before,
-            inflight: self.inflight,
-            delivered: self.sampler.delivered(),
+            inflight: *inflight,
+            delivered: sampler.delivered(),
             round_end: digest.round_end,
-            app_limited: !self.recently_limited(now),
+            app_limited,
         });
         self.undo_if_spurious(now);
         if digest.acked.packets > 0 {
+            self.control.heard = now;
             self.rto.restart(now, self.inflight.packets > 0);
         } else if self.inflight.packets == 0 {
             self.rto.stop();
         }
-        let cwnd = self.cc.limits().cwnd.packets(self.mtu);
-        if digest.round_end {
-            self.demands.on_round(cwnd, digest.before.packets);
+        let cwnd = self.own_window(digest);
+        if digest.own_round_end {
+            self.demands.on_round(cwnd, digest.own_before.packets);
         }
-        if self.cc.probing_rtt() {
+        if self.control.cc.probing_rtt() {
             self.demands.on_collapse(cwnd);
         }
         self.trim_history(now);
     }
 
+    /// The part of the congestion window that this connection used, packets: what the peer may have to acknowledge.
+    fn own_window(&self, digest: &Digest) -> u64 {
+        let cwnd = self.control.cc.limits().cwnd.packets(self.mtu);
+        let (own, all) = (digest.own_before.packets, digest.before.packets);
+        if own == all { cwnd } else { (cwnd.saturating_mul(own) / all.max(1)).max(1) }
+    }
+
     fn note_reduction(&mut self, now: Time, digest: &Digest) {
         if digest.congestion {
-            if self.reduction.as_ref().is_some_and(|r| !r.doubted && !r.marked) {
+            if self.control.reduction.as_ref().is_some_and(|r| !r.doubted && !r.marked) {
                 self.loss.on_true_losses();
             }
-            self.reduced_before = self.history.next();
-            self.reduction = Some(Reduction { since: now, losses: 0, doubted: false, marked: false });
+            self.control.reduced_at = now;
+            self.control.reduction = Some(Reduction { since: now, losses: 0, doubted: false, marked: false });
         }
-        if let Some(reduction) = &mut self.reduction {
+        if let Some(reduction) = &mut self.control.reduction {
             reduction.losses += digest.lost.packets;
             reduction.marked |= digest.ce > 0;
         }
@@ -248,25 +286,25 @@ impl AckVecSender {
 
     /// RFC 4340 section 11.4.1 permits to undo the reaction to what was not lost; strictly after RFC 4341 nothing is undone.
     fn undo_if_spurious(&mut self, now: Time) {
-        let spurious = self.reduction.as_ref().is_some_and(|r| r.doubted && r.losses == 0 && !r.marked);
+        let spurious =
+            self.control.reduction.as_ref().is_some_and(|r| r.doubted && r.losses == 0 && !r.marked);
         if spurious && !self.strict {
-            self.reduction = None;
-            self.cc.on_spurious_loss(now);
+            self.control.reduction = None;
+            self.control.cc.on_spurious_loss(now);
         }
     }
 
     /// A packet has been late for as long as the reordering window permits.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
-        self.note_window(now);
-        let mut digest = Digest { before: self.inflight, ..Digest::default() };
+        let mut digest = self.begin_digest(now);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
     }
 
-    /// RFC 4341 section 5: a timeout empties the pipe.
+    /// RFC 4341 section 5: a timeout empties the pipe. Where others share it and have been heard since, this connection alone lost
+    /// all it had: a loss like others.
     pub(super) fn on_rto(&mut self, now: Time) {
-        self.note_window(now);
-        let mut digest = Digest::default();
+        let mut digest = self.begin_digest(now);
         let (mut at, next) = (self.history.base(), self.history.next());
         while let Some(index) = self.history.first_open(at..next) {
             if self.history.get(index).is_some_and(|p| p.snapshot.is_some() && p.fate == Fate::InFlight) {
@@ -276,16 +314,22 @@ impl AckVecSender {
         }
         self.loss.set_judged(next, None);
         self.timeouts += 1;
+        let others_heard = self.rto.since().is_some_and(|since| self.control.heard > since);
         self.rto.on_timeout();
-        self.note_reduction(now, &Digest { congestion: true, ..digest });
-        self.cc.on_rto(now);
-        self.demands.on_collapse(self.cc.limits().cwnd.packets(self.mtu));
+        if others_heard {
+            return self.conclude(now, &digest);
+        }
+        self.control.heard = now;
+        digest.congestion = true;
+        self.note_reduction(now, &digest);
+        self.control.cc.on_rto(now);
+        self.demands.on_collapse(self.own_window(&digest));
         self.trim_history(now);
     }
 
     /// Forgets what is settled; what was lost is remembered for one more timeout.
     pub(super) fn trim_history(&mut self, now: Time) {
-        while let Some(packet) = self.history.trim(now - self.rtt.rto()) {
+        while let Some(packet) = self.history.trim(now - self.control.rtt.rto()) {
             if packet.snapshot.is_some() && packet.fate == Fate::InFlight {
                 self.count_lost(packet.bytes);
             }

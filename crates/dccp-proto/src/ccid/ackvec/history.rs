@@ -94,6 +94,13 @@ impl History {
         Some(self.append(packet))
     }
 
+    /// Gives every data packet another snapshot.
+    pub(crate) fn restamp(&mut self, mut snapshot: impl FnMut(&Packet) -> Snapshot) {
+        for packet in self.packets.iter_mut().filter(|packet| packet.snapshot.is_some()) {
+            packet.snapshot = Some(snapshot(packet));
+        }
+    }
+
     fn append(&mut self, packet: Packet) -> u64 {
         let index = self.next();
         self.packets.push_back(packet);

@@ -2,9 +2,11 @@
 //!
 //! `receiver` keeps `ack_vector_state` and times acknowledgements. `sender` keeps a `history` of what left and `digest`s what comes
 //! back, judges with `loss` what did not arrive, watches `rto` and `usage`, and asks for what `demands` and `ack_ratio` say.
+//! What is not about sequence numbers is its `control`, which it may `share` with other connections.
 
 mod ack_ratio;
 mod ack_vector_state;
+mod control;
 mod demands;
 mod digest;
 mod history;
@@ -16,7 +18,11 @@ mod rto;
 mod sender;
 #[cfg(test)]
 mod sender_tests;
+mod share;
+#[cfg(test)]
+mod share_tests;
 mod usage;
 
+pub use control::Control;
 pub use receiver::AckVecReceiver;
 pub use sender::AckVecSender;

@@ -1,6 +1,9 @@
 use dccp_cc::RttEstimator;
 use units::{Duration, Time};
 
+/// Stands in for the round-trip time until there is one (RFC 4340 section 3.4).
+pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);
+
 /// The retransmission timer: it resends nothing here, but declares all in flight lost (RFC 4341 section 5, RFC 6298 section 5).
 #[derive(Debug, Default)]
 pub(crate) struct RtoTimer {
@@ -19,6 +22,11 @@ impl RtoTimer {
     pub(crate) fn restart(&mut self, now: Time, in_flight: bool) {
         self.since = in_flight.then_some(now);
         self.backoff = 0;
+    }
+
+    /// Since when it runs, if it does.
+    pub(crate) fn since(&self) -> Option<Time> {
+        self.since
     }
 
     /// Nothing is in flight any more.

@@ -1,23 +1,17 @@
 use super::ack_ratio::RatioRule;
+use super::control::Control;
 use super::demands::Demands;
-use super::digest::Reduction;
 use super::history::{Fate, History, Packet};
 use super::loss::{LossDetector, Rule};
 use super::rto::RtoTimer;
-use super::usage::Usage;
 use crate::ccid::{Arrival, Demand, Feedback, HalfConfig, SenderHalf, TxView};
 use crate::{Gate, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use dccp_cc::{
-    Algorithm, Amount, CcConfig, Controller, Pacer, RateSample, RateSampler, RttEstimator, Sent, Window,
-};
+use dccp_cc::{Algorithm, Amount, CcConfig, Controller, RateSample, RttEstimator, Sent, Window};
 use dccp_wire::Seq;
-use units::{Duration, Rate, Time};
-
-/// Stands in for the round-trip time until there is one (RFC 4340 section 3.4).
-pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);
+use units::{Rate, Time};
 
 /// Sending half of the CCIDs that are fed by Ack Vectors (2, 5): history of packets in flight, loss detection,
 /// RTT, delivery rate, pacing; the algorithm itself is a [`dccp_cc::Controller`].
@@ -25,28 +19,27 @@ pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// This file is what leaves; what comes back is in `digest`.
 #[derive(Debug)]
 pub struct AckVecSender {
-    pub(super) cc: Box<dyn Controller>,
+    pub(super) control: Control,
+    /// The control is shared.
+    pub(super) group: Option<u64>,
+    /// What was to be seen when the group's control was last here; none while it is, or there is no group.
+    pub(super) resting: Option<Box<TxView>>,
     /// CCID 2, to the letter of RFC 4341.
     pub(super) strict: bool,
     pub(super) mtu: u16,
     pub(super) history: History,
     pub(super) loss: LossDetector,
     pub(super) rto: RtoTimer,
-    pub(super) rtt: RttEstimator,
-    pub(super) sampler: RateSampler,
-    pub(super) pacer: Pacer,
-    pub(super) usage: Usage,
     pub(super) demands: Demands,
+    /// Outstanding on this connection.
     pub(super) inflight: Amount,
     pub(super) sent: Amount,
+    pub(super) delivered: Amount,
     pub(super) lost: Amount,
     pub(super) spurious: u64,
     pub(super) ce: u64,
     pub(super) timeouts: u64,
-    /// Losses and marks of packets before this index belong to the last reduction.
-    pub(super) reduced_before: u64,
-    pub(super) reduction: Option<Reduction>,
-    /// The round ends when a packet from this index on is acknowledged.
+    /// The round of this connection ends when a packet from this index on is acknowledged.
     pub(super) round_end: u64,
     pub(super) last_rate: Option<RateSample>,
     pub(super) last_sent: Option<Time>,
@@ -79,25 +72,22 @@ impl AckVecSender {
             rtt.update(cfg.now, sample);
         }
         AckVecSender {
-            cc,
+            control: Control::new(cc, rtt),
+            group: None,
+            resting: None,
             strict,
             mtu: cfg.mtu,
             history: History::new(cfg.first_seq),
             loss: LossDetector::new(rule),
             rto: RtoTimer::default(),
-            rtt,
-            sampler: RateSampler::default(),
-            pacer: Pacer::default(),
-            usage: Usage::default(),
             demands: Demands::new(if strict { RatioRule::AckCongestion } else { RatioRule::Window }),
             inflight: Amount::default(),
             sent: Amount::default(),
+            delivered: Amount::default(),
             lost: Amount::default(),
             spurious: 0,
             ce: 0,
             timeouts: 0,
-            reduced_before: 0,
-            reduction: None,
             round_end: 0,
             last_rate: None,
             last_sent: None,
@@ -106,35 +96,29 @@ impl AckVecSender {
         }
     }
 
-    /// Limited by window or pacing within the last round.
-    pub(super) fn recently_limited(&self, now: Time) -> bool {
-        self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
-    }
-
-    /// Notes that the window was full until now, if it was; told before anything may make room.
-    pub(super) fn note_window(&mut self, now: Time) {
-        if !self.cc.limits().cwnd.has_room(self.inflight) {
-            self.usage.on_limited(now);
-        }
-    }
-
     /// Tells the controller of a restart, if a data packet that leaves now ends an idle period.
     fn check_idle(&mut self, now: Time) {
-        let Some(last) = self.last_sent else { return };
+        let control = &mut self.control;
+        let Some(last) = control.last_sent else { return };
         // RFC 4341 section 5.1: idle is more than a timeout without data. BBR asks for nothing in flight for want of data.
-        let idle = if self.strict { now.since(last) > self.rtt.rto() } else { self.sampler.app_limited() };
-        if idle && self.inflight.packets == 0 {
-            self.cc.on_idle_restart(now);
+        let idle =
+            if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
+        if idle && control.inflight.packets == 0 {
+            control.cc.on_idle_restart(now);
         }
     }
 
     fn on_data_sent(&mut self, now: Time, bytes: u32) {
         self.check_idle(now);
-        self.cc.on_sent(&Sent { now, bytes, inflight: self.inflight });
-        let limits = self.cc.limits();
+        let control = &mut self.control;
+        control.cc.on_sent(&Sent { now, bytes, inflight: control.inflight });
+        let limits = control.cc.limits();
         if let Some(rate) = limits.pacing {
-            self.pacer.on_sent(now, bytes, rate, limits.quantum);
+            control.pacer.on_sent(now, bytes, rate, limits.quantum);
         }
+        control.inflight = control.inflight.plus(bytes);
+        control.sent += 1;
+        control.last_sent = Some(now);
         self.inflight = self.inflight.plus(bytes);
         self.sent = self.sent.plus(bytes);
         self.last_sent = Some(now);
@@ -144,23 +128,24 @@ impl AckVecSender {
 
 impl SenderHalf for AckVecSender {
     fn gate(&self, now: Time) -> Gate {
-        let limits = self.cc.limits();
-        if !limits.cwnd.has_room(self.inflight) {
+        let Control { inflight, pacer, .. } = &self.control;
+        let limits = self.control.cc.limits();
+        if self.resting.is_some() || !limits.cwnd.has_room(*inflight) {
             return Gate::Closed(Why::Window);
         }
         let room = match limits.cwnd {
-            Window::Packets(w) => w.saturating_sub(self.inflight.packets).saturating_mul(u64::from(self.mtu)),
-            Window::Bytes(w) => w.saturating_sub(self.inflight.bytes),
+            Window::Packets(w) => w.saturating_sub(inflight.packets).saturating_mul(u64::from(self.mtu)),
+            Window::Bytes(w) => w.saturating_sub(inflight.bytes),
         };
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         let burst = match limits.pacing {
             None => room,
             Some(rate) => {
-                let release = self.pacer.next_send(now);
+                let release = pacer.next_send(now);
                 if release > now {
                     return Gate::At(release, Why::Pacing);
                 }
-                room.min(self.pacer.burst(now, rate, limits.quantum))
+                room.min(pacer.burst(now, rate, limits.quantum))
             }
         };
         Gate::Open { burst: burst.max(u32::from(self.mtu)) }
@@ -168,7 +153,7 @@ impl SenderHalf for AckVecSender {
 
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>) {
         let data = payload.is_some();
-        let snapshot = data.then(|| self.sampler.on_sent(now, bytes, self.inflight));
+        let snapshot = data.then(|| self.control.sampler.on_sent(now, bytes, self.control.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
         // A number that was used before cannot be told from the first; the connection never does that.
         if self.history.push(seq, packet).is_some() && data {
@@ -186,12 +171,13 @@ impl SenderHalf for AckVecSender {
     }
 
     fn on_blocked(&mut self, now: Time) {
-        self.usage.on_limited(now);
+        self.control.usage.on_limited(now);
     }
 
     fn on_app_limited(&mut self, now: Time) {
-        if self.cc.limits().cwnd.has_room(self.inflight) && !self.recently_limited(now) {
-            self.sampler.set_app_limited(self.inflight);
+        let control = &mut self.control;
+        if control.has_room() && !control.recently_limited(now) {
+            control.sampler.set_app_limited(control.inflight);
         }
     }
 
@@ -199,13 +185,13 @@ impl SenderHalf for AckVecSender {
         if self.loss.due().is_some_and(|due| due <= now) {
             self.on_reorder_timeout(now);
         }
-        if self.rto.due(&self.rtt).is_some_and(|due| due <= now) {
+        if self.rto.due(&self.control.rtt).is_some_and(|due| due <= now) {
             self.on_rto(now);
         }
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        self.rto.due(&self.rtt).into_iter().chain(self.loss.due()).min()
+        self.rto.due(&self.control.rtt).into_iter().chain(self.loss.due()).min()
     }
 
     fn poll_demand(&mut self) -> Option<Demand> {
@@ -213,41 +199,49 @@ impl SenderHalf for AckVecSender {
     }
 
     fn on_ack_ratio(&mut self, ratio: u16) {
-        self.cc.on_ack_ratio(ratio);
+        self.control.cc.on_ack_ratio(ratio);
     }
 
     fn on_slow_receiver(&mut self, buffer_drops: u64) {
-        self.cc.on_slow_receiver(buffer_drops);
+        self.control.cc.on_slow_receiver(buffer_drops);
     }
 
     fn on_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
-        self.cc.on_mtu(mtu);
+        self.control.cc.on_mtu(mtu);
     }
 
     fn hold_probe_rtt(&mut self, hold: bool) {
-        self.cc.hold_probe_rtt(hold);
+        self.control.cc.hold_probe_rtt(hold);
+    }
+
+    fn shareable(&mut self) -> Option<&mut AckVecSender> {
+        Some(self)
     }
 
     fn view(&self) -> TxView {
-        let limits = self.cc.limits();
+        if let Some(view) = &self.resting {
+            return (**view).clone();
+        }
+        let Control { cc, rtt, sampler, inflight, .. } = &self.control;
+        let limits = cc.limits();
         TxView {
             cwnd: limits.cwnd,
-            inflight: self.inflight,
+            inflight: *inflight,
             pacing: limits.pacing,
-            rtt: self.rtt.clone(),
+            rtt: rtt.clone(),
             delivery_rate: self.last_rate.map_or(Rate::ZERO, |sample| sample.rate),
-            bottleneck: self.cc.bottleneck(),
-            app_limited: self.sampler.app_limited(),
-            phase: self.cc.phase(),
+            bottleneck: cc.bottleneck(),
+            app_limited: sampler.app_limited(),
+            phase: cc.phase(),
             sent: self.sent,
-            delivered: self.sampler.delivered(),
+            delivered: self.delivered,
             lost: self.lost,
             spurious: self.spurious,
             ce: self.ce,
             timeouts: self.timeouts,
             last_sent: self.last_sent,
-            probing_rtt: self.cc.probing_rtt(),
+            probing_rtt: cc.probing_rtt(),
         }
     }
 }

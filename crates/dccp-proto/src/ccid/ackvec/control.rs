@@ -1,0 +1,76 @@
+use super::digest::Reduction;
+use super::rto::DEFAULT_RTT;
+use super::usage::Usage;
+use alloc::boxed::Box;
+use dccp_cc::{Amount, Controller, Pacer, RateSampler, RttEstimator};
+use units::Time;
+
+/// What congestion control knows of a path, apart from sequence numbers: one sending half has it to itself, or several connections
+/// between the same two hosts share it, so that together they take the part of one.
+///
+/// Whoever owns the connections keeps a shared one, and [lends](super::AckVecSender::exchange) it to the half it works on.
+#[derive(Debug)]
+pub struct Control {
+    pub(super) cc: Box<dyn Controller>,
+    pub(super) rtt: RttEstimator,
+    pub(super) sampler: RateSampler,
+    pub(super) pacer: Pacer,
+    pub(super) usage: Usage,
+    /// Outstanding, of all who share.
+    pub(super) inflight: Amount,
+    /// Data packets sent so far.
+    pub(super) sent: u64,
+    pub(super) last_sent: Option<Time>,
+    /// Losses and marks of packets sent before belong to the last reduction.
+    pub(super) reduced_at: Time,
+    pub(super) reduction: Option<Reduction>,
+    /// The round ends with a packet that left when this much or more was delivered.
+    pub(super) round_end: u64,
+    /// When data was last acknowledged, or a timeout taken for congestion.
+    pub(super) heard: Time,
+}
+
+impl Control {
+    pub(super) fn new(cc: Box<dyn Controller>, rtt: RttEstimator) -> Control {
+        Control {
+            cc,
+            rtt,
+            sampler: RateSampler::default(),
+            pacer: Pacer::default(),
+            usage: Usage::default(),
+            inflight: Amount::default(),
+            sent: 0,
+            last_sent: None,
+            reduced_at: Time::ZERO,
+            reduction: None,
+            round_end: 0,
+            heard: Time::ZERO,
+        }
+    }
+
+    /// Data packets sent so far by all who share it.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Outstanding, of all who share it.
+    pub fn inflight(&self) -> Amount {
+        self.inflight
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.cc.limits().cwnd.has_room(self.inflight)
+    }
+
+    /// Limited by window or pacing within the last round.
+    pub(super) fn recently_limited(&self, now: Time) -> bool {
+        self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
+    }
+
+    /// Notes that the window was full until now, if it was; told before anything may make room.
+    pub(super) fn note_window(&mut self, now: Time) {
+        if !self.has_room() {
+            self.usage.on_limited(now);
+        }
+    }
+}

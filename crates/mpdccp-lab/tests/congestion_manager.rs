@@ -1,0 +1,137 @@
+//! Connections that share one congestion state take the part of one, in virtual time over one bottleneck.
+
+mod sim_common;
+
+use mpdccp_lab::scenario::Scenario;
+use mpdccp_lab::{FlowRecord, ReceivedPacket, RunRecord};
+use sim_common::{parse, seeded};
+
+/// Queues of two, one and half a bandwidth-delay product.
+const CELLS: [&str; 3] = ["10ms", "20ms", "40ms"];
+
+/// A drop-tail queue, flows as given, then one more bulk flow with a state of its own.
+fn scenario(flows: &str) -> Scenario {
+    let text = format!(
+        r#"
+name = "congestion-manager"
+title = "t"
+mode = "direct"
+duration_s = 60
+[[path]]
+name = "a"
+rate = "20 Mbit/s"
+owd = "20 ms"
+queue = "100000 B"
+[[cell]]
+name = "10ms"
+owd = "10 ms"
+[[cell]]
+name = "20ms"
+owd = "20 ms"
+[[cell]]
+name = "40ms"
+owd = "40 ms"
+[[contender]]
+label = "ccid2"
+ccid = 2
+[[contender]]
+label = "ccid5"
+ccid = 5
+[[contender]]
+label = "ccid7"
+ccid = 7
+{flows}
+[[flow]]
+name = "single"
+kind = "udp"
+payload = 1400
+source = {{ kind = "bulk" }}
+"#
+    );
+    parse(&text)
+}
+
+/// A shared or unshared bulk flow.
+fn bulk(name: &str, more: &str) -> String {
+    format!(
+        r#"
+[[flow]]
+name = "{name}"
+kind = "udp"
+payload = 1400
+source = {{ kind = "bulk" }}
+{more}
+"#
+    )
+}
+
+/// Bytes each flow received between these seconds.
+fn received(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
+    let bytes = |flow: &FlowRecord| {
+        let t = |p: &&ReceivedPacket| p.at.as_secs_f64() - record.start.as_secs_f64();
+        flow.received.iter().filter(|p| (from..to).contains(&t(p))).map(|p| f64::from(p.bytes)).sum()
+    };
+    record.flows.iter().map(bytes).collect()
+}
+
+fn jain(parts: &[f64]) -> f64 {
+    let sum: f64 = parts.iter().sum();
+    sum * sum / (parts.len() as f64 * parts.iter().map(|p| p * p).sum::<f64>())
+}
+
+/// Part of the link that four have beside one, the mean over the cells; within the four all get the same.
+fn part_of_four(label: &str, share: bool) -> f64 {
+    let scenario = scenario(&bulk("of-four", &format!("count = 4\nshare_congestion = {share}")));
+    let parts = CELLS.map(|cell| {
+        let got = received(&seeded(&scenario, label, cell, 1).0, 20.0, 60.0);
+        let all: f64 = got.iter().sum();
+        assert!(all * 8.0 / 40.0 > 0.85 * 20e6, "{label} {cell}: the link is used");
+        assert!(!share || jain(&got[..4]) > 0.99, "{label} {cell}: {got:?}");
+        got[..4].iter().sum::<f64>() / all
+    });
+    println!("{label} {share} {parts:.3?}");
+    parts.iter().sum::<f64>() / 3.0
+}
+
+/// One against one has a half. Two against one would have two thirds, half a one against one a third: between these it is one. With states
+/// of their own four against one have four fifths; that they have more than two would is what tells the test from one that cannot fail.
+fn four_that_share_are_one(label: &str) {
+    let (shared, own) = (part_of_four(label, true), part_of_four(label, false));
+    assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");
+    assert!(own > 0.7, "{label}: {own}");
+}
+
+#[test]
+fn four_of_ccid_2_that_share_are_one() {
+    four_that_share_are_one("ccid2");
+}
+
+#[test]
+fn four_of_ccid_5_that_share_are_one() {
+    four_that_share_are_one("ccid5");
+}
+
+#[test]
+fn four_of_ccid_7_that_share_are_one() {
+    four_that_share_are_one("ccid7");
+}
+
+#[test]
+fn who_comes_late_gets_its_part_and_who_ends_leaves_it() {
+    let share = "share_congestion = true";
+    let flows = [
+        bulk("all-along", share),
+        bulk("until-40", &format!("{share}\nstop_s = 40")),
+        bulk("from-20", &format!("{share}\nstart_s = 20")),
+    ];
+    let scenario = scenario(&flows.concat());
+    for label in ["ccid2", "ccid5"] {
+        let record = seeded(&scenario, label, "20ms", 1).0;
+        let [before, between, after] =
+            [(10.0, 20.0), (21.0, 40.0), (41.0, 60.0)].map(|(from, to)| received(&record, from, to));
+        println!("{label} {before:?} {between:?} {after:?}");
+        assert!(jain(&before[..2]) > 0.99 && before[2] == 0.0, "{label}: {before:?}");
+        assert!(jain(&between[..3]) > 0.99, "{label}: {between:?}");
+        assert!(jain(&[after[0], after[2]]) > 0.99 && after[1] == 0.0, "{label}: {after:?}");
+    }
+}
