@@ -34,4 +34,7 @@ pub const LIBRARY: &[Named] = library![
     "paper/matrix-tcp",
     "paper/mirrored",
     "paper/ecn",
+    "reordering/two-paths",
+    "reordering/unequal",
+    "reordering/inner-tcp",
 ];
