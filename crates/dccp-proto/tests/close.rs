@@ -117,15 +117,14 @@ fn only_a_server_sends_close_req() {
 fn an_abort_tells_its_code() {
     for side in [CLIENT, SERVER] {
         let mut net = Net::open(Config::default(), Config::default());
-        let now = net.now;
-        net.end(side).abort(now, ResetCode::AbruptMpTermination);
+        net.end(side).abort(ResetCode::AbruptMpTermination);
         net.run(Duration::from_secs(1));
         assert_eq!(reason(&net, side), CloseReason::Aborted(ResetCode::AbruptMpTermination));
         assert_eq!(reason(&net, 1 - side), CloseReason::Reset(ResetCode::AbruptMpTermination));
         assert_eq!((net.state(side), net.state(1 - side)), (State::Closed, State::TimeWait));
         // Once is enough.
         let now = net.now;
-        net.end(side).abort(now, ResetCode::Aborted);
+        net.end(side).abort(ResetCode::Aborted);
         net.end(side).close(now, false);
         net.run(Duration::from_secs(1));
         assert_eq!(net.events[side].len(), if side == CLIENT { 3 } else { 2 });

@@ -23,8 +23,7 @@ impl Connection {
     }
 
     /// Sends a Reset and forgets.
-    pub fn abort(&mut self, now: Time, code: ResetCode) {
-        let _ = now;
+    pub fn abort(&mut self, code: ResetCode) {
         if !matches!(self.state, State::TimeWait | State::Closed) {
             self.fail(Reset { code, data: [0; 3] });
         }

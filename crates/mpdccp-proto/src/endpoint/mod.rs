@@ -224,7 +224,7 @@ impl Endpoint {
 
     /// Ends a session at once (MP_FAST_CLOSE).
     pub fn abort(&mut self, now: Time, session: SessionId) {
-        self.with(now, session, |s| s.abort(now));
+        self.with(now, session, Session::abort);
     }
 
     /// Writes everything that may leave now into `sink`. Sessions take turns of a bounded number of packets; if more could

@@ -15,7 +15,7 @@ impl Session {
     pub(crate) fn close(&mut self, now: Time) {
         match self.state {
             SessionState::Connecting => {
-                self.abort_all(now, ResetCode::Aborted);
+                self.abort_all(ResetCode::Aborted);
                 self.finish("closed before it was open".to_string());
             }
             SessionState::Open => {
@@ -28,7 +28,7 @@ impl Session {
     }
 
     /// Ends at once.
-    pub(crate) fn abort(&mut self, now: Time) {
+    pub(crate) fn abort(&mut self) {
         if self.state == SessionState::Closed {
             return;
         }
@@ -38,7 +38,7 @@ impl Session {
             let option = encode(&[MpOption::FastClose(&self.keys.remote)]);
             self.connections().for_each(|conn| conn.set_extra(Extra::Reset, option.as_bytes()));
         }
-        self.abort_all(now, if fast { ResetCode::AbruptMpTermination } else { ResetCode::Aborted });
+        self.abort_all(if fast { ResetCode::AbruptMpTermination } else { ResetCode::Aborted });
         self.finish("ended at once by this end".to_string());
     }
 
@@ -46,10 +46,10 @@ impl Session {
         self.paths.iter_mut().filter_map(|p| p.conn.as_mut())
     }
 
-    fn abort_all(&mut self, now: Time, code: ResetCode) {
+    fn abort_all(&mut self, code: ResetCode) {
         for conn in self.connections() {
             if !matches!(conn.state(), State::Closed | State::TimeWait) {
-                conn.abort(now, code);
+                conn.abort(code);
             }
         }
     }
@@ -78,7 +78,7 @@ impl Session {
         for conn in self.connections() {
             conn.set_extra(Extra::Close, option.as_bytes());
             match conn.state() {
-                State::Request | State::Respond => conn.abort(now, ResetCode::Aborted),
+                State::Request | State::Respond => conn.abort(ResetCode::Aborted),
                 State::PartOpen | State::Open => conn.close(now, false),
                 // In CLOSING after a CloseReq its Close is still to leave, now with the option.
                 State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
@@ -109,12 +109,12 @@ impl Session {
     }
 
     /// MP_FAST_CLOSE arrived on a Reset.
-    pub(super) fn on_mp_fast_close(&mut self, now: Time, code: ResetCode, key: &[u8]) {
+    pub(super) fn on_mp_fast_close(&mut self, code: ResetCode, key: &[u8]) {
         if code != ResetCode::AbruptMpTermination || !self.keys.is_ours(key) {
             return self.count("fast_close_invalid");
         }
         // RFC 9897 section 3.2.3: Reset code 13 on all (other) subflows.
-        self.abort_all(now, ResetCode::AbruptMpTermination);
+        self.abort_all(ResetCode::AbruptMpTermination);
         self.finish("ended at once by the peer".to_string());
     }
 
@@ -134,7 +134,7 @@ impl Session {
             SessionState::Closing => {
                 let done = self.paths.iter().all(|p| p.conn.is_none());
                 if done || now >= self.close_at {
-                    self.abort_all(now, ResetCode::Closed);
+                    self.abort_all(ResetCode::Closed);
                     self.finish(self.close_reason.clone());
                 }
             }
@@ -144,7 +144,7 @@ impl Session {
                         SessionState::Connecting => "no answer from the peer",
                         _ => "no path was up for too long",
                     };
-                    self.abort_all(now, ResetCode::Aborted);
+                    self.abort_all(ResetCode::Aborted);
                     self.finish(reason.to_string());
                 }
             }

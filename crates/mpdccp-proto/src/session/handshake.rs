@@ -118,11 +118,11 @@ impl Session {
     }
 
     /// Client: the Response to the first Request.
-    pub(super) fn on_key_response(&mut self, now: Time, i: usize, packet: &Packet<'_>) {
+    pub(super) fn on_key_response(&mut self, i: usize, packet: &Packet<'_>) {
         let agreed = self.paths[i].conn.as_ref().is_some_and(Connection::is_multipath);
         let hello = Hello::read(packet);
         if hello.malformed {
-            return self.reset_path(now, i, ResetCode::OptionError, "malformed_mp_option");
+            return self.reset_path(i, ResetCode::OptionError, "malformed_mp_option");
         }
         match hello.key {
             Some((ci, keys)) if agreed => {
@@ -130,7 +130,7 @@ impl Session {
                 let mut list = MpOption::keys(keys);
                 match (list.next(), list.next()) {
                     (Some((KeyType::Plain, _)), None) => {}
-                    _ => return self.reset_path(now, i, ResetCode::OptionError, "bad_mp_key"),
+                    _ => return self.reset_path(i, ResetCode::OptionError, "bad_mp_key"),
                 }
                 let Some(key) = plain_key(keys) else { return };
                 (self.keys.remote_ci, self.keys.remote) = (ci, key);
@@ -142,7 +142,7 @@ impl Session {
                 self.paths[i].stage = Stage::Proven;
             }
             _ => {
-                self.reset_path(now, i, ResetCode::Aborted, "refused_no_multipath");
+                self.reset_path(i, ResetCode::Aborted, "refused_no_multipath");
                 self.finish(String::from("the peer does not speak Multipath DCCP, and fallback is refused"));
             }
         }

@@ -55,7 +55,7 @@ impl Session {
         }
         if path.stage != Stage::Proven {
             // RFC 9897 section 3.6: MP options missing in the handshake close the subflow.
-            return self.reset_path(now, i, ResetCode::OptionError, "open_without_mp_options");
+            return self.reset_path(i, ResetCode::OptionError, "open_without_mp_options");
         }
         if path.removed || self.state == SessionState::Closing {
             return conn.close(now, false);
@@ -159,17 +159,17 @@ impl Session {
     /// Resets a connection whose peer did not answer in time.
     pub(super) fn give_up(&mut self, now: Time, i: usize, reason: &str) {
         if let Some(conn) = &mut self.paths[i].conn {
-            conn.abort(now, ResetCode::Aborted);
+            conn.abort(ResetCode::Aborted);
             while conn.poll_event().is_some() {}
         }
         self.on_closed(now, i, reason, CloseReason::TimedOut);
     }
 
     /// Resets one subflow for a fault of the peer.
-    pub(super) fn reset_path(&mut self, now: Time, i: usize, code: ResetCode, fault: &'static str) {
+    pub(super) fn reset_path(&mut self, i: usize, code: ResetCode, fault: &'static str) {
         self.count(fault);
         if let Some(conn) = &mut self.paths[i].conn {
-            conn.abort(now, code);
+            conn.abort(code);
         }
     }
 

@@ -41,9 +41,9 @@ impl Session {
     fn on_received(&mut self, now: Time, i: usize, packet: &Packet<'_>, received: &Received<'_>) {
         match (packet.header.ptype, self.paths[i].stage) {
             (PacketType::Request, _) => return,
-            (PacketType::Response, Stage::KeySent) => return self.on_key_response(now, i, packet),
+            (PacketType::Response, Stage::KeySent) => return self.on_key_response(i, packet),
             (PacketType::Response, Stage::JoinSent { nonce }) => {
-                return self.on_join_response(now, i, nonce, packet);
+                return self.on_join_response(i, nonce, packet);
             }
             (PacketType::Response, _) => return,
             (PacketType::Reset, Stage::JoinAnswered { .. }) => return,
@@ -59,7 +59,7 @@ impl Session {
         let signals = self.read_options(i, packet);
         if signals.malformed {
             // RFC 9897 section 3.5 suggests Reset code 5.
-            return self.reset_path(now, i, ResetCode::OptionError, "malformed_mp_option");
+            return self.reset_path(i, ResetCode::OptionError, "malformed_mp_option");
         }
         if let (true, Some(mp_seq)) = (signals.confirmable, signals.mp_seq) {
             self.on_confirmable(now, i, mp_seq, packet);
@@ -74,7 +74,7 @@ impl Session {
             self.on_mp_close(now, packet.header.ptype, key);
         }
         if let (Some(key), Some(reset)) = (signals.fast_close, received.reset) {
-            self.on_mp_fast_close(now, reset.code, key);
+            self.on_mp_fast_close(reset.code, key);
         }
     }
 

@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// Client: the Response to a join.
-    pub(super) fn on_join_response(&mut self, now: Time, i: usize, nonce: u32, packet: &Packet<'_>) {
+    pub(super) fn on_join_response(&mut self, i: usize, nonce: u32, packet: &Packet<'_>) {
         let Some(conn) = &mut self.paths[i].conn else { return };
         let hello = Hello::read(packet);
         let fault = match (hello.join, hello.join_tag) {
@@ -131,7 +131,7 @@ impl Session {
         };
         // RFC 9897 section 3.6: the subflow must be closed.
         if let Some(fault) = fault {
-            self.reset_path(now, i, ResetCode::OptionError, fault);
+            self.reset_path(i, ResetCode::OptionError, fault);
         }
     }
 
@@ -148,7 +148,7 @@ impl Session {
             return true;
         }
         let fault = if found.is_some() { "join_wrong_hmac" } else { "join_without_hmac" };
-        self.reset_path(now, i, ResetCode::OptionError, fault);
+        self.reset_path(i, ResetCode::OptionError, fault);
         false
     }
 

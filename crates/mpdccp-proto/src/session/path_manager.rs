@@ -73,7 +73,7 @@ impl Session {
             // RFC 9897 section 3.5: an ordinary Close, without MP_CLOSE, closes a subflow alone.
             Some(conn) => match conn.state() {
                 State::Open | State::PartOpen => conn.close(now, false),
-                _ => conn.abort(now, ResetCode::Aborted),
+                _ => conn.abort(ResetCode::Aborted),
             },
         }
         self.after_input(now, i);
