@@ -17,6 +17,9 @@ const MAX_COOKIES: usize = 512;
 const INIT_COOKIE: u8 = 36;
 /// Demands of a sending half obeyed in one go.
 const MAX_DEMANDS: usize = 8;
+/// Requests this far behind one that arrived are its own client's, overtaken. A Sync would be to that client, which may wait for
+/// the Response still, like one from a half-open connection, and it would reset this one (RFC 4340 section 8.5, step 4).
+const OVERTAKEN: i64 = 16;
 
 impl Connection {
     /// A parsed packet of this connection arrived (RFC 4340 section 8.5). `len` is its IP length.
@@ -152,7 +155,10 @@ impl Connection {
             Validity::BadSeq => DropReason::SequenceInvalid,
             Validity::BadAck => DropReason::AckInvalid,
         };
-        if !sync {
+        let behind = self.numbers.gsr.diff(seq);
+        let overtaken =
+            self.state == State::Respond && ptype == PacketType::Request && (1..=OVERTAKEN).contains(&behind);
+        if !sync && !overtaken {
             // RFC 4340 section 7.5.4: a bad Reset is answered with GSR, for its own number may be made up.
             self.send_sync(now, if ptype == PacketType::Reset { self.numbers.gsr } else { seq });
         }

@@ -99,6 +99,8 @@ pub(super) struct Feature {
     pub(super) mandatory: bool,
     /// We opened a negotiation at some time.
     pub(super) asked: bool,
+    /// And then another one with other preferences, so that a Confirm of an earlier Change may still be under way.
+    pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
     /// A negotiation has ended with a value.
     pub(super) agreed: bool,
@@ -126,6 +128,7 @@ impl Feature {
             progress: Progress::Stable,
             mandatory: false,
             asked: false,
+            asked_anew: false,
             reply: None,
             agreed: false,
             resend: false,
@@ -220,7 +223,10 @@ impl Feature {
             }
         };
         if !right {
-            return Err(Fault::Invalid);
+            // An Acknowledgement Number says that the peer has a packet as new as our newest Change, not that it has the Change
+            // (RFC 4340 section 6.6.4 takes it for that): with reordering the answer to an earlier one passes for the answer to
+            // this one. The Change is repeated until it has its own.
+            return if self.asked_anew { Ok(()) } else { Err(Fault::Invalid) };
         }
         self.value = self.key(value);
         self.agreed = true;

@@ -112,6 +112,7 @@ impl Negotiator {
             Progress::Changing | Progress::Unstable => Progress::Unstable,
             Progress::Stable | Progress::Pending => Progress::Pending,
         };
+        feature.asked_anew |= feature.asked && feature.prefs != prefs;
         feature.prefs = prefs.into();
         feature.mandatory = mandatory;
         feature.asked = true;

@@ -357,3 +357,30 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn an_answer_to_an_earlier_change_is_no_error() {
+    // RFC 4340 section 6.6.4 takes an Acknowledgement Number as new as the newest Change for a sign that the peer has that Change.
+    let mut a = one(CLIENT, ACK_RATIO, Side::Local, &[]);
+    let mut b = one(SERVER, ACK_RATIO, Side::Remote, &[]);
+    a.change(ACK_RATIO, Side::Local, &[3], false);
+    let three = written(&mut a, Moment::Established, 10);
+    a.change(ACK_RATIO, Side::Local, &[4], false);
+    let four = written(&mut a, Moment::Established, 20);
+    // Packet 20 is overtaken by 21, so the answer to packet 10 acknowledges 21.
+    read(&mut b, 10, None, &three).unwrap();
+    let answer = written(&mut b, Moment::Established, 100);
+    read(&mut a, 100, Some(21), &answer).unwrap();
+    assert!(a.is_changing());
+    assert_eq!(a.value(ACK_RATIO, Side::Local), 2);
+    // The Change arrives after all.
+    read(&mut b, 20, None, &four).unwrap();
+    let answer = written(&mut b, Moment::Established, 101);
+    read(&mut a, 101, Some(21), &answer).unwrap();
+    assert!(!a.is_changing());
+    assert_eq!((a.value(ACK_RATIO, Side::Local), b.value(ACK_RATIO, Side::Remote)), (4, 4));
+    // What no Change of ours can have asked for is an error still.
+    a.change(ACK_RATIO, Side::Local, &[5], false);
+    written(&mut a, Moment::Established, 30);
+    assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Fault::Invalid));
+}

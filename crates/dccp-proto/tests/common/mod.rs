@@ -3,7 +3,7 @@
 
 use dccp_proto::{Config, Connection, Ecn, Event, Gate, Outcome, Ports, Route, Sink, State, refuse};
 use dccp_wire::{Header, Packet, PacketType, Reset, ResetCode, Seq};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use units::{Duration, Time};
 
 pub const CLIENT: usize = 0;
@@ -30,6 +30,8 @@ pub enum Fate {
     /// On top of the normal delay.
     Late(Duration),
     Twice,
+    /// Two copies, each so much later than the normal delay.
+    Copies(Duration, Duration),
     Mark,
 }
 
@@ -68,8 +70,8 @@ pub struct Net {
     pub delivered: [Vec<Vec<u8>>; 2],
     pub to_send: [VecDeque<Vec<u8>>; 2],
     counts: [usize; 2],
-    /// (arrival, tie-breaker, packet).
-    flying: Vec<(Time, usize, Sent)>,
+    /// By arrival and a tie-breaker.
+    flying: BTreeMap<(Time, usize), Sent>,
     flown: usize,
 }
 
@@ -102,7 +104,7 @@ impl Net {
             delivered: Default::default(),
             to_send: Default::default(),
             counts: [0; 2],
-            flying: Vec::new(),
+            flying: BTreeMap::new(),
             flown: 0,
         }
     }
@@ -237,7 +239,7 @@ impl Net {
             self.log.push(sent.clone());
             let arrival = self.now + self.delay;
             let mut fly = |at, sent: Sent| {
-                self.flying.push((at, self.flown, sent));
+                self.flying.insert((at, self.flown), sent);
                 self.flown += 1;
             };
             match (self.network)(&sent) {
@@ -247,6 +249,10 @@ impl Net {
                 Fate::Twice => {
                     fly(arrival, sent.clone());
                     fly(arrival + Duration::from_micros(10), sent);
+                }
+                Fate::Copies(first, second) => {
+                    fly(arrival + first, sent.clone());
+                    fly(arrival + second, sent);
                 }
                 Fate::Mark => fly(arrival, Sent { ecn: Ecn::Ce, ..sent }),
             }
@@ -264,7 +270,7 @@ impl Net {
                 Gate::At(at, _) => Some(at),
                 _ => None,
             });
-        timers.chain(gates).chain(self.flying.iter().map(|f| f.0)).min()
+        timers.chain(gates).chain(self.flying.keys().map(|(at, _)| *at)).min()
     }
 
     /// Runs for `d` of virtual time.
@@ -277,9 +283,8 @@ impl Net {
             steps += 1;
             assert!(steps < 2_000_000, "spinning at {:?}", self.now);
             self.now = self.now.max(next);
-            self.flying.sort_by_key(|f| (f.0, f.1));
-            while self.flying.first().is_some_and(|f| f.0 <= self.now) {
-                let (_, _, sent) = self.flying.remove(0);
+            while let Some(first) = self.flying.first_entry().filter(|first| first.key().0 <= self.now) {
+                let sent = first.remove();
                 self.inject(1 - sent.from, &sent.bytes, sent.ecn);
                 // The contract of a connection: drained after every input, or Acks would fall together.
                 self.pump();
