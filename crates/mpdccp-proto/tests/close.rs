@@ -167,7 +167,7 @@ fn close_req_is_answered_with_the_other_key() {
 #[test]
 fn joins_are_ignored_while_closing() {
     let (mut net, id) = Net::connected(1, 1, config());
-    net.wires.push(net.wires[0].clone());
+    net.add_wire();
     net.client.add_path(net.now, id, path(1));
     // The server starts to close while the join is under way, and its Close is slow to arrive.
     let sid = net.server_id();

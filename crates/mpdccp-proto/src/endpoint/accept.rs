@@ -4,7 +4,7 @@ use super::Endpoint;
 use crate::session::{Offer, Refusal, Session, wanted_ci};
 use crate::{ListenConfig, SessionState};
 use core::net::IpAddr;
-use dccp_proto::Route;
+use dccp_proto::{Ports, Route};
 use dccp_wire::{Packet, PacketType, Reset, ResetCode};
 use units::Time;
 
@@ -61,6 +61,10 @@ impl Endpoint {
         let known = self.listeners.contains_key(&packet.header.dst_port);
         let refusal = match packet.header.ptype {
             PacketType::Reset => Refusal::Ignore("reset_without_connection"),
+            // RFC 4340 section 8.5 step 2.
+            _ if self.demux.waits(now, route, ports_of(packet)) => {
+                refuse(ResetCode::NoConnection, "time_wait")
+            }
             PacketType::Request if known => match self.handle_request(now, route, packet) {
                 Ok(()) => return,
                 Err(refusal) => refusal,
@@ -118,6 +122,11 @@ impl Endpoint {
         self.settle(now, id);
         Ok(())
     }
+}
+
+/// Ports as seen from here.
+fn ports_of(packet: &Packet<'_>) -> Ports {
+    Ports { local: packet.header.dst_port, remote: packet.header.src_port }
 }
 
 fn refuse(code: ResetCode, why: &'static str) -> Refusal {

@@ -1,21 +1,53 @@
 use super::SessionId;
 use crate::PathId;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use dccp_proto::{Ports, Route};
 use dccp_wire::Header;
 use rand_core::RngCore;
+use units::{Duration, Time};
 
 /// Ports for private use (RFC 6335 section 6), from which clients take theirs.
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
+
+/// How long TIMEWAIT lasts, two maximum segment lifetimes (RFC 4340 section 8.3).
+const TWO_MSL: Duration = Duration::from_secs(240);
+/// Most connections in TIMEWAIT; beyond, the oldest end it early.
+const MAX_TIME_WAIT: usize = 16_384;
 
 /// Which connection a packet is for: by socket, addresses and DCCP ports, or by connection identifier.
 #[derive(Debug, Default)]
 pub(super) struct Demux {
     connections: BTreeMap<(Route, Ports), (SessionId, PathId)>,
     identifiers: BTreeMap<u32, SessionId>,
+    /// Connections in TIMEWAIT, of which nothing else is left, and until when.
+    waiting: BTreeMap<(Route, Ports), Time>,
+    /// By when it ends.
+    wait_ends: VecDeque<(Time, (Route, Ports))>,
 }
 
 impl Demux {
+    /// A connection is in TIMEWAIT from now on.
+    pub(super) fn hold(&mut self, now: Time, route: &Route, ports: Ports) {
+        let key = (*route, ports);
+        let end = now + TWO_MSL;
+        while let Some((at, oldest)) = self.wait_ends.front().copied() {
+            if at > now && self.wait_ends.len() < MAX_TIME_WAIT {
+                break;
+            }
+            self.wait_ends.pop_front();
+            if self.waiting.get(&oldest) == Some(&at) {
+                self.waiting.remove(&oldest);
+            }
+        }
+        self.waiting.insert(key, end);
+        self.wait_ends.push_back((end, key));
+    }
+
+    /// There is a connection in TIMEWAIT.
+    pub(super) fn waits(&self, now: Time, route: &Route, ports: Ports) -> bool {
+        self.waiting.get(&(*route, ports)).is_some_and(|&end| now < end)
+    }
+
     pub(super) fn find(&self, route: &Route, header: &Header) -> Option<(SessionId, PathId)> {
         let ports = Ports { local: header.dst_port, remote: header.src_port };
         let exact = self.connections.get(&(*route, ports));
@@ -23,12 +55,19 @@ impl Demux {
         exact.or_else(|| self.connections.get(&(Route { local: None, ..*route }, ports))).copied()
     }
 
-    /// The wanted ports, or with another local one if a connection has them.
-    pub(super) fn free_ports(&self, route: &Route, wanted: Ports, rng: &mut impl RngCore) -> Ports {
+    /// The wanted ports, or with another local one if that is 0 or a connection has them, or had them a short while ago.
+    pub(super) fn free_ports(
+        &self,
+        now: Time,
+        route: &Route,
+        wanted: Ports,
+        rng: &mut impl RngCore,
+    ) -> Ports {
         let mut ports = wanted;
         // Far more tries than it takes unless nearly all are in use; then the connection replaces another.
         for _ in 0..EPHEMERAL.len() {
-            if !self.connections.contains_key(&(*route, ports)) {
+            let taken = self.connections.contains_key(&(*route, ports)) || self.waits(now, route, ports);
+            if ports.local != 0 && !taken {
                 break;
             }
             ports.local = EPHEMERAL.start + (rng.next_u32() % EPHEMERAL.len() as u32) as u16;

@@ -359,11 +359,14 @@ impl Endpoint {
     fn settle(&mut self, now: Time, id: SessionId) {
         self.mark(id);
         let Some(entry) = self.sessions.get_mut(&id) else { return };
-        while let Some((route, ports)) = entry.session.poll_gone() {
-            self.demux.remove(&route, ports, id);
+        while let Some(gone) = entry.session.poll_gone() {
+            self.demux.remove(&gone.route, gone.ports, id);
+            if gone.time_wait {
+                self.demux.hold(now, &gone.route, gone.ports);
+            }
         }
         while let Some((path, route, ports)) = entry.session.poll_connect(now) {
-            let ports = self.demux.free_ports(&route, ports, &mut self.rng);
+            let ports = self.demux.free_ports(now, &route, ports, &mut self.rng);
             self.demux.add(&route, ports, id, path);
             entry.session.connect(now, path, ports);
         }

@@ -1,21 +1,64 @@
 //! Answers to packets that belong to no connection.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ecn, Route, Sink, refuse};
-use dccp_wire::{Packet, ParseError, Reset};
+use dccp_wire::{Packet, PacketType, ParseError, Reset};
 use units::{Duration, Time};
 
-/// Most Resets in a [`PERIOD`] (RFC 4340 section 8.1.3 asks for a limit, and suggests 1024 a second).
-const MAX_RESETS: usize = 100;
+/// Over which the limits below count.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Most Resets of one [`Kind`]. RFC 4340 section 8.1.3 asks for a limit on the rate, and suggests 1024 a second; thousands of peers
+/// that this host forgot in a restart are to know soon.
+const MAX_RESETS: u32 = 8_192;
+/// Most of them to one address, behind which there may be many peers, ...
+const MAX_TO_ADDRESS: u32 = 1_024;
+/// ... and to one address and port.
+const MAX_TO_PORT: u32 = 16;
 
-/// Resets waiting to leave, and the limit on their rate.
+/// What is answered: a flood of Requests must not keep the peers of a restarted host ignorant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Request,
+    Other,
+}
+
+/// Resets that left in this period.
+#[derive(Debug, Default)]
+struct Budget {
+    all: u32,
+    addresses: BTreeMap<IpAddr, u32>,
+    ports: BTreeMap<SocketAddr, u32>,
+}
+
+impl Budget {
+    /// Takes one Reset out; false if there is none left for this peer. The tables are no longer than there are Resets.
+    fn take(&mut self, remote: SocketAddr) -> bool {
+        if self.all >= MAX_RESETS {
+            return false;
+        }
+        let address = self.addresses.entry(remote.ip()).or_insert(0);
+        if *address >= MAX_TO_ADDRESS {
+            return false;
+        }
+        let port = self.ports.entry(remote).or_insert(0);
+        if *port >= MAX_TO_PORT {
+            return false;
+        }
+        self.all += 1;
+        *address += 1;
+        *port += 1;
+        true
+    }
+}
+
+/// Resets waiting to leave, and the limits on their rate.
 #[derive(Debug, Default)]
 pub(super) struct Strangers {
     waiting: VecDeque<(Route, Vec<u8>)>,
     period: Time,
-    sent: usize,
+    budgets: [Budget; 2],
 }
 
 /// Takes one packet.
@@ -32,13 +75,16 @@ impl Strangers {
     /// Answers with a Reset; false if there were too many lately.
     pub(super) fn answer(&mut self, now: Time, route: &Route, packet: &Packet<'_>, reset: Reset) -> bool {
         if now.since(self.period) >= PERIOD {
-            (self.period, self.sent) = (now, 0);
+            (self.period, self.budgets) = (now, Default::default());
         }
+        let kind = match packet.header.ptype {
+            PacketType::Request => Kind::Request,
+            _ => Kind::Other,
+        };
         // What is not fetched must not pile up either.
-        if self.sent >= MAX_RESETS || self.waiting.len() >= MAX_RESETS {
+        if self.waiting.len() >= MAX_RESETS as usize || !self.budgets[kind as usize].take(route.remote) {
             return false;
         }
-        self.sent += 1;
         refuse(packet, reset, &[], route, &mut Keep(&mut self.waiting));
         true
     }

@@ -162,6 +162,11 @@ impl Reorderer for Active {
         }
     }
 
+    fn restart(&mut self, now: Time) {
+        self.buffer.restart(now);
+        self.tracks.values_mut().for_each(Track::forget);
+    }
+
     fn pop(&mut self) -> Option<Vec<u8>> {
         self.buffer.pop()
     }

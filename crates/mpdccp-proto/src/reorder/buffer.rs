@@ -163,6 +163,15 @@ impl Buffer {
         }
     }
 
+    /// Releases everything held; the next packet is the first again.
+    pub(super) fn restart(&mut self, now: Time) {
+        while self.head().is_some() {
+            self.skip_hole(now);
+        }
+        self.holes.clear();
+        (self.newest, self.next) = (None, ORIGIN);
+    }
+
     /// Holds more than it may.
     pub(super) fn is_full(&self) -> bool {
         self.held.len() > MAX_PACKETS || self.held_bytes > MAX_BYTES

@@ -134,6 +134,8 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
         let _ = (now, path, path_seq, ndp);
     }
+    /// The peer's MP_SEQ go on from elsewhere: releases what is held and takes the next number as it comes.
+    fn restart(&mut self, now: Time);
     /// The next packet to deliver.
     fn pop(&mut self) -> Option<Vec<u8>>;
     /// Round-trip time of a path changed (MP_RTT from the peer or our own measurement).

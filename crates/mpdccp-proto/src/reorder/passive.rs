@@ -15,6 +15,7 @@ impl Reorderer for Passive {
         self.stats.in_order += 1;
         self.ready.push_back(data);
     }
+    fn restart(&mut self, _now: Time) {}
     fn pop(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }

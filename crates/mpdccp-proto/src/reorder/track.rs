@@ -76,6 +76,11 @@ impl Track {
         self.settled = 0;
     }
 
+    /// Positions start anew.
+    pub(super) fn forget(&mut self) {
+        *self = Track { up: self.up, rtt: self.rtt, ..Track::new() };
+    }
+
     /// A packet arrived, with data for `position`, or without.
     pub(super) fn on_packet(&mut self, now: Time, seq: Seq, ndp: Option<u64>, position: Option<u64>) {
         let (newest, top) = *self.top.get_or_insert((seq, ORIGIN));

@@ -39,6 +39,11 @@ impl LocalAddrs {
         self.id(Local::Source(route.socket, route.local))
     }
 
+    /// Frees the IDs of sources that nothing uses any more.
+    fn retain_sources(&mut self, used: impl Fn(u8) -> bool) {
+        self.0.retain(|&id, local| matches!(local, Local::Advertised(..)) || used(id));
+    }
+
     fn id(&mut self, wanted: Local) -> Option<u8> {
         if let Some((&id, _)) = self.0.iter().find(|(_, a)| **a == wanted) {
             return Some(id);
@@ -105,6 +110,14 @@ impl Session {
     fn say_removed(&mut self, now: Time, addr_id: u8) {
         let nonce = self.rng.next_u32();
         self.signal(now, Signal::RemoveAddr { addr_id, nonce });
+    }
+
+    /// Paths went away: the Address IDs of sources without one are free again. Both ends are done with them (RFC 9897 section
+    /// 3.2.2), as the subflows there ended; where the peer may not know that, it is being told and the ID stays until it confirms.
+    pub(super) fn release_sources(&mut self) {
+        let (paths, pending) = (&self.paths, &self.pending);
+        let used = |id| paths.iter().any(|p| p.local_addr == id) || pending.iter().any(|p| p.removes(id));
+        self.local_addrs.retain_sources(used);
     }
 
     /// The peer confirmed MP_REMOVEADDR.

@@ -1,6 +1,6 @@
 //! Ends of a session: MP_CLOSE, MP_FAST_CLOSE, and running out of paths (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
 
-use super::{Role, Session, SessionEvent, encode};
+use super::{Gone, Role, Session, SessionEvent, encode};
 use crate::SessionState;
 use alloc::string::{String, ToString};
 use dccp_proto::{Connection, Extra, State};
@@ -161,7 +161,7 @@ impl Session {
         self.state = SessionState::Closed;
         for path in &mut self.paths {
             if let Some(conn) = path.conn.take() {
-                self.gone.push((conn.route(), conn.ports()));
+                self.gone.push(Gone::of(&conn, self.role));
                 self.dying.push(conn);
             }
         }

@@ -55,6 +55,13 @@ pub(super) struct Pending {
     gap: Duration,
 }
 
+impl Pending {
+    /// It takes this Address ID back.
+    pub(super) fn removes(&self, id: u8) -> bool {
+        matches!(self.signal, Signal::RemoveAddr { addr_id, .. } if addr_id == id)
+    }
+}
+
 impl Session {
     /// Sends an option until the peer confirms it or a newer one replaces it.
     pub(super) fn signal(&mut self, now: Time, signal: Signal) {

@@ -3,7 +3,7 @@
 use super::confirm::Signal;
 use super::liveness::{Evidence, Verdict};
 use super::subflow::{Stage, Subflow};
-use super::{Role, Session, SessionEvent, encode};
+use super::{Gone, Role, Session, SessionEvent, encode};
 use crate::{Health, SessionState};
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,6 +14,8 @@ use units::{Duration, Time};
 
 /// How long a client probes a silent path before it makes a new connection there: a NAT may have forgotten the old one.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);
+/// A session without data for so long is idle.
+const BUSY: Duration = Duration::from_secs(10);
 /// How often a peer is told the RTT of a path that is in use.
 const RTT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -40,7 +42,7 @@ impl Session {
             self.reorderer.on_path(path.id, None, false);
         }
         if let Some(view) = view {
-            path.rto = view.rtt.rto();
+            path.learn_timeouts(&view.rtt);
             self.coordinate_probe_rtt(i, view.probing_rtt);
             self.tell_rtt(now, i, &view);
         }
@@ -76,8 +78,11 @@ impl Session {
     fn on_closed(&mut self, now: Time, i: usize, reason: &str, cause: CloseReason) {
         let path = &mut self.paths[i];
         let id = path.id;
+        if path.was_up {
+            path.last_up = Some(path.heard());
+        }
         if let Some(conn) = path.conn.take() {
-            self.gone.push((conn.route(), conn.ports()));
+            self.gone.push(Gone::of(&conn, self.role));
             self.dying.push(conn);
         }
         if core::mem::replace(&mut path.health, Health::Down) == Health::Up {
@@ -99,7 +104,12 @@ impl Session {
                 self.events.push_back(SessionEvent::PathDown(id, reason.to_string()));
             }
             if self.role == Role::Client {
-                path.connect_later(now);
+                // What was up and is not known to the peer any more, or silent, is most likely behind a NAT that forgot it, or was away.
+                let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
+                match lost && path.is_missed(now) {
+                    true => path.connect_at = Some(now),
+                    false => path.connect_later(now),
+                }
             }
         }
         // A join refused this way names a connection identifier that the server does not know (any more).
@@ -119,7 +129,18 @@ impl Session {
             Role::Client => (keepalive, survive),
             Role::Server => (keepalive.saturating_mul(2), survive),
         };
-        Evidence { heard: path.heard(), rto: path.rto, keepalive, patience }
+        // While data flows, a path that carries none must be known to work for when it is needed.
+        let data_at = self.paths.iter().map(|p| p.data_at.max(p.live.asked())).max();
+        let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
+        // Without another path there is nowhere to turn to, and no hurry.
+        let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
+        Evidence {
+            heard: path.heard(),
+            data: path.data_at,
+            answer: if others { path.answer } else { path.answer.max(path.rto) },
+            keepalive: if busy { keepalive / 4 } else { keepalive },
+            patience,
+        }
     }
 
     pub(super) fn check_liveness(&mut self, now: Time, i: usize) {

@@ -1,5 +1,6 @@
 //! Packets of established subflows: multipath options, data (RFC 9897 section 3.2).
 
+use super::plausible::Judgement;
 use super::subflow::Stage;
 use super::{MAX_DELIVERABLE, Session};
 use crate::reorder::Arrival;
@@ -61,6 +62,11 @@ impl Session {
             // RFC 9897 section 3.5 suggests Reset code 5.
             return self.reset_path(i, ResetCode::OptionError, "malformed_mp_option");
         }
+        if let (Some(mp_seq), Some(_)) = (signals.mp_seq, received.data)
+            && !self.believes(now, mp_seq)
+        {
+            return self.count("implausible_mp_seq");
+        }
         if let (true, Some(mp_seq)) = (signals.confirmable, signals.mp_seq) {
             self.on_confirmable(now, i, mp_seq, packet);
         } else if signals.confirmable {
@@ -75,6 +81,19 @@ impl Session {
         }
         if let (Some(key), Some(reset)) = (signals.fast_close, received.reset) {
             self.on_mp_fast_close(reset.code, key);
+        }
+    }
+
+    /// Whether a data packet's MP_SEQ can be right.
+    fn believes(&mut self, now: Time, mp_seq: Seq) -> bool {
+        match self.plausible.judge(mp_seq) {
+            Judgement::Fits => true,
+            Judgement::Doubtful => false,
+            Judgement::Moved => {
+                self.reorderer.restart(now);
+                self.count("mp_seq_moved");
+                true
+            }
         }
     }
 
@@ -158,6 +177,7 @@ impl Session {
             }
             return self.count("unknown_mp_option");
         }
+        self.paths[i].data_at = now;
         let path = self.paths[i].id;
         let flow = PktInfo::of_ip(data).flow;
         let arrival = Arrival { mp_seq, path, path_seq: received.seq, ndp: received.ndp, flow };

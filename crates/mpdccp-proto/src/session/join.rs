@@ -3,9 +3,12 @@
 use super::handshake::{Hello, reset};
 use super::liveness::Liveness;
 use super::subflow::{Stage, Subflow};
-use super::{Role, Session, encode};
+use super::{Gone, Role, Session, encode};
 use crate::keys::{By, Tag, same};
 use crate::{Health, PathConfig, PathId, SessionState};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use rand_core::RngCore;
@@ -13,6 +16,9 @@ use units::{Duration, Time};
 
 /// Requests sent for a join before the attempt counts as failed; the path manager tries again later.
 const JOIN_RETRIES: u8 = 3;
+
+/// Most joins that have not proved yet that they know the keys.
+const MAX_HALF_OPEN_JOINS: usize = 32;
 
 /// How long a subflow must have been silent to be given up for a new one from the same address.
 const REPLACE_AFTER: Duration = Duration::from_secs(2);
@@ -36,12 +42,14 @@ impl Session {
     pub(super) fn connect_join(&mut self, now: Time, i: usize, ports: Ports) {
         let PathConfig { route, mtu, overhead, .. } = self.paths[i].cfg;
         let Some(addr_id) = self.local_addrs.id_of(&route) else {
-            self.gone.push((route, ports));
+            self.gone.push(Gone { route, ports, time_wait: false });
             self.paths[i].connect_later(now);
             return self.count("no_address_id_left");
         };
         let mut config = self.connection_config(mtu, overhead);
-        config.request_retries = config.request_retries.min(JOIN_RETRIES);
+        // Where an answer would have come by then, a new attempt does instead of a repetition: it takes no back-off.
+        let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
+        config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();
         let mut conn = Connection::client(config, now, route, ports, seed);
         let nonce = self.rng.next_u32();
@@ -80,11 +88,10 @@ impl Session {
         if hello.malformed || !hello.version_0 {
             return refuse(ResetCode::OptionError, "join_malformed_or_other_version");
         }
-        // RFC 9897 section 3.10: too many subflows. Silent ones, which the peer may have lost, count half.
-        let silent = self.paths.iter().filter(|p| p.health == Health::Stale).count();
-        if self.paths.len() - silent >= self.cfg.max_paths || self.paths.len() >= self.cfg.max_paths * 2 {
+        if self.is_crowded() {
             return refuse(ResetCode::TooBusy, "beyond_max_paths");
         }
+        self.make_room_for_join(now);
         let Some(addr_id) = self.local_addrs.id_of(&route) else {
             return refuse(ResetCode::TooBusy, "no_address_id_left");
         };
@@ -104,6 +111,32 @@ impl Session {
         self.paths[i].yields = true;
         self.paths[i].start(now, conn, Stage::JoinAnswered { tag });
         Ok((self.paths[i].id, ports))
+    }
+
+    /// RFC 9897 section 3.10: too many subflows. Silent ones, which the peer may have lost, count half; joins that have proved nothing
+    /// do not count.
+    fn is_crowded(&self) -> bool {
+        let proven = self.paths.iter().filter(|p| !p.is_half_open());
+        let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.health == Health::Stale);
+        loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
+    }
+
+    /// Gives up a join that has proved nothing if there are many: the oldest from the address that has the most of them, so that
+    /// whoever floods from some addresses does not keep others out.
+    fn make_room_for_join(&mut self, now: Time) {
+        let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
+        let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
+        for (i, path) in half_open {
+            sources.entry(path.cfg.route.remote.ip()).or_insert((0, i)).0 += 1;
+        }
+        if sources.values().map(|(n, _)| n).sum::<usize>() < MAX_HALF_OPEN_JOINS {
+            return;
+        }
+        if let Some(&(_, oldest)) = sources.values().max_by_key(|(n, _)| n) {
+            self.count("half_open_join_displaced");
+            self.give_up(now, oldest, "displaced by other joins");
+            self.forget_paths();
+        }
     }
 
     /// Client: the Response to a join.
@@ -143,6 +176,10 @@ impl Session {
             _ => None,
         });
         if found.is_some_and(|found| same(tag, found)) {
+            if self.is_crowded() {
+                self.reset_path(i, ResetCode::TooBusy, "beyond_max_paths");
+                return false;
+            }
             self.paths[i].stage = Stage::Proven;
             self.doubt_predecessors(now, i);
             return true;

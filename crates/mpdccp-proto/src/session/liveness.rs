@@ -1,21 +1,28 @@
 use units::{Duration, Time};
 
-/// First and largest gap between the probes of a silent path.
-const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Gaps between the probes of a silent path: a quarter of the silence so far, no less and no more than this.
+const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// After data, silence of two answer times is asked about, but no sooner than this.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Whether a path still answers.
 ///
-/// Silence counts from the first packet sent that nothing valid was received after. After one retransmission timeout (RTO,
-/// never under 200 ms) a Sync asks once more, since a lost acknowledgement alone shows nothing; after two the path is
-/// silent. Anything valid received after a probe brings it back.
+/// Silence counts from the first packet sent that nothing valid was received after. When the time for an answer is over, a Sync asks
+/// once more, since a lost acknowledgement alone shows nothing; when that is not answered in its time either, the path is silent.
+/// Anything valid received after a probe brings it back.
+///
+/// A path on which data came, and then does not, is asked too: whoever only receives would otherwise learn of a dead path, or of a
+/// NAT that forgot it, no sooner than an idle one.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Liveness {
     /// It answers, as far as we know.
     Lively {
         /// When the first packet still unanswered left.
         asked: Option<Time>,
-        /// It was asked once more.
-        again: bool,
+        /// When it was asked once more.
+        again: Option<Time>,
+        /// When it was last asked for want of data.
+        checked: Time,
     },
     /// It does not.
     Silent {
@@ -23,7 +30,6 @@ pub(super) enum Liveness {
         /// Packets that came before the first probe could be answered prove nothing.
         trust_after: Time,
         probe_at: Time,
-        gap: Duration,
     },
 }
 
@@ -47,8 +53,10 @@ pub(super) enum Verdict {
 pub(super) struct Evidence {
     /// When something valid last arrived, or the path opened.
     pub(super) heard: Time,
-    /// Retransmission timeout.
-    pub(super) rto: Duration,
+    /// When data last arrived.
+    pub(super) data: Time,
+    /// Within which an answer comes.
+    pub(super) answer: Duration,
     /// Ask an idle path this often.
     pub(super) keepalive: Duration,
     /// Give a silent path up after this.
@@ -56,17 +64,17 @@ pub(super) struct Evidence {
 }
 
 impl Liveness {
-    pub(super) const NEW: Liveness = Liveness::Lively { asked: None, again: false };
+    pub(super) const NEW: Liveness = Liveness::Lively { asked: None, again: None, checked: Time::ZERO };
 
     /// The link was reported down.
     pub(super) fn link_down(now: Time) -> Liveness {
         let probe_at = now + PROBE_GAP.0;
-        Liveness::Silent { since: now, trust_after: probe_at, probe_at, gap: PROBE_GAP.0 }
+        Liveness::Silent { since: now, trust_after: probe_at, probe_at }
     }
 
     /// Doubt: the path is not used until it answers a probe. The caller sends the first one.
     pub(super) fn doubt(now: Time) -> Liveness {
-        Liveness::Silent { since: now, trust_after: now, probe_at: now + PROBE_GAP.0, gap: PROBE_GAP.0 }
+        Liveness::Silent { since: now, trust_after: now, probe_at: now + PROBE_GAP.0 }
     }
 
     /// How long the path has been silent; zero if it is not.
@@ -77,22 +85,33 @@ impl Liveness {
         }
     }
 
+    /// When a packet last left that had to be answered, about.
+    pub(super) fn asked(&self) -> Time {
+        match *self {
+            Liveness::Lively { asked, .. } => asked.unwrap_or(Time::ZERO),
+            Liveness::Silent { since, .. } => since,
+        }
+    }
+
     /// A packet left that the peer must answer.
     pub(super) fn on_sent(&mut self, now: Time, heard: Time) {
-        if let Liveness::Lively { asked, again } = self
+        if let Liveness::Lively { asked, again, .. } = self
             && asked.is_none_or(|asked| heard > asked)
         {
-            (*asked, *again) = (Some(now), false);
+            (*asked, *again) = (Some(now), None);
         }
     }
 
     /// When to [`check`](Self::check) again.
     pub(super) fn next(&self, e: &Evidence) -> Time {
         match *self {
-            Liveness::Lively { asked, again } => match asked.filter(|asked| e.heard <= *asked) {
-                Some(asked) => asked + e.rto * (1 + u32::from(again)),
-                None => e.heard + e.keepalive,
-            },
+            Liveness::Lively { asked, again, checked } => {
+                match (asked.filter(|asked| e.heard <= *asked), again) {
+                    (Some(asked), again) => again.unwrap_or(asked) + e.answer,
+                    (None, _) if e.data > checked => e.heard + (e.answer * 2).max(QUIET).min(e.keepalive),
+                    (None, _) => e.heard + e.keepalive,
+                }
+            }
             Liveness::Silent { since, probe_at, .. } => probe_at.min(since + e.patience),
         }
     }
@@ -109,24 +128,24 @@ impl Liveness {
             return Verdict::Fine;
         }
         match self {
-            Liveness::Lively { asked, again } => {
+            Liveness::Lively { asked, again, checked } => {
                 if asked.is_none_or(|asked| e.heard > asked) {
-                    (*asked, *again) = (Some(now), false);
+                    (*asked, *again, *checked) = (Some(now), None, now);
                     Verdict::Probe
-                } else if !*again {
-                    *again = true;
+                } else if again.is_none() {
+                    *again = Some(now);
                     Verdict::Probe
                 } else {
                     *self = Liveness::doubt(now);
                     Verdict::Lost
                 }
             }
-            Liveness::Silent { since, probe_at, gap, .. } => {
-                if now >= *since + e.patience {
+            Liveness::Silent { since, probe_at, .. } => {
+                let silence = now.since(*since);
+                if silence >= e.patience {
                     return Verdict::Dead;
                 }
-                *gap = (*gap * 2).min(PROBE_GAP.1);
-                *probe_at = now + *gap;
+                *probe_at = now + (silence / 4).clamp(PROBE_GAP.0, PROBE_GAP.1);
                 Verdict::Probe
             }
         }
@@ -144,7 +163,8 @@ mod tests {
     fn heard(at: u64) -> Evidence {
         Evidence {
             heard: ms(at),
-            rto: Duration::from_millis(200),
+            data: Time::ZERO,
+            answer: Duration::from_millis(40),
             keepalive: Duration::from_secs(12),
             patience: Duration::from_secs(20),
         }
@@ -154,24 +174,28 @@ mod tests {
     fn silence_is_asked_once_more_then_believed() {
         let mut l = Liveness::NEW;
         l.on_sent(ms(1000), ms(990));
-        l.on_sent(ms(1100), ms(990));
+        l.on_sent(ms(1030), ms(990));
         let e = heard(990);
-        assert_eq!(l.next(&e), ms(1200), "the first unanswered packet counts");
-        assert_eq!(l.check(ms(1199), &e), Verdict::Fine);
-        assert_eq!(l.check(ms(1200), &e), Verdict::Probe);
-        assert_eq!(l.check(ms(1200), &e), Verdict::Fine);
-        assert_eq!(l.next(&e), ms(1400));
-        assert_eq!(l.check(ms(1400), &e), Verdict::Lost);
+        assert_eq!(l.next(&e), ms(1040), "the first unanswered packet counts");
+        assert_eq!(l.check(ms(1039), &e), Verdict::Fine);
+        assert_eq!(l.check(ms(1050), &e), Verdict::Probe);
+        assert_eq!(
+            l.check(ms(1080), &e),
+            Verdict::Fine,
+            "a late timer gives the probe its time all the same"
+        );
+        assert_eq!(l.next(&e), ms(1090));
+        assert_eq!(l.check(ms(1090), &e), Verdict::Lost);
         let mut gaps = alloc::vec::Vec::new();
-        let mut last = 1400;
-        while gaps.len() < 7 {
-            let at = l.next(&e).as_nanos() / 1_000_000;
-            gaps.push(at - last);
+        let mut last = ms(1090);
+        while gaps.len() < 14 {
+            let at = l.next(&e);
+            gaps.push((at - last).as_millis());
             last = at;
-            assert_eq!(l.check(ms(at), &e), Verdict::Probe);
+            assert_eq!(l.check(at, &e), Verdict::Probe);
         }
-        assert_eq!(gaps, [100, 200, 400, 800, 1600, 2000, 2000]);
-        assert_eq!(l.check(ms(1400 + 20_000), &e), Verdict::Dead);
+        assert_eq!(gaps, [50, 50, 50, 50, 50, 62, 78, 97, 122, 152, 190, 238, 298, 372]);
+        assert_eq!(l.check(ms(1090 + 20_000), &e), Verdict::Dead);
     }
 
     #[test]
@@ -180,24 +204,36 @@ mod tests {
         l.on_sent(ms(1000), ms(990));
         assert_eq!(l.next(&heard(1010)), ms(13_010), "idle from here");
         l.on_sent(ms(2000), ms(1010));
-        assert_eq!(l.next(&heard(1010)), ms(2200));
+        assert_eq!(l.next(&heard(1010)), ms(2040));
     }
 
     #[test]
     fn an_idle_path_is_asked_and_found_dead() {
         let mut l = Liveness::NEW;
         assert_eq!(l.check(ms(12_000), &heard(0)), Verdict::Probe);
-        assert_eq!(l.check(ms(12_200), &heard(0)), Verdict::Probe);
-        assert_eq!(l.check(ms(12_400), &heard(0)), Verdict::Lost);
-        assert_eq!(l.check(ms(12_450), &heard(12_400)), Verdict::Fine, "came before the probe left");
-        assert_eq!(l.check(ms(12_450), &heard(12_450)), Verdict::Revived);
+        assert_eq!(l.check(ms(12_039), &heard(0)), Verdict::Fine);
+        assert_eq!(l.check(ms(12_040), &heard(0)), Verdict::Probe);
+        assert_eq!(l.check(ms(12_080), &heard(0)), Verdict::Lost);
+        assert_eq!(l.check(ms(12_090), &heard(12_080)), Verdict::Fine, "came before the probe left");
+        assert_eq!(l.check(ms(12_090), &heard(12_090)), Verdict::Revived);
+    }
+
+    #[test]
+    fn who_only_receives_asks_when_data_stays_away() {
+        let mut l = Liveness::NEW;
+        let data = Evidence { data: ms(990), ..heard(1000) };
+        assert_eq!(l.check(ms(1099), &data), Verdict::Fine);
+        assert_eq!(l.check(ms(1100), &data), Verdict::Probe);
+        assert_eq!(l.next(&Evidence { heard: ms(1120), ..data }), ms(13_120), "answered: it is idle");
+        assert_eq!(l.check(ms(1140), &data), Verdict::Probe);
+        assert_eq!(l.check(ms(1180), &data), Verdict::Lost);
     }
 
     #[test]
     fn after_link_down_only_an_answer_to_a_probe_counts() {
         let mut l = Liveness::link_down(ms(1000));
-        assert_eq!(l.check(ms(1050), &heard(1050)), Verdict::Fine, "was still under way");
-        assert_eq!(l.check(ms(1100), &heard(1050)), Verdict::Probe);
+        assert_eq!(l.check(ms(1040), &heard(1040)), Verdict::Fine, "was still under way");
+        assert_eq!(l.check(ms(1050), &heard(1040)), Verdict::Probe);
         assert_eq!(l.check(ms(1150), &heard(1150)), Verdict::Revived);
     }
 }

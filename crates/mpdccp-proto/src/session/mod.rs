@@ -10,6 +10,7 @@ mod input;
 mod join;
 mod liveness;
 mod path_manager;
+mod plausible;
 mod subflow;
 mod transmit;
 
@@ -32,6 +33,7 @@ use dccp_proto::ccid::AckVecSender;
 use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State, Timer};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
 use path_manager::FirstAttempt;
+use plausible::Plausible;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use subflow::Subflow;
@@ -49,6 +51,23 @@ pub(super) enum Role {
     Server,
 }
 
+/// The demultiplexing key of a connection that ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gone {
+    pub(crate) route: Route,
+    pub(crate) ports: Ports,
+    /// It is in TIMEWAIT (RFC 4340 section 8.3).
+    pub(crate) time_wait: bool,
+}
+
+impl Gone {
+    /// A client lets its ports rest after a Reset of its own too: the peer that got it is in TIMEWAIT.
+    fn of(conn: &Connection, role: Role) -> Gone {
+        let time_wait = conn.state() == State::TimeWait || role == Role::Client;
+        Gone { route: conn.route(), ports: conn.ports(), time_wait }
+    }
+}
+
 /// One session. Its contract is the endpoint's: inputs and commands first, then drain
 /// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event),
 /// [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone), then arm a timer.
@@ -62,12 +81,13 @@ pub(crate) struct Session {
     rng: ChaCha20Rng,
     keys: Keys,
     next_mp_seq: Seq,
+    plausible: Plausible,
     paths: Vec<Subflow>,
     next_path: u32,
     /// Ended connections that may still have a last packet to send.
     dying: Vec<Connection>,
-    /// Their demultiplexing keys.
-    gone: Vec<(Route, Ports)>,
+    /// Where they were.
+    gone: Vec<Gone>,
     queue: SendQueue,
     scheduler: Box<dyn Scheduler>,
     rows: Vec<PathRow>,
@@ -108,6 +128,7 @@ impl Session {
             keys: Keys { local_ci: ci, remote_ci: 0, local, remote: [0; 8] },
             // RFC 9897 section 3.2.5: starts at random.
             next_mp_seq: Seq::new(rng.next_u64()),
+            plausible: Plausible::default(),
             rng,
             paths: Vec::new(),
             next_path: 0,
@@ -214,7 +235,7 @@ impl Session {
     }
 
     /// Connections that ended; packets for them belong to no connection from now on.
-    pub(crate) fn poll_gone(&mut self) -> Option<(Route, Ports)> {
+    pub(crate) fn poll_gone(&mut self) -> Option<Gone> {
         self.gone.pop()
     }
 

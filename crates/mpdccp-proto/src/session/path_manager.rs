@@ -123,7 +123,8 @@ impl Session {
         }
     }
 
-    /// A path that should connect now; the endpoint finds ports for it and calls [`Self::connect`].
+    /// A path that should connect now; the endpoint finds ports for it, a local one of its own choice in place of 0, and calls
+    /// [`Self::connect`].
     pub(crate) fn poll_connect(&mut self, now: Time) -> Option<(PathId, Route, Ports)> {
         if !matches!(self.state, SessionState::Connecting | SessionState::Open) {
             return None;
@@ -137,7 +138,9 @@ impl Session {
         }
         let path = &mut self.paths[i];
         path.connect_at = None;
-        Some((path.id, path.cfg.route, path.cfg.ports))
+        // What is still under way of an earlier connection must not be taken for this one's (RFC 4340 section 7.5.6).
+        let local = if core::mem::replace(&mut path.tried, true) { 0 } else { path.cfg.ports.local };
+        Some((path.id, path.cfg.route, Ports { local, ..path.cfg.ports }))
     }
 
     /// Connects a path of a client with these ports.
@@ -224,6 +227,10 @@ impl Session {
     /// Drops paths that will not come back; only between inputs, as indices change.
     pub(super) fn forget_paths(&mut self) {
         let client = self.role == Role::Client;
+        let before = self.paths.len();
         self.paths.retain(|p| p.conn.is_some() || (client && !p.removed));
+        if self.paths.len() != before {
+            self.release_sources();
+        }
     }
 }

@@ -33,8 +33,16 @@ pub(super) struct Subflow {
     /// When its connection began to open or to close.
     pub(super) since: Time,
     pub(super) opened: Time,
+    /// When something last arrived on a connection that was up.
+    pub(super) last_up: Option<Time>,
+    /// The round trip took no longer than half of the time after which a Request is repeated.
+    pub(super) is_quick: bool,
     /// Retransmission timeout, as of the last packet received.
     pub(super) rto: Duration,
+    /// Within which an answer comes, by all that is known: the round trip, its jitter, and how long the peer may hold an Ack.
+    pub(super) answer: Duration,
+    /// When data last arrived.
+    pub(super) data_at: Time,
     pub(super) live: Liveness,
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
@@ -45,6 +53,8 @@ pub(super) struct Subflow {
     pub(super) peer_prio: Option<(u8, Seq)>,
     /// The application removed it.
     pub(super) removed: bool,
+    /// Client: has tried to connect before.
+    pub(super) tried: bool,
     /// Client: when to connect (again), and the gap before the attempt after that.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
@@ -55,6 +65,12 @@ pub(super) struct Subflow {
     pub(super) holding: bool,
 }
 
+/// Least allowance for jitter: timers and busy hosts are no better.
+const GRANULARITY: Duration = Duration::from_millis(10);
+/// The longest a peer holds an Ack (RFC 4340 section 11.3); ours hold it for a quarter of a round trip at most.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
+/// How long a path that was up is tried again without growing gaps.
+const MISSED: Duration = Duration::from_secs(120);
 /// First and largest gap between attempts to connect.
 const CONNECT_GAP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -69,13 +85,18 @@ impl Subflow {
             was_up: false,
             since: Time::ZERO,
             opened: Time::ZERO,
+            last_up: None,
+            is_quick: false,
             rto: RttEstimator::INITIAL_RTO,
+            answer: RttEstimator::INITIAL_RTO,
+            data_at: Time::ZERO,
             live: Liveness::NEW,
             local_addr: 0,
             remote_addr: 0,
             yields: false,
             peer_prio: None,
             removed: false,
+            tried: false,
             connect_at: None,
             connect_gap: CONNECT_GAP.0,
             rtt_told: Time::ZERO,
@@ -87,7 +108,8 @@ impl Subflow {
     /// A connection begins.
     pub(super) fn start(&mut self, now: Time, conn: Connection, stage: Stage) {
         self.since = now;
-        self.rto = RttEstimator::INITIAL_RTO;
+        (self.rto, self.answer) = (RttEstimator::INITIAL_RTO, RttEstimator::INITIAL_RTO);
+        self.data_at = Time::ZERO;
         self.cfg.route = conn.route();
         self.cfg.ports = conn.ports();
         self.conn = Some(conn);
@@ -108,10 +130,25 @@ impl Subflow {
         self.connect_gap = CONNECT_GAP.0;
     }
 
+    /// A packet arrived: what it tells of the round trip.
+    pub(super) fn learn_timeouts(&mut self, rtt: &RttEstimator) {
+        self.rto = rtt.rto();
+        self.is_quick = self.rto * 2 <= RttEstimator::INITIAL_RTO;
+        self.answer = rtt.srtt().map_or(self.rto, |srtt| {
+            srtt + (rtt.rttvar() * 4).max(GRANULARITY) + (srtt / 4).min(MAX_ACK_DELAY)
+        });
+    }
+
     /// Plans the next attempt to connect.
     pub(super) fn connect_later(&mut self, now: Time) {
         self.connect_at = Some(now + self.connect_gap);
         self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
+    }
+
+    /// It was up for a while and that is not long ago: worth a Request a second.
+    pub(super) fn is_missed(&self, now: Time) -> bool {
+        let worked = !self.was_up || now.since(self.opened) >= CONNECT_GAP.0;
+        worked && self.last_up.is_some_and(|at| now.since(at) < MISSED)
     }
 
     /// When to connect, if there is no connection.
@@ -135,6 +172,11 @@ impl Subflow {
 
     pub(super) fn is_up(&self) -> bool {
         self.health == Health::Up
+    }
+
+    /// A join that has not proved yet that it knows the keys.
+    pub(super) fn is_half_open(&self) -> bool {
+        matches!(self.stage, Stage::JoinAnswered { .. })
     }
 
     /// Has a connection that is or was up.

@@ -30,6 +30,8 @@ pub struct Wire {
     pub up: bool,
     /// Of 1000 packets, this many are lost.
     pub loss: u64,
+    /// The client's socket.
+    pub socket: u32,
     /// The client's UDP port, as the server sees it.
     pub nat_port: u16,
     /// Packets lost because the path was down.
@@ -137,18 +139,18 @@ impl Net {
             now: Time::from_millis(1),
             client: Endpoint::new([seed; 32]),
             server: Endpoint::new([seed.wrapping_add(100); 32]),
-            wires: vec![
-                Wire {
+            wires: (0..paths)
+                .map(|k| Wire {
+                    socket: k as u32,
                     delay: Duration::from_millis(10),
                     rate: None,
                     busy: [Time::ZERO; 2],
                     up: true,
                     loss: 0,
                     nat_port: 40_000,
-                    lost_down: 0
-                };
-                paths
-            ],
+                    lost_down: 0,
+                })
+                .collect(),
             flying: BTreeMap::new(),
             count: 0,
             rng: ChaCha8Rng::seed_from_u64(seed.into()),
@@ -167,6 +169,12 @@ impl Net {
         let id = net.connect(cfg);
         net.run(Duration::from_millis(500));
         (net, id)
+    }
+
+    /// Another path like the first.
+    pub fn add_wire(&mut self) {
+        let socket = self.wires.len() as u32;
+        self.wires.push(Wire { socket, ..self.wires[0].clone() });
     }
 
     pub fn connect(&mut self, cfg: SessionConfig) -> SessionId {
@@ -248,7 +256,11 @@ impl Net {
                 remote: SocketAddr::new(client_addr(path), self.wires[path].nat_port),
             },
             // The driver may tell the local address although none was asked for.
-            Server => Route { local: Some(client_addr(path)), ..client_route(path) },
+            Server => Route {
+                local: Some(client_addr(path)),
+                socket: self.wires[path].socket,
+                ..client_route(path)
+            },
         };
         self.inject(if from == Client { Server } else { Client }, route, ecn, bytes);
     }
