@@ -1,0 +1,590 @@
+use crate::aead::Aead;
+use crate::channel::{Address, Channel, ChannelId, ChannelStats, Keypair, Pending, Unready};
+use crate::cookie::{Codes, CookieJar};
+use crate::drops::Reason;
+use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
+use crate::keys::{PresharedKey, PrivateKey, PublicKey};
+use crate::limit::{Load, Sources};
+use crate::noise::{Answer, FIRST, Hello, INITIATION, Initiating, Offered, RESPONSE, SECOND, Secrets};
+use crate::replay::Replay;
+use crate::slots::Slots;
+use crate::timestamp::Timestamp;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use units::{Duration, Time};
+
+/// Most channels of one peer; the one heard of least recently makes room.
+const PER_PEER: usize = 64;
+/// How long a cookie is shown.
+const COOKIE_LIFE: Duration = Duration::from_secs(120);
+/// Shard and slot of an initiation that may go to any shard.
+const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
+
+/// What a [`Carrier`] is made with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This host's key.
+    pub private_key: PrivateKey,
+    /// Answers handshakes of its peers; otherwise it only begins its own.
+    pub accepts: bool,
+    /// Number of this server, 24 bits, that peers write on what is for it; 0 where nobody looks.
+    pub server: u32,
+    /// Number of this shard of the server.
+    pub shard: u8,
+    /// What records may be sealed with, the best first ([`Aead::preferred`]).
+    pub aeads: Vec<Aead>,
+    /// Time since 1970 at [`Time::ZERO`].
+    pub unix: Duration,
+    /// Randomness of the system.
+    pub seed: [u8; 32],
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// It holds a packet of a peer, `len` bytes behind the first [`HEADER`](crate::HEADER).
+    Packet {
+        /// On which channel.
+        channel: ChannelId,
+        /// From whom: the number given to [`Carrier::add_peer`].
+        peer: u32,
+        /// Bytes.
+        len: usize,
+    },
+    /// It was for the carrier itself.
+    Handled,
+    /// It was dropped, without an answer, or with a cookie at most.
+    Dropped(Reason),
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A channel got its first key, or a new one after it had none.
+    Ready(ChannelId),
+    /// The peer answers from another address now.
+    Moved(ChannelId),
+    /// A channel that the peer had begun is forgotten.
+    Gone(ChannelId),
+}
+
+/// What is known of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerStats {
+    /// Its channels.
+    pub channels: usize,
+    /// When it was last heard of on any of them, if it was.
+    pub heard: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Peer {
+    key: PublicKey,
+    psk: PresharedKey,
+    codes: Codes,
+    /// Channels by the number that names them in handshakes.
+    channels: BTreeMap<u64, u32>,
+    /// Handshakes for unknown channels must be newer than this.
+    floor: Timestamp,
+    /// Which server and shard answered last.
+    home: Receiver,
+}
+
+/// All channels of one thread.
+///
+/// The contract: hand in datagrams ([`handle`](Self::handle)) and packets ([`seal`](Self::seal)); then drain
+/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and call [`handle_timeout`](Self::handle_timeout) at
+/// [`poll_timeout`](Self::poll_timeout).
+#[derive(Debug)]
+pub struct Carrier {
+    settings: Settings,
+    codes: Codes,
+    rng: ChaCha20Rng,
+    peers: BTreeMap<u32, Peer>,
+    by_key: BTreeMap<PublicKey, u32>,
+    channels: Slots<Channel>,
+    by_id: BTreeMap<ChannelId, u32>,
+    next_id: u32,
+    /// Our indices, and the channel each is of.
+    indices: Slots<u32>,
+    timers: BTreeSet<(Time, u32)>,
+    outbox: VecDeque<(Address, Vec<u8>)>,
+    events: VecDeque<Event>,
+    jar: CookieJar,
+    load: Load,
+    sources: Sources,
+    drops: BTreeMap<Reason, u64>,
+}
+
+impl Carrier {
+    /// Without peers.
+    pub fn new(settings: Settings) -> Carrier {
+        Carrier {
+            codes: Codes::new(&settings.private_key.public()),
+            rng: ChaCha20Rng::from_seed(settings.seed),
+            peers: BTreeMap::new(),
+            by_key: BTreeMap::new(),
+            channels: Slots::new(NO_SLOT),
+            by_id: BTreeMap::new(),
+            next_id: 0,
+            indices: Slots::new(NO_SLOT),
+            timers: BTreeSet::new(),
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            jar: CookieJar::new(),
+            load: Load::default(),
+            sources: Sources::default(),
+            drops: BTreeMap::new(),
+            settings,
+        }
+    }
+
+    /// Lets a peer in, by a number of the caller's; replaces what was known under that number or key.
+    pub fn add_peer(&mut self, number: u32, key: PublicKey, psk: PresharedKey) {
+        if let Some(other) = self.by_key.get(&key).copied() {
+            self.remove_peer(other);
+        }
+        self.remove_peer(number);
+        self.by_key.insert(key, number);
+        let channels = BTreeMap::new();
+        let (codes, floor) = (Codes::new(&key), Timestamp::default());
+        self.peers.insert(number, Peer { key, psk, codes, channels, floor, home: ANYWHERE });
+    }
+
+    /// Forgets a peer and its channels.
+    pub fn remove_peer(&mut self, number: u32) {
+        let Some(peer) = self.peers.get(&number) else { return };
+        self.by_key.remove(&peer.key);
+        for at in peer.channels.values().copied().collect::<Vec<_>>() {
+            self.forget(at);
+        }
+        self.peers.remove(&number);
+    }
+
+    /// Begins a channel; the handshake comes with the first packet. `None` without such a peer.
+    pub fn open(&mut self, now: Time, peer: u32, address: Address) -> Option<ChannelId> {
+        let path = self.rng.next_u64();
+        self.insert(now, peer, path, address, true).map(|(id, _)| id)
+    }
+
+    /// Ends a channel; the peer is not told.
+    pub fn close(&mut self, channel: ChannelId) {
+        if let Some(&at) = self.by_id.get(&channel) {
+            self.forget(at);
+        }
+    }
+
+    /// Sends to another address from now on.
+    pub fn set_address(&mut self, channel: ChannelId, address: Address) {
+        if let Some(channel) = self.channel_mut(channel) {
+            channel.address = address;
+        }
+    }
+
+    /// Where a channel's datagrams go now.
+    pub fn address(&self, channel: ChannelId) -> Option<Address> {
+        self.channel(channel).map(|channel| channel.address)
+    }
+
+    /// The peer of a channel.
+    pub fn peer(&self, channel: ChannelId) -> Option<u32> {
+        self.channel(channel).map(|channel| channel.peer)
+    }
+
+    /// What a channel did.
+    pub fn stats(&self, channel: ChannelId) -> Option<ChannelStats> {
+        self.channel(channel).map(|channel| channel.stats)
+    }
+
+    /// What is known of a peer.
+    pub fn peer_stats(&self, peer: u32) -> Option<PeerStats> {
+        let channels = &self.peers.get(&peer)?.channels;
+        let heard = channels.values().filter_map(|at| self.channels.get(*at));
+        let heard = heard.filter(|channel| channel.stats.handshakes > 0).map(|channel| channel.heard).max();
+        Some(PeerStats { channels: channels.len(), heard })
+    }
+
+    /// Datagrams dropped, by reason.
+    pub fn drops(&self) -> &BTreeMap<Reason, u64> {
+        &self.drops
+    }
+
+    /// Seals records in place, `segment` bytes each but for the last: room for a header ([`HEADER`](crate::HEADER)), a packet, room for a
+    /// tag ([`TAG`](crate::TAG)). Returns where they go.
+    ///
+    /// # Errors
+    /// There is no key yet, or no such channel.
+    pub fn seal(
+        &mut self,
+        now: Time,
+        channel: ChannelId,
+        records: &mut [u8],
+        segment: usize,
+    ) -> Result<Address, Unready> {
+        let at = *self.by_id.get(&channel).ok_or(Unready::NoChannel)?;
+        let result = self.channels.get_mut(at).ok_or(Unready::NoChannel)?.seal(now, records, segment);
+        self.renew(now, at);
+        result
+    }
+
+    /// A datagram came in.
+    pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
+        let result = match header::read(datagram) {
+            Some((_, Kind::Initiation)) => self.handle_initiation(now, from, datagram),
+            Some((to, Kind::Response)) => self.handle_response(now, to, datagram),
+            Some((to, Kind::Cookie)) => self.handle_cookie(now, to, datagram),
+            Some((to, Kind::Record(counter))) => self.handle_record(now, from, (to, counter), datagram),
+            None => Err(Reason::NoMessage),
+        };
+        result.unwrap_or_else(|reason| {
+            *self.drops.entry(reason).or_default() += 1;
+            Input::Dropped(reason)
+        })
+    }
+
+    /// The next datagram to send: handshakes, cookies, and what waited for a key.
+    pub fn poll_transmit(&mut self) -> Option<(Address, Vec<u8>)> {
+        self.outbox.pop_front()
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Timers came.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&(due, at)) = self.timers.first().filter(|(due, _)| *due <= now) {
+            self.timers.remove(&(due, at));
+            let Some(channel) = self.channels.get_mut(at) else { continue };
+            channel.armed = None;
+            if channel.is_over(now) {
+                self.events.push_back(Event::Gone(channel.id));
+                self.forget(at);
+                continue;
+            }
+            for index in channel.expire(now) {
+                self.indices.remove(index & NO_SLOT);
+            }
+            match channel.pending.take_if(|pending| pending.is_hopeless(now)) {
+                Some(pending) => {
+                    channel.staged.clear();
+                    self.indices.remove(pending.index & NO_SLOT);
+                }
+                None if channel.pending.is_some() => self.initiate(now, at),
+                None => {}
+            }
+            self.arm(at);
+        }
+    }
+
+    fn channel(&self, id: ChannelId) -> Option<&Channel> {
+        self.channels.get(*self.by_id.get(&id)?)
+    }
+
+    fn channel_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
+        self.channels.get_mut(*self.by_id.get(&id)?)
+    }
+
+    fn insert(
+        &mut self,
+        now: Time,
+        peer: u32,
+        path: u64,
+        address: Address,
+        initiates: bool,
+    ) -> Option<(ChannelId, u32)> {
+        let owner = self.peers.get_mut(&peer)?;
+        let id = ChannelId(self.next_id);
+        let at = self.channels.insert(Channel::new(now, id, peer, path, address, initiates))?;
+        owner.channels.insert(path, at);
+        self.next_id += 1;
+        self.by_id.insert(id, at);
+        self.arm(at);
+        Some((id, at))
+    }
+
+    fn forget(&mut self, at: u32) {
+        let Some(channel) = self.channels.remove(at) else { return };
+        self.by_id.remove(&channel.id);
+        for index in channel.indices() {
+            self.indices.remove(index & NO_SLOT);
+        }
+        if let Some(due) = channel.armed {
+            self.timers.remove(&(due, at));
+        }
+        if let Some(peer) = self.peers.get_mut(&channel.peer) {
+            peer.channels.remove(&channel.path);
+            if !channel.initiates {
+                peer.floor = peer.floor.max(channel.newest);
+            }
+        }
+    }
+
+    fn arm(&mut self, at: u32) {
+        let Some(channel) = self.channels.get_mut(at) else { return };
+        let next = channel.next_timeout();
+        if channel.armed != next {
+            if let Some(due) = core::mem::replace(&mut channel.armed, next) {
+                self.timers.remove(&(due, at));
+            }
+            if let Some(due) = next {
+                self.timers.insert((due, at));
+            }
+        }
+    }
+
+    fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        seed
+    }
+
+    /// A new index of ours for a channel.
+    fn index(&mut self, at: u32) -> Option<u32> {
+        Some(u32::from(self.settings.shard) << 24 | self.indices.insert(at)?)
+    }
+
+    /// Which channel one of our indices is of.
+    fn owner(&self, to: Receiver) -> Option<u32> {
+        let ours = to.index >> 24 == u32::from(self.settings.shard);
+        self.indices.get(to.index & NO_SLOT).copied().filter(|_| ours)
+    }
+
+    /// Begins a handshake if the channel needs one and none is under way.
+    fn renew(&mut self, now: Time, at: u32) {
+        let Some(channel) = self.channels.get(at) else { return };
+        if channel.pending.is_none() && channel.wants_handshake(now) {
+            self.initiate(now, at);
+            self.arm(at);
+        }
+    }
+
+    /// Sends the first message of a handshake, again if it was sent before.
+    fn initiate(&mut self, now: Time, at: u32) {
+        let (seed, index) = (self.seed(), self.index(at));
+        let (Some(channel), Some(index)) = (self.channels.get_mut(at), index) else { return };
+        let Some(peer) = self.peers.get(&channel.peer) else { return };
+        let (since, tries) = match channel.pending.take() {
+            Some(pending) => {
+                self.indices.remove(pending.index & NO_SLOT);
+                (pending.since, pending.tries + 1)
+            }
+            None => (now, 0),
+        };
+        let unix = self.settings.unix + Duration::from_nanos(now.as_nanos());
+        channel.newest = Timestamp::from_unix(unix.as_secs(), unix.subsec_nanos()).max(channel.newest.next());
+        let hello =
+            Hello { aeads: Aead::offer(&self.settings.aeads), path: channel.path, time: channel.newest };
+        let key = &self.settings.private_key;
+        let Some((state, noise)) = Initiating::start(key, &peer.key, &peer.psk, &hello, seed) else {
+            self.indices.remove(index & NO_SLOT);
+            return;
+        };
+        let mut message = vec![0; INITIATION];
+        if let Some(head) = message.first_chunk_mut() {
+            header::write(peer.home, Kind::Initiation, head);
+        }
+        message[HEADER..HEADER + 4].copy_from_slice(&index.to_be_bytes());
+        message[HEADER + 4..][..FIRST].copy_from_slice(&noise);
+        let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
+        let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
+        let again = now + Pending::patience(tries);
+        channel.pending = Some(Pending { state, index, code, since, again, tries });
+        self.outbox.push_back((channel.address, message));
+    }
+
+    fn handle_initiation(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Result<Input, Reason> {
+        if !self.settings.accepts {
+            return Err(Reason::NotAccepting);
+        }
+        if datagram.len() != INITIATION || !self.codes.first_is_right(datagram) {
+            return Err(Reason::Stranger);
+        }
+        let index = datagram[HEADER..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+        if self.load.is_high(now) {
+            if !self.jar.second_is_right(now, from, datagram, &mut self.rng) {
+                let to = Receiver { server: 0, index };
+                let reply = self.jar.reply(now, &self.codes, (from, to), datagram, &mut self.rng);
+                self.outbox.push_back((*from, reply));
+                return Err(Reason::NoCookie);
+            }
+            if !self.sources.allows(now, from.remote.ip()) {
+                return Err(Reason::SourceLimited);
+            }
+        }
+        let seed = self.seed();
+        let noise = &datagram[HEADER + 4..][..FIRST];
+        let offered = Offered::read(&self.settings.private_key, noise, seed).ok_or(Reason::BadHandshake)?;
+        self.answer(now, from, offered, Receiver { server: 0, index })
+    }
+
+    /// Answers a first message that could be read.
+    fn answer(&mut self, now: Time, from: &Address, offered: Offered, to: Receiver) -> Result<Input, Reason> {
+        let Hello { aeads, path, time } = offered.hello;
+        let number = *self.by_key.get(&offered.remote).ok_or(Reason::UnknownPeer)?;
+        let peer = self.peers.get(&number).ok_or(Reason::UnknownPeer)?;
+        let known = peer.channels.get(&path).copied();
+        let newest = match known.and_then(|at| self.channels.get(at)) {
+            Some(channel) if channel.initiates => return Err(Reason::BadHandshake),
+            Some(channel) => channel.newest,
+            None => peer.floor,
+        };
+        if time <= newest {
+            return Err(Reason::OldHandshake);
+        }
+        let aead = Aead::pick(&self.settings.aeads, aeads).ok_or(Reason::NoCommonCipher)?;
+        let at = match known {
+            Some(at) => at,
+            None => {
+                self.make_room(number);
+                self.insert(now, number, path, *from, false).ok_or(Reason::TooMany)?.1
+            }
+        };
+        let index = self.index(at).ok_or(Reason::TooMany)?;
+        let answer = Answer { aead, server: self.settings.server, index };
+        let (Some(channel), Some(peer)) = (self.channels.get_mut(at), self.peers.get(&number)) else {
+            return Err(Reason::UnknownPeer);
+        };
+        let (noise, secrets) = offered.answer(&peer.psk, &answer).ok_or(Reason::BadHandshake)?;
+        let key = keypair(now, &secrets, aead, index, to, false).ok_or(Reason::BadHandshake)?;
+        channel.newest = time;
+        if let Some(unused) = channel.next.replace(key) {
+            self.indices.remove(unused.index & NO_SLOT);
+        }
+        let mut message = vec![0; RESPONSE];
+        if let Some(head) = message.first_chunk_mut() {
+            header::write(to, Kind::Response, head);
+        }
+        message[HEADER..][..SECOND].copy_from_slice(&noise);
+        peer.codes.write(&mut message, None);
+        self.outbox.push_back((*from, message));
+        self.arm(at);
+        Ok(Input::Handled)
+    }
+
+    /// Forgets the channel of a peer that was heard of least recently, if it has as many as it may.
+    fn make_room(&mut self, peer: u32) {
+        let Some(peer) = self.peers.get(&peer).filter(|peer| peer.channels.len() >= PER_PEER) else { return };
+        let accepted = peer.channels.values().filter_map(|at| Some((*at, self.channels.get(*at)?)));
+        let oldest = accepted.filter(|(_, c)| !c.initiates).min_by_key(|(_, c)| (c.confirmed, c.heard));
+        if let Some((at, channel)) = oldest {
+            self.events.push_back(Event::Gone(channel.id));
+            self.forget(at);
+        }
+    }
+
+    fn handle_response(&mut self, now: Time, to: Receiver, datagram: &[u8]) -> Result<Input, Reason> {
+        if datagram.len() != RESPONSE || !self.codes.first_is_right(datagram) {
+            return Err(Reason::Stranger);
+        }
+        let at = self.owner(to).ok_or(Reason::UnknownIndex)?;
+        let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
+        let pending = channel.pending.as_mut().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
+        let noise = &datagram[HEADER..][..SECOND];
+        let (answer, secrets) = pending.state.finish(noise).ok_or(Reason::BadHandshake)?;
+        if !self.settings.aeads.contains(&answer.aead) {
+            return Err(Reason::NoCommonCipher);
+        }
+        let home = Receiver { server: answer.server, index: answer.index };
+        let key = keypair(now, &secrets, answer.aead, to.index, home, true).ok_or(Reason::BadHandshake)?;
+        let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));
+        channel.pending = None;
+        (channel.heard, channel.unanswered) = (now, None);
+        let gone = channel.rotate(key);
+        channel.unstage(now, |to, record| self.outbox.push_back((to, record)));
+        if !was_ready {
+            self.events.push_back(Event::Ready(channel.id));
+        }
+        if let Some(peer) = self.peers.get_mut(&channel.peer) {
+            peer.home = Receiver { server: home.server, index: home.index | NO_SLOT };
+        }
+        if let Some(index) = gone {
+            self.indices.remove(index & NO_SLOT);
+        }
+        self.arm(at);
+        Ok(Input::Handled)
+    }
+
+    fn handle_cookie(&mut self, now: Time, to: Receiver, datagram: &[u8]) -> Result<Input, Reason> {
+        let at = self.owner(to).ok_or(Reason::UnknownIndex)?;
+        let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
+        let peer = self.peers.get(&channel.peer).ok_or(Reason::UnknownPeer)?;
+        let pending = channel.pending.as_ref().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
+        let cookie = peer.codes.open_reply(&pending.code, datagram).ok_or(Reason::Stranger)?;
+        // At once, but only once per cookie: the responder is busy.
+        let first = channel.cookie.replace((cookie, now)).is_none_or(|(old, _)| old != cookie);
+        if first {
+            self.initiate(now, at);
+            self.arm(at);
+        }
+        Ok(Input::Handled)
+    }
+
+    fn handle_record(
+        &mut self,
+        now: Time,
+        from: &Address,
+        (to, counter): (Receiver, u64),
+        datagram: &mut [u8],
+    ) -> Result<Input, Reason> {
+        let at = self.owner(to).ok_or(Reason::UnknownIndex)?;
+        let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
+        let key = channel.key(to.index).ok_or(Reason::UnknownIndex)?;
+        if now.since(key.made) >= crate::channel::REJECT_AFTER {
+            return Err(Reason::KeyExpired);
+        }
+        if !key.seen.is_new(counter) {
+            return Err(Reason::Replayed);
+        }
+        let len = key.receive.open(counter, datagram).ok_or(Reason::Forged)?;
+        let latest = key.seen.take(counter);
+        let confirms = channel.next.take_if(|next| next.index == to.index);
+        (channel.heard, channel.unanswered) = (now, None);
+        let confirmed = confirms.is_some();
+        if let Some(key) = confirms {
+            let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));
+            channel.confirmed = true;
+            if let Some(index) = channel.rotate(key) {
+                self.indices.remove(index & NO_SLOT);
+            }
+            if !was_ready {
+                self.events.push_back(Event::Ready(channel.id));
+            }
+        }
+        // Only the newest record tells where the peer is: an old one may have been on the way since before it moved.
+        let current = channel.current.as_ref().is_some_and(|key| key.index == to.index);
+        if latest && current && channel.address != *from {
+            channel.address = *from;
+            channel.stats.moves += 1;
+            self.events.push_back(Event::Moved(channel.id));
+        }
+        channel.stats.opened += 1;
+        let (id, peer) = (channel.id, channel.peer);
+        if confirmed {
+            self.arm(at);
+        }
+        self.renew(now, at);
+        Ok(if len == 0 { Input::Handled } else { Input::Packet { channel: id, peer, len } })
+    }
+}
+
+/// The keys of a handshake for one side of it.
+fn keypair(
+    now: Time,
+    secrets: &Secrets,
+    aead: Aead,
+    index: u32,
+    to: Receiver,
+    initiator: bool,
+) -> Option<Keypair> {
+    let (first, second) = secrets.keys(aead)?;
+    let (send, receive) = if initiator { (first, second) } else { (second, first) };
+    Some(Keypair { index, to, send, receive, aead, seen: Replay::new(), made: now, counter: 0 })
+}

@@ -1,0 +1,274 @@
+//! One channel: its keys, the handshake under way, and what waits for a key.
+
+use crate::aead::{Aead, RecordKey};
+use crate::cookie::Code;
+use crate::header::{self, HEADER, Kind, OVERHEAD, Receiver};
+use crate::noise::Initiating;
+use crate::replay::Replay;
+use crate::timestamp::Timestamp;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::VecDeque;
+use units::{Duration, Time};
+
+/// A key is replaced after this time, and not used after the second, as in WireGuard.
+pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
+pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
+/// Sending for this long without hearing anything, the initiator makes a new handshake: the responder may have been restarted.
+const SILENCE: Duration = Duration::from_secs(1);
+/// Handshakes are repeated after one second, then after twice as long each time, up to this.
+const MOST_PATIENCE: Duration = Duration::from_secs(5);
+/// A handshake is given up after this time; the next packet begins another.
+const GIVE_UP: Duration = Duration::from_secs(90);
+/// A responder keeps a channel this long without hearing anything: a client that slept finds it again.
+const FORGET: Duration = Duration::from_secs(1800);
+/// ... and one whose initiator never showed that it has the key this long.
+const UNCONFIRMED: Duration = Duration::from_secs(10);
+/// Packets that wait for the first key.
+const STAGED: usize = 16;
+
+/// Where datagrams of a channel go and come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Which of the driver's sockets; the driver gives the numbers.
+    pub socket: u32,
+    /// The address on this host, where the socket is not bound to one.
+    pub local: Option<IpAddr>,
+    /// The peer's address and UDP port.
+    pub remote: SocketAddr,
+}
+
+/// A channel of a [`Carrier`](crate::Carrier); not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(pub u32);
+
+/// Why nothing can be sealed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unready {
+    /// There is no key yet. The packets were kept, the newest few of them, and leave when there is one.
+    NoKey,
+    /// No such channel.
+    NoChannel,
+}
+
+/// What a channel did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelStats {
+    /// Records sealed.
+    pub sealed: u64,
+    /// Records opened.
+    pub opened: u64,
+    /// Handshakes completed.
+    pub handshakes: u64,
+    /// Changes of the peer's address followed.
+    pub moves: u64,
+    /// Packets that waited for a key and were dropped for newer ones.
+    pub unstaged: u64,
+    /// How records are sealed now.
+    pub aead: Option<Aead>,
+}
+
+/// The keys of one handshake.
+#[derive(Debug)]
+pub(crate) struct Keypair {
+    /// Our index: what the peer writes on records for us.
+    pub(crate) index: u32,
+    pub(crate) to: Receiver,
+    pub(crate) send: RecordKey,
+    pub(crate) receive: RecordKey,
+    pub(crate) aead: Aead,
+    pub(crate) seen: Replay,
+    pub(crate) made: Time,
+    /// Of the next record to be sealed.
+    pub(crate) counter: u64,
+}
+
+impl Keypair {
+    pub(crate) fn is_usable(&self, now: Time) -> bool {
+        now.since(self.made) < REJECT_AFTER && self.counter < self.aead.most_records()
+    }
+
+    fn is_old(&self, now: Time) -> bool {
+        now.since(self.made) >= REKEY_AFTER || self.counter >= self.aead.most_records() / 2
+    }
+
+    /// Seals one record in place behind its header.
+    fn seal(&mut self, record: &mut [u8]) {
+        if let Some(head) = record.first_chunk_mut() {
+            header::write(self.to, Kind::Record(self.counter), head);
+        }
+        // Records have room for header and tag by construction; one without leaves unsealed bytes that nobody accepts.
+        if self.send.seal(self.counter, record) {
+            self.counter += 1;
+        } else {
+            record.fill(0);
+        }
+    }
+}
+
+/// A handshake that this end began.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) state: Initiating,
+    pub(crate) index: u32,
+    /// First code of the message, which a cookie reply refers to.
+    pub(crate) code: Code,
+    pub(crate) since: Time,
+    pub(crate) again: Time,
+    pub(crate) tries: u32,
+}
+
+impl Pending {
+    pub(crate) fn patience(tries: u32) -> Duration {
+        (Duration::from_secs(1) * (1 << tries.min(8))).min(MOST_PATIENCE)
+    }
+
+    pub(crate) fn is_hopeless(&self, now: Time) -> bool {
+        now.since(self.since) >= GIVE_UP
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) id: ChannelId,
+    pub(crate) peer: u32,
+    /// What names the channel in handshakes.
+    pub(crate) path: u64,
+    pub(crate) address: Address,
+    /// This end began it, and renews its keys.
+    pub(crate) initiates: bool,
+    /// The newest key both ends are known to have, the one before it, and one of which the initiator has not yet shown that it has it.
+    pub(crate) current: Option<Keypair>,
+    pub(crate) previous: Option<Keypair>,
+    pub(crate) next: Option<Keypair>,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) cookie: Option<(Code, Time)>,
+    pub(crate) staged: VecDeque<Vec<u8>>,
+    /// When the last authentic message came.
+    pub(crate) heard: Time,
+    /// Since when we send without hearing anything.
+    pub(crate) unanswered: Option<Time>,
+    /// Time in the newest handshake that we made or took.
+    pub(crate) newest: Timestamp,
+    pub(crate) confirmed: bool,
+    pub(crate) armed: Option<Time>,
+    pub(crate) stats: ChannelStats,
+}
+
+impl Channel {
+    pub(crate) fn new(
+        now: Time,
+        id: ChannelId,
+        peer: u32,
+        path: u64,
+        address: Address,
+        initiates: bool,
+    ) -> Channel {
+        Channel {
+            id,
+            peer,
+            path,
+            address,
+            initiates,
+            current: None,
+            previous: None,
+            next: None,
+            pending: None,
+            cookie: None,
+            staged: VecDeque::new(),
+            heard: now,
+            unanswered: None,
+            newest: Timestamp::default(),
+            confirmed: initiates,
+            armed: None,
+            stats: ChannelStats::default(),
+        }
+    }
+
+    /// Whether this end should begin a handshake now that it has something to send, or has received something.
+    pub(crate) fn wants_handshake(&self, now: Time) -> bool {
+        let silent = self.unanswered.is_some_and(|at| now.since(at) >= SILENCE);
+        let fresh = self.current.as_ref().is_some_and(|key| key.is_usable(now) && !key.is_old(now));
+        self.initiates && (silent || !fresh)
+    }
+
+    /// The key that a record is for, by our index.
+    pub(crate) fn key(&mut self, index: u32) -> Option<&mut Keypair> {
+        let keys = [&mut self.current, &mut self.next, &mut self.previous];
+        keys.into_iter().flatten().find(|key| key.index == index)
+    }
+
+    /// Seals records in place, `segment` bytes each but for the last.
+    pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
+        let usable = self.current.as_mut().filter(|key| key.is_usable(now));
+        let Some(key) = usable else {
+            records.chunks(segment.max(1)).for_each(|record| self.stage(record));
+            return Err(Unready::NoKey);
+        };
+        for record in records.chunks_mut(segment.max(1)) {
+            key.seal(record);
+            self.stats.sealed += 1;
+        }
+        self.unanswered.get_or_insert(now);
+        Ok(self.address)
+    }
+
+    /// Keeps the packet of an unsealed record.
+    fn stage(&mut self, record: &[u8]) {
+        let Some(packet) = record.get(HEADER..record.len().saturating_sub(OVERHEAD - HEADER)) else { return };
+        if self.staged.len() == STAGED {
+            self.staged.pop_front();
+            self.stats.unstaged += 1;
+        }
+        self.staged.push_back(packet.to_vec());
+    }
+
+    /// Seals what waited, or an empty record if nothing did: it shows the responder that we have the key.
+    pub(crate) fn unstage(&mut self, now: Time, mut send: impl FnMut(Address, Vec<u8>)) {
+        if self.staged.is_empty() {
+            self.staged.push_back(Vec::new());
+        }
+        for packet in core::mem::take(&mut self.staged) {
+            let mut record = vec![0; packet.len() + OVERHEAD];
+            record[HEADER..HEADER + packet.len()].copy_from_slice(&packet);
+            let len = record.len();
+            if let Ok(to) = self.seal(now, &mut record, len) {
+                send(to, record);
+            }
+        }
+    }
+
+    /// Makes a key the current one; returns the index of the one that goes.
+    pub(crate) fn rotate(&mut self, key: Keypair) -> Option<u32> {
+        self.stats.handshakes += 1;
+        self.stats.aead = Some(key.aead);
+        let gone = core::mem::replace(&mut self.previous, self.current.replace(key));
+        gone.map(|key| key.index)
+    }
+
+    /// Drops keys that are too old to be used; returns their indices.
+    pub(crate) fn expire(&mut self, now: Time) -> Vec<u32> {
+        let keys = [&mut self.current, &mut self.next, &mut self.previous];
+        let old = keys.into_iter().filter_map(|key| key.take_if(|key| now.since(key.made) >= REJECT_AFTER));
+        old.map(|key| key.index).collect()
+    }
+
+    /// Whether a responder has no more use for it.
+    pub(crate) fn is_over(&self, now: Time) -> bool {
+        !self.initiates && now.since(self.heard) >= if self.confirmed { FORGET } else { UNCONFIRMED }
+    }
+
+    /// When there is something to do without being asked.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        let keys = [&self.current, &self.next, &self.previous];
+        let keys = keys.into_iter().flatten().map(|key| key.made + REJECT_AFTER);
+        let over = self.heard + if self.confirmed { FORGET } else { UNCONFIRMED };
+        let over = (!self.initiates).then_some(over);
+        keys.chain(over).chain(self.pending.as_ref().map(|p| p.again)).min()
+    }
+
+    /// Everything of it that has an index.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
+        let keys = [&self.current, &self.next, &self.previous];
+        keys.into_iter().flatten().map(|key| key.index).chain(self.pending.as_ref().map(|p| p.index))
+    }
+}

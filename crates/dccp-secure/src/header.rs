@@ -1,0 +1,103 @@
+//! The one header of all messages:
+//!
+//! ```text
+//! 0     type, always 0x52
+//! 1-3   number of the server that is to get it, big endian; 0: any
+//! 4     shard of that server
+//! 5-7   slot in that shard, big endian; 0xFFFFFF: no slot yet
+//! 8-15  counter, big endian; its three largest values name the handshake messages
+//! ```
+//!
+//! Type and server number stand where a layer-4 balancer with stable UDP routing looks for them.
+
+/// Bytes of the header.
+pub const HEADER: usize = 16;
+/// Bytes of an AEAD tag.
+pub const TAG: usize = 16;
+/// Bytes a record adds to a packet.
+pub const OVERHEAD: usize = HEADER + TAG;
+
+const TYPE: u8 = 0x52;
+const INITIATION: u64 = u64::MAX;
+const RESPONSE: u64 = u64::MAX - 1;
+const COOKIE: u64 = u64::MAX - 2;
+/// Slot number of an initiation.
+pub(crate) const NO_SLOT: u32 = 0x00FF_FFFF;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Initiation,
+    Response,
+    Cookie,
+    /// With its counter.
+    Record(u64),
+}
+
+/// The receiver of a message: server, shard and slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Receiver {
+    /// 24 bits.
+    pub(crate) server: u32,
+    /// Shard in the first 8 bits, slot in the other 24.
+    pub(crate) index: u32,
+}
+
+/// The shard that a datagram is for; `None` if it is no message of a channel.
+pub fn shard_of(datagram: &[u8]) -> Option<u8> {
+    (datagram.len() >= HEADER && datagram[0] == TYPE).then(|| datagram[4])
+}
+
+pub(crate) fn write(to: Receiver, kind: Kind, out: &mut [u8; HEADER]) {
+    let counter = match kind {
+        Kind::Initiation => INITIATION,
+        Kind::Response => RESPONSE,
+        Kind::Cookie => COOKIE,
+        Kind::Record(n) => n,
+    };
+    out[..4].copy_from_slice(&to.server.to_be_bytes());
+    out[0] = TYPE;
+    out[4..8].copy_from_slice(&to.index.to_be_bytes());
+    out[8..].copy_from_slice(&counter.to_be_bytes());
+}
+
+pub(crate) fn read(datagram: &[u8]) -> Option<(Receiver, Kind)> {
+    let header: &[u8; HEADER] = datagram.first_chunk()?;
+    let [kind, server @ ..] = *header.first_chunk::<4>()?;
+    if kind != TYPE {
+        return None;
+    }
+    let index = u32::from_be_bytes(*header[4..].first_chunk()?);
+    let server = u32::from_be_bytes([0, server[0], server[1], server[2]]);
+    let kind = match u64::from_be_bytes(*header[8..].first_chunk()?) {
+        INITIATION => Kind::Initiation,
+        RESPONSE => Kind::Response,
+        COOKIE => Kind::Cookie,
+        n => Kind::Record(n),
+    };
+    Some((Receiver { server, index }, kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip() {
+        let to = Receiver { server: 0x01_0203, index: 0x0405_0607 };
+        for kind in [Kind::Initiation, Kind::Response, Kind::Cookie, Kind::Record(0), Kind::Record(1 << 60)] {
+            let mut bytes = [0; HEADER];
+            write(to, kind, &mut bytes);
+            assert_eq!(bytes[..8], [0x52, 1, 2, 3, 4, 5, 6, 7]);
+            assert_eq!(read(&bytes), Some((to, kind)));
+            assert_eq!(shard_of(&bytes), Some(4));
+        }
+    }
+
+    #[test]
+    fn others_are_not_ours() {
+        assert_eq!(read(&[0x52; 15]), None);
+        assert_eq!(read(&[1; 32]), None);
+        assert_eq!(shard_of(&[1; 32]), None);
+    }
+}

@@ -1,0 +1,169 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use core::fmt;
+use core::str::FromStr;
+use snow::params::DHChoice;
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use zeroize::Zeroizing;
+
+/// Why a text is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyError {
+    /// Not base64.
+    NotBase64,
+    /// Not 32 bytes.
+    Length(usize),
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyError::NotBase64 => f.write_str("not base64 (a key is 44 characters that end in `=`)"),
+            KeyError::Length(n) => write!(f, "{n} bytes in base64 where a key has 32"),
+        }
+    }
+}
+
+impl core::error::Error for KeyError {}
+
+fn decode(text: &str) -> Result<Zeroizing<[u8; 32]>, KeyError> {
+    let bytes = Zeroizing::new(STANDARD.decode(text.trim()).map_err(|_| KeyError::NotBase64)?);
+    let key = <[u8; 32]>::try_from(bytes.as_slice()).map_err(|_| KeyError::Length(bytes.len()))?;
+    Ok(Zeroizing::new(key))
+}
+
+/// A Curve25519 public key, written as WireGuard writes it: 32 bytes in base64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; 32]);
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<PublicKey, KeyError> {
+        decode(text).map(|key| PublicKey(*key))
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&STANDARD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+/// A Curve25519 private key. Its memory is wiped when it is dropped, and it never shows in debug output.
+#[derive(Clone)]
+pub struct PrivateKey(Zeroizing<[u8; 32]>);
+
+impl PrivateKey {
+    /// From 32 random bytes.
+    pub fn from_random(bytes: [u8; 32]) -> PrivateKey {
+        let mut key = Zeroizing::new(bytes);
+        // RFC 7748 section 5: clamped, as other programs that read the key expect.
+        key[0] &= 248;
+        key[31] = key[31] & 127 | 64;
+        PrivateKey(key)
+    }
+
+    /// The public half.
+    pub fn public(&self) -> PublicKey {
+        // The resolver has Curve25519; a Noise name without it would not have been chosen.
+        let Some(mut dh) = DefaultResolver.resolve_dh(&DHChoice::Curve25519) else {
+            return PublicKey([0; 32]);
+        };
+        dh.set(&*self.0);
+        let mut key = [0; 32];
+        key.copy_from_slice(dh.pubkey());
+        PublicKey(key)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// In base64, to be written to a file.
+    pub fn to_base64(&self) -> Zeroizing<String> {
+        Zeroizing::new(STANDARD.encode(*self.0))
+    }
+}
+
+impl FromStr for PrivateKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<PrivateKey, KeyError> {
+        decode(text).map(PrivateKey)
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey(..)")
+    }
+}
+
+/// 32 secret bytes that two peers share besides their keys; all zeros if they share none.
+#[derive(Clone, Default)]
+pub struct PresharedKey(Zeroizing<[u8; 32]>);
+
+impl PresharedKey {
+    /// From 32 random bytes.
+    pub fn from_random(bytes: [u8; 32]) -> PresharedKey {
+        PresharedKey(Zeroizing::new(bytes))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// In base64, to be written to a file.
+    pub fn to_base64(&self) -> Zeroizing<String> {
+        Zeroizing::new(STANDARD.encode(*self.0))
+    }
+}
+
+impl FromStr for PresharedKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<PresharedKey, KeyError> {
+        decode(text).map(PresharedKey)
+    }
+}
+
+impl fmt::Debug for PresharedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PresharedKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7748 section 6.1.
+    #[test]
+    fn public_key_of_the_rfc() {
+        let alice = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=";
+        let key: PrivateKey = alice.parse().unwrap();
+        assert_eq!(key.public().to_string(), "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=");
+        assert_eq!(key.to_base64().as_str(), alice);
+    }
+
+    #[test]
+    fn keys_are_read_or_said_to_be_wrong() {
+        assert_eq!("#".parse::<PublicKey>(), Err(KeyError::NotBase64));
+        assert_eq!("AAAA".parse::<PublicKey>(), Err(KeyError::Length(3)));
+        let key = PublicKey([7; 32]);
+        assert_eq!(key.to_string().parse::<PublicKey>(), Ok(key));
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let key = PrivateKey::from_random([1; 32]);
+        assert_eq!(format!("{key:?} {:?}", PresharedKey::default()), "PrivateKey(..) PresharedKey(..)");
+    }
+}

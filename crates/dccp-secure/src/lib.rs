@@ -1,0 +1,29 @@
+//! Encrypted channels for packets over UDP: whole packets are sealed, headers and all.
+//!
+//! A *peer* is a static Curve25519 key. A *channel* joins two peers over one path; it is set up by a handshake of
+//! `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` and carries *records*, each one packet under an AEAD. Channels replace their keys as they
+//! go and follow a peer that changes its address. Whoever does not know the host's public key gets no answer at all.
+//!
+//! docs/security.md is the specification. The crate has no socket, no clock and no source of randomness: [`Carrier`] is handed
+//! datagrams, the time and a seed.
+
+mod aead;
+mod carrier;
+mod channel;
+mod cookie;
+mod drops;
+mod header;
+mod keys;
+mod limit;
+mod noise;
+mod replay;
+mod slots;
+mod timestamp;
+
+pub use aead::{Aead, UnknownAead};
+pub use carrier::{Carrier, Event, Input, PeerStats, Settings};
+pub use channel::{Address, ChannelId, ChannelStats, Unready};
+pub use drops::Reason;
+pub use header::{HEADER, OVERHEAD, TAG, shard_of};
+pub use keys::{KeyError, PresharedKey, PrivateKey, PublicKey};
+pub use timestamp::Timestamp;

@@ -1,0 +1,108 @@
+//! What keeps a flood of handshakes from taking the processor: cookies above a rate, and a limit per source.
+
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+use units::{Duration, Time};
+
+/// Initiations a second above which a source must show with a cookie that it is where it says. Each costs a few hundred microseconds.
+const CALM: u32 = 200;
+/// Initiations that one source may make at once, and a second.
+const BURST: u32 = 32;
+const PER_SECOND: u64 = 20;
+/// Most sources remembered.
+const MAX_SOURCES: usize = 4096;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How many initiations came within this second and the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    since: Time,
+    count: u32,
+    before: u32,
+}
+
+impl Load {
+    /// Counts one; whether there are too many.
+    pub(crate) fn is_high(&mut self, now: Time) -> bool {
+        let passed = now.since(self.since);
+        if passed >= SECOND {
+            self.before = if passed >= 2 * SECOND { 0 } else { self.count };
+            (self.since, self.count) = (now, 0);
+        }
+        self.count = self.count.saturating_add(1);
+        self.count.max(self.before) > CALM
+    }
+}
+
+/// A token bucket per source: an IPv4 address or an IPv6 /64.
+#[derive(Debug, Default)]
+pub(crate) struct Sources(BTreeMap<u128, (Time, u32)>);
+
+fn source(ip: IpAddr) -> u128 {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,
+    }
+}
+
+impl Sources {
+    /// Takes a token; false if the source has none left, or if more sources than can be remembered are at work.
+    pub(crate) fn allows(&mut self, now: Time, ip: IpAddr) -> bool {
+        if self.0.len() >= MAX_SOURCES && !self.0.contains_key(&source(ip)) {
+            // Who has been quiet long enough to have a full bucket need not be remembered.
+            let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
+            self.0.retain(|_, (at, _)| now.since(*at) < full);
+            if self.0.len() >= MAX_SOURCES {
+                return false;
+            }
+        }
+        let (at, tokens) = self.0.entry(source(ip)).or_insert((now, BURST));
+        let earned = now.since(*at).as_millis() as u64 * PER_SECOND / 1000;
+        if earned > 0 {
+            *tokens = u64::from(*tokens).saturating_add(earned).min(u64::from(BURST)) as u32;
+            *at = now;
+        }
+        let allowed = *tokens > 0;
+        *tokens = tokens.saturating_sub(1);
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn load_is_high_above_a_rate_and_calms_down() {
+        let mut load = Load::default();
+        let at = |s: f64| Time::from_secs_f64(s);
+        assert!((0..CALM).all(|i| !load.is_high(at(1.0 + f64::from(i) * 1e-4))));
+        assert!(load.is_high(at(1.5)));
+        assert!(load.is_high(at(2.1)), "the second before still counts");
+        assert!(!load.is_high(at(4.5)));
+    }
+
+    #[test]
+    fn a_source_is_limited_and_others_are_not() {
+        let mut sources = Sources::default();
+        let [a, b]: [IpAddr; 2] = ["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()];
+        let now = Time::from_millis(1);
+        assert!((0..BURST).all(|_| sources.allows(now, a)));
+        assert!(!sources.allows(now, a));
+        assert!(sources.allows(now, b));
+        assert!(sources.allows(now + SECOND, a));
+        let [c, d]: [IpAddr; 2] = ["2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap()];
+        assert!((0..BURST).all(|_| sources.allows(now, c)));
+        assert!(!sources.allows(now, d), "one /64 is one source");
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut sources = Sources::default();
+        for i in 0..20_000u32 {
+            sources.allows(Time::from_millis(1), IpAddr::V4(i.into()));
+        }
+        assert!(sources.0.len() <= MAX_SOURCES);
+        assert!(sources.allows(Time::from_millis(60_000), IpAddr::V4(30_000.into())), "room comes back");
+    }
+}

@@ -1,0 +1,249 @@
+//! The handshake: two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the keys that come of it.
+
+use crate::aead::{Aead, RecordKey};
+use crate::cookie::derive;
+use crate::header::{HEADER, TAG};
+use crate::{PresharedKey, PrivateKey, PublicKey, Timestamp};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::types::{Cipher, Dh, Hash, Random};
+use snow::{Builder, HandshakeState};
+use zeroize::Zeroizing;
+
+const NAME: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
+const PROLOGUE: &[u8] = b"mpdccp channel v1";
+/// Where Noise takes the preshared key.
+const PSK: usize = 2;
+const VERSION: u8 = 1;
+const DH: usize = 32;
+const HELLO: usize = 24;
+const ANSWER: usize = 8;
+/// Bytes of the Noise messages.
+pub(crate) const FIRST: usize = DH + (DH + TAG) + (HELLO + TAG);
+pub(crate) const SECOND: usize = DH + (ANSWER + TAG);
+/// Bytes of the whole datagrams: header (in an initiation also the initiator's index) and two codes around the Noise messages.
+pub(crate) const INITIATION: usize = HEADER + 4 + FIRST + 32;
+pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
+
+/// Payload of the first message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    /// A bit per AEAD number.
+    pub(crate) aeads: u8,
+    /// The channel, by a random number of the initiator: the same in each of its handshakes.
+    pub(crate) path: u64,
+    pub(crate) time: Timestamp,
+}
+
+/// Payload of the second message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) aead: Aead,
+    /// Where the responder wants what is for it.
+    pub(crate) server: u32,
+    pub(crate) index: u32,
+}
+
+/// Randomness from the crate's own seed, so that the same input makes the same bytes.
+struct Resolver([u8; 32]);
+
+struct Rng(ChaCha20Rng);
+
+impl Random for Rng {
+    fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), snow::Error> {
+        self.0.fill_bytes(dest);
+        Ok(())
+    }
+}
+
+impl CryptoResolver for Resolver {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(Rng(ChaCha20Rng::from_seed(self.0))))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        DefaultResolver.resolve_dh(choice)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        DefaultResolver.resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        DefaultResolver.resolve_cipher(choice)
+    }
+}
+
+fn builder(seed: [u8; 32]) -> Option<Builder<'static>> {
+    let params: NoiseParams = NAME.parse().ok()?;
+    Builder::with_resolver(params, Box::new(Resolver(seed))).prologue(PROLOGUE).ok()
+}
+
+/// The initiator's side, between its two messages.
+pub(crate) struct Initiating(HandshakeState);
+
+impl core::fmt::Debug for Initiating {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Initiating(..)")
+    }
+}
+
+impl Initiating {
+    /// Begins, and writes the first message. `None` if the peer's key is no point that can be used.
+    pub(crate) fn start(
+        local: &PrivateKey,
+        remote: &PublicKey,
+        psk: &PresharedKey,
+        hello: &Hello,
+        seed: [u8; 32],
+    ) -> Option<(Initiating, [u8; FIRST])> {
+        let builder = builder(seed)?.local_private_key(local.bytes()).ok()?;
+        let builder = builder.remote_public_key(&remote.0).ok()?.psk(PSK as u8, psk.bytes()).ok()?;
+        let mut state = builder.build_initiator().ok()?;
+        let mut payload = [0; HELLO];
+        payload[0] = VERSION;
+        payload[1] = hello.aeads;
+        payload[4..12].copy_from_slice(&hello.path.to_be_bytes());
+        payload[12..].copy_from_slice(&hello.time.0);
+        let mut message = [0; FIRST];
+        let len = state.write_message(&payload, &mut message).ok()?;
+        (len == FIRST).then_some((Initiating(state), message))
+    }
+
+    /// Reads the second message. A forged one changes nothing.
+    pub(crate) fn finish(&mut self, message: &[u8]) -> Option<(Answer, Secrets)> {
+        let mut payload = [0; ANSWER];
+        let len = self.0.read_message(message, &mut payload).ok()?;
+        if len != ANSWER {
+            return None;
+        }
+        let server = u32::from_be_bytes([0, payload[1], payload[2], payload[3]]);
+        let index = u32::from_be_bytes(*payload[4..].first_chunk()?);
+        let answer = Answer { aead: Aead::from_number(payload[0])?, server, index };
+        Some((answer, Secrets::of(&mut self.0)))
+    }
+}
+
+/// The responder's side, between the two messages.
+pub(crate) struct Offered {
+    state: HandshakeState,
+    pub(crate) remote: PublicKey,
+    pub(crate) hello: Hello,
+}
+
+impl Offered {
+    /// Reads a first message. Its sender has shown that it has the private key of `remote`, but not that the message is new.
+    pub(crate) fn read(local: &PrivateKey, message: &[u8], seed: [u8; 32]) -> Option<Offered> {
+        let mut state = builder(seed)?.local_private_key(local.bytes()).ok()?.build_responder().ok()?;
+        let mut payload = [0; HELLO];
+        let len = state.read_message(message, &mut payload).ok()?;
+        if len != HELLO || payload[0] != VERSION {
+            return None;
+        }
+        let hello = Hello {
+            aeads: payload[1],
+            path: u64::from_be_bytes(*payload[4..].first_chunk()?),
+            time: Timestamp(*payload[12..].first_chunk()?),
+        };
+        let remote = PublicKey(state.get_remote_static()?.try_into().ok()?);
+        Some(Offered { state, remote, hello })
+    }
+
+    /// Writes the second message.
+    pub(crate) fn answer(mut self, psk: &PresharedKey, answer: &Answer) -> Option<([u8; SECOND], Secrets)> {
+        self.state.set_psk(PSK, psk.bytes()).ok()?;
+        let mut payload = [0; ANSWER];
+        payload[..4].copy_from_slice(&answer.server.to_be_bytes());
+        payload[0] = answer.aead.number();
+        payload[4..].copy_from_slice(&answer.index.to_be_bytes());
+        let mut message = [0; SECOND];
+        let len = self.state.write_message(&payload, &mut message).ok()?;
+        (len == SECOND).then(|| (message, Secrets::of(&mut self.state)))
+    }
+}
+
+/// What both sides know after the handshake.
+pub(crate) struct Secrets {
+    from_initiator: Zeroizing<[u8; 32]>,
+    from_responder: Zeroizing<[u8; 32]>,
+    transcript: [u8; 32],
+}
+
+impl Secrets {
+    fn of(state: &mut HandshakeState) -> Secrets {
+        let (from_initiator, from_responder) = state.dangerously_get_raw_split();
+        let mut transcript = [0; 32];
+        transcript.copy_from_slice(state.get_handshake_hash());
+        Secrets {
+            from_initiator: Zeroizing::new(from_initiator),
+            from_responder: Zeroizing::new(from_responder),
+            transcript,
+        }
+    }
+
+    /// The keys of records from the initiator and from the responder. They depend on the whole handshake, the choice of AEAD included.
+    pub(crate) fn keys(&self, aead: Aead) -> Option<(RecordKey, RecordKey)> {
+        let key = |secret: &Zeroizing<[u8; 32]>| {
+            RecordKey::new(aead, &derive(secret, &[b"mpdccp record", &[aead.number()], &self.transcript]))
+        };
+        Some((key(&self.from_initiator)?, key(&self.from_responder)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: Hello = Hello { aeads: 7, path: 99, time: Timestamp([4; 12]) };
+    const ANSWER: Answer = Answer { aead: Aead::Aes128Gcm, server: 0x0a_0b0c, index: 0x0506_0708 };
+
+    fn keys() -> (PrivateKey, PrivateKey) {
+        (PrivateKey::from_random([1; 32]), PrivateKey::from_random([2; 32]))
+    }
+
+    #[test]
+    fn both_sides_agree() {
+        let (alice, bob) = keys();
+        let psk = PresharedKey::from_random([3; 32]);
+        let (mut ours, first) = Initiating::start(&alice, &bob.public(), &psk, &HELLO, [7; 32]).unwrap();
+        let offered = Offered::read(&bob, &first, [8; 32]).unwrap();
+        assert_eq!((offered.remote, offered.hello), (alice.public(), HELLO));
+        let (second, theirs) = offered.answer(&psk, &ANSWER).unwrap();
+        let mut forged = second;
+        forged[40] ^= 1;
+        assert!(ours.finish(&forged).is_none());
+        let (answer, secrets) = ours.finish(&second).expect("a forgery before it changed nothing");
+        assert_eq!(answer, ANSWER);
+        let (send, _) = secrets.keys(answer.aead).unwrap();
+        let (receive, _) = theirs.keys(answer.aead).unwrap();
+        let mut record = [1; 64];
+        assert!(send.seal(0, &mut record));
+        assert_eq!(receive.open(0, &mut record), Some(32));
+        let (other, _) = theirs.keys(Aead::Aes256Gcm).unwrap();
+        assert!(send.seal(1, &mut record));
+        assert_eq!(other.open(1, &mut record), None);
+    }
+
+    #[test]
+    fn another_preshared_key_or_host_key_fails() {
+        let (alice, bob) = keys();
+        let psk = PresharedKey::from_random([3; 32]);
+        let (mut ours, first) = Initiating::start(&alice, &bob.public(), &psk, &HELLO, [7; 32]).unwrap();
+        assert!(Offered::read(&alice, &first, [8; 32]).is_none());
+        let offered = Offered::read(&bob, &first, [8; 32]).unwrap();
+        let (second, _) = offered.answer(&PresharedKey::default(), &ANSWER).unwrap();
+        assert!(ours.finish(&second).is_none());
+    }
+
+    #[test]
+    fn same_seed_same_bytes() {
+        let (alice, bob) = keys();
+        let start = |seed| {
+            Initiating::start(&alice, &bob.public(), &PresharedKey::default(), &HELLO, seed).unwrap().1
+        };
+        assert_eq!(start([7; 32]), start([7; 32]));
+        assert_ne!(start([7; 32]), start([8; 32]));
+    }
+}

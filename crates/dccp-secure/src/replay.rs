@@ -1,0 +1,129 @@
+/// Most counters behind the highest that a window remembers: 200 ms at 1 Gbit/s of full packets is about 18,000 records.
+pub(crate) const MAX_WINDOW: u64 = 32_768;
+const MIN_WINDOW: u64 = 256;
+
+/// Which counters of a key were seen, as a ring of bits. It starts small, grows as the counters do, and goes with its key, so an idle
+/// path holds a few bytes.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    /// One more than the highest counter seen.
+    next: u64,
+    /// Bit `c % bits` tells of counter `c`, for the last `bits` counters before `next`.
+    ring: Vec<u64>,
+}
+
+impl Replay {
+    pub(crate) fn new() -> Replay {
+        Replay { next: 0, ring: vec![0; (MIN_WINDOW / 64) as usize] }
+    }
+
+    fn bits(&self) -> u64 {
+        self.ring.len() as u64 * 64
+    }
+
+    fn bit(&self, counter: u64) -> (usize, u64) {
+        let at = counter % self.bits();
+        ((at / 64) as usize, 1 << (at % 64))
+    }
+
+    /// Whether a counter may still be taken. Ask before opening a record, and [`take`](Self::take) only what was authentic.
+    pub(crate) fn is_new(&self, counter: u64) -> bool {
+        if counter >= self.next {
+            return true;
+        }
+        let (word, bit) = self.bit(counter);
+        self.next - counter <= self.bits() && self.ring[word] & bit == 0
+    }
+
+    /// Marks a counter as seen; whether it is the highest so far.
+    pub(crate) fn take(&mut self, counter: u64) -> bool {
+        let highest = counter >= self.next;
+        if highest {
+            self.grow(counter);
+            let fresh = (counter + 1 - self.next).min(self.bits());
+            for skipped in counter + 1 - fresh..=counter {
+                let (word, bit) = self.bit(skipped);
+                self.ring[word] &= !bit;
+            }
+            self.next = counter + 1;
+        }
+        let (word, bit) = self.bit(counter);
+        self.ring[word] |= bit;
+        highest
+    }
+
+    /// Doubles the ring until it holds all counters up to this one, or is as large as it gets.
+    fn grow(&mut self, counter: u64) {
+        let wanted = (counter.saturating_add(1)).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two();
+        if wanted <= self.bits() {
+            return;
+        }
+        let mut larger = Replay { next: self.next, ring: vec![0; (wanted / 64) as usize] };
+        for old in self.next.saturating_sub(self.bits())..self.next {
+            let (word, bit) = self.bit(old);
+            if self.ring[word] & bit != 0 {
+                let (word, bit) = larger.bit(old);
+                larger.ring[word] |= bit;
+            }
+        }
+        // Counters the small ring had forgotten must not look new in the large one.
+        for forgotten in self.next.saturating_sub(wanted)..self.next.saturating_sub(self.bits()) {
+            let (word, bit) = larger.bit(forgotten);
+            larger.ring[word] |= bit;
+        }
+        *self = larger;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn edges_of_the_full_window() {
+        let mut window = Replay::new();
+        window.take(2 * MAX_WINDOW - 1);
+        assert!(window.is_new(MAX_WINDOW), "the oldest it remembers");
+        assert!(!window.is_new(MAX_WINDOW - 1), "one too old");
+        window.take(MAX_WINDOW);
+        assert!(!window.is_new(MAX_WINDOW));
+        window.take(2 * MAX_WINDOW);
+        assert!(!window.is_new(MAX_WINDOW), "left the window");
+        assert!(window.is_new(MAX_WINDOW + 1));
+        assert!(!window.is_new(2 * MAX_WINDOW) && window.is_new(2 * MAX_WINDOW + 1));
+    }
+
+    #[test]
+    fn stays_small_until_used() {
+        let mut window = Replay::new();
+        (0..200).for_each(|c| assert!(window.take(c)));
+        assert_eq!(window.bits(), MIN_WINDOW);
+        window.take(100 * MAX_WINDOW);
+        assert_eq!(window.bits(), MAX_WINDOW);
+    }
+
+    proptest! {
+        /// Never takes a counter twice, and takes all that are within the smallest window.
+        #[test]
+        fn takes_each_once(steps in prop::collection::vec((0u64..70_000, any::<bool>()), 1..400)) {
+            let mut window = Replay::new();
+            let mut taken = BTreeSet::new();
+            let mut high = 0u64;
+            for (step, ahead) in steps {
+                let counter = if ahead { high + step % 300 } else { high.saturating_sub(step) };
+                let new = window.is_new(counter);
+                prop_assert!(!(new && taken.contains(&counter)), "{} twice", counter);
+                if !taken.contains(&counter) && counter + MIN_WINDOW > high {
+                    prop_assert!(new, "{} refused at {}", counter, high);
+                }
+                if new {
+                    window.take(counter);
+                    taken.insert(counter);
+                    high = high.max(counter);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,455 @@
+//! Two carriers joined by a wire that the tests can hear, hold back, repeat and change.
+
+use dccp_secure::{
+    Address, Aead, Carrier, ChannelId, Event, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Reason,
+    Settings, Unready,
+};
+use std::net::SocketAddr;
+use units::{Duration, Time};
+
+const CLIENT: u8 = 1;
+const SERVER: u8 = 2;
+
+fn key(n: u8) -> PrivateKey {
+    PrivateKey::from_random([n; 32])
+}
+
+fn address(n: u8) -> Address {
+    Address { socket: 0, local: None, remote: SocketAddr::from(([192, 0, 2, n], 6511)) }
+}
+
+fn carrier(n: u8, accepts: bool) -> Carrier {
+    seeded(n, accepts, n)
+}
+
+fn seeded(n: u8, accepts: bool, seed: u8) -> Carrier {
+    Carrier::new(Settings {
+        private_key: key(n),
+        accepts,
+        server: if accepts { 0x01_0203 } else { 0 },
+        shard: n,
+        aeads: Aead::ALL.to_vec(),
+        unix: Duration::from_secs(1_700_000_000),
+        seed: [seed; 32],
+    })
+}
+
+struct World {
+    now: Time,
+    client: Carrier,
+    server: Carrier,
+    channel: ChannelId,
+    /// Where the server sees the client.
+    from: Address,
+    /// Everything that was on the wire.
+    heard: Vec<Vec<u8>>,
+}
+
+type Packets = Vec<(ChannelId, u32, Vec<u8>)>;
+
+impl World {
+    fn new() -> World {
+        let (mut client, mut server) = (carrier(CLIENT, false), carrier(SERVER, true));
+        client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+        server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
+        let now = Time::from_millis(1);
+        let channel = client.open(now, 7, address(SERVER)).unwrap();
+        World { now, client, server, channel, from: address(CLIENT), heard: Vec::new() }
+    }
+
+    /// With keys on both ends.
+    fn ready() -> World {
+        let mut world = World::new();
+        assert_eq!(world.send(b"first"), Err(Unready::NoKey));
+        assert_eq!(world.exchange(), [(ChannelId(0), 9, b"first".to_vec())]);
+        world
+    }
+
+    fn wait(&mut self, d: Duration) {
+        self.now += d;
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+    }
+
+    /// The client sends; what must go over the wire by hand is returned.
+    fn seal(&mut self, packet: &[u8]) -> Result<Vec<u8>, Unready> {
+        seal(&mut self.client, self.now, self.channel, packet)
+    }
+
+    /// The client sends, and it arrives.
+    fn send(&mut self, packet: &[u8]) -> Result<Input, Unready> {
+        let mut record = self.seal(packet)?;
+        self.heard.push(record.clone());
+        Ok(self.server.handle(self.now, &self.from, &mut record))
+    }
+
+    /// Carries what the carriers say themselves until both are quiet; what the server got of packets.
+    fn exchange(&mut self) -> Packets {
+        let mut got = Vec::new();
+        loop {
+            let mut quiet = true;
+            while let Some((_, mut datagram)) = self.client.poll_transmit() {
+                quiet = false;
+                self.heard.push(datagram.clone());
+                if let Input::Packet { channel, peer, len } =
+                    self.server.handle(self.now, &self.from, &mut datagram)
+                {
+                    got.push((channel, peer, datagram[HEADER..HEADER + len].to_vec()));
+                }
+            }
+            while let Some((_, mut datagram)) = self.server.poll_transmit() {
+                quiet = false;
+                self.heard.push(datagram.clone());
+                self.client.handle(self.now, &address(SERVER), &mut datagram);
+            }
+            if quiet {
+                return got;
+            }
+        }
+    }
+
+    /// The server sends on its channel, and the client gets it.
+    fn answer(&mut self, channel: ChannelId, packet: &[u8]) -> Result<Input, Unready> {
+        let mut record = seal(&mut self.server, self.now, channel, packet)?;
+        Ok(self.client.handle(self.now, &address(SERVER), &mut record))
+    }
+}
+
+fn seal(carrier: &mut Carrier, now: Time, channel: ChannelId, packet: &[u8]) -> Result<Vec<u8>, Unready> {
+    let mut record = vec![0; packet.len() + OVERHEAD];
+    record[HEADER..HEADER + packet.len()].copy_from_slice(packet);
+    let len = record.len();
+    carrier.seal(now, channel, &mut record, len).map(|_| record)
+}
+
+fn packet(channel: u32, len: usize) -> Result<Input, Unready> {
+    Ok(Input::Packet { channel: ChannelId(channel), peer: 9, len })
+}
+
+#[test]
+fn packets_cross_both_ways_and_none_is_lost_to_the_handshake() {
+    let mut world = World::new();
+    for n in 0..3u8 {
+        assert_eq!(world.send(&[n]), Err(Unready::NoKey));
+    }
+    let got: Vec<Vec<u8>> = world.exchange().into_iter().map(|(_, _, data)| data).collect();
+    assert_eq!(got, [[0], [1], [2]]);
+    assert_eq!(world.client.poll_event(), Some(Event::Ready(world.channel)));
+    assert_eq!(world.server.poll_event(), Some(Event::Ready(ChannelId(0))));
+    assert_eq!(world.send(b"more"), packet(0, 4));
+    let back = world.answer(ChannelId(0), b"back");
+    assert_eq!(back, Ok(Input::Packet { channel: world.channel, peer: 7, len: 4 }));
+    assert_eq!(world.client.stats(world.channel).unwrap().aead, Some(Aead::Aes128Gcm));
+    let told: Vec<u8> = world.heard.iter().rev().find(|m| m.len() == 4 + OVERHEAD).unwrap()[..8].to_vec();
+    assert_eq!(told[..5], [0x52, 1, 2, 3, SERVER], "records name the server and the shard");
+}
+
+#[test]
+fn runs_of_equal_records_are_sealed_in_place() {
+    let mut world = World::ready();
+    let size = 100 + OVERHEAD;
+    let mut run = vec![5; 2 * size + 40 + OVERHEAD];
+    assert_eq!(world.client.seal(world.now, world.channel, &mut run, size), Ok(address(SERVER)));
+    for (record, len) in run.chunks_mut(size).zip([100, 100, 40]) {
+        assert_eq!(Ok(world.server.handle(world.now, &world.from, record)), packet(0, len));
+        assert_eq!(record[HEADER..HEADER + len], vec![5; len]);
+    }
+}
+
+#[test]
+fn nothing_in_the_clear() {
+    let mut world = World::ready();
+    let secret = b"a text that must not be seen";
+    world.send(secret).unwrap();
+    let seen = |text: &[u8]| world.heard.iter().any(|m| m.windows(text.len()).any(|w| w == text));
+    assert!(!seen(secret) && !seen(b"first") && !seen(&key(CLIENT).public().0));
+}
+
+#[test]
+fn replayed_and_forged_records_have_no_effect() {
+    let mut world = World::ready();
+    let record = world.seal(b"once").unwrap();
+    let now = world.now;
+    let mut hear = |mut bytes: Vec<u8>| world.server.handle(now, &address(66), &mut bytes);
+    for i in 0..record.len() {
+        let mut forged = record.clone();
+        forged[i] ^= 0x80;
+        assert!(matches!(hear(forged), Input::Dropped(_)), "byte {i}");
+    }
+    assert_eq!(Ok(hear(record.clone())), packet(0, 4));
+    assert_eq!(hear(record), Input::Dropped(Reason::Replayed));
+    for message in world.heard.clone() {
+        let mut again = message;
+        assert!(matches!(world.server.handle(now, &address(66), &mut again), Input::Dropped(_)));
+    }
+    assert_eq!(world.server.poll_transmit(), None, "nobody was answered");
+}
+
+#[test]
+fn strangers_get_no_answer() {
+    let mut world = World::ready();
+    let mut stranger = carrier(5, false);
+    stranger.add_peer(0, key(SERVER).public(), PresharedKey::default());
+    let wrong = {
+        let mut guesser = carrier(6, false);
+        guesser.add_peer(0, key(4).public(), PresharedKey::default());
+        let channel = guesser.open(world.now, 0, address(SERVER)).unwrap();
+        let _ = seal(&mut guesser, world.now, channel, b"x");
+        guesser.poll_transmit().unwrap().1
+    };
+    let channel = stranger.open(world.now, 0, address(SERVER)).unwrap();
+    let _ = seal(&mut stranger, world.now, channel, b"x");
+    let unknown = stranger.poll_transmit().unwrap().1;
+    let cases = [
+        (wrong, Reason::Stranger),
+        (unknown, Reason::UnknownPeer),
+        (vec![0x52; 64], Reason::UnknownIndex),
+        (vec![1, 0, 0, 0], Reason::NoMessage),
+    ];
+    for (mut datagram, why) in cases {
+        assert_eq!(world.server.handle(world.now, &address(5), &mut datagram), Input::Dropped(why));
+        assert_eq!(world.server.drops()[&why], 1);
+    }
+    assert_eq!(world.server.poll_transmit(), None);
+    assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
+}
+
+#[test]
+fn clients_answer_no_handshake() {
+    let mut world = World::new();
+    let mut other = carrier(3, false);
+    other.add_peer(0, key(CLIENT).public(), PresharedKey::default());
+    let channel = other.open(world.now, 0, address(CLIENT)).unwrap();
+    let _ = seal(&mut other, world.now, channel, b"x");
+    let mut first = other.poll_transmit().unwrap().1;
+    let result = world.client.handle(world.now, &address(3), &mut first);
+    assert_eq!((result, world.client.poll_transmit()), (Input::Dropped(Reason::NotAccepting), None));
+}
+
+#[test]
+fn a_peer_with_another_preshared_key_gets_nowhere() {
+    let mut world = World::new();
+    world.server.add_peer(9, key(CLIENT).public(), PresharedKey::from_random([8; 32]));
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+    assert_eq!(world.exchange(), []);
+    assert_eq!(world.client.drops()[&Reason::BadHandshake], 1);
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+}
+
+#[test]
+fn old_handshakes_are_not_taken_again() {
+    let mut world = World::ready();
+    let first = world.heard[0].clone();
+    world.server.close(ChannelId(0));
+    let result = world.server.handle(world.now, &address(66), &mut first.clone());
+    assert_eq!(result, Input::Dropped(Reason::OldHandshake), "even when the channel is forgotten");
+    assert_eq!(world.server.poll_transmit(), None);
+}
+
+/// A server that lost its memory cannot tell an old handshake from a new one, but its sender cannot go on from there.
+#[test]
+fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
+    let mut world = World::ready();
+    let first = world.heard[0].clone();
+    world.server = seeded(SERVER, true, 99);
+    world.server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
+    assert_eq!(world.server.handle(world.now, &address(66), &mut first.clone()), Input::Handled);
+    for message in &world.heard[1..] {
+        let result = world.server.handle(world.now, &address(66), &mut message.clone());
+        assert!(matches!(result, Input::Dropped(_)));
+    }
+    world.wait(Duration::from_secs(11));
+    assert_eq!(world.server.poll_event(), Some(Event::Gone(ChannelId(0))));
+    assert_eq!(world.server.peer_stats(9).unwrap().channels, 0);
+}
+
+#[test]
+fn a_peer_that_moves_is_followed_at_once() {
+    let mut world = World::ready();
+    let late = world.seal(b"late").unwrap();
+    world.from = address(77);
+    assert_eq!(world.send(b"new place"), packet(0, 9));
+    assert_eq!(world.server.address(ChannelId(0)), Some(address(77)));
+    assert_eq!(world.server.handle(world.now, &address(CLIENT), &mut late.clone()), packet(0, 4).unwrap());
+    assert_eq!(world.server.address(ChannelId(0)), Some(address(77)), "a late record does not move it back");
+    let _ = world.server.poll_event();
+    assert_eq!(world.server.poll_event(), Some(Event::Moved(ChannelId(0))));
+    assert_eq!(world.server.stats(ChannelId(0)).unwrap().moves, 1);
+}
+
+#[test]
+fn keys_are_renewed_without_a_gap() {
+    let mut world = World::ready();
+    for second in 0..600 {
+        world.wait(Duration::from_secs(1));
+        let held = world.seal(b"held back").unwrap();
+        assert_eq!(world.send(b"traffic"), packet(0, 7), "second {second}");
+        world.exchange();
+        assert_eq!(Ok(world.server.handle(world.now, &world.from, &mut held.clone())), packet(0, 9));
+        assert!(matches!(world.answer(ChannelId(0), b"back"), Ok(Input::Packet { .. })));
+    }
+    let stats = world.client.stats(world.channel).unwrap();
+    assert!((5..=6).contains(&stats.handshakes), "{stats:?}");
+    assert_eq!(world.server.drops().len() + world.client.drops().len(), 0);
+}
+
+#[test]
+fn a_key_is_not_used_for_too_long() {
+    let mut world = World::ready();
+    let old = world.seal(b"old").unwrap();
+    world.wait(Duration::from_secs(181));
+    assert_eq!(world.send(b"new"), Err(Unready::NoKey));
+    let result = world.server.handle(world.now, &world.from, &mut old.clone());
+    assert!(matches!(result, Input::Dropped(Reason::UnknownIndex | Reason::KeyExpired)));
+    assert_eq!(world.exchange(), [(ChannelId(0), 9, b"new".to_vec())], "the channel is the same");
+}
+
+#[test]
+fn a_restarted_server_is_found_within_two_seconds() {
+    let mut world = World::ready();
+    world.server = seeded(SERVER, true, 99);
+    world.server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
+    let mut got = Vec::new();
+    for _ in 0..20 {
+        world.wait(Duration::from_millis(100));
+        let _ = world.send(b"anybody there?");
+        got.extend(world.exchange());
+        if world.server.peer_stats(9).unwrap().heard.is_some() {
+            break;
+        }
+    }
+    assert_eq!(world.send(b"yes"), packet(0, 3));
+}
+
+#[test]
+fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
+    let mut world = World::new();
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+    let mut sent = 0;
+    for _ in 0..120 {
+        while world.client.poll_transmit().is_some() {
+            sent += 1;
+        }
+        world.wait(Duration::from_secs(1));
+    }
+    assert!((15..=25).contains(&sent), "{sent}");
+    assert_eq!(world.client.poll_timeout(), None, "nothing to do until there is traffic again");
+    assert_eq!(world.send(b"y"), Err(Unready::NoKey));
+    assert_eq!(world.exchange(), [(ChannelId(0), 9, b"y".to_vec())]);
+}
+
+#[test]
+fn a_flood_of_handshakes_is_asked_for_cookies_and_an_honest_client_gets_in() {
+    let mut world = World::new();
+    let mut flooder = carrier(5, false);
+    flooder.add_peer(0, key(SERVER).public(), PresharedKey::default());
+    let channel = flooder.open(world.now, 0, address(SERVER)).unwrap();
+    let _ = seal(&mut flooder, world.now, channel, b"x");
+    let (_, flood) = flooder.poll_transmit().unwrap();
+    let mut answered = 0;
+    for n in 0..50_000u32 {
+        let spoofed = SocketAddr::from(((n | 10 << 24).to_be_bytes(), 1));
+        let from = Address { remote: spoofed, ..address(0) };
+        world.server.handle(world.now, &from, &mut flood.clone());
+        while let Some((_, reply)) = world.server.poll_transmit() {
+            assert!(reply.len() < flood.len(), "no amplification");
+            answered += 1;
+        }
+    }
+    assert!(answered > 40_000);
+    assert!(world.server.drops()[&Reason::UnknownPeer] <= 200, "the costly part is done rarely");
+    assert_eq!(world.send(b"let me in"), Err(Unready::NoKey));
+    assert_eq!(world.exchange(), [(ChannelId(0), 9, b"let me in".to_vec())]);
+    assert_eq!(world.server.drops()[&Reason::NoCookie], answered + 1);
+}
+
+#[test]
+fn a_source_cannot_take_all_handshakes() {
+    let mut world = World::new();
+    for n in 0..64u32 {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(&n.to_be_bytes());
+        world.server.add_peer(100 + n, PrivateKey::from_random(key).public(), PresharedKey::default());
+    }
+    // More handshakes than are calm, all from one address, each with the cookie it is given.
+    for n in 0..300u32 {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(&(n % 64).to_be_bytes());
+        let mut client = Carrier::new(Settings {
+            private_key: PrivateKey::from_random(key),
+            accepts: false,
+            server: 0,
+            shard: 0,
+            aeads: Aead::ALL.to_vec(),
+            unix: Duration::from_secs(1_700_000_000 + u64::from(n)),
+            seed: key,
+        });
+        client.add_peer(0, self::key(SERVER).public(), PresharedKey::default());
+        let channel = client.open(world.now, 0, address(SERVER)).unwrap();
+        let _ = seal(&mut client, world.now, channel, b"x");
+        while let Some((_, mut datagram)) = client.poll_transmit() {
+            world.server.handle(world.now, &address(3), &mut datagram);
+            while let Some((_, mut reply)) = world.server.poll_transmit() {
+                client.handle(world.now, &address(SERVER), &mut reply);
+            }
+        }
+    }
+    assert!(world.server.drops()[&Reason::SourceLimited] > 0);
+}
+
+#[test]
+fn channels_of_a_peer_are_bounded() {
+    let mut world = World::ready();
+    for _ in 0..200 {
+        world.wait(Duration::from_millis(100));
+        world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+        assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+        world.exchange();
+    }
+    assert_eq!(world.server.peer_stats(9).unwrap().channels, 64);
+    assert!(world.send(b"the newest works").is_ok());
+}
+
+#[test]
+fn a_second_path_is_steered_to_the_same_server() {
+    let mut world = World::ready();
+    world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+    let _ = world.send(b"x");
+    let (_, first) = world.client.poll_transmit().unwrap();
+    assert_eq!(first[..5], [0x52, 1, 2, 3, SERVER]);
+}
+
+#[test]
+fn removing_a_peer_ends_its_channels() {
+    let mut world = World::ready();
+    world.server.remove_peer(9);
+    assert_eq!(world.send(b"x"), Ok(Input::Dropped(Reason::UnknownIndex)));
+    let mut record = [0; 64];
+    assert_eq!(world.server.seal(world.now, ChannelId(0), &mut record, 64), Err(Unready::NoChannel));
+    assert_eq!(world.server.poll_timeout(), None);
+}
+
+#[test]
+fn a_million_forged_records_have_no_effect() {
+    let mut world = World::ready();
+    let genuine = world.seal(b"genuine").unwrap();
+    let before = world.server.stats(ChannelId(0)).unwrap();
+    let mut random = 1u64;
+    for _ in 0..1_000_000 {
+        let mut forged = genuine.clone();
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        forged[8..16].copy_from_slice(&(random >> 33).to_be_bytes());
+        let at = HEADER + (random >> 8) as usize % (forged.len() - HEADER);
+        forged[at] ^= (random >> 24) as u8 | 1;
+        assert!(matches!(world.server.handle(world.now, &address(66), &mut forged), Input::Dropped(_)));
+    }
+    assert_eq!(world.server.stats(ChannelId(0)), Some(before));
+    assert_eq!(world.server.address(ChannelId(0)), Some(address(CLIENT)));
+    assert_eq!(Ok(world.server.handle(world.now, &world.from, &mut genuine.clone())), packet(0, 7));
+}
+
+#[test]
+fn both_ends_can_be_sent_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Carrier>();
+}
