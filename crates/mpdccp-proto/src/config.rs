@@ -32,6 +32,10 @@ pub struct SessionConfig {
     pub scheduler: SchedulerKind,
     /// How arriving packets are put in order.
     pub reorder: ReorderConfig,
+    /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
+    pub repair: bool,
+    /// The longest that is worth waiting for a repair.
+    pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,
     /// Most paths at a time; joins beyond are refused with Reset code 9.
@@ -52,6 +56,8 @@ impl Default for SessionConfig {
             share_congestion: false,
             scheduler: SchedulerKind::default(),
             reorder: ReorderConfig::Passive,
+            repair: true,
+            repair_max: Duration::from_millis(500),
             queue: QueueConfig::default(),
             max_paths: 8,
             keepalive: Duration::from_secs(12),

@@ -23,4 +23,4 @@ pub use endpoint::{Endpoint, EndpointStats, SessionId};
 pub use path::{Health, PathId, PathRow};
 pub use queue::{Discipline, PktInfo, QueueConfig, QueueView};
 pub use session::SessionEvent;
-pub use status::{PathStatus, SessionState, SessionStatus};
+pub use status::{PathStatus, RepairStats, SessionState, SessionStatus};

@@ -37,8 +37,21 @@ pub struct SessionStatus {
     pub queue_stats: QueueStats,
     /// Reordering buffer.
     pub reorder: ReorderStats,
+    /// Loss repair.
+    pub repair: RepairStats,
     /// Drops and oddities by name (bad HMAC, unknown option, data without MP_SEQ, ...).
     pub counters: BTreeMap<&'static str, u64>,
+}
+
+/// Counters of loss repair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairStats {
+    /// Datagrams sent once more.
+    pub sent: u64,
+    /// Lost, but too old to be of use when they could have been sent.
+    pub given_up: u64,
+    /// Not kept, for want of memory.
+    pub forgotten: u64,
 }
 
 /// A path as status and traces show it.

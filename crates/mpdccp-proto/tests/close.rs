@@ -22,7 +22,7 @@ fn key_of(net: &Net, end: End) -> Vec<u8> {
         .iter()
         .filter(|l| l.from == end)
         .find_map(|l| match l.mp()[..] {
-            [MpOption::Key { keys, .. }] => Some(keys[1..].to_vec()),
+            [MpOption::Key { keys, .. }, ..] => Some(keys[1..].to_vec()),
             _ => None,
         })
         .unwrap()

@@ -19,7 +19,7 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
 
 fn mp_key(l: &Logged) -> (u32, Vec<u8>) {
     match l.mp()[..] {
-        [MpOption::Key { ci, keys }] => {
+        [MpOption::Key { ci, keys }, MpOption::Exp(_)] => {
             assert_eq!((keys.len(), keys[0]), (9, 0), "one key of type 0");
             (ci, keys[1..].to_vec())
         }

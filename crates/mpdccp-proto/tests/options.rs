@@ -246,7 +246,7 @@ fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
     use hmac::{Hmac, KeyInit, Mac};
     let key = |from| {
         let of_key = |l: &Logged| match l.mp()[..] {
-            [MpOption::Key { keys, .. }] => Some(keys[1..].to_vec()),
+            [MpOption::Key { keys, .. }, ..] => Some(keys[1..].to_vec()),
             _ => None,
         };
         net.log.iter().filter(|l| l.from == from).find_map(of_key).unwrap()

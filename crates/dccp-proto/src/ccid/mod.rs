@@ -66,6 +66,17 @@ pub enum Demand {
     AckPeer,
 }
 
+/// What became of packets that left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fated {
+    /// The first of them; with or without data.
+    pub first: Seq,
+    /// So many in a row.
+    pub packets: u64,
+    /// Declared lost; otherwise received.
+    pub lost: bool,
+}
+
 /// A sending half as schedulers, status and traces see it.
 #[derive(Clone, Debug)]
 pub struct TxView {
@@ -130,6 +141,12 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn on_timeout(&mut self, now: Time);
     /// When to call [`on_timeout`](Self::on_timeout).
     fn next_timeout(&self) -> Option<Time>;
+    /// Keeps what becomes of packets for [`poll_fate`](Self::poll_fate), where the half learns of each.
+    fn track_fates(&mut self) {}
+    /// What became of packets, in the order in which it was learnt.
+    fn poll_fate(&mut self) -> Option<Fated> {
+        None
+    }
     /// What the half wants from its connection; call until `None`.
     fn poll_demand(&mut self) -> Option<Demand>;
     /// The Ack Ratio in force changed (the peer confirmed it).

@@ -19,7 +19,7 @@ pub use types::{
     CloseReason, ConnectionStats, DropReason, Event, Extra, Outcome, Ports, Received, State, Timer,
 };
 
-use crate::ccid::{AckVecSender, ReceiverHalf, SenderHalf, TxView};
+use crate::ccid::{AckVecSender, Fated, ReceiverHalf, SenderHalf, TxView};
 use crate::features::{Negotiator, Side};
 use crate::{Config, Route};
 use agreed::{Agreed, Halves};
@@ -137,6 +137,19 @@ impl Connection {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_app_limited(now);
         }
+    }
+
+    /// Whoever owns the connection wants to know what becomes of each packet: fetch it with [`poll_fate`](Self::poll_fate). CCIDs 3 and
+    /// 4 do not learn it.
+    pub fn track_fates(&mut self) {
+        if let Some(halves) = &mut self.halves {
+            halves.tx.track_fates();
+        }
+    }
+
+    /// What became of packets, since [`track_fates`](Self::track_fates).
+    pub fn poll_fate(&mut self) -> Option<Fated> {
+        self.halves.as_mut()?.tx.poll_fate()
     }
 
     /// Another path of the session is in ProbeRTT.

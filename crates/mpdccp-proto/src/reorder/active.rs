@@ -28,6 +28,8 @@ pub(super) enum Wait {
 pub(super) struct Active {
     wait: Wait,
     proof: bool,
+    /// How long a repair may take; nothing is given up before.
+    repair: Duration,
     buffer: Buffer,
     tracks: BTreeMap<PathId, Track>,
     last_duplicate: Option<Time>,
@@ -45,6 +47,7 @@ impl Active {
         Active {
             wait,
             proof,
+            repair: Duration::ZERO,
             buffer: Buffer::new(),
             tracks: BTreeMap::new(),
             last_duplicate: None,
@@ -75,10 +78,11 @@ impl Active {
     }
 
     fn judge(&mut self, now: Time, hole: Hole) -> Verdict {
+        let repaired = hole.seen + self.repair;
         if self.proof && (self.is_passed(hole) || self.is_alone_in_a_gap(now, hole)) {
-            return Verdict::Lost;
+            return if repaired <= now { Verdict::Lost } else { Verdict::Until(repaired) };
         }
-        Verdict::Until(hole.seen + self.wait_for(hole))
+        Verdict::Until(repaired.max(hole.seen + self.wait_for(hole)))
     }
 
     fn is_passed(&self, hole: Hole) -> bool {
@@ -162,6 +166,16 @@ impl Reorderer for Active {
         }
     }
 
+    fn waits_for_repairs(&self) -> bool {
+        matches!(self.wait, Wait::Skew { .. })
+    }
+
+    fn on_repair(&mut self, wait: Duration) {
+        if self.waits_for_repairs() {
+            self.repair = wait;
+        }
+    }
+
     fn restart(&mut self, now: Time) {
         self.buffer.restart(now);
         self.tracks.values_mut().for_each(Track::forget);
@@ -184,7 +198,7 @@ impl Reorderer for Active {
         let hole = self.buffer.head()?;
         let ends = hole.seen + self.wait_for(hole);
         let settles = self.candidates(hole).filter_map(Track::settles_at).min().filter(|_| self.proof);
-        Some(settles.map_or(ends, |t| t.min(ends)))
+        Some(settles.map_or(ends, |t| t.min(ends)).max(hole.seen + self.repair))
     }
 
     fn on_timeout(&mut self, now: Time) {

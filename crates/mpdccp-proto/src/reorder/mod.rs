@@ -134,6 +134,12 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
         let _ = (now, path, path_seq, ndp);
     }
+    /// It holds packets back for repairs once it is told how long these take, and never delivers duplicates.
+    fn waits_for_repairs(&self) -> bool {
+        false
+    }
+    /// What a path lost comes again within this time after it was missed.
+    fn on_repair(&mut self, _wait: Duration) {}
     /// The peer's MP_SEQ go on from elsewhere: releases what is held and takes the next number as it comes.
     fn restart(&mut self, now: Time);
     /// The next packet to deliver.

@@ -1,5 +1,6 @@
 //! Handshake of the first subflow: keys, or fallback (RFC 9897 sections 3.3 and 3.6).
 
+use super::private::Private;
 use super::subflow::Stage;
 use super::{Role, Session, encode};
 use crate::keys::{key_data, plain_key};
@@ -20,6 +21,8 @@ pub(super) struct Hello<'a> {
     pub(super) join: Option<(u8, u32, u32)>,
     /// MP_HMAC directly after MP_JOIN.
     pub(super) join_tag: Option<&'a [u8; 20]>,
+    /// MP_EXP of ours.
+    pub(super) private: Option<Private>,
     /// An MP option that cannot be right.
     pub(super) malformed: bool,
 }
@@ -41,6 +44,7 @@ impl<'a> Hello<'a> {
                     after_join = true;
                 }
                 Opt::Mp(MpOption::Hmac(tag)) if follows_join => hello.join_tag = Some(tag),
+                Opt::Mp(MpOption::Exp(bytes)) => hello.private = hello.private.or(Private::read(bytes)),
                 Opt::Invalid(46, _) => hello.malformed = true,
                 _ => {}
             }
@@ -87,7 +91,9 @@ impl Session {
         if session.multipath {
             let key = key_data(&session.keys.local);
             let option = MpOption::Key { ci: session.keys.local_ci, keys: &key };
-            conn.set_extra(Extra::Response, encode(&[option]).as_bytes());
+            let options = session.hello().with(|hello| encode(&[option, hello]));
+            conn.set_extra(Extra::Response, options.as_bytes());
+            session.greet(hello.private);
         }
         session.peer = offer.peer;
         let i = session.new_path(PathConfig {
@@ -111,7 +117,8 @@ impl Session {
         if self.multipath {
             let key = key_data(&self.keys.local);
             let option = MpOption::Key { ci: self.keys.local_ci, keys: &key };
-            conn.set_extra(Extra::Request, encode(&[option]).as_bytes());
+            let options = self.hello().with(|hello| encode(&[option, hello]));
+            conn.set_extra(Extra::Request, options.as_bytes());
             stage = Stage::KeySent;
         }
         self.paths[i].start(now, conn, stage);
@@ -134,6 +141,7 @@ impl Session {
                 }
                 let Some(key) = plain_key(keys) else { return };
                 (self.keys.remote_ci, self.keys.remote) = (ci, key);
+                self.greet(hello.private);
                 self.paths[i].stage = Stage::Proven;
             }
             _ if self.cfg.fallback == Fallback::Plain => {
@@ -145,6 +153,14 @@ impl Session {
                 self.reset_path(i, ResetCode::Aborted, "refused_no_multipath");
                 self.finish(String::from("the peer does not speak Multipath DCCP, and fallback is refused"));
             }
+        }
+    }
+
+    /// What the peer said of itself in the handshake.
+    fn greet(&mut self, private: Option<Private>) {
+        if let Some(Private::Hello { repairs }) = private {
+            self.peer_is_ours = true;
+            self.on_hello(repairs);
         }
     }
 

@@ -1,7 +1,7 @@
 //! How each path fares: what its connection went through, whether it answers, what its neighbours and the peer are told.
 
 use super::confirm::Signal;
-use super::liveness::{Evidence, Verdict};
+use super::liveness::{Evidence, Liveness, Verdict};
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Role, Session, SessionEvent, encode};
 use crate::{Health, SessionState};
@@ -45,6 +45,7 @@ impl Session {
             path.learn_timeouts(&view.rtt);
             self.coordinate_probe_rtt(i, view.probing_rtt);
             self.tell_rtt(now, i, &view);
+            self.follow_fates(now, i);
         }
         self.check_liveness(now, i);
     }
@@ -89,6 +90,7 @@ impl Session {
             self.alive = now;
         }
         self.coordinate_probe_rtt(i, false);
+        self.repair.on_silence(id);
         self.forget_signals_of(id);
         self.reorderer.on_path(id, None, false);
         match self.state {
@@ -157,6 +159,7 @@ impl Session {
             (Verdict::Lost, Some(conn)) => {
                 conn.probe();
                 self.on_stale(now, i);
+                self.tell_silence(i);
             }
             (Verdict::Revived, Some(_)) => {
                 path.health = Health::Up;
@@ -168,6 +171,19 @@ impl Session {
         }
     }
 
+    /// The peer hears nothing on these paths: they must answer before they are used again. Not the one it said that on.
+    pub(super) fn doubt_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
+        for k in (0..self.paths.len()).filter(|k| *k != told_on) {
+            let path = &mut self.paths[k];
+            let meant = (path.local_addr, path.remote_addr) == (local_addr, remote_addr) && path.is_up();
+            if let Some(conn) = path.conn.as_mut().filter(|_| meant) {
+                conn.probe();
+                path.live = Liveness::doubt(now);
+                self.on_stale(now, k);
+            }
+        }
+    }
+
     pub(super) fn on_stale(&mut self, now: Time, i: usize) {
         self.alive = now;
         let path = &mut self.paths[i];
@@ -175,6 +191,7 @@ impl Session {
         let id = path.id;
         self.events.push_back(SessionEvent::PathStale(id));
         self.reorderer.on_path(id, None, false);
+        self.repair.on_silence(id);
     }
 
     /// Resets a connection whose peer did not answer in time.

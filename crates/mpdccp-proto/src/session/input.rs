@@ -1,6 +1,7 @@
 //! Packets of established subflows: multipath options, data (RFC 9897 section 3.2).
 
 use super::plausible::Judgement;
+use super::private::Private;
 use super::subflow::Stage;
 use super::{MAX_DELIVERABLE, Session};
 use crate::reorder::Arrival;
@@ -57,7 +58,7 @@ impl Session {
             }
             return;
         }
-        let signals = self.read_options(i, packet);
+        let signals = self.read_options(now, i, packet);
         if signals.malformed {
             // RFC 9897 section 3.5 suggests Reset code 5.
             return self.reset_path(i, ResetCode::OptionError, "malformed_mp_option");
@@ -97,7 +98,7 @@ impl Session {
         }
     }
 
-    fn read_options<'a>(&mut self, i: usize, packet: &Packet<'a>) -> Signals<'a> {
+    fn read_options<'a>(&mut self, now: Time, i: usize, packet: &Packet<'a>) -> Signals<'a> {
         let mut signals = Signals::default();
         for option in packet.options().map_while(Result::ok) {
             match option {
@@ -113,7 +114,7 @@ impl Session {
                 Opt::Mp(MpOption::Close(key)) => signals.close = Some(key),
                 Opt::Mp(MpOption::FastClose(key)) => signals.fast_close = Some(key),
                 Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
-                Opt::Mp(MpOption::Exp(_)) => self.count("mp_exp_ignored"),
+                Opt::Mp(MpOption::Exp(bytes)) => self.on_private(now, i, bytes),
                 // A HMAC is read with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => self.count("handshake_option_late"),
@@ -122,6 +123,15 @@ impl Session {
             }
         }
         signals
+    }
+
+    fn on_private(&mut self, now: Time, i: usize, bytes: &[u8]) {
+        match Private::read(bytes).filter(|_| self.peer_is_ours) {
+            Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(self.cfg.repair_max)),
+            Some(Private::Silent(theirs, ours)) => self.doubt_paths(now, i, ours, theirs),
+            Some(Private::Hello { .. }) => {}
+            None => self.count("mp_exp_ignored"),
+        }
     }
 
     /// Second look at the few packets that carry MP_PRIO, MP_ADDADDR or MP_REMOVEADDR, now that the MP_SEQ is known.

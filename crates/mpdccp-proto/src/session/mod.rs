@@ -11,6 +11,8 @@ mod join;
 mod liveness;
 mod path_manager;
 mod plausible;
+mod private;
+mod repair;
 mod subflow;
 mod transmit;
 
@@ -36,6 +38,7 @@ use path_manager::FirstAttempt;
 use plausible::Plausible;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
+use repair::Repair;
 use subflow::Subflow;
 use units::Time;
 
@@ -92,6 +95,9 @@ pub(crate) struct Session {
     scheduler: Box<dyn Scheduler>,
     rows: Vec<PathRow>,
     reorderer: Box<dyn Reorderer>,
+    repair: Repair,
+    /// The peer understands our private options.
+    peer_is_ours: bool,
     /// Datagrams of a plain session.
     delivered: VecDeque<Vec<u8>>,
     /// Options that wait for their MP_CONFIRM.
@@ -138,6 +144,8 @@ impl Session {
             scheduler: cfg.scheduler.scheduler(),
             rows: Vec::new(),
             reorderer: cfg.reorder.reorderer(),
+            repair: Repair::default(),
+            peer_is_ours: false,
             delivered: VecDeque::new(),
             pending: Vec::new(),
             local_addrs: LocalAddrs::default(),
@@ -321,6 +329,7 @@ impl Session {
             queue: self.queue.view(now),
             queue_stats: self.queue.stats(),
             reorder: self.reorderer.stats(),
+            repair: self.repair.stats,
             counters: self.counters.clone(),
         }
     }

@@ -185,12 +185,17 @@ impl Subflow {
     }
 
     /// Sends one data packet; the gate must be open.
-    pub(super) fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) {
+    pub(super) fn transmit(
+        &mut self,
+        now: Time,
+        options: &[u8],
+        payload: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Option<Seq> {
         let heard = self.heard();
-        if let Some(conn) = &mut self.conn {
-            conn.transmit(now, options, payload, sink);
-            self.live.on_sent(now, heard);
-        }
+        let conn = self.conn.as_mut()?;
+        self.live.on_sent(now, heard);
+        Some(conn.transmit(now, options, payload, sink))
     }
 
     /// Whether a data packet may leave now.

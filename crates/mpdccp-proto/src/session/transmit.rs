@@ -1,10 +1,11 @@
 //! From the queue to the paths: the path is picked and the MP_SEQ written only when that path can send now.
 
 use super::Session;
+use crate::queue::Queued;
 use crate::sched::Pick;
 use crate::{Health, PathId, SessionState};
 use dccp_proto::{Gate, Sink};
-use dccp_wire::{MpOption, Opt};
+use dccp_wire::{MpOption, Opt, Seq};
 use units::Time;
 
 /// Most packets of one session in one call; the rest follows at once, after other sessions had their turn.
@@ -37,7 +38,7 @@ impl Session {
     }
 
     fn transmit_data(&mut self, now: Time, sink: &mut dyn Sink) {
-        if self.queue.head(now).is_none() {
+        if self.repair.head(now).is_none() && self.queue.head(now).is_none() {
             return self.tell_app_limited(now);
         }
         let options = self.options_len();
@@ -47,11 +48,15 @@ impl Session {
         let carriers = self.paths.iter().filter(|p| matches!(p.health, Health::Up | Health::Stale));
         let most = carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max();
         for _ in 0..BUDGET {
-            let Some(info) = self.queue.head(now).map(|head| head.info) else {
+            let again = self.repair.head(now).map(|copy| copy.packet.info);
+            let Some(info) = again.or_else(|| self.queue.head(now).map(|head| head.info)) else {
                 return self.tell_app_limited(now);
             };
             if most.is_some_and(|most| info.len > most) {
-                self.queue.drop_too_big();
+                match again {
+                    Some(_) => drop(self.repair.pop()),
+                    None => self.queue.drop_too_big(),
+                }
                 continue;
             }
             let backlog = self.queue.view(now);
@@ -76,7 +81,9 @@ impl Session {
                     return self.wake_at(until, "scheduler");
                 }
                 Pick::Drop => {
-                    self.queue.pop();
+                    if self.repair.pop().is_none() {
+                        self.queue.pop();
+                    }
                     self.count("dropped_by_scheduler");
                 }
             }
@@ -96,15 +103,26 @@ impl Session {
         }
     }
 
-    /// Sends the head of the queue on each of `paths`, as one datagram of the session.
+    /// What is sent next: a repair, with the number it had, or the head of the queue, with the next one (RFC 9897 section 3.2.5: one
+    /// number for each datagram, over all paths, circular). And when a repair first left.
+    fn take_head(&mut self) -> Option<(Queued, Seq, Option<Time>)> {
+        if let Some(copy) = self.repair.pop() {
+            return Some((copy.packet, copy.mp_seq, Some(copy.first)));
+        }
+        let packet = self.queue.pop()?;
+        let mp_seq = self.next_mp_seq;
+        self.next_mp_seq = mp_seq.next();
+        Some((packet, mp_seq, None))
+    }
+
+    /// Sends the head on each of `paths`, as one datagram of the session.
     fn send_head(&mut self, now: Time, paths: &[PathId], sink: &mut dyn Sink) {
-        let Some(packet) = self.queue.pop() else { return };
+        let Some((packet, mp_seq, first)) = self.take_head() else { return };
         self.options.clear();
         if self.multipath {
-            // RFC 9897 section 3.2.5: one number for each datagram, over all paths, circular.
-            self.options.push(&Opt::Mp(MpOption::Seq(self.next_mp_seq)));
-            self.next_mp_seq = self.next_mp_seq.next();
+            self.options.push(&Opt::Mp(MpOption::Seq(mp_seq)));
         }
+        let mut left = None;
         for &path in paths {
             let usable = |i: &usize| {
                 let row = &self.rows[*i];
@@ -114,9 +132,14 @@ impl Session {
                 self.count("unusable_pick");
                 continue;
             };
-            self.paths[i].transmit(now, self.options.as_bytes(), &packet.data, sink);
+            let seq = self.paths[i].transmit(now, self.options.as_bytes(), &packet.data, sink);
+            left = seq.map(|seq| (path, seq));
             self.rows[i] = self.paths[i].row(now, self.options.len());
             self.scheduler.on_sent(now, path, packet.data.len());
+        }
+        // Copies on several paths are repair enough.
+        if let (Some((path, seq)), [_]) = (left, paths) {
+            self.keep_for_repair(now, path, seq, packet, mp_seq, first);
         }
     }
 

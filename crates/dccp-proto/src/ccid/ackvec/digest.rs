@@ -59,6 +59,7 @@ impl AckVecSender {
                 self.on_received(now, index, marked, index + 1 < newest_before, &mut digest);
             }
             self.loss.on_received(&range);
+            self.note_fate(&range, false);
         }
         self.closed = closed;
         self.note_round(now, &mut digest);
@@ -201,6 +202,7 @@ impl AckVecSender {
             let (lost, delivered) = (sampler.lost(), sampler.delivered());
             cc.on_packet_lost(&Lost { now, snapshot, bytes, lost, delivered });
         }
+        self.note_fate(&(index..index + 1), true);
         digest.lost = digest.lost.plus(bytes);
         digest.congestion |= sent_at >= self.control.reduced_at;
     }

@@ -62,6 +62,11 @@ impl History {
         self.base + self.packets.len() as u64
     }
 
+    /// Sequence number of `index`.
+    pub(crate) fn seq(&self, index: u64) -> Seq {
+        self.origin.add(index)
+    }
+
     /// Index of `seq`; `None` before the first or not sent yet.
     pub(crate) fn index(&self, seq: Seq) -> Option<u64> {
         let next = self.next();

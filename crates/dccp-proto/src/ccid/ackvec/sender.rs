@@ -4,14 +4,18 @@ use super::demands::Demands;
 use super::history::{Fate, History, Packet};
 use super::loss::{LossDetector, Rule};
 use super::rto::RtoTimer;
-use crate::ccid::{Arrival, Demand, Feedback, HalfConfig, SenderHalf, TxView};
+use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, SenderHalf, TxView};
 use crate::{Gate, Why};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 use dccp_cc::{Algorithm, Amount, CcConfig, Controller, RateSample, RttEstimator, Sent, Window};
 use dccp_wire::Seq;
 use units::{Rate, Time};
+
+/// Most notes about packets' fates kept.
+const MAX_FATES: usize = 1 << 16;
 
 /// Sending half of the CCIDs that are fed by Ack Vectors (2, 5): history of packets in flight, loss detection,
 /// RTT, delivery rate, pacing; the algorithm itself is a [`dccp_cc::Controller`].
@@ -43,6 +47,8 @@ pub struct AckVecSender {
     pub(super) round_end: u64,
     pub(super) last_rate: Option<RateSample>,
     pub(super) last_sent: Option<Time>,
+    /// What became of packets, if the owner wants to know.
+    pub(super) fates: Option<VecDeque<Fated>>,
     /// Memory kept between acknowledgements.
     pub(super) closed: Vec<(Range<u64>, bool)>,
     pub(super) reported: Vec<(Range<u64>, bool)>,
@@ -91,9 +97,23 @@ impl AckVecSender {
             round_end: 0,
             last_rate: None,
             last_sent: None,
+            fates: None,
             closed: Vec::new(),
             reported: Vec::new(),
         }
+    }
+
+    /// Notes what became of packets for the owner. What it does not fetch is forgotten.
+    pub(super) fn note_fate(&mut self, range: &Range<u64>, lost: bool) {
+        let Some(fates) = &mut self.fates else { return };
+        if fates.len() >= MAX_FATES {
+            fates.pop_front();
+        }
+        fates.push_back(Fated {
+            first: self.history.seq(range.start),
+            packets: range.end - range.start,
+            lost,
+        });
     }
 
     /// Tells the controller of a restart, if a data packet that leaves now ends an idle period.
@@ -192,6 +212,14 @@ impl SenderHalf for AckVecSender {
 
     fn next_timeout(&self) -> Option<Time> {
         self.rto.due(&self.control.rtt).into_iter().chain(self.loss.due()).min()
+    }
+
+    fn track_fates(&mut self) {
+        self.fates.get_or_insert_default();
+    }
+
+    fn poll_fate(&mut self) -> Option<Fated> {
+        self.fates.as_mut()?.pop_front()
     }
 
     fn poll_demand(&mut self) -> Option<Demand> {

@@ -1,0 +1,89 @@
+//! Loss repair: what a path loses comes again with the same MP_SEQ.
+
+mod common;
+
+use common::End::{Client, Server};
+use common::*;
+use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::*;
+use units::Duration;
+
+fn waits() -> SessionConfig {
+    SessionConfig { reorder: ReorderConfig::Adaptive { max: Duration::from_millis(200) }, ..config() }
+}
+
+#[test]
+fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    net.wires.iter_mut().for_each(|w| w.loss = 20);
+    net.stream(Client, id, 0, 3000, Duration::from_millis(2));
+    net.stream(Server, net.server_id(), 0, 1000, Duration::from_millis(2));
+    net.wires.iter_mut().for_each(|w| w.loss = 0);
+    net.run(Duration::from_secs(2));
+    for (to, sent) in [(Server, 3000), (Client, 1000)] {
+        let got = net.numbers(to);
+        assert!(got.is_sorted(), "in order");
+        assert!(got.windows(2).all(|w| w[0] != w[1]), "and once");
+        // The last ones of a flow are missed too late.
+        assert!(got.len() as u32 + 4 >= sent, "{} of {sent}", got.len());
+    }
+    let stats = net.status(Client, id).repair;
+    assert!((50..150).contains(&stats.sent), "{stats:?}");
+}
+
+#[test]
+fn what_was_on_a_dead_path_is_sent_elsewhere() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    net.stream(Client, id, 0, 500, Duration::from_millis(2));
+    net.wires[1].up = false;
+    net.stream(Client, id, 500, 500, Duration::from_millis(2));
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.numbers(Server), (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_repaired_for_who_does_not_wait_or_where_it_is_switched_off() {
+    let off = SessionConfig { repair: false, ..waits() };
+    for (client, server) in [(waits(), config()), (off, waits())] {
+        let mut net = Net::new(1, 2, server);
+        let id = net.connect(client);
+        net.run(Duration::from_millis(500));
+        net.wires.iter_mut().for_each(|w| w.loss = 20);
+        net.stream(Client, id, 0, 1000, Duration::from_millis(2));
+        assert_eq!(net.status(Client, id).repair, RepairStats::default());
+        assert!(net.numbers(Server).len() < 995);
+    }
+}
+
+#[test]
+fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
+    let mut net = Net::new(1, 1, waits());
+    // As if it did not know the option: it is gone from its Response.
+    net.meddler = Some(Box::new(|from, _, bytes| {
+        if from == Server && is_type(bytes, dccp_wire::PacketType::Response) {
+            spoil(bytes, 11, 3);
+        }
+        true
+    }));
+    let id = net.connect(waits());
+    net.run(Duration::from_millis(500));
+    let before = net.log.len();
+    net.wires[0].loss = 20;
+    net.stream(Client, id, 0, 1000, Duration::from_millis(2));
+    let private =
+        |l: &Logged| l.from == Client && l.mp().iter().any(|o| matches!(o, dccp_wire::MpOption::Exp(_)));
+    assert!(!net.log[before..].iter().any(private));
+    assert_eq!(net.status(Client, id).repair, RepairStats::default());
+}
+
+#[test]
+fn the_peer_is_told_of_a_death_it_cannot_see() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    let sid = net.server_id();
+    net.stream(Client, id, 0, 200, Duration::from_millis(2));
+    // Only the server sees its Acks missing; nothing but the client's word tells it that its idle downlink is dead too.
+    net.wires[1].up = false;
+    net.stream(Client, id, 200, 100, Duration::from_millis(2));
+    assert_eq!(net.health(Client, id), [Health::Up, Health::Stale]);
+    assert_eq!(net.health(Server, sid), [Health::Up, Health::Stale]);
+}
