@@ -1,14 +1,34 @@
-//! Tells the program which commit it was built from, for `summary.json`; unknown outside a git checkout.
+//! Tells the program which commit it was built from, and whether the sources were changed since; unknown outside a git checkout.
 
+use std::path::Path;
 use std::process::Command;
 
+/// What decides on results, beside the sources of the crates.
+const SOURCES: [&str; 3] = ["scenarios", "Cargo.toml", "Cargo.lock"];
+
+fn git(args: &[&str]) -> Option<String> {
+    let out = Command::new("git").args(args).output().ok()?;
+    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
+
 fn main() {
-    let out = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
-    if let Some(out) = out.ok().filter(|out| out.status.success()) {
-        println!("cargo::rustc-env=MPDCCP_COMMIT={}", String::from_utf8_lossy(&out.stdout).trim());
+    println!("cargo::rerun-if-changed=build.rs");
+    let root = Path::new("../..");
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return };
+    let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
+    let of_crates = crates.flat_map(|dir| [dir.path().join("src"), dir.path().join("Cargo.toml")]);
+    let places: Vec<_> =
+        SOURCES.iter().map(|s| root.join(s)).chain(of_crates).filter(|p| p.exists()).collect();
+    for place in &places {
+        println!("cargo::rerun-if-changed={}", place.display());
     }
-    let logs = Command::new("git").args(["rev-parse", "--git-path", "logs/HEAD"]).output();
-    if let Some(out) = logs.ok().filter(|out| out.status.success()) {
-        println!("cargo::rerun-if-changed={}", String::from_utf8_lossy(&out.stdout).trim());
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+        println!("cargo::rerun-if-changed={log}");
     }
+    let mut status = vec!["--no-optional-locks", "status", "--porcelain", "--"];
+    status.extend(places.iter().filter_map(|p| p.to_str()));
+    // Not known to be clean is not clean.
+    let dirty = git(&status).is_none_or(|changed| !changed.is_empty());
+    println!("cargo::rustc-env=MPDCCP_COMMIT={commit}");
+    println!("cargo::rustc-env=MPDCCP_DIRTY={dirty}");
 }

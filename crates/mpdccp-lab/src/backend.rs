@@ -36,7 +36,7 @@ pub struct Sample {
 }
 
 /// Something that can make a run.
-pub trait Backend {
+pub trait Backend: Sync {
     /// `sim` or `netns`.
     fn name(&self) -> &'static str;
 
@@ -44,7 +44,12 @@ pub trait Backend {
     ///
     /// # Errors
     /// What prevented it, in words for the user.
-    fn run(&mut self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
+    fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
+
+    /// Whether several runs may be made at a time.
+    fn parallel(&self) -> bool {
+        false
+    }
 
     /// Seconds of the scenario in a second of the clock on the wall, over all runs so far; none in real time.
     fn speed(&self) -> Option<f64> {

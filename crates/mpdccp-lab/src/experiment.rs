@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::comparison::{Comparison, compare};
 use crate::figures::{Column, delivery, inner_workings};
-use crate::metrics::{lateness_us_p99, run_stats};
+use crate::metrics::lateness_us_p99;
 use crate::report::{self, CellFigures};
+pub use crate::runs::{Event, What};
+use crate::runs::{Keep, Runs};
 use crate::scenario::{Cell, Contender, Scenario};
+use crate::store::{Kept, Store};
 use crate::summary::{Environment, Run, SCHEMA, Summary, medians};
-use crate::{Backend, LabError, Plan, RunRecord, Sample, netns, series};
+use crate::{Backend, LabError, Plan, RunRecord, code, netns, series};
 
 /// What of a scenario to run, and where to write.
 #[derive(Clone, Debug)]
@@ -22,26 +25,10 @@ pub struct Options {
     pub runs: Option<u32>,
     /// The first run's seed; repeats count on from it.
     pub seed: u64,
-    /// Directory for everything written; made if need be.
+    /// Runs at a time, in virtual time.
+    pub threads: usize,
+    /// Directory for everything written; made if need be. Runs that it holds already are not made again.
     pub out: PathBuf,
-}
-
-/// What happens, for those who watch.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A run begins: number `index` (from 1) of `total`.
-    Begin {
-        /// The run.
-        plan: Plan<'a>,
-        /// Counted from 1.
-        index: usize,
-        /// Of the experiment.
-        total: usize,
-    },
-    /// It goes on.
-    Sample(&'a Sample),
-    /// It is over.
-    Done(&'a Run),
 }
 
 /// What came out.
@@ -57,112 +44,112 @@ pub struct Outcome {
     pub report: PathBuf,
 }
 
-impl Options {
-    fn contenders<'a>(&self, scenario: &'a Scenario) -> Result<Vec<&'a Contender>, LabError> {
-        if self.only.is_empty() {
-            return Ok(scenario.contenders.iter().collect());
-        }
-        let known =
-            || scenario.contenders.iter().map(|c| c.label.as_ref().as_str()).collect::<Vec<_>>().join(", ");
-        let find = |label: &String| {
-            let found = scenario.contender(label);
-            found.ok_or_else(|| {
-                LabError::Failed(format!("{}: no contender `{label}`; there are {}", scenario.name, known()))
-            })
-        };
-        self.only.iter().map(find).collect()
+/// The contenders with these labels; all if there are none.
+pub(crate) fn choose_contenders<'a>(
+    scenario: &'a Scenario,
+    only: &[String],
+) -> Result<Vec<&'a Contender>, LabError> {
+    if only.is_empty() {
+        return Ok(scenario.contenders.iter().collect());
     }
+    let known =
+        || scenario.contenders.iter().map(|c| c.label.as_ref().as_str()).collect::<Vec<_>>().join(", ");
+    let find = |label: &String| {
+        let found = scenario.contender(label);
+        found.ok_or_else(|| {
+            LabError::Failed(format!("{}: no contender `{label}`; there are {}", scenario.name, known()))
+        })
+    };
+    only.iter().map(find).collect()
+}
 
-    fn cells<'a>(&self, scenario: &'a Scenario) -> Result<Vec<&'a Cell>, LabError> {
-        if self.cells.is_empty() {
-            return Ok(vec![scenario.headline()]);
-        }
-        if self.cells.iter().any(|cell| cell == "all") {
-            return Ok(scenario.cells.iter().collect());
-        }
-        let known = || scenario.cells.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
-        let find = |name: &String| {
-            let found = scenario.cell(name);
-            found.ok_or_else(|| {
-                LabError::Failed(format!("{}: no cell `{name}`; there are all, {}", scenario.name, known()))
-            })
-        };
-        self.cells.iter().map(find).collect()
+/// The cells with these names; the headline if there are none, all if one is `all`.
+pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Result<Vec<&'a Cell>, LabError> {
+    if cells.is_empty() {
+        return Ok(vec![scenario.headline()]);
     }
+    if cells.iter().any(|cell| cell == "all") {
+        return Ok(scenario.cells.iter().collect());
+    }
+    let known = || scenario.cells.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(", ");
+    let find = |name: &String| {
+        let found = scenario.cell(name);
+        found.ok_or_else(|| {
+            LabError::Failed(format!("{}: no cell `{name}`; there are all, {}", scenario.name, known()))
+        })
+    };
+    cells.iter().map(find).collect()
 }
 
 fn write(path: &Path, what: &str) -> Result<(), LabError> {
     fs::write(path, what).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
 }
 
-/// Runs everything and writes `summary.json`, CSV series, figures and `report.html`. What was finished before an error or an
+/// Makes what is missing and writes `summary.json`, CSV series, figures and `report.html`. What was finished before an error or an
 /// interruption is written too.
 ///
 /// # Errors
 /// The first run that failed, or what could not be written.
 pub fn run(
     scenario: &Scenario,
-    backend: &mut dyn Backend,
+    backend: &dyn Backend,
     options: &Options,
-    watch: &mut dyn FnMut(Event<'_>),
+    watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
-    let (contenders, cells) = (options.contenders(scenario)?, options.cells(scenario)?);
-    fs::create_dir_all(&options.out)
-        .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
+    let contenders = choose_contenders(scenario, &options.only)?;
+    let cells = choose_cells(scenario, &options.cells)?;
+    let store = Store::open(&options.out.join("runs"))?;
     let repeats = options.runs.unwrap_or(scenario.runs);
-    let total = cells.len() * contenders.len() * repeats as usize;
-    let mut runs: Vec<Run> = Vec::new();
-    let mut figures = Vec::new();
-    let mut failure = None;
-    'cells: for cell in cells {
-        let mut shown: Vec<RunRecord> = Vec::new();
+    let mut plans = Vec::new();
+    for cell in &cells {
         for contender in &contenders {
-            let mut records = Vec::new();
-            let mut stats = Vec::new();
-            for repeat in 0..repeats {
-                let plan = Plan {
-                    scenario,
-                    contender,
-                    cell,
-                    repeat,
-                    seed: options.seed.wrapping_add(u64::from(repeat)),
-                };
-                watch(Event::Begin { plan, index: runs.len() + stats.len() + 1, total });
-                let record = match backend.run(&plan, &mut |sample| watch(Event::Sample(sample))) {
-                    Ok(record) => record,
-                    Err(e) => {
-                        failure = Some(e);
-                        break;
-                    }
-                };
-                let run = run_stats(&plan, &record);
-                let dir = options.out.join("series").join(format!("{}_{}_{repeat}", cell.name, run.label));
-                series::write_csv(&record, *scenario.duration_s.as_ref(), &dir)
-                    .map_err(|e| LabError::failed("writing series", e))?;
-                watch(Event::Done(&run));
-                records.push(record);
-                stats.push(run);
-            }
-            shown.extend(typical(records, &stats));
-            runs.extend(stats);
-            if failure.is_some() {
-                figures.extend(draw(scenario, cell, &shown, &options.out)?);
-                break 'cells;
+            plans.extend((0..repeats).map(|repeat| {
+                let seed = options.seed.wrapping_add(u64::from(repeat));
+                Plan { scenario, contender, cell, repeat, seed }
+            }));
+        }
+    }
+    let runs = Runs { backend, store, threads: options.threads, keep: Keep::Packets };
+    let (mut made, mut failure) = (Vec::new(), None);
+    for result in runs.make(&plans, watch) {
+        match result {
+            Ok(kept) => made.push(kept),
+            Err(e) => failure = failure.or(Some(e)),
+        }
+    }
+    let mut figures = Vec::new();
+    for cell in cells {
+        let here: Vec<&Kept> = made.iter().filter(|kept| kept.key.cell == cell.name).collect();
+        let mut shown = Vec::new();
+        for contender in &contenders {
+            let label = contender.label.as_ref();
+            let theirs: Vec<&&Kept> = here.iter().filter(|kept| kept.key.label == *label).collect();
+            let typical = typical(&theirs);
+            for (i, kept) in theirs.iter().enumerate() {
+                let Some(record) = runs.store.packets(&kept.key) else { continue };
+                let name = format!("{}_{label}_{}", cell.name, kept.run.repeat);
+                series::write_csv(
+                    &record,
+                    *scenario.duration_s.as_ref(),
+                    &options.out.join("series").join(name),
+                )
+                .map_err(|e| LabError::failed("writing series", e))?;
+                shown.extend(Some(record).filter(|_| Some(i) == typical));
             }
         }
         figures.extend(draw(scenario, cell, &shown, &options.out)?);
     }
-    let outcome = conclude(scenario, backend.name(), options, runs, figures)?;
+    let all = made.into_iter().map(|kept| kept.run).collect();
+    let outcome = conclude(scenario, backend.name(), options, all, figures)?;
     failure.map_or(Ok(outcome), Err)
 }
 
 /// The run to show in figures: the one in the middle by latency.
-fn typical(records: Vec<RunRecord>, stats: &[Run]) -> Option<RunRecord> {
-    let latency = |run: &Run| run.metrics.get("app_p95_ms").copied().unwrap_or(0.0);
-    let mut order: Vec<usize> = (0..records.len()).collect();
-    order.sort_by(|a, b| latency(&stats[*a]).total_cmp(&latency(&stats[*b])));
-    let middle = *order.get(order.len() / 2)?;
-    records.into_iter().nth(middle)
+fn typical(runs: &[&&Kept]) -> Option<usize> {
+    let latency = |i: &usize| runs[*i].run.metrics.get("app_p95_ms").copied().unwrap_or(0.0);
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by(|a, b| latency(a).total_cmp(&latency(b)));
+    order.get(order.len() / 2).copied()
 }
 
 fn draw(
@@ -202,9 +189,12 @@ fn conclude(
     let summary = Summary {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
-        commit: option_env!("MPDCCP_COMMIT"),
+        commit: code::COMMIT,
+        dirty: code::dirty(),
         seed: options.seed,
         scenario: scenario.name.clone(),
+        scenario_text: scenario.document_text(),
+        scenario_hash: scenario.document_hash(),
         backend,
         environment: Environment {
             kernel: netns::kernel(),

@@ -7,7 +7,9 @@
 
 pub mod agreement;
 mod backend;
+pub mod code;
 pub mod comparison;
+pub mod estimate;
 pub mod experiment;
 pub mod figures;
 mod friendliness;
@@ -16,9 +18,11 @@ pub mod netns;
 mod record;
 pub mod report;
 pub mod reproduce;
+pub mod runs;
 pub mod scenario;
 pub mod series;
 pub mod sim;
+pub mod store;
 pub mod summary;
 pub mod sweep;
 mod windows;

@@ -7,7 +7,7 @@ use units::Time;
 use crate::record::{Fate, FlowRecord, LinkRecord, PathRecord, RunRecord};
 use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
-use crate::{Plan, friendliness, windows};
+use crate::{Plan, code, friendliness, windows};
 
 /// Metrics that aims and references speak of, with the words for a table. All are taken over the last phase (from the last event to
 /// the end) of the first flow, unless the words say otherwise.
@@ -139,7 +139,7 @@ fn flow_stats(run: &RunRecord, index: usize, flow: &FlowRecord, phases: &[(f64, 
     };
     Flow {
         name: flow.name.clone(),
-        kind: flow.kind,
+        kind: flow.kind.clone(),
         offered_mbps: flow.offered.map(|r| r.mbps()),
         sent: known.then_some(sent),
         dropped_at_sender: flow.dropped_at_sender,
@@ -202,6 +202,8 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
         label: run.label.clone(),
         cell: run.cell.clone(),
         repeat: run.repeat,
+        seed: plan.seed,
+        resolved_hash: code::hash(&plan.scenario.resolved(plan.contender, plan.cell)),
         params: plan.params(),
         metrics: metrics(plan, run, &flows, &paths),
         flows,
@@ -210,16 +212,11 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
     }
 }
 
-fn metrics(
-    plan: &Plan<'_>,
-    run: &RunRecord,
-    flows: &[Flow],
-    paths: &[PathStats],
-) -> BTreeMap<&'static str, f64> {
+fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]) -> BTreeMap<String, f64> {
     let mut out = BTreeMap::new();
     let mut put = |name, value: Option<f64>| {
         debug_assert!(NAMES.iter().any(|(known, _)| *known == name));
-        out.extend(value.map(|v| (name, v)));
+        out.extend(value.map(|v| (String::from(name), v)));
     };
     let (Some(flow), Some(record)) = (flows.first(), run.flows.first()) else { return out };
     let Some(last) = flow.phases.last() else { return out };
@@ -257,9 +254,10 @@ fn metrics(
     put("retransmits", flow.tcp.map(|t| t.retransmits as f64));
     put("dsack", flow.tcp.map(|t| t.dsack as f64));
     if plan.scenario.mode == Mode::Direct {
-        out.extend(friendliness::metrics(plan, run));
+        let named = friendliness::metrics(plan, run).into_iter();
+        out.extend(named.map(|(name, value)| (name.to_owned(), value)));
     }
-    let mut put = |name, value: Option<f64>| out.extend(value.map(|v| (name, v)));
+    let mut put = |name, value: Option<f64>| out.extend(value.map(|v| (String::from(name), v)));
     if let [a, b] = paths
         && let (Some(a), Some(b)) = (a.phases.last(), b.phases.last())
         && a.rx_mbps + b.rx_mbps > 0.0

@@ -2,10 +2,11 @@
 //!
 //! All times of a run are on one clock. Flows go from the client to the server.
 
+use serde::{Deserialize, Serialize};
 use units::{Rate, Time};
 
 /// One run of one contender in one cell.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Contender.
     pub label: String,
@@ -16,6 +17,7 @@ pub struct RunRecord {
     /// Seed of this run.
     pub seed: u64,
     /// The moment the scenario calls t = 0.
+    #[serde(with = "nanos")]
     pub start: Time,
     /// In the scenario's order.
     pub flows: Vec<FlowRecord>,
@@ -26,13 +28,14 @@ pub struct RunRecord {
 }
 
 /// One application flow.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FlowRecord {
     /// As in the scenario.
     pub name: String,
     /// `udp`, `tcp`, or `dccp` (a plain connection without a tunnel).
-    pub kind: &'static str,
+    pub kind: String,
     /// What the application offers, counted as `bytes` below; none for a bulk flow.
+    #[serde(with = "bits")]
     pub offered: Option<Rate>,
     /// Packets the application handed over, in order; the index is the sequence number. Empty for TCP, unless a tap between
     /// TCP and the tunnel saw the packets.
@@ -48,27 +51,29 @@ pub struct FlowRecord {
 }
 
 /// A packet handed to the network by the application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentPacket {
     /// When.
+    #[serde(with = "nanos")]
     pub at: Time,
     /// Inner IP bytes through a tunnel; payload bytes on a plain DCCP socket, where there is no inner IP.
     pub bytes: u32,
 }
 
 /// A packet handed to the receiving application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivedPacket {
     /// Sequence number: index into `sent`.
     pub seq: u64,
     /// When.
+    #[serde(with = "nanos")]
     pub at: Time,
     /// Counted as in [`SentPacket::bytes`].
     pub bytes: u32,
 }
 
 /// A TCP sender's counters at the end of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpCounters {
     /// Segments sent again.
     pub retransmits: u64,
@@ -77,7 +82,7 @@ pub struct TcpCounters {
 }
 
 /// One path of the scenario, both directions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PathRecord {
     /// As in the scenario.
     pub name: String,
@@ -88,7 +93,7 @@ pub struct PathRecord {
 }
 
 /// One direction of a path.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// In the order of entry.
     pub packets: Vec<LinkPacket>,
@@ -97,9 +102,10 @@ pub struct LinkRecord {
 }
 
 /// A packet on a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPacket {
     /// When it left the sender's interface.
+    #[serde(with = "nanos")]
     pub entered: Time,
     /// What became of it.
     pub fate: Fate,
@@ -114,10 +120,10 @@ pub struct LinkPacket {
 }
 
 /// What became of a packet on a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// Reached the receiver's interface at this time.
-    Delivered(Time),
+    Delivered(#[serde(with = "nanos")] Time),
     /// Dropped by the link's queue.
     QueueDrop,
     /// Lost on the wire, or still under way at the end.
@@ -125,9 +131,10 @@ pub enum Fate {
 }
 
 /// One line of the data sender's trace, as `mpdccp tunnel up --trace` writes it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceRow {
     /// When.
+    #[serde(with = "nanos")]
     pub at: Time,
     /// Index of the path in the scenario.
     pub path: usize,
@@ -155,4 +162,32 @@ pub struct TraceRow {
     pub queue_ms: f64,
     /// Application-limited.
     pub app_limited: bool,
+}
+
+/// Times as nanoseconds.
+mod nanos {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use units::Time;
+
+    pub(super) fn serialize<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
+        time.as_nanos().serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
+        u64::deserialize(d).map(Time::from_nanos)
+    }
+}
+
+/// Rates as bits per second.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use units::Rate;
+
+    pub(super) fn serialize<S: Serializer>(rate: &Option<Rate>, s: S) -> Result<S::Ok, S::Error> {
+        rate.map(Rate::bps).serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Rate>, D::Error> {
+        Option::<u64>::deserialize(d).map(|bps| bps.map(Rate::from_bps))
+    }
 }

@@ -1,100 +1,145 @@
-//! Published experiments, made as a set: many runs, each kept as soon as it is finished and not made again, and one report.
+//! Sets of experiments, such as those of a paper: made by one command, each run kept as soon as it is finished and not made again, and
+//! one report. A set is a file in `scenarios/sets` ([`spec`]); the DCP paper's figures want more than that and have a page of their own.
 
 mod dcp;
 mod page;
-pub mod paper;
-mod store;
+mod section;
+mod spec;
 mod swept;
 mod table;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{Backend, LabError, Scenario};
+use crate::report::{self, escape};
+use crate::scenario::Scenario;
+use crate::sim::Sim;
+use crate::{Backend, LabError, code, runs, sweep};
+use section::Section;
+use spec::Spec;
 
-/// The sets that [`run`] knows; [`paper::run`] makes another.
-pub const SETS: &[&str] = &["dcp"];
+/// The names of all sets that come with the program.
+pub fn names() -> Vec<&'static str> {
+    spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).collect()
+}
 
 /// How a set is made.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Directory for everything written; made if need be. What it holds of earlier tries is used.
-    pub out: PathBuf,
-    /// Fewer and shorter runs, to see that all works.
+    /// Headline cells, fewer and shorter runs, to see that all works.
     pub quick: bool,
+    /// What a set calls `around` runs in the simulator even if the rest does not.
+    pub around_in_sim: bool,
+    /// Only these sections, by their names or their scenarios' names; all if empty.
+    pub only: Vec<String>,
     /// The first seed.
     pub seed: u64,
+    /// Runs at a time, in virtual time.
+    pub threads: usize,
+    /// Directory for everything written; made if need be. What it holds of earlier tries is used.
+    pub out: PathBuf,
 }
 
 /// What happens, for those who watch.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    /// The run that begins, counted from 1.
-    pub index: usize,
-    /// Of so many.
-    pub total: usize,
-    /// What is run.
-    pub what: &'a str,
-    /// It was finished earlier.
-    pub found: bool,
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// An experiment begins: number `index` (from 1) of `total`.
+    Experiment {
+        /// What it runs.
+        scenario: &'a Scenario,
+        /// Counted from 1.
+        index: usize,
+        /// Of all.
+        total: usize,
+    },
+    /// It goes on.
+    Run(runs::Event<'a>),
+    /// A sweep goes on.
+    Sweep(&'a sweep::Progress<'a>),
+    /// Something failed; the others go on.
+    Failed(&'a str),
 }
 
-/// One run to be made: its name is that of its file.
-struct Job {
-    name: String,
-    scenario: Scenario,
-    /// What makes the scenario; a kept run of another text does not count.
-    text: String,
-    seed: u64,
-    label: String,
-}
-
-/// Makes the runs of set `name` that are missing and writes the report; gives its place.
+/// Makes the runs of a set that are missing, and writes `report.html` and `report.md` after each experiment, so that what was finished
+/// before an error is there; gives the report's place. `name_or_file` is one of [`names`], or a file in the format of `scenarios/sets`.
 ///
 /// # Errors
-/// There is no such set, a run failed (those before it are kept), or something cannot be written.
+/// There is no such set or something in it is wrong, an interruption, a machine that lacks something, or a report that cannot be written.
+/// Experiments that fail are told in their place.
 pub fn run(
-    name: &str,
-    backend: &mut dyn Backend,
+    name_or_file: &str,
+    backend: &dyn Backend,
     options: &Options,
-    watch: &mut dyn FnMut(Progress<'_>),
+    watch: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<PathBuf, LabError> {
-    let set: &dyn Set = match name {
-        "dcp" => &dcp::Dcp,
-        _ => return Err(LabError::Failed(format!("no set `{name}`; there are {}", SETS.join(", ")))),
-    };
-    let sim = backend.name() == "sim";
-    let jobs = set.jobs(sim, options)?;
-    let figures = options.out.join("figures");
-    let kept = options.out.join("runs");
-    for dir in [&figures, &kept] {
-        fs::create_dir_all(dir).map_err(|e| LabError::failed(format!("making {}", dir.display()), e))?;
+    fs::create_dir_all(&options.out)
+        .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
+    if name_or_file == dcp::NAME {
+        return dcp::run(backend, options, watch);
     }
-    let mut runs = Vec::new();
-    for (i, job) in jobs.iter().enumerate() {
-        let found = store::find(&kept, backend.name(), job);
-        watch(Progress { index: i + 1, total: jobs.len(), what: &job.name, found: found.is_some() });
-        runs.push(match found {
-            Some(run) => run,
-            None => store::make(&kept, backend, job, set)?,
-        });
+    let spec = find(name_or_file)?;
+    let called =
+        |section: &spec::SectionSpec, name: &String| section.scenario == *name || section.name == *name;
+    let known = |name: &String| spec.sections.iter().any(|section| called(section, name));
+    if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
+        let names: Vec<&str> = spec.sections.iter().map(|section| section.scenario.as_str()).collect();
+        return Err(LabError::Failed(format!("no experiment `{unknown}`; there are {}", names.join(", "))));
     }
-    let page = set.page(&runs, &figures)?;
+    let chosen: Vec<_> = spec
+        .sections
+        .iter()
+        .filter(|section| options.only.is_empty() || options.only.iter().any(|name| called(section, name)))
+        .collect();
     let report = options.out.join("report.html");
-    let write = |path: &Path, text: String| {
-        fs::write(path, text).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
-    };
-    write(&report, page.html(backend.name(), options))?;
-    write(&options.out.join("report.md"), page.markdown(backend.name(), options))?;
+    let sim = Sim::default();
+    let mut sections = Vec::new();
+    for (done, section) in chosen.iter().enumerate() {
+        let scenario = section.scenario(options.quick)?;
+        watch(Progress::Experiment { scenario: &scenario, index: done + 1, total: chosen.len() });
+        let virtually = scenario.simulator_only().is_some() || (options.around_in_sim && section.around);
+        let backend: &dyn Backend = if virtually { &sim } else { backend };
+        sections.push(section::make(section, &scenario, backend, options, watch)?);
+        write(&spec, &sections, backend.name(), options, &report)?;
+    }
     Ok(report)
 }
 
-/// A set of published experiments.
-trait Set {
-    /// The runs, in the order to be made.
-    fn jobs(&self, sim: bool, options: &Options) -> Result<Vec<Job>, LabError>;
-    /// What figures need of a run, by name.
-    fn series(&self, plan: &crate::Plan<'_>, run: &crate::RunRecord) -> store::AllSeries;
-    /// The report of all runs; figures go into a directory.
-    fn page(&self, runs: &[store::Kept], figures: &Path) -> Result<page::Page, LabError>;
+fn find(name_or_file: &str) -> Result<Spec, LabError> {
+    if let Some((name, text)) = spec::LIBRARY.iter().find(|(name, _)| *name == name_or_file) {
+        return Spec::parse(&format!("scenarios/sets/{name}.toml"), text);
+    }
+    if !Path::new(name_or_file).is_file() {
+        let text = format!("no set or file `{name_or_file}`; the program comes with {}", names().join(", "));
+        return Err(LabError::Failed(text));
+    }
+    let text = fs::read_to_string(name_or_file)
+        .map_err(|e| LabError::failed(format!("reading {name_or_file}"), e))?;
+    Spec::parse(name_or_file, &text)
+}
+
+/// What to type for a report.
+fn command(set: &str, backend: &str, options: &Options) -> String {
+    let quick = if options.quick { " --quick" } else { "" };
+    format!("mpdccp lab reproduce {set} --backend {backend}{quick} --seed {}", options.seed)
+}
+
+fn write(
+    spec: &Spec,
+    sections: &[Section],
+    backend: &str,
+    options: &Options,
+    report: &Path,
+) -> Result<(), LabError> {
+    let (title, command, commit) = (&spec.title, command(&spec.name, backend, options), code::words());
+    let version = env!("CARGO_PKG_VERSION");
+    let mut html = format!("<p><code>{command}</code>, version {version}, {commit}.</p>\n");
+    let mut markdown = format!("# {title}\n\n`{command}`, {commit}\n");
+    for section in sections {
+        let _ = write!(html, "<h2>{}</h2>\n{}", escape(&section.title), section.html);
+        let _ = write!(markdown, "\n## {}\n\n{}", section.title, section.markdown);
+    }
+    let failed = |e| LabError::failed(format!("writing {}", report.display()), e);
+    fs::write(report, report::page(title, &html)).map_err(failed)?;
+    fs::write(report.with_extension("md"), markdown).map_err(failed)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Version of the format; readers ignore keys they do not know.
@@ -15,8 +15,13 @@ pub struct Summary {
     pub schema: u32,
     pub version: &'static str,
     pub commit: Option<&'static str>,
+    /// Whether the sources differed from that commit.
+    pub dirty: Option<bool>,
     pub seed: u64,
     pub scenario: String,
+    /// The scenario file as it was read, and what was put in its place.
+    pub scenario_text: String,
+    pub scenario_hash: String,
     pub backend: &'static str,
     pub environment: Environment,
     pub runs: Vec<Run>,
@@ -34,26 +39,29 @@ pub struct Environment {
 }
 
 /// One run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Run {
     pub label: String,
     pub cell: String,
     pub repeat: u32,
+    pub seed: u64,
+    /// Hash of what was run: the scenario with this contender's settings and this cell's links.
+    pub resolved_hash: String,
     pub params: BTreeMap<String, Value>,
     pub flows: Vec<Flow>,
     pub paths: Vec<PathStats>,
     /// The figures that aims and references speak of, by the names of [`crate::metrics::NAMES`]; absent ones do not apply.
-    pub metrics: BTreeMap<&'static str, f64>,
+    pub metrics: BTreeMap<String, f64>,
     pub link_lateness_us_p99: Option<f64>,
 }
 
 /// One flow of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Flow {
     pub name: String,
-    pub kind: &'static str,
+    pub kind: String,
     pub offered_mbps: Option<f64>,
     pub sent: Option<u64>,
     pub dropped_at_sender: Option<u64>,
@@ -67,7 +75,7 @@ pub struct Flow {
 }
 
 /// A TCP sender's counters.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Tcp {
     pub retransmits: u64,
@@ -75,7 +83,7 @@ pub struct Tcp {
 }
 
 /// A flow between two events.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct FlowPhase {
     pub from_s: f64,
@@ -86,7 +94,7 @@ pub struct FlowPhase {
 }
 
 /// One path of a run, client to server.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct PathStats {
     pub name: String,
@@ -94,7 +102,7 @@ pub struct PathStats {
 }
 
 /// A path between two events.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct PathPhase {
     pub from_s: f64,
@@ -110,7 +118,7 @@ pub struct PathPhase {
 }
 
 /// A distribution of latencies, milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Latency {
     pub p50: f64,

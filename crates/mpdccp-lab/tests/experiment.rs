@@ -3,8 +3,9 @@
 mod common;
 
 use std::fs;
+use std::sync::Mutex;
 
-use mpdccp_lab::experiment::{self, Event, Options};
+use mpdccp_lab::experiment::{self, Event, Options, What};
 use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
 /// Gives the made-up run, or fails at a contender.
@@ -17,7 +18,7 @@ impl Backend for Pretend {
         "sim"
     }
 
-    fn run(&mut self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+    fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
         let label = plan.contender.label.as_ref();
         if self.fails_at == Some(label) {
             return Err(LabError::Failed("pretended".to_owned()));
@@ -28,24 +29,35 @@ impl Backend for Pretend {
 }
 
 fn options(out: &std::path::Path) -> Options {
-    Options { only: Vec::new(), cells: Vec::new(), runs: Some(2), seed: 5, out: out.to_owned() }
+    Options { only: Vec::new(), cells: Vec::new(), runs: Some(2), seed: 5, threads: 2, out: out.to_owned() }
 }
 
 #[test]
 fn everything_is_written_and_the_summary_keeps_its_contract() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
-    let mut events = Vec::new();
-    let outcome =
-        experiment::run(&scenario, &mut Pretend { fails_at: None }, &options(dir.path()), &mut |event| {
-            events.push(match event {
-                Event::Begin { index, total, .. } => format!("begin {index} of {total}"),
-                Event::Sample(_) => "sample".to_owned(),
-                Event::Done(run) => format!("done {}", run.label),
-            });
-        })
-        .unwrap();
-    assert_eq!(events[..4], ["begin 1 of 4", "sample", "done ccid2", "begin 2 of 4"]);
+    let events = Mutex::new(Vec::new());
+    let watch = |event: Event<'_>| {
+        let at = format!("{} of {}", event.index + 1, event.total);
+        events.lock().unwrap().push(match event.what {
+            What::Begin => format!("begin {at}"),
+            What::Sample(_) => "sample".to_owned(),
+            What::Done { run, found } => format!("done {}, found {found}", run.label),
+            What::Failed(e) => format!("failed {e}"),
+        });
+    };
+    let once = || {
+        let outcome = experiment::run(&scenario, &Pretend { fails_at: None }, &options(dir.path()), &watch);
+        (outcome.unwrap(), std::mem::take(&mut *events.lock().unwrap()))
+    };
+    let (outcome, events) = once();
+    assert_eq!(events[..4], ["begin 1 of 4", "sample", "done ccid2, found false", "begin 2 of 4"]);
+    let summary = fs::read_to_string(dir.path().join("summary.json")).unwrap();
+    // A second time nothing is run, and everything is written again.
+    fs::remove_dir_all(dir.path().join("series")).unwrap();
+    let (_, events) = once();
+    assert!(events.iter().all(|e| e.ends_with("found true")) && events.len() == 4, "{events:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("summary.json")).unwrap(), summary);
 
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
@@ -62,6 +74,11 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
     for pointer in [
         "/version",
         "/commit",
+        "/dirty",
+        "/scenario_text",
+        "/scenario_hash",
+        "/runs/0/seed",
+        "/runs/0/resolved_hash",
         "/scenario",
         "/environment/kernel",
         "/environment/cpus",
@@ -111,8 +128,8 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
 fn what_was_finished_before_a_failure_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
-    let mut backend = Pretend { fails_at: Some("ccid5") };
-    let error = experiment::run(&scenario, &mut backend, &options(dir.path()), &mut |_| {}).unwrap_err();
+    let backend = Pretend { fails_at: Some("ccid5") };
+    let error = experiment::run(&scenario, &backend, &options(dir.path()), &|_| {}).unwrap_err();
     assert_eq!(error.to_string(), "pretended");
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
@@ -120,6 +137,6 @@ fn what_was_finished_before_a_failure_is_kept() {
     assert!(dir.path().join("report.html").is_file());
     let mut wrong = options(dir.path());
     wrong.only.push("ccid9".to_owned());
-    let error = experiment::run(&scenario, &mut backend, &wrong, &mut |_| {}).unwrap_err().to_string();
+    let error = experiment::run(&scenario, &backend, &wrong, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("ccid9") && error.contains("ccid2, ccid5"), "{error}");
 }

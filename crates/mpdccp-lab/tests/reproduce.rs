@@ -2,12 +2,14 @@
 
 mod common;
 
-use mpdccp_lab::reproduce::{Options, run};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mpdccp_lab::reproduce::{Options, Progress, run};
 use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample};
 
-/// Makes the same run for everybody, and fails after a while.
+/// Makes the same run for everybody, and is interrupted after a while.
 struct MadeUp {
-    made: usize,
+    made: AtomicUsize,
     patience: usize,
 }
 
@@ -16,11 +18,11 @@ impl Backend for MadeUp {
         "netns"
     }
 
-    fn run(&mut self, plan: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
-        if self.made == self.patience {
+    fn run(&self, plan: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        if self.made.load(Ordering::Relaxed) == self.patience {
             return Err(LabError::Interrupted);
         }
-        self.made += 1;
+        self.made.fetch_add(1, Ordering::Relaxed);
         let mut record = common::run(plan.contender.label.as_ref());
         // As many packets for each TCP flow as for the first.
         let first = record.flows[0].clone();
@@ -32,19 +34,33 @@ impl Backend for MadeUp {
 #[test]
 fn what_was_finished_is_not_run_again() {
     let dir = tempfile::tempdir().unwrap();
-    let mut options = Options { out: dir.path().to_owned(), quick: true, seed: 1 };
+    let mut options = Options {
+        out: dir.path().to_owned(),
+        quick: true,
+        seed: 1,
+        around_in_sim: false,
+        only: Vec::new(),
+        threads: 2,
+    };
     let attempt = |patience, options: &Options| {
-        let mut backend = MadeUp { made: 0, patience };
-        let mut found = 0;
-        let result = run("dcp", &mut backend, options, &mut |p| found += usize::from(p.found));
-        (backend.made, found, result.is_ok())
+        let backend = MadeUp { made: AtomicUsize::new(0), patience };
+        let found = AtomicUsize::new(0);
+        let result = run("dcp", &backend, options, &|p| {
+            if let Progress::Sweep(p) = p {
+                found.fetch_add(usize::from(p.found), Ordering::Relaxed);
+            }
+        });
+        (backend.made.into_inner(), found.into_inner(), result.is_ok())
     };
     assert_eq!(attempt(3, &options), (3, 0, false));
     // One flow alone, three numbers of TCP flows in three variants, six contenders that echo with and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
     // A file that was cut off, and another seed.
-    std::fs::write(dir.path().join("runs/one-flow-1.json"), "{\"name\": \"one-f").unwrap();
+    let mut files: Vec<_> =
+        std::fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    std::fs::write(&files[0], "{\"name\": \"one-f").unwrap();
     assert_eq!(attempt(99, &options), (1, 21, true));
     options.seed = 2;
     assert_eq!(attempt(99, &options), (22, 0, true));
@@ -56,5 +72,7 @@ fn what_was_finished_is_not_run_again() {
     for figure in ["figure2.svg", "figure3.png", "figure4.svg", "figure5.png"] {
         assert!(dir.path().join("figures").join(figure).is_file(), "{figure}");
     }
-    assert!(run("no such", &mut MadeUp { made: 0, patience: 0 }, &options, &mut |_| {}).is_err());
+    let none = MadeUp { made: AtomicUsize::new(0), patience: 0 };
+    let error = run("no such", &none, &options, &|_| {}).unwrap_err().to_string();
+    assert!(error.contains("paper, dcp"), "{error}");
 }

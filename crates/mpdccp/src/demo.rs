@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use mpdccp_lab::experiment::{self, Options};
+use mpdccp_lab::experiment::Options;
 use mpdccp_lab::{LabError, Scenario, comparison};
 
 use crate::lab;
-use crate::watch::Watch;
 
 const SCENARIO: &str = "paper/multipath-udp";
 
@@ -29,12 +28,13 @@ pub(crate) fn main(args: &Demo) -> ExitCode {
 
 fn run(args: &Demo) -> Result<(), LabError> {
     let scenario = Scenario::find(SCENARIO).map_err(|e| LabError::Failed(e.to_string()))?;
-    let mut backend = lab::netns()?;
+    let backend = lab::netns()?;
     let options = Options {
         only: vec!["ccid2".to_owned(), "ccid5".to_owned()],
         cells: Vec::new(),
         runs: Some(1),
         seed: args.seed,
+        threads: 1,
         out: args.out.clone(),
     };
     let seconds = 2 * (scenario.duration().as_secs() + 5);
@@ -42,8 +42,7 @@ fn run(args: &Demo) -> Result<(), LabError> {
         "{}\nThe real tunnel between two network namespaces, CCID 2 against CCID 5; about {seconds} s.\n",
         scenario.title
     );
-    let mut watch = Watch::new(&scenario);
-    let outcome = experiment::run(&scenario, &mut backend, &options, &mut |event| watch.on(event))?;
+    let outcome = lab::watched(&scenario, &backend, &options)?;
     println!("{}", comparison::as_text(&outcome.comparisons));
     for sentence in comparison::sentences(&scenario, &outcome.comparisons, &scenario.headline().name) {
         println!("{sentence}");

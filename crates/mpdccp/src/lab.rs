@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 use clap::{Args, Subcommand, ValueEnum};
 use mpdccp_lab::experiment::{self, Options};
@@ -28,9 +29,9 @@ pub(crate) enum Lab {
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
-    /// Run every contender at every point of a scenario's sweep in the simulator: one CSV row a run, resumable.
+    /// Run every contender at every point of a scenario's sweep: one CSV row for each run, resumable.
     Sweep(Sweep),
-    /// Make the experiments of a published paper again and write one report.html and report.md of them.
+    /// Make a set of experiments, such as those of a paper, and write one report.html and report.md of them.
     Reproduce(reproduce::Args),
     /// Set two directories of results side by side, such as those of the simulator and of namespaces.
     Compare(Compare),
@@ -48,17 +49,23 @@ pub(crate) struct Compare {
 pub(crate) struct Sweep {
     /// Name of a scenario, or a TOML file.
     scenario: String,
-    /// CSV file; rows in it are not run again. lab-out/SCENARIO/sweep.csv if absent.
+    /// Where the runs are made: in virtual time, or on network namespaces with the real kernel and the real program.
+    #[arg(long, value_enum, default_value_t = Where::Sim)]
+    backend: Where,
+    /// CSV file; finished runs are kept beside it in `runs`, and not made again. lab-out/SCENARIO/sweep.csv if absent.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Run in this cell; may be given several times; `all` for every cell. The headline cell if absent.
+    #[arg(long, value_name = "CELL")]
+    cell: Vec<String>,
     /// Run this contender only; may be given several times.
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs at a time; as many as there are cores if absent.
-    #[arg(long, value_name = "N")]
+    /// Runs at a time in the simulator; as many as there are cores if absent.
+    #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
 }
 
@@ -78,9 +85,12 @@ pub(crate) struct Run {
     /// Runs of each contender in each cell; the scenario's number if absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// Seed of everything random.
+    /// The first run's seed of everything random; repeats count on from it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Runs at a time in the simulator; as many as there are cores if absent.
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<usize>,
     /// Directory for what is written; lab-out/SCENARIO if absent.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -93,6 +103,12 @@ pub(crate) struct Run {
 pub(crate) enum Where {
     Sim,
     Netns,
+}
+
+/// At least one run at a time.
+fn threads(text: &str) -> Result<usize, String> {
+    let n: usize = text.parse().map_err(|e| format!("{e}"))?;
+    if n == 0 { Err("at least 1".to_owned()) } else { Ok(n) }
 }
 
 impl Where {
@@ -156,16 +172,16 @@ pub(crate) fn netns() -> Result<Netns, LabError> {
 
 fn run(args: &Run) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
-    let mut backend = args.backend.backend()?;
+    let backend = args.backend.backend()?;
     let options = Options {
         only: args.only.clone(),
         cells: args.cell.clone(),
         runs: args.runs,
         seed: args.seed,
+        threads: args.threads.unwrap_or_else(cores),
         out: args.out.clone().unwrap_or_else(|| default_out(&scenario)),
     };
-    let mut watch = Watch::new(&scenario);
-    let outcome = experiment::run(&scenario, backend.as_mut(), &options, &mut |event| watch.on(event))?;
+    let outcome = watched(&scenario, backend.as_ref(), &options)?;
     if let Some(speed) = backend.speed() {
         eprintln!("simulated {speed:.0} times as fast as real time");
     }
@@ -180,6 +196,34 @@ fn run(args: &Run) -> Result<(), LabError> {
     Ok(())
 }
 
+/// Runs an experiment with a live view.
+pub(crate) fn watched(
+    scenario: &Scenario,
+    backend: &dyn Backend,
+    options: &Options,
+) -> Result<experiment::Outcome, LabError> {
+    let watch = Mutex::new(Watch::new(scenario));
+    experiment::run(scenario, backend, options, &|event| {
+        if let Ok(mut watch) = watch.lock() {
+            watch.on(event);
+        }
+    })
+}
+
+/// Runs at a time if the user does not say.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn sweep_line(progress: &sweep::Progress<'_>) {
+    let how = match (progress.error, progress.found) {
+        (Some(why), _) => format!(": failed: {why}"),
+        (None, true) => " (found)".to_owned(),
+        (None, false) => String::new(),
+    };
+    eprintln!("{}/{} {}{how}", progress.done, progress.total, progress.what);
+}
+
 fn compare(args: &Compare) -> Result<(), LabError> {
     print!("{}", agreement::as_text(&agreement::pairs(&args.first, &args.second)?));
     Ok(())
@@ -187,18 +231,17 @@ fn compare(args: &Compare) -> Result<(), LabError> {
 
 fn sweep(args: &Sweep) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let backend = args.backend.backend()?;
     let options = sweep::Options {
         out: args.out.clone().unwrap_or_else(|| default_out(&scenario).join("sweep.csv")),
         seed: args.seed,
-        threads: args.threads.unwrap_or(cores),
+        threads: args.threads.unwrap_or_else(cores),
         only: args.only.clone(),
+        cells: args.cell.clone(),
         seeds: None,
     };
-    let outcome = sweep::run(&args.scenario, &options, &|progress| match progress.error {
-        None => eprintln!("{}/{} {}", progress.done, progress.total, progress.what),
-        Some(why) => eprintln!("{}/{} {}: failed: {why}", progress.done, progress.total, progress.what),
-    })?;
+    let outcome =
+        sweep::run(&scenario, backend.as_ref(), &options, &|progress| sweep_line(&progress))?;
     println!("{}", outcome.table);
     println!("{} runs made, {} found: {}", outcome.made, outcome.found, options.out.display());
     match outcome.failed.len() {

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write, stderr};
 
-use mpdccp_lab::experiment::Event;
+use mpdccp_lab::experiment::{Event, What};
 use mpdccp_lab::summary::Run;
 use mpdccp_lab::{Sample, Scenario};
 
@@ -30,37 +30,41 @@ impl Watch {
 
     /// Shows an event on standard error. That it cannot be shown is no reason to stop.
     pub(crate) fn on(&mut self, event: Event<'_>) {
-        match event {
-            Event::Begin { plan, index, total } => {
-                if !self.begun {
-                    let sent = self.paths.iter().map(|p| format!("{p:>8}")).collect::<String>();
-                    eprintln!(
-                        "{:>9}  {:<12} {:<12} {:>12} {:>8} {:>8}{sent}",
-                        "run", "contender", "cell", "time", "received", "latency"
-                    );
-                    let units: String = self.paths.iter().map(|_| format!("{:>8}", "Mbit/s")).collect();
-                    eprintln!(
-                        "{:>9}  {:<12} {:<12} {:>12} {:>8} {:>8}{units}",
-                        "", "", "", "s", "Mbit/s", "ms"
-                    );
-                    self.begun = true;
-                }
-                let number = format!("{index} of {total}");
-                self.head =
-                    format!("{number:>9}  {:<12} {:<12}", plan.contender.label.as_ref(), plan.cell.name);
-                self.line("setting up ...");
-            }
-            Event::Sample(sample) => {
+        self.title();
+        let number = format!("{} of {}", event.index + 1, event.total);
+        let (label, cell) = (event.plan.contender.label.as_ref(), &event.plan.cell.name);
+        self.head = format!("{number:>9}  {label:<12} {cell:<12}");
+        match event.what {
+            What::Begin => self.line("setting up ..."),
+            What::Sample(sample) => {
                 let text = self.sample(sample);
                 self.line(&text);
             }
-            Event::Done(run) => {
+            What::Done { run, found } => {
                 let text = self.done(run);
-                let clear = if self.live { "\r\x1b[K" } else { "" };
-                eprintln!("{clear}{} {text}", self.head);
-                self.open = false;
+                self.stays(&format!("{text}{}", if found { " (found)" } else { "" }));
             }
+            What::Failed(why) => self.stays(&format!("failed: {why}")),
         }
+    }
+
+    fn title(&mut self) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        let sent = self.paths.iter().map(|p| format!("{p:>8}")).collect::<String>();
+        eprintln!(
+            "{:>9}  {:<12} {:<12} {:>12} {:>8} {:>8}{sent}",
+            "run", "contender", "cell", "time", "received", "latency"
+        );
+        let units: String = self.paths.iter().map(|_| format!("{:>8}", "Mbit/s")).collect();
+        eprintln!("{:>9}  {:<12} {:<12} {:>12} {:>8} {:>8}{units}", "", "", "", "s", "Mbit/s", "ms");
+    }
+
+    fn stays(&mut self, text: &str) {
+        let clear = if self.live { "\r\x1b[K" } else { "" };
+        eprintln!("{clear}{} {text}", self.head);
+        self.open = false;
     }
 
     /// Replaces the changing line; without a terminal nothing changes, so nothing is shown.

@@ -23,7 +23,7 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
         let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or("", |(_, words)| *words);
         let mut series: Vec<Series> = Vec::new();
         for (m, x) in medians.iter().zip(&xs) {
-            let Some(y) = m.shown.get(i).copied().flatten() else { continue };
+            let Some(y) = m.shown.get(i).copied().flatten().map(|e| e.median) else { continue };
             match series.iter_mut().find(|s| s.name == m.label) {
                 Some(line) => line.points.push((*x, y)),
                 None => {
@@ -69,13 +69,15 @@ fn number(value: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::estimate::Estimate;
 
     #[test]
     fn contenders_become_lines_over_the_parameters_values() {
         let median = |label: &str, value: &str, y| Median {
             label: label.to_owned(),
+            cell: "base".to_owned(),
             values: vec![value.to_owned()],
-            shown: vec![Some(y), None],
+            shown: vec![Some(Estimate::single(y)), None],
         };
         let medians =
             [median("ccid2", "0 ms", 9.0), median("ccid5", "0 ms", 9.5), median("ccid2", "300 ms", 4.0)];

@@ -148,7 +148,7 @@ impl Flow for Dccp {
             self.stop().unwrap_or_else(|| Err(LabError::Failed("the DCCP receiver panicked".to_owned())))?;
         Ok(FlowRecord {
             name: std::mem::take(&mut self.name),
-            kind: "dccp",
+            kind: "dccp".to_owned(),
             offered: Some(self.pace.rate),
             sent: sent.packets,
             received: if self.echo { sent.echoed } else { receiver.received },

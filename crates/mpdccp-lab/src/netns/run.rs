@@ -51,7 +51,7 @@ impl Backend for Netns {
         "netns"
     }
 
-    fn run(&mut self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+    fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
         environment::check()?;
         if let Some(what) = plan.scenario.simulator_only() {
             let text = format!("only the simulator has {what}: run this scenario with --backend sim");

@@ -217,7 +217,7 @@ impl Flow for Bulk {
         self.sink.finish()?;
         Ok(FlowRecord {
             name: self.name,
-            kind: "tcp",
+            kind: "tcp".to_owned(),
             offered: None,
             sent: packets,
             received,
@@ -299,7 +299,7 @@ impl Flow for Paced {
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
         Ok(FlowRecord {
             name: self.name,
-            kind: "tcp",
+            kind: "tcp".to_owned(),
             offered: Some(self.pace.rate),
             sent: sent.packets,
             received: if self.echo { sent.echoed } else { self.sink.finish()? },

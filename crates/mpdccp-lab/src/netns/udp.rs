@@ -127,7 +127,7 @@ impl Flow for Udp {
         let (payload, whole) = (f64::from(self.pace.payload), f64::from(self.pace.payload + HEADERS));
         Ok(FlowRecord {
             name: self.name,
-            kind: "udp",
+            kind: "udp".to_owned(),
             offered: Some(self.pace.rate.scale(whole / payload)),
             sent: sent.packets,
             received: if self.echo { sent.echoed } else { self.receiver.finish()? },

@@ -1,17 +1,23 @@
 //! The DCP paper (2002): its two experiments, and what it planned or left open.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use toml::Value;
 
 use super::page::{Page, Row, Section};
-use super::store::{AllSeries, Kept};
-use super::{Job, Options, Set};
+use super::{Options, Progress};
+use crate::estimate::Verdict;
 use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
 use crate::friendliness::Seen;
 use crate::metrics::{NAMES, seconds};
-use crate::scenario::{LIBRARY, varied};
-use crate::{LabError, Plan, RunRecord};
+use crate::runs::{Keep, Runs, What};
+use crate::scenario::Scenario;
+use crate::store::{AllSeries, Kept, Store};
+use crate::{Backend, LabError, Plan, RunRecord, sweep};
+
+/// The set's name.
+pub(super) const NAME: &str = "dcp";
 
 /// Seeds in the simulator.
 const SEEDS: u64 = 5;
@@ -48,93 +54,162 @@ struct Variant {
     counts: &'static [u32],
 }
 
-pub(super) struct Dcp;
+/// One run to be made.
+struct Job {
+    /// What it belongs to; runs that differ in their seeds alone have the same.
+    name: String,
+    scenario: Scenario,
+    label: String,
+    seed: u64,
+}
 
-impl Set for Dcp {
-    fn jobs(&self, sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
-        let seeds = if sim && !options.quick { SEEDS } else { 1 };
-        let mut jobs = Jobs { all: Vec::new(), seeds, options };
-        jobs.add("one-flow", "one-flow", "ccid3", &[])?;
-        for variant in &VARIANTS {
-            for n in variant.counts.iter().filter(|n| !options.quick || [1, 4, 9].contains(*n)) {
-                let mut values = vec![("flow.tcp.count", Value::from(*n))];
-                if variant.key == "cubic" {
-                    values.push(("flow.tcp.cc", Value::from("cubic")));
-                }
-                if variant.key == "reno-tail" {
-                    let tail = toml::Table::from_iter([("kind".to_owned(), Value::from("drop-tail"))]);
-                    values.push(("path.link.discipline", Value::Table(tail)));
-                    values.push(("path.link.queue", Value::from("125 packets")));
-                }
-                jobs.add("with-tcp", &with_tcp(variant, *n), "ccid3", &values)?;
-            }
-        }
-        if sim {
-            for n in MANY {
-                jobs.add("many", &format!("many-{n}"), "ccid3", &[("flow.tcp.count", Value::from(n))])?;
-            }
-            jobs.add("fast-link", "fast-link", "ccid3", &[])?;
-            for label in ASYMMETRIC {
-                jobs.add("asymmetric", &format!("asymmetric-{label}"), label, &[])?;
-            }
-            for label in ACKS {
-                jobs.add("ack-ratio", &format!("ack-ratio-{label}"), label, &[])?;
-            }
-        }
-        jobs.seeds = match (options.quick, sim) {
-            (true, _) => 1,
-            (false, true) => ECHO_SEEDS,
-            (false, false) => SEEDS,
+impl Job {
+    fn plan(&self) -> Result<Plan<'_>, LabError> {
+        let Job { name, scenario, label, seed } = self;
+        let contender = scenario.contender(label);
+        let contender =
+            contender.ok_or_else(|| LabError::Failed(format!("{name}: no contender `{label}`")))?;
+        Ok(Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed: *seed })
+    }
+}
+
+/// A run that was made.
+struct Made {
+    name: String,
+    kept: Kept,
+}
+
+/// Makes what is missing and writes the report.
+pub(super) fn run(
+    backend: &dyn Backend,
+    options: &Options,
+    watch: &(dyn Fn(Progress<'_>) + Sync),
+) -> Result<PathBuf, LabError> {
+    let jobs = jobs(backend.parallel(), options)?;
+    let plans: Vec<Plan<'_>> = jobs.iter().map(Job::plan).collect::<Result<_, LabError>>()?;
+    let runs = Runs {
+        backend,
+        store: Store::open(&options.out.join("runs"))?,
+        threads: options.threads,
+        keep: Keep::Series(&series),
+    };
+    let results = runs.make(&plans, &|event| {
+        let what = format!("{} {}", jobs[event.index].name, event.plan.seed);
+        let progress = |found, error| sweep::Progress {
+            done: event.ended,
+            total: event.total,
+            what: &what,
+            found,
+            error,
         };
-        for label in ECHOES {
-            for (loss, share) in LOSSES {
-                let values = [("cell.0.loss", Value::from(share))];
-                jobs.add("overhead", &format!("overhead-{label}-{loss}"), label, &values)?;
+        match event.what {
+            What::Begin | What::Sample(_) => {}
+            What::Done { found, .. } => watch(Progress::Sweep(&progress(found, None))),
+            What::Failed(e) => watch(Progress::Sweep(&progress(false, Some(&e.to_string())))),
+        }
+    });
+    let named = |(job, result): (&Job, Result<Kept, LabError>)| {
+        result.map(|kept| Made { name: job.name.clone(), kept })
+    };
+    let made: Vec<Made> = jobs.iter().zip(results).map(named).collect::<Result<_, LabError>>()?;
+    let figures = options.out.join("figures");
+    fs::create_dir_all(&figures).map_err(|e| LabError::failed(format!("making {}", figures.display()), e))?;
+    let page = page(&made, &figures)?;
+    let report = options.out.join("report.html");
+    let write = |path: &Path, text: String| {
+        fs::write(path, text).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
+    };
+    write(&report, page.html(backend.name(), options))?;
+    write(&options.out.join("report.md"), page.markdown(backend.name(), options))?;
+    Ok(report)
+}
+
+/// The runs, in the order to be made.
+fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
+    let seeds = if sim && !options.quick { SEEDS } else { 1 };
+    let mut jobs = Jobs { all: Vec::new(), seeds, options };
+    jobs.add("one-flow", "one-flow", "ccid3", &[])?;
+    for variant in &VARIANTS {
+        for n in variant.counts.iter().filter(|n| !options.quick || [1, 4, 9].contains(*n)) {
+            let mut values = vec![("flow.tcp.count", Value::from(*n))];
+            if variant.key == "cubic" {
+                values.push(("flow.tcp.cc", Value::from("cubic")));
+            }
+            if variant.key == "reno-tail" {
+                let tail = toml::Table::from_iter([("kind".to_owned(), Value::from("drop-tail"))]);
+                values.push(("path.link.discipline", Value::Table(tail)));
+                values.push(("path.link.queue", Value::from("125 packets")));
+            }
+            jobs.add("with-tcp", &with_tcp(variant, *n), "ccid3", &values)?;
+        }
+    }
+    if sim {
+        for n in MANY {
+            jobs.add("many", &format!("many-{n}"), "ccid3", &[("flow.tcp.count", Value::from(n))])?;
+        }
+        jobs.add("fast-link", "fast-link", "ccid3", &[])?;
+        for label in ASYMMETRIC {
+            jobs.add("asymmetric", &format!("asymmetric-{label}"), label, &[])?;
+        }
+        for label in ACKS {
+            jobs.add("ack-ratio", &format!("ack-ratio-{label}"), label, &[])?;
+        }
+    }
+    jobs.seeds = match (options.quick, sim) {
+        (true, _) => 1,
+        (false, true) => ECHO_SEEDS,
+        (false, false) => SEEDS,
+    };
+    for label in ECHOES {
+        for (loss, share) in LOSSES {
+            let values = [("cell.0.loss", Value::from(share))];
+            jobs.add("overhead", &format!("overhead-{label}-{loss}"), label, &values)?;
+        }
+    }
+    Ok(jobs.all)
+}
+
+/// What figures need of a run, by name.
+fn series(plan: &Plan<'_>, run: &RunRecord) -> AllSeries {
+    let end = *plan.scenario.duration_s.as_ref();
+    let mut all = AllSeries::new();
+    // kB/s, as the paper draws it; of ten rows of the trace one.
+    let estimate = run.trace.iter().step_by(10).filter_map(|row| {
+        let t = seconds(run, row.at);
+        Some((t, row.pacing_mbps? * 125.0)).filter(|_| (0.0..end).contains(&t))
+    });
+    all.insert("estimate".to_owned(), estimate.collect());
+    let seen = Seen::new(run, 0, end);
+    all.insert("friendliness".to_owned(), seen.map(|s| s.friendliness()).unwrap_or_default());
+    let first = run.flows.get(..1).unwrap_or_default();
+    let others = run.flows.get(1..).unwrap_or_default();
+    for (name, flows) in [("dccp", first), ("tcp", others)] {
+        let mut bins = vec![0.0; (end / BIN_S) as usize];
+        for packet in flows.iter().flat_map(|flow| &flow.received) {
+            let t = seconds(run, packet.at);
+            if let Some(bin) = bins.get_mut((t / BIN_S) as usize).filter(|_| t >= 0.0) {
+                *bin += f64::from(packet.bytes) / 1e3 / BIN_S;
             }
         }
-        Ok(jobs.all)
+        let point = |(i, rate)| ((i as f64 + 0.5) * BIN_S, rate);
+        all.insert(name.to_owned(), bins.into_iter().enumerate().map(point).collect());
     }
+    all
+}
 
-    fn series(&self, plan: &Plan<'_>, run: &RunRecord) -> AllSeries {
-        let end = *plan.scenario.duration_s.as_ref();
-        let mut all = AllSeries::new();
-        // kB/s, as the paper draws it; of ten rows of the trace one.
-        let estimate = run.trace.iter().step_by(10).filter_map(|row| {
-            let t = seconds(run, row.at);
-            Some((t, row.pacing_mbps? * 125.0)).filter(|_| (0.0..end).contains(&t))
-        });
-        all.insert("estimate".to_owned(), estimate.collect());
-        let seen = Seen::new(run, 0, end);
-        all.insert("friendliness".to_owned(), seen.map(|s| s.friendliness()).unwrap_or_default());
-        let first = run.flows.get(..1).unwrap_or_default();
-        let others = run.flows.get(1..).unwrap_or_default();
-        for (name, flows) in [("dccp", first), ("tcp", others)] {
-            let mut bins = vec![0.0; (end / BIN_S) as usize];
-            for packet in flows.iter().flat_map(|flow| &flow.received) {
-                let t = seconds(run, packet.at);
-                if let Some(bin) = bins.get_mut((t / BIN_S) as usize).filter(|_| t >= 0.0) {
-                    *bin += f64::from(packet.bytes) / 1e3 / BIN_S;
-                }
-            }
-            let point = |(i, rate)| ((i as f64 + 0.5) * BIN_S, rate);
-            all.insert(name.to_owned(), bins.into_iter().enumerate().map(point).collect());
-        }
-        all
-    }
-
-    fn page(&self, runs: &[Kept], figures: &Path) -> Result<Page, LabError> {
-        let mut sections = vec![one_flow(runs, figures)?, among_tcp(runs, figures)?];
-        sections.extend(many(runs));
-        sections.extend(fast_link(runs));
-        sections.extend(asymmetric(runs));
-        sections.extend(acknowledgements(runs));
-        sections.extend(overhead(runs));
-        Ok(Page {
-            title: "Experimentation of the Datagram Control Protocol (2002), made again",
-            command: "mpdccp lab reproduce dcp",
-            sections,
-        })
-    }
+/// The report of all runs; figures go into a directory.
+fn page(runs: &[Made], figures: &Path) -> Result<Page, LabError> {
+    let mut sections = vec![one_flow(runs, figures)?, among_tcp(runs, figures)?];
+    sections.extend(many(runs));
+    sections.extend(fast_link(runs));
+    sections.extend(asymmetric(runs));
+    sections.extend(acknowledgements(runs));
+    sections.extend(overhead(runs));
+    Ok(Page {
+        title: "Experimentation of the Datagram Control Protocol (2002), made again",
+        set: NAME,
+        sections,
+    })
 }
 
 /// Contenders of the asymmetric link: CCID there, CCID back.
@@ -167,20 +242,17 @@ impl Jobs<'_> {
         label: &str,
         values: &[(&str, Value)],
     ) -> Result<(), LabError> {
-        let wrong = |why: String| LabError::Failed(format!("dcp/{scenario}: {why}"));
-        let named = LIBRARY.iter().find(|named| named.name == format!("dcp/{scenario}"));
-        let text = named.ok_or_else(|| wrong("no such scenario".to_owned()))?.text;
+        let wrong = |e: crate::scenario::ScenarioError| LabError::Failed(e.to_string());
         let mut values = values.to_vec();
         if self.options.quick && scenario != "overhead" {
             values.push(("duration_s", Value::from(QUICK_S)));
         }
-        let (text, scenario) = varied(&format!("scenarios/dcp/{scenario}.toml"), text, &values)
-            .map_err(|e| wrong(e.to_string()))?;
+        let scenario = Scenario::find(&format!("dcp/{scenario}")).map_err(wrong)?;
+        let scenario = scenario.with(&values).map_err(wrong)?;
         for seed in (0..self.seeds).map(|i| self.options.seed.wrapping_add(i)) {
             self.all.push(Job {
-                name: format!("{name}-{seed}"),
+                name: name.to_owned(),
                 scenario: scenario.clone(),
-                text: text.clone(),
                 seed,
                 label: label.to_owned(),
             });
@@ -190,14 +262,8 @@ impl Jobs<'_> {
 }
 
 /// The runs of a name, whatever their seed.
-fn called<'a>(runs: &'a [Kept], name: &str) -> Vec<&'a Kept> {
-    let of = |run: &&Kept| {
-        run.name
-            .strip_prefix(name)
-            .and_then(|rest| rest.strip_prefix('-'))
-            .is_some_and(|seed| !seed.contains('-'))
-    };
-    runs.iter().filter(of).collect()
+fn called<'a>(runs: &'a [Made], name: &str) -> Vec<&'a Kept> {
+    runs.iter().filter(|made| made.name == name).map(|made| &made.kept).collect()
 }
 
 fn row(
@@ -211,7 +277,7 @@ fn row(
     Row {
         what: what.unwrap_or_else(|| words().to_owned()),
         paper,
-        ours: runs.iter().filter_map(|run| run.metrics.get(metric).copied()).collect(),
+        ours: runs.iter().filter_map(|run| run.run.metrics.get(metric).copied()).collect(),
         aim,
     }
 }
@@ -235,12 +301,14 @@ fn value(row: &Row) -> String {
 
 /// What the aims of a section come to.
 fn verdict(rows: &[Row]) -> String {
-    let judged: Vec<bool> = rows.iter().filter_map(Row::met).collect();
-    let met = judged.iter().filter(|met| **met).count();
-    match judged.len() {
-        0 => String::new(),
-        n if n == met => format!("All {n} aims are met."),
-        n => format!("{met} of {n} aims are met."),
+    let judged: Vec<Verdict> = rows.iter().filter_map(Row::met).collect();
+    let count = |of| judged.iter().filter(|v| **v == of).count();
+    match (judged.len(), count(Verdict::Met), count(Verdict::Open)) {
+        (0, ..) => String::new(),
+        (1, 1, _) => "The aim is met.".to_owned(),
+        (n, met, _) if n == met => format!("All {n} aims are met."),
+        (n, met, 0) => format!("{met} of {n} aims are met."),
+        (n, met, open) => format!("{met} of {n} aims are met; for {open} the runs differ too much to say."),
     }
 }
 
@@ -248,7 +316,7 @@ fn end_of(points: &[(f64, f64)]) -> f64 {
     points.last().map_or(1.0, |(t, _)| t.ceil())
 }
 
-fn one_flow(runs: &[Kept], figures: &Path) -> Result<Section, LabError> {
+fn one_flow(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
     let runs = called(runs, "one-flow");
     let rows = alone_rows(&runs, true);
     let mut drawn = Vec::new();
@@ -279,7 +347,7 @@ fn one_flow(runs: &[Kept], figures: &Path) -> Result<Section, LabError> {
     Ok(Section { title: "One flow alone (figures 2 and 3)".to_owned(), sentence, figures: drawn, rows })
 }
 
-fn among_tcp(runs: &[Kept], figures: &Path) -> Result<Section, LabError> {
+fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
     let mut rows = Vec::new();
     let mut panels: Vec<Lines> = Vec::new();
     let mut lines = Vec::new();
@@ -337,7 +405,7 @@ fn among_tcp(runs: &[Kept], figures: &Path) -> Result<Section, LabError> {
     })
 }
 
-fn many(runs: &[Kept]) -> Option<Section> {
+fn many(runs: &[Made]) -> Option<Section> {
     let row = |n: &u32| {
         let at = called(runs, &format!("many-{n}"));
         (!at.is_empty()).then(|| {
@@ -354,7 +422,7 @@ fn many(runs: &[Kept]) -> Option<Section> {
     })
 }
 
-fn fast_link(runs: &[Kept]) -> Option<Section> {
+fn fast_link(runs: &[Made]) -> Option<Section> {
     let runs = called(runs, "fast-link");
     let rows = alone_rows(&runs, false);
     (!runs.is_empty()).then(|| {
@@ -368,7 +436,7 @@ fn fast_link(runs: &[Kept]) -> Option<Section> {
     })
 }
 
-fn asymmetric(runs: &[Kept]) -> Option<Section> {
+fn asymmetric(runs: &[Made]) -> Option<Section> {
     let mut rows = Vec::new();
     let mut words = Vec::new();
     for label in ASYMMETRIC {
@@ -388,7 +456,7 @@ fn asymmetric(runs: &[Kept]) -> Option<Section> {
     })
 }
 
-fn acknowledgements(runs: &[Kept]) -> Option<Section> {
+fn acknowledgements(runs: &[Made]) -> Option<Section> {
     let mut rows = Vec::new();
     let mut words = Vec::new();
     for label in ACKS {
@@ -409,7 +477,7 @@ fn acknowledgements(runs: &[Kept]) -> Option<Section> {
     })
 }
 
-fn overhead(runs: &[Kept]) -> Option<Section> {
+fn overhead(runs: &[Made]) -> Option<Section> {
     let mut rows = Vec::new();
     let mut words = Vec::new();
     for label in ECHOES {

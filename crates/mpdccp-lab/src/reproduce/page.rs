@@ -1,15 +1,15 @@
 //! The report of a set: sections of a sentence, figures and a table.
 
 use super::Options;
-use crate::comparison::number;
+use crate::code;
+use crate::estimate::{Estimate, Verdict};
 use crate::report::{STYLE, escape};
 
 /// The whole report.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Page {
     pub(super) title: &'static str,
-    /// What to type for it, without options.
-    pub(super) command: &'static str,
+    pub(super) set: &'static str,
     pub(super) sections: Vec<Section>,
 }
 
@@ -36,34 +36,24 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The one in the middle, or the mean of the two there.
+    /// Over the runs.
+    pub(super) fn estimate(&self) -> Option<Estimate> {
+        Estimate::of(&self.ours)
+    }
+
     pub(super) fn median(&self) -> Option<f64> {
-        let mut sorted = self.ours.clone();
-        sorted.sort_by(f64::total_cmp);
-        let n = sorted.len();
-        (n > 0).then(|| (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0)
+        self.estimate().map(|e| e.median)
     }
 
-    /// Whether the median lies where it should.
-    pub(super) fn met(&self) -> Option<bool> {
+    /// Whether it lies where it should.
+    pub(super) fn met(&self) -> Option<Verdict> {
         let (min, max) = self.aim?;
-        let value = self.median()?;
-        Some(min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max))
+        Some(self.estimate()?.reaches(min, max))
     }
 
-    /// The median, with the range of several runs.
     fn ours_text(&self) -> String {
-        let (low, high) =
-            self.ours.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
-        match self.ours.len() {
-            0 | 1 => number(self.median()),
-            n => format!(
-                "{} ({} to {}, {n} runs)",
-                number(self.median()),
-                number(Some(low)),
-                number(Some(high))
-            ),
-        }
+        let runs = |e: Estimate| if e.n > 1 { format!("{}, {} runs", e.text(), e.n) } else { e.text() };
+        self.estimate().map_or("–".to_owned(), runs)
     }
 
     fn aim_text(&self) -> String {
@@ -76,11 +66,7 @@ impl Row {
     }
 
     fn verdict(&self) -> &'static str {
-        match self.met() {
-            Some(true) => "met",
-            Some(false) => "missed",
-            None => "",
-        }
+        self.met().map_or("", Verdict::word)
     }
 
     fn cells(&self) -> [String; 4] {
@@ -90,8 +76,7 @@ impl Row {
 
 impl Page {
     fn made_by(&self, backend: &str, options: &Options) -> String {
-        let quick = if options.quick { " --quick" } else { "" };
-        format!("{} --backend {backend}{quick} --seed {}", self.command, options.seed)
+        super::command(self.set, backend, options)
     }
 
     fn warning(options: &Options) -> &'static str {
@@ -102,9 +87,10 @@ impl Page {
     pub(super) fn html(&self, backend: &str, options: &Options) -> String {
         let mut out = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
-             <h1>{title}</h1>\n<p>Made by <code>{}</code>, version {}.{}</p>\n",
+             <h1>{title}</h1>\n<p>Made by <code>{}</code>, version {}, {}.{}</p>\n",
             escape(&self.made_by(backend, options)),
             env!("CARGO_PKG_VERSION"),
+            code::words(),
             Self::warning(options),
             title = escape(self.title),
         );
@@ -127,8 +113,13 @@ impl Page {
 
     /// Sentences and tables alone.
     pub(super) fn markdown(&self, backend: &str, options: &Options) -> String {
-        let mut out =
-            format!("# {}\n\n`{}`{}\n", self.title, self.made_by(backend, options), Self::warning(options));
+        let mut out = format!(
+            "# {}\n\n`{}`, {}.{}\n",
+            self.title,
+            self.made_by(backend, options),
+            code::words(),
+            Self::warning(options)
+        );
         for section in &self.sections {
             out += &format!(
                 "\n## {}\n\n{}\n\n| | paper | ours | aim | |\n|---|---|---|---|---|\n",

@@ -1,7 +1,7 @@
 //! What a sweep shows, in sentences and a table.
 
-use super::table::{Table, verdict};
-use crate::comparison::number;
+use super::table::Table;
+use crate::estimate::{Estimate, Verdict};
 use crate::metrics::NAMES;
 use crate::scenario::{Aim, Scenario};
 use crate::sweep::{Median, Outcome};
@@ -18,15 +18,13 @@ fn words(metric: &str) -> &str {
     NAMES.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, words)| words)
 }
 
-fn reaches(aim: &Aim, value: f64) -> Option<bool> {
-    // A sweep has no cells in which to look for another contender's value.
-    aim.not_above
-        .is_none()
-        .then(|| aim.min.is_none_or(|min| value >= min) && aim.max.is_none_or(|max| value <= max))
+fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
+    // Another contender's value lies in another row.
+    aim.not_above.is_none().then(|| value.reaches(aim.min, aim.max))
 }
 
 /// Whether the median reaches the aim for its contender, if there is one.
-fn judged(scenario: &Scenario, median: &Median) -> Option<bool> {
+fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     let aim = scenario.aims.iter().find(|a| *a.label.as_ref() == median.label)?;
     let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
     reaches(aim, median.shown.get(at).copied().flatten()?)
@@ -34,34 +32,46 @@ fn judged(scenario: &Scenario, median: &Median) -> Option<bool> {
 
 /// A contender's metrics over the values of the parameters, which are the columns.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
-    let mut points: Vec<&Vec<String>> = Vec::new();
+    let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
     for m in &outcome.medians {
-        if !points.contains(&&m.values) {
-            points.push(&m.values);
+        if !points.contains(&(&m.cell, &m.values)) {
+            points.push((&m.cell, &m.values));
         }
     }
+    let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     let mut head = vec!["contender".to_owned(), format!("over {}", parameters(scenario).join(", "))];
-    head.extend(points.iter().map(|values| values.join(", ")));
+    head.extend(points.iter().map(|(cell, values)| {
+        let values = values.join(", ");
+        if cells { format!("{cell}: {values}") } else { values }
+    }));
     head.extend(["aim".to_owned(), String::new()]);
     let mut rows = Vec::new();
     for label in labels(outcome) {
-        let at = |values: &&&Vec<String>| {
-            outcome.medians.iter().find(|m| m.label == label && m.values == ***values)
+        let at = |(cell, values): &(&str, &Vec<String>)| {
+            outcome.medians.iter().find(|m| m.label == label && m.cell == *cell && m.values == **values)
         };
         for (i, metric) in shown(scenario).iter().enumerate() {
-            let value = |values| number(at(&values).and_then(|m| m.shown.get(i).copied().flatten()));
+            let value = |point| {
+                let estimate = at(point).and_then(|m| m.shown.get(i).copied().flatten());
+                estimate.map_or("–".to_owned(), |e| e.text())
+            };
             let mut cells = vec![label.to_owned(), words(metric).to_owned()];
             cells.extend(points.iter().map(value));
             let aim =
                 scenario.aims.iter().find(|a| *a.label.as_ref() == label && a.metric.as_ref() == metric);
             let met = aim
-                .map(|a| points.iter().filter_map(|v| reaches(a, at(&v)?.shown.get(i).copied().flatten()?)));
+                .map(|a| points.iter().filter_map(|v| reaches(a, at(v)?.shown.get(i).copied().flatten()?)));
             cells.push(aim.map_or(String::new(), Aim::text));
-            cells.push(verdict(met.map(|mut met| met.all(|met| met))).to_owned());
+            cells.push(met.and_then(worst).map_or("", Verdict::word).to_owned());
             rows.push(cells);
         }
     }
     Table { head, rows }
+}
+
+/// One verdict for all points.
+fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
+    verdicts.max_by_key(|v| [Verdict::Met, Verdict::Open, Verdict::Missed].iter().position(|of| of == v))
 }
 
 fn labels(outcome: &Outcome) -> Vec<&str> {
@@ -80,16 +90,19 @@ pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     for label in labels(outcome) {
         let points: Vec<&Median> = outcome.medians.iter().filter(|m| m.label == label).collect();
         let of = |(i, metric): (usize, &String)| {
-            let value = |m: &&&Median| m.shown.get(i).copied().flatten();
-            let low = points.iter().filter(|m| value(m).is_some()).min_by(|a, b| by(value(a), value(b)))?;
-            let high = points.iter().filter(|m| value(m).is_some()).max_by(|a, b| by(value(a), value(b)))?;
+            let value = |m: &Median| m.shown.get(i).copied().flatten();
+            let valued = || points.iter().filter_map(|m| Some((m, value(m)?)));
+            let by = |a: &Estimate, b: &Estimate| a.median.total_cmp(&b.median);
+            let (low, least) = valued().min_by(|a, b| by(&a.1, &b.1))?;
+            let (high, most) = valued().max_by(|a, b| by(&a.1, &b.1))?;
             let at = |m: &Median| m.values.join(", ");
+            let number = |e: Estimate| crate::comparison::number(Some(e.median));
             Some(format!(
                 "{} from {} ({}) to {} ({})",
                 words(metric),
-                number(value(&low)),
+                number(least),
                 at(low),
-                number(value(&high)),
+                number(most),
                 at(high)
             ))
         };
@@ -97,16 +110,12 @@ pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
         if !each.is_empty() {
             out.push(format!("{label}: {}.", each.join("; ")));
         }
-        let aims: Vec<bool> = points.iter().filter_map(|m| judged(scenario, m)).collect();
+        let aims: Vec<Verdict> = points.iter().filter_map(|m| judged(scenario, m)).collect();
         if !aims.is_empty() {
-            let met = aims.iter().filter(|met| **met).count();
+            let met = aims.iter().filter(|v| **v == Verdict::Met).count();
             out.push(format!("{label} reaches its aim at {met} of {} points.", aims.len()));
         }
     }
     out.extend(outcome.failed.iter().map(|(what, why)| format!("The run {what} failed: {why}.")));
     out
-}
-
-fn by(a: Option<f64>, b: Option<f64>) -> core::cmp::Ordering {
-    a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0))
 }

@@ -17,9 +17,12 @@ const WIDE: &[&str] = &["rx_mbps", "app_p50_ms", "app_p95_ms", "lost_pct", "reor
 
 impl Table {
     /// What is compared with a reference or an aim, and the main metrics, one a line; without any to compare with, one contender a line.
-    pub(super) fn of_comparisons(all: &[Comparison]) -> Table {
+    pub(super) fn of_comparisons(all: &[Comparison], wanted: &[String]) -> Table {
+        if !wanted.is_empty() {
+            return Table::wide(all, &wanted.iter().map(String::as_str).collect::<Vec<_>>());
+        }
         if !all.iter().flat_map(|c| &c.rows).any(compared) {
-            return Table::wide(all);
+            return Table::wide(all, WIDE);
         }
         let mut sources: Vec<&String> = Vec::new();
         for source in all.iter().flat_map(|c| &c.sources) {
@@ -50,9 +53,9 @@ impl Table {
         Table { head, rows }
     }
 
-    fn wide(all: &[Comparison]) -> Table {
+    fn wide(all: &[Comparison], wanted: &[&str]) -> Table {
         let told = |metric: &&&str| all.iter().flat_map(|c| &c.rows).any(|r| r.metric == **metric);
-        let metrics: Vec<&&str> = WIDE.iter().filter(told).collect();
+        let metrics: Vec<&&str> = wanted.iter().filter(told).collect();
         let words = |metric: &&&str| {
             let row = all.iter().flat_map(|c| &c.rows).find(|r| r.metric == **metric);
             row.map_or(String::new(), |r| r.words.to_owned())

@@ -5,6 +5,7 @@ use std::path::Path;
 use toml::Spanned;
 
 use super::{Cell, FlowSpec, LIBRARY, PathSpec, Scenario, SourceSpec, check, source};
+use crate::code;
 
 /// Most flows that one entry stands for.
 const MAX_FLOWS: u32 = 100;
@@ -72,6 +73,10 @@ impl Scenario {
         if scenario.cells.is_empty() {
             scenario.cells.push(Cell { name: "base".to_owned(), queue: None, owd: None, loss: None });
         }
+        scenario.file = file.to_owned();
+        scenario.document = text
+            .parse()
+            .map_err(|e: toml::de::Error| ScenarioError::at(file, text, e.span(), e.to_string()))?;
         scenario.resolve(file).map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
         check::check(&scenario).map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
         Ok(scenario)
@@ -109,9 +114,12 @@ impl Scenario {
 
     /// Reads the files that the scenario `file` names, and gives paths that share a link what that link has.
     fn resolve(&mut self, file: &str) -> Result<(), check::Problem> {
-        let read = |name: &str| {
+        let files = &mut self.files;
+        let mut read = |name: &str| {
             let beside = Path::new(file).parent().unwrap_or(Path::new("")).join(name);
-            std::fs::read_to_string(&beside).map_err(|e| format!("{}: {e}", beside.display()))
+            let text = std::fs::read_to_string(&beside).map_err(|e| format!("{}: {e}", beside.display()))?;
+            files.insert(name.to_owned(), code::hash(&text));
+            Ok::<_, String>(text)
         };
         for path in &mut self.paths {
             if let Some(name) = &path.rate_trace {

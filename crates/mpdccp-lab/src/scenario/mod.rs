@@ -5,6 +5,7 @@ mod library;
 pub(crate) mod link;
 mod load;
 mod quantity;
+mod resolved;
 mod source;
 mod sweep;
 mod tunnel;
@@ -20,7 +21,6 @@ pub use link::{BurstLoss, Discipline, JitterSpec, SpreadKind};
 pub use load::ScenarioError;
 pub use quantity::{QueueLimit, parse_queue, parse_share, parse_time};
 pub use source::{Ladder, SourceSpec};
-pub(crate) use sweep::varied;
 pub use sweep::{Point, SweepSpec};
 pub use tunnel::{Reordering, TunnelSettings, Variant};
 
@@ -70,6 +70,15 @@ pub struct Scenario {
     /// Values to run the scenario with, for `mpdccp lab sweep`.
     #[serde(default)]
     pub sweep: Option<SweepSpec>,
+    /// What errors call the file; files that it names lie beside it.
+    #[serde(skip)]
+    pub(super) file: String,
+    /// The file as it was read, to be written again.
+    #[serde(skip)]
+    pub(super) document: toml::Table,
+    /// Hashes of the files that it names, by their names.
+    #[serde(skip)]
+    pub(super) files: std::collections::BTreeMap<String, String>,
 }
 
 fn one() -> u32 {

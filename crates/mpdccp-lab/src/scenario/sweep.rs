@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{Scenario, ScenarioError};
+use super::{Cell, Scenario, ScenarioError};
 
 /// The `[sweep]` table.
 #[derive(Clone, Debug, Deserialize)]
@@ -34,34 +34,32 @@ fn usual() -> Vec<String> {
 pub struct Point {
     /// In the order of the parameters' names.
     pub values: Vec<String>,
-    /// What to run; always in its headline cell.
+    /// What to run.
     pub scenario: Scenario,
 }
 
 impl Scenario {
-    /// All points of the sweep that the scenario in `text` asks for; the last parameter changes fastest.
+    /// All points of the sweep that the scenario asks for, to be run in `cells`; the last parameter changes fastest.
     ///
     /// # Errors
     /// If it asks for none, or a point makes no sense.
-    pub fn points(&self, file: &str, text: &str) -> Result<Vec<Point>, ScenarioError> {
-        let wrong = |message: String| ScenarioError { file: file.to_owned(), line: None, key: None, message };
+    pub fn points(&self, cells: &[&str]) -> Result<Vec<Point>, ScenarioError> {
+        let wrong = |message: String| self.wrong(message);
         let Some(sweep) = &self.sweep else {
             return Err(wrong("there is no [sweep] in it".to_owned()));
         };
-        let base: Table = text.parse().map_err(|e: toml::de::Error| wrong(e.message().to_owned()))?;
-        let mut points = vec![(Vec::new(), base)];
+        let mut points = vec![(Vec::new(), self.document.clone())];
         for (name, values) in &sweep.parameters {
             if values.is_empty() {
                 return Err(wrong(format!("sweep: `{name}` has no values")));
             }
-            let cell = self.headline();
-            let hidden = match name.rsplit('.').next().filter(|_| name.starts_with("path.")) {
+            let hides = |cell: &&Cell| match name.rsplit('.').next().filter(|_| name.starts_with("path.")) {
                 Some("queue") => cell.queue.is_some(),
                 Some("owd") => cell.owd.is_some(),
                 Some("loss") => cell.loss.is_some(),
                 _ => false,
             };
-            if hidden {
+            if let Some(cell) = cells.iter().filter_map(|cell| self.cell(cell)).find(hides) {
                 return Err(wrong(format!("sweep: `{name}`: the cell `{}` replaces it", cell.name)));
             }
             let mut next = Vec::new();
@@ -79,7 +77,7 @@ impl Scenario {
         let names: Vec<&String> = sweep.parameters.keys().collect();
         let point = |(values, table): (Vec<String>, Table)| {
             let at: Vec<String> = names.iter().zip(&values).map(|(n, v)| format!("{n} = {v}")).collect();
-            let scenario = Scenario::parse(file, &table.to_string()).map_err(|e| {
+            let scenario = Scenario::parse(&self.file, &table.to_string()).map_err(|e| {
                 // Lines would be those of the varied text.
                 wrong(format!("sweep: with {}: {}", at.join(", "), e.message))
             })?;
@@ -87,28 +85,26 @@ impl Scenario {
         };
         points.into_iter().map(point).collect()
     }
-}
 
-/// The scenario in `text` with other values at some places, named as in a sweep; also the text that makes it.
-///
-/// # Errors
-/// A place that is not there, or a scenario that makes no sense.
-pub(crate) fn varied(
-    file: &str,
-    text: &str,
-    values: &[(&str, Value)],
-) -> Result<(String, Scenario), ScenarioError> {
-    let wrong = |message: String| ScenarioError { file: file.to_owned(), line: None, key: None, message };
-    let table: Table = text.parse().map_err(|e: toml::de::Error| wrong(e.message().to_owned()))?;
-    let mut table = Value::Table(table);
-    for (name, value) in values {
-        let places: Vec<&str> = name.split('.').collect();
-        set(&mut table, &places, value).map_err(|e| wrong(format!("`{name}`: {e}")))?;
+    /// The scenario with other values at some places, named as in a sweep.
+    ///
+    /// # Errors
+    /// A place that is not there, or a scenario that makes no sense.
+    pub fn with(&self, values: &[(&str, Value)]) -> Result<Scenario, ScenarioError> {
+        let mut table = Value::Table(self.document.clone());
+        for (name, value) in values {
+            let places: Vec<&str> = name.split('.').collect();
+            set(&mut table, &places, value).map_err(|e| self.wrong(format!("`{name}`: {e}")))?;
+        }
+        // As a document; a value alone would be written as an inline table.
+        let text = table.as_table().map(Table::to_string).unwrap_or_default();
+        // Lines would be those of the varied text.
+        Scenario::parse(&self.file, &text).map_err(|e| self.wrong(e.message))
     }
-    // As a document; a value alone would be written as an inline table.
-    let text = table.as_table().map(Table::to_string).unwrap_or_default();
-    let scenario = Scenario::parse(file, &text)?;
-    Ok((text, scenario))
+
+    fn wrong(&self, message: String) -> ScenarioError {
+        ScenarioError { file: self.file.clone(), line: None, key: None, message }
+    }
 }
 
 fn text_of(value: &Value) -> String {

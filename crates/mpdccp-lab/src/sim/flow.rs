@@ -126,7 +126,7 @@ impl Flow {
         let counts_drops = matches!(&app, App::Stream { writer: Writer::Records { .. }, .. });
         let record = FlowRecord {
             name: spec.name.as_ref().clone(),
-            kind: if cc.is_some() { "tcp" } else { "udp" },
+            kind: if cc.is_some() { "tcp" } else { "udp" }.to_owned(),
             offered: offered(spec, headers),
             dropped_at_sender: counts_drops.then_some(0),
             ..FlowRecord::default()

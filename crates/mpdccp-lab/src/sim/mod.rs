@@ -11,6 +11,7 @@ mod tcp;
 mod world;
 
 use core::time::Duration;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
@@ -18,8 +19,8 @@ use crate::{Backend, LabError, Plan, RunRecord, Sample};
 /// Runs scenarios in virtual time: same scenario and seed, same bytes.
 #[derive(Debug, Default)]
 pub struct Sim {
-    simulated: Duration,
-    took: Duration,
+    /// Simulated, and what it took.
+    spent: Mutex<(Duration, Duration)>,
 }
 
 impl Backend for Sim {
@@ -27,16 +28,22 @@ impl Backend for Sim {
         "sim"
     }
 
-    fn run(&mut self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+    fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
         let begun = Instant::now();
         let record = run::Run::new(plan)?.go(watch)?;
-        self.took += begun.elapsed();
-        self.simulated += plan.scenario.duration();
+        if let Ok(mut spent) = self.spent.lock() {
+            spent.0 += plan.scenario.duration();
+            spent.1 += begun.elapsed();
+        }
         Ok(record)
     }
 
+    fn parallel(&self) -> bool {
+        true
+    }
+
     fn speed(&self) -> Option<f64> {
-        let took = self.took.as_secs_f64();
-        (took > 0.0).then(|| self.simulated.as_secs_f64() / took)
+        let (simulated, took) = *self.spent.lock().ok()?;
+        (!took.is_zero()).then(|| simulated.as_secs_f64() / took.as_secs_f64())
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn run(label: &str) -> RunRecord {
     let start = Time::from_millis(1_000);
     let mut flow = FlowRecord {
         name: "udp".to_owned(),
-        kind: "udp",
+        kind: "udp".to_owned(),
         offered: Some(Rate::from_mbps(10.0)),
         dropped_at_sender: Some(0),
         ..FlowRecord::default()

@@ -1,62 +1,50 @@
-//! `mpdccp lab reproduce`: a whole paper.
+//! `mpdccp lab reproduce`: a whole set of experiments.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use clap::Args as ClapArgs;
-use clap::builder::PossibleValuesParser;
-use mpdccp_lab::reproduce::paper::{self, Options, Progress};
-use mpdccp_lab::{LabError, reproduce};
+use mpdccp_lab::LabError;
+use mpdccp_lab::reproduce::{self, Options, Progress};
 
-use super::Where;
+use super::{Where, cores, sweep_line, threads};
 use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Which paper: `paper` is that of CCID5 of 2021, `dcp` that of DCP of 2002.
-    #[arg(value_parser = PossibleValuesParser::new(reproduce::SETS.iter().chain([&paper::NAME])))]
+    /// Which set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002; or a file in the format of scenarios/sets.
     set: String,
-    /// Where the experiments run; absent: on network namespaces, but what lies around `paper` in the simulator.
+    /// Where the experiments run; absent: on network namespaces, but what only lies around them in the simulator.
     #[arg(long, value_enum)]
     backend: Option<Where>,
     /// Headline cells, fewer and shorter runs: under 20 minutes.
     #[arg(long)]
     quick: bool,
-    /// Of `paper` run this experiment only, by the name of its scenario; may be given several times.
+    /// Run this experiment only (not of `dcp`), by the name of its scenario; may be given several times.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Of `paper`, runs of sweeps at a time; as many as there are cores if absent.
-    #[arg(long, value_name = "N")]
+    /// Runs at a time in the simulator; as many as there are cores if absent.
+    #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-    /// Directory for what is written; lab-out/reproduce-SET-BACKEND if absent. What sweeps and `dcp` left there is not run again.
+    /// Directory for what is written; lab-out/reproduce-SET-BACKEND if absent. Finished runs there are not made again.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
-    let mut backend = args.backend.unwrap_or(Where::Netns).backend()?;
-    let usual = || PathBuf::from("lab-out").join(format!("reproduce-{}-{}", args.set, backend.name()));
-    let out = args.out.clone().unwrap_or_else(usual);
-    if args.set != paper::NAME {
-        let options = reproduce::Options { out, quick: args.quick, seed: args.seed };
-        let report = reproduce::run(&args.set, backend.as_mut(), &options, &mut |progress| {
-            let found = if progress.found { " (found)" } else { "" };
-            eprintln!("{} of {}: {}{found}", progress.index, progress.total, progress.what);
-        })?;
-        println!("report: {}", report.display());
-        return Ok(());
-    }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let backend = args.backend.unwrap_or(Where::Netns).backend()?;
+    let set = Path::new(&args.set).file_stem().map_or_else(|| args.set.clone(), |s| s.display().to_string());
+    let usual = || PathBuf::from("lab-out").join(format!("reproduce-{set}-{}", backend.name()));
     let options = Options {
         quick: args.quick,
         around_in_sim: args.backend.is_none(),
         only: args.only.clone(),
         seed: args.seed,
-        threads: args.threads.unwrap_or(cores),
-        out,
+        threads: args.threads.unwrap_or_else(cores),
+        out: args.out.clone().unwrap_or_else(usual),
     };
     let watching = Mutex::new(None);
     let watch = |progress: Progress<'_>| {
@@ -73,16 +61,11 @@ pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
                     watching.on(event);
                 }
             }
-            Progress::Sweep(progress) => match progress.error {
-                None => eprintln!("{}/{} {}", progress.done, progress.total, progress.what),
-                Some(why) => {
-                    eprintln!("{}/{} {}: failed: {why}", progress.done, progress.total, progress.what)
-                }
-            },
+            Progress::Sweep(progress) => sweep_line(progress),
             Progress::Failed(why) => eprintln!("failed: {why}"),
         }
     };
-    let report = paper::run(backend.as_mut(), &options, &watch)?;
+    let report = reproduce::run(&args.set, backend.as_ref(), &options, &watch)?;
     println!("report: {}", report.display());
     Ok(())
 }

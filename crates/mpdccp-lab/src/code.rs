@@ -1,0 +1,63 @@
+//! Which program made a result.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::sync::OnceLock;
+
+use sha2::{Digest, Sha256};
+
+/// The commit that the program was built from, if it was built in a git checkout.
+pub const COMMIT: Option<&str> = option_env!("MPDCCP_COMMIT");
+
+/// Whether the sources differed from [`COMMIT`]; none outside a git checkout.
+pub fn dirty() -> Option<bool> {
+    COMMIT.map(|_| option_env!("MPDCCP_DIRTY") != Some("false"))
+}
+
+/// A name for exactly this program: the commit if the sources were clean, otherwise also a hash of the program's own file, since two
+/// changed trees of one commit are two programs.
+pub fn id() -> &'static str {
+    static ID: OnceLock<String> = OnceLock::new();
+    ID.get_or_init(|| match (COMMIT, dirty()) {
+        (Some(commit), Some(false)) => commit.to_owned(),
+        (Some(commit), _) => format!("{commit}-dirty-{}", program()),
+        (None, _) => format!("{}-{}", env!("CARGO_PKG_VERSION"), program()),
+    })
+}
+
+/// The commit for people to read.
+pub(crate) fn words() -> String {
+    match (COMMIT, dirty()) {
+        (None, _) => "commit unknown".to_owned(),
+        (Some(commit), Some(false)) => format!("commit {commit}"),
+        (Some(commit), _) => format!("commit {commit} with changes"),
+    }
+}
+
+/// Hash of the running program; if its file cannot be read, something that no other run has.
+fn program() -> String {
+    let hash = || {
+        let mut file = BufReader::new(File::open(std::env::current_exe()?)?);
+        let (mut hash, mut part) = (Sha256::new(), vec![0; 1 << 20]);
+        loop {
+            match file.read(&mut part)? {
+                0 => return Ok::<_, std::io::Error>(hex(&hash.finalize())),
+                n => hash.update(&part[..n]),
+            }
+        }
+    };
+    hash().unwrap_or_else(|_| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        format!("unread{}", now.as_nanos())
+    })
+}
+
+/// The first 16 hexadecimal digits of a hash: enough that no two are alike by chance.
+fn hex(hash: &[u8]) -> String {
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash of a text.
+pub(crate) fn hash(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}

@@ -1,0 +1,117 @@
+//! A set as data: which scenarios, with which changes, cells, contenders and metrics, in which order. One TOML file for each set in
+//! `scenarios/sets`; aims and references are those of the scenarios.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::metrics::NAMES;
+use crate::scenario::Scenario;
+use crate::{LabError, experiment};
+
+macro_rules! sets {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../scenarios/sets/", $name, ".toml")))),*]
+    };
+}
+
+/// The sets that come with the program as data, with their files.
+pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper"];
+
+/// A set of experiments.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spec {
+    /// As users call it.
+    pub(super) name: String,
+    /// Of the report.
+    pub(super) title: String,
+    #[serde(rename = "section")]
+    pub(super) sections: Vec<SectionSpec>,
+}
+
+/// One experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SectionSpec {
+    /// Its heading, before the title of its scenario.
+    pub(super) name: String,
+    /// A scenario that comes with the program.
+    pub(super) scenario: String,
+    /// Labels; all if empty.
+    #[serde(default)]
+    pub(super) contenders: Vec<String>,
+    /// Cells of a full run; a quick one takes the headline.
+    #[serde(default = "all")]
+    pub(super) cells: Vec<String>,
+    /// Runs of each contender at each point; the scenario's number if absent.
+    #[serde(default)]
+    pub(super) runs: Option<u32>,
+    /// Runs in the simulator unless the user names a backend.
+    #[serde(default)]
+    pub(super) around: bool,
+    /// Columns of the table; what the scenario has references and aims for, and the main ones, if empty.
+    #[serde(default)]
+    pub(super) metrics: Vec<String>,
+    /// Values for places of the scenario, named as in a sweep.
+    #[serde(default)]
+    pub(super) change: BTreeMap<String, Value>,
+    /// Instead of the scenario's own sweep.
+    #[serde(default)]
+    pub(super) sweep: BTreeMap<String, Vec<Value>>,
+    /// More changes for a quick run.
+    #[serde(default)]
+    pub(super) quick: BTreeMap<String, Value>,
+}
+
+fn all() -> Vec<String> {
+    vec!["all".to_owned()]
+}
+
+impl Spec {
+    /// Reads a set; `file` is what errors call it. Every scenario it names is read too.
+    pub(super) fn parse(file: &str, text: &str) -> Result<Spec, LabError> {
+        let wrong = |e: &dyn core::fmt::Display| LabError::Failed(format!("{file}: {e}"));
+        let spec: Spec = toml::from_str(text).map_err(|e| wrong(&e.to_string().trim_end()))?;
+        for section in &spec.sections {
+            section.check().map_err(|e| wrong(&format!("section `{}`: {e}", section.name)))?;
+        }
+        Ok(spec)
+    }
+}
+
+impl SectionSpec {
+    fn check(&self) -> Result<(), LabError> {
+        let known = |metric: &&String| NAMES.iter().any(|(name, _)| name == metric);
+        if let Some(unknown) = self.metrics.iter().find(|metric| !known(metric)) {
+            return Err(LabError::Failed(format!("no metric `{unknown}`; docs/summary.md lists them")));
+        }
+        for quick in [false, true] {
+            let scenario = self.scenario(quick)?;
+            experiment::choose_contenders(&scenario, &self.contenders)?;
+            experiment::choose_cells(&scenario, &self.cells)?;
+        }
+        Ok(())
+    }
+
+    /// The scenario with all changes.
+    pub(super) fn scenario(&self, quick: bool) -> Result<Scenario, LabError> {
+        let wrong = |e: crate::scenario::ScenarioError| LabError::Failed(e.to_string());
+        let scenario = Scenario::find(&self.scenario).map_err(wrong)?;
+        let mut values: Vec<(String, Value)> = self.change.clone().into_iter().collect();
+        values.extend(quick.then(|| self.quick.clone()).into_iter().flatten());
+        if !self.sweep.is_empty() {
+            let parameters: Table =
+                self.sweep.iter().map(|(k, v)| (k.clone(), Value::Array(v.clone()))).collect();
+            values.push(("sweep".to_owned(), Value::Table(Table::new())));
+            values.push(("sweep.parameters".to_owned(), Value::Table(parameters)));
+        }
+        if !self.metrics.is_empty() && (scenario.sweep.is_some() || !self.sweep.is_empty()) {
+            let show = self.metrics.iter().cloned().map(Value::from).collect();
+            values.push(("sweep.show".to_owned(), Value::Array(show)));
+        }
+        let places: Vec<(&str, Value)> = values.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
+        scenario.with(&places).map_err(wrong)
+    }
+}

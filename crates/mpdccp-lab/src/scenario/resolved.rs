@@ -1,0 +1,46 @@
+use toml::{Table, Value};
+
+use super::{Cell, Contender, Scenario};
+use crate::code;
+
+/// What says nothing about a run but what it is compared with, or how often it is made.
+const ABOUT: [&str; 8] = ["title", "about", "runs", "headline", "reference", "aim", "sweep", "contender"];
+
+impl Scenario {
+    /// The file as it was read, all keys in order, and hashes of the files that it names.
+    pub fn document_text(&self) -> String {
+        self.written(self.document.clone())
+    }
+
+    /// A hash of that.
+    pub fn document_hash(&self) -> String {
+        code::hash(&self.document_text())
+    }
+
+    /// What `contender` runs in `cell`: the file without other contenders and cells, and without what tells nothing about the run.
+    /// Two runs of equal text, seed and program are the same run.
+    pub fn resolved(&self, contender: &Contender, cell: &Cell) -> String {
+        let mut table = self.document.clone();
+        for key in ABOUT {
+            table.remove(key);
+        }
+        let called = |array: &str, key: &str, name: &str| -> Option<Value> {
+            let items = self.document.get(array)?.as_array()?;
+            items.iter().find(|item| item.get(key).and_then(Value::as_str) == Some(name)).cloned()
+        };
+        table.remove("cell");
+        table.extend(called("cell", "name", &cell.name).map(|v| ("cell".to_owned(), v)));
+        table.extend(
+            called("contender", "label", contender.label.as_ref()).map(|v| ("contender".to_owned(), v)),
+        );
+        self.written(table)
+    }
+
+    fn written(&self, mut table: Table) -> String {
+        if !self.files.is_empty() {
+            let files = self.files.iter().map(|(name, hash)| (name.clone(), Value::from(hash.clone())));
+            table.insert("files-read".to_owned(), Value::Table(files.collect()));
+        }
+        table.to_string()
+    }
+}

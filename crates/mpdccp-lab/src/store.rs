@@ -1,0 +1,117 @@
+//! Finished runs, kept under everything that made them: a run is found again only if all of it is the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::summary::Run;
+use crate::{LabError, Plan, RunRecord, code};
+
+/// Points by the name of what they show.
+pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
+
+/// Everything that made a run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// Contender.
+    pub label: String,
+    /// Cell.
+    pub cell: String,
+    /// Seed.
+    pub seed: u64,
+    /// `sim` or `netns`.
+    pub backend: String,
+    /// The program, as [`code::id`] names it.
+    pub code: String,
+    /// Hash of the scenario with the contender's settings and the cell's links, as [`crate::Scenario::resolved`] writes it.
+    pub scenario: String,
+}
+
+impl Key {
+    /// The key of a run to be made on `backend` by this program.
+    pub fn of(plan: &Plan<'_>, backend: &str) -> Key {
+        Key {
+            label: plan.contender.label.as_ref().clone(),
+            cell: plan.cell.name.clone(),
+            seed: plan.seed,
+            backend: backend.to_owned(),
+            code: code::id().to_owned(),
+            scenario: code::hash(&plan.scenario.resolved(plan.contender, plan.cell)),
+        }
+    }
+
+    /// A file name without ending. Labels and cells only help readers; the hash tells keys apart.
+    pub fn file_stem(&self) -> String {
+        let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
+        let all = format!("{self:?}");
+        format!("{}_{}_{}_{}", plain(&self.label), plain(&self.cell), self.seed, code::hash(&all))
+    }
+}
+
+/// What is kept of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kept {
+    /// What made it.
+    pub key: Key,
+    /// Its figures.
+    pub run: Run,
+    /// What else was asked to be kept of it.
+    pub series: AllSeries,
+    /// It was made earlier.
+    #[serde(skip)]
+    pub found: bool,
+}
+
+/// A directory of finished runs.
+#[derive(Clone, Debug)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+impl Store {
+    /// A store in `dir`, which is made if need be.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(dir: &Path) -> Result<Store, LabError> {
+        fs::create_dir_all(dir).map_err(|e| LabError::failed(format!("making {}", dir.display()), e))?;
+        Ok(Store { dir: dir.to_owned() })
+    }
+
+    fn file(&self, key: &Key, ending: &str) -> PathBuf {
+        self.dir.join(format!("{}.{ending}", key.file_stem()))
+    }
+
+    /// The run made by all that `key` names, if it is there.
+    pub fn find(&self, key: &Key) -> Option<Kept> {
+        let kept: Kept = serde_json::from_str(&fs::read_to_string(self.file(key, "json")).ok()?).ok()?;
+        (kept.key == *key).then_some(kept)
+    }
+
+    /// The packets of that run, if they were kept.
+    pub fn packets(&self, key: &Key) -> Option<RunRecord> {
+        postcard::from_bytes(&fs::read(self.file(key, "packets")).ok()?).ok()
+    }
+
+    /// Keeps a run, and its packets if there are any to keep.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&self, kept: &Kept, packets: Option<&RunRecord>) -> Result<(), LabError> {
+        let failed = |e: &dyn core::fmt::Display| LabError::failed("keeping a run", e);
+        if let Some(record) = packets {
+            let bytes = postcard::to_stdvec(record).map_err(|e| failed(&e))?;
+            self.whole(&self.file(&kept.key, "packets"), &bytes).map_err(|e| failed(&e))?;
+        }
+        let text = serde_json::to_vec(kept).map_err(|e| failed(&e))?;
+        self.whole(&self.file(&kept.key, "json"), &text).map_err(|e| failed(&e))
+    }
+
+    /// Renamed into place, so that a file that is there is whole.
+    fn whole(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        let part = file.with_extension("part");
+        fs::write(&part, bytes).and_then(|()| fs::rename(&part, file))
+    }
+}
