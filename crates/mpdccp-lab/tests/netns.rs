@@ -156,7 +156,10 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
         .replace("duration_s = 1", "duration_s = 1\nmode = \"direct\"");
     let stats = run_scenario(&direct, Path::new("/nonexistent"), &mut |_| {}).unwrap();
     let flow = &stats.flows[0];
-    assert_eq!((flow.kind, flow.sent, flow.reordered, flow.duplicates), ("tcp", Some(500), Some(0), Some(0)));
+    assert_eq!(
+        (flow.kind.as_str(), flow.sent, flow.reordered, flow.duplicates),
+        ("tcp", Some(500), Some(0), Some(0))
+    );
     // Every record was taken by TCP, which loses none, or dropped before it.
     assert_eq!(flow.lost, flow.dropped_at_sender);
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
@@ -173,7 +176,7 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
         SCENARIO.replace("duration_s = 1", "duration_s = 1\nmode = \"direct\"\n[tunnel]\nqueue_packets = 5");
     let stats = run_scenario(&direct, Path::new("/nonexistent"), &mut |_| {}).unwrap();
     let flow = &stats.flows[0];
-    assert_eq!((flow.kind, flow.sent), ("dccp", Some(500)));
+    assert_eq!((flow.kind.as_str(), flow.sent), ("dccp", Some(500)));
     assert!(flow.received > 100 && flow.dropped_at_sender.is_some(), "{flow:?}");
     assert!(flow.phases[0].wire_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());

@@ -240,8 +240,7 @@ fn sweep(args: &Sweep) -> Result<(), LabError> {
         cells: args.cell.clone(),
         seeds: None,
     };
-    let outcome =
-        sweep::run(&scenario, backend.as_ref(), &options, &|progress| sweep_line(&progress))?;
+    let outcome = sweep::run(&scenario, backend.as_ref(), &options, &|progress| sweep_line(&progress))?;
     println!("{}", outcome.table);
     println!("{} runs made, {} found: {}", outcome.made, outcome.found, options.out.display());
     match outcome.failed.len() {
