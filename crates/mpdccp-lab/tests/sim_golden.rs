@@ -19,7 +19,7 @@ const COLUMNS: &[(&str, usize)] = &[
 
 fn row(stats: &Run) -> String {
     let value = |(name, digits): &(&str, usize)| {
-        stats.metrics.get(name).map_or("-".to_owned(), |v| format!("{v:.digits$}"))
+        stats.metrics.get(*name).map_or("-".to_owned(), |v| format!("{v:.digits$}"))
     };
     let values: Vec<String> = COLUMNS.iter().map(|c| format!("{:>12}", value(c))).collect();
     format!("{:<12} {:<12}{}\n", stats.cell, stats.label, values.concat())
