@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::RunRecord;
-use crate::scenario::{Cell, Contender, Scenario};
+use crate::scenario::{Cell, Contender, FlowSpec, PathSpec, Scenario};
 
 /// One run to be made.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,11 @@ pub struct Sample {
 pub trait Backend: Sync {
     /// `sim` or `netns`.
     fn name(&self) -> &'static str;
+
+    /// What it lacks for a run, if anything, in words for the user.
+    fn lacks(&self, _plan: &Plan<'_>) -> Option<String> {
+        None
+    }
 
     /// Makes one run from beginning to end, leaving nothing behind.
     ///
@@ -87,6 +92,16 @@ impl fmt::Display for LabError {
 impl std::error::Error for LabError {}
 
 impl Plan<'_> {
+    /// All paths, as they are in this run.
+    pub fn paths(&self) -> Vec<PathSpec> {
+        self.scenario.paths_of(self.contender, self.cell)
+    }
+
+    /// The flows of this run.
+    pub fn flows(&self) -> Vec<FlowSpec> {
+        self.scenario.flows_of(self.contender, self.cell)
+    }
+
     /// The settings of this run by name, for `summary.json`.
     pub fn params(&self) -> BTreeMap<String, Value> {
         let tunnel = self.scenario.tunnel_of(self.contender);

@@ -89,15 +89,19 @@ fn write(path: &Path, what: &str) -> Result<(), LabError> {
 /// interruption is written too.
 ///
 /// # Errors
-/// The first run that failed, or what could not be written.
+/// The first run that failed, what could not be written, or what the backend lacks if it lacks something for every contender.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
     options: &Options,
     watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
-    let contenders = choose_contenders(scenario, &options.only)?;
+    let mut contenders = choose_contenders(scenario, &options.only)?;
     let cells = choose_cells(scenario, &options.cells)?;
+    let lacking = leave_out(scenario, backend, &mut contenders, watch);
+    if let (true, Some(why)) = (contenders.is_empty(), lacking) {
+        return Err(LabError::Missing(why));
+    }
     let store = Store::open(&options.out.join("runs"))?;
     let repeats = options.runs.unwrap_or(scenario.runs);
     let mut plans = Vec::new();
@@ -142,6 +146,24 @@ pub fn run(
     let all = made.into_iter().map(|kept| kept.run).collect();
     let outcome = conclude(scenario, backend.name(), options, all, figures)?;
     failure.map_or(Ok(outcome), Err)
+}
+
+/// Leaves out contenders for which the backend lacks something; gives what it lacks for the last of them.
+fn leave_out(
+    scenario: &Scenario,
+    backend: &dyn Backend,
+    contenders: &mut Vec<&Contender>,
+    watch: &(dyn Fn(Event<'_>) + Sync),
+) -> Option<String> {
+    let mut lacking = None;
+    contenders.retain(|&contender| {
+        let plan = Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed: 0 };
+        let Some(why) = backend.lacks(&plan) else { return true };
+        watch(Event { plan, index: 0, ended: 0, total: 0, what: What::Skipped(&why) });
+        lacking = Some(why);
+        false
+    });
+    lacking
 }
 
 /// The run to show in figures: the one in the middle by latency.

@@ -147,7 +147,7 @@ pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f6
     let end = *plan.scenario.duration_s.as_ref();
     let seen = Seen::new(run, 0, end);
     let back = back_pct(run);
-    let echoes = plan.scenario.flows.first().is_some_and(|flow| flow.echo);
+    let echoes = plan.flows().first().is_some_and(|flow| flow.echo);
     let last = |flow: &crate::FlowRecord| flow.received.iter().map(|p| p.at).max();
     let ends = run.flows.first().filter(|_| echoes).and_then(|f| Some((f.sent.first()?.at, last(f)?)));
     let all = [

@@ -289,6 +289,6 @@ fn mirrored(run: &RunRecord, flow: &FlowRecord, span: (f64, f64)) -> Option<Late
 
 /// When the first flow stops sending.
 fn flow_end(plan: &Plan<'_>) -> f64 {
-    let stop = plan.scenario.flows.first().and_then(|f| f.stop_s.as_ref()).map(|s| *s.as_ref());
+    let stop = plan.flows().first().and_then(|f| f.stop_s.as_ref()).map(|s| *s.as_ref());
     stop.unwrap_or(*plan.scenario.duration_s.as_ref())
 }

@@ -40,6 +40,8 @@ pub enum What<'a> {
     },
     /// It failed; the others go on.
     Failed(&'a LabError),
+    /// It and the others of its contender are left out, since the backend lacks this for it.
+    Skipped(&'a str),
 }
 
 /// What a store keeps of a run besides its figures.

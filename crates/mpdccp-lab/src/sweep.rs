@@ -123,7 +123,7 @@ pub fn run(
         let progress =
             |found, error| Progress { done: event.ended, total: event.total, what: &what, found, error };
         match event.what {
-            What::Begin | What::Sample(_) => {}
+            What::Begin | What::Sample(_) | What::Skipped(_) => {}
             What::Done { found, .. } => watch(progress(found, None)),
             What::Failed(e) => watch(progress(false, Some(&e.to_string()))),
         }

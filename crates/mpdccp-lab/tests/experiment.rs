@@ -44,6 +44,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
             What::Sample(_) => "sample".to_owned(),
             What::Done { run, found } => format!("done {}, found {found}", run.label),
             What::Failed(e) => format!("failed {e}"),
+            What::Skipped(why) => format!("skipped {why}"),
         });
     };
     let once = || {

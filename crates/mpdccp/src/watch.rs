@@ -30,11 +30,16 @@ impl Watch {
 
     /// Shows an event on standard error. That it cannot be shown is no reason to stop.
     pub(crate) fn on(&mut self, event: Event<'_>) {
+        if let What::Skipped(why) = event.what {
+            eprintln!("skipped: {}: {why}", event.plan.contender.label.as_ref());
+            return;
+        }
         self.title();
         let number = format!("{} of {}", event.index + 1, event.total);
         let (label, cell) = (event.plan.contender.label.as_ref(), &event.plan.cell.name);
         self.head = format!("{number:>9}  {label:<12} {cell:<12}");
         match event.what {
+            What::Skipped(_) => {}
             What::Begin => self.line("setting up ..."),
             What::Sample(sample) => {
                 let text = self.sample(sample);

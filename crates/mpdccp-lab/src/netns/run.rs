@@ -16,7 +16,7 @@ use super::udp::{self, Receiver};
 use super::world::{self, Namespace, path_address};
 use super::{environment, stop, tag};
 use crate::record::{RunRecord, TraceRow};
-use crate::scenario::{FlowSpec, Mode};
+use crate::scenario::{FlowSpec, Mode, PathSpec};
 use crate::{Backend, LabError, Plan, Sample};
 
 /// Receivers listen from this port on.
@@ -51,10 +51,14 @@ impl Backend for Netns {
         "netns"
     }
 
+    fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
+        let what = plan.scenario.simulator_only_of(plan.contender)?;
+        Some(format!("only the simulator has {what}: run this scenario with --backend sim"))
+    }
+
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
         environment::check()?;
-        if let Some(what) = plan.scenario.simulator_only() {
-            let text = format!("only the simulator has {what}: run this scenario with --backend sim");
+        if let Some(text) = self.lacks(plan) {
             return Err(LabError::Missing(text));
         }
         world::sweep();
@@ -69,8 +73,9 @@ impl Backend for Netns {
             }
             Mode::Direct => (None, path_address(0, 2)),
         };
+        let specs = plan.flows();
         let flows: Vec<Box<dyn Flow>> = (0u16..)
-            .zip(&plan.scenario.flows)
+            .zip(&specs)
             .map(|(i, spec)| flow::start(plan, i, spec, &client, &server, (to, FIRST_PORT + i).into()))
             .collect::<Result<_, _>>()?;
         if let Some(tunnel) = &mut tunnel {
@@ -78,7 +83,7 @@ impl Backend for Netns {
         }
         let start = Clock.now() + SETTLE;
         links.iter().for_each(|link| link.set_start(start));
-        let world = World { plan, start, client: &client, links: &links, flows: &flows };
+        let world = World { plan, start, client: &client, links: &links, flows: &flows, specs: &specs };
         let mut sent = world.traffic(&mut tunnel, watch)?;
         let mut trace: Vec<TraceRow> =
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
@@ -107,12 +112,11 @@ impl Backend for Netns {
 }
 
 fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<RunningLink>, LabError> {
-    let link = |i: usize| {
-        let spec = plan.scenario.path_in(i, plan.cell);
+    let link = |(i, spec): (usize, &PathSpec)| {
         let seed = plan.seed.wrapping_add(2 * i as u64);
-        RunningLink::start(&spec, seed, client.path_device(i, 1)?, server.path_device(i, 2)?)
+        RunningLink::start(spec, seed, client.path_device(i, 1)?, server.path_device(i, 2)?)
     };
-    (0..plan.scenario.paths.len()).map(link).collect()
+    plan.paths().iter().enumerate().map(link).collect()
 }
 
 /// Sends probes until one comes through, and waits until all paths are up.
@@ -142,6 +146,7 @@ struct World<'a> {
     client: &'a Namespace,
     links: &'a [RunningLink],
     flows: &'a [Box<dyn Flow>],
+    specs: &'a [FlowSpec],
 }
 
 impl World<'_> {
@@ -165,7 +170,7 @@ impl World<'_> {
                     over,
                 )
             };
-            let flows = self.flows.iter().zip(&self.plan.scenario.flows);
+            let flows = self.flows.iter().zip(self.specs);
             let threads: Vec<_> =
                 flows.map(|(flow, spec)| scope.spawn(move || send(flow.as_ref(), spec))).collect();
             let watched = self.watch(tunnel, watch);

@@ -12,7 +12,7 @@ use units::Time;
 use super::process::Process;
 use super::world::{Namespace, path_address};
 use crate::record::TraceRow;
-use crate::scenario::Reordering;
+use crate::scenario::{PathSpec, Reordering};
 use crate::{LabError, Plan};
 
 /// Inner addresses.
@@ -65,7 +65,7 @@ impl Tunnel {
             trace: dir.join("client-trace.csv"),
             program: program.to_owned(),
             socket: dir.join("client.sock"),
-            paths: plan.scenario.paths.len(),
+            paths: used(plan).count(),
         })
     }
 
@@ -118,6 +118,11 @@ impl Tunnel {
     }
 }
 
+/// The paths that the tunnel uses, with their places among all.
+fn used(plan: &Plan<'_>) -> impl Iterator<Item = (usize, PathSpec)> {
+    plan.paths().into_iter().enumerate().filter(|(_, path)| !path.beside)
+}
+
 /// Settings both ends share.
 fn common(plan: &Plan<'_>, role: &str, address: Ipv4Addr, dir: &Path) -> String {
     let settings = plan.scenario.tunnel_of(plan.contender);
@@ -158,7 +163,7 @@ fn common(plan: &Plan<'_>, role: &str, address: Ipv4Addr, dir: &Path) -> String 
 fn client_config(plan: &Plan<'_>, dir: &Path) -> String {
     let mut out = common(plan, "client", CLIENT, dir);
     let _ = write!(out, "\n[[peer]]\nname = \"server\"\nallowed_ips = [\"{SERVER}/32\"]\n");
-    for (i, path) in plan.scenario.paths.iter().enumerate() {
+    for (i, path) in used(plan) {
         let (local, remote) = (path_address(i, 1), SocketAddr::from((path_address(i, 2), PORT)));
         let name = path.name.as_ref();
         let _ =
@@ -172,8 +177,7 @@ fn client_config(plan: &Plan<'_>, dir: &Path) -> String {
 
 fn server_config(plan: &Plan<'_>, dir: &Path) -> String {
     let mut out = common(plan, "server", SERVER, dir);
-    let from: Vec<String> =
-        (0..plan.scenario.paths.len()).map(|i| format!("\"{}\"", path_address(i, 1))).collect();
+    let from: Vec<String> = used(plan).map(|(i, _)| format!("\"{}\"", path_address(i, 1))).collect();
     let _ = writeln!(out, "listen = [\"0.0.0.0:{PORT}\"]");
     let _ = write!(
         out,

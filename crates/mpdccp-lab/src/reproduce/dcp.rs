@@ -103,7 +103,7 @@ pub(super) fn run(
             error,
         };
         match event.what {
-            What::Begin | What::Sample(_) => {}
+            What::Begin | What::Sample(_) | What::Skipped(_) => {}
             What::Done { found, .. } => watch(Progress::Sweep(&progress(found, None))),
             What::Failed(e) => watch(Progress::Sweep(&progress(false, Some(&e.to_string())))),
         }

@@ -53,6 +53,8 @@ pub(super) fn check(s: &Scenario) -> Result<(), Problem> {
         known_cell(s, name)?;
     }
     for cell in &s.cells {
+        cell.path.keys().try_for_each(|name| known_path(s, name))?;
+        cell.flow.keys().try_for_each(|name| known_flow(s, name))?;
         for i in 0..s.paths.len() {
             link(&s.path_in(i, cell), duration)?;
         }
@@ -146,8 +148,19 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
             Err(problem(tcp, format!("`{}` is not known; allowed: {TCP_CCS:?}", tcp.as_ref())))
         }
         (Some(_), None) | (None, Some(_)) => Ok(()),
+        // The program's own choice.
+        (None, None) if s.mode == Mode::Tunnel => Ok(()),
         _ => Err(problem(&c.label, "a contender has `ccid`, `tcp` or `udp = true`")),
     }?;
+    let (paths, flows) = (c.paths.as_deref(), c.flows.as_deref());
+    paths.into_iter().flatten().try_for_each(|name| known_path(s, name))?;
+    flows.into_iter().flatten().try_for_each(|name| known_flow(s, name))?;
+    if paths.is_some_and(|all| s.mode == Mode::Direct || all.is_empty()) {
+        return Err(problem(&c.label, "`paths` names at least one path, in mode \"tunnel\""));
+    }
+    if flows.is_some_and(<[_]>::is_empty) {
+        return Err(problem(&c.label, "`flows` names at least one flow"));
+    }
     match s.tunnel_of(c).scheduler {
         Some(name) if SchedulerKind::from_name(name.as_ref()).is_none() => {
             let known: Vec<&str> = SchedulerKind::NAMES.iter().map(|(name, _)| *name).collect();
@@ -240,6 +253,20 @@ fn known_cell(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
     }
     let known: Vec<&str> = s.cells.iter().map(|cell| cell.name.as_str()).collect();
     Err(problem(name, format!("there is no cell `{}`; there are {}", name.as_ref(), known.join(", "))))
+}
+
+fn known_path(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
+    let known: Vec<&str> = s.paths.iter().map(|p| p.name.as_ref().as_str()).collect();
+    let found = known.contains(&name.as_ref().as_str());
+    let message = || format!("there is no path `{}`; there are {}", name.as_ref(), known.join(", "));
+    if found { Ok(()) } else { Err(problem(name, message())) }
+}
+
+fn known_flow(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
+    let known: Vec<&str> = s.flows.iter().map(|f| f.name.as_ref().as_str()).collect();
+    let found = s.flows.iter().any(|f| f.is(name.as_ref()));
+    let message = || format!("there is no flow `{}`; there are {}", name.as_ref(), known.join(", "));
+    if found { Ok(()) } else { Err(problem(name, message())) }
 }
 
 fn known_label(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {

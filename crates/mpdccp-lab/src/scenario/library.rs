@@ -37,4 +37,5 @@ pub const LIBRARY: &[Named] = library![
     "reordering/two-paths",
     "reordering/unequal",
     "reordering/inner-tcp",
+    "multipath/profiles",
 ];

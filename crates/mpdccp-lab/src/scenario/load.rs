@@ -54,6 +54,11 @@ impl ScenarioError {
 fn key_before(text: &str, span: Range<usize>) -> Option<String> {
     let start = text[..span.start.min(text.len())].rfind('\n').map_or(0, |i| i + 1);
     let before = text.get(start..span.start)?.trim_end();
+    // In a list, the key is before its bracket.
+    let list = before
+        .rsplit_once('[')
+        .filter(|(head, items)| head.trim_end().ends_with('=') && !items.contains(']'));
+    let before = list.map_or(before, |(head, _)| head.trim_end());
     let key = match before.strip_suffix('=') {
         Some(key) => key.trim_end().rsplit([' ', ',', '{']).next().unwrap_or(key),
         None => text.get(span)?,
@@ -71,7 +76,7 @@ impl Scenario {
         let mut scenario: Scenario = toml::from_str(text)
             .map_err(|e| ScenarioError::at(file, text, e.span(), e.message().to_owned()))?;
         if scenario.cells.is_empty() {
-            scenario.cells.push(Cell { name: "base".to_owned(), queue: None, owd: None, loss: None });
+            scenario.cells.push(Cell { name: "base".to_owned(), ..Cell::default() });
         }
         scenario.file = file.to_owned();
         scenario.document = text

@@ -11,6 +11,7 @@ mod sweep;
 mod tunnel;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -169,8 +170,8 @@ pub struct PathEvent {
     pub up: Option<bool>,
 }
 
-/// A variant of the links; what is named replaces the same property of every path.
-#[derive(Clone, Debug, Deserialize)]
+/// A variant of the links; what is named replaces the same property of every path, or of one.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
     /// Unique in the scenario.
@@ -184,6 +185,42 @@ pub struct Cell {
     /// Loss of all paths.
     #[serde(default, deserialize_with = "quantity::opt_share")]
     pub loss: Option<f64>,
+    /// What single paths have else, by name.
+    #[serde(default)]
+    pub path: BTreeMap<Spanned<String>, PathChange>,
+    /// What single flows have else, by name.
+    #[serde(default)]
+    pub flow: BTreeMap<Spanned<String>, FlowChange>,
+}
+
+/// What a path has in a cell. What is not named stays.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathChange {
+    /// Link rate.
+    #[serde(default, deserialize_with = "quantity::opt_rate")]
+    pub rate: Option<Rate>,
+    /// One-way delay.
+    #[serde(default, deserialize_with = "quantity::opt_time")]
+    pub owd: Option<Duration>,
+    /// Queue limit.
+    #[serde(default, deserialize_with = "quantity::opt_queue")]
+    pub queue: Option<QueueLimit>,
+    /// Loss.
+    #[serde(default, deserialize_with = "quantity::opt_share")]
+    pub loss: Option<f64>,
+    /// Deviation from `owd`.
+    #[serde(default)]
+    pub jitter: Option<JitterSpec>,
+}
+
+/// What a flow has in a cell.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowChange {
+    /// Offered rate.
+    #[serde(deserialize_with = "quantity::rate")]
+    pub rate: Rate,
 }
 
 /// Who is compared.
@@ -210,6 +247,12 @@ pub struct Contender {
     /// Settings that differ from the scenario's.
     #[serde(default)]
     pub tunnel: TunnelSettings,
+    /// The paths it uses, by name; all that the tunnel may use if absent.
+    #[serde(default)]
+    pub paths: Option<Vec<Spanned<String>>>,
+    /// The flows it carries, by name; all if absent.
+    #[serde(default)]
+    pub flows: Option<Vec<Spanned<String>>>,
 }
 
 /// A flow from the client to the server.
@@ -261,6 +304,14 @@ pub struct FlowSpec {
     pub stop_s: Option<Spanned<f64>>,
 }
 
+impl FlowSpec {
+    /// Whether `name` means it: its own, or that of the entry which stands for several alike.
+    pub fn is(&self, name: &str) -> bool {
+        let number = self.name.as_ref().strip_prefix(name);
+        number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))
+    }
+}
+
 /// How TCP finds losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -304,7 +355,7 @@ pub struct Reference {
     #[serde(default)]
     pub cell: Option<Spanned<String>>,
     /// Values by metric name (`docs/scenarios.md` lists them).
-    pub values: std::collections::BTreeMap<Spanned<String>, f64>,
+    pub values: BTreeMap<Spanned<String>, f64>,
 }
 
 /// What we set out to reach.
@@ -365,10 +416,36 @@ impl Scenario {
     /// A path as a cell has it.
     pub fn path_in(&self, path: usize, cell: &Cell) -> PathSpec {
         let mut spec = self.paths[path].clone();
-        spec.queue = cell.queue.unwrap_or(spec.queue);
-        spec.owd = cell.owd.unwrap_or(spec.owd);
-        spec.loss = cell.loss.unwrap_or(spec.loss);
+        let own = cell.path.iter().find(|(name, _)| name.as_ref() == spec.name.as_ref()).map(|(_, own)| own);
+        spec.rate = own.and_then(|o| o.rate).unwrap_or(spec.rate);
+        spec.queue = own.and_then(|o| o.queue).or(cell.queue).unwrap_or(spec.queue);
+        spec.owd = own.and_then(|o| o.owd).or(cell.owd).unwrap_or(spec.owd);
+        spec.loss = own.and_then(|o| o.loss).or(cell.loss).unwrap_or(spec.loss);
+        spec.jitter = own.and_then(|o| o.jitter).or(spec.jitter);
         spec
+    }
+
+    /// The paths as `contender` finds them in a cell: those it does not use are `beside`.
+    pub fn paths_of(&self, contender: &Contender, cell: &Cell) -> Vec<PathSpec> {
+        let path = |i| {
+            let spec = self.path_in(i, cell);
+            let named = |names: &Vec<Spanned<String>>| names.iter().any(|n| n.as_ref() == spec.name.as_ref());
+            let used = contender.paths.as_ref().is_none_or(named);
+            PathSpec { beside: spec.beside || !used, ..spec }
+        };
+        (0..self.paths.len()).map(path).collect()
+    }
+
+    /// The flows that `contender` carries in a cell.
+    pub fn flows_of(&self, contender: &Contender, cell: &Cell) -> Vec<FlowSpec> {
+        let carried = |flow: &&FlowSpec| {
+            contender.flows.as_ref().is_none_or(|all| all.iter().any(|n| flow.is(n.as_ref())))
+        };
+        let flow = |flow: &FlowSpec| {
+            let own = cell.flow.iter().find(|(name, _)| flow.is(name.as_ref()));
+            FlowSpec { rate: own.map(|(_, own)| own.rate).or(flow.rate), ..flow.clone() }
+        };
+        self.flows.iter().filter(carried).map(flow).collect()
     }
 
     /// The moments at which a path changes, in order, each once; the summary's phases lie between them.
@@ -380,25 +457,32 @@ impl Scenario {
         at
     }
 
-    /// What only the simulator can do, if the scenario asks for it.
+    /// What only the simulator can do, if every contender asks for it.
     pub fn simulator_only(&self) -> Option<&'static str> {
+        let lacks: Option<Vec<_>> = self.contenders.iter().map(|c| self.simulator_only_of(c)).collect();
+        lacks?.into_iter().next()
+    }
+
+    /// What only the simulator can do, if `contender` asks for it.
+    pub fn simulator_only_of(&self, contender: &Contender) -> Option<&'static str> {
         let plain = |f: &FlowSpec| f.source.as_ref().is_none_or(|s| *s == SourceSpec::Constant {});
+        let flows = self.flows_of(contender, self.headline());
         if self.paths.iter().any(|p| p.shares.is_some()) {
             return Some("paths that share a link");
         }
-        if self.flows.iter().any(|f| f.via.is_some()) {
+        if flows.iter().any(|f| f.via.is_some()) {
             return Some("flows beside the tunnel");
         }
-        if self.flows.iter().any(|f| f.back) {
+        if flows.iter().any(|f| f.back) {
             return Some("flows from the server to the client");
         }
-        if self.paths.iter().any(|p| p.beside) || self.flows.iter().any(|f| f.mirror.is_some()) {
+        if self.paths.iter().any(|p| p.beside) || flows.iter().any(|f| f.mirror.is_some()) {
             return Some("paths beside the tunnel and mirrored flows");
         }
-        if self.flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
+        if flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
             return Some("a choice of TCP's loss detection");
         }
-        (!self.flows.iter().all(plain)).then_some("sources other than constant rate")
+        (!flows.iter().all(plain)).then_some("sources other than constant rate")
     }
 
     /// Names of the paths, in order.

@@ -87,12 +87,11 @@ impl Flow {
     /// it goes over one.
     pub(super) fn new(
         plan: &Plan<'_>,
-        index: usize,
+        (index, spec): (usize, &FlowSpec),
         session: usize,
         start: Time,
         end: Time,
     ) -> Result<Flow, LabError> {
-        let spec = &plan.scenario.flows[index];
         let direct = plan.scenario.mode == Mode::Direct;
         let secs = |s: f64| start + Duration::from_secs_f64(s);
         let (from, stop) = (secs(spec.start_s), spec.stop_s.as_ref().map_or(end, |s| secs(*s.as_ref())));

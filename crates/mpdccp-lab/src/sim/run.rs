@@ -23,6 +23,8 @@ const START: Time = Time::from_millis(1_000);
 /// What is under way at the end still arrives.
 const TAIL: Duration = Duration::from_secs(1);
 const TRACE_EVERY: Duration = Duration::from_millis(10);
+/// What the tunnel takes if nobody says.
+const DEFAULT_CCID: u8 = 5;
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) struct Run<'a> {
@@ -44,19 +46,18 @@ impl<'a> Run<'a> {
         let mut flows = Vec::new();
         let mut configs: Vec<SessionConfig> = Vec::new();
         if scenario.mode == Mode::Tunnel {
-            configs.push(session_config(plan)?);
+            configs.push(session_config(plan));
         }
-        for i in 0..scenario.flows.len() {
-            let FlowSpec { back, share_congestion, .. } = scenario.flows[i];
+        for (i, spec) in plan.flows().iter().enumerate() {
+            let FlowSpec { back, share_congestion, .. } = *spec;
             let session = if scenario.mode == Mode::Tunnel { 0 } else { configs.len() - usize::from(back) };
-            let flow = Flow::new(plan, i, session, START, end)?;
+            let flow = Flow::new(plan, (i, spec), session, START, end)?;
             if scenario.mode == Mode::Direct && matches!(flow.over, Over::Session(_)) && !back {
-                configs.push(SessionConfig { share_congestion, ..session_config(plan)? });
+                configs.push(SessionConfig { share_congestion, ..session_config(plan) });
             }
             flows.push(flow);
         }
-        let paths: Vec<PathSpec> =
-            (0..scenario.paths.len()).map(|i| scenario.path_in(i, plan.cell)).collect();
+        let paths = plan.paths();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
         let world =
             World::new(plan.seed, &paths, &configs).map_err(|e| LabError::failed("making the links", e))?;
@@ -264,18 +265,15 @@ impl World {
     }
 }
 
-fn session_config(plan: &Plan<'_>) -> Result<SessionConfig, LabError> {
+fn session_config(plan: &Plan<'_>) -> SessionConfig {
     let settings: TunnelSettings = plan.scenario.tunnel_of(plan.contender);
     let tunnel = plan.scenario.mode == Mode::Tunnel;
-    let ccid =
-        plan.contender.ccid.as_ref().map(|c| *c.as_ref()).ok_or_else(|| {
-            LabError::Failed(format!("contender {} is no DCCP", plan.contender.label.as_ref()))
-        })?;
+    let ccid = plan.contender.ccid.as_ref().map_or(DEFAULT_CCID, |c| *c.as_ref());
     let scheduler = settings.scheduler.as_ref().map(|s| s.as_ref().as_str());
     // As the tunnel's configuration has them.
     let timeout = |ms| settings.reorder_timeout.unwrap_or(Duration::from_millis(ms));
     let queue = SendQueueConfig::default();
-    Ok(SessionConfig {
+    SessionConfig {
         connection: Config {
             tx_ccids: vec![ccid],
             rx_ccids: vec![plan.contender.back_ccid.as_ref().map_or(ccid, |c| *c.as_ref())],
@@ -290,8 +288,9 @@ fn session_config(plan: &Plan<'_>) -> Result<SessionConfig, LabError> {
             Some(Reordering::ActiveFixed) => {
                 ReorderConfig::ActiveFixed { timeout: timeout(100), proven: false }
             }
-            Some(Reordering::Adaptive) => ReorderConfig::Adaptive { max: timeout(250) },
-            _ => ReorderConfig::Passive,
+            Some(Reordering::Passive) => ReorderConfig::Passive,
+            None if !tunnel => ReorderConfig::Passive,
+            Some(Reordering::Adaptive) | None => ReorderConfig::Adaptive { max: timeout(250) },
         },
         queue: SendQueueConfig {
             max_packets: settings.queue_packets.map_or(queue.max_packets, |n| n as usize),
@@ -300,5 +299,5 @@ fn session_config(plan: &Plan<'_>) -> Result<SessionConfig, LabError> {
             ..queue
         },
         ..SessionConfig::default()
-    })
+    }
 }

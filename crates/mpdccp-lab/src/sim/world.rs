@@ -104,7 +104,7 @@ pub(crate) struct WorldPath {
     pub(crate) owner: usize,
     /// MP_PRIO of the path.
     pub(crate) prio: u8,
-    /// Sessions do not use it; no path after it is used either.
+    /// Sessions do not use it.
     pub(crate) beside: bool,
 }
 
@@ -184,7 +184,9 @@ impl World {
                 overhead: OVERHEAD,
                 max_sessions: 1,
             });
-            let used = if session.multipath { paths.iter().filter(|p| !p.beside).count() } else { 1 };
+            let all = (0..paths.len()).filter(|i| !paths[*i].beside);
+            let mut used = all.take(if session.multipath { usize::MAX } else { 1 });
+            let Some(first) = used.next() else { continue };
             let config = |i: usize| PathConfig {
                 route: route(i, Side::Client),
                 ports: Ports { local: CLIENT_PORT + (s * paths.len() + i) as u16, remote: port },
@@ -192,9 +194,9 @@ impl World {
                 mtu: MTU,
                 overhead: OVERHEAD,
             };
-            let id = hosts[0].endpoint.connect(Time::ZERO, session.clone(), config(0));
+            let id = hosts[0].endpoint.connect(Time::ZERO, session.clone(), config(first));
             hosts[0].sessions[s] = Some(id);
-            for i in 1..used {
+            for i in used {
                 hosts[0].endpoint.add_path(Time::ZERO, id, config(i));
             }
         }

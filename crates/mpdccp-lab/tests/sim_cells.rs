@@ -1,0 +1,139 @@
+//! Cells that change single paths and flows, and contenders that use some of them.
+
+mod sim_common;
+
+use core::time::Duration;
+
+use mpdccp_lab::{Plan, RunRecord, Scenario};
+use sim_common::{parse, run};
+
+const TWO_PATHS: &str = r#"
+name = "t"
+title = "t"
+duration_s = 4
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "10 ms"
+queue = "50 packets"
+[[path]]
+name = "b"
+rate = "4 Mbit/s"
+owd = "10 ms"
+queue = "50 packets"
+[[cell]]
+name = "base"
+[[cell]]
+name = "slow-b"
+owd = "30 ms"
+path.b = { rate = "2 Mbit/s", owd = "80 ms", loss = "1 %", jitter = { by = "3 ms", reorder = true } }
+flow.udp.rate = "3 Mbit/s"
+[[contender]]
+label = "all"
+flows = ["udp"]
+[[contender]]
+label = "second"
+paths = ["b"]
+flows = ["udp"]
+[[contender]]
+label = "tcp"
+flows = ["tcp"]
+[[contender]]
+label = "as-told"
+ccid = 5
+tunnel = { scheduler = "cpf", reordering = "adaptive" }
+flows = ["udp"]
+[[flow]]
+name = "tcp"
+count = 2
+kind = "tcp"
+cc = "cubic"
+[[flow]]
+name = "udp"
+kind = "udp"
+payload = 1000
+rate = "6 Mbit/s"
+"#;
+
+fn packets(record: &RunRecord) -> [usize; 2] {
+    [0, 1].map(|path: usize| record.paths[path].forward.packets.len())
+}
+
+#[test]
+fn a_contender_uses_its_paths_only() {
+    let scenario = parse(TWO_PATHS);
+    let (both, stats) = run(&scenario, "all", "base");
+    assert!(packets(&both)[0] > 1_000);
+    assert!((stats.metrics["rx_mbps"] / (6.0 * 1028.0 / 1000.0) - 1.0).abs() < 0.02);
+    let (second, stats) = run(&scenario, "second", "base");
+    assert_eq!(packets(&second)[0], 0);
+    let rate = stats.metrics["rx_mbps"];
+    assert!((3.2..4.0).contains(&rate), "what the second path carries: {rate}");
+}
+
+#[test]
+fn a_contender_carries_its_flows_only() {
+    let scenario = parse(TWO_PATHS);
+    let names =
+        |label| run(&scenario, label, "base").0.flows.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names("all"), ["udp"]);
+    assert_eq!(names("tcp"), ["tcp-1", "tcp-2"]);
+}
+
+#[test]
+fn a_cell_changes_one_path_and_one_flow() {
+    let scenario = parse(TWO_PATHS);
+    let plan = |cell| {
+        let contender = scenario.contender("all").unwrap();
+        Plan { scenario: &scenario, contender, cell: scenario.cell(cell).unwrap(), repeat: 0, seed: 1 }
+    };
+    let slow = plan("slow-b").paths();
+    assert_eq!(
+        (slow[0].owd, slow[0].link().rate),
+        (Duration::from_millis(30), scenario.paths[0].link().rate)
+    );
+    assert_eq!((slow[1].owd, slow[1].rate.mbps(), slow[1].loss), (Duration::from_millis(80), 2.0, 0.01));
+    assert!(slow[1].link().jitter.reorder && !slow[0].link().jitter.reorder);
+    let rate = |cell| plan(cell).flows()[0].rate.map(|r| r.mbps());
+    assert_eq!((rate("base"), rate("slow-b")), (Some(6.0), Some(3.0)));
+}
+
+#[test]
+fn who_says_nothing_gets_what_the_tunnel_takes() {
+    let scenario = parse(TWO_PATHS);
+    let bytes =
+        |label| format!("{:?}", RunRecord { label: String::new(), ..run(&scenario, label, "slow-b").0 });
+    assert!(bytes("all") == bytes("as-told"));
+}
+
+#[test]
+fn wrong_names_say_which_there_are() {
+    let cases = [
+        ("path.b =", "path.c =", "t.toml:20: c: there is no path `c`; there are a, b"),
+        ("flow.udp.", "flow.udq.", "t.toml:21: udq: there is no flow `udq`; there are tcp-1, tcp-2, udp"),
+        ("paths = [\"b\"]", "paths = [\"c\"]", "t.toml:27: paths: there is no path `c`; there are a, b"),
+        ("flows = [\"tcp\"]", "flows = [\"x\"]", "t.toml:31: flows: there is no flow `x`"),
+        ("paths = [\"b\"]", "paths = []", "t.toml:26: label: `paths` names at least one path"),
+        ("rate = \"2 Mbit/s\"", "rate = \"2 Mb\"", "t.toml:20: rate: "),
+        ("rate = \"2 Mbit/s\"", "rat = \"2 Mbit/s\"", "t.toml:20: rat: "),
+    ];
+    for (from, to, begins) in cases {
+        assert!(TWO_PATHS.contains(from), "{from}");
+        let error = Scenario::parse("t.toml", &TWO_PATHS.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.starts_with(begins), "{to}: {error}");
+    }
+}
+
+#[test]
+fn the_profiles_are_what_they_were_measured_on() {
+    let scenario = Scenario::find("multipath/profiles").unwrap();
+    assert_eq!(scenario.cells.len(), 16);
+    let cell = scenario.cell("lte_starlink").unwrap();
+    let plan = Plan { scenario: &scenario, contender: &scenario.contenders[0], cell, repeat: 0, seed: 1 };
+    let [a, b] = &plan.paths()[..] else { panic!() };
+    let ms = |path: &mpdccp_lab::scenario::PathSpec| {
+        (path.owd.as_millis(), path.jitter.map_or(0, |j| j.by.as_millis()))
+    };
+    assert_eq!((ms(a), a.rate.mbps(), a.loss), ((35, 8), 40.0, 0.0));
+    assert_eq!((ms(b), b.rate.mbps(), b.loss), ((50, 25), 100.0, 0.01));
+}
