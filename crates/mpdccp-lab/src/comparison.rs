@@ -57,11 +57,7 @@ pub fn compare(scenario: &Scenario, medians: &[Value]) -> Vec<Comparison> {
 fn one(scenario: &Scenario, median: &Value, all: &[Value]) -> Comparison {
     let text = |key: &str| median[key].as_str().unwrap_or_default().to_owned();
     let (label, cell) = (text("label"), text("cell"));
-    let references: Vec<_> = scenario
-        .references
-        .iter()
-        .filter(|r| *r.label.as_ref() == label && r.cell.as_ref().is_none_or(|c| *c.as_ref() == cell))
-        .collect();
+    let references: Vec<_> = scenario.references_of(&label, &cell).collect();
     let aim_cell = |aim: &Aim| match &aim.cell {
         Some(named) => *named.as_ref() == cell || named.as_ref() == "all",
         None => scenario.headline().name == cell,
@@ -86,7 +82,8 @@ fn one(scenario: &Scenario, median: &Value, all: &[Value]) -> Comparison {
     let told = |r: &Row| r.ours.is_some() && (aimed(r) || !IF_AIMED.contains(&r.metric));
     let rows = NAMES.iter().map(row).filter(|r| compared(r) || told(r)).collect();
     let n = median["n"].as_u64().unwrap_or(0);
-    Comparison { label, cell, n, sources: references.iter().map(|r| r.source.clone()).collect(), rows }
+    let sources = references.iter().map(|r| r.source.clone()).collect();
+    Comparison { label: label.clone(), cell: cell.clone(), n, sources, rows }
 }
 
 /// Whether `value` reaches `aim`; none if the contender to compare with has not run.

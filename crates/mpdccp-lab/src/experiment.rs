@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::comparison::{Comparison, compare};
-use crate::figures::{Column, delivery, inner_workings};
+use crate::figures::{Column, delivery, distribution, inner_workings};
 use crate::metrics::lateness_us_p99;
 use crate::report::{self, CellFigures};
 pub use crate::runs::{Event, What};
@@ -188,14 +188,20 @@ fn draw(
     let columns: Vec<Column<'_>> = shown.iter().map(|run| Column { label: &run.label, run }).collect();
     let file = |kind: &str| dir.join(format!("{}_{kind}", cell.name));
     let mut figures = vec![(
-        "Latency of each packet from application to application, what was received, and what was sent on each path (100 ms bins).".to_owned(),
+        "Latency of each packet, from application to application and on the wire; what was received, and what was sent on each path (100 ms bins). Broken lines: what others published."
+            .to_owned(),
         delivery(scenario, &columns).save(&file("delivery"))?,
     )];
-    let workings = inner_workings(scenario, &columns);
+    if let Some(figure) = distribution(scenario, &columns) {
+        figures.push((
+            "How many packets had no more than a latency. Rings: what others published.".to_owned(),
+            figure.save(&file("distribution"))?,
+        ));
+    }
     figures.push((
         "What lies behind it: congestion window, rates, the queue at the bottleneck, round-trip times."
             .to_owned(),
-        workings.save(&file("workings"))?,
+        inner_workings(scenario, &columns).save(&file("workings"))?,
     ));
     let lateness_us_p99 = lateness_us_p99(shown.iter().flat_map(|run| &run.paths));
     Ok(Some(CellFigures { cell: cell.name.clone(), figures, lateness_us_p99 }))

@@ -3,21 +3,16 @@
 use std::fmt::Write as _;
 
 use crate::comparison::{Comparison, number, sentences};
+use crate::figures::{SCRIPT, STYLE};
 use crate::scenario::Scenario;
 use crate::summary::Summary;
-
-pub(crate) const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;color:#1e1e1e;max-width:1120px;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.6rem}h2{margin-top:2.5rem}figure{margin:1.5rem 0;overflow-x:auto}figcaption{color:#555;font-size:.85rem}\
-table{border-collapse:collapse;margin:1rem 0;font-size:.9rem}th,td{padding:.25rem .8rem;text-align:right;border-bottom:1px solid #ddd}\
-th:first-child,td:first-child{text-align:left}caption{text-align:left;font-weight:600;padding:.3rem 0}\
-.met{color:#00694b}.missed{color:#b03a00}svg{max-width:100%;height:auto}code{background:#f3f3f3;padding:0 .3em}";
 
 /// The figures of one cell.
 #[derive(Clone, Debug)]
 pub struct CellFigures {
     /// Cell.
     pub cell: String,
-    /// (what it shows, SVG).
+    /// (what it shows, itself as HTML).
     pub figures: Vec<(String, String)>,
     /// Of the runs shown.
     pub lateness_us_p99: Option<f64>,
@@ -49,13 +44,19 @@ pub fn html(scenario: &Scenario, summary: &Summary, all: &[Comparison], cells: &
     page(&scenario.title, &out)
 }
 
-/// A document with a title.
+/// A document with a title: one file with everything in it, that needs no script to be read.
 pub(crate) fn page(title: &str, body: &str) -> String {
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
-         <h1>{title}</h1>\n{body}</body></html>\n",
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\n\
+         <style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{body}{SCRIPT}</body></html>\n",
         title = escape(title),
     )
+}
+
+/// A figure, as [`crate::figures::Figure::save`] gives it, with what it shows.
+pub(crate) fn figure(html: &str, caption: &str) -> String {
+    format!("<figure>{html}<figcaption>{}</figcaption></figure>\n", escape(caption))
 }
 
 /// What one cell shows: sentences, figures, tables.
@@ -69,8 +70,8 @@ pub(crate) fn cell_html(out: &mut String, scenario: &Scenario, all: &[Comparison
         }
         None => "In virtual time: the links are exact.".to_owned(),
     };
-    for (what, svg) in &cell.figures {
-        let _ = writeln!(out, "<figure>{svg}<figcaption>{} {lateness}</figcaption></figure>", escape(what));
+    for (what, html) in &cell.figures {
+        out.push_str(&figure(html, &format!("{what} {lateness}")));
     }
     for c in all.iter().filter(|c| c.cell == cell.cell) {
         table(out, c);
@@ -81,7 +82,7 @@ fn table(out: &mut String, c: &Comparison) {
     let plural = if c.n == 1 { "" } else { "s" };
     let _ = write!(
         out,
-        "<table><caption>{}, median of {} run{plural}</caption><tr><th>metric</th>",
+        "<div class=\"wide\"><table><caption>{}, median of {} run{plural}</caption><tr><th>metric</th>",
         escape(&c.label),
         c.n
     );
@@ -102,5 +103,5 @@ fn table(out: &mut String, c: &Comparison) {
         };
         let _ = writeln!(out, "<td>{}</td><td>{}</td>{verdict}</tr>", number(row.ours), escape(&aim));
     }
-    out.push_str("</table>\n");
+    out.push_str("</table></div>\n");
 }

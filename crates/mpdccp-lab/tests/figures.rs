@@ -3,7 +3,7 @@
 mod common;
 
 use mpdccp_lab::Scenario;
-use mpdccp_lab::figures::{Column, delivery, inner_workings};
+use mpdccp_lab::figures::{Column, delivery, distribution, inner_workings};
 
 #[test]
 fn figures_are_written_as_svg_and_png() {
@@ -14,12 +14,17 @@ fn figures_are_written_as_svg_and_png() {
         Some(dir) => dir.into(),
         None => tempfile::tempdir().unwrap().keep(),
     };
-    for (name, figure) in
-        [("delivery", delivery(&scenario, &columns)), ("workings", inner_workings(&scenario, &columns))]
-    {
-        let svg = figure.save(&dir.join(name)).unwrap();
+    for (name, figure) in [
+        ("delivery", delivery(&scenario, &columns)),
+        ("distribution", distribution(&scenario, &columns).unwrap()),
+        ("workings", inner_workings(&scenario, &columns)),
+    ] {
+        let html = figure.save(&dir.join(name)).unwrap();
+        assert!(html.contains("<script type=\"application/json\">"));
+        let svg = std::fs::read_to_string(dir.join(name).with_extension("svg")).unwrap();
+        assert!(html.contains(&svg));
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-        assert!(svg.contains("ccid5: "));
+        assert!(svg.contains("ccid5"));
         assert!(!svg.contains("NaN"));
         let png = std::fs::read(dir.join(name).with_extension("png")).unwrap();
         assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 10_000);
@@ -36,8 +41,8 @@ fn many_contenders_wrap_and_keep_one_scale() {
     runs[3].flows[0].received.iter_mut().for_each(|p| p.at += std::time::Duration::from_millis(100));
     let columns: Vec<Column<'_>> = runs.iter().map(|run| Column { label: &run.label, run }).collect();
     let figure = delivery(&scenario, &columns);
-    assert_eq!(figure.rows.iter().map(Vec::len).collect::<Vec<_>>(), [2; 6]);
+    assert_eq!(figure.rows.iter().map(Vec::len).collect::<Vec<_>>(), [2; 8]);
     let latency: Vec<_> =
         figure.rows.iter().flatten().filter(|p| p.title.contains("latency")).map(|p| p.y_top).collect();
-    assert!(latency.len() == 4 && latency.iter().all(|top| *top == Some(150.0)), "{latency:?}");
+    assert!(latency.len() == 8 && latency.iter().all(|top| *top == Some(150.0)), "{latency:?}");
 }

@@ -1,7 +1,6 @@
 //! Figures 2 to 5 of the DCP paper.
 
-use super::draw::GREY;
-use super::paper::line;
+use super::figure::{GREY, line};
 use super::{Figure, Panel, Series, Shape};
 
 /// What is joined to a line.
@@ -30,7 +29,10 @@ pub(crate) fn over_time(
 ) -> Figure {
     let panel = |(title, lines): Lines| {
         let level = level.map(|y| Series { pale: true, ..line("", GREY, vec![(0.0, y), (end, y)]) });
-        let one = |(i, (name, points)): (usize, (&str, Points))| line(name, i, points);
+        let one = |(i, (name, points)): (usize, (&str, Points))| Series {
+            contender: Some(name.to_owned()).filter(|n| !n.is_empty()),
+            ..line(name, i, points)
+        };
         Panel {
             title,
             y_label: y_label.to_owned(),
@@ -45,7 +47,7 @@ pub(crate) fn over_time(
         row.resize(abreast.min(panels.len()), Panel::default());
         row
     });
-    Figure { rows: rows.collect(), span_s: (0.0, end), ..Figure::default() }
+    Figure { rows: rows.collect(), span: (0.0, end), ..Figure::default() }
 }
 
 /// Friendliness against the number of TCP flows: a line through the medians and a dot for each run; `between` is aimed at.
@@ -54,8 +56,9 @@ pub(crate) fn against_flows(lines: Vec<Variant>, between: (f64, f64)) -> Figure 
     let level = |y: f64| Series { pale: true, ..line("", GREY, vec![(0.0, y), (most, y)]) };
     let mut series = vec![level(between.0), level(1.0), level(between.1)];
     for (i, variant) in lines.into_iter().enumerate() {
-        series.push(line(variant.name, i, variant.medians));
-        series.push(Series { shape: Shape::Dots, ..line("", i, variant.runs) });
+        let contender = Some(variant.name.to_owned());
+        series.push(Series { contender: contender.clone(), ..line(variant.name, i, variant.medians) });
+        series.push(Series { contender, shape: Shape::Dots, ..line("", i, variant.runs) });
     }
     let panel = Panel {
         title: "one DCCP flow among TCP flows".to_owned(),
@@ -65,8 +68,8 @@ pub(crate) fn against_flows(lines: Vec<Variant>, between: (f64, f64)) -> Figure 
     };
     Figure {
         rows: vec![vec![panel]],
-        span_s: (0.0, most),
-        x_label: Some("number of TCP flows"),
+        span: (0.0, most),
+        x_label: Some("number of TCP flows".to_owned()),
         ..Figure::default()
     }
 }

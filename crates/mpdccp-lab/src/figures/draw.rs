@@ -1,86 +1,28 @@
-//! Figures as grids of panels, and the one place that knows the plotting crate.
+//! SVG and PNG, and the one place that knows the plotting crate.
 
 use core::fmt::Display;
-use core::ops::Range;
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
-use plotters::chart::ChartBuilder;
+use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
+use plotters::coord::cartesian::Cartesian2d;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Rectangle, Text};
-use plotters::series::LineSeries;
+use plotters::element::{Circle, EmptyElement, PathElement, Rectangle, Text};
+use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{
     Color, FontDesc, FontFamily, FontStyle, RGBAColor, RGBColor, ShapeStyle, TextStyle, WHITE, register_font,
 };
 
+use super::figure::{GREY, PALETTE};
+use super::range::{Range, label};
+use super::thin::thin;
+use super::{Figure, Mark, Panel, Series, Shape};
 use crate::LabError;
 
-/// A grid of panels.
-#[derive(Clone, Debug, Default)]
-pub struct Figure {
-    /// From top to bottom; the panels of a row share their vertical range.
-    pub rows: Vec<Vec<Panel>>,
-    /// Horizontal range, seconds.
-    pub span_s: (f64, f64),
-    /// Moments marked in every panel.
-    pub marks_s: Vec<f64>,
-    /// What the horizontal axis is, if not time in seconds.
-    pub x_label: Option<&'static str>,
-}
-
-/// One coordinate system.
-#[derive(Clone, Debug, Default)]
-pub struct Panel {
-    /// Above the panel.
-    pub title: String,
-    /// Quantity and unit of the vertical axis.
-    pub y_label: String,
-    /// What it shows.
-    pub series: Vec<Series>,
-    /// The vertical range ends no higher than this; points above are drawn at the edge.
-    pub y_cap: Option<f64>,
-    /// The vertical range ends here; at a round number above all points if absent.
-    pub y_top: Option<f64>,
-}
-
-/// Points of one colour.
-#[derive(Clone, Debug)]
-pub struct Series {
-    /// For the legend; empty leaves it out of the legend.
-    pub name: String,
-    /// Index into the palette.
-    pub color: usize,
-    /// Drawn in a paler tone, behind the others.
-    pub pale: bool,
-    /// How they are drawn.
-    pub shape: Shape,
-    /// (seconds, value).
-    pub points: Vec<(f64, f64)>,
-}
-
-/// How points are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// One dot each.
-    Dots,
-    /// Joined.
-    Line,
-}
-
-/// Colours that colour-blind people tell apart; the last is for sums and limits.
-const PALETTE: [RGBColor; 5] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(90, 90, 90),
-];
-/// Index of the grey.
-pub(crate) const GREY: usize = 4;
 const INK: RGBColor = RGBColor(30, 30, 30);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 const FONT: &str = "DejaVu Sans";
@@ -89,6 +31,25 @@ const FONT: &str = "DejaVu Sans";
 const PANEL: (u32, u32) = (520, 220);
 /// Room below the last row for the axis title.
 const FOOT: u32 = 22;
+
+type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<Range, Range>>;
+
+impl Ranged for Range {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        from + (self.place(*value) * f64::from(to - from)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        self.ticks(hint.max_num_points())
+    }
+
+    fn range(&self) -> core::ops::Range<f64> {
+        self.from..self.to
+    }
+}
 
 /// Registers the bundled font once, so that nothing depends on fonts of the machine.
 fn font() -> Result<(), LabError> {
@@ -102,9 +63,14 @@ fn failed(e: impl Display) -> LabError {
 }
 
 impl Figure {
+    fn columns(&self) -> usize {
+        self.rows.iter().map(Vec::len).max().unwrap_or(1)
+    }
+
     fn size(&self) -> (u32, u32) {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(1) as u32;
-        (PANEL.0 * columns, PANEL.1 * self.rows.len() as u32 + FOOT)
+        // One panel alone gets more room.
+        let wide = if self.columns() == 1 { 3 } else { 2 };
+        (PANEL.0 * wide / 2 * self.columns() as u32, PANEL.1 * wide / 2 * self.rows.len() as u32 + FOOT)
     }
 
     /// As SVG.
@@ -122,7 +88,8 @@ impl Figure {
         ))
     }
 
-    /// Writes `stem`.svg and `stem`.png (twice the size) and returns the SVG.
+    /// Writes `stem`.svg and `stem`.png (twice the size) and returns what a report shows: the SVG, and its data for a browser that
+    /// runs scripts.
     ///
     /// # Errors
     /// Whatever the plotting crate or the file system says.
@@ -132,7 +99,7 @@ impl Figure {
         let (w, h) = self.size();
         let png = stem.with_extension("png");
         draw(self, &BitMapBackend::new(&png, (2 * w, 2 * h)).into_drawing_area(), 2)?;
-        Ok(svg)
+        Ok(self.embed(&svg))
     }
 }
 
@@ -144,33 +111,19 @@ fn draw<B: DrawingBackend>(
     root.fill(&WHITE).map_err(failed)?;
     let (width, height) = root.dim_in_pixel();
     let (top, foot) = root.split_vertically(height - FOOT * scale);
-    let columns = figure.rows.iter().map(Vec::len).max().unwrap_or(1);
+    let columns = figure.columns();
     for column in 0..columns {
         let style = text(13, scale, INK).pos(Pos::new(HPos::Center, VPos::Top));
         let middle = (width as usize * (2 * column + 1) / (2 * columns)) as i32 + (14 * scale) as i32;
-        foot.draw(&Text::new(figure.x_label.unwrap_or("time, s"), (middle, 0), style)).map_err(failed)?;
+        foot.draw(&Text::new(figure.x_label().to_owned(), (middle, 0), style)).map_err(failed)?;
     }
     for (row, area) in figure.rows.iter().zip(top.split_evenly((figure.rows.len(), 1))) {
-        let y = 0.0..row.iter().map(Panel::top).fold(0.0, f64::max);
+        let y = Figure::y_range(row);
         for (panel, area) in row.iter().zip(area.split_evenly((1, columns))) {
-            draw_panel(figure, panel, &area, y.clone(), scale)?;
+            draw_panel(figure, panel, &area, y, scale)?;
         }
     }
     root.present().map_err(failed)
-}
-
-impl Panel {
-    /// Where the vertical range ends: a round number not below any point or the cap, if nobody has set it.
-    pub(super) fn top(&self) -> f64 {
-        if let Some(top) = self.y_top {
-            return top;
-        }
-        let highest = self.series.iter().flat_map(|s| &s.points).map(|(_, y)| *y).fold(0.0, f64::max);
-        let wanted = self.y_cap.map_or(highest, |cap| highest.min(cap)) * 1.05;
-        let magnitude = 10f64.powf(wanted.max(1e-9).log10().floor());
-        let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
-        steps.iter().map(|s| s * magnitude).find(|top| *top >= wanted).unwrap_or(wanted)
-    }
 }
 
 fn text(size: u32, scale: u32, color: RGBColor) -> TextStyle<'static> {
@@ -184,100 +137,212 @@ fn draw_panel<B: DrawingBackend>(
     figure: &Figure,
     panel: &Panel,
     area: &DrawingArea<B, Shift>,
-    y: Range<f64>,
+    y: Range,
     scale: u32,
 ) -> Result<(), LabError> {
-    let (head, body) = area.split_vertically(30 * scale);
-    draw_head(panel, &head, scale)?;
+    let rows = legend(panel, area, scale)?;
+    let (head, body) = area.split_vertically((30 + HEAD_ROW * (rows.len() as u32 - 1)) * scale);
+    draw_head(panel, &head, &rows, scale)?;
+    let x = figure.x_range();
     let mut chart = ChartBuilder::on(&body)
         .margin_left(8 * scale)
         .margin_right(14 * scale)
         .margin_bottom(2 * scale)
         .x_label_area_size(22 * scale)
         .y_label_area_size(54 * scale)
-        .build_cartesian_2d(figure.span_s.0..figure.span_s.1, y.clone())
+        .build_cartesian_2d(x, y)
         .map_err(failed)?;
-    let decimals = usize::from(y.end < 5.0);
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .light_line_style(WHITE)
+        .max_light_lines(0)
         .bold_line_style(GRID.stroke_width(scale))
         .axis_style(INK.stroke_width(scale))
         .set_all_tick_mark_size(3 * scale)
         .x_labels(11)
         .y_labels(5)
-        .x_label_formatter(&|x| format!("{x:.0}"))
-        .y_label_formatter(&move |y| format!("{y:.decimals$}"))
+        .x_label_formatter(&|v| label(*v))
+        .y_label_formatter(&|v| label(*v))
         .label_style(text(12, scale, INK))
         .axis_desc_style(text(12, scale, INK))
         .y_desc(panel.y_label.as_str())
         .draw()
         .map_err(failed)?;
-    for at in &figure.marks_s {
-        let line =
-            PathElement::new(vec![(*at, y.start), (*at, y.end)], PALETTE[GREY].mix(0.7).stroke_width(scale));
-        chart.draw_series([line]).map_err(failed)?;
-    }
-    let visible = |(x, v): &(f64, f64)| (*x, v.min(y.end));
+    draw_marks(&mut chart, &figure.marks, x, y, scale)?;
+    let visible = |points: &[(f64, f64)]| thin(points.to_vec(), figure.span);
     let (lines, dots): (Vec<&Series>, Vec<&Series>) =
-        panel.series.iter().partition(|s| s.shape == Shape::Line);
+        panel.series.iter().partition(|s| !matches!(s.shape, Shape::Dots | Shape::Rings));
     for series in lines.iter().filter(|s| s.pale).chain(lines.iter().filter(|s| !s.pale)) {
-        let style = series.color().stroke_width(scale + scale / 2);
-        let points: Vec<(f64, f64)> = series.points.iter().map(visible).collect();
-        if scale == 1 {
-            chart.draw_series(LineSeries::new(points, style)).map_err(failed)?;
-        } else {
-            // The bitmap backend draws spikes where a wide line turns sharply; single strokes have no such corners.
-            let strokes = points.windows(2).map(|pair| PathElement::new(pair.to_vec(), style));
-            chart.draw_series(strokes).map_err(failed)?;
-        }
+        draw_line(&mut chart, series, visible(&series.points), scale)?;
+        draw_intervals(&mut chart, series, x, scale)?;
     }
-    // Dots of all series in order of time, so that none hides another. Of dots that fall on the same spot one is enough; that keeps
-    // the SVG small.
-    let mut all: Vec<(f64, f64, RGBAColor)> =
-        dots.iter().flat_map(|s| s.points.iter().map(visible).map(|(x, v)| (x, v, s.color()))).collect();
+    // Dots of all series in order of time, so that none hides another.
+    let mut all: Vec<(f64, f64, &Series)> = Vec::new();
+    for series in dots {
+        all.extend(visible(&series.points).into_iter().map(|(at, v)| (at, v, series)));
+    }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (_, pixels) = chart.plotting_area().get_pixel_range();
-    let spot_x = (figure.span_s.1 - figure.span_s.0) / f64::from(PANEL.0);
-    let spot_y = y.end * f64::from(scale) / f64::from((pixels.end - pixels.start).max(1));
-    let mut seen = HashSet::new();
-    all.retain(|(x, v, _)| seen.insert(((x / spot_x) as i64, (v / spot_y) as i64)));
-    let circle = |(x, v, color): (f64, f64, RGBAColor)| Circle::new((x, v), scale, color.filled());
+    let circle = |(at, v, series): (f64, f64, &Series)| match series.shape {
+        Shape::Rings => Circle::new((at, v), 4 * scale, series.color().stroke_width(2 * scale)),
+        _ => Circle::new((at, v), scale, series.color().filled()),
+    };
     chart.draw_series(all.into_iter().map(circle)).map_err(failed)?;
     Ok(())
 }
 
+fn draw_line<B: DrawingBackend>(
+    chart: &mut Chart<'_, B>,
+    series: &Series,
+    points: Vec<(f64, f64)>,
+    scale: u32,
+) -> Result<(), LabError> {
+    let style = series.color().stroke_width(scale + scale / 2);
+    if series.shape == Shape::Marked {
+        let marker = |at: &(f64, f64)| Circle::new(*at, 3 * scale, series.color().filled());
+        chart.draw_series(points.iter().map(marker)).map_err(failed)?;
+    }
+    if series.shape == Shape::Dashed {
+        chart.draw_series(DashedLineSeries::new(points, 5 * scale, 3 * scale, style)).map_err(failed)?;
+    } else if scale == 1 {
+        chart.draw_series(LineSeries::new(points, style)).map_err(failed)?;
+    } else {
+        // The bitmap backend draws spikes where a wide line turns sharply; single strokes have no such corners.
+        let strokes = points.windows(2).map(|pair| PathElement::new(pair.to_vec(), style));
+        chart.draw_series(strokes).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Error bars with a short stroke at each end.
+fn draw_intervals<B: DrawingBackend>(
+    chart: &mut Chart<'_, B>,
+    series: &Series,
+    x: Range,
+    scale: u32,
+) -> Result<(), LabError> {
+    let style = series.color().stroke_width(scale);
+    let intervals = series.points.iter().zip(&series.intervals);
+    let strokes = intervals.filter_map(|((at, _), interval)| Some((*at, (*interval)?)));
+    let strokes = strokes.flat_map(|(at, (low, high))| {
+        let across = |v| vec![(x.beside(at, -0.006), v), (x.beside(at, 0.006), v)];
+        [vec![(at, low), (at, high)], across(low), across(high)].map(|path| PathElement::new(path, style))
+    });
+    chart.draw_series(strokes).map_err(failed)?;
+    Ok(())
+}
+
+/// A line at each moment, and beside it what happens as far as there is room before the next.
+fn draw_marks<B: DrawingBackend>(
+    chart: &mut Chart<'_, B>,
+    marks: &[Mark],
+    x: Range,
+    y: Range,
+    scale: u32,
+) -> Result<(), LabError> {
+    let grey = rgb(GREY).mix(0.7).stroke_width(scale);
+    for mark in marks {
+        let line = PathElement::new(vec![(mark.at, y.from), (mark.at, y.to)], grey);
+        chart.draw_series([line]).map_err(failed)?;
+    }
+    let style = text(10, scale, rgb(GREY));
+    let pixels = chart.plotting_area().dim_in_pixel().0;
+    for (i, mark) in marks.iter().enumerate() {
+        let next = marks.get(i + 1).map_or(x.to, |next| next.at);
+        let room = (x.place(next) - x.place(mark.at)) * f64::from(pixels);
+        let (width, _) = chart.plotting_area().estimate_text_size(&mark.label, &style).map_err(failed)?;
+        if f64::from(width + 6 * scale) <= room {
+            let beside = Text::new(mark.label.clone(), (4 * scale as i32, scale as i32), style.clone());
+            let place = EmptyElement::at((mark.at, y.to));
+            chart.draw_series([place + beside]).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn rgb(color: usize) -> RGBColor {
+    let (r, g, b) = PALETTE[color % PALETTE.len()];
+    RGBColor(r, g, b)
+}
+
 impl Series {
     fn color(&self) -> RGBAColor {
-        PALETTE[self.color % PALETTE.len()].mix(if self.pale { 0.4 } else { 1.0 })
+        rgb(self.color).mix(if self.pale { 0.4 } else { 1.0 })
     }
+}
+
+/// Height of one row of the head.
+const HEAD_ROW: u32 = 17;
+
+/// The series of a panel's legend in rows that fit beside the title, or below it.
+fn legend<'a, B: DrawingBackend>(
+    panel: &'a Panel,
+    area: &DrawingArea<B, Shift>,
+    scale: u32,
+) -> Result<Vec<Vec<(&'a Series, i32)>>, LabError> {
+    let s = scale as i32;
+    let width = |words: &str, size| {
+        let (width, _) = area.estimate_text_size(words, &text(size, scale, INK)).map_err(failed)?;
+        Ok::<i32, LabError>(width as i32)
+    };
+    let whole = area.dim_in_pixel().0 as i32 - 76 * s;
+    let mut rows: Vec<Vec<(&Series, i32)>> = vec![Vec::new()];
+    let mut room = whole - width(&panel.title, 13)?;
+    for series in panel.series.iter().filter(|series| !series.name.is_empty()) {
+        let wanted = width(&series.name, 12)? + 28 * s;
+        if wanted > room {
+            rows.push(Vec::new());
+            room = whole;
+        }
+        room -= wanted;
+        if let Some(row) = rows.last_mut() {
+            row.push((series, wanted));
+        }
+    }
+    Ok(rows)
 }
 
 /// Title on the left, legend on the right.
 fn draw_head<B: DrawingBackend>(
     panel: &Panel,
     head: &DrawingArea<B, Shift>,
+    rows: &[Vec<(&Series, i32)>],
     scale: u32,
 ) -> Result<(), LabError> {
     let s = scale as i32;
     head.draw(&Text::new(panel.title.clone(), (62 * s, 11 * s), text(13, scale, INK))).map_err(failed)?;
-    let mut right = head.dim_in_pixel().0 as i32 - 14 * s;
-    for series in panel.series.iter().rev().filter(|series| !series.name.is_empty()) {
-        let style = text(12, scale, INK);
-        let (width, _) = head.estimate_text_size(&series.name, &style).map_err(failed)?;
-        right -= width as i32;
-        head.draw(&Text::new(series.name.clone(), (right, 12 * s), style)).map_err(failed)?;
-        let color: ShapeStyle = series.color().filled();
-        let (left, middle) = (right - 18 * s, 16 * s);
-        match series.shape {
-            Shape::Line => {
-                let bar = [(left, middle - s), (left + 13 * s, middle + s)];
-                head.draw(&Rectangle::new(bar, color)).map_err(failed)?;
-            }
-            Shape::Dots => head.draw(&Circle::new((left + 8 * s, middle), 3 * s, color)).map_err(failed)?,
+    for (nth, row) in rows.iter().enumerate() {
+        let mut left = head.dim_in_pixel().0 as i32 - 14 * s - row.iter().map(|(_, w)| w).sum::<i32>();
+        let down = (nth as u32 * HEAD_ROW) as i32 * s;
+        for (series, width) in row {
+            draw_key(series, head, (left + 10 * s, 16 * s + down), s)?;
+            let words = Text::new(series.name.clone(), (left + 28 * s, 12 * s + down), text(12, scale, INK));
+            head.draw(&words).map_err(failed)?;
+            left += width;
         }
-        right = left - 10 * s;
     }
     Ok(())
+}
+
+/// What a series looks like, for the legend.
+fn draw_key<B: DrawingBackend>(
+    series: &Series,
+    head: &DrawingArea<B, Shift>,
+    (left, middle): (i32, i32),
+    s: i32,
+) -> Result<(), LabError> {
+    let color: ShapeStyle = series.color().filled();
+    let bar = |from: i32, to: i32| {
+        let corners = [(left + from * s, middle - s), (left + to * s, middle + s)];
+        head.draw(&Rectangle::new(corners, color)).map_err(failed)
+    };
+    let circle = |radius: i32, style: ShapeStyle| {
+        head.draw(&Circle::new((left + 6 * s, middle), radius * s, style)).map_err(failed)
+    };
+    match series.shape {
+        Shape::Line => bar(0, 13),
+        Shape::Dashed => bar(0, 5).and_then(|()| bar(8, 13)),
+        Shape::Marked => bar(0, 13).and_then(|()| circle(3, color)),
+        Shape::Dots => circle(3, color),
+        Shape::Rings => circle(4, series.color().stroke_width(2 * s as u32)),
+    }
 }

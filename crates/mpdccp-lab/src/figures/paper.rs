@@ -1,11 +1,12 @@
 //! What the CCID5 paper's figures 5 to 7 show, contenders side by side.
 
-use super::draw::GREY;
+use super::events::marks;
+use super::figure::{GREY, line};
 use super::{Figure, Panel, Series, Shape};
 use crate::metrics::seconds;
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::Scenario;
-use crate::series;
+use crate::series::{self, Journey};
 
 /// A contender's run as a column of a figure.
 #[derive(Clone, Copy, Debug)]
@@ -16,80 +17,126 @@ pub struct Column<'a> {
     pub run: &'a RunRecord,
 }
 
-pub(super) fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.to_owned(), color, pale: false, shape: Shape::Line, points }
-}
-
 /// More columns would be too narrow to read; they go below.
 const ABREAST: usize = 3;
+/// If the panels of a row differ by more than this, a linear range would flatten the lowest.
+const FLATTENED: f64 = 4.0;
 
 /// Draws one panel of a column.
 type Draw = fn(&Scenario, Column<'_>) -> Panel;
 
-fn figure(scenario: &Scenario, columns: &[Column<'_>], kinds: &[Draw]) -> Figure {
-    // For each kind a panel a column, all with the same range, so that they compare.
-    let panels = |draw: &Draw| -> Vec<Panel> {
-        let mut panels: Vec<Panel> = columns.iter().map(|column| draw(scenario, *column)).collect();
-        let top = panels.iter().map(Panel::top).fold(0.0, f64::max);
-        panels.iter_mut().for_each(|panel| panel.y_top = Some(top));
-        panels
-    };
-    let shown = |panels: &Vec<Panel>| panels.iter().flat_map(|p| &p.series).any(|s| !s.points.is_empty());
-    let kinds: Vec<Vec<Panel>> = kinds.iter().map(panels).filter(shown).collect();
+/// Rows that share their range, and whether it may be logarithmic.
+type Group<'a> = (&'a [Draw], bool);
+
+fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> Figure {
+    let kinds: Vec<Vec<Panel>> = groups.iter().flat_map(|group| rows(scenario, columns, *group)).collect();
     let blocks = columns.len().div_ceil(ABREAST).max(1);
     let width = columns.len().div_ceil(blocks).max(1);
     let block =
         |i: usize| kinds.iter().map(move |panels| panels.chunks(width).nth(i).unwrap_or_default().to_vec());
     Figure {
         rows: (0..blocks).flat_map(block).collect(),
-        span_s: (0.0, *scenario.duration_s.as_ref()),
-        marks_s: scenario.events_s(),
-        x_label: None,
+        span: (0.0, *scenario.duration_s.as_ref()),
+        marks: marks(scenario),
+        ..Figure::default()
     }
+}
+
+/// For each kind a panel a column, all with the same range, so that they compare. Kinds of which nobody has anything are left out.
+fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>) -> Vec<Vec<Panel>> {
+    let row = |draw: &Draw| -> Vec<Panel> { columns.iter().map(|column| draw(scenario, *column)).collect() };
+    let mut rows: Vec<Vec<Panel>> = kinds.iter().map(row).collect();
+    rows.retain(|row| !row.iter().all(Panel::is_empty));
+    let mut all: Vec<&mut Panel> = rows.iter_mut().flatten().collect();
+    let top = all.iter().map(|panel| panel.top()).fold(0.0, f64::max);
+    let levels: Vec<f64> = all.iter().filter_map(|panel| level(panel)).collect();
+    let (low, high) =
+        levels.iter().fold((f64::INFINITY, 0.0), |(l, h): (f64, f64), v| (l.min(*v), h.max(*v)));
+    for panel in &mut all {
+        panel.y_top = Some(top);
+        panel.y_log = may_log && high > FLATTENED * low;
+    }
+    rows
+}
+
+/// What 95 % of a panel's values do not exceed.
+fn level(panel: &Panel) -> Option<f64> {
+    let series = panel.series.iter().filter(|s| !s.pale && s.shape != Shape::Dashed);
+    let mut values: Vec<f64> = series.flat_map(|s| &s.points).map(|(_, y)| *y).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() * 95 / 100).copied().filter(|level| *level > 0.0)
 }
 
 /// Latency of each packet by path, throughput received, throughput of each path.
 pub fn delivery(scenario: &Scenario, columns: &[Column<'_>]) -> Figure {
-    figure(scenario, columns, &[latency, received, paths])
+    figure(scenario, columns, &[(&[latency, wire], true), (&[received], false), (&[paths], false)])
 }
 
 /// Windows, rates, queues and round-trip times behind it.
 pub fn inner_workings(scenario: &Scenario, columns: &[Column<'_>]) -> Figure {
-    figure(scenario, columns, &[window, pacing, queue, rtt])
+    let groups: [Group<'_>; 4] = [(&[window], false), (&[pacing], false), (&[queue], false), (&[rtt], true)];
+    figure(scenario, columns, &groups)
 }
 
-fn latency(_: &Scenario, column: Column<'_>) -> Panel {
+fn latency(scenario: &Scenario, column: Column<'_>) -> Panel {
+    let metrics = [("app_p50_ms", "p50"), ("app_p95_ms", "p95")];
+    of_packets(scenario, column, "app", Journey::app_ms, &metrics)
+}
+
+fn wire(scenario: &Scenario, column: Column<'_>) -> Panel {
+    let metrics = [("wire_p50_ms", "p50"), ("wire_p95_ms", "p95")];
+    of_packets(scenario, column, "wire", |journey| journey.wire_ms, &metrics)
+}
+
+/// A latency of each packet, a colour a path.
+fn of_packets(
+    scenario: &Scenario,
+    column: Column<'_>,
+    which: &str,
+    latency_ms: impl Fn(&Journey) -> Option<f64>,
+    metrics: &[(&str, &str)],
+) -> Panel {
     let journeys = series::journeys(column.run, 0);
-    let of_path = |(i, path): (usize, &crate::PathRecord)| Series {
-        name: path.name.clone(),
-        color: i,
-        pale: false,
-        shape: Shape::Dots,
-        points: journeys
-            .iter()
-            .filter(|j| j.path == Some(i))
-            .filter_map(|j| Some((j.sent, j.app_ms()?)))
-            .collect(),
+    let points = |path: Option<usize>| -> Vec<(f64, f64)> {
+        let there = journeys.iter().filter(|j| j.path == path);
+        there.filter_map(|j| Some((j.sent, latency_ms(j)?))).collect()
     };
-    let mut series: Vec<Series> = column.run.paths.iter().enumerate().map(of_path).collect();
+    let dots = |name: &str, color, points| Series { shape: Shape::Dots, ..line(name, color, points) };
     // Segments of a TCP inside the tunnel bear no numbers by which a link knows them.
-    let elsewhere: Vec<(f64, f64)> =
-        journeys.iter().filter(|j| j.path.is_none()).filter_map(|j| Some((j.sent, j.app_ms()?))).collect();
-    if !elsewhere.is_empty() {
-        series = vec![Series {
-            name: "any path".to_owned(),
-            color: 2,
-            pale: false,
-            shape: Shape::Dots,
-            points: elsewhere,
-        }];
+    let elsewhere = points(None);
+    let mut series: Vec<Series> = if elsewhere.is_empty() {
+        let paths = column.run.paths.iter().enumerate();
+        paths.map(|(i, path)| dots(&path.name, i, points(Some(i)))).collect()
+    } else {
+        vec![dots("any path", 2, elsewhere)]
+    };
+    let title = format!("{}: {which} latency of each packet", column.label);
+    if series.iter().any(|s| !s.points.is_empty()) {
+        series.extend(references(scenario, column, metrics));
     }
-    Panel {
-        title: format!("{}: latency of each packet", column.label),
-        y_label: "latency, ms".to_owned(),
-        series,
-        ..Panel::default()
+    Panel { title, series, ..panel(column, "latency, ms") }
+}
+
+fn panel(column: Column<'_>, y_label: &str) -> Panel {
+    let contender = Some(column.label.to_owned());
+    Panel { contender, y_label: y_label.to_owned(), ..Panel::default() }
+}
+
+/// What others published for a contender, each a line over the time for which it holds: from the last event to the end.
+fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
+    let (from, to) = (scenario.events_s().last().copied().unwrap_or(0.0), *scenario.duration_s.as_ref());
+    let mut out = Vec::new();
+    for reference in scenario.references_of(column.label, &column.run.cell) {
+        let known = |(metric, words): &(&str, &str)| {
+            let value = reference.values.iter().find(|(name, _)| name.as_ref() == metric)?.1;
+            Some((*value, (*words).to_owned()))
+        };
+        for (value, words) in metrics.iter().filter_map(known) {
+            let name = format!("{} {words}", reference.source).trim_end().to_owned();
+            out.push(Series { shape: Shape::Dashed, ..line(&name, GREY, vec![(from, value), (to, value)]) });
+        }
     }
+    out
 }
 
 fn received(scenario: &Scenario, column: Column<'_>) -> Panel {
@@ -97,35 +144,25 @@ fn received(scenario: &Scenario, column: Column<'_>) -> Panel {
     let of_flow = |(i, flow): (usize, &crate::FlowRecord)| {
         line(&flow.name, i + 2, series::received(column.run, flow, end))
     };
-    Panel {
-        title: format!("{}: received by the application", column.label),
-        y_label: "Mbit/s".to_owned(),
-        series: column.run.flows.iter().enumerate().map(of_flow).collect(),
-        ..Panel::default()
-    }
+    let mut series: Vec<Series> = column.run.flows.iter().enumerate().map(of_flow).collect();
+    series.extend(references(scenario, column, &[("rx_mbps", "")]));
+    let title = format!("{}: received by the application", column.label);
+    Panel { title, series, ..panel(column, "rate, Mbit/s") }
 }
 
 fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     let end = *scenario.duration_s.as_ref();
     let each: Vec<_> = column.run.paths.iter().map(|path| series::offered(column.run, path, end)).collect();
-    let mut lines: Vec<Series> = column
-        .run
-        .paths
-        .iter()
-        .zip(&each)
-        .enumerate()
-        .map(|(i, (p, points))| line(&p.name, i, points.clone()))
-        .collect();
+    let of_path = |(i, (path, points)): (usize, (&crate::PathRecord, &Vec<(f64, f64)>))| {
+        line(&path.name, i, points.clone())
+    };
+    let mut series: Vec<Series> = column.run.paths.iter().zip(&each).enumerate().map(of_path).collect();
     if each.len() > 1 {
         let sum = |bin: usize| (each[0][bin].0, each.iter().map(|path| path[bin].1).sum());
-        lines.insert(0, line("total", GREY, (0..each[0].len()).map(sum).collect()));
+        series.insert(0, line("total", GREY, (0..each[0].len()).map(sum).collect()));
     }
-    Panel {
-        title: format!("{}: sent on each path", column.label),
-        y_label: "Mbit/s".to_owned(),
-        series: lines,
-        ..Panel::default()
-    }
+    let title = format!("{}: sent on each path", column.label);
+    Panel { title, series, ..panel(column, "rate, Mbit/s") }
 }
 
 /// One line a path of a value of the trace, and a pale one of a second value.
@@ -149,13 +186,7 @@ fn traced(
     series.retain(|s| !s.points.is_empty());
     let none = if series.is_empty() { " (none)" } else { "" };
     let y_cap = cap(scenario, &series);
-    Panel {
-        title: format!("{}: {title}{none}", column.label),
-        y_label: y_label.to_owned(),
-        series,
-        y_cap,
-        y_top: None,
-    }
+    Panel { title: format!("{}: {title}{none}", column.label), series, y_cap, ..panel(column, y_label) }
 }
 
 /// The highest of the points in each twentieth of a second.
@@ -174,12 +205,12 @@ fn cap(scenario: &Scenario, series: &[Series]) -> Option<f64> {
 
 fn window(scenario: &Scenario, column: Column<'_>) -> Panel {
     let kb = |bytes: u64| Some(bytes as f64 / 1e3);
-    let words = ("congestion window; pale: in flight", "kB");
+    let words = ("congestion window; pale: in flight", "window, kB");
     traced(scenario, column, words, |row| kb(row.cwnd_bytes), |row| kb(row.inflight_bytes))
 }
 
 fn pacing(scenario: &Scenario, column: Column<'_>) -> Panel {
-    let words = ("pacing rate; pale: bandwidth estimate", "Mbit/s");
+    let words = ("pacing rate; pale: bandwidth estimate", "rate, Mbit/s");
     traced(scenario, column, words, |row| row.pacing_mbps, |row| row.btlbw_mbps)
 }
 
@@ -187,15 +218,11 @@ fn queue(scenario: &Scenario, column: Column<'_>) -> Panel {
     let end = *scenario.duration_s.as_ref();
     let of_path =
         |(i, path): (usize, &crate::PathRecord)| line(&path.name, i, series::queue_kb(column.run, path, end));
-    Panel {
-        title: format!("{}: bottleneck queue", column.label),
-        y_label: "kB".to_owned(),
-        series: column.run.paths.iter().enumerate().map(of_path).collect(),
-        ..Panel::default()
-    }
+    let series = column.run.paths.iter().enumerate().map(of_path).collect();
+    Panel { title: format!("{}: bottleneck queue", column.label), series, ..panel(column, "queue, kB") }
 }
 
 fn rtt(scenario: &Scenario, column: Column<'_>) -> Panel {
-    let words = ("round-trip time; pale: its minimum", "ms");
+    let words = ("round-trip time; pale: its minimum", "RTT, ms");
     traced(scenario, column, words, |row| row.srtt_ms, |row| row.min_rtt_ms)
 }

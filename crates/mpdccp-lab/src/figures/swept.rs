@@ -1,69 +1,113 @@
 //! Metrics over the values of a sweep's parameter.
 
+use std::collections::HashSet;
+
+use super::figure::{line, look};
 use super::{Figure, Panel, Series, Shape};
 use crate::metrics;
 use crate::sweep::Median;
 
-/// Colour of a contender, and whether it is drawn pale: two of a family share a colour.
-const FAMILIES: &[(&str, usize, bool)] = &[
-    ("ccid2", 0, false),
-    ("ccid5", 1, false),
-    ("ccid5-draft", 1, true),
-    ("ccid7", 2, false),
-    ("tcp-cubic", 2, true),
-    ("ccid250", 3, false),
-    ("tcp-bbr", 3, true),
-];
+/// An axis that spans more than this factor is logarithmic.
+const WIDE: f64 = 40.0;
+/// A latency of one contender this many times another's would flatten it on a linear range.
+const FLATTENED: f64 = 8.0;
 
-/// One panel a metric of `show`, one line a contender; none if the values of the only `parameter` are no numbers.
+/// One row of panels for each metric of `show`, a panel for each cell, a line for each contender; none if the values of the only `parameter` are no numbers of one unit.
 pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> Option<Figure> {
-    let x = |m: &Median| number(m.values.first()?);
-    let xs: Vec<f64> = medians.iter().map(x).collect::<Option<_>>()?;
-    let panel = |(i, metric): (usize, &String)| {
-        let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or("", |(_, words)| *words);
-        let mut series: Vec<Series> = Vec::new();
-        for (m, x) in medians.iter().zip(&xs) {
-            let Some(y) = m.shown.get(i).copied().flatten().map(|e| e.median) else { continue };
-            match series.iter_mut().find(|s| s.name == m.label) {
-                Some(line) => line.points.push((*x, y)),
-                None => {
-                    let known = FAMILIES.iter().find(|(label, ..)| *label == m.label);
-                    let (color, pale) =
-                        known.map_or((series.len(), false), |(_, color, pale)| (*color, *pale));
-                    let points = vec![(*x, y)];
-                    series.push(Series { name: m.label.clone(), color, pale, shape: Shape::Line, points });
-                }
-            }
-        }
-        let unit = words.rsplit_once(", ").map_or("", |(_, unit)| unit);
-        // The legend takes the line of the title.
-        let (title, y_label) =
-            (String::new(), if unit.is_empty() { metric.clone() } else { words.to_owned() });
-        vec![Panel { title, y_label, series, ..Panel::default() }]
-    };
+    let read: Vec<(f64, &str)> =
+        medians.iter().map(|m| quantity(m.values.first()?)).collect::<Option<_>>()?;
+    let unit = read.first()?.1;
+    if read.iter().any(|(_, other)| *other != unit) {
+        return None;
+    }
+    let xs: Vec<f64> = read.iter().map(|(x, _)| *x).collect();
     let span = xs.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
+    let mut order: Vec<(&Median, f64)> = medians.iter().zip(xs).collect();
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut cells: Vec<&str> = medians.iter().map(|m| m.cell.as_str()).collect();
+    let mut seen = HashSet::new();
+    cells.retain(|cell| seen.insert(*cell));
+    let panel = |(i, metric): (usize, &String), cell: &str| {
+        let mut series: Vec<Series> = Vec::new();
+        for (m, x) in order.iter().filter(|(m, _)| m.cell == cell) {
+            let Some(estimate) = m.shown.get(i).copied().flatten() else { continue };
+            let at = series.iter().position(|s| s.name == m.label).unwrap_or_else(|| {
+                let (color, pale) = look(&m.label, series.len());
+                let contender = Some(m.label.clone());
+                series.push(Series {
+                    contender,
+                    pale,
+                    shape: Shape::Marked,
+                    ..line(&m.label, color, Vec::new())
+                });
+                series.len() - 1
+            });
+            series[at].points.push((*x, estimate.median));
+            series[at].intervals.push(estimate.interval);
+        }
+        let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or(metric.as_str(), |n| n.1);
+        let y_log = words.ends_with(", ms") && flattened(&series);
+        // The legend of many contenders takes the line of the title.
+        let title = if cells.len() > 1 { cell.to_owned() } else { String::new() };
+        Panel { title, y_label: words.to_owned(), series, y_log, ..Panel::default() }
+    };
+    let row = |metric: (usize, &String)| cells.iter().map(|cell| panel(metric, cell)).collect();
     (span.0 < span.1).then(|| Figure {
-        rows: show.iter().enumerate().map(panel).collect(),
-        span_s: span,
-        marks_s: Vec::new(),
-        x_label: Some(axis(parameter)),
+        rows: show.iter().enumerate().map(row).collect(),
+        span,
+        x_log: span.0 > 0.0 && span.1 > WIDE * span.0,
+        x_label: Some(axis(parameter, unit)),
+        ..Figure::default()
     })
 }
 
-/// What a parameter is, for the axis below.
-fn axis(parameter: &str) -> &'static str {
-    match parameter.rsplit('.').next() {
-        Some("owd") => "one-way delay, ms",
-        Some("loss") => "loss, %",
-        Some("queue") => "queue, bytes",
-        Some("count") => "flows",
-        _ => "value",
-    }
+/// Whether the median values of the lines lie so far apart that one range shows only the highest.
+fn flattened(series: &[Series]) -> bool {
+    let middle = |s: &Series| {
+        let mut ys: Vec<f64> = s.points.iter().map(|(_, y)| *y).collect();
+        ys.sort_by(f64::total_cmp);
+        ys.get(ys.len() / 2).copied()
+    };
+    let levels: Vec<f64> = series.iter().filter_map(middle).collect();
+    let low = levels.iter().copied().fold(f64::INFINITY, f64::min);
+    low > 0.0 && levels.iter().any(|level| *level > FLATTENED * low)
 }
 
-/// The number at the beginning of a value with a unit.
-fn number(value: &str) -> Option<f64> {
-    value.split_whitespace().next()?.parse().ok()
+/// What a parameter is and its unit, for the axis below.
+fn axis(parameter: &str, unit: &str) -> String {
+    let words = match parameter.rsplit('.').next() {
+        Some("owd") => "one-way delay",
+        Some("loss") => "loss",
+        Some("queue") => "queue",
+        Some("rate") => "rate",
+        Some("count") => "number of flows",
+        _ => parameter,
+    };
+    if unit.is_empty() { words.to_owned() } else { format!("{words}, {unit}") }
+}
+
+/// A value as scenarios write it, in the unit that its axis has.
+fn quantity(value: &str) -> Option<(f64, &'static str)> {
+    let value = value.trim();
+    let end = value.find(|c: char| !(c.is_ascii_digit() || ".+-".contains(c))).unwrap_or(value.len());
+    let number: f64 = value[..end].parse().ok()?;
+    let (factor, unit) = match value[end..].trim() {
+        "" => (1.0, ""),
+        "%" => (1.0, "%"),
+        "us" | "µs" => (1e-3, "ms"),
+        "ms" => (1.0, "ms"),
+        "s" => (1e3, "ms"),
+        "bit/s" => (1e-6, "Mbit/s"),
+        "kbit/s" => (1e-3, "Mbit/s"),
+        "Mbit/s" => (1.0, "Mbit/s"),
+        "Gbit/s" => (1e3, "Mbit/s"),
+        "B" => (1e-3, "kB"),
+        "kB" => (1.0, "kB"),
+        "MB" => (1e3, "kB"),
+        "packets" => (1.0, "packets"),
+        _ => return None,
+    };
+    Some((number * factor, unit))
 }
 
 #[cfg(test)]
@@ -71,21 +115,44 @@ mod tests {
     use super::*;
     use crate::estimate::Estimate;
 
-    #[test]
-    fn contenders_become_lines_over_the_parameters_values() {
-        let median = |label: &str, value: &str, y| Median {
+    fn median(label: &str, value: &str, y: f64) -> Median {
+        Median {
             label: label.to_owned(),
             cell: "base".to_owned(),
             values: vec![value.to_owned()],
-            shown: vec![Some(Estimate::single(y)), None],
-        };
+            shown: vec![Some(Estimate { n: 5, median: y, interval: Some((y - 1.0, y + 1.0)) }), None],
+        }
+    }
+
+    #[test]
+    fn contenders_become_lines_over_the_parameters_values() {
         let medians =
-            [median("ccid2", "0 ms", 9.0), median("ccid5", "0 ms", 9.5), median("ccid2", "300 ms", 4.0)];
+            [median("ccid2", "0 ms", 9.0), median("ccid5", "0 ms", 9.5), median("ccid2", "0.3 s", 4.0)];
         let show = ["rx_mbps".to_owned(), "jain".to_owned()];
         let figure = over_parameter("path.*.owd", &show, &medians).unwrap();
-        assert_eq!((figure.span_s, figure.x_label), ((0.0, 300.0), Some("one-way delay, ms")));
-        assert_eq!(figure.rows[0][0].series[0].points, [(0.0, 9.0), (300.0, 4.0)]);
+        assert_eq!((figure.span, figure.x_label()), ((0.0, 300.0), "one-way delay, ms"));
+        let line = &figure.rows[0][0].series[0];
+        assert_eq!(line.points, [(0.0, 9.0), (300.0, 4.0)]);
+        assert_eq!(line.intervals, [Some((8.0, 10.0)), Some((3.0, 5.0))]);
+        assert_eq!(figure.rows[0][0].y_label, "received, Mbit/s");
+        assert_eq!(figure.rows[1][0].y_label, "Jain's fairness index of the flows' rates");
         assert!(figure.rows[1][0].series.is_empty());
+    }
+
+    #[test]
+    fn values_without_a_common_unit_make_no_axis() {
+        let show = ["rx_mbps".to_owned()];
         assert!(over_parameter("flow.f.cc", &show, &[median("ccid2", "reno", 1.0)]).is_none());
+        let mixed = [median("ccid2", "10 packets", 1.0), median("ccid2", "100 kB", 1.0)];
+        assert!(over_parameter("path.*.queue", &show, &mixed).is_none());
+    }
+
+    #[test]
+    fn a_contender_that_would_be_flattened_gets_a_logarithmic_range() {
+        let show = ["app_p50_ms".to_owned()];
+        let of = |high| [("a", 5.0), ("b", high)].map(|(label, y)| median(label, "1 %", y)).to_vec();
+        let with = |high| [of(high), vec![median("a", "2 %", 5.0)]].concat();
+        let log = |high| over_parameter("path.*.loss", &show, &with(high)).unwrap().rows[0][0].y_log;
+        assert!(log(300.0) && !log(20.0));
     }
 }

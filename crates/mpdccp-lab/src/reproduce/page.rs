@@ -3,7 +3,7 @@
 use super::Options;
 use crate::code;
 use crate::estimate::{Estimate, Verdict};
-use crate::report::{STYLE, escape};
+use crate::report::{self, escape};
 
 /// The whole report.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Section {
     pub(super) title: String,
     /// Made from the figures below.
     pub(super) sentence: String,
-    /// (what it shows, SVG).
+    /// (what it shows, itself as HTML).
     pub(super) figures: Vec<(String, String)>,
     pub(super) rows: Vec<Row>,
 }
@@ -86,29 +86,27 @@ impl Page {
     /// One file with everything in it.
     pub(super) fn html(&self, backend: &str, options: &Options) -> String {
         let mut out = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
-             <h1>{title}</h1>\n<p>Made by <code>{}</code>, version {}, {}.{}</p>\n",
+            "<p>Made by <code>{}</code>, version {}, {}.{}</p>\n",
             escape(&self.made_by(backend, options)),
             env!("CARGO_PKG_VERSION"),
             code::words(),
             Self::warning(options),
-            title = escape(self.title),
         );
         for section in &self.sections {
             out += &format!("<h2>{}</h2>\n<p>{}</p>\n", escape(&section.title), escape(&section.sentence));
-            for (what, svg) in &section.figures {
-                out += &format!("<figure>{svg}<figcaption>{}</figcaption></figure>\n", escape(what));
+            for (what, html) in &section.figures {
+                out += &report::figure(html, what);
             }
-            out += "<table><tr><th></th><th>paper</th><th>ours</th><th>aim</th><th></th></tr>\n";
+            out += "<div class=\"wide\"><table><tr><th></th><th>paper</th><th>ours</th><th>aim</th><th></th></tr>\n";
             for row in &section.rows {
                 let cells: String =
                     row.cells().iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
                 let verdict = row.verdict();
                 out += &format!("<tr>{cells}<td class=\"{verdict}\">{verdict}</td></tr>\n");
             }
-            out += "</table>\n";
+            out += "</table></div>\n";
         }
-        out + "</body></html>\n"
+        report::page(self.title, &out)
     }
 
     /// Sentences and tables alone.

@@ -147,8 +147,8 @@ fn swept(
         && let [parameter] = sweep.parameters.keys().collect::<Vec<_>>()[..]
         && let Some(figure) = over_parameter(parameter, &sweep.show, &outcome.medians)
     {
-        let svg = figure.save(&out.join("sweep"))?;
-        let _ = writeln!(html, "<figure>{svg}<figcaption>Medians over the seeds.</figcaption></figure>");
+        let caption = "Medians over the seeds, with their 95 % intervals.";
+        html += &report::figure(&figure.save(&out.join("sweep"))?, caption);
     }
     let table = swept::table(scenario, &outcome);
     html += &table.html();

@@ -79,7 +79,7 @@ impl Table {
             format!("<tr>{cells}</tr>\n")
         };
         let rows: String = self.rows.iter().map(|cells| row("td", cells)).collect();
-        format!("<table>{}{rows}</table>\n", row("th", &self.head))
+        format!("<div class=\"wide\"><table>{}{rows}</table></div>\n", row("th", &self.head))
     }
 
     pub(super) fn markdown(&self) -> String {

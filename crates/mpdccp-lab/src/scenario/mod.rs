@@ -485,6 +485,14 @@ impl Scenario {
         (!flows.iter().all(plain)).then_some("sources other than constant rate")
     }
 
+    /// What others have of a contender in a cell.
+    pub fn references_of<'a>(&'a self, label: &'a str, cell: &'a str) -> impl Iterator<Item = &'a Reference> {
+        let here = move |r: &&Reference| {
+            *r.label.as_ref() == label && r.cell.as_ref().is_none_or(|c| *c.as_ref() == cell)
+        };
+        self.references.iter().filter(here)
+    }
+
     /// Names of the paths, in order.
     pub fn path_names(&self) -> Vec<String> {
         self.paths.iter().map(|p| p.name.as_ref().clone()).collect()

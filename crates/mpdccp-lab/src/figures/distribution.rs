@@ -1,0 +1,112 @@
+//! How latencies are distributed: all contenders in one panel, whatever lies between them.
+
+use super::figure::{line, look};
+use super::{Column, Figure, Panel, Series, Shape};
+use crate::scenario::{Reference, Scenario};
+use crate::series::{self, Journey};
+
+/// Published percentiles and where they lie on the vertical axis.
+type Percentiles<'a> = [(&'a str, f64); 3];
+
+/// Cumulative distributions of the latency of packets sent after the last event, from application to application and on the wire;
+/// what others published is a ring at its percentile. None if no packet has a latency.
+pub fn distribution(scenario: &Scenario, columns: &[Column<'_>]) -> Option<Figure> {
+    let app = panel(
+        scenario,
+        columns,
+        "app latency",
+        Journey::app_ms,
+        &[("app_p50_ms", 50.0), ("app_p95_ms", 95.0), ("app_p99_ms", 99.0)],
+    );
+    let wire = panel(
+        scenario,
+        columns,
+        "wire latency",
+        |journey| journey.wire_ms,
+        &[("wire_p50_ms", 50.0), ("wire_p95_ms", 95.0), ("wire_p99_ms", 99.0)],
+    );
+    let panels: Vec<Panel> = [app, wire].into_iter().filter(|panel| !panel.is_empty()).collect();
+    let all = || panels.iter().flat_map(|p| &p.series).flat_map(|s| &s.points).map(|(x, _)| *x);
+    let highest = all().fold(0.0, f64::max);
+    let lowest = all().filter(|x| *x > 0.0).fold(highest, f64::min);
+    let range = super::range::Range::logarithmic(lowest, super::range::round_up(highest));
+    (highest > 0.0).then(|| Figure {
+        rows: panels.into_iter().map(|panel| vec![panel]).collect(),
+        span: (range.from, range.to),
+        x_label: Some("latency, ms".to_owned()),
+        x_log: true,
+        ..Figure::default()
+    })
+}
+
+fn panel(
+    scenario: &Scenario,
+    columns: &[Column<'_>],
+    which: &str,
+    latency_ms: impl Fn(&Journey) -> Option<f64>,
+    percentiles: &Percentiles<'_>,
+) -> Panel {
+    let from = scenario.events_s().last().copied().unwrap_or(0.0);
+    let mut series: Vec<Series> = Vec::new();
+    for (nth, column) in columns.iter().enumerate() {
+        let journeys = series::journeys(column.run, 0);
+        let ms: Vec<f64> = journeys.iter().filter(|j| j.sent >= from).filter_map(&latency_ms).collect();
+        if ms.is_empty() {
+            continue;
+        }
+        let (color, pale) = look(column.label, nth);
+        let contender = Some(column.label.to_owned());
+        series.push(Series { contender: contender.clone(), pale, ..line(column.label, color, shares(ms)) });
+        for reference in scenario.references_of(column.label, &column.run.cell) {
+            let points = published(reference, percentiles);
+            if !points.is_empty() {
+                let name = format!("{}, {}", column.label, reference.source);
+                let shape = Shape::Rings;
+                let contender = contender.clone();
+                series.push(Series { contender, pale, shape, ..line(&name, color, points) });
+            }
+        }
+    }
+    let since = if from > 0.0 { format!(" (sent from t = {from} s on)") } else { String::new() };
+    Panel {
+        title: format!("{which}{since}"),
+        y_label: "packets, %".to_owned(),
+        series,
+        y_top: Some(100.0),
+        ..Panel::default()
+    }
+}
+
+fn published(reference: &Reference, percentiles: &Percentiles<'_>) -> Vec<(f64, f64)> {
+    let known = |(metric, share): &(&str, f64)| {
+        let (_, value) = reference.values.iter().find(|(name, _)| name.as_ref() == metric)?;
+        Some((*value, *share))
+    };
+    percentiles.iter().filter_map(known).collect()
+}
+
+/// (latency, % of packets that had no more), by nearest rank at steps of half a percent and finer at the end.
+fn shares(mut ms: Vec<f64>) -> Vec<(f64, f64)> {
+    ms.sort_by(f64::total_cmp);
+    let steps = (1..=198).map(|i| f64::from(i) * 0.5).chain((91..=100).map(|i| 90.0 + f64::from(i) * 0.1));
+    let rank = |share: f64| ((ms.len() as f64 * share / 100.0).ceil() as usize).clamp(1, ms.len()) - 1;
+    let first = (ms[0], 0.0);
+    std::iter::once(first).chain(steps.map(|share| (ms[rank(share)], share))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percentiles_by_nearest_rank() {
+        let shares = shares((1..=1000).rev().map(f64::from).collect());
+        let at = |share: f64| shares.iter().find(|(_, s)| (s - share).abs() < 1e-9).map(|(ms, _)| *ms);
+        assert_eq!(
+            (at(0.0), at(50.0), at(95.0), at(99.0)),
+            (Some(1.0), Some(500.0), Some(950.0), Some(990.0))
+        );
+        assert_eq!((at(99.9), shares.last().copied()), (Some(999.0), Some((1000.0, 100.0))));
+        assert!(shares.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1));
+    }
+}

@@ -1,0 +1,162 @@
+//! What a figure is, before anybody draws it.
+
+use super::range::Range;
+
+/// A grid of panels.
+#[derive(Clone, Debug, Default)]
+pub struct Figure {
+    /// From top to bottom; the panels of a row share their vertical range.
+    pub rows: Vec<Vec<Panel>>,
+    /// Horizontal range.
+    pub span: (f64, f64),
+    /// Moments marked in every panel.
+    pub marks: Vec<Mark>,
+    /// Quantity and unit of the horizontal axis; time in seconds if absent.
+    pub x_label: Option<String>,
+    /// The horizontal axis is logarithmic.
+    pub x_log: bool,
+}
+
+/// A moment at which something happens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// Where on the horizontal axis.
+    pub at: f64,
+    /// What happens, in a few words.
+    pub label: String,
+}
+
+/// One coordinate system.
+#[derive(Clone, Debug, Default)]
+pub struct Panel {
+    /// Above the panel.
+    pub title: String,
+    /// The contender that all of it belongs to, if it does.
+    pub contender: Option<String>,
+    /// Quantity and unit of the vertical axis.
+    pub y_label: String,
+    /// What it shows.
+    pub series: Vec<Series>,
+    /// The vertical range ends no higher than this; points above are drawn at the edge.
+    pub y_cap: Option<f64>,
+    /// The vertical range ends here; at a round number above all points if absent.
+    pub y_top: Option<f64>,
+    /// The vertical axis is logarithmic; what is not above zero is drawn at its lower end.
+    pub y_log: bool,
+}
+
+/// Points of one colour.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// For the legend; empty leaves it out of the legend.
+    pub name: String,
+    /// The contender it belongs to, where a panel shows several.
+    pub contender: Option<String>,
+    /// Index into the palette.
+    pub color: usize,
+    /// Drawn in a paler tone, behind the others.
+    pub pale: bool,
+    /// How they are drawn.
+    pub shape: Shape,
+    /// (place on the horizontal axis, value).
+    pub points: Vec<(f64, f64)>,
+    /// For [`Shape::Marked`]: lower and upper end of each point's interval.
+    pub intervals: Vec<Option<(f64, f64)>>,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// One dot each.
+    Dots,
+    /// Joined.
+    #[default]
+    Line,
+    /// Joined by a broken line.
+    Dashed,
+    /// Joined, with a marker at each point and its interval as an error bar.
+    Marked,
+    /// A ring each, larger than a dot.
+    Rings,
+}
+
+/// Index of the grey, which is for sums and limits.
+pub(crate) const GREY: usize = 4;
+/// Colours that colour-blind people tell apart (Okabe and Ito's, with a grey and a brown).
+pub(super) const PALETTE: [(u8, u8, u8); 8] = [
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (90, 90, 90),
+    (230, 159, 0),
+    (86, 180, 233),
+    (120, 72, 32),
+];
+
+/// Colour of a contender, and whether it is drawn pale: two of a family share a colour.
+const FAMILIES: &[(&str, usize, bool)] = &[
+    ("ccid2", 0, false),
+    ("ccid5", 1, false),
+    ("ccid5-draft", 1, true),
+    ("ccid7", 2, false),
+    ("tcp-cubic", 2, true),
+    ("ccid250", 3, false),
+    ("tcp-bbr", 3, true),
+];
+
+/// Colour and paleness of the contender that comes `nth`.
+pub(super) fn look(label: &str, nth: usize) -> (usize, bool) {
+    const FREE: [usize; 7] = [5, 6, 7, 0, 1, 2, 3];
+    let known = FAMILIES.iter().find(|(known, ..)| *known == label);
+    known.map_or((FREE[nth % FREE.len()], nth >= FREE.len()), |(_, color, pale)| (*color, *pale))
+}
+
+/// A line by name.
+pub(super) fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series {
+    Series { name: name.to_owned(), color, points, ..Series::default() }
+}
+
+impl Figure {
+    /// What the horizontal axis shows.
+    pub(super) fn x_label(&self) -> &str {
+        self.x_label.as_deref().unwrap_or("time, s")
+    }
+
+    pub(super) fn x_range(&self) -> Range {
+        Range { from: self.span.0, to: self.span.1, log: self.x_log }
+    }
+
+    /// Of all panels of a row.
+    pub(super) fn y_range(row: &[Panel]) -> Range {
+        let to = row.iter().map(Panel::top).fold(0.0, f64::max);
+        if !row.iter().any(|panel| panel.y_log) {
+            return Range { from: 0.0, to, log: false };
+        }
+        let values = row.iter().flat_map(Panel::values);
+        Range::logarithmic(values.filter(|y| *y > 0.0).fold(to, f64::min), to)
+    }
+}
+
+impl Panel {
+    fn values(&self) -> impl Iterator<Item = f64> {
+        let intervals = self.series.iter().flat_map(|s| s.intervals.iter().flatten());
+        let points = self.series.iter().flat_map(|s| &s.points);
+        points.map(|(_, y)| *y).chain(intervals.flat_map(|(low, high)| [*low, *high]))
+    }
+
+    /// Where the vertical range ends: a round number not below any point or the cap, if nobody has set it.
+    pub(super) fn top(&self) -> f64 {
+        if let Some(top) = self.y_top {
+            return top;
+        }
+        let highest = self.values().fold(0.0, f64::max);
+        let wanted = self.y_cap.map_or(highest, |cap| highest.min(cap)) * 1.05;
+        super::range::round_up(wanted)
+    }
+
+    /// Nothing to see.
+    pub(super) fn is_empty(&self) -> bool {
+        self.series.iter().all(|s| s.points.is_empty())
+    }
+}

@@ -1,0 +1,106 @@
+//! Ranges of axes and the round numbers on them.
+
+/// From where to where an axis goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Range {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) log: bool,
+}
+
+/// A logarithmic axis shows no more than this factor: what lies lower is drawn at its end.
+const DECADES: f64 = 1e4;
+
+/// A round number not below `wanted`.
+pub(super) fn round_up(wanted: f64) -> f64 {
+    let magnitude = 10f64.powf(wanted.max(1e-9).log10().floor());
+    let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
+    steps.iter().map(|s| s * magnitude).find(|top| *top >= wanted).unwrap_or(wanted)
+}
+
+/// The decade's 1, 2 or 5 not above `wanted`.
+fn round_down(wanted: f64) -> f64 {
+    let magnitude = 10f64.powf(wanted.log10().floor());
+    [5.0, 2.0].iter().map(|s| s * magnitude).find(|low| *low <= wanted).unwrap_or(magnitude)
+}
+
+impl Range {
+    /// From a round number not above `lowest` to `to`.
+    pub(super) fn logarithmic(lowest: f64, to: f64) -> Range {
+        let to = to.max(1e-6);
+        Range { from: round_down(lowest.clamp(to / DECADES, to / 2.0)), to, log: true }
+    }
+
+    /// Where a value lies between the ends, from 0 to 1; beyond them at the end.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let value = value.clamp(self.from, self.to);
+        let share = if self.log {
+            (value / self.from).ln() / (self.to / self.from).ln()
+        } else {
+            (value - self.from) / (self.to - self.from)
+        };
+        if share.is_finite() { share } else { 0.0 }
+    }
+
+    /// What lies a share of the whole axis beside `value`.
+    pub(super) fn beside(&self, value: f64, share: f64) -> f64 {
+        if self.log {
+            value * (self.to / self.from).powf(share)
+        } else {
+            value + (self.to - self.from) * share
+        }
+    }
+
+    /// The values that get a label, about `count` of them on a linear axis.
+    pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
+        if self.log {
+            let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;
+            let steps: &[f64] = if self.to / self.from > 300.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let all = decades.flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
+            let slack = 1.0 + 1e-9;
+            return all.filter(|v| *v * slack >= self.from && *v <= self.to * slack).collect();
+        }
+        let rough = (self.to - self.from) / count.max(1) as f64;
+        let magnitude = 10f64.powf(rough.max(1e-12).log10().floor());
+        let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
+        let step = steps.iter().map(|s| s * magnitude).find(|s| *s >= rough * 0.999).unwrap_or(rough);
+        let first = (self.from / step - 1e-9).ceil() as i64;
+        let last = (self.to / step + 1e-9).floor() as i64;
+        (first..=last).map(|i| i as f64 * step).collect()
+    }
+}
+
+/// A tick's label, with as many decimals as it needs.
+pub(super) fn label(value: f64) -> String {
+    let text = format!("{value:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        let linear = Range { from: 0.0, to: 30.0, log: false };
+        assert_eq!(linear.ticks(5), [0.0, 10.0, 20.0, 30.0]);
+        assert_eq!(
+            Range { to: 1.2, ..linear }.ticks(6),
+            [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0, 1.2000000000000002]
+        );
+        assert_eq!(label(0.6000000000000001), "0.6");
+        let log = Range::logarithmic(8.7, 150.0);
+        assert_eq!(log.ticks(5), [5.0, 10.0, 20.0, 50.0, 100.0]);
+        assert_eq!(label(-0.0), "0");
+    }
+
+    #[test]
+    fn a_logarithmic_axis_keeps_what_lies_below_it_at_its_end() {
+        let log = Range::logarithmic(1e-9, 100.0);
+        assert_eq!(log.from, 0.01);
+        assert_eq!((log.place(0.0), log.place(1.0), log.place(1e9)), (0.0, 0.5, 1.0));
+        assert!((log.place(log.beside(1.0, 0.25)) - 0.75).abs() < 1e-9);
+        assert_eq!(Range::logarithmic(100.0, 100.0).from, 50.0);
+    }
+}
