@@ -1,5 +1,8 @@
 use crate::Burst;
+use crate::channels::is_channel;
 use dccp_proto::{Ecn, Route, Sink};
+use dccp_secure::{HEADER, TAG};
+use std::net::{IpAddr, SocketAddr};
 
 /// Most packets in one run (the kernel's UDP_MAX_SEGMENTS) and most bytes.
 const MAX_SEGMENTS: usize = 64;
@@ -22,15 +25,26 @@ impl Run {
         &self.route
     }
 
-    /// For a carrier.
+    /// For a carrier, from and to where the route says.
     pub fn burst(&self) -> Burst<'_> {
-        Burst {
-            local: self.route.local,
-            remote: self.route.remote,
-            ecn: self.ecn,
-            segment: self.segment,
-            bytes: &self.bytes,
-        }
+        self.burst_to(self.route.local, self.route.remote)
+    }
+
+    /// For a carrier, to where a channel leads now.
+    pub(crate) fn burst_to(&self, local: Option<IpAddr>, remote: SocketAddr) -> Burst<'_> {
+        Burst { local, remote, ecn: self.ecn, segment: self.segment, bytes: &self.bytes }
+    }
+
+    /// The packets, without what a channel puts around them.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = &[u8]> {
+        let (head, tail) = margins(&self.route);
+        let inner = move |packet: &'_ [u8]| packet.len().saturating_sub(tail);
+        self.bytes.chunks(self.segment.max(1)).map(move |packet| &packet[head..inner(packet)])
+    }
+
+    /// The records of a channel, to be sealed, and the size of each but the last.
+    pub(crate) fn records(&mut self) -> (&mut [u8], usize) {
+        (&mut self.bytes, self.segment)
     }
 
     fn takes(&self, ecn: Ecn, len: usize) -> bool {
@@ -50,6 +64,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The runs, oldest first, to be sealed.
+    pub(crate) fn runs_mut(&mut self) -> &mut [Run] {
+        &mut self.runs
+    }
+
     /// The runs, oldest first.
     pub fn runs(&self) -> &[Run] {
         &self.runs
@@ -64,8 +83,16 @@ impl Batch {
     }
 }
 
+/// Room a packet needs before and behind it.
+fn margins(route: &Route) -> (usize, usize) {
+    if is_channel(route.socket) { (HEADER, TAG) } else { (0, 0) }
+}
+
 impl Sink for Batch {
     fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
+        let (head, tail) = margins(route);
+        let packet = head..head + len;
+        let len = len + head + tail;
         // Only the newest run of a route may grow, or packets of one path would overtake each other.
         let newest = self.runs.iter().rposition(|run| run.route == *route);
         let at = match newest.filter(|&i| self.runs[i].takes(ecn, len)) {
@@ -80,7 +107,7 @@ impl Sink for Batch {
         run.closed = len < run.segment;
         let start = run.bytes.len();
         run.bytes.resize(start + len, 0);
-        &mut run.bytes[start..]
+        &mut run.bytes[start..][packet]
     }
 }
 
@@ -122,6 +149,20 @@ mod tests {
         }
         let order: Vec<u8> = batch.runs().iter().flat_map(|r| r.bytes.chunks(10).map(|c| c[0])).collect();
         assert_eq!(order, [1, 2, 3]);
+    }
+
+    #[test]
+    fn packets_of_a_channel_have_room_around_them() {
+        let mut batch = Batch::default();
+        let channel = route(crate::channels::FIRST);
+        for (n, len) in [(1, 100), (2, 100), (3, 40)] {
+            batch.reserve(&channel, Ecn::Ect0, len).fill(n);
+        }
+        assert_eq!(shape(&batch), [(channel.socket, Ecn::Ect0, 132, 2 * 132 + 72)]);
+        let packets: Vec<Vec<u8>> = batch.runs()[0].packets().map(<[u8]>::to_vec).collect();
+        assert_eq!(packets, [vec![1; 100], vec![2; 100], vec![3; 40]]);
+        let (records, segment) = batch.runs_mut()[0].records();
+        assert_eq!((segment, &records[..16], &records[116..132]), (132, &[0; 16][..], &[0; 16][..]));
     }
 
     #[test]

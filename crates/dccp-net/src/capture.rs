@@ -1,9 +1,10 @@
 use crate::{Burst, Carrier, Clock, Received};
 use dccp_wire::{IPPROTO_DCCP, checksum};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Writes what carriers send and receive to a pcap file (link type raw IP), with IP and UDP headers made up from what is
@@ -26,17 +27,28 @@ impl Capture {
     /// # Errors
     /// What the system says.
     pub fn create(path: &Path) -> io::Result<Capture> {
-        let mut file = BufWriter::new(File::create(path)?);
+        // What others say to each other is nobody else's business.
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        // A file that was there before keeps its mode otherwise.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        let mut file = BufWriter::new(file);
         for word in HEADER {
             file.write_all(&word.to_ne_bytes())?;
         }
         Ok(Capture { file, clock: Clock, sources: BTreeMap::new() })
     }
 
-    pub(crate) fn sent(&mut self, socket: u32, carrier: &dyn Carrier, burst: &Burst<'_>) {
+    /// Copies `packets`, which leave as this burst or within it.
+    pub(crate) fn sent<'a>(
+        &mut self,
+        socket: u32,
+        carrier: &dyn Carrier,
+        burst: &Burst<'_>,
+        packets: impl Iterator<Item = &'a [u8]>,
+    ) {
         // Without a way there it does not leave.
         let Some(local) = self.source(socket, carrier, burst) else { return };
-        for packet in burst.bytes.chunks(burst.segment.max(1)) {
+        for packet in packets {
             let mut packet = packet.to_vec();
             // The carrier fills it later, in a copy of its own.
             if local.port() == 0 && packet.len() >= 12 && local.is_ipv4() == burst.remote.is_ipv4() {
@@ -46,11 +58,18 @@ impl Capture {
         }
     }
 
-    pub(crate) fn received(&mut self, socket: u32, bound: Option<SocketAddr>, packet: &Received<'_>) {
+    /// Copies `bytes`, which came as this datagram or in it.
+    pub(crate) fn received(
+        &mut self,
+        socket: u32,
+        bound: Option<SocketAddr>,
+        packet: &Received<'_>,
+        bytes: &[u8],
+    ) {
         let bound = bound.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
         let known = self.sources.get(&(socket, packet.remote.ip())).copied();
         let local = SocketAddr::new(packet.local.or(known).unwrap_or(bound.ip()), bound.port());
-        self.write(packet.remote, local, packet.ecn.bits(), packet.bytes);
+        self.write(packet.remote, local, packet.ecn.bits(), bytes);
     }
 
     /// This end of packets to `remote`; the system is asked once a socket and destination.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use units::Time;
 
 /// A DCCP packet as it came in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Received<'a> {
     /// When the kernel got it, in the driver's time.
     pub at: Time,
@@ -16,8 +16,8 @@ pub struct Received<'a> {
     pub ecn: Ecn,
     /// Bytes of the IP packet it came in.
     pub ip_len: u32,
-    /// The DCCP packet, header to end.
-    pub bytes: &'a [u8],
+    /// The DCCP packet, header to end, or a record that holds one.
+    pub bytes: &'a mut [u8],
 }
 
 /// DCCP packets for one destination with one ECN field, all of `segment` bytes but the last, which may be shorter.

@@ -157,7 +157,8 @@ impl<A: App> Driver<A> {
             return Some(Time::ZERO);
         }
         let endpoint = self.core.endpoint.poll_timeout().map(|(t, _)| t);
-        [endpoint, self.app.next_timeout(), self.core.net.next_retry()].into_iter().flatten().min()
+        let net = &self.core.net;
+        [endpoint, self.app.next_timeout(), net.next_retry(), net.next_timeout()].into_iter().flatten().min()
     }
 
     /// The time now; never before what the endpoint has seen.
@@ -197,6 +198,7 @@ impl<A: App> Driver<A> {
         if self.app.next_timeout().is_some_and(|t| t <= now) {
             self.app.on_timeout(core, now);
         }
+        core.net.handle_timeout(now);
         core.net.retry(now);
         self.transmit(now);
         let core = &mut self.core;

@@ -6,6 +6,7 @@
 
 mod batch;
 mod carrier;
+mod channels;
 mod links;
 
 pub use batch::{Batch, Run};

@@ -1,7 +1,8 @@
+use crate::channels::{self, Channels, is_channel};
 use crate::links::Links;
 use crate::poller::{Poller, Source};
-use crate::{Batch, Capture, Carrier, CarrierStats, LinkChange, Received, SendError};
-use dccp_proto::Route;
+use crate::{Batch, Burst, Capture, Carrier, CarrierStats, LinkChange, Received, SendError};
+use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
 use rustix::fd::AsFd;
 use std::io;
@@ -16,15 +17,51 @@ impl<T: Carrier + AsFd> LinuxCarrier for T {}
 pub struct Net {
     sockets: Vec<Option<Box<dyn LinuxCarrier>>>,
     links: Links,
+    channels: Option<Channels>,
     /// Where the endpoint writes packets.
     pub batch: Batch,
     /// Copies everything sent and received.
     pub capture: Option<Capture>,
+    /// What is copied is what channels hold, not their records.
+    pub capture_plaintext: bool,
 }
 
 impl Net {
     pub(crate) fn new() -> Net {
-        Net { sockets: Vec::new(), links: Links::default(), batch: Batch::default(), capture: None }
+        Net {
+            sockets: Vec::new(),
+            links: Links::default(),
+            channels: None,
+            batch: Batch::default(),
+            capture: None,
+            capture_plaintext: false,
+        }
+    }
+
+    /// From now on the sockets carry channels and nothing else.
+    pub fn secure(&mut self, carrier: dccp_secure::Carrier) {
+        self.channels = Some(Channels::new(carrier));
+    }
+
+    /// The channels, if there are any.
+    pub fn channels(&self) -> Option<&dccp_secure::Carrier> {
+        self.channels.as_ref().map(|channels| &channels.carrier)
+    }
+
+    /// The channels, to add and remove peers.
+    pub fn channels_mut(&mut self) -> Option<&mut dccp_secure::Carrier> {
+        self.channels.as_mut().map(|channels| &mut channels.carrier)
+    }
+
+    /// Begins a channel to a peer over a carrier socket; the number of the socket that stands for it.
+    pub fn open_channel(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
+        self.channels.as_mut()?.open(now, peer, to)
+    }
+
+    /// Where packets of a route really go: a channel's peer may have moved.
+    pub fn resolve(&self, route: &Route) -> Route {
+        let to = is_channel(route.socket).then(|| self.channels.as_ref()?.resolve(route.socket)).flatten();
+        to.map_or(*route, |to| Route { socket: to.socket, local: to.local, remote: to.remote })
     }
 
     pub(crate) fn add(&mut self, poller: &Poller, carrier: Box<dyn LinuxCarrier>) -> io::Result<u32> {
@@ -36,6 +73,13 @@ impl Net {
 
     /// Closes a socket; its number is not used again.
     pub fn remove(&mut self, socket: u32) {
+        let route = Route { socket, local: None, remote: SocketAddr::from(([0, 0, 0, 0], 0)) };
+        let under = self.resolve(&route).socket;
+        if let Some(channels) = self.channels.as_mut().filter(|_| is_channel(socket)) {
+            channels.close(socket);
+        }
+        self.links.forget(socket);
+        let socket = under;
         if let Some(slot) = self.sockets.get_mut(socket as usize) {
             *slot = None;
         }
@@ -58,7 +102,8 @@ impl Net {
     /// # Errors
     /// No such socket, or no route.
     pub fn path_mtu(&self, socket: u32, remote: SocketAddr) -> io::Result<u16> {
-        self.carrier(socket).ok_or(io::ErrorKind::NotFound)?.path_mtu(remote)
+        let to = self.resolve(&Route { socket, local: None, remote });
+        self.carrier(to.socket).ok_or(io::ErrorKind::NotFound)?.path_mtu(to.remote)
     }
 
     /// Asks the system whether a destination can still be reached, without sending.
@@ -71,15 +116,25 @@ impl Net {
     /// Receives once from a socket and hands everything to `endpoint`; the time handed on never runs backwards.
     pub(crate) fn receive(&mut self, socket: u32, now: Time, last: &mut Time, endpoint: &mut Endpoint) {
         let Some(Some(carrier)) = self.sockets.get_mut(socket as usize) else { return };
-        let capture = &mut self.capture;
+        let Net { capture, capture_plaintext, channels, .. } = self;
         let bound = if capture.is_some() { carrier.local_addr().ok() } else { None };
         let result = carrier.receive(now, &mut |packet: Received<'_>| {
-            if let Some(capture) = capture {
-                capture.received(socket, bound, &packet);
-            }
             *last = packet.at.max(*last);
-            let route = Route { socket, local: packet.local, remote: packet.remote };
-            endpoint.handle_datagram(*last, &route, packet.ecn, packet.ip_len, packet.bytes);
+            let outer = Route { socket, local: packet.local, remote: packet.remote };
+            let plaintext = *capture_plaintext && channels.is_some();
+            if let Some(capture) = capture.as_mut().filter(|_| !plaintext) {
+                capture.received(socket, bound, &packet, packet.bytes);
+            }
+            let Some(channels) = channels else {
+                endpoint.handle_datagram(*last, &outer, packet.ecn, packet.ip_len, packet.bytes);
+                return;
+            };
+            let Some(opened) = channels.handle(*last, &outer, packet.bytes) else { return };
+            let inner = packet.bytes.get(opened.packet).unwrap_or_default();
+            if let Some(capture) = capture.as_mut().filter(|_| plaintext) {
+                capture.received(socket, bound, &packet, inner);
+            }
+            endpoint.handle_peer(*last, &opened.route, opened.peer, packet.ecn, packet.ip_len, inner);
         });
         if let Err(e) = result {
             // Errors of earlier sends (ICMP) and of interfaces that went away; sending shows whether they last.
@@ -87,22 +142,82 @@ impl Net {
         }
     }
 
-    /// Sends everything in the batch.
+    /// Sends everything in the batch, and what the channels say themselves.
     pub(crate) fn flush(&mut self, now: Time) {
-        for run in self.batch.runs() {
-            let Route { socket, remote, .. } = *run.route();
-            let Some(Some(carrier)) = self.sockets.get_mut(socket as usize) else { continue };
-            if let Some(capture) = &mut self.capture {
-                capture.sent(socket, &**carrier, &run.burst());
+        let Net { sockets, links, channels, batch, capture, capture_plaintext } = self;
+        for run in batch.runs_mut() {
+            let route = *run.route();
+            let plaintext = *capture_plaintext && is_channel(route.socket);
+            let to = if is_channel(route.socket) {
+                let Some(channels) = channels else { continue };
+                // Sealed below; captured before if that is wanted.
+                let Some(to) = channels.resolve(route.socket) else { continue };
+                if let (Some(capture), true) = (capture.as_mut(), plaintext) {
+                    if let Some(Some(carrier)) = sockets.get(to.socket as usize) {
+                        capture.sent(
+                            to.socket,
+                            &**carrier,
+                            &run.burst_to(to.local, to.remote),
+                            run.packets(),
+                        );
+                    }
+                }
+                let Some(to) = channels.seal(now, route.socket, run.records()) else { continue };
+                to
+            } else {
+                channels::address(&route)
+            };
+            let Some(Some(carrier)) = sockets.get_mut(to.socket as usize) else { continue };
+            let burst = run.burst_to(to.local, to.remote);
+            if let (Some(capture), false) = (capture.as_mut(), plaintext) {
+                capture.sent(to.socket, &**carrier, &burst, burst.bytes.chunks(burst.segment.max(1)));
             }
-            match carrier.send(&run.burst()) {
-                Ok(()) => self.links.mark(now, socket, remote, None),
-                Err(SendError::LinkDown(e)) => self.links.mark(now, socket, remote, Some(e.to_string())),
+            match carrier.send(&burst) {
+                Ok(()) => links.mark(now, route.socket, route.remote, None),
+                Err(SendError::LinkDown(e)) => {
+                    links.mark(now, route.socket, route.remote, Some(e.to_string()));
+                }
                 // Counted; the congestion control will see the loss.
                 Err(SendError::BufferFull | SendError::TooBig) => {}
             }
         }
-        self.batch.clear();
+        batch.clear();
+        self.send_messages();
+    }
+
+    /// Handshakes and cookies of the channels.
+    fn send_messages(&mut self) {
+        let Net { sockets, channels: Some(channels), capture, capture_plaintext, .. } = self else { return };
+        while let Some((to, message)) = channels.carrier.poll_transmit() {
+            let Some(Some(carrier)) = sockets.get_mut(to.socket as usize) else { continue };
+            let burst = Burst {
+                local: to.local,
+                remote: to.remote,
+                ecn: Ecn::NotEct,
+                segment: message.len(),
+                bytes: &message,
+            };
+            if let Some(capture) = capture.as_mut().filter(|_| !*capture_plaintext) {
+                capture.sent(to.socket, &**carrier, &burst, std::iter::once(&*message));
+            }
+            // A message that does not leave is repeated later.
+            let _ = carrier.send(&burst);
+        }
+    }
+
+    /// When the channels want [`handle_timeout`](Self::handle_timeout).
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.channels.as_ref()?.carrier.poll_timeout()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        let Some(channels) = &mut self.channels else { return };
+        if channels.carrier.poll_timeout().is_some_and(|at| at <= now) {
+            channels.carrier.handle_timeout(now);
+        }
+        for (socket, to) in channels.moved() {
+            tracing::info!("channel {}: the peer is at {} now", socket - channels::FIRST, to.remote);
+        }
     }
 
     /// When to call [`retry`](Self::retry).
@@ -112,10 +227,14 @@ impl Net {
 
     /// Looks whether broken destinations can be reached again.
     pub(crate) fn retry(&mut self, now: Time) {
-        let sockets = &mut self.sockets;
-        self.links.retry(now, |socket, remote| match sockets.get_mut(socket as usize) {
-            Some(Some(carrier)) => carrier.check(remote).is_ok(),
-            _ => false,
+        let Net { sockets, links, channels, .. } = self;
+        links.retry(now, |socket, remote| {
+            let to = channels.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));
+            let (socket, remote) = to.map_or((socket, remote), |to| (to.socket, to.remote));
+            match sockets.get_mut(socket as usize) {
+                Some(Some(carrier)) => carrier.check(remote).is_ok(),
+                _ => false,
+            }
         });
     }
 

@@ -49,14 +49,14 @@ impl AsFd for RawCarrier {
 }
 
 /// A received message without its IP header, which only IPv4 sockets hand over, and its destination.
-fn strip<'a>(message: &Message<'a>) -> Option<(IpAddr, &'a [u8])> {
+fn strip(message: Message<'_>) -> Option<(IpAddr, &mut [u8])> {
     if message.remote.is_ipv6() {
         return Some((message.local?, message.bytes));
     }
     let header = usize::from(message.bytes.first()? & 15) * 4;
     let total = usize::from(u16::from_be_bytes([*message.bytes.get(2)?, *message.bytes.get(3)?]));
     let destination = *message.bytes.get(16..)?.first_chunk::<4>()?;
-    Some((Ipv4Addr::from(destination).into(), message.bytes.get(header..total)?))
+    Some((Ipv4Addr::from(destination).into(), message.bytes.get_mut(header..total)?))
 }
 
 impl Carrier for RawCarrier {
@@ -88,22 +88,23 @@ impl Carrier for RawCarrier {
         let header = u32::from(self.overhead());
         let mut packets = 0;
         self.socket.receive(now, &mut |stats, message| {
-            let Some((local, bytes)) = strip(&message) else {
+            let Message { at, remote, ecn, .. } = message;
+            let Some((local, bytes)) = strip(message) else {
                 stats.rx_malformed += 1;
                 return;
             };
             // RFC 4340 section 9.1: a packet with a wrong checksum must be dropped.
-            if !checksum::verify(bytes, local, message.remote.ip()) {
+            if !checksum::verify(bytes, local, remote.ip()) {
                 stats.rx_bad_checksum += 1;
                 return;
             }
             packets += 1;
             stats.rx_packets += 1;
             each(Received {
-                at: message.at,
+                at,
                 local: wildcard.then_some(local),
-                remote: SocketAddr::new(message.remote.ip(), 0),
-                ecn: message.ecn,
+                remote: SocketAddr::new(remote.ip(), 0),
+                ecn,
                 ip_len: header + bytes.len() as u32,
                 bytes,
             });

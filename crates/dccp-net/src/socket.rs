@@ -46,7 +46,7 @@ pub(crate) struct Message<'a> {
     pub(crate) remote: SocketAddr,
     pub(crate) ecn: Ecn,
     pub(crate) stride: usize,
-    pub(crate) bytes: &'a [u8],
+    pub(crate) bytes: &'a mut [u8],
 }
 
 fn open(bind: &Bind, raw: bool) -> io::Result<socket2::Socket> {
@@ -237,7 +237,7 @@ impl Socket {
         // Kernel times are wall-clock; what counts is how long ago it was.
         let wall = Duration::from_nanos(Clock.wall_nanos());
         let wildcard = is_wildcard(&self.bind);
-        for (meta, bytes) in meta.iter().zip(&slices).take(n) {
+        for (meta, bytes) in meta.iter().zip(&mut slices).take(n) {
             let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));
             // A step of the wall clock must not make packets old.
             let ago = if ago < Duration::from_millis(100) { ago } else { Duration::ZERO };
@@ -249,7 +249,7 @@ impl Socket {
                     remote: meta.addr,
                     ecn: Ecn::from_bits(meta.ecn.map_or(0, |e| e as u8)),
                     stride: meta.stride.max(1),
-                    bytes: &bytes[..meta.len],
+                    bytes: &mut bytes[..meta.len],
                 },
             );
         }

@@ -45,7 +45,7 @@ impl Carrier for UdpCarrier {
             if message.bytes.is_empty() {
                 stats.rx_malformed += 1;
             }
-            for bytes in message.bytes.chunks(message.stride) {
+            for bytes in message.bytes.chunks_mut(message.stride) {
                 packets += 1;
                 stats.rx_packets += 1;
                 each(Received {

@@ -343,3 +343,30 @@ fn late_join_ack_is_repeated() {
     let acks = net.log.iter().filter(|l| l.path == 1 && matches!(l.mp()[..], [MpOption::Hmac(_)]));
     assert!(acks.filter(|l| l.is(Client, PacketType::Ack)).count() >= 2);
 }
+
+/// Peers that the carrier vouches for: none joins the session of another, and an unknown one opens none.
+#[test]
+fn a_vouched_peer_has_its_own_sessions_only() {
+    for (vouched, paths) in [(vec![42, 42], 2), (vec![42, 7], 1), (vec![7, 7], 0)] {
+        let mut net = Net::new(1, 2, config());
+        net.server.listen(mpdccp_proto::ListenConfig {
+            peers: [7, 42]
+                .into_iter()
+                .filter(|id| paths > 0 || *id != 7)
+                .map(|id| mpdccp_proto::PeerFilter { id, remotes: vec!["192.0.2.99".parse().unwrap()] })
+                .collect(),
+            ..common::listen(config())
+        });
+        net.vouched = vouched;
+        net.connect(config());
+        net.run(Duration::from_millis(300));
+        let open = match paths {
+            0 => 0,
+            _ => net.status(Server, net.server_id()).paths.iter().filter(|p| p.health == Health::Up).count(),
+        };
+        assert_eq!(open, paths);
+        let (why, expected) = if paths == 0 { ("refused_peer", 1) } else { ("join_unknown_ci", 2 - paths) };
+        let seen = net.server.stats().counters.get(why).copied().unwrap_or(0);
+        assert_eq!(seen.min(1), expected.min(1) as u64, "{why}");
+    }
+}

@@ -57,7 +57,13 @@ impl Listener {
 
 impl Endpoint {
     /// A packet that belongs to no connection (RFC 4340 section 8.5 steps 2 and 3).
-    pub(super) fn handle_stranger(&mut self, now: Time, route: &Route, packet: &Packet<'_>) {
+    pub(super) fn handle_stranger(
+        &mut self,
+        now: Time,
+        route: &Route,
+        vouched: Option<u32>,
+        packet: &Packet<'_>,
+    ) {
         let known = self.listeners.contains_key(&packet.header.dst_port);
         let refusal = match packet.header.ptype {
             PacketType::Reset => Refusal::Ignore("reset_without_connection"),
@@ -65,7 +71,7 @@ impl Endpoint {
             _ if self.demux.waits(now, route, ports_of(packet)) => {
                 refuse(ResetCode::NoConnection, "time_wait")
             }
-            PacketType::Request if known => match self.handle_request(now, route, packet) {
+            PacketType::Request if known => match self.handle_request(now, route, vouched, packet) {
                 Ok(()) => return,
                 Err(refusal) => refusal,
             },
@@ -84,7 +90,13 @@ impl Endpoint {
         }
     }
 
-    fn handle_request(&mut self, now: Time, route: &Route, request: &Packet<'_>) -> Result<(), Refusal> {
+    fn handle_request(
+        &mut self,
+        now: Time,
+        route: &Route,
+        vouched: Option<u32>,
+        request: &Packet<'_>,
+    ) -> Result<(), Refusal> {
         let port = request.header.dst_port;
         let Some(listener) = self.listeners.get(&port) else {
             return Err(refuse(ResetCode::NoConnection, "no_connection"));
@@ -94,12 +106,21 @@ impl Endpoint {
             // RFC 9897 section 3.6: an invalid connection identifier closes the subflow.
             let unknown = refuse(ResetCode::ConnectionRefused, "join_unknown_ci");
             let id = self.demux.by_ci(ci).ok_or(unknown)?;
+            // A peer joins its own sessions only, and hears nothing of others.
+            let owner = self.sessions.get(&id).map(|entry| entry.session.peer());
+            if vouched.is_some() && vouched != owner {
+                return Err(unknown);
+            }
             let joined = self.with(now, id, |s| s.accept_join(now, *route, request, mtu, overhead));
             let (path, ports) = joined.ok_or(unknown)??;
             self.demux.add(route, ports, id, path);
             return Ok(());
         }
-        let Some(peer) = listener.peer(route.remote.ip()) else {
+        let peer = match vouched {
+            Some(peer) => listener.cfg.peers.iter().find(|p| p.id == peer).map(|p| p.id),
+            None => listener.peer(route.remote.ip()),
+        };
+        let Some(peer) = peer else {
             return Err(refuse(ResetCode::ConnectionRefused, "refused_peer"));
         };
         if listener.half_open >= MAX_HALF_OPEN {

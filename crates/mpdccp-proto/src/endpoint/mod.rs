@@ -128,6 +128,16 @@ impl Endpoint {
     /// A DCCP packet came in on `route` (for UDP: the datagram's payload). `len` is the IP length it had on the wire.
     /// Native packets must have had their checksum verified.
     pub fn handle_datagram(&mut self, now: Time, route: &Route, ecn: Ecn, len: u32, bytes: &[u8]) {
+        self.handle_from(now, route, None, ecn, len, bytes);
+    }
+
+    /// As [`handle_datagram`](Self::handle_datagram), on a route of which the carrier vouches for the peer, one of
+    /// [`ListenConfig::peers`] by its number: only that peer's sessions are opened and joined over it, whatever its address.
+    pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
+        self.handle_from(now, route, Some(peer), ecn, len, bytes);
+    }
+
+    fn handle_from(&mut self, now: Time, route: &Route, peer: Option<u32>, ecn: Ecn, len: u32, bytes: &[u8]) {
         let packet = match Packet::parse(bytes) {
             Ok(packet) => packet,
             // RFC 4340 section 8.5 step 1: ignored, without a Reset.
@@ -137,7 +147,7 @@ impl Endpoint {
             Some((id, path)) => {
                 self.with(now, id, |session| session.handle_packet(now, path, ecn, len, &packet));
             }
-            None => self.handle_stranger(now, route, &packet),
+            None => self.handle_stranger(now, route, peer, &packet),
         }
     }
 

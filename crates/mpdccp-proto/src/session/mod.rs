@@ -294,6 +294,11 @@ impl Session {
         self.paths.first().map(|p| (p.id, p.cfg.ports))
     }
 
+    /// Server: which peer let it in.
+    pub(crate) fn peer(&self) -> u32 {
+        self.peer
+    }
+
     pub(crate) fn state(&self) -> SessionState {
         self.state
     }

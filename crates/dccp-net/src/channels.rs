@@ -1,0 +1,100 @@
+//! Encrypted channels among the carrier sockets: to the endpoint each is a socket of its own, whose number and address stay as they are
+//! while the peer moves.
+
+use dccp_proto::Route;
+use dccp_secure::{Address, Carrier, ChannelId, Event, HEADER, Input};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use units::Time;
+
+/// Socket numbers from here on stand for channels.
+pub(crate) const FIRST: u32 = 1 << 31;
+
+pub(crate) fn is_channel(socket: u32) -> bool {
+    socket >= FIRST
+}
+
+/// The channels of a driver, and the routes by which the endpoint knows them.
+pub(crate) struct Channels {
+    pub(crate) carrier: Carrier,
+    /// Where each led when it was new: what its route says for good.
+    routes: BTreeMap<ChannelId, SocketAddr>,
+}
+
+/// A packet that came through a channel.
+pub(crate) struct Opened {
+    pub(crate) route: Route,
+    pub(crate) peer: u32,
+    /// Where in the datagram it is.
+    pub(crate) packet: std::ops::Range<usize>,
+}
+
+pub(crate) fn address(route: &Route) -> Address {
+    Address { socket: route.socket, local: route.local, remote: route.remote }
+}
+
+fn id(socket: u32) -> Option<ChannelId> {
+    socket.checked_sub(FIRST).map(ChannelId)
+}
+
+impl Channels {
+    pub(crate) fn new(carrier: Carrier) -> Channels {
+        Channels { carrier, routes: BTreeMap::new() }
+    }
+
+    /// Begins a channel to a peer; the number of the socket that stands for it.
+    pub(crate) fn open(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
+        let channel = self.carrier.open(now, peer, address(to))?;
+        self.routes.insert(channel, to.remote);
+        channel.0.checked_add(FIRST)
+    }
+
+    pub(crate) fn close(&mut self, socket: u32) {
+        if let Some(channel) = id(socket) {
+            self.carrier.close(channel);
+            self.routes.remove(&channel);
+        }
+    }
+
+    /// Where packets of a channel go now.
+    pub(crate) fn resolve(&self, socket: u32) -> Option<Address> {
+        self.carrier.address(id(socket)?)
+    }
+
+    /// Seals the records of a run; where they go, if there is a key.
+    pub(crate) fn seal(
+        &mut self,
+        now: Time,
+        socket: u32,
+        (records, segment): (&mut [u8], usize),
+    ) -> Option<Address> {
+        self.carrier.seal(now, id(socket)?, records, segment).ok()
+    }
+
+    /// Opens a datagram in place.
+    pub(crate) fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Option<Opened> {
+        let Input::Packet { channel, peer, len } = self.carrier.handle(now, &address(from), datagram) else {
+            return None;
+        };
+        let remote = *self.routes.entry(channel).or_insert(from.remote);
+        let route = Route { socket: channel.0.checked_add(FIRST)?, local: None, remote };
+        Some(Opened { route, peer, packet: HEADER..HEADER + len })
+    }
+
+    /// Forgets the routes of channels that are gone; tells of the others that moved.
+    pub(crate) fn moved(&mut self) -> Vec<(u32, Address)> {
+        let mut moved = Vec::new();
+        while let Some(event) = self.carrier.poll_event() {
+            match event {
+                Event::Moved(channel) => {
+                    moved.extend(self.carrier.address(channel).map(|to| (channel.0 + FIRST, to)));
+                }
+                Event::Gone(channel) => {
+                    self.routes.remove(&channel);
+                }
+                Event::Ready(_) => {}
+            }
+        }
+        moved
+    }
+}
