@@ -2,6 +2,7 @@
 
 mod demo;
 mod fault;
+mod keys;
 mod lab;
 mod link;
 mod perf;
@@ -35,7 +36,7 @@ const PERF_EXAMPLES: &str = "Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    /// A virtual interface whose IP packets take several paths at once. Not encrypted.
+    /// A virtual interface whose IP packets take several paths at once, encrypted.
     #[command(subcommand, after_help = tunnel::EXAMPLES)]
     Tunnel(tunnel::Command),
     /// Run experiments over emulated links.
@@ -46,6 +47,15 @@ enum Command {
     Perf(perf::Command),
     /// Join two interfaces by an emulated link: rate, delay, queue, loss. No netem is needed.
     Link(link::Args),
+    /// Print a new private key for `private_key_file`.
+    #[command(after_help = keys::EXAMPLES)]
+    Genkey,
+    /// Print the public key of the private key on standard input.
+    #[command(after_help = keys::EXAMPLES)]
+    Pubkey,
+    /// Print a new preshared key for both ends' `preshared_key_file`.
+    #[command(after_help = keys::EXAMPLES)]
+    Genpsk,
     /// Bond two emulated access networks on this machine, CCID 2 against CCID 5, and report.
     Demo(demo::Demo),
 }
@@ -56,6 +66,9 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::main(&args),
         Command::Perf(command) => perf::main(command),
         Command::Link(args) => link::main(args),
+        Command::Genkey => keys::genkey(),
+        Command::Pubkey => keys::pubkey(),
+        Command::Genpsk => keys::genpsk(),
         Command::Demo(args) => demo::main(&args),
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 
 const SERVER: &str = r#"
 role = "server"
+security = "none"
 interface = "mperr0"
 listen = ["127.0.0.1:0"]
 addresses = ["10.99.99.1/24"]
@@ -18,6 +19,7 @@ from = ["127.0.0.1"]
 
 const CLIENT: &str = r#"
 role = "client"
+security = "none"
 interface = "mperr0"
 addresses = ["10.99.99.2/24"]
 [[peer]]
@@ -72,13 +74,13 @@ impl Case {
 fn a_wrong_key_is_named_with_its_line_and_what_is_allowed() {
     Case::new(&CLIENT.replace("interface =", "interfase =")).fails_with(&[
         "tunnel.toml",
-        "line 4",
+        "line 5",
         "unknown field `interfase`",
         "`interface`",
     ]);
     Case::new(&CLIENT.replace("local =", "locale =")).fails_with(&[
         "tunnel.toml",
-        "line 11",
+        "line 12",
         "unknown field `locale`",
         "`local`",
     ]);
@@ -94,23 +96,56 @@ fn wrong_values_name_what_is_allowed() {
     with("mtu = 60000").fails_with(&["line 2", "\"auto\"", "9000"]);
     with("queue = { max_ms = 50, max = 3 }").fails_with(&["line 2", "max_bytes"]);
     Case::new(&CLIENT.replace("127.0.0.1:6511", "example.org")).fails_with(&[
-        "line 12",
+        "line 13",
         "example.org",
         "no IP address",
     ]);
     Case::new(&format!("{CLIENT}mtu = 100")).fails_with(&["path `a`", "mtu = 100", "576 to 9000"]);
-    Case::new(&format!("{CLIENT}priority = 16")).fails_with(&["line 13", "priority 16", "0 to 15"]);
+    Case::new(&format!("{CLIENT}priority = 16")).fails_with(&["line 14", "priority 16", "0 to 15"]);
+}
+
+#[test]
+fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
+    let key = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=";
+    let (own, other) =
+        ("hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=", "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=");
+    let none = "security = \"none\"";
+    let with = |top: &str, peer: &str| {
+        let peer = format!("allowed_ips = [\"10.99.99.0/24\"]\n{peer}");
+        Case::new(&CLIENT.replace(none, top).replace("allowed_ips = [\"10.99.99.0/24\"]", &peer))
+    };
+    with("", "").fails_with(&["no keys", "mpdccp genkey", "security = \"none\""]);
+    let (mine, theirs) = (format!("private_key = \"{key}\""), format!("public_key = \"{other}\""));
+    with(&mine, "").fails_with(&["peer `hub`", "public_key is missing", "mpdccp pubkey"]);
+    with(&mine, "public_key = \"abc\"").fails_with(&["line 10", "not base64"]);
+    with(&mine, "public_key = \"AAAA\"").fails_with(&["line 10", "3 bytes"]);
+    with(&mine, &format!("public_key = \"{own}\"")).fails_with(&["peer `hub`", "that of this end"]);
+    with("private_key = \"AAAA\"", &theirs).fails_with(&["private_key", "3 bytes"]);
+    with(none, &theirs).fails_with(&["security = \"none\"", "public_key", "leave"]);
+    with(&format!("{none}\n{mine}"), "").fails_with(&["security = \"none\"", "private_key", "leave"]);
+    with(&mine, &format!("{theirs}\nfrom = \"any\"")).fails_with(&["peer `hub`", "`from`", "keys"]);
+    with(&format!("{mine}\ncarrier = \"raw\""), &theirs).fails_with(&["raw", "udp", "security"]);
+    with(&format!("{mine}\nciphers = [\"rot13\"]"), &theirs).fails_with(&["aes-128-gcm"]);
+    let file = with("private_key_file = \"/nonexistent/key\"", &theirs);
+    file.fails_with(&["private_key_file", "/nonexistent/key", "No such file"]);
+    let path = file.path("open.key");
+    std::fs::write(&path, key).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    with(&format!("private_key_file = {path:?}"), &theirs).fails_with(&["others can read", "chmod 600"]);
+    let twice = format!("{CLIENT}[[peer]]\nname = \"two\"\nallowed_ips = [\"10.98.0.0/16\"]\n{theirs}\n");
+    let twice = twice.replace(none, &mine).replace("name = \"hub\"", &format!("name = \"hub\"\n{theirs}"));
+    Case::new(&twice).fails_with(&["peer `two`", "another peer has its key"]);
 }
 
 #[test]
 fn what_is_missing_is_named() {
     Case::new("role = \"client\"\naddresses = [\"10.0.0.1/24\"]").fails_with(&["[[peer]]"]);
     Case::new(&SERVER.replace("listen", "#")).fails_with(&["listen"]);
-    Case::new(&SERVER.replace("from", "#")).fails_with(&["line 7", "one", "from = \"any\""]);
+    Case::new(&SERVER.replace("from", "#")).fails_with(&["line 8", "one", "from = \"any\""]);
     Case::new(&CLIENT.replace("local", "#")).fails_with(&["path `a`", "local", "interface"]);
     let doubled =
         format!("{CLIENT}[[peer.path]]\nname = \"a\"\nlocal = \"127.0.0.1\"\nremote = \"127.0.0.1\"\n");
-    Case::new(&doubled).fails_with(&["line 13", "two paths are named `a`"]);
+    Case::new(&doubled).fails_with(&["line 14", "two paths are named `a`"]);
     let case = Case::new("");
     std::fs::remove_file(case.path("tunnel.toml")).unwrap();
     case.fails_with(&["tunnel.toml", "No such file"]);
@@ -122,18 +157,18 @@ fn peers_must_be_told_apart() {
         format!("{SERVER}[[peer]]\nname = \"two\"\nallowed_ips = [\"{allowed}\"]\nfrom = {from}\n")
     };
     Case::new(&second("10.99.99.2/32", "[\"192.0.2.1\"]")).fails_with(&[
-        "line 11",
+        "line 12",
         "`one` and `two`",
         "10.99.99.2/32",
         "allowed_ips",
     ]);
     Case::new(&second("10.99.99.3/32", "[\"192.0.2.1\", \"127.0.0.1\"]")).fails_with(&[
-        "line 11",
+        "line 12",
         "`one` and `two`",
         "127.0.0.1",
     ]);
     let any = second("10.99.99.3/32", "[\"192.0.2.1\"]").replacen("[\"127.0.0.1\"]", "\"any\"", 1);
-    Case::new(&any).fails_with(&["line 11", "`one` may come from any address", "`two` must stand before"]);
+    Case::new(&any).fails_with(&["line 12", "`one` may come from any address", "`two` must stand before"]);
 }
 
 #[test]

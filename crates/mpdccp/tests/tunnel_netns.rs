@@ -116,7 +116,7 @@ fn pings(bed: &Bed) {
 fn the_mtu_follows_that_of_the_paths() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
-    for (path_mtu, mtu) in [(1400, 1400 - 20 - 8 - 16 - 12), (1500, 1500 - 40 - 8 - 16 - 12)] {
+    for (path_mtu, mtu) in [(1400, 1400 - 20 - 8 - 32 - 16 - 12), (1500, 1500 - 40 - 8 - 32 - 16 - 12)] {
         for space in &bed.space {
             run("ip", &format!("-n {space} link set p0 mtu {path_mtu}"));
         }
@@ -130,8 +130,8 @@ fn the_mtu_follows_that_of_the_paths() {
 fn traffic_survives_a_path_and_uses_it_again() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
-    // 1500 less IPv6, UDP, DCCP and MP_SEQ: the smaller of both paths.
-    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 16 - 12);
+    // 1500 less IPv6, UDP, record, DCCP and MP_SEQ: the smaller of both paths.
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12);
     pings(&bed);
     let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
     assert!(String::from_utf8_lossy(&routes.stdout).contains("10.72.0.0/16"));
@@ -187,7 +187,7 @@ fn interfaces_and_addresses_may_go_and_come_back() {
 #[test]
 fn native_dccp_carries_it_too() {
     let Some(mut bed) = bed() else { return };
-    bed.up("carrier = \"raw\"\nccid = 2");
+    bed.up("security = \"none\"\ncarrier = \"raw\"\nccid = 2");
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 16 - 12);
     pings(&bed);
     let stream = Stream::start(&bed);
@@ -203,7 +203,7 @@ fn native_dccp_carries_it_too() {
 #[test]
 fn paths_come_and_go_by_command() {
     let Some(mut bed) = bed() else { return };
-    bed.up("");
+    bed.up("capture_plaintext = true");
     let ok = |args: &[&str]| {
         let output = bed.tunnel("c", args);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -238,7 +238,7 @@ fn paths_come_and_go_by_command() {
 #[test]
 fn garbage_and_strangers_are_counted_and_change_nothing() {
     let Some(mut bed) = bed() else { return };
-    bed.up("");
+    bed.up("security = \"none\"");
     let garbage = socket(&bed.space[0], &format!("{}:0", LOCAL[0]));
     for len in 0..200usize {
         let bytes: Vec<u8> = (0..len).map(|i| (i * 37 + len * 11) as u8).collect();
@@ -264,4 +264,56 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
     let message = String::from_utf8_lossy(&again.stderr);
     assert!(again.status.code() == Some(2) && message.contains("another mpdccp is running"), "{message}");
     bed.down();
+}
+
+/// What is on the wire tells nothing and is good for nothing; who has no key gets no answer; who moves is followed.
+#[test]
+fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let word = "a word that must not be seen on the wire";
+    socket(&bed.space[0], &format!("{}:0", CLIENT[0]))
+        .send_to(word.as_bytes(), format!("{}:7", SERVER[0]))
+        .unwrap();
+    pings(&bed);
+    // Everything the client ever sent, from another address: no answer to any of it.
+    run("ip", &format!("-n {} addr add 192.168.71.66/24 dev p0", bed.space[0]));
+    let stranger = socket(&bed.space[0], "192.168.71.66:0");
+    stranger.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+    let datagrams = udp_payloads(&std::fs::read(bed.path("c.pcap")).unwrap());
+    assert!(datagrams.len() > 20);
+    for bytes in datagrams.iter().chain([&vec![0x52; 188], &vec![1, 2, 3]]) {
+        assert!(!bytes.windows(word.len()).any(|w| w == word.as_bytes()), "plaintext on the wire");
+        stranger.send_to(bytes, format!("{}:6511", REMOTE[0])).unwrap();
+    }
+    assert!(stranger.recv_from(&mut [0; 2000]).is_err(), "a stranger was answered");
+    let dropped =
+        || bed.status("s")["channels"].as_object().map_or(0, |c| c.values().filter_map(Value::as_u64).sum());
+    wait_for("they are counted", || dropped() >= 20u64);
+    pings(&bed);
+    // Another address under the running tunnel.
+    run("ip", &format!("-n {} addr del 192.168.71.66/24 dev p0", bed.space[0]));
+    for change in ["add 192.168.71.77/24", &format!("del {}/24", LOCAL[0])] {
+        run("ip", &format!("-n {} addr {change} dev p0", bed.space[0]));
+    }
+    run("ip", &format!("-n {} addr add 192.168.71.77/24 dev p0", bed.space[0]));
+    let seen = || bed.status("s")["peers"][0]["paths"].to_string();
+    wait_for("the server sees the new address", || seen().contains("192.168.71.77:"));
+    wait_for("the path works there", || bed.client_path("one")["state"] == "up");
+    pings(&bed);
+    bed.down();
+}
+
+/// Payloads of the UDP packets in a capture of raw IP.
+fn udp_payloads(pcap: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut rest = &pcap[24..];
+    while rest.len() >= 16 {
+        let len = u32::from_ne_bytes(*rest[8..].first_chunk().unwrap()) as usize;
+        let Some(packet) = rest.get(16..16 + len) else { break };
+        let headers = if packet[0] >> 4 == 4 { 28 } else { 48 };
+        found.push(packet[headers..].to_vec());
+        rest = &rest[16 + len..];
+    }
+    found
 }

@@ -2,11 +2,11 @@
 
 use crate::fault::Fault;
 use crate::tunnel::allowed::{Allowed, addresses};
-use crate::tunnel::config::Config;
+use crate::tunnel::config::{Config, Security};
 use crate::tunnel::peer::PeerState;
-use crate::tunnel::setup;
 use crate::tunnel::trace::Trace;
 use crate::tunnel::values::Prio;
+use crate::tunnel::{security, setup};
 use dccp_net::{App, Core, LinkChange, Tun};
 use mpdccp_proto::{Health, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
 use std::collections::BTreeMap;
@@ -68,8 +68,9 @@ impl TunnelApp {
         trace: Option<Trace>,
     ) -> Result<TunnelApp, Fault> {
         let mut peers = Vec::new();
-        for peer in cfg.peers.iter().map(|p| p.get_ref()) {
-            let open = |path: &toml::Spanned<_>| setup::open_path(core, &cfg, &peer.name, path.get_ref());
+        security::set_up(core, &cfg, false)?;
+        for (number, peer) in (0u32..).zip(cfg.peers.iter().map(|p| p.get_ref())) {
+            let open = |path: &toml::Spanned<_>| setup::open_path(core, &cfg, number, path.get_ref());
             let paths = peer.paths.iter().map(open).collect::<Result<Vec<_>, Fault>>()?;
             peers.push(PeerState::new(peer.clone(), paths));
         }
@@ -84,6 +85,7 @@ impl TunnelApp {
         cfg: Config,
         trace: Option<Trace>,
     ) -> Result<TunnelApp, Fault> {
+        security::set_up(core, &cfg, true)?;
         let carried = setup::listen(core, &cfg)?;
         let peers = cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone(), Vec::new())).collect();
         TunnelApp::with(now, cfg, trace, peers, carried)
@@ -123,7 +125,12 @@ impl TunnelApp {
     pub(crate) fn start(&mut self, core: &mut Core, now: Time) {
         let names: Vec<String> = self.cfg.addresses.iter().map(|a| a.to_string()).collect();
         tracing::info!("{} is up: {}, MTU {}", self.cfg.interface, names.join(", "), self.mtu);
-        tracing::warn!("traffic in the tunnel is not encrypted");
+        match self.cfg.security {
+            Security::Noise => tracing::info!("traffic is encrypted; only peers with the keys given get in"),
+            Security::None => tracing::warn!(
+                "security = \"none\": EVERYBODY ON THE WAY CAN READ AND CHANGE THE TRAFFIC, and take part in it"
+            ),
+        }
         if setup::is_client(&self.cfg) {
             for peer in &mut self.peers {
                 peer.connect_at(now);
@@ -248,7 +255,8 @@ impl TunnelApp {
         let path = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id));
         match path {
             Some(path) => {
-                let (name, remote) = (self.peers[peer].path_name(path), path.route.remote.to_string());
+                let remote = core.net.resolve(&path.route).remote.to_string();
+                let name = self.peers[peer].path_name(path);
                 if name == remote { format!("path {name}") } else { format!("path {name} ({remote})") }
             }
             None => format!("path {}", id.0),

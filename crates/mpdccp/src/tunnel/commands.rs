@@ -42,7 +42,7 @@ impl TunnelApp {
         if peer.paths.iter().any(|p| p.spec.name == spec.name) {
             return Err(format!("peer `{}` has a path `{}` already", peer.cfg.name, spec.name));
         }
-        let open = setup::open_path(core, &self.cfg, &peer.cfg.name, &spec).map_err(|e| e.to_string())?;
+        let open = setup::open_path(core, &self.cfg, index as u32, &spec).map_err(|e| e.to_string())?;
         peer.add_path(core, now, open, self.cfg.dccp_port);
         tracing::info!("peer {}: path {} added", peer.cfg.name, spec.name);
         Ok(())
@@ -98,10 +98,13 @@ impl TunnelApp {
                 None => PeerStatus::idle(&peer.cfg.name),
                 Some((session, status)) => {
                     let rows = core.endpoint.rows(now, session);
-                    PeerStatus::of(&peer.cfg.name, &status, &rows, |path| peer.path_name(path))
+                    PeerStatus::of(&peer.cfg.name, &status, &rows, |path| {
+                        (peer.path_name(path), core.net.resolve(&path.route).remote)
+                    })
                 }
             }
         });
+        let drops = core.net.channels().map(|channels| channels.drops());
         Status {
             version: VERSION,
             program: env!("CARGO_PKG_VERSION").into(),
@@ -123,6 +126,8 @@ impl TunnelApp {
                 .map(|(socket, stats)| socket_status(core, *socket, stats))
                 .collect(),
             endpoint: core.endpoint.stats().counters.iter().map(|(k, n)| ((*k).into(), *n)).collect(),
+            security: self.cfg.security.name().into(),
+            channels: drops.into_iter().flatten().map(|(why, n)| (why.name().into(), *n)).collect(),
             peers: peers.collect(),
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::fault::Fault;
 use crate::tunnel::values::{
-    AllOr, Carrier, Ccid, HostPort, Mtu, OneOrMore, Prio, Reordering, Variant, WindowUnit,
+    AllOr, Carrier, Ccid, Cipher, HostPort, Key, Mtu, OneOrMore, Prio, Reordering, Secret, Variant,
+    WindowUnit,
 };
 use ipnet::IpNet;
 use mpdccp_proto::Discipline;
@@ -21,6 +22,13 @@ pub(crate) struct Config {
     pub(crate) interface: String,
     #[serde(default)]
     pub(crate) carrier: Carrier,
+    #[serde(default)]
+    pub(crate) security: Security,
+    /// This end's key, or the file that holds it.
+    pub(crate) private_key: Option<Secret>,
+    pub(crate) private_key_file: Option<PathBuf>,
+    /// What records may be sealed with, the best first.
+    pub(crate) ciphers: Option<Vec<Cipher>>,
     /// Where a server waits.
     #[serde(default)]
     pub(crate) listen: OneOrMore<HostPort>,
@@ -51,6 +59,9 @@ pub(crate) struct Config {
     pub(crate) control: Option<PathBuf>,
     /// Write all carrier packets to this pcap file.
     pub(crate) capture: Option<PathBuf>,
+    /// Write them as they are before they are sealed.
+    #[serde(default)]
+    pub(crate) capture_plaintext: bool,
     #[serde(default, rename = "peer")]
     pub(crate) peers: Vec<Spanned<Peer>>,
 }
@@ -60,6 +71,27 @@ pub(crate) struct Config {
 pub(crate) enum Role {
     Client,
     Server,
+}
+
+/// Who may take part, and who may read.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Security {
+    /// Peers have keys, and everything is encrypted.
+    #[default]
+    Noise,
+    /// Peers have addresses, and everybody on the way can read and change what they say.
+    None,
+}
+
+impl Security {
+    /// As the file has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Security::Noise => "noise",
+            Security::None => "none",
+        }
+    }
 }
 
 /// Bounds of the send queue of each session.
@@ -101,21 +133,29 @@ pub(crate) struct Peer {
     pub(crate) name: String,
     /// Inner addresses behind the peer: sent to it, and accepted from it.
     pub(crate) allowed_ips: Vec<IpNet>,
-    /// Outer addresses a server lets the peer come from, beside those of its paths.
-    #[serde(default)]
-    pub(crate) from: AllOr<IpAddr>,
+    pub(crate) public_key: Option<Key>,
+    /// A secret that both ends share besides, or the file that holds it.
+    pub(crate) preshared_key: Option<Secret>,
+    pub(crate) preshared_key_file: Option<PathBuf>,
+    /// Without security: outer addresses a server lets the peer come from, beside those of its paths.
+    pub(crate) from: Option<AllOr<IpAddr>>,
     #[serde(default, rename = "path")]
     pub(crate) paths: Vec<Spanned<PathSpec>>,
 }
 
 impl Peer {
+    /// Whether it may come from any address.
+    fn is_anywhere(&self) -> bool {
+        matches!(self.from, Some(AllOr::Any))
+    }
+
     /// Addresses it may open a session from; empty for any.
     pub(crate) fn origins(&self) -> Vec<IpAddr> {
+        let paths = self.paths.iter().map(|p| p.get_ref().remote.ip);
         match &self.from {
-            AllOr::Any => Vec::new(),
-            AllOr::Only(from) => {
-                from.iter().copied().chain(self.paths.iter().map(|p| p.get_ref().remote.ip)).collect()
-            }
+            None => paths.collect(),
+            Some(AllOr::Any) => Vec::new(),
+            Some(AllOr::Only(from)) => from.iter().copied().chain(paths).collect(),
         }
     }
 }
@@ -210,6 +250,7 @@ impl Config {
         if self.peers.is_empty() {
             return Err(place.whole("at least one [[peer]] is needed"));
         }
+        self.check_own_keys().map_err(|e| place.whole(e))?;
         match self.role {
             Role::Server if self.listen.0.is_empty() => {
                 return Err(
@@ -231,6 +272,13 @@ impl Config {
                     place.fault(peer.span(), format!("two peers are named `{}`", peer.get_ref().name))
                 );
             }
+            let key = &peer.get_ref().public_key;
+            if key.is_some() && self.peers[..i].iter().any(|p| p.get_ref().public_key == *key) {
+                return Err(place.fault(
+                    peer.span(),
+                    format!("peer `{}`: another peer has its key", peer.get_ref().name),
+                ));
+            }
             self.check_peer(place, peer)?;
             for earlier in self.peers[..i].iter().map(Spanned::get_ref) {
                 self.check_apart(earlier, peer.get_ref()).map_err(|e| place.fault(peer.span(), e))?;
@@ -245,7 +293,7 @@ impl Config {
         if let Some(net) = later.allowed_ips.iter().find(|net| earlier.allowed_ips.contains(net)) {
             return Err(format!("peers `{first}` and `{second}` both have {net} in allowed_ips"));
         }
-        if self.role == Role::Client {
+        if self.role == Role::Client || self.security == Security::Noise {
             return Ok(());
         }
         // The first peer that an address fits counts, so the later one would never be let in from there.
@@ -273,7 +321,9 @@ impl Config {
                     format!("peer `{name}`: a client needs at least one [[peer.path]]"),
                 ));
             }
-            Role::Server if peer.paths.is_empty() && peer.from.is_empty() => {
+            Role::Server
+                if self.security == Security::None && peer.origins().is_empty() && !peer.is_anywhere() =>
+            {
                 return Err(place.fault(
                     spanned.span(),
                     format!("peer `{name}`: say where it may come from: from = [\"203.0.113.7\"], or from = \"any\""),
@@ -281,6 +331,7 @@ impl Config {
             }
             _ => {}
         }
+        self.check_keys(peer).map_err(|e| place.fault(spanned.span(), format!("peer `{name}`: {e}")))?;
         for (i, path) in peer.paths.iter().enumerate() {
             let taken = peer.paths[..i].iter().any(|p| p.get_ref().name == path.get_ref().name);
             if taken {
@@ -294,6 +345,45 @@ impl Config {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether the keys given are those that the security asks for.
+    fn check_own_keys(&self) -> Result<(), &'static str> {
+        let own = (self.private_key.is_some(), self.private_key_file.is_some());
+        match (self.security, own) {
+            (Security::Noise, _) if self.carrier == Carrier::Raw => Err(
+                "carrier = \"raw\" carries no encrypted channels: use carrier = \"udp\", or say security = \"none\"",
+            ),
+            (Security::Noise, (false, false)) => Err(NO_KEYS),
+            (Security::Noise, (true, true)) => Err("private_key and private_key_file: give one of them"),
+            (Security::None, (false, false)) if self.ciphers.is_none() && !self.capture_plaintext => Ok(()),
+            (Security::None, _) => Err(
+                "security = \"none\" has no private_key, private_key_file, ciphers or capture_plaintext; leave them out",
+            ),
+            (Security::Noise, _) if self.ciphers.as_ref().is_some_and(Vec::is_empty) => {
+                Err("ciphers: at least one is needed")
+            }
+            (Security::Noise, _) => Ok(()),
+        }
+    }
+
+    fn check_keys(&self, peer: &Peer) -> Result<(), &'static str> {
+        let shared = (peer.preshared_key.is_some(), peer.preshared_key_file.is_some());
+        match self.security {
+            Security::Noise if peer.public_key.is_none() => Err(
+                "public_key is missing: the other end's, as `mpdccp pubkey` prints it from its private key",
+            ),
+            Security::Noise if shared == (true, true) => {
+                Err("preshared_key and preshared_key_file: give one of them")
+            }
+            Security::Noise if peer.from.is_some() => Err(
+                "`from` is for security = \"none\"; peers are told apart by their keys, wherever they are",
+            ),
+            Security::None if peer.public_key.is_some() || shared != (false, false) => Err(
+                "security = \"none\" has no public_key, preshared_key or preshared_key_file; leave them out",
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a path of a client can be used with these settings; says why not.
@@ -314,6 +404,8 @@ impl Config {
     }
 }
 
+const NO_KEYS: &str = "no keys: give this end private_key_file = \"FILE\" and each peer its public_key (`mpdccp genkey > FILE` \
+makes one, `mpdccp pubkey < FILE` prints what the other end needs), or say security = \"none\" to send everything unprotected";
 /// Largest IP packets that a path may be said to carry.
 const MTU: std::ops::RangeInclusive<u16> = 576..=9000;
 const NO_PORT: &str = "carrier = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";

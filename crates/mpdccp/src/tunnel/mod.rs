@@ -7,6 +7,7 @@ mod config;
 mod control;
 mod peer;
 mod routes;
+mod security;
 mod setup;
 mod status;
 mod table;

@@ -1,10 +1,11 @@
 //! From a configuration to sockets, session settings and the interface; every failure says what, where and how to mend it.
 
 use crate::fault::Fault;
-use crate::tunnel::config::{Config, Fallback, PathSpec, Role};
+use crate::tunnel::config::{Config, Fallback, PathSpec, Role, Security};
+use crate::tunnel::security;
 use crate::tunnel::values::{Carrier, Mtu, Reordering, Variant, WindowUnit};
 use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier};
-use dccp_proto::CcOptions;
+use dccp_proto::{CcOptions, Route};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::{ListenConfig, PeerFilter, QueueConfig, SessionConfig};
 use std::io::ErrorKind;
@@ -105,13 +106,14 @@ fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind, whose: &str) -> Re
     })
 }
 
-/// Opens the socket of one path of a client.
+/// Opens the socket of one path of a client to a peer by its number in the configuration, and the channel over it.
 pub(crate) fn open_path(
     core: &mut Core,
     cfg: &Config,
-    peer: &str,
+    number: u32,
     spec: &PathSpec,
 ) -> Result<OpenPath, Fault> {
+    let peer = cfg.peers.get(number as usize).map_or("", |p| p.get_ref().name.as_str());
     let whose = format!("peer `{peer}`, path `{}`", spec.name);
     let any: IpAddr = match spec.remote.ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -123,8 +125,16 @@ pub(crate) fn open_path(
         Carrier::Udp => spec.remote.socket_addr(dccp_wire::DCCP_UDP_PORT),
         Carrier::Raw => SocketAddr::new(spec.remote.ip, 0),
     };
-    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
+    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead()) + security::overhead(cfg);
     let mtu = path_mtu(core, socket, remote, spec.mtu);
+    let socket = match cfg.security {
+        Security::None => socket,
+        Security::Noise => {
+            let to = Route { socket, local: None, remote };
+            let channel = core.net.open_channel(core.clock.now(), number, &to);
+            channel.ok_or_else(|| Fault::runtime(format!("{whose}: too many channels")))?
+        }
+    };
     Ok(OpenPath { spec: spec.clone(), socket, remote, mtu, overhead })
 }
 
@@ -165,6 +175,7 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
         let carrier = core.net.carrier(*socket).map_or(0, |c| c.overhead());
         overhead = overhead.max(if *v4 { carrier } else { carrier - 20 });
     }
+    overhead += security::overhead(cfg);
     let v6 = sockets.iter().any(|(_, v4)| !v4);
     core.endpoint.listen(ListenConfig {
         port: cfg.dccp_port,

@@ -3,6 +3,7 @@
 use mpdccp_proto::{Health, PathRow, PathStatus, SessionState, SessionStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use units::Duration;
 
 /// Raised when a key changes its meaning or goes away.
@@ -21,6 +22,12 @@ pub(crate) struct Status {
     pub(crate) sockets: Vec<SocketStatus>,
     /// Packets that belong to no connection, by reason.
     pub(crate) endpoint: BTreeMap<String, u64>,
+    /// `noise` or `none`.
+    #[serde(default)]
+    pub(crate) security: String,
+    /// Datagrams that no channel took, by reason.
+    #[serde(default)]
+    pub(crate) channels: BTreeMap<String, u64>,
     pub(crate) peers: Vec<PeerStatus>,
 }
 
@@ -159,12 +166,12 @@ impl PeerStatus {
         }
     }
 
-    /// Of a peer with one; `path_name` gives a path's name.
+    /// Of a peer with one; `place` gives a path's name and where it leads now.
     pub(crate) fn of(
         name: &str,
         status: &SessionStatus,
         rows: &[PathRow],
-        path_name: impl Fn(&PathStatus) -> String,
+        place: impl Fn(&PathStatus) -> (String, SocketAddr),
     ) -> PeerStatus {
         let (queue, stats, reorder) = (&status.queue, &status.queue_stats, &status.reorder);
         PeerStatus {
@@ -206,21 +213,21 @@ impl PeerStatus {
             paths: status
                 .paths
                 .iter()
-                .map(|path| PathReport::of(path, rows.iter().find(|r| r.id == path.id), path_name(path)))
+                .map(|path| PathReport::of(path, rows.iter().find(|r| r.id == path.id), place(path)))
                 .collect(),
         }
     }
 }
 
 impl PathReport {
-    fn of(path: &PathStatus, row: Option<&PathRow>, name: String) -> PathReport {
+    fn of(path: &PathStatus, row: Option<&PathRow>, (name, remote): (String, SocketAddr)) -> PathReport {
         let tx = path.tx.as_ref();
         PathReport {
             name,
             id: path.id.0,
             state: health(path.health).into(),
             priority: path.prio,
-            remote: path.route.remote.to_string(),
+            remote: remote.to_string(),
             ccid_tx: path.ccids.map(|(tx, _)| tx),
             ccid_rx: path.ccids.map(|(_, rx)| rx),
             max_payload: path.max_payload,

@@ -16,6 +16,47 @@ pub(crate) enum Carrier {
     Raw,
 }
 
+/// A peer's public key.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub(crate) struct Key(pub(crate) dccp_secure::PublicKey);
+
+impl TryFrom<String> for Key {
+    type Error = dccp_secure::KeyError;
+    fn try_from(text: String) -> Result<Key, Self::Error> {
+        text.parse().map(Key)
+    }
+}
+
+/// How records may be sealed.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Cipher(pub(crate) dccp_secure::Aead);
+
+impl TryFrom<String> for Cipher {
+    type Error = dccp_secure::UnknownAead;
+    fn try_from(name: String) -> Result<Cipher, Self::Error> {
+        name.parse().map(Cipher)
+    }
+}
+
+/// A text that must not be shown; it is wiped when it is dropped.
+#[derive(Clone, Deserialize)]
+#[serde(from = "String")]
+pub(crate) struct Secret(pub(crate) zeroize::Zeroizing<String>);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Secret {
+        Secret(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
 /// An IP address with or without a port.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
@@ -93,19 +134,6 @@ enum Strings {
 pub(crate) enum AllOr<T> {
     Any,
     Only(Vec<T>),
-}
-
-impl<T> AllOr<T> {
-    /// Whether it names nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        matches!(self, AllOr::Only(list) if list.is_empty())
-    }
-}
-
-impl<T> Default for AllOr<T> {
-    fn default() -> AllOr<T> {
-        AllOr::Only(Vec::new())
-    }
 }
 
 impl<'de, T: FromStr> Deserialize<'de> for AllOr<T> {

@@ -1,5 +1,6 @@
 //! Two network namespaces joined by two veth paths, with a tunnel end in each; all of it gone when dropped.
 
+use dccp_secure::PrivateKey;
 use serde_json::Value;
 use std::io::Read;
 use std::path::PathBuf;
@@ -86,8 +87,20 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// Starts both ends. `common` goes into both configurations; addresses carry a port over UDP only.
+    /// Starts both ends, with keys unless `common` says otherwise. `common` goes into both configurations; addresses carry a port
+    /// over UDP only.
     pub(crate) fn up(&mut self, common: &str) {
+        let plain = common.contains("security = \"none\"");
+        let [c_key, s_key] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let own = |key: &PrivateKey| {
+            if plain { String::new() } else { format!("private_key = \"{}\"", *key.to_base64()) }
+        };
+        let of_peer = |key: &PrivateKey, otherwise: String| {
+            if plain { otherwise } else { format!("public_key = \"{}\"", key.public()) }
+        };
+        let from = format!("from = [\"{}\", \"{}\"]", LOCAL[0], LOCAL[1]);
+        let (s_own, s_peer) = (own(&s_key), of_peer(&c_key, from));
+        let (c_own, c_peer) = (own(&c_key), of_peer(&s_key, String::new()));
         let port = if common.contains("raw") { "" } else { ":6511" };
         let [c, s] = [self.path("c.sock"), self.path("s.sock")];
         let capture = self.path("c.pcap");
@@ -98,18 +111,17 @@ impl Bed {
             control = {s:?}
             listen = ["0.0.0.0{port}", "{any}"]
             addresses = ["{}/24", "{}/64"]
+            {s_own}
             {common}
             [[peer]]
             name = "client"
             allowed_ips = ["{}/32", "{}/128"]
-            from = ["{}", "{}"]
+            {s_peer}
             "#,
             SERVER[0],
             SERVER[1],
             CLIENT[0],
             CLIENT[1],
-            LOCAL[0],
-            LOCAL[1],
             any = if port.is_empty() { "::".into() } else { format!("[::]{port}") },
         );
         let client = format!(
@@ -119,9 +131,11 @@ impl Bed {
             control = {c:?}
             capture = {capture:?}
             addresses = ["{}/24", "{}/64"]
+            {c_own}
             {common}
             [[peer]]
             name = "server"
+            {c_peer}
             allowed_ips = ["10.71.0.0/24", "fd71:71::/64", "10.72.0.0/16"]
             [[peer.path]]
             name = "one"

@@ -1,0 +1,92 @@
+//! Keys: from the configuration and its files to the channels of the tunnel.
+
+use crate::fault::Fault;
+use crate::tunnel::config::{Config, Peer, Security};
+use crate::tunnel::values::Secret;
+use dccp_net::{Clock, Core};
+use dccp_secure::{Aead, Carrier, KeyError, OVERHEAD, PresharedKey, PrivateKey, Settings};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::str::FromStr;
+use units::Duration;
+use zeroize::Zeroizing;
+
+/// Bytes that a channel adds to each packet.
+pub(crate) fn overhead(cfg: &Config) -> u16 {
+    match cfg.security {
+        Security::Noise => OVERHEAD as u16,
+        Security::None => 0,
+    }
+}
+
+/// Puts channels between the carrier sockets and the sessions, with the peers of the configuration by their numbers in it.
+pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool) -> Result<(), Fault> {
+    if cfg.security == Security::None {
+        return Ok(());
+    }
+    let private_key: PrivateKey =
+        secret("", "private_key", &cfg.private_key, cfg.private_key_file.as_deref())?
+            .ok_or_else(|| Fault::usage("private_key is missing"))?;
+    let own = private_key.public();
+    let aeads = cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
+    let at_zero = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
+    let mut carrier = Carrier::new(Settings {
+        private_key,
+        accepts,
+        server: 0,
+        shard: 0,
+        aeads: aeads.unwrap_or_else(Aead::preferred),
+        unix: Duration::from_nanos(at_zero),
+        seed: dccp_net::random_seed()?,
+    });
+    for (number, peer) in (0u32..).zip(cfg.peers.iter().map(|p| p.get_ref())) {
+        let Some(key) = peer.public_key else { continue };
+        if key.0 == own {
+            let message = "public_key is that of this end; the other end's is needed";
+            return Err(Fault::usage(format!("peer `{}`: {message}", peer.name)));
+        }
+        carrier.add_peer(number, key.0, preshared(peer)?);
+    }
+    core.net.secure(carrier);
+    core.net.capture_plaintext = cfg.capture_plaintext;
+    Ok(())
+}
+
+fn preshared(peer: &Peer) -> Result<PresharedKey, Fault> {
+    let whose = format!("peer `{}`: ", peer.name);
+    let key = secret(&whose, "preshared_key", &peer.preshared_key, peer.preshared_key_file.as_deref())?;
+    Ok(key.unwrap_or_default())
+}
+
+/// A secret given in the configuration or in a file of its own.
+fn secret<T: FromStr<Err = KeyError>>(
+    whose: &str,
+    name: &str,
+    text: &Option<Secret>,
+    file: Option<&Path>,
+) -> Result<Option<T>, Fault> {
+    let (text, place) = match (text, file) {
+        (Some(text), _) => (text.0.clone(), name.to_string()),
+        (None, Some(file)) => (read(whose, name, file)?, format!("{name}_file {}", file.display())),
+        (None, None) => return Ok(None),
+    };
+    text.parse().map(Some).map_err(|e| Fault::usage(format!("{whose}{place}: {e}")))
+}
+
+/// Reads a file that only its owner may read.
+fn read(whose: &str, name: &str, path: &Path) -> Result<Zeroizing<String>, Fault> {
+    let shown = path.display();
+    let cannot = |e: std::io::Error| Fault::usage(format!("{whose}{name}_file: cannot read {shown}: {e}"));
+    let mut file = std::fs::File::open(path).map_err(cannot)?;
+    let mode = file.metadata().map_err(cannot)?.mode();
+    if mode & 0o077 != 0 {
+        return Err(Fault::usage(format!(
+            "{whose}{name}_file: others can read {shown} (mode {:03o}): chmod 600 {shown}",
+            mode & 0o777
+        )));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.read_to_string(&mut text).map_err(cannot)?;
+    Ok(text)
+}
