@@ -30,6 +30,12 @@ pub struct Wire {
     pub up: bool,
     /// Of 1000 packets, this many are lost.
     pub loss: u64,
+    /// And this many arrive twice.
+    pub twice: u64,
+    /// More delay, at random up to this: packets overtake each other.
+    pub jitter: Duration,
+    /// Nothing arrives from this end.
+    pub mute: Option<End>,
     /// The client's socket.
     pub socket: u32,
     /// The client's UDP port, as the server sees it.
@@ -149,6 +155,9 @@ impl Net {
                     busy: [Time::ZERO; 2],
                     up: true,
                     loss: 0,
+                    twice: 0,
+                    jitter: Duration::ZERO,
+                    mute: None,
                     nat_port: 40_000,
                     lost_down: 0,
                 })
@@ -227,7 +236,7 @@ impl Net {
         }
         let dice = self.rng.next_u64() % 1000;
         let wire = &mut self.wires[path];
-        if !wire.up || stale_binding {
+        if !wire.up || stale_binding || wire.mute == Some(from) {
             wire.lost_down += 1;
             return;
         }
@@ -243,8 +252,16 @@ impl Net {
             leaves = self.now.max(*busy) + rate.time_for(bytes.len() as u64 + 28);
             *busy = leaves;
         }
-        self.count += 1;
-        self.flying.insert((leaves + wire.delay, self.count), (from, path, ecn, bytes));
+        let copies = if 999 - dice < wire.twice { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = match wire.jitter.as_micros() as u64 {
+                0 => 0,
+                most => self.rng.next_u64() % most,
+            };
+            self.count += 1;
+            let at = leaves + wire.delay + Duration::from_micros(late);
+            self.flying.insert((at, self.count), (from, path, ecn, bytes.clone()));
+        }
     }
 
     fn arrive(&mut self, from: End, path: usize, ecn: Ecn, bytes: &[u8]) {
