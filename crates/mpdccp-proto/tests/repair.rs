@@ -77,6 +77,16 @@ fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
 }
 
 #[test]
+fn the_peer_is_told_at_once_of_a_link_reported_down() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    net.wires[1].up = false;
+    net.client.set_link(net.now, id, PathId(1), false);
+    net.drain();
+    net.run(Duration::from_millis(11));
+    assert_eq!(net.health(Server, net.server_id()), [Health::Up, Health::Stale]);
+}
+
+#[test]
 fn the_peer_is_told_of_a_death_it_cannot_see() {
     let (mut net, id) = Net::connected(1, 2, waits());
     let sid = net.server_id();

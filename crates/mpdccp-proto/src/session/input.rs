@@ -8,11 +8,14 @@ use crate::reorder::Arrival;
 use crate::{PathId, PktInfo};
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Outcome, Received};
-use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode, Seq};
+use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode, RttType, Seq};
 use units::{Duration, Time};
 
 /// Most options of one packet that are confirmed; more are ignored until they come again.
 const MAX_SIGNALS: usize = 8;
+
+/// An RTT told by the peer that is older says nothing any more, milliseconds.
+const MAX_RTT_AGE: u32 = 10_000;
 
 /// The multipath options of one packet.
 #[derive(Default)]
@@ -104,9 +107,13 @@ impl Session {
             match option {
                 Opt::Mp(MpOption::Seq(seq)) => signals.mp_seq = signals.mp_seq.or(Some(seq)),
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
-                Opt::Mp(MpOption::Rtt { rtt_ms, .. }) => {
+                Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
+                    // The least and the largest ever say little about now, and an old one nothing; one of age 0 may never have been
+                    // measured (RFC 9897 section 3.2.7).
+                    let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
-                    self.reorderer.on_path(self.paths[i].id, Some(rtt), self.paths[i].is_up());
+                    let known = Some(rtt).filter(|_| current && rtt_ms > 0);
+                    self.reorderer.on_path(self.paths[i].id, known, self.paths[i].is_up());
                 }
                 Opt::Mp(MpOption::AddAddr { .. } | MpOption::RemoveAddr { .. } | MpOption::Prio(_)) => {
                     signals.confirmable = true;

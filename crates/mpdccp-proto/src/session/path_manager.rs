@@ -111,6 +111,7 @@ impl Session {
             (Health::Up, false) => {
                 path.live = Liveness::link_down(now);
                 self.on_stale(now, i);
+                self.tell_silence(i);
             }
             (Health::Stale, true) => {
                 path.live = Liveness::doubt(now);
