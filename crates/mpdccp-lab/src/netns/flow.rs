@@ -11,7 +11,7 @@ use super::tcp::{Bulk, Paced};
 use super::udp::Udp;
 use super::world::Namespace;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters, TraceRow};
-use crate::scenario::{FlowKind, FlowSpec, Mode};
+use crate::scenario::{FlowKind, FlowSpec, Mode, SourceSpec};
 use crate::{LabError, Plan};
 
 /// Counters that others watch while a flow runs.
@@ -65,7 +65,11 @@ pub(super) fn start(
         (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, index, server, to)?)),
         (mode, FlowKind::Tcp, _) => {
             let count = if mode == Mode::Direct { Count::Payload } else { Count::Packets };
-            Ok(Box::new(Bulk::start(spec, client, server, to, count)?))
+            let cc = spec.cc.as_deref().unwrap_or_default();
+            Ok(Box::new(Bulk::start(spec, cc, client, server, to, count)?))
+        }
+        (Mode::Direct, FlowKind::Udp, Some(cc)) if spec.source == Some(SourceSpec::Bulk {}) => {
+            Ok(Box::new(Bulk::start(spec, cc.as_ref(), client, server, to, Count::Payload)?))
         }
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {
             Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))

@@ -177,6 +177,7 @@ impl Bulk {
     /// Starts receiver and taps.
     pub(super) fn start(
         spec: &FlowSpec,
+        cc: &str,
         client: &Namespace,
         server: &Namespace,
         to: SocketAddr,
@@ -185,8 +186,7 @@ impl Bulk {
         let sink = Sink::start(server, to.port(), None, false)?;
         let counters = Some(sink.counters.clone());
         let taps = [Tap::start(client, to, count, None)?, Tap::start(server, to, count, counters)?];
-        let cc = spec.cc.clone().unwrap_or_default();
-        Ok(Bulk { name: spec.name.as_ref().clone(), cc, to, sink, taps })
+        Ok(Bulk { name: spec.name.as_ref().clone(), cc: cc.to_owned(), to, sink, taps })
     }
 }
 

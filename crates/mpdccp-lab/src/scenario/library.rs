@@ -38,4 +38,5 @@ pub const LIBRARY: &[Named] = library![
     "reordering/unequal",
     "reordering/inner-tcp",
     "multipath/profiles",
+    "calibration",
 ];

@@ -176,6 +176,12 @@ pub struct PathEvent {
 pub struct Cell {
     /// Unique in the scenario.
     pub name: String,
+    /// Rate of all paths.
+    #[serde(default, deserialize_with = "quantity::opt_rate")]
+    pub rate: Option<Rate>,
+    /// Deviation from the delay of all paths.
+    #[serde(default)]
+    pub jitter: Option<JitterSpec>,
     /// Queue limit of all paths.
     #[serde(default, deserialize_with = "quantity::opt_queue")]
     pub queue: Option<QueueLimit>,
@@ -417,11 +423,11 @@ impl Scenario {
     pub fn path_in(&self, path: usize, cell: &Cell) -> PathSpec {
         let mut spec = self.paths[path].clone();
         let own = cell.path.iter().find(|(name, _)| name.as_ref() == spec.name.as_ref()).map(|(_, own)| own);
-        spec.rate = own.and_then(|o| o.rate).unwrap_or(spec.rate);
+        spec.rate = own.and_then(|o| o.rate).or(cell.rate).unwrap_or(spec.rate);
         spec.queue = own.and_then(|o| o.queue).or(cell.queue).unwrap_or(spec.queue);
         spec.owd = own.and_then(|o| o.owd).or(cell.owd).unwrap_or(spec.owd);
         spec.loss = own.and_then(|o| o.loss).or(cell.loss).unwrap_or(spec.loss);
-        spec.jitter = own.and_then(|o| o.jitter).or(spec.jitter);
+        spec.jitter = own.and_then(|o| o.jitter).or(cell.jitter).or(spec.jitter);
         spec
     }
 
@@ -465,7 +471,12 @@ impl Scenario {
 
     /// What only the simulator can do, if `contender` asks for it.
     pub fn simulator_only_of(&self, contender: &Contender) -> Option<&'static str> {
-        let plain = |f: &FlowSpec| f.source.as_ref().is_none_or(|s| *s == SourceSpec::Constant {});
+        // TCP takes what comes as fast as it can; a DCCP connection's sender on namespaces keeps a pace.
+        let plain = |f: &FlowSpec| match f.source {
+            None | Some(SourceSpec::Constant {}) => true,
+            Some(SourceSpec::Bulk {}) => contender.tcp.is_some(),
+            _ => false,
+        };
         let flows = self.flows_of(contender, self.headline());
         if self.paths.iter().any(|p| p.shares.is_some()) {
             return Some("paths that share a link");

@@ -16,7 +16,8 @@ pub(crate) enum Rule {
     /// RACK (RFC 8985): by time, with a window that adapts to reordering.
     #[default]
     Rack,
-    /// As QUIC does by default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time.
+    /// As QUIC does by default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, whatever the reordering seen.
+    /// A window reduced for a packet that arrives after all stays reduced: RFC 9002 has no undo.
     Three,
 }
 
@@ -45,6 +46,11 @@ pub(crate) struct Detector {
 impl Detector {
     pub(crate) fn new(rule: Rule) -> Detector {
         Detector { rule, quarters: 1, ..Detector::default() }
+    }
+
+    /// Whether a reduction is taken back once its losses prove to be none.
+    pub(crate) fn undoes(&self) -> bool {
+        self.rule == Rule::Rack
     }
 
     /// Number of the newest transmission that arrived.

@@ -402,7 +402,7 @@ impl Sender {
     fn begin_recovery(&mut self) {
         self.detector.on_recovery();
         self.recovery += 1;
-        self.to_undo = Some(0);
+        self.to_undo = self.detector.undoes().then_some(0);
         self.reduced_before = self.next_no;
         // RFC 5681 section 3.2: the first lost segment leaves at once.
         self.forced = 1;
