@@ -1,5 +1,6 @@
 use crate::hystart::HyStart;
-use crate::reno::initial_window;
+use crate::hystart_linux;
+use crate::reno::{TCP_INITIAL_WINDOW, initial_window};
 use crate::{AckEvent, CcConfig, Controller, Limits, RttEstimator, Sent, Window};
 use units::{Duration, Time};
 
@@ -18,12 +19,21 @@ pub struct Cubic {
     packets: bool,
     mtu: u16,
     hystart: HyStart,
+    /// Linux's ways; its HyStart is gone once it has ended slow start.
+    linux: Option<Linux>,
     state: State,
     /// The state before the last reduction (section 4.9).
     undo: Option<State>,
     last_ack: Time,
     last_sent: Time,
     rto: Duration,
+}
+
+/// Where Linux's TCP leaves RFC 9438: HyStart without a second, slower stage; the target is looked up a least round-trip time ahead; before the first
+/// loss the window grows by a twentieth a round-trip time at least.
+#[derive(Debug)]
+struct Linux {
+    hystart: Option<hystart_linux::HyStart>,
 }
 
 /// Windows are in segments.
@@ -79,12 +89,25 @@ impl Cubic {
             packets: cfg.packets,
             mtu: cfg.mtu,
             hystart: HyStart::new(),
+            linux: None,
             state,
             undo: None,
             last_ack: Time::ZERO,
             last_sent: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
         }
+    }
+
+    /// As Linux's TCP has it, with an initial window of ten (RFC 6928).
+    pub fn tcp(mtu: u16) -> Cubic {
+        let mut cubic = Cubic::new(&CcConfig { mtu, packets: true, draft: false, seed: 0 });
+        cubic.linux = Some(Linux { hystart: Some(hystart_linux::HyStart::default()) });
+        cubic.state.cwnd = TCP_INITIAL_WINDOW as f64;
+        cubic
+    }
+
+    fn initial(&self) -> f64 {
+        (if self.linux.is_some() { TCP_INITIAL_WINDOW } else { initial_window(self.mtu) }) as f64
     }
 
     fn slow_start(&self) -> bool {
@@ -97,7 +120,9 @@ impl Cubic {
         } else {
             ev.acked.bytes as f64 / f64::from(self.mtu.max(1))
         };
-        if self.slow_start() {
+        if self.slow_start() && self.linux.is_some() {
+            self.slow_start_as_linux(ev, segments);
+        } else if self.slow_start() {
             // RFC 9406 section 4.2: HyStart++ only before the first congestion.
             let over = self.state.ssthresh.is_none() && self.hystart.on_ack(ev.rtt, ev.round_end);
             let s = &mut self.state;
@@ -109,20 +134,44 @@ impl Cubic {
                 s.prior = s.cwnd;
             }
         } else {
-            self.avoid_congestion(ev.now, segments, ev.estimator.srtt().unwrap_or_default());
+            let least = ev.estimator.min().filter(|_| self.linux.is_some()).map(|(least, _)| least);
+            self.avoid_congestion(ev.now, segments, least.or(ev.estimator.srtt()).unwrap_or_default());
         }
         self.state.cwnd = self.state.cwnd.min(MAX_CWND);
     }
 
+    fn slow_start_as_linux(&mut self, ev: &AckEvent<'_>, segments: f64) {
+        let s = &mut self.state;
+        let least = ev.estimator.min().map(|(least, _)| least);
+        let over = self.linux.as_mut().and_then(|linux| {
+            let hystart = linux.hystart.as_mut()?;
+            let over = hystart.on_ack(ev.now, ev.rtt, ev.round_end, least, s.cwnd);
+            over.then(|| linux.hystart = None)
+        });
+        if over.is_some() {
+            s.ssthresh = Some(s.cwnd);
+            s.prior = s.cwnd;
+        } else {
+            s.cwnd = (s.cwnd + segments).min(s.ssthresh.unwrap_or(MAX_CWND));
+        }
+    }
+
     /// Sections 4.2 to 4.5.
     fn avoid_congestion(&mut self, now: Time, segments: f64, rtt: Duration) {
+        let linux = self.linux.is_some();
         let s = &mut self.state;
         let epoch = s.epoch.get_or_insert_with(|| Epoch::new(now, s.cwnd, s.w_max));
         // Section 4.3: Reno's own increase once its window is where the last reduction was.
-        let alpha = if epoch.w_est >= s.prior { 1.0 } else { ALPHA };
+        let alpha = if epoch.w_est >= s.prior && !linux { 1.0 } else { ALPHA };
         epoch.w_est += alpha * segments / s.cwnd;
         let t = now.since(epoch.start);
-        if epoch.window(t) < epoch.w_est {
+        if linux {
+            let cubic = epoch.window(t.saturating_add(rtt)) - s.cwnd;
+            let before_loss = if s.w_max.is_none() { s.cwnd / 20.0 } else { 0.0 };
+            // Never more than half a segment for each.
+            let growth = cubic.max(before_loss).max(epoch.w_est - s.cwnd).clamp(0.01, 0.5 * s.cwnd);
+            s.cwnd += growth / s.cwnd * segments;
+        } else if epoch.window(t) < epoch.w_est {
             s.cwnd = s.cwnd.max(epoch.w_est);
         } else {
             let target = epoch.window(t.saturating_add(rtt)).clamp(s.cwnd, 1.5 * s.cwnd);
@@ -177,6 +226,9 @@ impl Controller for Cubic {
         self.reduce(2.0);
         self.state.cwnd = 1.0;
         self.state.w_max = None;
+        if let Some(linux) = &mut self.linux {
+            linux.hystart = Some(hystart_linux::HyStart::default());
+        }
         self.last_sent = self.last_sent.max(now);
     }
 
@@ -192,7 +244,7 @@ impl Controller for Cubic {
     fn on_idle_restart(&mut self, now: Time) {
         self.shift_epoch(now);
         // As Reno's: RFC 4341 section 5.1 with RFC 2861.
-        let initial = initial_window(self.mtu) as f64;
+        let initial = self.initial();
         let mut idle = now.since(self.last_sent);
         let s = &mut self.state;
         if idle < self.rto || s.cwnd <= initial {

@@ -14,6 +14,7 @@ mod controller;
 mod cubic;
 mod filter;
 mod hystart;
+mod hystart_linux;
 mod pacer;
 mod rate_sample;
 mod reno;

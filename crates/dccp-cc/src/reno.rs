@@ -6,6 +6,9 @@ const INFINITE: u64 = u32::MAX as u64;
 /// Far above any path, so that sums stay in range.
 const MAX_CWND: u64 = INFINITE;
 
+/// TCP's initial window, packets (RFC 6928).
+pub(crate) const TCP_INITIAL_WINDOW: u64 = 10;
+
 /// AIMD congestion control as TCP's (RFC 5681), counted in packets as RFC 4341 section 5 wants. Does not pace.
 #[derive(Debug)]
 pub struct Reno {
@@ -14,6 +17,8 @@ pub struct Reno {
     initial: u64,
     mtu: u16,
     ack_ratio: u64,
+    /// Slow start and initial window of TCP instead of RFC 4341's.
+    tcp: bool,
     /// Acknowledged but not yet turned into growth.
     credit: u64,
     last_sent: Time,
@@ -32,6 +37,7 @@ impl Reno {
             initial,
             mtu: cfg.mtu,
             ack_ratio: 2,
+            tcp: false,
             credit: 0,
             last_sent: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
@@ -39,12 +45,23 @@ impl Reno {
         }
     }
 
+    /// As Linux's TCP has it: an initial window of ten (RFC 6928), and slow start by all that is acknowledged.
+    pub fn tcp(mtu: u16) -> Reno {
+        let cfg = CcConfig { mtu, packets: true, draft: false, seed: 0 };
+        Reno { cwnd: TCP_INITIAL_WINDOW, initial: TCP_INITIAL_WINDOW, tcp: true, ..Reno::new(&cfg) }
+    }
+
     /// Slow-start threshold, packets.
     pub fn ssthresh(&self) -> u64 {
         self.ssthresh
     }
 
-    fn grow(&mut self, acked: u64) {
+    fn grow(&mut self, mut acked: u64) {
+        if self.tcp {
+            let growth = acked.min(self.ssthresh.saturating_sub(self.cwnd));
+            self.cwnd += growth;
+            acked -= growth;
+        }
         if self.cwnd < self.ssthresh {
             // RFC 4341 section 5: one for every two acknowledged, at most Ack Ratio / 2 an acknowledgement.
             let most = self.ack_ratio.div_ceil(2);
@@ -125,7 +142,7 @@ impl Controller for Reno {
     fn on_mtu(&mut self, mtu: u16) {
         // RFC 4341 section 5.3: the window in packets stays.
         self.mtu = mtu;
-        self.initial = initial_window(mtu);
+        self.initial = if self.tcp { TCP_INITIAL_WINDOW } else { initial_window(mtu) };
     }
 
     fn on_ack_ratio(&mut self, ratio: u16) {

@@ -3,12 +3,14 @@
 //! Section numbers are those of draft-cardwell-iccrg-bbr-congestion-control-00. [`Tuning`] lists where the default
 //! leaves it.
 
+mod aggregation;
 mod path_model;
 mod state;
 mod tuning;
 mod window;
 
 use crate::{AckEvent, CcConfig, Controller, Limits, RateSample, Sent, Window};
+use aggregation::Aggregation;
 use path_model::{PathModel, Units};
 use state::{Drained, ProbeRtt, State};
 pub use tuning::Tuning;
@@ -34,6 +36,7 @@ pub struct Bbr1 {
     random: u64,
 
     path: PathModel,
+    aggregation: Aggregation,
     state: State,
     pacing_gain: f64,
     cwnd_gain: f64,
@@ -70,6 +73,12 @@ impl Bbr1 {
         Bbr1::with_tuning(cfg, Tuning::of(cfg.draft))
     }
 
+    /// As Linux's TCP has it.
+    pub fn tcp(mtu: u16, seed: u64) -> Bbr1 {
+        let cfg = CcConfig { mtu, packets: false, draft: true, seed };
+        Bbr1::with_tuning(&cfg, Tuning::LINUX)
+    }
+
     /// One with chosen deviations; `cfg.draft` is ignored.
     pub fn with_tuning(cfg: &CcConfig, tuning: Tuning) -> Bbr1 {
         let units = Units { packets: cfg.packets, mtu: cfg.mtu };
@@ -78,6 +87,7 @@ impl Bbr1 {
             units,
             random: cfg.seed,
             path: PathModel::new(),
+            aggregation: Aggregation::default(),
             state: State::Startup,
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
@@ -174,6 +184,10 @@ impl Controller for Bbr1 {
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.delivered = self.units.of(ev.delivered);
         self.update_model_and_state(ev);
+        if self.tuning.linux && ev.rate.is_some() {
+            let (acked, cwnd) = (self.units.of(ev.acked) as f64, self.cwnd as f64);
+            self.aggregation.on_ack(ev.now, acked, self.path.bw(), cwnd, ev.round_end);
+        }
         self.update_control_parameters(ev);
     }
 

@@ -30,6 +30,9 @@ pub struct Tuning {
     /// that rate and is useless for seconds when needed; and one whose application answers to acknowledgements, as a TCP in a
     /// tunnel does, stays in Startup with a full queue, application-limited all the time.
     pub full_pipe_shows: bool,
+    /// Linux's own: pacing 1 % below the estimate, so that queues shrink; the window gets what acknowledgements bring in lumps, is even in packets, and two
+    /// packets larger while it probes. No tuning of ours: the model of TCP has it.
+    pub linux: bool,
 }
 
 impl Tuning {
@@ -42,7 +45,11 @@ impl Tuning {
         allow_for_jitter: false,
         full_drain: false,
         full_pipe_shows: false,
+        linux: false,
     };
+
+    /// The draft as Linux's TCP has it.
+    pub const LINUX: Tuning = Tuning { linux: true, ..Tuning::DRAFT };
 
     /// All deviations.
     pub const TUNED: Tuning = Tuning {
@@ -53,9 +60,12 @@ impl Tuning {
         allow_for_jitter: true,
         full_drain: true,
         full_pipe_shows: true,
+        linux: false,
     };
 }
 
+/// `linux`: share of the estimated rate that is paced.
+pub(super) const PACED: f64 = 0.99;
 /// `expire_bandwidth`: capacity fell if delivery is below this share of BtlBw. A single competitor's 5/4 probe leaves more than this.
 pub(super) const FALLEN: f64 = 0.8;
 /// `expire_bandwidth`: for at least this many acknowledgements in a row, ...

@@ -44,7 +44,8 @@ impl Bbr1 {
 
     /// BBRSetPacingRateWithGain (section 4.2.1).
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
-        let bps = gain * self.path.bw() * self.units.bytes() * 8.0;
+        let margin = if self.tuning.linux { tuning::PACED } else { 1.0 };
+        let bps = margin * gain * self.path.bw() * self.units.bytes() * 8.0;
         let floor = u64::from(self.units.mtu.max(1)) * 8 / MIN_PACING_SECS;
         let rate = Rate::from_bps((bps as u64).max(floor));
         if self.filled_pipe || rate > self.pacing_rate {
@@ -72,7 +73,15 @@ impl Bbr1 {
     pub(super) fn inflight(&self, gain: f64) -> u64 {
         let Some(bdp) = self.path.bdp() else { return self.initial_cwnd() };
         let quanta = 3.0 * f64::from(self.send_quantum()) / self.units.bytes();
-        ceil(gain * bdp + quanta + self.jitter_allowance())
+        let inflight = ceil(gain * bdp + quanta + self.jitter_allowance());
+        if !self.tuning.linux {
+            return inflight;
+        }
+        // bbr_quantization_budget: even, and room for one more segment of two while it probes.
+        let packet = self.units.packet();
+        let packets = inflight.div_ceil(packet).next_multiple_of(2);
+        let probing = self.state == State::ProbeBw && self.pacing_gain > 1.0;
+        (packets + if probing { 2 } else { 0 }) * packet
     }
 
     /// What is in flight at `gain` when nothing waits. The draft uses [`Self::inflight`] for it; three quanta are a queue of their own on a slow path.
@@ -130,7 +139,12 @@ impl Bbr1 {
         if self.state == State::CapacityDrain {
             self.inflight_no_queue(1.0)
         } else {
-            self.inflight(self.cwnd_gain)
+            let lumps = if self.tuning.linux && self.filled_pipe {
+                ceil(self.aggregation.allowance(self.path.bw()))
+            } else {
+                0
+            };
+            self.inflight(self.cwnd_gain) + lumps
         }
     }
 

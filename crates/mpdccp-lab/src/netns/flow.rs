@@ -21,6 +21,8 @@ pub(super) struct Counters {
     pub(super) stop: AtomicBool,
     /// Bytes received so far, counted as in [`SentPacket::bytes`].
     pub(super) bytes: AtomicU64,
+    /// Bytes that the receiving application has read from a TCP connection.
+    pub(super) read: AtomicU64,
     /// Latency of the last packet.
     pub(super) latency_ns: AtomicU64,
 }
@@ -52,6 +54,13 @@ pub(super) trait Flow: Send + Sync {
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError>;
 }
 
+/// Has TCP in `namespace` ask for ECN and grant it; by default Linux only grants it.
+fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
+    let switch = "/proc/sys/net/ipv4/tcp_ecn";
+    namespace
+        .inside(|| std::fs::write(switch, "1").map_err(|e| LabError::failed(format!("writing {switch}"), e)))
+}
+
 /// Starts the receiver of flow `index`, which will send to `to`.
 pub(super) fn start(
     plan: &Plan<'_>,
@@ -61,6 +70,9 @@ pub(super) fn start(
     server: &Namespace,
     to: SocketAddr,
 ) -> Result<Box<dyn Flow>, LabError> {
+    if spec.ecn {
+        [client, server].into_iter().try_for_each(use_ecn)?;
+    }
     match (plan.scenario.mode, spec.kind, &plan.contender.tcp) {
         (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, index, server, to)?)),
         (mode, FlowKind::Tcp, _) => {

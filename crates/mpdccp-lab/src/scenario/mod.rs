@@ -284,6 +284,9 @@ pub struct FlowSpec {
     /// TCP: the kernel's congestion control; the flow is bulk.
     #[serde(default)]
     pub cc: Option<String>,
+    /// TCP: its packets may be marked instead of dropped (RFC 3168).
+    #[serde(default)]
+    pub ecn: bool,
     /// TCP: when a segment is lost.
     #[serde(default)]
     pub loss_detection: LossDetection,
@@ -299,6 +302,9 @@ pub struct FlowSpec {
     /// The server sends each datagram straight back, over this path, which the tunnel does not use.
     #[serde(default)]
     pub mirror: Option<Spanned<String>>,
+    /// A packet that takes longer is of no use; see the metric `on_time_pct`.
+    #[serde(default, deserialize_with = "quantity::opt_time")]
+    pub deadline: Option<Duration>,
     /// In direct mode: its connection shares its congestion state with those of the other flows that do.
     #[serde(default)]
     pub share_congestion: bool,

@@ -8,8 +8,8 @@ use units::{Rate, Time};
 use super::links::Links;
 use super::probe;
 use super::source::{self, Source};
-use super::tcp::segment::{self, Ack, Data, Segment};
-use super::tcp::{Rule, Tcp};
+use super::tcp::segment::{self, Segment};
+use super::tcp::{self, Rule, Tcp};
 use super::world::{MTU, Side, World};
 use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
@@ -68,9 +68,11 @@ pub(super) struct Flow {
     ip: bool,
     /// Header bytes of a TCP segment that do not count: on plain connections payload does, elsewhere IP packets.
     uncounted: usize,
-    start: Time,
+    /// When TCP opens its connection.
+    opens: Time,
     stop: Time,
     cc: String,
+    ecn: bool,
     rule: Rule,
     seed: u64,
     app: App,
@@ -126,6 +128,7 @@ impl Flow {
         let record = FlowRecord {
             name: spec.name.as_ref().clone(),
             kind: if cc.is_some() { "tcp" } else { "udp" }.to_owned(),
+            model: cc.as_deref().map(|cc| format!("model of TCP {}", tcp::name(cc))),
             offered: offered(spec, headers),
             dropped_at_sender: counts_drops.then_some(0),
             ..FlowRecord::default()
@@ -138,9 +141,10 @@ impl Flow {
             echoes: Vec::new(),
             ip,
             uncounted: if direct { segment::HEADERS } else { 0 },
-            start: from,
+            opens: if counts_drops { early(from) } else { from },
             stop,
             cc: cc.unwrap_or_default(),
+            ecn: spec.ecn,
             rule: match spec.loss_detection {
                 LossDetection::Rack => Rule::Rack,
                 LossDetection::Three => Rule::Three,
@@ -158,7 +162,7 @@ impl Flow {
     pub(super) fn next_event(&self) -> Option<Time> {
         match &self.app {
             App::Datagrams(source) => source.next(),
-            App::Stream { tcp: None, .. } => Some(self.start),
+            App::Stream { tcp: None, .. } => Some(self.opens),
             App::Stream { tcp: Some(tcp), back, writer } => {
                 let source = match writer {
                     Writer::Records { source, .. } => source.next(),
@@ -195,10 +199,9 @@ impl Flow {
             }
             App::Stream { tcp: Some(tcp), back, writer } => {
                 let Some(segment) = segment::read(packet) else { return };
-                let (Segment::Data(Data { flow, .. }) | Segment::Ack(Ack { flow, .. })) = segment;
                 match back {
                     // Its data goes the other way.
-                    Some(back) if flow & RETURN != 0 => back.handle(now, side.other(), &segment),
+                    Some(back) if segment.flow() & RETURN != 0 => back.handle(now, side.other(), &segment),
                     _ => tcp.handle(now, side, &segment),
                 }
                 self.touched = true;
@@ -272,7 +275,7 @@ impl Flow {
                 }
             }
             App::Stream { tcp, back, writer } => {
-                if tcp.is_none() && now < self.start {
+                if tcp.is_none() && now < self.opens {
                     return Ok(());
                 }
                 let tcp = match tcp {
@@ -281,6 +284,9 @@ impl Flow {
                         self.touched = true;
                         let mtu = mtu(world, over)?;
                         let mut begun = Box::new(Tcp::new(index, mtu, &self.cc, self.rule, self.seed));
+                        if self.ecn {
+                            begun.use_ecn();
+                        }
                         if matches!(writer, Writer::Bulk) {
                             begun.write(u64::MAX);
                         }
@@ -323,7 +329,7 @@ impl Flow {
                 }
                 let is_bulk = matches!(writer, Writer::Bulk);
                 while let Some(out) = tcp.poll(now) {
-                    if out.from == Side::Client && is_bulk {
+                    if is_bulk && matches!(segment::read(&out.packet), Some(Segment::Data(_))) {
                         let bytes = (out.packet.len() - self.uncounted) as u32;
                         self.record.sent.push(SentPacket { at: now, bytes });
                     }
@@ -337,12 +343,18 @@ impl Flow {
     /// What it recorded. `alone`: nobody else uses its session.
     pub(super) fn finish(mut self, world: &World, alone: bool) -> FlowRecord {
         if let Some(tcp) = self.tcp() {
-            self.record.tcp = Some(tcp.counters());
+            let (counters, read) = (tcp.counters(), tcp.delivered());
+            (self.record.tcp, self.record.stream_bytes) = (Some(counters), Some(read));
         } else if let (Over::Session(_), true) = (self.over, alone) {
             self.record.dropped_at_sender = Some(dropped(world, self.over));
         }
         self.record
     }
+}
+
+/// Who sends records opens the connection so long before, as on namespaces.
+fn early(start: Time) -> Time {
+    Time::from_nanos(start.as_nanos().saturating_sub(500_000_000))
 }
 
 fn path_named(plan: &Plan<'_>, name: &str) -> Result<usize, LabError> {

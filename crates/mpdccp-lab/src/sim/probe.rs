@@ -36,7 +36,7 @@ pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
     match packet.get(9)? {
         6 => match segment::read(packet)? {
             Segment::Data(data) => Some((data.flow, data.no)),
-            Segment::Ack(_) => None,
+            Segment::Ack(_) | Segment::Open(..) => None,
         },
         _ => tag(packet.get(INNER_HEADERS..)?),
     }
@@ -67,7 +67,7 @@ mod tests {
             assert_eq!(read_ip(&packet).is_some(), ip);
             assert_eq!(read(&packet[..10]), None);
         }
-        let segment = Data { flow: 2, start: 5, len: 100, no: 9 };
+        let segment = Data { flow: 2, start: 5, len: 100, no: 9, echo: 0, ecn: 0, cwr: false };
         assert_eq!(read(&segment.packet()), Some((2, 9)));
     }
 }

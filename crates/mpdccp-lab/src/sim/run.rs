@@ -122,8 +122,7 @@ impl<'a> Run<'a> {
         for arrived in self.world.take_arrived() {
             let (Arrived::Session(side, packet) | Arrived::Beside(side, packet)) = arrived;
             let flow = match segment::read(&packet) {
-                Some(segment::Segment::Data(data)) => Some(data.flow),
-                Some(segment::Segment::Ack(ack)) => Some(ack.flow),
+                Some(segment) => Some(segment.flow()),
                 None => probe::read(&packet).map(|(flow, _)| flow),
             };
             if let Some(flow) = flow.and_then(|f| self.flows.get_mut(usize::from(f & !RETURN))) {

@@ -239,7 +239,11 @@ impl World {
                         let endpoint = &mut self.hosts[to.index()].endpoint;
                         endpoint.handle_datagram(now, &route, out.meta.ecn, bytes, &wire.bytes);
                     } else {
-                        self.arrived.push(Arrived::Beside(to, wire.bytes));
+                        let mut packet = wire.bytes;
+                        if let Some(tos) = packet.get_mut(1).filter(|_| marked) {
+                            *tos |= Ecn::Ce.bits();
+                        }
+                        self.arrived.push(Arrived::Beside(to, packet));
                     }
                 }
             }
@@ -260,7 +264,8 @@ impl World {
     /// An IP packet beside the sessions.
     pub(crate) fn send_beside(&mut self, path: usize, from: Side, packet: Vec<u8>, watch: &mut Watch<'_>) {
         let data = probe::read_ip(&packet);
-        let meta = Meta { bytes: packet.len() as u32, ecn: Ecn::NotEct, flow: PktInfo::of_ip(&packet).flow };
+        let ecn = packet.get(1).map_or(Ecn::NotEct, |tos| Ecn::from_bits(*tos));
+        let meta = Meta { bytes: packet.len() as u32, ecn, flow: PktInfo::of_ip(&packet).flow };
         self.enter(path, from, meta, data, false, packet, watch);
     }
 

@@ -121,6 +121,17 @@ impl Board {
         }
     }
 
+    /// Segments lost and not sent again are in flight after all: the timeout that made them so was spurious.
+    pub(super) fn revive(&mut self) {
+        for start in std::mem::take(&mut self.lost) {
+            let place = self.place(start);
+            let Some(segment) = self.segments.get_mut(place) else { continue };
+            segment.state = State::Flying;
+            self.flying.insert(segment.no, start);
+            self.inflight = self.inflight.plus(segment.bytes());
+        }
+    }
+
     /// All before `upto` arrived. Calls `newly` for each segment not known to have arrived, as it was until then.
     pub(super) fn acknowledge(&mut self, upto: u64, mut newly: impl FnMut(&Outstanding)) {
         while let Some(segment) = self.segments.front().copied().filter(|s| s.end() <= upto) {

@@ -92,14 +92,14 @@ impl Detector {
         }
     }
 
-    /// Judges transmission `no`. Those sent before it are judged before.
+    /// Judges transmission `no`. Those sent before it are judged before. `certain`: enough arrived beyond a hole, or recovery is under way.
     pub(crate) fn judge(
         &self,
         now: Time,
         no: u64,
         sent_at: Time,
         rtt: &RttEstimator,
-        many_arrived: bool,
+        certain: bool,
     ) -> Verdict {
         let Some((newest, _, took)) = self.newest.filter(|(newest, ..)| no < *newest) else {
             return Verdict::Open;
@@ -108,8 +108,8 @@ impl Detector {
         let due = match self.rule {
             Rule::Three if no + THRESHOLD <= newest => return Verdict::Lost,
             Rule::Three => sent_at + srtt.max(rtt.latest().unwrap_or(took)) * 9 / 8,
-            // RFC 8985 section 6.2 step 4: no window without reordering seen, once enough arrived.
-            Rule::Rack if !self.reordered && many_arrived => sent_at + took,
+            // RFC 8985 section 6.2 step 4: no window while no reordering was seen.
+            Rule::Rack if !self.reordered && certain => sent_at + took,
             Rule::Rack => {
                 let min = rtt.min().map_or(took, |m| m.0);
                 sent_at + took + (min.saturating_mul(self.quarters) / 4).min(srtt)

@@ -1,17 +1,23 @@
-//! A model of TCP: one connection with both its ends, for competition beside DCCP and as traffic inside tunnels. No handshake, no
-//! ECN, windows limited by congestion control and send buffer only.
+//! A model of TCP as Linux has it: one connection with both its ends, for competition beside DCCP and as traffic inside tunnels. docs/calibration.md sets it
+//! beside the kernel's.
 
+mod acks;
 mod board;
 mod detector;
+mod frto;
+mod handshake;
+mod prr;
 mod receiver;
 pub(crate) mod segment;
 mod sender;
 mod timers;
+mod window;
 
-use dccp_cc::{Algorithm, CcConfig};
+use dccp_cc::{Bbr1, Controller, Cubic, Reno};
 use units::Time;
 
 pub(crate) use detector::Rule;
+use handshake::{Handshake, Step};
 use receiver::Receiver;
 use segment::{HEADERS, Segment};
 pub(crate) use sender::Sender;
@@ -19,9 +25,20 @@ pub(crate) use sender::Sender;
 use super::world::Side;
 use crate::TcpCounters;
 
+/// A congestion control by its own name, from the kernel's.
+pub(crate) fn name(cc: &str) -> &str {
+    match cc {
+        "reno" => "Reno",
+        "bbr" => "BBR",
+        _ => "CUBIC",
+    }
+}
+
 /// A connection whose data goes from the client to the server.
 #[derive(Debug)]
 pub(crate) struct Tcp {
+    flow: u16,
+    handshake: Handshake,
     sender: Sender,
     receiver: Receiver,
 }
@@ -36,14 +53,23 @@ pub(crate) struct Outgoing {
 impl Tcp {
     /// A connection in packets of at most `mtu` bytes. `cc` by the kernel's name; its BBR is the first version.
     pub(crate) fn new(flow: u16, mtu: u16, cc: &str, rule: Rule, seed: u64) -> Tcp {
-        let algorithm = match cc {
-            "reno" => Algorithm::Reno,
-            "bbr" => Algorithm::Bbr1,
-            _ => Algorithm::Cubic,
+        let controller: Box<dyn Controller> = match cc {
+            "reno" => Box::new(Reno::tcp(mtu)),
+            "bbr" => Box::new(Bbr1::tcp(mtu, seed)),
+            _ => Box::new(Cubic::tcp(mtu)),
         };
-        let controller = algorithm.controller(&CcConfig { mtu, packets: false, draft: true, seed });
         let mss = u32::from(mtu).saturating_sub(HEADERS as u32).max(1);
-        Tcp { sender: Sender::new(flow, mss, controller, rule), receiver: Receiver::new(flow) }
+        Tcp {
+            flow,
+            handshake: Handshake::default(),
+            sender: Sender::new(flow, mss, controller, rule),
+            receiver: Receiver::new(flow),
+        }
+    }
+
+    /// Its packets may be marked instead of dropped.
+    pub(crate) fn use_ecn(&mut self) {
+        self.sender.use_ecn();
     }
 
     /// The sending half.
@@ -75,17 +101,32 @@ impl Tcp {
         match (to, segment) {
             (Side::Server, Segment::Data(data)) => self.receiver.on_data(now, data),
             (Side::Client, Segment::Ack(ack)) => self.sender.on_ack(now, ack),
+            (_, Segment::Open(_, step)) => {
+                if let Some(rtt) = self.handshake.on_step(now, *step) {
+                    self.sender.on_handshake(now, rtt);
+                }
+            }
             _ => {}
         }
     }
 
     /// When to call [`poll`](Self::poll) though nothing arrived.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
+        if !self.handshake.open() {
+            return self.handshake.next_timeout();
+        }
         self.sender.next_timeout().into_iter().chain(self.receiver.next_timeout()).min()
     }
 
     /// What leaves now; call until it gives nothing.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
+        if let Some(step) = self.handshake.poll(now) {
+            let from = if step == Step::SynAck { Side::Server } else { Side::Client };
+            return Some(Outgoing { from, packet: segment::open(self.flow, step) });
+        }
+        if !self.handshake.open() {
+            return None;
+        }
         if self.sender.next_timeout().is_some_and(|t| t <= now) {
             self.sender.handle_timeout(now);
         }

@@ -6,11 +6,16 @@ use std::collections::{BTreeMap, VecDeque};
 use units::Time;
 
 use super::segment::{Ack, Data};
+use super::window::Window;
 
 /// Longest an acknowledgement waits for a second segment, as in Linux.
 const DELAY: Duration = Duration::from_millis(40);
 /// The first so many segments are acknowledged at once, as in Linux, so that slow start gets going.
 const QUICK: u32 = 16;
+/// Out of order, so many duplicate acknowledgements leave at once; further ones are gathered for this long, or a twentieth of the round-trip
+/// time, as in Linux.
+const DUPLICATES: u32 = 3;
+const GATHER: Duration = Duration::from_millis(1);
 /// Blocks beside timestamps in a TCP header (RFC 2018 section 3).
 const MAX_BLOCKS: usize = 3;
 
@@ -31,6 +36,12 @@ pub(crate) struct Receiver {
     now_due: bool,
     echo: u64,
     seen: u32,
+    window: Window,
+    /// A mark came, and the sender has not yet said that it knows.
+    ece: bool,
+    /// Acknowledgements sent; duplicates among them since the cumulative point moved.
+    acks: u32,
+    duplicates: u32,
 }
 
 impl Receiver {
@@ -46,9 +57,10 @@ impl Receiver {
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
         let (start, end) = (data.start, data.start + u64::from(data.len));
         self.echo = data.no;
+        self.ece = (self.ece && !data.cwr) || data.marked();
         self.seen = self.seen.saturating_add(1);
         self.waiting += 1;
-        self.due.get_or_insert(now + DELAY);
+        let before = self.next;
         let hole = !self.ahead.is_empty();
         if end <= self.next || self.block_at(start).is_some_and(|(_, e)| end <= e) {
             self.duplicate = Some((start, end));
@@ -63,12 +75,21 @@ impl Receiver {
             self.recent.push_front(start);
             self.recent.truncate(4 * MAX_BLOCKS);
         }
+        self.window.on_data(now, data.echo, self.next);
+        if self.next > before {
+            self.duplicates = 0;
+        }
+        let gathers = self.next == before && self.duplicate.is_none() && self.duplicates >= DUPLICATES;
+        let wait =
+            if gathers { self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER)) } else { DELAY };
+        self.due = Some(self.due.map_or(now + wait, |due| due.min(now + wait)));
         // RFC 5681 section 4.2: at once for every second segment, out of order, or when a hole is filled.
-        self.now_due |= self.waiting >= 2
-            || hole
-            || !self.ahead.is_empty()
-            || self.duplicate.is_some()
-            || self.seen <= QUICK;
+        self.now_due |= !gathers
+            && (self.waiting >= 2
+                || hole
+                || !self.ahead.is_empty()
+                || self.duplicate.is_some()
+                || self.seen <= QUICK);
     }
 
     /// When an acknowledgement is due.
@@ -82,6 +103,9 @@ impl Receiver {
             return None;
         }
         (self.due, self.now_due, self.waiting) = (None, false, 0);
+        self.acks = self.acks.wrapping_add(1);
+        self.duplicates = if self.ahead.is_empty() { 0 } else { self.duplicates + 1 };
+        self.window.on_ack_sent(now, self.acks);
         let duplicate = self.duplicate.take();
         let mut blocks: Vec<(u64, u64)> = duplicate.into_iter().collect();
         self.recent.retain(|at| *at >= self.next);
@@ -93,7 +117,16 @@ impl Receiver {
                 blocks.push(block);
             }
         }
-        Some(Ack { flow: self.flow, upto: self.next, echo: self.echo, dsack: duplicate.is_some(), blocks })
+        Some(Ack {
+            flow: self.flow,
+            upto: self.next,
+            no: self.acks,
+            echo: self.echo,
+            window: self.window.size(),
+            ece: self.ece,
+            dsack: duplicate.is_some(),
+            blocks,
+        })
     }
 
     /// The block that holds `at`.
@@ -120,7 +153,7 @@ mod tests {
     use super::*;
 
     fn data(n: u64) -> Data {
-        Data { flow: 0, start: n * 1000, len: 1000, no: n }
+        Data { flow: 0, start: n * 1000, len: 1000, no: n, echo: 0, ecn: 0, cwr: false }
     }
 
     /// Past the segments that are acknowledged at once.
@@ -159,6 +192,25 @@ mod tests {
         assert_eq!(blocks(&mut r, 30), (16, vec![(30_000, 31_000), (18_000, 21_000)]));
         assert_eq!(blocks(&mut r, 16), (17, vec![(30_000, 31_000), (18_000, 21_000)]));
         assert_eq!(blocks(&mut r, 17), (21, vec![(30_000, 31_000)]));
+    }
+
+    #[test]
+    fn beyond_three_duplicates_they_are_gathered_for_a_millisecond() {
+        let mut r = receiver();
+        let ms = Time::from_millis;
+        for n in 20..23 {
+            r.on_data(ms(0), &data(n));
+            assert!(r.poll(ms(0)).is_some(), "{n}");
+        }
+        r.on_data(ms(10), &data(23));
+        r.on_data(ms(10), &data(24));
+        assert_eq!((r.poll(ms(10)), r.next_timeout()), (None, Some(ms(11))));
+        assert_eq!(r.poll(ms(11)).unwrap().blocks, [(20_000, 25_000)]);
+        // What fills the hole is acknowledged at once, and duplicates are counted anew.
+        r.on_data(ms(12), &data(16));
+        assert_eq!(r.poll(ms(12)).unwrap().upto, 17_000);
+        r.on_data(ms(12), &data(25));
+        assert!(r.poll(ms(12)).is_some());
     }
 
     #[test]

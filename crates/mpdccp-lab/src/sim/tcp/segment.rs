@@ -2,14 +2,27 @@
 
 use std::net::Ipv4Addr;
 
+pub(crate) use super::handshake::Step;
+
 /// IPv4, TCP and timestamps.
 pub(crate) const HEADERS: usize = 52;
+/// Data in a full segment over a link of 1,500 bytes.
+pub(super) const MSS: u64 = 1500 - HEADERS as u64;
+/// A SYN's further options: maximum segment size, window scale, SACK permitted.
+const SYN_OPTIONS: usize = 8;
 /// Bytes of the SACK option without its blocks, padding included.
 const SACK_HEAD: usize = 4;
 const MAGIC: [u8; 4] = *b"mptc";
 const FIRST_PORT: u16 = 20_000;
 const IS_ACK: u8 = 1;
 const IS_DSACK: u8 = 2;
+/// What TCP says of congestion marks (RFC 3168 section 6.1): ECE of an acknowledgement, CWR of data.
+const IS_ECN: u8 = 32;
+/// The ECN field of IP: capable, and marked.
+const ECT: u8 = 2;
+const CE: u8 = 3;
+/// Steps of the handshake.
+const STEPS: [(u8, Step); 3] = [(4, Step::Syn), (8, Step::SynAck), (16, Step::Ack)];
 
 /// A segment with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +35,12 @@ pub(crate) struct Data {
     pub(crate) len: u32,
     /// Counts transmissions, so that one sent again has another; stands in for the timestamp.
     pub(crate) no: u64,
+    /// [`Ack::no`] of the latest acknowledgement.
+    pub(crate) echo: u32,
+    /// The ECN field of its IP header.
+    pub(crate) ecn: u8,
+    /// The window was reduced.
+    pub(crate) cwr: bool,
 }
 
 /// A segment without.
@@ -31,8 +50,14 @@ pub(crate) struct Ack {
     pub(crate) flow: u16,
     /// All before arrived.
     pub(crate) upto: u64,
+    /// Counts acknowledgements, as [`Data::no`] counts data.
+    pub(crate) no: u32,
     /// [`Data::no`] of the latest arrival; stands in for the timestamp's echo.
     pub(crate) echo: u64,
+    /// Bytes beyond `upto` that may come.
+    pub(crate) window: u64,
+    /// A congestion mark came, and no [`Data::cwr`] since.
+    pub(crate) ece: bool,
     /// The first block tells of a duplicate (RFC 2883).
     pub(crate) dsack: bool,
     /// Blocks that arrived, `start..end`, the most recent first; at most three.
@@ -44,6 +69,39 @@ pub(crate) struct Ack {
 pub(crate) enum Segment {
     Data(Data),
     Ack(Ack),
+    /// Of the handshake of a flow.
+    Open(u16, Step),
+}
+
+impl Segment {
+    /// The scenario's flow.
+    pub(crate) fn flow(&self) -> u16 {
+        match self {
+            Segment::Data(Data { flow, .. }) | Segment::Ack(Ack { flow, .. }) | Segment::Open(flow, _) => {
+                *flow
+            }
+        }
+    }
+}
+
+impl Data {
+    /// What a sender that knows ECN puts into its IP header.
+    pub(super) fn capable(ecn: bool) -> u8 {
+        if ecn { ECT } else { 0 }
+    }
+
+    /// A queue has marked it.
+    pub(super) fn marked(&self) -> bool {
+        self.ecn == CE
+    }
+}
+
+/// A packet of the handshake.
+pub(super) fn open(flow: u16, step: Step) -> Vec<u8> {
+    let options = if step == Step::Ack { 0 } else { SYN_OPTIONS };
+    let mut p = frame(flow, HEADERS + options, step == Step::SynAck);
+    p[44] = STEPS.iter().find(|(_, s)| *s == step).map_or(0, |(flag, _)| *flag);
+    p
 }
 
 fn frame(flow: u16, bytes: usize, is_ack: bool) -> Vec<u8> {
@@ -68,7 +126,10 @@ impl Data {
     pub(crate) fn packet(&self) -> Vec<u8> {
         let mut p = frame(self.flow, HEADERS + self.len as usize, false);
         p[24..32].copy_from_slice(&self.start.to_be_bytes());
-        p[32..40].copy_from_slice(&self.no.to_be_bytes());
+        p[32..36].copy_from_slice(&(self.no as u32).to_be_bytes());
+        p[36..40].copy_from_slice(&self.echo.to_be_bytes());
+        p[1] = self.ecn;
+        p[44] = if self.cwr { IS_ECN } else { 0 };
         p
     }
 }
@@ -79,8 +140,10 @@ impl Ack {
         let sack = if self.blocks.is_empty() { 0 } else { SACK_HEAD + 8 * self.blocks.len() };
         let mut p = frame(self.flow, HEADERS + sack, true);
         p[24..32].copy_from_slice(&self.upto.to_be_bytes());
-        p[32..40].copy_from_slice(&self.echo.to_be_bytes());
-        p[44] = IS_ACK | if self.dsack { IS_DSACK } else { 0 };
+        p[32..36].copy_from_slice(&(self.echo as u32).to_be_bytes());
+        p[36..40].copy_from_slice(&self.no.to_be_bytes());
+        p[47..51].copy_from_slice(&(self.window as u32).to_be_bytes());
+        p[44] = IS_ACK | if self.dsack { IS_DSACK } else { 0 } | if self.ece { IS_ECN } else { 0 };
         for (place, (start, end)) in p[HEADERS..]
             .get_mut(SACK_HEAD..)
             .into_iter()
@@ -96,8 +159,8 @@ impl Ack {
     }
 }
 
-fn number(bytes: &[u8]) -> Option<u64> {
-    bytes.first_chunk().map(|b| u64::from_be_bytes(*b))
+fn word(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |b| u32::from_be_bytes(*b))
 }
 
 /// What `packet` is, if it is one of the model's.
@@ -106,19 +169,32 @@ pub(crate) fn read(packet: &[u8]) -> Option<Segment> {
         return None;
     }
     let flow = u16::from_be_bytes([packet[45], packet[46]]);
-    let (first, second) = (number(&packet[24..32])?, number(&packet[32..40])?);
+    let first = u64::from_be_bytes(*packet[24..].first_chunk()?);
+    let (no, echo) = (word(&packet[32..]), word(&packet[36..]));
     let flags = packet[44];
+    if let Some((_, step)) = STEPS.iter().find(|(flag, _)| flags & flag != 0) {
+        return Some(Segment::Open(flow, *step));
+    }
     if flags & IS_ACK == 0 {
         let len = (packet.len() - HEADERS) as u32;
-        return Some(Segment::Data(Data { flow, start: first, len, no: second }));
+        return Some(Segment::Data(Data {
+            flow,
+            start: first,
+            len,
+            no: no.into(),
+            echo,
+            ecn: packet[1] & CE,
+            cwr: flags & IS_ECN != 0,
+        }));
     }
     let block = |b: &[u8]| {
-        let word = |b: &[u8]| b.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
         let start = first.wrapping_add_signed(i64::from(word(b).cast_signed()));
         (start, start + u64::from(word(&b[4..])))
     };
     let blocks = packet[HEADERS..].get(SACK_HEAD..).unwrap_or_default().chunks_exact(8).map(block).collect();
-    Some(Segment::Ack(Ack { flow, upto: first, echo: second, dsack: flags & IS_DSACK != 0, blocks }))
+    let (no, echo, window) = (echo, no.into(), word(&packet[47..]).into());
+    let (dsack, ece) = (flags & IS_DSACK != 0, flags & IS_ECN != 0);
+    Some(Segment::Ack(Ack { flow, upto: first, no, echo, window, ece, dsack, blocks }))
 }
 
 #[cfg(test)]
@@ -127,13 +203,17 @@ mod tests {
 
     #[test]
     fn segments_have_real_sizes_and_are_read_back() {
-        let data = Data { flow: 3, start: 1 << 40, len: 1448, no: 77 };
+        let data = Data { flow: 3, start: 1 << 40, len: 1448, no: 77, echo: 5, ecn: ECT, cwr: true };
         assert_eq!(data.packet().len(), 1500);
         assert_eq!(read(&data.packet()), Some(Segment::Data(data)));
-        let mut ack = Ack { flow: 3, upto: 1 << 40, echo: 9, ..Ack::default() };
+        assert_eq!(open(3, Step::Syn).len(), 60);
+        for (_, step) in STEPS {
+            assert_eq!(read(&open(3, step)), Some(Segment::Open(3, step)));
+        }
+        let mut ack = Ack { flow: 3, upto: 1 << 40, no: 8, echo: 9, window: 1 << 20, ..Ack::default() };
         assert_eq!(ack.packet().len(), 52);
         assert_eq!(read(&ack.packet()), Some(Segment::Ack(ack.clone())));
-        ack.dsack = true;
+        (ack.dsack, ack.ece) = (true, true);
         ack.blocks = vec![((1 << 40) - 1448, 1 << 40), ((1 << 40) + 1448, (1 << 40) + 2896)];
         assert_eq!(ack.packet().len(), 72);
         assert_eq!(read(&ack.packet()), Some(Segment::Ack(ack.clone())));

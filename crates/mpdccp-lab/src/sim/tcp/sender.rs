@@ -1,64 +1,69 @@
-//! The sending half: what may leave, and what an acknowledgement means. The algorithm is a [`Controller`].
+//! The sending half: what may leave; `acks.rs` has what an acknowledgement means. The algorithm is a [`Controller`].
 
 use core::time::Duration;
 
-use dccp_cc::{
-    AckEvent, Amount, Controller, Limits, Lost, Pacer, RateSample, RateSampler, RttEstimator, Sent,
-};
+use dccp_cc::{Amount, Controller, Limits, Lost, Pacer, RateSample, RateSampler, RttEstimator, Sent, Window};
 use units::Time;
 
+use super::acks::Digest;
 use super::board::{Board, Outstanding, State};
-use super::detector::{Detector, Rule, Verdict};
-use super::segment::{Ack, Data, HEADERS};
-use super::timers::{Fired, Timers};
+use super::detector::{Detector, Rule};
+use super::frto::Frto;
+use super::prr::Prr;
+use super::segment::{Data, HEADERS};
+use super::timers::{Fired, Timers, timeout};
 use crate::TcpCounters;
 
 /// What the sender holds at most until it is acknowledged.
-const SEND_BUFFER: u64 = 6 << 20;
+const SEND_BUFFER: u64 = 4 << 20;
+/// Receive window before the first acknowledgement, without scaling.
+const FIRST_WINDOW: u64 = 65_535;
+/// Most segments that leave as one burst, and the part of the window that it may be, as `tcp_tso_autosize` and `tcp_tso_should_defer` have them.
+const MAX_BURST: u64 = 44;
+const BURST_SHARE: u64 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Sender {
     flow: u16,
     mss: u32,
-    cc: Box<dyn Controller>,
-    rtt: RttEstimator,
-    sampler: RateSampler,
-    pacer: Pacer,
-    board: Board,
-    detector: Detector,
-    timers: Timers,
+    pub(super) cc: Box<dyn Controller>,
+    pub(super) rtt: RttEstimator,
+    pub(super) sampler: RateSampler,
+    pub(super) pacer: Pacer,
+    pub(super) board: Board,
+    pub(super) detector: Detector,
+    pub(super) timers: Timers,
     /// All before is acknowledged; up to `next` it was sent; up to `written` the application wrote.
-    acked: u64,
-    next: u64,
-    written: u64,
-    next_no: u64,
+    pub(super) acked: u64,
+    pub(super) next: u64,
+    pub(super) written: u64,
+    pub(super) next_no: u64,
     /// A round ends when a transmission from this one on arrives.
-    round_end: u64,
-    /// Losses of earlier transmissions belong to the last reduction.
-    reduced_before: u64,
+    pub(super) round_end: u64,
+    /// A reduction lasts until all before this is acknowledged (RFC 6582's recover).
+    pub(super) recover: Option<u64>,
+    pub(super) prr: Option<Prr>,
+    pub(super) frto: Option<Frto>,
+    /// What the receiver has room for beyond `acked`, and the number of the acknowledgement that said so.
+    pub(super) peer_window: u64,
+    pub(super) echo: u32,
+    /// What is left of the burst that leaves.
+    pub(super) burst: u64,
+    /// Its packets may be marked instead of dropped; the next new one tells of a reduction.
+    pub(super) ecn: bool,
+    pub(super) cwr: bool,
     /// Numbers recoveries; losses of the present one not yet shown to be spurious, none if undoing makes no sense.
-    recovery: u64,
-    to_undo: Option<u64>,
+    pub(super) recovery: u64,
+    pub(super) to_undo: Option<u64>,
     /// When to judge again what is missing.
-    judge_at: Option<Time>,
+    pub(super) judge_at: Option<Time>,
     /// Segments that leave whatever the window says: the first of a recovery, and probes.
-    forced: u32,
-    limited_at: Option<Time>,
-    last_sent: Option<Time>,
-    lost: u64,
-    counters: TcpCounters,
-    last_rate: Option<RateSample>,
-}
-
-/// What one acknowledgement changed.
-#[derive(Default)]
-struct Digest {
-    acked: Amount,
-    lost: Amount,
-    congestion: bool,
-    round_end: bool,
-    /// Newest segment sent only once that arrived.
-    sent_at: Option<Time>,
+    pub(super) forced: u32,
+    pub(super) limited_at: Option<Time>,
+    pub(super) last_sent: Option<Time>,
+    pub(super) lost: u64,
+    pub(super) counters: TcpCounters,
+    pub(super) last_rate: Option<RateSample>,
 }
 
 impl Sender {
@@ -78,7 +83,14 @@ impl Sender {
             written: 0,
             next_no: 0,
             round_end: 0,
-            reduced_before: 0,
+            recover: None,
+            prr: None,
+            frto: None,
+            peer_window: FIRST_WINDOW,
+            echo: 0,
+            burst: 0,
+            ecn: false,
+            cwr: false,
             recovery: 0,
             to_undo: None,
             judge_at: None,
@@ -151,8 +163,29 @@ impl Sender {
 
     /// When the pacer lets go of what the window has room for.
     fn paced_until(&self) -> Option<Time> {
-        let wants = self.next_start().is_some() && self.cc.limits().cwnd.has_room(self.board.inflight());
-        wants.then(|| self.pacer.next_send(Time::ZERO))
+        let limits = self.cc.limits();
+        let wants = self.next_start().is_some() && self.window(&limits).has_room(self.board.inflight());
+        limits.pacing.filter(|_| wants).map(|_| self.pacer.next_send(Time::ZERO))
+    }
+
+    /// What may be in flight.
+    pub(super) fn window(&self, limits: &Limits) -> Window {
+        self.prr.map_or(limits.cwnd, |prr| Window::Packets(prr.window()))
+    }
+
+    /// IP bytes of a full packet.
+    pub(super) fn mtu(&self) -> u16 {
+        (self.mss as usize + HEADERS) as u16
+    }
+
+    /// Both ends know ECN (RFC 3168).
+    pub(crate) fn use_ecn(&mut self) {
+        self.ecn = true;
+    }
+
+    /// The handshake took `rtt`.
+    pub(crate) fn on_handshake(&mut self, now: Time, rtt: Duration) {
+        self.rtt.update(now, rtt);
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
@@ -188,12 +221,14 @@ impl Sender {
         }
         self.timers.on_timeout();
         self.forced = 1;
-        (self.judge_at, self.to_undo) = (None, None);
-        self.reduced_before = self.next_no;
+        (self.judge_at, self.to_undo, self.prr) = (None, None, None);
+        // RFC 5682 section 2: not when a loss is being repaired already.
+        self.frto = self.recover.is_none().then(Frto::default);
+        self.recover = Some(self.next);
         self.cc.on_rto(now);
     }
 
-    fn lose(&mut self, now: Time, segment: &Outstanding, recovery: Option<u64>) {
+    pub(super) fn lose(&mut self, now: Time, segment: &Outstanding, recovery: Option<u64>) {
         self.board.lose(segment.no, recovery);
         self.sampler.on_lost(segment.bytes());
         self.lost += 1;
@@ -204,32 +239,62 @@ impl Sender {
 
     /// Where the next segment begins, if there is one.
     fn next_start(&self) -> Option<u64> {
-        let fresh = self.next < self.written && self.next - self.acked < SEND_BUFFER;
-        self.board.first_lost().or(fresh.then_some(self.next))
+        let ahead = self.next - self.acked + u64::from(self.mss);
+        let fresh = self.next < self.written && ahead <= SEND_BUFFER.min(self.peer_window);
+        let fresh = fresh.then_some(self.next);
+        if self.frto.is_some_and(Frto::probing) {
+            return fresh.or(self.board.first_lost());
+        }
+        self.board.first_lost().or(fresh)
     }
 
     /// The next segment that may leave now.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Data> {
         let inflight = self.board.inflight();
         let Some(start) = self.next_start() else {
-            if self.app_limited(now) {
+            if self.next >= self.written && self.app_limited(now) {
                 self.sampler.set_app_limited(inflight);
             }
             return None;
         };
         let limits = self.cc.limits();
-        if self.forced == 0 && !self.may_leave(now, &limits, inflight) {
+        let again = start < self.next;
+        if self.forced == 0 && !self.may_leave(now, &limits, inflight, again) {
             self.limited_at = Some(now);
             return None;
         }
         self.forced = self.forced.saturating_sub(1);
-        let again = start < self.next;
         let len = if again { self.mss } else { (self.written - start).min(u64::from(self.mss)) as u32 };
         Some(self.transmit(now, start, len, again))
     }
 
-    fn may_leave(&self, now: Time, limits: &Limits, inflight: Amount) -> bool {
-        limits.cwnd.has_room(inflight) && (limits.pacing.is_none() || self.pacer.next_send(now) <= now)
+    fn may_leave(&mut self, now: Time, limits: &Limits, inflight: Amount, again: bool) -> bool {
+        let window = self.window(limits);
+        if !window.has_room(inflight) {
+            return false;
+        }
+        if limits.pacing.is_some() {
+            return self.pacer.next_send(now) <= now;
+        }
+        if self.burst == 0 && !again && self.prr.is_none() && inflight.packets > 0 {
+            let room = window.packets(self.mtu()).saturating_sub(inflight.packets);
+            let goal = self.burst_goal(window).min(self.unsent().div_ceil(u64::from(self.mss)));
+            if room < goal {
+                return false;
+            }
+            self.burst = goal;
+        }
+        true
+    }
+
+    /// Segments that are worth a burst: a millisecond of the rate, a third of the window at most.
+    fn burst_goal(&self, window: Window) -> u64 {
+        let Some(srtt) = self.rtt.srtt().filter(|rtt| !rtt.is_zero()) else { return 1 };
+        let packets = window.packets(self.mtu());
+        // sk_pacing_rate: twice the window a round trip in slow start, 1.2 times after it.
+        let gain = if self.cc.phase() == "slow_start" { 2.0 } else { 1.2 };
+        let a_millisecond = gain * packets as f64 / srtt.as_secs_f64() / 1024.0;
+        (a_millisecond as u64).clamp(2, MAX_BURST).min(packets / BURST_SHARE).max(1)
     }
 
     fn transmit(&mut self, now: Time, start: u64, len: u32, again: bool) -> Data {
@@ -239,6 +304,8 @@ impl Sender {
         self.next_no += 1;
         // What is sent again has the size it had.
         let snapshot = self.sampler.on_sent(now, len + HEADERS as u32, inflight);
+        self.burst = self.burst.saturating_sub(1);
+        self.prr.iter_mut().for_each(Prr::on_sent);
         let resent = if again { self.board.resend(start, no, snapshot) } else { None };
         let len = resent.map_or(len, |s| s.len);
         let bytes = len + HEADERS as u32;
@@ -264,147 +331,17 @@ impl Sender {
         }
         self.timers.on_sent(now, inflight.packets == 0);
         self.last_sent = Some(now);
-        Data { flow: self.flow, start, len, no }
+        // RFC 3168 section 6.1.5: what is sent again is not ECN-capable.
+        let (ecn, cwr) = (Data::capable(self.ecn && !again), !again && std::mem::take(&mut self.cwr));
+        Data { flow: self.flow, start, len, no, echo: self.echo, ecn, cwr }
     }
 
     fn check_idle(&mut self, now: Time, inflight: Amount) {
         let Some(last) = self.last_sent.filter(|_| inflight.packets == 0) else { return };
         // Window-based algorithms: RFC 5681 section 4.1. BBR: nothing in flight for want of data.
         let paces = self.cc.limits().pacing.is_some();
-        if if paces { self.sampler.app_limited() } else { now.since(last) > self.rtt.rto() } {
+        if if paces { self.sampler.app_limited() } else { now.since(last) > timeout(&self.rtt) } {
             self.cc.on_idle_restart(now);
         }
-    }
-
-    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack) {
-        let before = self.board.inflight();
-        if !self.cc.limits().cwnd.has_room(before) {
-            self.limited_at = Some(now);
-        }
-        let mut digest = Digest::default();
-        let mut newly: Vec<Outstanding> = Vec::new();
-        self.board.acknowledge(ack.upto, |s| newly.push(*s));
-        self.acked = self.acked.max(ack.upto);
-        let blocks = if ack.dsack { ack.blocks.get(1..).unwrap_or_default() } else { &ack.blocks };
-        for block in blocks {
-            self.board.select(*block, |s| newly.push(*s));
-        }
-        if ack.dsack {
-            self.counters.dsack += 1;
-            self.detector.on_duplicate(self.next_no);
-        }
-        let newest_before = self.detector.newest();
-        for segment in &newly {
-            self.arrived(now, ack, segment, newest_before, &mut digest);
-        }
-        if !newly.is_empty() {
-            self.timers.on_progress(now, self.board.inflight().packets > 0);
-        }
-        self.digest(now, digest, before);
-    }
-
-    fn arrived(
-        &mut self,
-        now: Time,
-        ack: &Ack,
-        segment: &Outstanding,
-        newest_before: Option<u64>,
-        digest: &mut Digest,
-    ) {
-        let again = segment.transmissions > 1;
-        digest.acked = digest.acked.plus(segment.bytes());
-        digest.round_end |= segment.no >= self.round_end;
-        self.sampler.on_acked(now, &segment.snapshot, segment.bytes());
-        // An earlier transmission arrived, so the loss was none (as RFC 3522 tells by timestamps).
-        let spurious = segment.state == State::Lost || (again && ack.echo < segment.no);
-        if spurious {
-            if segment.recovery.is_some() {
-                self.detector.on_reordered();
-            }
-            if segment.recovery == Some(self.recovery)
-                && let Some(left) = self.to_undo.as_mut()
-            {
-                *left = left.saturating_sub(1);
-                if *left == 0 {
-                    self.to_undo = None;
-                    self.cc.on_spurious_loss(now);
-                }
-            }
-            return;
-        }
-        let sent_at = segment.snapshot.sent_at;
-        if !again {
-            if newest_before.is_some_and(|n| segment.no < n) {
-                self.detector.on_reordered();
-            }
-            digest.sent_at = digest.sent_at.max(Some(sent_at));
-        }
-        self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
-    }
-
-    /// Finds losses and tells the controller.
-    fn digest(&mut self, now: Time, mut digest: Digest, before: Amount) {
-        let rtt: Option<Duration> = digest.sent_at.map(|at| now.since(at));
-        if let Some(rtt) = rtt {
-            self.rtt.update(now, rtt);
-        }
-        self.find_losses(now, &mut digest);
-        if digest.acked.packets == 0 && digest.lost.packets == 0 {
-            return;
-        }
-        if digest.round_end {
-            self.round_end = self.next_no;
-        }
-        let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
-        self.last_rate = rate.or(self.last_rate);
-        self.cc.on_ack(&AckEvent {
-            now,
-            acked: digest.acked,
-            lost: digest.lost,
-            ce: 0,
-            congestion: digest.congestion,
-            rtt,
-            estimator: &self.rtt,
-            rate,
-            inflight_before: before,
-            inflight: self.board.inflight(),
-            delivered: self.sampler.delivered(),
-            round_end: digest.round_end,
-            app_limited: self.app_limited(now),
-        });
-    }
-
-    fn find_losses(&mut self, now: Time, digest: &mut Digest) {
-        self.judge_at = None;
-        let many = self.board.arrived() >= Detector::threshold();
-        let mut from = 0;
-        while let Some(segment) = self.board.flying_from(from).copied() {
-            from = segment.no + 1;
-            match self.detector.judge(now, segment.no, segment.snapshot.sent_at, &self.rtt, many) {
-                Verdict::Lost => {
-                    if segment.no >= self.reduced_before {
-                        self.begin_recovery();
-                        digest.congestion = true;
-                    }
-                    self.to_undo = self.to_undo.map(|n| n + 1);
-                    digest.lost = digest.lost.plus(segment.bytes());
-                    self.lose(now, &segment, Some(self.recovery));
-                }
-                Verdict::Wait(at) => {
-                    self.judge_at = Some(at);
-                    break;
-                }
-                Verdict::Open => break,
-            }
-        }
-    }
-
-    fn begin_recovery(&mut self) {
-        self.detector.on_recovery();
-        self.recovery += 1;
-        self.to_undo = self.detector.undoes().then_some(0);
-        self.reduced_before = self.next_no;
-        // RFC 5681 section 3.2: the first lost segment leaves at once.
-        self.forced = 1;
     }
 }

@@ -19,20 +19,25 @@ fn link(mbps: f64, delay_ms: u64) -> LinkConfig {
 
 /// What a run of `secs` gave: Mbit/s of data after the first second, and the connection.
 fn run(cc: &str, rule: Rule, config: LinkConfig, secs: u64) -> (f64, Tcp) {
-    let mut tcp = Tcp::new(0, 1500, cc, rule, 1);
+    drive(Tcp::new(0, 1500, cc, rule, 1), config, secs)
+}
+
+fn drive(mut tcp: Tcp, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     tcp.write(u64::MAX);
     let mut links = [1, 2].map(|seed| Link::new(config.clone(), seed, Time::ZERO).unwrap());
     let end = Time::from_millis(secs * 1_000);
     let (mut now, mut after_first) = (Time::ZERO, 0);
     while now < end {
         while let Some(out) = tcp.poll(now) {
-            let meta = Meta { bytes: out.packet.len() as u32, ..Meta::default() };
+            let ecn = units::Ecn::from_bits(out.packet[1]);
+            let meta = Meta { bytes: out.packet.len() as u32, ecn, ..Meta::default() };
             links[out.from as usize].push(now, meta, out.packet);
         }
         let due = links.iter().filter_map(Link::next_event).chain(tcp.next_timeout()).min().unwrap();
         now = now.max(due);
         for (to, i) in [(Side::Server, 0), (Side::Client, 1)] {
-            while let Some(out) = links[i].pop(now) {
+            while let Some(mut out) = links[i].pop(now) {
+                out.packet[1] = out.meta.ecn.bits();
                 tcp.handle(now, to, &segment::read(&out.packet).unwrap());
             }
         }
@@ -91,15 +96,103 @@ fn sent(tcp: &mut Tcp, now: u64) -> Vec<Data> {
 }
 
 fn ack(tcp: &mut Tcp, now: u64, upto: u64, echo: u64, blocks: &[(u64, u64)]) {
-    let ack = Ack { flow: 0, upto, echo, dsack: false, blocks: blocks.to_vec() };
+    let ack = Ack { upto, echo, window: 1 << 20, blocks: blocks.to_vec(), ..Ack::default() };
     tcp.handle(Time::from_millis(now), Side::Client, &Segment::Ack(ack));
+}
+
+/// Opens the connection: the handshake takes 50 ms.
+fn open(tcp: &mut Tcp) -> u64 {
+    for now in [0, 25, 50] {
+        let step = tcp.poll(Time::from_millis(now)).and_then(|out| segment::read(&out.packet)).unwrap();
+        let to = if now == 25 { Side::Client } else { Side::Server };
+        tcp.handle(Time::from_millis(now + 25), to, &step);
+    }
+    50
+}
+
+#[test]
+fn a_connection_begins_with_ten_segments_after_a_round_trip() {
+    for cc in ["reno", "cubic", "bbr"] {
+        let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
+        tcp.write(u64::MAX);
+        assert!(matches!(tcp.sender().rtt().srtt(), None));
+        let now = open(&mut tcp);
+        assert_eq!(tcp.sender().rtt().srtt(), Some(Duration::from_millis(50)), "{cc}");
+        assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 10, "{cc}");
+        let burst = sent(&mut tcp, now).len();
+        assert!(if cc == "bbr" { burst > 0 } else { burst == 10 }, "{cc}: {burst}");
+    }
+}
+
+#[test]
+fn a_spurious_timeout_is_undone_before_anything_is_repeated() {
+    for cc in ["reno", "cubic"] {
+        let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
+        tcp.write(u64::MAX);
+        let begun = open(&mut tcp);
+        let window = sent(&mut tcp, begun);
+        // All is held up beyond the probe and the timeout; then it arrives.
+        let mut late = 0;
+        while tcp.counters().retransmits < 1 {
+            late = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
+            sent(&mut tcp, late);
+        }
+        assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1, "{cc}");
+        let mut again = 0;
+        for (i, data) in window.iter().enumerate() {
+            ack(&mut tcp, late + 5, data.start + 1448, data.no, &[]);
+            again += sent(&mut tcp, late + 5).iter().filter(|d| d.start < window[9].start).count();
+            if i == 1 {
+                assert!(tcp.sender().controller().limits().cwnd.packets(1500) >= 10, "{cc}: as it was");
+            }
+        }
+        assert_eq!(again, 0, "{cc}");
+    }
+}
+
+#[test]
+fn a_burst_of_losses_is_repaired_without_another_burst() {
+    let (mut tcp, begun, window) = slow_start("reno");
+    let now = begun + 50;
+    let at = |i: usize| window[i].start;
+    // Six of ten are lost; three arrive.
+    for i in 7..10 {
+        ack(&mut tcp, now, at(1), window[i].no, &[(at(7), at(i) + 1448)]);
+    }
+    let mut repaired = sent(&mut tcp, now).len();
+    assert!(repaired < 3, "{repaired}");
+    for i in 1..7 {
+        ack(&mut tcp, now + 50, at(i + 1), window[9].no + i as u64, &[]);
+        let more = sent(&mut tcp, now + 50).len();
+        assert!(more <= 2, "{more}");
+        repaired += more;
+    }
+    assert_eq!(repaired, 6);
+    // Thirteen, after three acknowledgements of slow start, halved.
+    assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 6);
+}
+
+#[test]
+fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost() {
+    let marking = LinkConfig {
+        queue: QueueConfig { kind: QueueKind::MarkAbove(Limit::Bytes(25_000)), limit: Limit::Bytes(125_000) },
+        ..link(10.0, 20)
+    };
+    let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
+    tcp.use_ecn();
+    let (mbps, tcp) = drive(tcp, marking.clone(), 20);
+    assert!(mbps > 0.9 * FULL, "{mbps}");
+    assert_eq!(tcp.counters().retransmits, 0);
+    // Without ECN the same queue fills up, and drops.
+    let (_, tcp) = run("reno", Rule::Rack, marking, 20);
+    assert!(tcp.counters().retransmits > 0);
 }
 
 /// A sender in slow start on a path with a round-trip time of 50 ms: the first window of at least eight segments, and when it left.
 fn slow_start(cc: &str) -> (Tcp, u64, Vec<Data>) {
     let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
     tcp.write(u64::MAX);
-    let mut now = 0;
+    let mut now = open(&mut tcp);
     loop {
         let window = sent(&mut tcp, now);
         assert!(!window.is_empty());
@@ -144,7 +237,7 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     // Two round trips and two ticks from the acknowledgement on.
     assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 102)));
     assert_eq!(sent(&mut tcp, now + 102), [Data { no: last.no + 1, ..last }]);
-    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 302)));
-    assert_eq!(sent(&mut tcp, now + 302), [Data { no: last.no + 2, ..missing }]);
+    assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 352)));
+    assert_eq!(sent(&mut tcp, now + 352), [Data { no: last.no + 2, ..missing }]);
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }

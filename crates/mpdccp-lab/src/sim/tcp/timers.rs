@@ -7,6 +7,8 @@ use units::Time;
 
 /// Two ticks of the clock, as Linux allows.
 const SLACK: Duration = Duration::from_millis(2);
+/// The deviation counts for no less in the timeout (`tcp_rto_min`).
+const MIN_DEVIATION: Duration = Duration::from_millis(200);
 /// What a probe of a single segment allows for a delayed acknowledgement, as in Linux.
 const WORST_DELAY: Duration = Duration::from_millis(200);
 
@@ -43,7 +45,7 @@ impl Timers {
     /// When one fires. `may_probe`: nothing is known to be missing; `single`: one segment in flight.
     pub(super) fn due(&self, rtt: &RttEstimator, may_probe: bool, single: bool) -> Option<(Time, Fired)> {
         let since = self.since?;
-        let timeout = rtt.rto().saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
+        let timeout = timeout(rtt).saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
         let srtt = rtt.srtt().filter(|_| may_probe && !self.probed);
         let probe = srtt.map(|s| self.latest + (s * 2 + if single { WORST_DELAY } else { SLACK }));
         let timeout = since + timeout;
@@ -63,6 +65,11 @@ impl Timers {
     }
 }
 
+/// Without back-off; Linux adds to the smoothed round-trip time what others take as the least timeout.
+pub(super) fn timeout(rtt: &RttEstimator) -> Duration {
+    rtt.srtt().map_or(RttEstimator::INITIAL_RTO, |srtt| srtt + (rtt.rttvar() * 4).max(MIN_DEVIATION))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,15 +82,15 @@ mod tests {
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::ZERO, true);
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(102), Fired::Probe)));
-        // 50 ms and four times the deviation of 25 ms, but at least 200 ms.
-        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(200), Fired::Timeout)));
+        // 50 ms and four times the deviation of 25 ms, which counts as 200 ms at least.
+        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(250), Fired::Timeout)));
         t.on_probe(Time::from_millis(100));
-        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(300), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(350), Fired::Timeout)));
         t.on_timeout();
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::from_millis(300), true);
-        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(700), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(800), Fired::Timeout)));
         t.on_progress(Time::from_millis(400), true);
-        assert_eq!(t.due(&rtt, true, true), Some((Time::from_millis(600), Fired::Timeout)));
+        assert_eq!(t.due(&rtt, true, true), Some((Time::from_millis(650), Fired::Timeout)));
     }
 }

@@ -1,0 +1,74 @@
+//! What arrives in lumps: acknowledgements beyond what BtlBw explains, as Linux's BBR measures it beside the draft.
+
+use units::{Duration, Time};
+
+/// Rounds of each of the two halves of the filter.
+const HALF: u32 = 5;
+/// No more than BtlBw gives in this time.
+const MOST: Duration = Duration::from_millis(100);
+
+/// Highest aggregation of the last five to ten rounds, in the controller's unit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Aggregation {
+    since: Option<Time>,
+    acked: f64,
+    rounds: u32,
+    /// Of the running half and of the one before.
+    extra: [f64; 2],
+}
+
+impl Aggregation {
+    /// `acked` were acknowledged while BtlBw is `bw` a second.
+    pub(super) fn on_ack(&mut self, now: Time, acked: f64, bw: f64, cwnd: f64, round_end: bool) {
+        if round_end {
+            self.rounds += 1;
+            if self.rounds >= HALF {
+                self.rounds = 0;
+                self.extra = [0.0, self.extra[0]];
+            }
+        }
+        let since = *self.since.get_or_insert(now);
+        let mut expected = bw * now.since(since).as_secs_f64();
+        if self.acked <= expected {
+            self.since = Some(now);
+            (self.acked, expected) = (0.0, 0.0);
+        }
+        self.acked += acked;
+        self.extra[0] = self.extra[0].max((self.acked - expected).min(cwnd));
+    }
+
+    /// What the window gets beyond its target.
+    pub(super) fn allowance(&self, bw: f64) -> f64 {
+        self.extra[0].max(self.extra[1]).min(bw * MOST.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_in_lumps_counts_for_ten_rounds() {
+        let mut a = Aggregation::default();
+        // 1,000 a second in lumps of 20 every 20 ms: each is 20 more than was due when it came.
+        for i in 1..=100 {
+            a.on_ack(Time::from_millis(20 * i), 20.0, 1000.0, 1e6, false);
+        }
+        assert_eq!(a.allowance(1000.0), 20.0);
+        assert_eq!(a.allowance(100.0), 10.0, "at most 100 ms of rate");
+        // Evenly spaced from here: one at a time.
+        for i in 1..=9 {
+            a.on_ack(Time::from_millis(2_001 + i), 1.0, 1000.0, 1e6, true);
+        }
+        assert_eq!(a.allowance(1000.0), 20.0);
+        a.on_ack(Time::from_millis(2_012), 1.0, 1000.0, 1e6, true);
+        assert!(a.allowance(1000.0) <= 2.0, "{a:?}");
+    }
+
+    #[test]
+    fn no_more_than_the_window() {
+        let mut a = Aggregation::default();
+        a.on_ack(Time::from_millis(1), 50.0, 1000.0, 30.0, false);
+        assert_eq!(a.allowance(1e6), 30.0);
+    }
+}

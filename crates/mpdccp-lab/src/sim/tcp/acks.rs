@@ -1,0 +1,206 @@
+//! What an acknowledgement means to the sending half.
+
+use core::time::Duration;
+
+use dccp_cc::{AckEvent, Amount};
+use units::Time;
+
+use super::board::{Outstanding, State};
+use super::detector::{Detector, Verdict};
+use super::frto::Judged;
+use super::prr::Prr;
+use super::segment::Ack;
+use super::sender::Sender;
+
+/// What one acknowledgement changed.
+#[derive(Default)]
+pub(super) struct Digest {
+    pub(super) acked: Amount,
+    pub(super) lost: Amount,
+    pub(super) congestion: bool,
+    /// Told of congestion marks.
+    pub(super) marked: bool,
+    pub(super) round_end: bool,
+    /// The cumulative point moved.
+    pub(super) advanced: bool,
+    /// Newest segment sent only once that arrived.
+    pub(super) sent_at: Option<Time>,
+}
+
+impl Sender {
+    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack) {
+        let before = self.board.inflight();
+        if !self.window(&self.cc.limits()).has_room(before) {
+            self.limited_at = Some(now);
+        }
+        if ack.no >= self.echo {
+            (self.echo, self.peer_window) = (ack.no, ack.window);
+        }
+        let mut digest = Digest { advanced: ack.upto > self.acked, ..Digest::default() };
+        let mut newly: Vec<Outstanding> = Vec::new();
+        self.board.acknowledge(ack.upto, |s| newly.push(*s));
+        self.acked = self.acked.max(ack.upto);
+        let blocks = if ack.dsack { ack.blocks.get(1..).unwrap_or_default() } else { &ack.blocks };
+        for block in blocks {
+            self.board.select(*block, |s| newly.push(*s));
+        }
+        if ack.dsack {
+            self.counters.dsack += 1;
+            self.detector.on_duplicate(self.next_no);
+        }
+        self.judge_timeout(now, &newly, digest.advanced);
+        let newest_before = self.detector.newest();
+        for segment in &newly {
+            self.arrived(now, ack, segment, newest_before, &mut digest);
+        }
+        if !newly.is_empty() {
+            self.timers.on_progress(now, self.board.inflight().packets > 0);
+        }
+        if self.recover.is_some_and(|end| self.acked >= end) {
+            (self.recover, self.prr) = (None, None);
+        }
+        // RFC 3168 section 6.1.2: as to a loss, once a round trip.
+        if self.ecn && ack.ece && self.recover.is_none() {
+            (self.recover, self.cwr, self.to_undo) = (Some(self.next), true, None);
+            (digest.congestion, digest.marked) = (true, true);
+        }
+        self.digest(now, digest, before);
+    }
+
+    /// Whether the last timeout was one.
+    fn judge_timeout(&mut self, now: Time, newly: &[Outstanding], advanced: bool) {
+        let Some(frto) = &mut self.frto else { return };
+        let original = newly.iter().any(|s| s.state == State::Lost && s.transmissions == 1);
+        match frto.on_ack(original, advanced) {
+            Judged::Open => return,
+            Judged::Real => {}
+            Judged::Spurious => {
+                self.board.revive();
+                self.recover = None;
+                self.cc.on_spurious_loss(now);
+            }
+        }
+        self.frto = None;
+    }
+
+    fn arrived(
+        &mut self,
+        now: Time,
+        ack: &Ack,
+        segment: &Outstanding,
+        newest_before: Option<u64>,
+        digest: &mut Digest,
+    ) {
+        let again = segment.transmissions > 1;
+        digest.acked = digest.acked.plus(segment.bytes());
+        digest.round_end |= segment.no >= self.round_end;
+        self.sampler.on_acked(now, &segment.snapshot, segment.bytes());
+        // An earlier transmission arrived, so the loss was none (as RFC 3522 tells by timestamps).
+        let spurious = segment.state == State::Lost || (again && ack.echo < segment.no);
+        if spurious {
+            if segment.recovery.is_some() {
+                self.detector.on_reordered();
+            }
+            if segment.recovery == Some(self.recovery)
+                && let Some(left) = self.to_undo.as_mut()
+            {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    (self.to_undo, self.recover, self.prr) = (None, None, None);
+                    self.cc.on_spurious_loss(now);
+                }
+            }
+            return;
+        }
+        let sent_at = segment.snapshot.sent_at;
+        if !again {
+            if newest_before.is_some_and(|n| segment.no < n) {
+                self.detector.on_reordered();
+            }
+            digest.sent_at = digest.sent_at.max(Some(sent_at));
+        }
+        self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
+    }
+
+    /// Finds losses and tells the controller.
+    pub(super) fn digest(&mut self, now: Time, mut digest: Digest, before: Amount) {
+        let rtt: Option<Duration> = digest.sent_at.map(|at| now.since(at));
+        if let Some(rtt) = rtt {
+            self.rtt.update(now, rtt);
+        }
+        self.find_losses(now, &mut digest);
+        if digest.acked.packets == 0 && digest.lost.packets == 0 {
+            return;
+        }
+        if digest.round_end {
+            self.round_end = self.next_no;
+        }
+        let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
+        self.last_rate = rate.or(self.last_rate);
+        let window_before = self.cc.limits().cwnd.packets(self.mtu());
+        // Windows do not grow during recovery; BBR wants to know all.
+        let repairs = self.prr.is_some() && !digest.congestion;
+        self.cc.on_ack(&AckEvent {
+            now,
+            acked: if repairs { Amount::default() } else { digest.acked },
+            lost: digest.lost,
+            ce: u64::from(digest.marked),
+            congestion: digest.congestion,
+            rtt,
+            estimator: &self.rtt,
+            rate,
+            inflight_before: before,
+            inflight: self.board.inflight(),
+            delivered: self.sampler.delivered(),
+            round_end: digest.round_end,
+            app_limited: self.app_limited(now),
+        });
+        self.reduce(&digest, window_before);
+    }
+
+    /// Proportional rate reduction, for algorithms that do not pace.
+    fn reduce(&mut self, digest: &Digest, window_before: u64) {
+        let limits = self.cc.limits();
+        if digest.congestion && limits.pacing.is_none() {
+            self.prr = Some(Prr::new(window_before, limits.cwnd.packets(self.mtu())));
+        }
+        let inflight = self.board.inflight().packets;
+        if let Some(prr) = &mut self.prr {
+            prr.on_ack(digest.acked.packets, inflight, digest.advanced && digest.lost.packets == 0);
+        }
+    }
+
+    fn find_losses(&mut self, now: Time, digest: &mut Digest) {
+        self.judge_at = None;
+        let certain = self.recover.is_some() || self.board.arrived() >= Detector::threshold();
+        let mut from = 0;
+        while let Some(segment) = self.board.flying_from(from).copied() {
+            from = segment.no + 1;
+            match self.detector.judge(now, segment.no, segment.snapshot.sent_at, &self.rtt, certain) {
+                Verdict::Lost => {
+                    if self.recover.is_none() {
+                        self.begin_recovery();
+                        digest.congestion = true;
+                    }
+                    self.to_undo = self.to_undo.map(|n| n + 1);
+                    digest.lost = digest.lost.plus(segment.bytes());
+                    self.lose(now, &segment, Some(self.recovery));
+                }
+                Verdict::Wait(at) => {
+                    self.judge_at = Some(at);
+                    break;
+                }
+                Verdict::Open => break,
+            }
+        }
+    }
+
+    fn begin_recovery(&mut self) {
+        self.detector.on_recovery();
+        self.recovery += 1;
+        self.to_undo = self.detector.undoes().then_some(0);
+        self.recover = Some(self.next);
+        // RFC 5681 section 3.2: the first lost segment leaves at once.
+        self.forced = 1;
+    }
+}

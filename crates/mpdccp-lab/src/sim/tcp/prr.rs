@@ -1,0 +1,83 @@
+//! What leaves during recovery: proportional rate reduction (RFC 6937, and as RFC 9937 and Linux have it).
+
+/// One recovery, in packets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prr {
+    /// Window when it began, and when it ends (RecoverFS, ssthresh).
+    prior: u64,
+    target: u64,
+    delivered: u64,
+    out: u64,
+    window: u64,
+}
+
+impl Prr {
+    /// Recovery from a window of `prior` to one of `target`.
+    pub(super) fn new(prior: u64, target: u64) -> Prr {
+        Prr { prior: prior.max(1), target, delivered: 0, out: 0, window: 0 }
+    }
+
+    /// What may be in flight now.
+    pub(super) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// A packet left.
+    pub(super) fn on_sent(&mut self) {
+        self.out += 1;
+    }
+
+    /// `delivered` packets arrived, `inflight` are out. `progress`: the cumulative point moved and nothing more was found lost.
+    pub(super) fn on_ack(&mut self, delivered: u64, inflight: u64, progress: bool) {
+        if delivered == 0 && self.window > 0 {
+            return;
+        }
+        self.delivered += delivered;
+        let send = if inflight > self.target {
+            (self.target * self.delivered).div_ceil(self.prior).saturating_sub(self.out)
+        } else {
+            // Slow-start reduction bound: no slower than what arrives, one more while all goes well.
+            let bound = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(progress);
+            bound.min(self.target - inflight)
+        };
+        // The first retransmission leaves at once.
+        self.window = inflight + send.max(u64::from(self.out == 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_the_rate_while_much_is_out() {
+        // RFC 6937 section 4: 20 in flight, 10 aimed at; of each two that arrive one leaves.
+        let mut prr = Prr::new(20, 10);
+        let mut inflight = 19;
+        let mut sent = Vec::new();
+        for _ in 0..18 {
+            inflight -= 1;
+            prr.on_ack(1, inflight, false);
+            let now = prr.window().saturating_sub(inflight);
+            (0..now).for_each(|_| prr.on_sent());
+            inflight += now;
+            sent.push(now);
+        }
+        assert_eq!(sent, [1, 0].repeat(9));
+        assert_eq!(inflight, 10);
+    }
+
+    #[test]
+    fn fills_up_to_the_target_as_fast_as_packets_arrive() {
+        // A burst of losses left 4 in flight of 20.
+        let mut prr = Prr::new(20, 10);
+        prr.on_ack(1, 3, false);
+        assert_eq!(prr.window(), 4);
+        prr.on_sent();
+        prr.on_ack(1, 3, true);
+        assert_eq!(prr.window(), 5, "one more while the cumulative point moves");
+        (0..2).for_each(|_| prr.on_sent());
+        prr.on_ack(8, 9, true);
+        assert_eq!(prr.window(), 10);
+    }
+}

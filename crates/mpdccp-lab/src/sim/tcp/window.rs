@@ -1,0 +1,108 @@
+//! The receive window and its autotuning, as Linux does it: twice what the application read in the last round-trip time, and never less than before.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use units::Time;
+
+use super::segment::MSS;
+
+/// Half of the default receive buffer (`tcp_rmem`).
+const INITIAL: u64 = 65_535;
+/// Of the largest receive buffer, the share that is not overhead of small packets.
+const MOST: u64 = 16 << 20;
+/// Acknowledgements whose echo may still come.
+const REMEMBERED: usize = 4096;
+
+#[derive(Debug)]
+pub(super) struct Window {
+    size: u64,
+    /// Read in the best round-trip time so far.
+    best: u64,
+    /// When the running round began, and what had been read by then.
+    round: (Time, u64),
+    rtt: Option<Duration>,
+    sent: VecDeque<(u32, Time)>,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        // As much as an initial window brings needs no more room.
+        let best = 10 * MSS;
+        Window { size: INITIAL, best, round: (Time::ZERO, 0), rtt: None, sent: VecDeque::new() }
+    }
+}
+
+impl Window {
+    /// Bytes beyond the cumulative point that may come.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The smoothed round-trip time as the receiver sees it.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.rtt
+    }
+
+    /// Acknowledgement `no` leaves.
+    pub(super) fn on_ack_sent(&mut self, now: Time, no: u32) {
+        self.sent.push_back((no, now));
+        if self.sent.len() > REMEMBERED {
+            self.sent.pop_front();
+        }
+    }
+
+    /// Data arrived that echoes acknowledgement `echo`; all before `read` was read.
+    pub(super) fn on_data(&mut self, now: Time, echo: u32, read: u64) {
+        while let Some((no, at)) = self.sent.front().copied().filter(|(no, _)| *no <= echo) {
+            self.sent.pop_front();
+            if no == echo {
+                let sample = now.since(at);
+                self.rtt = Some(self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8));
+            }
+        }
+        let Some(rtt) = self.rtt else { return };
+        if now.since(self.round.0) < rtt {
+            return;
+        }
+        let copied = read - self.round.1;
+        if copied > self.best {
+            let twice = 2 * copied + 16 * MSS;
+            // The sender may double meanwhile.
+            let ahead = twice * (copied - self.best) / self.best;
+            self.size = self.size.max((twice + 2 * ahead).min(MOST));
+            self.best = copied;
+        }
+        self.round = (now, read);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_with_what_is_read_in_a_round_trip_and_stays() {
+        let mut w = Window::default();
+        let ms = Time::from_millis;
+        let mut read = 0;
+        for (i, segments) in [10, 20, 40, 80, 20].into_iter().enumerate() {
+            let begun = 100 * i as u64;
+            w.on_ack_sent(ms(begun), i as u32 + 1);
+            read += segments * MSS;
+            w.on_data(ms(begun + 100), i as u32 + 1, read);
+            assert!(w.size() >= 2 * segments * MSS || segments == 80, "{segments}: {}", w.size());
+        }
+        // 80 segments after 40: 176 and twice as much ahead.
+        assert_eq!(w.size(), 3 * 176 * MSS);
+        assert_eq!(w.rtt(), Some(Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn never_beyond_the_buffer() {
+        let mut w = Window::default();
+        w.on_ack_sent(Time::ZERO, 1);
+        w.on_data(Time::from_millis(10), 1, 100 << 20);
+        assert_eq!(w.size(), MOST);
+    }
+}
