@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::Scenario;
 use crate::metrics::NAMES;
+use crate::record::with_model;
 use crate::scenario::Aim;
 
 /// Metrics that say little unless somebody aims at them.
@@ -39,6 +40,8 @@ pub struct Row {
 pub struct Comparison {
     /// Contender.
     pub label: String,
+    /// What in it is a model.
+    pub model: Option<String>,
     /// Cell.
     pub cell: String,
     /// Runs.
@@ -47,6 +50,13 @@ pub struct Comparison {
     pub sources: Vec<String>,
     /// Metrics of which somebody has a figure.
     pub rows: Vec<Row>,
+}
+
+impl Comparison {
+    /// The contender's label, with what of it is a model.
+    pub fn shown(&self) -> String {
+        with_model(&self.label, self.model.as_deref())
+    }
 }
 
 /// One comparison for each of `medians`, as [`crate::summary::medians`] gives them.
@@ -82,8 +92,10 @@ fn one(scenario: &Scenario, median: &Value, all: &[Value]) -> Comparison {
     let told = |r: &Row| r.ours.is_some() && (aimed(r) || !IF_AIMED.contains(&r.metric));
     let rows = NAMES.iter().map(row).filter(|r| compared(r) || told(r)).collect();
     let n = median["n"].as_u64().unwrap_or(0);
+    let model = median["flows"].as_array().into_iter().flatten().find_map(|f| f["model"].as_str());
+    let model = model.map(str::to_owned);
     let sources = references.iter().map(|r| r.source.clone()).collect();
-    Comparison { label: label.clone(), cell: cell.clone(), n, sources, rows }
+    Comparison { label: label.clone(), model, cell: cell.clone(), n, sources, rows }
 }
 
 /// Whether `value` reaches `aim`; none if the contender to compare with has not run.
@@ -118,7 +130,7 @@ pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<Str
     let mut out = Vec::new();
     let since = scenario.events_s().last().map_or(String::new(), |t| format!("From t = {t} s on, "));
     for c in &here {
-        let mut text = format!("{since}{} received {} Mbit/s", c.label, number(value(c, "rx_mbps")));
+        let mut text = format!("{since}{} received {} Mbit/s", c.shown(), number(value(c, "rx_mbps")));
         if let (Some(p50), Some(p95)) = (value(c, "app_p50_ms"), value(c, "app_p95_ms")) {
             text += &format!(
                 " at a latency of {} ms in the median and {} ms at the 95th percentile",
@@ -141,7 +153,7 @@ pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<Str
         if let (Some(p50), Some(apart)) = (value(c, "mirror_p50_ms"), value(c, "mirror_offset_ms")) {
             out.push(format!(
                 "Mirrored back to the client, the same packets of {} show {} ms in the median; p50, p95 and p99 of both ways to measure lie within {} ms.",
-                c.label,
+                c.shown(),
                 number(Some(p50)),
                 number(Some(apart))
             ));
@@ -174,11 +186,11 @@ pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<Str
             .collect();
         match (judged.len(), missed.len()) {
             (0, _) => {}
-            (1, 0) => out.push(format!("{} reaches its aim.", c.label)),
-            (n, 0) => out.push(format!("{} reaches all of its {n} aims.", c.label)),
+            (1, 0) => out.push(format!("{} reaches its aim.", c.shown())),
+            (n, 0) => out.push(format!("{} reaches all of its {n} aims.", c.shown())),
             (n, m) => out.push(format!(
                 "{} reaches {} of its {n} aims; it misses {}.",
-                c.label,
+                c.shown(),
                 n - m,
                 missed.join(", ")
             )),
@@ -193,7 +205,7 @@ pub fn as_text(all: &[Comparison]) -> String {
     for c in all {
         out += &format!(
             "\n{} · {} · median of {} run{}\n",
-            c.label,
+            c.shown(),
             c.cell,
             c.n,
             if c.n == 1 { "" } else { "s" }

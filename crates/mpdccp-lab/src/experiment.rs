@@ -185,7 +185,9 @@ fn draw(
     }
     let dir = out.join("figures");
     fs::create_dir_all(&dir).map_err(|e| LabError::failed("making the figures' directory", e))?;
-    let columns: Vec<Column<'_>> = shown.iter().map(|run| Column { label: &run.label, run }).collect();
+    let labels: Vec<String> = shown.iter().map(|run| run.shown()).collect();
+    let columns = shown.iter().zip(&labels).map(|(run, label)| Column { label, run });
+    let columns: Vec<Column<'_>> = columns.collect();
     let file = |kind: &str| dir.join(format!("{}_{kind}", cell.name));
     let mut figures = vec![(
         "Latency of each packet, from application to application and on the wire; what was received, and what was sent on each path (100 ms bins). Broken lines: what others published."

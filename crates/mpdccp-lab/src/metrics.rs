@@ -1,5 +1,16 @@
 //! From raw packets to the figures of `summary.json`.
 
+mod applications;
+mod arrivals;
+mod convergence;
+mod energy;
+mod gap;
+mod goodput;
+mod on_time;
+mod reordering;
+mod video;
+mod voip;
+
 use std::collections::{BTreeMap, HashMap};
 
 use units::Time;
@@ -43,6 +54,20 @@ pub const NAMES: &[(&str, &str)] = &[
     ("packet_share", "first flow's packets over the mean of the others (whole run)"),
     ("back_pct", "bytes back for each byte there, % (whole run)"),
     ("back_packets_pct", "packets back for each packet there, % (whole run)"),
+    ("goodput_mbps", "goodput, each byte once, Mbit/s (whole run)"),
+    ("on_time_pct", "of the packets sent delivered within the deadline, % (whole run)"),
+    ("reorder_extent_p95", "reordering extent p95, packets (whole run)"),
+    ("reorder_extent_max", "largest reordering extent, packets (whole run)"),
+    ("displaced_pct", "arrivals out of their place, % (whole run)"),
+    ("displacement", "mean displacement of arrivals, packets (whole run)"),
+    ("longest_gap_ms", "longest time without a delivery, ms (whole run)"),
+    ("convergence_s", "from the start or the last event to within 10 % of the final rate, s"),
+    ("video_startup_s", "video: start to first picture, s (whole run)"),
+    ("video_stalls", "video: interruptions (whole run)"),
+    ("video_stalled_s", "video: interrupted for, s (whole run)"),
+    ("video_mbps", "video: mean bit rate, Mbit/s (whole run)"),
+    ("voip_mos", "telephone call: mean opinion score (whole run)"),
+    ("cpu_s_per_gb", "processor seconds of both ends for each gigabyte received (whole run)"),
 ];
 
 /// Seconds since the run's t = 0.
@@ -140,6 +165,7 @@ fn flow_stats(run: &RunRecord, index: usize, flow: &FlowRecord, phases: &[(f64, 
     Flow {
         name: flow.name.clone(),
         kind: flow.kind.clone(),
+        model: flow.model.clone(),
         offered_mbps: flow.offered.map(|r| r.mbps()),
         sent: known.then_some(sent),
         dropped_at_sender: flow.dropped_at_sender,
@@ -253,6 +279,11 @@ fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]
     put("reordered_pct", flow.reordered.map(|n| n as f64 * 100.0 / received));
     put("retransmits", flow.tcp.map(|t| t.retransmits as f64));
     put("dsack", flow.tcp.map(|t| t.dsack as f64));
+    if let Some(spec) = plan.flows().first() {
+        for (name, value) in applications::metrics(plan, run, spec, record) {
+            put(name, Some(value));
+        }
+    }
     if plan.scenario.mode == Mode::Direct {
         let named = friendliness::metrics(plan, run).into_iter();
         out.extend(named.map(|(name, value)| (name.to_owned(), value)));

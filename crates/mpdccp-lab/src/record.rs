@@ -25,6 +25,20 @@ pub struct RunRecord {
     pub paths: Vec<PathRecord>,
     /// Congestion control of the data sender over time.
     pub trace: Vec<TraceRow>,
+    /// Processor time of both ends of the tunnel, seconds; known on namespaces.
+    pub cpu_s: Option<f64>,
+}
+
+impl RunRecord {
+    /// The contender's label, with what of it is a model.
+    pub fn shown(&self) -> String {
+        with_model(&self.label, self.flows.iter().find_map(|f| f.model.as_deref()))
+    }
+}
+
+/// A label as tables and figures show it.
+pub(crate) fn with_model(label: &str, model: Option<&str>) -> String {
+    model.map_or_else(|| label.to_owned(), |model| format!("{label} ({model})"))
 }
 
 /// One application flow.
@@ -34,6 +48,8 @@ pub struct FlowRecord {
     pub name: String,
     /// `udp`, `tcp`, or `dccp` (a plain connection without a tunnel).
     pub kind: String,
+    /// What stands in for the kernel's TCP, in the simulator: `model of TCP CUBIC`.
+    pub model: Option<String>,
     /// What the application offers, counted as `bytes` below; none for a bulk flow.
     #[serde(with = "bits")]
     pub offered: Option<Rate>,
@@ -44,6 +60,8 @@ pub struct FlowRecord {
     pub received: Vec<ReceivedPacket>,
     /// What came back to the client of a flow that the server mirrors.
     pub mirrored: Vec<ReceivedPacket>,
+    /// Bytes that the receiving application has read from a TCP connection; none of other flows.
+    pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
     /// Counters of the kernel's or the model's TCP.

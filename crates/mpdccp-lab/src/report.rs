@@ -83,7 +83,7 @@ fn table(out: &mut String, c: &Comparison) {
     let _ = write!(
         out,
         "<div class=\"wide\"><table><caption>{}, median of {} run{plural}</caption><tr><th>metric</th>",
-        escape(&c.label),
+        escape(&c.shown()),
         c.n
     );
     for source in &c.sources {

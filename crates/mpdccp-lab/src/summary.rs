@@ -62,6 +62,8 @@ pub struct Run {
 pub struct Flow {
     pub name: String,
     pub kind: String,
+    /// What stands in for the kernel's TCP.
+    pub model: Option<String>,
     pub offered_mbps: Option<f64>,
     pub sent: Option<u64>,
     pub dropped_at_sender: Option<u64>,

@@ -13,6 +13,9 @@ use super::priority::{Urgency, hurry};
 use super::world::Namespace;
 use crate::LabError;
 
+/// Ticks a second in what the kernel tells of processes.
+const USER_HZ: f64 = 100.0;
+
 /// A process that is ended when dropped.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -74,6 +77,12 @@ impl Process {
         lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("    {line}\n")).collect()
     }
 
+    /// Processor time it has had, seconds; none once it is gone.
+    pub(super) fn cpu_s(&self) -> Option<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        Some(cpu_ticks(&stat)? as f64 / USER_HZ)
+    }
+
     /// Asks it to end, and makes it end when it has not after a while.
     pub(super) fn end(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(3);
@@ -94,8 +103,28 @@ impl Process {
     }
 }
 
+/// User and system time from a line of `/proc/PID/stat`: fields 14 and 15, the second being a name in parentheses that may hold anything.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_read_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 90 0 0 0 12 34 5 6 20 0 3 0 100 0";
+        assert_eq!(cpu_ticks(stat), Some(46));
+        assert_eq!(cpu_ticks("7 (x) S 1"), None);
     }
 }

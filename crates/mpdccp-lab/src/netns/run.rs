@@ -87,6 +87,7 @@ impl Backend for Netns {
         let mut sent = world.traffic(&mut tunnel, watch)?;
         let mut trace: Vec<TraceRow> =
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
+        let cpu_s = tunnel.as_ref().and_then(Tunnel::cpu_s);
         if let Some(tunnel) = tunnel {
             // The session's queue knows no flows; with one flow its drops are that flow's.
             if let [only] = &mut sent[..] {
@@ -107,6 +108,7 @@ impl Backend for Netns {
                 .collect::<Result<_, _>>()?,
             paths: links.into_iter().map(RunningLink::finish).collect::<Result<_, _>>()?,
             trace,
+            cpu_s,
         })
     }
 }

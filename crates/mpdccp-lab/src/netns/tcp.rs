@@ -109,6 +109,7 @@ fn read_records(
     let mut buf = vec![0; size];
     while read_all(&mut stream, &mut buf, stop) {
         let at = Clock.now();
+        counters.read.fetch_add(size as u64, Ordering::Relaxed);
         if echo {
             if stream.write_all(&buf).is_err() {
                 break;
@@ -130,7 +131,10 @@ fn discard(mut stream: TcpStream, counters: &Counters) -> Vec<ReceivedPacket> {
         match stream.read(&mut buf) {
             Ok(0) => break,
             Err(e) if !timed_out(&e) => break,
-            Ok(_) | Err(_) => {}
+            Ok(n) => {
+                counters.read.fetch_add(n as u64, Ordering::Relaxed);
+            }
+            Err(_) => {}
         }
     }
     Vec::new()
@@ -214,6 +218,7 @@ impl Flow for Bulk {
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
         let [client, server] = self.taps;
         let (packets, received) = super::tap::pair(&client.finish()?, &server.finish()?);
+        let read = self.sink.counters.clone();
         self.sink.finish()?;
         Ok(FlowRecord {
             name: self.name,
@@ -222,6 +227,7 @@ impl Flow for Bulk {
             sent: packets,
             received,
             dropped_at_sender: None,
+            stream_bytes: Some(read.read.load(Ordering::Relaxed)),
             tcp: sent.tcp,
             ..FlowRecord::default()
         })

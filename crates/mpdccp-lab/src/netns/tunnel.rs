@@ -104,6 +104,11 @@ impl Tunnel {
         )
     }
 
+    /// Processor time of both ends so far, seconds.
+    pub(super) fn cpu_s(&self) -> Option<f64> {
+        Some(self.client.cpu_s()? + self.server.cpu_s()?)
+    }
+
     /// What both ends wrote last, for an error message.
     pub(super) fn tails(&self) -> String {
         format!("  client:\n{}  server:\n{}", self.client.tail(), self.server.tail())

@@ -44,7 +44,7 @@ impl Table {
                     number(at.and_then(|i| row.references.get(i).copied().flatten()))
                 };
                 let (aim, met) = row.aim.clone().unwrap_or_default();
-                let mut cells = vec![c.cell.clone(), c.label.clone(), row.words.to_owned()];
+                let mut cells = vec![c.cell.clone(), c.shown(), row.words.to_owned()];
                 cells.extend(sources.iter().map(reference));
                 cells.extend([number(row.ours), aim, verdict(met).to_owned()]);
                 rows.push(cells);
@@ -65,7 +65,7 @@ impl Table {
         let row = |c: &Comparison| {
             let ours =
                 |metric: &&&str| number(c.rows.iter().find(|r| r.metric == **metric).and_then(|r| r.ours));
-            let mut cells = vec![c.cell.clone(), c.label.clone()];
+            let mut cells = vec![c.cell.clone(), c.shown()];
             cells.extend(metrics.iter().map(ours));
             cells
         };

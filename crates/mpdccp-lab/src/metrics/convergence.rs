@@ -1,0 +1,67 @@
+//! How long a flow takes to reach the rate that it ends with.
+
+use super::arrivals::Delivery;
+
+/// Rates are means over windows of this length, seconds, ...
+const WINDOW: f64 = 1.0;
+/// ... which begin this far apart.
+const STEP: f64 = 0.1;
+/// How near the final rate counts.
+const NEAR: f64 = 0.1;
+/// The rate stays for this long, seconds, or to the end.
+const HOLD: f64 = 3.0;
+/// The final rate is the mean over this last share of the time.
+const FINAL: f64 = 0.25;
+
+/// Seconds from `from` (the flow's start or the last event) until the rate lies within a tenth of its mean over the last quarter of the time to `to`, and stays there
+/// for three seconds. None if it never does.
+pub(super) fn convergence_s(first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
+    let rate = |a: f64, b: f64| {
+        let begin = first.partition_point(|d| d.at < a);
+        let end = first.partition_point(|d| d.at < b);
+        first[begin..end.max(begin)].iter().map(|d| f64::from(d.bytes)).sum::<f64>() / (b - a)
+    };
+    let last = rate(to - FINAL * (to - from), to);
+    let windows = ((to - from - WINDOW) / STEP + 1e-9).floor();
+    if last <= 0.0 || windows < 0.0 {
+        return None;
+    }
+    let begin = |i: usize| from + STEP * i as f64;
+    let near = |i: usize| (rate(begin(i), begin(i) + WINDOW) - last).abs() <= NEAR * last;
+    let all: Vec<bool> = (0..=windows as usize).map(near).collect();
+    let hold = (HOLD / STEP) as usize;
+    let settled = |i: &usize| all[*i..].iter().take(hold + 1).all(|near| *near);
+    (0..all.len()).find(settled).map(|i| STEP * i as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arrivals::at_times;
+    use super::*;
+
+    /// A packet every 10 ms, of a size that depends on the time.
+    fn flow(secs: f64, bytes: impl Fn(f64) -> u32) -> Vec<Delivery> {
+        let times = (0..(secs * 100.0) as usize).map(|i| i as f64 / 100.0 + 0.005);
+        at_times(&times.map(|t| (t, bytes(t))).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_step_is_over_when_its_window_is_nearly_full() {
+        // 100 until 4 s, then 1,000: a window of 1 s is within a tenth once a tenth of it, at most, is old.
+        let step = flow(12.0, |t| if t < 4.0 { 100 } else { 1000 });
+        let s = convergence_s(&step, (0.0, 12.0)).unwrap();
+        assert!((s - 3.9).abs() < 1e-6, "{s}");
+        let since_event = convergence_s(&step, (4.0, 12.0)).unwrap();
+        assert!(since_event.abs() < 1e-6, "{since_event}");
+    }
+
+    #[test]
+    fn passing_by_is_not_arriving() {
+        // At the final rate for a second, away for one, and back for good at 3 s.
+        let wobble = flow(12.0, |t| if (2.0..3.0).contains(&t) { 100 } else { 1000 });
+        let s = convergence_s(&wobble, (0.0, 12.0)).unwrap();
+        assert!((s - 2.9).abs() < 1e-6, "{s}");
+        let never = flow(12.0, |t| if t as u32 % 2 == 0 { 100 } else { 1000 });
+        assert_eq!(convergence_s(&never, (0.0, 12.0)), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! How far packets come out of order: extent (RFC 4737 section 4.2) and density (RFC 5236).
+
+use super::arrivals::Delivery;
+
+/// What a flow's arrivals tell, copies left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Reordering {
+    /// The 95th percentile and the largest extent of the reordered packets: arrivals back to the first that was sent later (RFC 4737 section 4.2.2).
+    /// Zero without reordering.
+    pub(super) extent_p95: f64,
+    pub(super) extent_max: f64,
+    /// Share of arrivals, per cent, displaced from their place (1 less the density at 0, RFC 5236).
+    pub(super) displaced_pct: f64,
+    /// Mean of all arrivals' absolute displacement.
+    pub(super) displacement: f64,
+}
+
+/// None without arrivals.
+pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
+    if first.is_empty() {
+        return None;
+    }
+    let seqs: Vec<u64> = first.iter().map(|d| d.seq).collect();
+    let mut extents = extents(&seqs);
+    extents.sort_unstable();
+    let p95 = (extents.len() as f64 * 0.95).ceil() as usize;
+    let displacements = displacements(&seqs);
+    let n = displacements.len() as f64;
+    Some(Reordering {
+        extent_p95: p95.checked_sub(1).map_or(0.0, |i| extents[i] as f64),
+        extent_max: extents.last().map_or(0.0, |e| *e as f64),
+        displaced_pct: displacements.iter().filter(|d| **d != 0).count() as f64 * 100.0 / n,
+        displacement: displacements.iter().sum::<u64>() as f64 / n,
+    })
+}
+
+/// For each reordered packet, how many arrivals ago the first came that has a larger number.
+fn extents(seqs: &[u64]) -> Vec<usize> {
+    // Arrivals that were the largest so far, in ascending order: the first larger one is among them.
+    let mut records: Vec<(u64, usize)> = Vec::new();
+    let mut out = Vec::new();
+    for (i, seq) in seqs.iter().enumerate() {
+        match records.get(records.partition_point(|(largest, _)| largest < seq)) {
+            Some((_, at)) => out.push(i - at),
+            None => records.push((*seq, i)),
+        }
+    }
+    out
+}
+
+/// How far each arrival lies from its place among those that arrived at all: lost packets have no place (RFC 5236).
+fn displacements(seqs: &[u64]) -> Vec<u64> {
+    let mut in_order = seqs.to_vec();
+    in_order.sort_unstable();
+    let place = |seq: &u64| in_order.partition_point(|s| s < seq);
+    seqs.iter().enumerate().map(|(i, seq)| place(seq).abs_diff(i) as u64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrivals(seqs: &[u64]) -> Vec<Delivery> {
+        seqs.iter().map(|seq| Delivery { seq: *seq, at: 0.0, latency_ms: None, bytes: 1 }).collect()
+    }
+
+    #[test]
+    fn extents_as_in_the_example_of_rfc_4737() {
+        // Section 7.3, table 2: 4 arrives after 5 to 8; extent 4.
+        assert_eq!(extents(&[1, 2, 3, 5, 6, 7, 8, 4, 9, 10]), [4]);
+        // Table 3: 4, 5, 6 arrive after 7 to 10.
+        assert_eq!(extents(&[1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11]), [4, 5, 6]);
+    }
+
+    #[test]
+    fn density_by_hand() {
+        assert_eq!(displacements(&[1, 4, 2, 5, 3, 6, 7, 8]), [0, 2, 1, 1, 2, 0, 0, 0]);
+        let r = reordering(&arrivals(&[1, 4, 2, 5, 3, 6, 7, 8])).unwrap();
+        assert_eq!((r.displaced_pct, r.displacement), (50.0, 0.75));
+        // 2 comes one after 4, 3 three after it.
+        assert_eq!((r.extent_p95, r.extent_max), (3.0, 3.0));
+    }
+
+    #[test]
+    fn losses_are_no_reordering() {
+        assert_eq!(reordering(&arrivals(&[0, 1, 5, 6, 9])), Some(Reordering::default()));
+        assert_eq!(reordering(&[]), None);
+    }
+}

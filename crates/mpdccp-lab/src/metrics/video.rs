@@ -1,0 +1,130 @@
+//! What a viewer would see: a simple player of segmented video (as DASH has it) that downloads at the rate at which the flow delivered.
+
+use super::arrivals::Delivery;
+
+/// Bit rates that the video comes in, Mbit/s.
+const LADDER: [f64; 7] = [0.4, 1.0, 2.0, 3.5, 6.0, 10.0, 16.0];
+/// A segment holds this much video, seconds.
+const SEGMENT: f64 = 2.0;
+/// The player downloads no further ahead than this, seconds.
+const AHEAD: f64 = 30.0;
+/// Share of the measured rate that it dares to use.
+const CAUTION: f64 = 0.8;
+/// Segments whose rates it looks at: their harmonic mean.
+const LOOKS_AT: usize = 3;
+
+/// A viewing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Viewing {
+    /// From the flow's start to the first picture, seconds.
+    pub(super) startup_s: f64,
+    /// Interruptions after it, and how long they lasted together.
+    pub(super) stalls: u32,
+    pub(super) stalled_s: f64,
+    /// Mean bit rate of the segments.
+    pub(super) mbps: f64,
+}
+
+/// None if not even the first segment came between `from` and `to` seconds.
+pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<Viewing> {
+    let mut v = Viewing::default();
+    let mut rates: Vec<f64> = Vec::new();
+    // Media downloaded and, at `played_at`, played; seconds.
+    let (mut media, mut played, mut played_at) = (0.0, 0.0, from);
+    let (mut now, mut next, mut bits) = (from, 0, 0.0);
+    let mut started = false;
+    loop {
+        let level = level(&rates);
+        let need = LADDER[level] * 1e6 * SEGMENT;
+        let begun = now;
+        let mut got = 0.0;
+        while got < need {
+            let Some(d) = first.get(next).filter(|d| d.at < to) else {
+                // The video is over for us: what is left plays, and a wait for more counts.
+                if started {
+                    stall(&mut v, media - played, to - played_at);
+                    v.mbps = bits / (media / SEGMENT);
+                }
+                return started.then_some(v);
+            };
+            next += 1;
+            if d.at >= now {
+                got += f64::from(d.bytes) * 8.0;
+                now = d.at;
+            }
+        }
+        rates.push(need / (now - begun).max(1e-6) / 1e6);
+        bits += LADDER[level];
+        if started {
+            let passed = now - played_at;
+            stall(&mut v, media - played, passed);
+            played = (played + passed).min(media);
+        } else {
+            started = true;
+            v.startup_s = now - from;
+        }
+        played_at = now;
+        media += SEGMENT;
+        // Enough in hand: the next request waits, and what the flow brings meanwhile is of no use.
+        now += (media - played - AHEAD).max(0.0);
+    }
+}
+
+/// `passed` seconds with `buffered` in hand.
+fn stall(v: &mut Viewing, buffered: f64, passed: f64) {
+    if passed > buffered + 1e-9 {
+        v.stalls += 1;
+        v.stalled_s += passed - buffered;
+    }
+}
+
+/// The highest rung below the cautious estimate.
+fn level(rates: &[f64]) -> usize {
+    let recent = &rates[rates.len().saturating_sub(LOOKS_AT)..];
+    let harmonic = recent.len() as f64 / recent.iter().map(|r| 1.0 / r).sum::<f64>();
+    let fits = LADDER.iter().rposition(|rung| *rung <= CAUTION * harmonic);
+    fits.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arrivals::at_times;
+    use super::*;
+
+    /// 1,250 bytes (0.01 Mbit) as often as the rate at that time has it.
+    fn flow(secs: f64, mbps: impl Fn(f64) -> f64) -> Vec<Delivery> {
+        let (mut t, mut all) = (0.0, Vec::new());
+        while t < secs {
+            t += 0.01 / mbps(t);
+            all.push((t, 1250));
+        }
+        at_times(&all)
+    }
+
+    #[test]
+    fn a_steady_flow_plays_without_a_stall_at_the_rung_below_it() {
+        let v = viewing(&flow(60.0, |_| 4.0), (0.0, 60.0)).unwrap();
+        // The first segment is of the lowest rung: 0.8 Mbit at 4 Mbit/s. All others fit into 3.2 Mbit/s.
+        assert!((v.startup_s - 0.2).abs() < 1e-6, "{v:?}");
+        assert_eq!((v.stalls, v.stalled_s), (0, 0.0));
+        assert!(v.mbps > 1.9 && v.mbps < 2.0, "{v:?}");
+    }
+
+    #[test]
+    fn an_outage_longer_than_the_buffer_stalls_once() {
+        // 0.8 Mbit/s: 1 s a segment of 0.4, so 2 s gained in the first, then 1 s a segment; from 6.1 s on nothing for 20 s.
+        let all: Vec<Delivery> =
+            flow(60.0, |_| 0.8).into_iter().filter(|d| !(6.1..26.1).contains(&d.at)).collect();
+        let v = viewing(&all, (0.0, 60.0)).unwrap();
+        assert!((v.startup_s - 1.0).abs() < 0.02, "{v:?}");
+        // At 6 s six segments are there, 12 s of video, of which 5 have played: it lasts to 13 s. The next is there at 27 s.
+        assert_eq!(v.stalls, 1, "{v:?}");
+        assert!((v.stalled_s - 14.0).abs() < 0.1, "{v:?}");
+        assert_eq!(v.mbps, 0.4);
+    }
+
+    #[test]
+    fn nothing_to_see() {
+        assert_eq!(viewing(&flow(1.0, |_| 0.1), (0.0, 1.0)), None);
+    }
+}

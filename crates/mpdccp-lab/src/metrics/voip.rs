@@ -1,0 +1,78 @@
+//! The mean opinion score that a telephone call would get from a flow's delays and losses: the E-model of ITU-T G.107, all but delay and loss at its defaults.
+
+use super::arrivals::Delivery;
+
+/// Room for jitter: packets play out this long after the fastest one would, milliseconds; later ones are as good as lost.
+const BUFFER_MS: f64 = 60.0;
+/// A packet holds this much speech, milliseconds.
+const FRAME_MS: f64 = 20.0;
+/// R of a call without delay and loss (G.107, default values).
+const R0: f64 = 93.2;
+/// Robustness to loss of G.711 with packet loss concealment (G.113 appendix I), per cent; its own impairment is 0.
+const BPL: f64 = 25.1;
+
+/// MOS for `sent` packets.
+pub(super) fn voip_mos(first: &[Delivery], sent: usize) -> Option<f64> {
+    let latencies = || first.iter().filter_map(|d| d.latency_ms);
+    let fastest = latencies().min_by(f64::total_cmp)?;
+    let play_out = fastest + BUFFER_MS;
+    let played = latencies().filter(|ms| *ms <= play_out).count();
+    (sent > 0).then(|| mos(rating(play_out + FRAME_MS, 100.0 * (1.0 - played as f64 / sent as f64))))
+}
+
+/// R with a delay from mouth to ear in milliseconds and a loss in per cent.
+fn rating(delay: f64, loss: f64) -> f64 {
+    // Cole and Rosenbluth's fit of G.107's delay impairment.
+    let delayed = 0.024 * delay + 0.11 * (delay - 177.3).max(0.0);
+    // G.107 section 7.4, random loss.
+    let lost = 95.0 * loss / (loss + BPL);
+    R0 - delayed - lost
+}
+
+/// G.107 annex B.
+fn mos(r: f64) -> f64 {
+    if r <= 0.0 {
+        1.0
+    } else if r >= 100.0 {
+        4.5
+    } else {
+        (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arrivals::with_latencies;
+    use super::*;
+
+    fn near(a: f64, b: f64) {
+        assert!((a - b).abs() < 5e-3, "{a} is not {b}");
+    }
+
+    #[test]
+    fn scores_of_ratings_as_g_107_has_them() {
+        // R of 93.2 is a MOS of 4.41 (G.107 table B.1's best), 80: 4.03, 70: 3.60, 50: 2.58.
+        for (r, score) in
+            [(93.2, 4.409), (80.0, 4.024), (70.0, 3.597), (50.0, 2.575), (-1.0, 1.0), (101.0, 4.5)]
+        {
+            near(mos(r), score);
+        }
+    }
+
+    #[test]
+    fn delay_and_loss_by_hand() {
+        // 100 ms: 93.2 - 2.4. 277.3 ms: 93.2 - 6.655 - 11.
+        near(rating(100.0, 0.0), 90.8);
+        near(rating(277.3, 0.0), 75.545);
+        // 5 %: 95 * 5 / 30.1 = 15.78.
+        near(rating(0.0, 5.0), 77.419);
+    }
+
+    #[test]
+    fn late_packets_are_lost() {
+        // The fastest takes 20 ms, so what takes more than 80 is late: 1 of 4, and 1 of 5 is lost. Delay 100 ms, loss 40 %.
+        let first = with_latencies(&[20.0, 80.0, 81.0, 40.0]);
+        near(voip_mos(&first, 5).unwrap(), mos(90.8 - 95.0 * 40.0 / 65.1));
+        assert_eq!(voip_mos(&[], 5), None);
+    }
+}
