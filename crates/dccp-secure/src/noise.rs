@@ -195,6 +195,8 @@ impl Secrets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cookie::Codes;
+    use crate::header::{self, Kind, Receiver};
 
     const HELLO: Hello = Hello { aeads: 7, path: 99, time: Timestamp([4; 12]) };
     const ANSWER: Answer = Answer { aead: Aead::Aes128Gcm, server: 0x0a_0b0c, index: 0x0506_0708 };
@@ -235,6 +237,44 @@ mod tests {
         let offered = Offered::read(&bob, &first, [8; 32]).unwrap();
         let (second, _) = offered.answer(&PresharedKey::default(), &ANSWER).unwrap();
         assert!(ours.finish(&second).is_none());
+    }
+
+    /// Messages and records as tools/channel-vectors makes them from docs/security.md, without this program.
+    #[test]
+    fn vectors_of_an_independent_implementation() {
+        let vectors = include_str!("../tests/vectors.txt");
+        let vector = |name: &str| -> Vec<u8> {
+            let line = vectors.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = ")).unwrap();
+            let byte = |i: usize| u8::from_str_radix(&line[i..i + 2], 16).unwrap();
+            (0..line.len()).step_by(2).map(byte).collect()
+        };
+        let (alice, bob) = keys();
+        let psk = PresharedKey::from_random([3; 32]);
+        let (mut ours, first) = Initiating::start(&alice, &bob.public(), &psk, &HELLO, [7; 32]).unwrap();
+        assert_eq!(first[..], vector("first"));
+        let offered = Offered::read(&bob, &first, [8; 32]).unwrap();
+        let (second, _) = offered.answer(&psk, &ANSWER).unwrap();
+        assert_eq!(second[..], vector("second"));
+        let mut initiation = vec![0; INITIATION];
+        let anywhere = Receiver { server: 0, index: u32::MAX };
+        header::write(anywhere, Kind::Initiation, initiation.first_chunk_mut().unwrap());
+        initiation[HEADER..HEADER + 4].copy_from_slice(&[9, 0, 0, 1]);
+        initiation[HEADER + 4..][..FIRST].copy_from_slice(&first);
+        Codes::new(&bob.public()).write(&mut initiation, None);
+        assert_eq!(initiation, vector("initiation"));
+        let (_, secrets) = ours.finish(&second).unwrap();
+        for aead in Aead::ALL {
+            let (forth, back) = secrets.keys(aead).unwrap();
+            for (key, direction) in [(forth, "forth"), (back, "back")] {
+                let mut record = vec![0; HEADER];
+                let to = Receiver { server: 0x0a_0b0c, index: 0x0506_0708 };
+                header::write(to, Kind::Record(77), record.first_chunk_mut().unwrap());
+                record.extend_from_slice(b"a packet");
+                record.extend_from_slice(&[0; TAG]);
+                assert!(key.seal(77, &mut record));
+                assert_eq!(record, vector(&format!("{} {direction}", aead.name())), "{aead:?} {direction}");
+            }
+        }
     }
 
     #[test]
