@@ -2,10 +2,11 @@ use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use mpdccp_proto::Named;
 use serde_json::{Value, json};
 
 use crate::RunRecord;
-use crate::scenario::{Cell, Contender, FlowSpec, PathSpec, Scenario};
+use crate::scenario::{Cell, Contender, FlowSpec, Mode, PathSpec, Scenario};
 
 /// One run to be made.
 #[derive(Clone, Copy, Debug)]
@@ -104,18 +105,20 @@ impl Plan<'_> {
 
     /// The settings of this run by name, for `summary.json`.
     pub fn params(&self) -> BTreeMap<String, Value> {
-        let tunnel = self.scenario.tunnel_of(self.contender);
+        let tunnel = self.scenario.settings_of(self.contender);
         let ms = |d: Duration| json!(d.as_secs_f64() * 1e3);
         let mut params = BTreeMap::from([("seed".to_owned(), json!(self.seed))]);
         let mut put = |name: &str, value: Option<Value>| params.extend(value.map(|v| (name.to_owned(), v)));
         put("ccid", self.contender.ccid.as_ref().map(|c| json!(c.as_ref())));
         put("variant", self.contender.ccid.as_ref().map(|_| json!(self.contender.variant.name())));
         put("tcp", self.contender.tcp.as_ref().map(|t| json!(t.as_ref())));
-        put("scheduler", tunnel.scheduler.as_ref().map(|s| json!(s.as_ref())));
-        put("reordering", tunnel.reordering.map(|r| json!(r.name())));
-        put("reorder_timeout_ms", tunnel.reorder_timeout.map(ms));
-        put("session_queue_ms", tunnel.queue.map(ms));
-        put("session_queue_packets", tunnel.queue_packets.map(|n| json!(n)));
+        if self.scenario.mode == Mode::Tunnel {
+            put("scheduler", Some(json!(tunnel.scheduler.name())));
+            put("reordering", Some(json!(tunnel.reordering.kind.name())));
+            put("reorder_timeout_ms", Some(ms(tunnel.reordering.wait)));
+        }
+        put("session_queue_ms", Some(ms(tunnel.queue.max_sojourn)));
+        put("session_queue_packets", Some(json!(tunnel.queue.max_packets)));
         let first = self.scenario.path_in(0, self.cell);
         put("queue", Some(json!(first.queue.text())));
         put("owd_ms", Some(ms(first.owd)));

@@ -8,6 +8,7 @@ use units::Duration;
 
 /// What to do with a peer that does not speak Multipath DCCP (RFC 9897 section 3.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Fallback {
     /// Close the connection.
     #[default]
@@ -55,7 +56,7 @@ impl Default for SessionConfig {
             fallback: Fallback::Refuse,
             share_congestion: false,
             scheduler: SchedulerKind::default(),
-            reorder: ReorderConfig::Passive,
+            reorder: ReorderConfig::passive(),
             repair: true,
             repair_max: Duration::from_millis(500),
             queue: QueueConfig::default(),

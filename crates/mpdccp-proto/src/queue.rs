@@ -1,18 +1,27 @@
 //! The one short send queue of a session: bounded by sojourn time and size, fair between the inner flows, signals congestion to them
 //! early, drops at its head, counts every drop.
 
+use crate::names::Named;
+#[cfg(feature = "serde")]
+use crate::names::by_name;
 use alloc::vec::Vec;
 use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
 use units::{Duration, Ecn, Time};
 
 /// Bounds of the queue, and what it does before they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Deserialize),
+    serde(default = "QueueConfig::of_ip_packets", deny_unknown_fields)
+)]
 pub struct QueueConfig {
     /// Most bytes.
     pub max_bytes: usize,
     /// Most packets.
     pub max_packets: usize,
     /// Longest stay.
+    #[cfg_attr(feature = "serde", serde(rename = "max_ms", deserialize_with = "milliseconds"))]
     pub max_sojourn: Duration,
     /// How packets are served.
     pub discipline: Discipline,
@@ -30,18 +39,37 @@ pub enum Discipline {
     FqCoDel,
 }
 
-impl Discipline {
-    /// Every discipline with its name in configuration files.
-    pub const NAMES: &[(&str, Discipline)] = &[("fifo", Discipline::Fifo), ("fq-codel", Discipline::FqCoDel)];
-
-    /// By name.
-    pub fn from_name(name: &str) -> Option<Discipline> {
-        Self::NAMES.iter().find(|(n, _)| *n == name).map(|(_, d)| *d)
+impl Named for Discipline {
+    const WHAT: &'static str = "queue discipline";
+    fn all() -> impl Iterator<Item = Discipline> {
+        [Discipline::FqCoDel, Discipline::Fifo].into_iter()
     }
+    fn name(self) -> &'static str {
+        match self {
+            Discipline::Fifo => "fifo",
+            Discipline::FqCoDel => "fq-codel",
+        }
+    }
+    fn about(self) -> &'static str {
+        match self {
+            Discipline::Fifo => "in the order they came",
+            Discipline::FqCoDel => "flows take turns, and one that keeps a standing queue is told so early",
+        }
+    }
+}
 
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, d)| *d == self).map_or("", |(n, _)| n)
+#[cfg(feature = "serde")]
+by_name!(Discipline);
+
+#[cfg(feature = "serde")]
+fn milliseconds<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    <u64 as serde::Deserialize>::deserialize(d).map(Duration::from_millis)
+}
+
+impl QueueConfig {
+    /// The default where payloads are IP packets.
+    pub fn of_ip_packets() -> QueueConfig {
+        QueueConfig { discipline: Discipline::FqCoDel, ..QueueConfig::default() }
     }
 }
 

@@ -181,10 +181,8 @@ fn joins_are_ignored_while_closing() {
 
 #[test]
 fn data_in_order_of_arrival_before_the_close_is_delivered() {
-    let cfg = SessionConfig {
-        reorder: reorder::ReorderConfig::ActiveFixed { timeout: Duration::from_secs(5), proven: false },
-        ..config()
-    };
+    let cfg =
+        SessionConfig { reorder: reorder::ReorderConfig::active_fixed(Duration::from_secs(5)), ..config() };
     let (mut net, id) = Net::connected(1, 2, cfg);
     net.stream(Client, id, 0, 10, Duration::from_millis(3));
     net.run(Duration::from_millis(100));

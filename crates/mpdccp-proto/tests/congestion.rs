@@ -15,7 +15,7 @@ fn ccid5(scheduler: sched::SchedulerKind) -> SessionConfig {
 
 #[test]
 fn two_paths_are_never_in_probe_rtt_at_once() {
-    let (mut net, id) = Net::connected(1, 3, ccid5(sched::SchedulerKind::RoundRobin));
+    let (mut net, id) = Net::connected(1, 3, ccid5(scheduler("rr")));
     net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(4.0)));
     let (mut alone, mut together) = ([0; 3], 0);
     // 20 Mbit/s offered for 12. After a second all paths get longer: none sees its minimum RTT again by itself.
@@ -41,9 +41,9 @@ fn two_paths_are_never_in_probe_rtt_at_once() {
 
 #[test]
 fn the_saturated_path_is_not_application_limited() {
-    let mut net = Net::new(1, 2, ccid5(sched::SchedulerKind::Cpf));
+    let mut net = Net::new(1, 2, ccid5(scheduler("cpf")));
     net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(10.0)));
-    let id = net.client.connect(net.now, ccid5(sched::SchedulerKind::Cpf), path(0));
+    let id = net.client.connect(net.now, ccid5(scheduler("cpf")), path(0));
     net.client.add_path(net.now, id, PathConfig { prio: 2, ..path(1) });
     net.drain();
     net.run(Duration::from_secs(1));
@@ -70,7 +70,7 @@ fn the_saturated_path_is_not_application_limited() {
 
 #[test]
 fn sessions_that_share_have_one_window_until_the_last_ends() {
-    let own = ccid5(sched::SchedulerKind::RoundRobin);
+    let own = ccid5(scheduler("rr"));
     let shared = SessionConfig { share_congestion: true, ..own.clone() };
     let mut net = Net::new(1, 1, own.clone());
     net.wires[0].rate = Some(Rate::from_mbps(8.0));

@@ -123,7 +123,7 @@ fn address_ids_are_free_again_however_often_paths_come_and_go() {
 #[test]
 fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     let mut cfg = config();
-    cfg.reorder = reorder::ReorderConfig::Adaptive { max: Duration::from_millis(200) };
+    cfg.reorder = reorder::ReorderConfig::adaptive(Duration::from_millis(200));
     let (mut net, id) = Net::connected(1, 1, cfg);
     net.stream(Client, id, 0, 20, Duration::from_millis(4));
     let mut wrong = 1;
@@ -202,7 +202,7 @@ fn thin_flows_leave_a_dead_path_soon() {
     for gap in [1, 10, 20] {
         for downlink in [false, true] {
             let mut cfg = config();
-            cfg.scheduler = sched::SchedulerKind::Cpf;
+            cfg.scheduler = scheduler("cpf");
             let (mut net, id) = Net::connected(1, 2, cfg);
             let (from, to, id) =
                 if downlink { (Server, Client, net.server_id()) } else { (Client, Server, id) };
@@ -354,7 +354,7 @@ fn a_server_that_was_restarted_is_noticed() {
 #[test]
 fn priorities_are_obeyed_on_both_sides() {
     let mut cfg = config();
-    cfg.scheduler = sched::SchedulerKind::Cpf;
+    cfg.scheduler = scheduler("cpf");
     let (mut net, id) = Net::connected(1, 2, cfg);
     net.client.set_prio(net.now, id, PathId(0), 0);
     net.drain();

@@ -111,8 +111,8 @@ proptest! {
     ) {
         let max = Duration::from_millis(60);
         let cfg = match adaptive {
-            true => ReorderConfig::Adaptive { max },
-            false => ReorderConfig::ActiveFixed { timeout: max, proven },
+            true => ReorderConfig::adaptive(max),
+            false => ReorderConfig { proven, ..ReorderConfig::active_fixed(max) },
         };
         let events = arrivals(&packets, &delays_ms, jitter, first);
         let (out, stats) = run(cfg, &events, first, ndp);
@@ -141,7 +141,7 @@ proptest! {
         ndp in any::<bool>(),
         first in prop_oneof![Just(1), Just(Seq::MODULUS - 20)],
     ) {
-        let cfg = ReorderConfig::ActiveFixed { timeout: Duration::from_secs(3_600), proven: true };
+        let cfg = ReorderConfig { proven: true, ..ReorderConfig::active_fixed(Duration::from_secs(3_600)) };
         let events = arrivals(&packets, &delays_ms, false, first);
         let (_, stats) = run(cfg, &events, first, ndp);
         let numbers: Vec<u64> = events.iter().filter_map(|e| e.number).collect();

@@ -9,7 +9,7 @@ use mpdccp_proto::*;
 use units::Duration;
 
 fn waits() -> SessionConfig {
-    SessionConfig { reorder: ReorderConfig::Adaptive { max: Duration::from_millis(200) }, ..config() }
+    SessionConfig { reorder: ReorderConfig::adaptive(Duration::from_millis(200)), ..config() }
 }
 
 #[test]

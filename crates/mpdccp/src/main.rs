@@ -1,5 +1,6 @@
 //! The `mpdccp` program.
 
+mod choice;
 mod demo;
 mod fault;
 mod keys;

@@ -9,10 +9,9 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use dccp_net::{App, Bind, Clock, Core, Driver, Handle, UdpCarrier};
-use dccp_proto::{CcOptions, Config, Ports, Route};
+use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
-    Endpoint, Fallback, ListenConfig, PathConfig, PeerFilter, PktInfo, QueueConfig, SessionConfig,
-    SessionEvent, SessionId,
+    Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId,
 };
 use units::Time;
 
@@ -23,7 +22,7 @@ use super::tag::Tag;
 use super::udp::Pace;
 use super::world::{Namespace, path_address};
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TraceRow};
-use crate::scenario::{FlowSpec, Variant};
+use crate::scenario::{FlowSpec, direct};
 use crate::{LabError, Plan};
 
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"mpLb");
@@ -160,27 +159,10 @@ impl Flow for Dccp {
 }
 
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
-    let settings = plan.scenario.tunnel_of(plan.contender);
-    let default = QueueConfig::default();
-    let ccid = plan.contender.ccid.as_ref().map_or(2, |c| *c.as_ref());
-    SessionConfig {
-        connection: Config {
-            service_code: SERVICE_CODE,
-            tx_ccids: vec![ccid],
-            rx_ccids: vec![ccid],
-            ack_ratio: settings.ack_ratio.unwrap_or(Config::default().ack_ratio),
-            cc: CcOptions { draft: plan.contender.variant == Variant::Draft, ..CcOptions::default() },
-            ..Config::default()
-        },
-        multipath: false,
-        fallback: Fallback::Plain,
-        queue: QueueConfig {
-            max_packets: settings.queue_packets.map_or(default.max_packets, |n| n as usize),
-            max_sojourn: settings.queue.unwrap_or(default.max_sojourn),
-            ..default
-        },
-        ..SessionConfig::default()
-    }
+    let mut session = plan.scenario.settings_of(plan.contender).session();
+    session.connection.service_code = SERVICE_CODE;
+    direct(&mut session);
+    session
 }
 
 fn driver<A: App>(set_up: impl FnOnce(&mut Core) -> Result<A, LabError>) -> Result<Driver<A>, LabError> {

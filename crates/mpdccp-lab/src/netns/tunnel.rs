@@ -1,18 +1,18 @@
 //! Both ends of the tunnel as processes, their configuration, and what they trace.
 
-use core::time::Duration;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use toml::Table;
 use units::Time;
 
 use super::process::Process;
 use super::world::{Namespace, path_address};
 use crate::record::TraceRow;
-use crate::scenario::{PathSpec, Reordering};
+use crate::scenario::PathSpec;
 use crate::{LabError, Plan};
 
 /// Inner addresses.
@@ -130,40 +130,18 @@ fn used(plan: &Plan<'_>) -> impl Iterator<Item = (usize, PathSpec)> {
 
 /// Settings both ends share.
 fn common(plan: &Plan<'_>, role: &str, address: Ipv4Addr, dir: &Path) -> String {
-    let settings = plan.scenario.tunnel_of(plan.contender);
-    let ms = |d: Duration| d.as_millis();
+    let settings = plan.scenario.tunnel_of(plan.contender).unwrap_or_default();
     // The figures to compare with were taken without encryption.
-    let mut out = format!("role = \"{role}\"\nsecurity = \"none\"\naddresses = [\"{address}/24\"]\n");
-    let _ = writeln!(out, "control = {:?}", dir.join(format!("{role}.sock")));
-    if let Some(ccid) = &plan.contender.ccid {
-        let _ = writeln!(out, "ccid = {}\ncc_variant = \"{}\"", ccid.as_ref(), plan.contender.variant.name());
-    }
-    if let Some(scheduler) = &settings.scheduler {
-        let _ = writeln!(out, "scheduler = {:?}", scheduler.as_ref());
-    }
-    match (settings.reordering, settings.reorder_timeout) {
-        (Some(Reordering::Adaptive), Some(max)) => {
-            let _ = writeln!(out, "reordering = {{ kind = \"adaptive\", max_ms = {} }}", ms(max));
-        }
-        (Some(kind @ Reordering::Passive), _) | (Some(kind), None) => {
-            let _ = writeln!(out, "reordering = {:?}", kind.name());
-        }
-        (_, Some(timeout)) => {
-            let _ = writeln!(out, "reordering = {{ kind = \"active-fixed\", timeout_ms = {} }}", ms(timeout));
-        }
-        (None, None) => {}
-    }
-    let queue: Vec<String> = [
-        settings.queue.map(|d| format!("max_ms = {}", ms(d))),
-        settings.queue_packets.map(|n| format!("max_packets = {n}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if !queue.is_empty() {
-        let _ = writeln!(out, "queue = {{ {} }}", queue.join(", "));
-    }
-    out
+    format!(
+        "role = \"{role}\"\nsecurity = \"none\"\naddresses = [\"{address}/24\"]\ncontrol = {:?}\n{}",
+        dir.join(format!("{role}.sock")),
+        inline(&settings)
+    )
+}
+
+/// One line per key, so that keys of the file itself may follow.
+fn inline(table: &Table) -> String {
+    table.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
 fn client_config(plan: &Plan<'_>, dir: &Path) -> String {

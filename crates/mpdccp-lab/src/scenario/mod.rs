@@ -10,20 +10,23 @@ mod source;
 mod sweep;
 mod tunnel;
 
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use mpdccp_proto::{Fallback, Named as _, SessionConfig, Settings};
 use serde::Deserialize;
-use toml::Spanned;
+use toml::{Spanned, Table};
 use units::Rate;
 
 pub use library::{LIBRARY, Named};
 pub use link::{BurstLoss, Discipline, JitterSpec, SpreadKind};
 pub use load::ScenarioError;
+pub use mpdccp_proto::Variant;
 pub use quantity::{QueueLimit, parse_queue, parse_share, parse_time};
 pub use source::{Ladder, SourceSpec};
 pub use sweep::{Point, SweepSpec};
-pub use tunnel::{Reordering, TunnelSettings, Variant};
+pub use tunnel::TunnelSettings;
 
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -515,8 +518,34 @@ impl Scenario {
         self.paths.iter().map(|p| p.name.as_ref().clone()).collect()
     }
 
-    /// The tunnel as `contender` has it.
-    pub fn tunnel_of(&self, contender: &Contender) -> TunnelSettings {
-        contender.tunnel.or(&self.tunnel)
+    /// The settings of the tunnel or connection as `contender` has them, as the tunnel's file would have them.
+    ///
+    /// # Errors
+    /// What is wrong and where; never in a scenario that was checked.
+    pub fn tunnel_of(&self, contender: &Contender) -> Result<Table, (Option<Range<usize>>, String)> {
+        let mut table = contender.tunnel.or(&self.tunnel).table()?;
+        if let Some(ccid) = &contender.ccid {
+            table.insert("ccid".to_owned(), i64::from(*ccid.as_ref()).into());
+            table.insert("cc_variant".to_owned(), contender.variant.name().into());
+        }
+        Ok(table)
     }
+
+    /// Likewise, read.
+    pub fn settings_of(&self, contender: &Contender) -> Settings {
+        let mut settings = Settings::default();
+        for (key, value) in self.tunnel_of(contender).unwrap_or_default() {
+            // Each was tried when the scenario was checked.
+            let _ = settings.set(&key, value);
+        }
+        settings
+    }
+}
+
+/// Makes of a session for IP packets over several paths a plain connection for an application's datagrams.
+pub(crate) fn direct(session: &mut SessionConfig) {
+    session.multipath = false;
+    session.fallback = Fallback::Plain;
+    session.connection.ndp_count = false;
+    session.queue.discipline = mpdccp_proto::Discipline::Fifo;
 }

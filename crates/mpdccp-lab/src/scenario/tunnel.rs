@@ -1,84 +1,126 @@
+use core::ops::Range;
 use core::time::Duration;
+use std::collections::BTreeMap;
 
+use mpdccp_proto::reorder::ReorderKind;
+use mpdccp_proto::{Named, Settings};
 use serde::Deserialize;
-use toml::Spanned;
+use toml::{Spanned, Table, Value};
 
-use super::quantity;
+use super::quantity::parse_time;
 
-/// Settings of the tunnel; what is absent takes the program's default.
+/// Settings of the tunnel or connection, as the tunnel's file has them or in the short forms of scenarios; what is absent takes the
+/// program's default.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TunnelSettings {
-    /// Scheduler by name.
-    pub scheduler: Option<Spanned<String>>,
-    /// How the receiver puts packets in order.
-    pub reordering: Option<Reordering>,
-    /// Longest wait for a missing packet.
-    #[serde(default, deserialize_with = "quantity::opt_time")]
-    pub reorder_timeout: Option<Duration>,
-    /// Longest stay in the session's send queue.
-    #[serde(default, deserialize_with = "quantity::opt_time")]
-    pub queue: Option<Duration>,
-    /// Most packets in the session's send queue.
-    pub queue_packets: Option<u32>,
-    /// Ack Ratio asked for at the beginning (RFC 4340 section 11.3; direct mode only).
-    pub ack_ratio: Option<u16>,
-}
+#[serde(transparent)]
+pub struct TunnelSettings(BTreeMap<Spanned<String>, Spanned<Value>>);
+
+/// Short forms: the longest wait for a missing packet, whatever the reordering calls it, and the queue's bound in packets.
+const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
 impl TunnelSettings {
     /// Mine where given, `other`'s elsewhere.
     pub fn or(&self, other: &TunnelSettings) -> TunnelSettings {
-        TunnelSettings {
-            scheduler: self.scheduler.clone().or_else(|| other.scheduler.clone()),
-            reordering: self.reordering.or(other.reordering),
-            reorder_timeout: self.reorder_timeout.or(other.reorder_timeout),
-            queue: self.queue.or(other.queue),
-            queue_packets: self.queue_packets.or(other.queue_packets),
-            ack_ratio: self.ack_ratio.or(other.ack_ratio),
+        let mut all = other.0.clone();
+        for (key, value) in &self.0 {
+            all.remove(key);
+            all.insert(key.clone(), value.clone());
         }
+        TunnelSettings(all)
+    }
+
+    fn get(&self, key: &str) -> Option<&Spanned<Value>> {
+        self.0.iter().find(|(k, _)| k.as_ref() == key).map(|(_, value)| value)
+    }
+
+    /// As the tunnel's file would have them.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn table(&self) -> Result<Table, (Option<Range<usize>>, String)> {
+        let mut table = Table::new();
+        for (key, value) in &self.0 {
+            let (name, at) = (key.as_ref().as_str(), |e| (Some(value.span()), e));
+            let value = match value.as_ref() {
+                Value::String(time) if name == "queue" => {
+                    Table::from_iter([("max_ms".to_owned(), milliseconds(time).map_err(at)?)]).into()
+                }
+                plain => plain.clone(),
+            };
+            if SHORT.contains(&name) {
+                continue;
+            }
+            if !Settings::KEYS.contains(&name) {
+                let known = [Settings::KEYS, &SHORT].concat().join(", ");
+                return Err((Some(key.span()), format!("`{name}` is not known, expected one of: {known}")));
+            }
+            Settings::default().set(name, value.clone()).map_err(|e| at(e.message().to_owned()))?;
+            table.insert(name.to_owned(), value);
+        }
+        if let Some(packets) = self.get("queue_packets") {
+            let queue = table.entry("queue").or_insert_with(|| Table::new().into());
+            put(queue, "max_packets", packets.as_ref().clone());
+            let queue = queue.clone();
+            Settings::default()
+                .set("queue", queue)
+                .map_err(|e| (Some(packets.span()), e.message().to_owned()))?;
+        }
+        if let Some(timeout) = self.get("reorder_timeout") {
+            let ms = timeout.as_ref().as_str().ok_or_else(|| "expected a time such as \"100 ms\"".to_owned());
+            let ms = ms.and_then(milliseconds).map_err(|e| (Some(timeout.span()), e))?;
+            let kind = match table.get("reordering") {
+                Some(Value::String(kind)) => kind.clone(),
+                Some(Value::Table(given)) => given["kind"].as_str().unwrap_or_default().to_owned(),
+                _ => Settings::default().reordering.kind.name().to_owned(),
+            };
+            let key = ReorderKind::named(&kind).ok().and_then(ReorderKind::wait_key);
+            if let Some(key) = key {
+                let reordering = table.entry("reordering").or_insert_with(|| kind.clone().into());
+                if reordering.is_str() {
+                    *reordering = Table::from_iter([("kind".to_owned(), kind.into())]).into();
+                }
+                put(reordering, key, ms);
+            }
+        }
+        Ok(table)
     }
 }
 
-/// How a receiver puts packets in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reordering {
-    /// Deliver as they come.
-    Passive,
-    /// Hold packets behind a hole for a fixed time.
-    ActiveFixed,
-    /// Hold packets behind a hole until it is proven lost, or for as long as the paths' delays differ.
-    Adaptive,
-}
-
-impl Reordering {
-    /// As in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reordering::Passive => "passive",
-            Reordering::ActiveFixed => "active-fixed",
-            Reordering::Adaptive => "adaptive",
-        }
+fn put(table: &mut Value, key: &str, value: Value) {
+    if let Value::Table(table) = table {
+        table.insert(key.to_owned(), value);
     }
 }
 
-/// Which rules a CCID follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Variant {
-    /// Ours.
-    #[default]
-    Tuned,
-    /// To the letter of the document that defines it.
-    Draft,
+fn milliseconds(text: &str) -> Result<Value, String> {
+    parse_time(text).map(|time: Duration| Value::Integer(time.as_millis() as i64))
 }
 
-impl Variant {
-    /// As in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Variant::Tuned => "tuned",
-            Variant::Draft => "draft",
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpdccp_proto::reorder::ReorderConfig;
+
+    fn settings(text: &str, other: &str) -> Settings {
+        let [mine, other] = [text, other].map(|t| toml::from_str::<TunnelSettings>(t).unwrap());
+        let mut settings = Settings::default();
+        for (key, value) in mine.or(&other).table().unwrap() {
+            settings.set(&key, value).unwrap();
         }
+        settings
+    }
+
+    #[test]
+    fn short_forms_mean_what_the_tunnels_file_says_at_length() {
+        let s = settings("queue = \"40 ms\"\nqueue_packets = 7\nreorder_timeout = \"80 ms\"", "");
+        assert_eq!((s.queue.max_sojourn, s.queue.max_packets), (Duration::from_millis(40), 7));
+        assert_eq!(s.reordering, ReorderConfig::adaptive(Duration::from_millis(80)), "the default, bounded");
+        let s = settings("reordering = \"active-fixed\"", "reorder_timeout = \"80 ms\"\nscheduler = \"rr\"");
+        assert_eq!(s.reordering, ReorderConfig::active_fixed(Duration::from_millis(80)));
+        assert_eq!(s.scheduler.name(), "rr");
+        let s =
+            settings("reordering = \"passive\"\nreorder_timeout = \"80 ms\"", "reordering = \"adaptive\"");
+        assert_eq!(s.reordering, ReorderConfig::passive());
+        assert_eq!(settings("", "").reordering, Settings::default().reordering);
     }
 }

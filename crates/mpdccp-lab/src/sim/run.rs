@@ -2,10 +2,7 @@
 
 use core::time::Duration;
 
-use dccp_proto::{CcOptions, Config};
-use mpdccp_proto::reorder::ReorderConfig;
-use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::{Discipline, QueueConfig as SendQueueConfig, SessionConfig, SessionEvent};
+use mpdccp_proto::{SessionConfig, SessionEvent};
 use units::{Rate, Time};
 
 use super::flow::{Flow, Over, RETURN};
@@ -15,7 +12,7 @@ use super::tcp::Sender;
 use super::tcp::segment;
 use super::world::{Arrived, World, WorldPath};
 use crate::scenario::link::loss_model;
-use crate::scenario::{FlowSpec, Mode, PathEvent, PathSpec, Reordering, TunnelSettings, Variant};
+use crate::scenario::{FlowSpec, Mode, PathEvent, PathSpec, direct};
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
 /// Paths are joined and settle before t = 0.
@@ -23,8 +20,6 @@ const START: Time = Time::from_millis(1_000);
 /// What is under way at the end still arrives.
 const TAIL: Duration = Duration::from_secs(1);
 const TRACE_EVERY: Duration = Duration::from_millis(10);
-/// What the tunnel takes if nobody says.
-const DEFAULT_CCID: u8 = 5;
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) struct Run<'a> {
@@ -265,38 +260,12 @@ impl World {
 }
 
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
-    let settings: TunnelSettings = plan.scenario.tunnel_of(plan.contender);
-    let tunnel = plan.scenario.mode == Mode::Tunnel;
-    let ccid = plan.contender.ccid.as_ref().map_or(DEFAULT_CCID, |c| *c.as_ref());
-    let scheduler = settings.scheduler.as_ref().map(|s| s.as_ref().as_str());
-    // As the tunnel's configuration has them.
-    let timeout = |ms| settings.reorder_timeout.unwrap_or(Duration::from_millis(ms));
-    let queue = SendQueueConfig::default();
-    SessionConfig {
-        connection: Config {
-            tx_ccids: vec![ccid],
-            rx_ccids: vec![plan.contender.back_ccid.as_ref().map_or(ccid, |c| *c.as_ref())],
-            ack_ratio: settings.ack_ratio.unwrap_or(Config::default().ack_ratio),
-            cc: CcOptions { draft: plan.contender.variant == Variant::Draft, ..CcOptions::default() },
-            ndp_count: tunnel,
-            ..Config::default()
-        },
-        multipath: tunnel,
-        scheduler: scheduler.and_then(SchedulerKind::from_name).unwrap_or_default(),
-        reorder: match settings.reordering {
-            Some(Reordering::ActiveFixed) => {
-                ReorderConfig::ActiveFixed { timeout: timeout(100), proven: false }
-            }
-            Some(Reordering::Passive) => ReorderConfig::Passive,
-            None if !tunnel => ReorderConfig::Passive,
-            Some(Reordering::Adaptive) | None => ReorderConfig::Adaptive { max: timeout(250) },
-        },
-        queue: SendQueueConfig {
-            max_packets: settings.queue_packets.map_or(queue.max_packets, |n| n as usize),
-            max_sojourn: settings.queue.unwrap_or(queue.max_sojourn),
-            discipline: if tunnel { Discipline::FqCoDel } else { Discipline::Fifo },
-            ..queue
-        },
-        ..SessionConfig::default()
+    let mut session = plan.scenario.settings_of(plan.contender).session();
+    if let Some(back) = &plan.contender.back_ccid {
+        session.connection.rx_ccids = vec![*back.as_ref()];
     }
+    if plan.scenario.mode == Mode::Direct {
+        direct(&mut session);
+    }
+    session
 }

@@ -29,19 +29,18 @@
 //! count: no packet is held for one that would come too late anyway.
 
 use crate::PathId;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use dccp_wire::Seq;
 use units::{Duration, Time};
 
 mod active;
 mod buffer;
+mod config;
 mod passive;
 mod recent;
 mod track;
 
-use active::{Active, Wait};
-pub use passive::Passive;
+pub use config::{ReorderConfig, ReorderKind};
 
 /// Length of [`ReorderStats::held_for`].
 pub const HELD_BUCKETS: usize = 12;
@@ -59,25 +58,6 @@ pub struct Arrival {
     pub ndp: Option<u64>,
     /// Hash of the inner flow.
     pub flow: u32,
-}
-
-/// How arriving packets are put in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReorderConfig {
-    /// Deliver as they come.
-    Passive,
-    /// Hold packets behind a hole, each hole for at most this long.
-    ActiveFixed {
-        /// Per hole, from when it was first seen.
-        timeout: Duration,
-        /// Release holes earlier that are proven lost; the published Active-Fixed does not.
-        proven: bool,
-    },
-    /// Hold packets behind a hole until it is proven lost, or for as long as the paths' packets lag behind each other.
-    Adaptive {
-        /// The longest a hole lasts, from when it was first seen.
-        max: Duration,
-    },
 }
 
 /// Counters of a reorderer.
@@ -154,17 +134,4 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn on_timeout(&mut self, now: Time);
     /// Counters.
     fn stats(&self) -> ReorderStats;
-}
-
-impl ReorderConfig {
-    /// A fresh reorderer.
-    pub fn reorderer(&self) -> Box<dyn Reorderer> {
-        match *self {
-            ReorderConfig::Passive => Box::new(Passive::default()),
-            ReorderConfig::ActiveFixed { timeout, proven } => {
-                Box::new(Active::new(Wait::Fixed(timeout), proven))
-            }
-            ReorderConfig::Adaptive { max } => Box::new(Active::new(Wait::Skew { max }, true)),
-        }
-    }
 }

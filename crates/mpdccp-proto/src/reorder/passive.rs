@@ -5,7 +5,7 @@ use units::Time;
 
 /// Delivers packets as they arrive.
 #[derive(Debug, Default)]
-pub struct Passive {
+pub(super) struct Passive {
     ready: VecDeque<Vec<u8>>,
     stats: ReorderStats,
 }

@@ -1,5 +1,8 @@
 //! Schedulers: which path a packet takes. A scheduler reads rows and returns a pick; it never sees a connection.
 
+use crate::names::Named;
+#[cfg(feature = "serde")]
+use crate::names::by_name;
 use crate::{Health, PathId, PathRow, PktInfo, QueueView};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -35,39 +38,68 @@ pub trait Scheduler: Send + core::fmt::Debug {
     }
 }
 
-/// Schedulers by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SchedulerKind {
-    /// Cheapest Pipe First.
-    #[default]
-    Cpf,
-    /// Round robin.
-    RoundRobin,
+/// One scheduler there is.
+#[derive(Debug)]
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    new: fn() -> Box<dyn Scheduler>,
 }
+
+/// All schedulers, the default first. Files, `--help` texts and error messages follow.
+static SCHEDULERS: &[Entry] = &[
+    Entry {
+        name: "cpf",
+        about: "cheapest pipe first: the path of highest priority, ties by lowest RTT; lower ones take what it cannot",
+        new: || Box::new(Cpf),
+    },
+    Entry {
+        name: "rr",
+        about: "round robin: a packet per path in turn",
+        new: || Box::new(RoundRobin::default()),
+    },
+];
+
+/// A scheduler by name.
+#[derive(Clone, Copy, Debug)]
+pub struct SchedulerKind(&'static Entry);
 
 impl SchedulerKind {
-    /// Every kind with its name in configuration files.
-    pub const NAMES: &[(&str, SchedulerKind)] =
-        &[("cpf", SchedulerKind::Cpf), ("rr", SchedulerKind::RoundRobin)];
-
-    /// By name.
-    pub fn from_name(name: &str) -> Option<SchedulerKind> {
-        Self::NAMES.iter().find(|(n, _)| *n == name).map(|(_, k)| *k)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, k)| *k == self).map_or("", |(n, _)| n)
-    }
-
     /// A fresh scheduler.
     pub fn scheduler(self) -> Box<dyn Scheduler> {
-        match self {
-            SchedulerKind::Cpf => Box::new(Cpf),
-            SchedulerKind::RoundRobin => Box::new(RoundRobin::default()),
-        }
+        (self.0.new)()
     }
 }
+
+impl Default for SchedulerKind {
+    fn default() -> SchedulerKind {
+        SchedulerKind(&SCHEDULERS[0])
+    }
+}
+
+impl PartialEq for SchedulerKind {
+    fn eq(&self, other: &SchedulerKind) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for SchedulerKind {}
+
+impl Named for SchedulerKind {
+    const WHAT: &'static str = "scheduler";
+    fn all() -> impl Iterator<Item = SchedulerKind> {
+        SCHEDULERS.iter().map(SchedulerKind)
+    }
+    fn name(self) -> &'static str {
+        self.0.name
+    }
+    fn about(self) -> &'static str {
+        self.0.about
+    }
+}
+
+#[cfg(feature = "serde")]
+by_name!(SchedulerKind);
 
 /// The paths that may take `pkt` now.
 fn usable<'a>(pkt: &'a PktInfo, paths: &'a [PathRow]) -> impl Iterator<Item = &'a PathRow> {
@@ -114,11 +146,11 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for (name, kind) in SchedulerKind::NAMES {
-            assert_eq!(SchedulerKind::from_name(name), Some(*kind));
-            assert_eq!(kind.name(), *name);
+        for kind in SchedulerKind::all() {
+            assert_eq!(SchedulerKind::named(kind.name()), Ok(kind));
+            assert!(!kind.about().is_empty());
         }
-        assert_eq!(SchedulerKind::from_name("fastest"), None);
+        assert!(SchedulerKind::named("fastest").unwrap_err().contains("rr"));
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn mp_seq_wraps() {
         let cfg = SessionConfig {
-            reorder: ReorderConfig::ActiveFixed { timeout: Duration::from_secs(1), proven: false },
+            reorder: ReorderConfig::active_fixed(Duration::from_secs(1)),
             ..SessionConfig::default()
         };
         let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };

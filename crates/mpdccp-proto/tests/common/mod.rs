@@ -12,6 +12,11 @@ use units::{Duration, Rate, Time};
 
 pub const PORT: u16 = 5001;
 
+/// A scheduler by name.
+pub fn scheduler(name: &str) -> sched::SchedulerKind {
+    Named::named(name).unwrap()
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     Client,
@@ -124,7 +129,7 @@ pub fn path(k: usize) -> PathConfig {
 pub fn config() -> SessionConfig {
     SessionConfig {
         connection: Config { service_code: 7, ..Config::default() },
-        scheduler: sched::SchedulerKind::RoundRobin,
+        scheduler: scheduler("rr"),
         ..SessionConfig::default()
     }
 }

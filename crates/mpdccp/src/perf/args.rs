@@ -1,13 +1,15 @@
 //! The command line.
 
+use crate::choice::choice;
 use crate::fault::Fault;
 use crate::perf::message;
 use crate::perf::peer_path::{PathArg, address};
 use crate::perf::sender::Load;
 use crate::quantity::rate;
 use clap::{Args, Subcommand, ValueEnum};
-use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_proto::{Ccid, Named, Variant};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use units::{Duration, Rate};
@@ -55,12 +57,6 @@ pub(crate) enum CarrierArg {
     Raw,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Variant {
-    Tuned,
-    Draft,
-}
-
 #[derive(Args)]
 struct Common {
     /// How packets travel.
@@ -76,7 +72,7 @@ struct Common {
     #[arg(long, value_parser = ccid)]
     rx_ccid: Option<u8>,
     /// CCID 5 as tuned here or exactly after its draft.
-    #[arg(long, value_enum, default_value = "tuned")]
+    #[arg(long, default_value = "tuned", value_parser = choice::<Variant>())]
     variant: Variant,
     /// Send.
     #[arg(long, conflicts_with = "receive")]
@@ -99,11 +95,14 @@ struct Common {
     /// Packets the sender's queue holds.
     #[arg(long, value_name = "PACKETS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     queue: u32,
-    /// Which path a packet takes: cpf or rr.
-    #[arg(long, default_value = "cpf", value_parser = scheduler)]
+    /// Which path a packet takes.
+    #[arg(long, default_value = SchedulerKind::default().name(), value_parser = choice::<SchedulerKind>())]
     scheduler: SchedulerKind,
-    /// Put received messages in order, waiting this many milliseconds at most for one that is missing.
-    #[arg(long, value_name = "MS")]
+    /// How received messages are put in order. [default: passive, or active-fixed with --reorder]
+    #[arg(long, value_parser = choice::<ReorderKind>())]
+    reordering: Option<ReorderKind>,
+    /// Wait this many milliseconds at most for a message that is missing.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=60_000))]
     reorder: Option<u64>,
     /// Largest IP packet, bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
@@ -127,7 +126,7 @@ pub(crate) struct Plan {
     pub(crate) tx_ccid: u8,
     /// Acceptable for what the peer sends, preferred first.
     pub(crate) rx_ccids: Vec<u8>,
-    pub(crate) draft: bool,
+    pub(crate) variant: Variant,
     /// `None` receives.
     pub(crate) load: Option<Load>,
     pub(crate) queue: u32,
@@ -204,10 +203,10 @@ impl TryFrom<Command> for Plan {
             rx_ccids: match common.rx_ccid {
                 Some(ccid) => vec![ccid],
                 None => {
-                    std::iter::once(common.ccid).chain(known_ccids().filter(|n| *n != common.ccid)).collect()
+                    std::iter::once(common.ccid).chain(Ccid::known().filter(|n| *n != common.ccid)).collect()
                 }
             },
-            draft: common.variant == Variant::Draft,
+            variant: common.variant,
             load: sends.then_some(Load {
                 size: common.size,
                 rate: common.rate,
@@ -216,16 +215,24 @@ impl TryFrom<Command> for Plan {
             }),
             queue: common.queue,
             scheduler: common.scheduler,
-            reorder: match common.reorder {
-                None => ReorderConfig::Passive,
-                Some(ms) => ReorderConfig::ActiveFixed { timeout: Duration::from_millis(ms), proven: false },
-            },
+            reorder: reorder(common),
             mtu: common.mtu,
             interval: Some(common.interval).filter(|interval| !interval.is_zero()),
             json: common.json,
             pcap: common.pcap.clone(),
         })
     }
+}
+
+/// Messages come as they are, unless a way of ordering them was asked for.
+fn reorder(common: &Common) -> ReorderConfig {
+    let wait = common.reorder.map(Duration::from_millis);
+    let cfg = match (common.reordering, wait) {
+        (Some(kind), _) => kind.into(),
+        (None, Some(wait)) => ReorderConfig::active_fixed(wait),
+        (None, None) => ReorderConfig::passive(),
+    };
+    ReorderConfig { wait: wait.unwrap_or(cfg.wait), ..cfg }
 }
 
 /// Carrier address and DCCP port.
@@ -242,27 +249,14 @@ fn places(is_client: bool, text: &str, common: &Common) -> Result<(SocketAddr, u
     Ok((place, common.dccp_port.unwrap_or(inside)))
 }
 
-fn known_ccids() -> impl Iterator<Item = u8> {
-    (0..=255).filter(|n| dccp_proto::ccid::is_known(*n))
-}
-
 fn ccid(text: &str) -> Result<u8, String> {
-    text.parse().ok().filter(|n| dccp_proto::ccid::is_known(*n)).ok_or_else(|| {
-        let all: Vec<String> = known_ccids().map(|n| n.to_string()).collect();
-        format!("this program has the CCIDs {}", all.join(", "))
-    })
+    let n: i64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    Ccid::try_from(n).map(|ccid| ccid.0)
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|s: &f64| (0.0..=1e6).contains(s));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds".into())
-}
-
-fn scheduler(text: &str) -> Result<SchedulerKind, String> {
-    SchedulerKind::from_name(text).ok_or_else(|| {
-        let all: Vec<&str> = SchedulerKind::NAMES.iter().map(|(name, _)| *name).collect();
-        format!("this program has the schedulers {}", all.join(", "))
-    })
 }
 
 #[cfg(test)]
@@ -273,7 +267,6 @@ mod tests {
     fn times_and_names() {
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
         assert!(seconds("inf").is_err() && seconds("-1").is_err());
-        assert!(ccid("1").unwrap_err().contains("CCIDs 2"));
-        assert!(scheduler("fast").unwrap_err().contains("cpf"));
+        assert!(ccid("1").unwrap_err().contains("2, "));
     }
 }

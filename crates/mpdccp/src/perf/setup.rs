@@ -4,8 +4,10 @@ use crate::fault::Fault;
 use crate::perf::SERVICE_CODE;
 use crate::perf::args::{CarrierArg, Plan, Role};
 use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
-use dccp_proto::{CcOptions, Config, Ports, Route};
-use mpdccp_proto::{Fallback, ListenConfig, PathConfig, PeerFilter, QueueConfig, SessionConfig};
+use dccp_proto::{Ports, Route};
+use mpdccp_proto::{
+    Ccid, Fallback, ListenConfig, PathConfig, PeerFilter, QueueConfig, SessionConfig, Settings,
+};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use units::{Duration, Time};
@@ -20,28 +22,26 @@ const MAX_SESSIONS: usize = 64;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
-    SessionConfig {
-        connection: Config {
-            service_code: SERVICE_CODE,
-            tx_ccids: vec![plan.tx_ccid],
-            rx_ccids: plan.rx_ccids.clone(),
-            cc: CcOptions { draft: plan.draft, ..CcOptions::default() },
-            ..Config::default()
-        },
-        multipath,
-        // A server takes what comes.
-        fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
+    let settings = Settings {
+        ccid: Ccid(plan.tx_ccid),
+        cc_variant: plan.variant,
         scheduler: plan.scheduler,
-        reorder: plan.reorder,
+        reordering: plan.reorder,
         queue: QueueConfig {
             max_bytes: usize::MAX,
             max_packets: plan.queue as usize,
             max_sojourn: NO_SOJOURN_LIMIT,
             ..QueueConfig::default()
         },
-        survive: CONNECT_PATIENCE,
-        ..SessionConfig::default()
-    }
+        // A server takes what comes.
+        fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
+        ..Settings::default()
+    };
+    let mut session = SessionConfig { multipath, survive: CONNECT_PATIENCE, ..settings.session() };
+    session.connection.service_code = SERVICE_CODE;
+    session.connection.rx_ccids = plan.rx_ccids.clone();
+    session.connection.ndp_count = false;
+    session
 }
 
 fn open_socket(core: &mut Core, carrier: CarrierArg, addr: SocketAddr) -> Result<u32, Fault> {

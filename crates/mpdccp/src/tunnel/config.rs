@@ -1,21 +1,18 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use crate::fault::Fault;
-use crate::tunnel::values::{
-    AllOr, Carrier, Ccid, Cipher, HostPort, Key, Mtu, OneOrMore, Prio, Reordering, Secret, Variant,
-    WindowUnit,
-};
+use crate::tunnel::values::{AllOr, Carrier, Cipher, HostPort, Key, Mtu, OneOrMore, Prio, Secret};
 use ipnet::IpNet;
-use mpdccp_proto::Discipline;
-use mpdccp_proto::sched::SchedulerKind;
-use serde::{Deserialize, Deserializer};
+use mpdccp_proto::Settings;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 /// A configuration file.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     pub(crate) role: Role,
     #[serde(default = "interface")]
@@ -38,20 +35,6 @@ pub(crate) struct Config {
     pub(crate) addresses: Vec<IpNet>,
     #[serde(default)]
     pub(crate) mtu: Mtu,
-    #[serde(default)]
-    pub(crate) ccid: Ccid,
-    #[serde(default)]
-    pub(crate) cc_variant: Variant,
-    #[serde(default)]
-    pub(crate) units: WindowUnit,
-    #[serde(default, deserialize_with = "scheduler")]
-    pub(crate) scheduler: SchedulerKind,
-    #[serde(default)]
-    pub(crate) reordering: Reordering,
-    #[serde(default)]
-    pub(crate) queue: Queue,
-    #[serde(default)]
-    pub(crate) fallback: Fallback,
     /// Route each peer's `allowed_ips` into the interface.
     #[serde(default = "yes")]
     pub(crate) routes: bool,
@@ -64,6 +47,12 @@ pub(crate) struct Config {
     pub(crate) capture_plaintext: bool,
     #[serde(default, rename = "peer")]
     pub(crate) peers: Vec<Spanned<Peer>>,
+    /// Settings of the sessions, read apart so that their errors can say the line.
+    #[serde(skip)]
+    pub(crate) settings: Settings,
+    /// The same keys, and those that are not known.
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -92,38 +81,6 @@ impl Security {
             Security::None => "none",
         }
     }
-}
-
-/// Bounds of the send queue of each session.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Queue {
-    pub(crate) max_ms: u64,
-    pub(crate) max_bytes: usize,
-    pub(crate) max_packets: usize,
-    #[serde(deserialize_with = "discipline")]
-    pub(crate) discipline: Discipline,
-}
-
-impl Default for Queue {
-    fn default() -> Queue {
-        let core = mpdccp_proto::QueueConfig::default();
-        Queue {
-            max_ms: core.max_sojourn.as_millis() as u64,
-            max_bytes: core.max_bytes,
-            max_packets: core.max_packets,
-            discipline: Discipline::FqCoDel,
-        }
-    }
-}
-
-/// What to do with a peer that does not speak Multipath DCCP.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Fallback {
-    #[default]
-    Refuse,
-    Plain,
 }
 
 /// The other end of a session.
@@ -188,25 +145,6 @@ fn yes() -> bool {
     true
 }
 
-fn discipline<'de, D: Deserializer<'de>>(d: D) -> Result<Discipline, D::Error> {
-    let name = String::deserialize(d)?;
-    Discipline::from_name(&name).ok_or_else(|| {
-        let names: Vec<&str> = Discipline::NAMES.iter().map(|(name, _)| *name).collect();
-        serde::de::Error::custom(format!(
-            "unknown queue discipline `{name}`, expected one of: {}",
-            names.join(", ")
-        ))
-    })
-}
-
-fn scheduler<'de, D: Deserializer<'de>>(d: D) -> Result<SchedulerKind, D::Error> {
-    let name = String::deserialize(d)?;
-    SchedulerKind::from_name(&name).ok_or_else(|| {
-        let known: Vec<&str> = SchedulerKind::NAMES.iter().map(|(name, _)| *name).collect();
-        serde::de::Error::custom(format!("unknown scheduler `{name}`, expected one of: {}", known.join(", ")))
-    })
-}
-
 /// Where in a file a complaint belongs.
 struct Place<'a> {
     file: &'a Path,
@@ -233,7 +171,14 @@ impl Config {
         let text = std::fs::read_to_string(file)
             .map_err(|e| Fault::usage(format!("cannot read configuration {}: {e}", file.display())))?;
         let place = Place { file, text: &text };
-        let cfg: Config = toml::from_str(&text).map_err(|e| place.whole(e.to_string().trim_end()))?;
+        let whole = |e: toml::de::Error| place.whole(e.to_string().trim_end());
+        let mut cfg: Config = toml::from_str(&text).map_err(whole)?;
+        let keys: BTreeMap<Spanned<String>, Spanned<Value>> = toml::from_str(&text).map_err(whole)?;
+        for (key, value) in keys.into_iter().filter(|(key, _)| cfg.others.contains_key(key.as_ref())) {
+            let at = if Settings::KEYS.contains(&key.as_ref().as_str()) { value.span() } else { key.span() };
+            let set = cfg.settings.set(key.as_ref(), value.into_inner());
+            set.map_err(|e| place.fault(at, format!("{}: {}", key.as_ref(), e.message())))?;
+        }
         cfg.check(&place)?;
         Ok(cfg)
     }

@@ -1,16 +1,14 @@
 //! From a configuration to sockets, session settings and the interface; every failure says what, where and how to mend it.
 
 use crate::fault::Fault;
-use crate::tunnel::config::{Config, Fallback, PathSpec, Role, Security};
+use crate::tunnel::config::{Config, PathSpec, Role, Security};
 use crate::tunnel::security;
-use crate::tunnel::values::{Carrier, Mtu, Reordering, Variant, WindowUnit};
+use crate::tunnel::values::{Carrier, Mtu};
 use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier};
-use dccp_proto::{CcOptions, Route};
-use mpdccp_proto::reorder::ReorderConfig;
-use mpdccp_proto::{ListenConfig, PeerFilter, QueueConfig, SessionConfig};
+use dccp_proto::Route;
+use mpdccp_proto::{ListenConfig, PeerFilter, SessionConfig};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use units::Duration;
 
 /// DCCP Service Code of the tunnel, "MPTU" (RFC 4340 section 8.1.2).
 pub(crate) const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
@@ -37,44 +35,9 @@ pub(crate) struct OpenPath {
 
 /// Session settings of all peers.
 pub(crate) fn session_config(cfg: &Config) -> SessionConfig {
-    let ccid = cfg.ccid.0;
-    let mut rx_ccids = vec![ccid];
-    rx_ccids.extend((0..=255u8).filter(|n| *n != ccid && dccp_proto::ccid::is_known(*n)));
-    SessionConfig {
-        connection: dccp_proto::Config {
-            service_code: SERVICE_CODE,
-            tx_ccids: vec![ccid],
-            rx_ccids,
-            cc: CcOptions {
-                packets: cfg.units == WindowUnit::Packets,
-                draft: cfg.cc_variant == Variant::Draft,
-                ..CcOptions::default()
-            },
-            // Tells lost data from lost Acks to the reordering, and costs nothing: MP_SEQ would be padded by as many bytes.
-            ndp_count: true,
-            ..dccp_proto::Config::default()
-        },
-        multipath: true,
-        fallback: match cfg.fallback {
-            Fallback::Refuse => mpdccp_proto::Fallback::Refuse,
-            Fallback::Plain => mpdccp_proto::Fallback::Plain,
-        },
-        scheduler: cfg.scheduler,
-        reorder: match cfg.reordering {
-            Reordering::Passive => ReorderConfig::Passive,
-            Reordering::ActiveFixed { timeout_ms, proven } => {
-                ReorderConfig::ActiveFixed { timeout: Duration::from_millis(timeout_ms), proven }
-            }
-            Reordering::Adaptive { max_ms } => ReorderConfig::Adaptive { max: Duration::from_millis(max_ms) },
-        },
-        queue: QueueConfig {
-            max_bytes: cfg.queue.max_bytes,
-            max_packets: cfg.queue.max_packets,
-            max_sojourn: Duration::from_millis(cfg.queue.max_ms),
-            discipline: cfg.queue.discipline,
-        },
-        ..SessionConfig::default()
-    }
+    let mut session = cfg.settings.session();
+    session.connection.service_code = SERVICE_CODE;
+    session
 }
 
 /// Opens a socket of the configured carrier.

@@ -1,0 +1,180 @@
+use super::Reorderer;
+use super::active::{Active, Wait};
+use super::passive::Passive;
+use crate::names::Named;
+#[cfg(feature = "serde")]
+use crate::names::by_name;
+use alloc::boxed::Box;
+use units::Duration;
+
+/// One reorderer there is.
+#[derive(Debug)]
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    /// What files call its longest wait, and its default in milliseconds.
+    wait: Option<(&'static str, u64)>,
+    new: fn(&ReorderConfig) -> Box<dyn Reorderer>,
+}
+
+/// All reorderers, the default first. Files, `--help` texts and error messages follow.
+static REORDERERS: &[Entry] = &[
+    Entry {
+        name: "adaptive",
+        about: "hold packets behind a hole until it is proven lost, or for as long as the paths' packets lag behind each other",
+        // Enough for a satellite beside DSL, or for a deep queue.
+        wait: Some(("max_ms", 250)),
+        new: |cfg| Box::new(Active::new(Wait::Skew { max: cfg.wait }, true)),
+    },
+    Entry {
+        name: "active-fixed",
+        about: "hold packets behind a hole for a fixed time",
+        wait: Some(("timeout_ms", 100)),
+        new: |cfg| Box::new(Active::new(Wait::Fixed(cfg.wait), cfg.proven)),
+    },
+    Entry {
+        name: "passive",
+        about: "deliver as they come",
+        wait: None,
+        new: |_| Box::new(Passive::default()),
+    },
+];
+
+/// A reorderer by name.
+#[derive(Clone, Copy, Debug)]
+pub struct ReorderKind(&'static Entry);
+
+impl PartialEq for ReorderKind {
+    fn eq(&self, other: &ReorderKind) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for ReorderKind {}
+
+impl Named for ReorderKind {
+    const WHAT: &'static str = "reordering";
+    fn all() -> impl Iterator<Item = ReorderKind> {
+        REORDERERS.iter().map(ReorderKind)
+    }
+    fn name(self) -> &'static str {
+        self.0.name
+    }
+    fn about(self) -> &'static str {
+        self.0.about
+    }
+}
+
+impl ReorderKind {
+    /// What files call its longest wait, if it has one.
+    pub fn wait_key(self) -> Option<&'static str> {
+        self.0.wait.map(|(key, _)| key)
+    }
+}
+
+#[cfg(feature = "serde")]
+by_name!(ReorderKind);
+
+/// How arriving packets are put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReorderConfig {
+    /// By which rules.
+    pub kind: ReorderKind,
+    /// How long a hole lasts at most, from when it was first seen.
+    pub wait: Duration,
+    /// `active-fixed` alone: release holes earlier that are proven lost; the published Active-Fixed does not.
+    pub proven: bool,
+}
+
+impl ReorderConfig {
+    /// Deliver as they come.
+    pub fn passive() -> ReorderConfig {
+        ReorderConfig::of("passive")
+    }
+
+    /// Hold packets behind a hole, each hole for at most this long.
+    pub fn active_fixed(wait: Duration) -> ReorderConfig {
+        ReorderConfig { wait, ..ReorderConfig::of("active-fixed") }
+    }
+
+    /// Hold packets behind a hole until it is proven lost, or for as long as the paths' packets lag behind each other.
+    pub fn adaptive(wait: Duration) -> ReorderConfig {
+        ReorderConfig { wait, ..ReorderConfig::of("adaptive") }
+    }
+
+    /// The one of a name in the table.
+    fn of(name: &str) -> ReorderConfig {
+        REORDERERS.iter().find(|e| e.name == name).map(|e| ReorderKind(e).into()).unwrap_or_default()
+    }
+
+    /// A fresh reorderer.
+    pub fn reorderer(&self) -> Box<dyn Reorderer> {
+        (self.kind.0.new)(self)
+    }
+}
+
+impl From<ReorderKind> for ReorderConfig {
+    /// With the defaults of its kind.
+    fn from(kind: ReorderKind) -> ReorderConfig {
+        let wait = Duration::from_millis(kind.0.wait.map_or(0, |(_, ms)| ms));
+        ReorderConfig { kind, wait, proven: false }
+    }
+}
+
+impl Default for ReorderConfig {
+    fn default() -> ReorderConfig {
+        ReorderKind(&REORDERERS[0]).into()
+    }
+}
+
+/// A name, or a table with the parameters of that kind.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for ReorderConfig {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<ReorderConfig, D::Error> {
+        use alloc::string::String;
+        use serde::de::Error;
+
+        #[derive(serde::Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "expected a name such as \"adaptive\", or a table such as { kind = \"adaptive\", max_ms = 250 }"
+        )]
+        enum Text {
+            Word(String),
+            Table(Table),
+        }
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            kind: String,
+            timeout_ms: Option<u64>,
+            proven: Option<bool>,
+            max_ms: Option<u64>,
+        }
+        let table = match Text::deserialize(d)? {
+            Text::Word(kind) => Table { kind, timeout_ms: None, proven: None, max_ms: None },
+            Text::Table(table) => table,
+        };
+        let kind = ReorderKind::named(&table.kind).map_err(Error::custom)?;
+        let mut cfg = ReorderConfig::from(kind);
+        for (key, given) in [("timeout_ms", table.timeout_ms), ("max_ms", table.max_ms)] {
+            let Some(ms) = given else { continue };
+            if kind.wait_key() != Some(key) {
+                return Err(Error::custom(alloc::format!("{key} is not for kind = \"{}\"", kind.name())));
+            }
+            if ms > MAX_WAIT_MS {
+                return Err(Error::custom(alloc::format!("{key} = {ms}, expected 0 to {MAX_WAIT_MS}")));
+            }
+            cfg.wait = Duration::from_millis(ms);
+        }
+        if table.proven.is_some() && cfg.kind != ReorderConfig::of("active-fixed").kind {
+            return Err(Error::custom("proven is for kind = \"active-fixed\""));
+        }
+        cfg.proven = table.proven.unwrap_or(false);
+        Ok(cfg)
+    }
+}
+
+/// The longest wait that files may ask for.
+#[cfg(feature = "serde")]
+const MAX_WAIT_MS: u64 = 60_000;
