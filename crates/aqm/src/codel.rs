@@ -49,6 +49,11 @@ impl CoDel {
         }
     }
 
+    /// Controls to other figures from now on.
+    pub fn set(&mut self, config: CoDelConfig) {
+        self.config = config;
+    }
+
     /// The next packet of `fifo` to transmit.
     pub fn dequeue<P>(&mut self, now: Time, fifo: &mut Fifo<P>, ledger: &mut impl Ledger) -> Option<Item<P>> {
         let (mut item, mut too_late) = self.take(now, fifo)?;

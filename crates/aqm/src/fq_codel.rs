@@ -1,7 +1,7 @@
 use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use units::Time;
+use units::{Duration, Time};
 
 /// Flow queueing with CoDel (RFC 8290): flows share the link evenly, each under a CoDel of its own, and a flow that sends less
 /// than its share is served at once. Flows are told apart by [`Meta::flow`](crate::Meta::flow).
@@ -66,6 +66,19 @@ impl<P> FqCoDel<P> {
         self.len
     }
 
+    /// Of one flow.
+    pub fn flow_len(&self, flow: u32) -> QueueLen {
+        match self.flows.len() {
+            0 => QueueLen::default(),
+            n => self.flows[flow as usize % n].fifo.len(),
+        }
+    }
+
+    /// Controls all queues to another delay from now on.
+    pub fn tune(&mut self, target: Duration, interval: Duration) {
+        self.config.codel = CoDelConfig { target, interval, ..self.config.codel };
+    }
+
     /// Takes a packet in, and drops at the head of the fattest flow while more is held than `limit` allows, the packet of
     /// `transmitting` bytes included. False if the new packet itself was dropped.
     pub fn enqueue(
@@ -128,6 +141,7 @@ impl<P> FqCoDel<P> {
                 continue;
             }
             let before = flow.fifo.len();
+            flow.codel.set(self.config.codel);
             let item = flow.codel.dequeue(now, &mut flow.fifo, ledger);
             let after = flow.fifo.len();
             self.len.packets -= before.packets - after.packets;

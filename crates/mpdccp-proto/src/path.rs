@@ -42,14 +42,46 @@ pub struct PathRow {
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
-    /// Newest delivery rate.
-    pub delivery_rate: Rate,
+    /// What it can carry, as far as known: the bottleneck's bandwidth if the congestion control knows it, or a window per round trip.
+    pub rate: Rate,
     /// Limited by the application alone.
     pub app_limited: bool,
-    /// Lost of sent so far.
-    pub lost: Amount,
+    /// Share of packets lost of late, 0 to 1.
+    pub loss: f32,
     /// Largest payload a packet on it may carry.
     pub max_payload: usize,
     /// When data last left on it.
     pub last_sent: Option<Time>,
+    /// Nothing was sent for so long that what its figures say of queues is out of date.
+    pub idle: bool,
 }
+
+impl PathRow {
+    /// Whether one more packet may leave on it now.
+    pub fn is_open(&self) -> bool {
+        matches!(self.gate, Gate::Open { .. })
+    }
+
+    /// How long a packet is thought to travel: half a round trip. Of an idle path the least one, for its queue has drained.
+    pub fn one_way(&self) -> Duration {
+        let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
+        rtt.map_or(UNKNOWN, |rtt| rtt / 2)
+    }
+
+    /// How long until its gate opens, if nothing unexpected happens: a full window opens as packets are delivered.
+    pub fn wait(&self, now: Time) -> Duration {
+        match self.gate {
+            Gate::Open { .. } => Duration::ZERO,
+            Gate::At(at, _) => at.since(now),
+            Gate::Closed(_) => self.rate.time_for(self.max_payload as u64),
+        }
+    }
+
+    /// How long until it has taken `bytes` more.
+    pub fn drained(&self, now: Time, bytes: u64) -> Duration {
+        self.wait(now).saturating_add(self.rate.time_for(bytes))
+    }
+}
+
+/// The delay of a path on which nothing was acknowledged yet: worse than any that is known, and finite.
+const UNKNOWN: Duration = Duration::from_millis(500);

@@ -135,6 +135,8 @@ pub struct QueueView {
     pub packets: u32,
     pub bytes: u64,
     pub oldest: Duration,
+    /// Of the flow of the packet at the head, with it.
+    pub flow_bytes: u64,
 }
 
 /// Counters of the queue.
@@ -192,6 +194,8 @@ pub struct SendQueue {
     /// The head, out of `waiting` but not sent: it was shown, and stays the head until it is taken.
     head: Option<Queued>,
     stats: QueueStats,
+    /// How long it may stand beyond what its user set, for the paths' sake.
+    allowance: Duration,
 }
 
 /// Flows of the fair queue; more share.
@@ -207,7 +211,24 @@ impl SendQueue {
                 Waiting::Fair(FqCoDel::new(FqCoDelConfig { flows: FLOWS, codel, ..FqCoDelConfig::default() }))
             }
         };
-        SendQueue { cfg, waiting, head: None, stats: QueueStats::default() }
+        SendQueue { cfg, waiting, head: None, stats: QueueStats::default(), allowance: Duration::ZERO }
+    }
+
+    /// Fits it to the paths: a standing queue of `standing` is wanted, and the longest of the paths in use takes `rtt`. A target below that, or
+    /// an interval shorter than the round trips of the flows inside, would keep the paths from being filled (RFC 8289 section 4).
+    pub fn tune(&mut self, rtt: Duration, standing: Duration) {
+        // A quarter more than wanted, so that it stands there and not below.
+        self.allowance = standing + standing / 4;
+        if let Waiting::Fair(fair) = &mut self.waiting {
+            let least = CoDelConfig::default();
+            let (target, interval) =
+                (least.target.max(rtt / 8) + self.allowance, least.interval.max(rtt * 2));
+            fair.tune(target, interval);
+        }
+    }
+
+    fn max_sojourn(&self) -> Duration {
+        self.cfg.max_sojourn + self.allowance
     }
 
     /// Takes a packet in, dropping at the head (of the fattest flow) as needed: the oldest is worth least to whoever waits
@@ -245,7 +266,7 @@ impl SendQueue {
                 self.head = self.next(now);
             }
             match &self.head {
-                Some(head) if now.since(head.at) > self.cfg.max_sojourn => {
+                Some(head) if now.since(head.at) > self.max_sojourn() => {
                     self.stats.dropped_old += 1;
                     self.head = None;
                 }
@@ -288,7 +309,7 @@ impl SendQueue {
 
     /// When the head becomes too old, so that it is dropped (and counted) even if no path ever opens.
     pub fn next_expiry(&self) -> Option<Time> {
-        self.head.as_ref().map(|p| p.at + self.cfg.max_sojourn + Duration::from_nanos(1))
+        self.head.as_ref().map(|p| p.at + self.max_sojourn() + Duration::from_nanos(1))
     }
 
     /// The backlog. The oldest is the head that was shown; in a fair queue others may have waited longer.
@@ -302,6 +323,10 @@ impl SendQueue {
             packets: u32::try_from(waiting.packets + packets).unwrap_or(u32::MAX),
             bytes: waiting.bytes + bytes,
             oldest: self.head.as_ref().map_or(Duration::ZERO, |p| now.since(p.at)),
+            flow_bytes: match (&self.waiting, &self.head) {
+                (Waiting::Fair(fair), Some(head)) => fair.flow_len(head.info.flow).bytes + bytes,
+                _ => waiting.bytes + bytes,
+            },
         }
     }
 
@@ -361,7 +386,10 @@ mod tests {
         assert_eq!(q.stats().dropped_full, 1, "a fourth packet");
         put(&mut q, 0, 90, 4);
         assert_eq!(q.stats().dropped_full, 3, "bytes");
-        assert_eq!(q.view(Time::ZERO), QueueView { packets: 2, bytes: 100, oldest: Duration::ZERO });
+        assert_eq!(
+            q.view(Time::ZERO),
+            QueueView { packets: 2, bytes: 100, oldest: Duration::ZERO, flow_bytes: 100 }
+        );
         assert_eq!(take(&mut q, 0).unwrap().data[0], 3);
         put(&mut q, 0, 500, 5);
         assert_eq!(q.view(Time::ZERO).packets, 1, "one packet is always taken");

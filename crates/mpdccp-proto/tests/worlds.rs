@@ -5,7 +5,6 @@ mod common;
 use common::End::{self, Client, Server};
 use common::*;
 use mpdccp_proto::reorder::ReorderConfig;
-use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::*;
 use proptest::prelude::*;
 use units::Duration;
@@ -113,11 +112,11 @@ fn bounded(status: &SessionStatus) {
 
 fn world(seed: u8, paths: usize, order: u8, rr: bool, corrupt: bool, story: &[Happening]) {
     let reorder = match order {
-        0 => ReorderConfig::Passive,
-        1 => ReorderConfig::ActiveFixed { timeout: Duration::from_millis(50), proven: true },
-        _ => ReorderConfig::Adaptive { max: Duration::from_millis(200) },
+        0 => ReorderConfig::passive(),
+        1 => ReorderConfig { proven: true, ..ReorderConfig::active_fixed(Duration::from_millis(50)) },
+        _ => ReorderConfig::adaptive(Duration::from_millis(200)),
     };
-    let scheduler = if rr { SchedulerKind::RoundRobin } else { SchedulerKind::Cpf };
+    let scheduler = scheduler(if rr { "rr" } else { "cpf" });
     let cfg = SessionConfig { reorder, scheduler, ..config() };
     let mut net = Net::new(seed, PATHS, cfg.clone());
     let id = net.client.connect(net.now, cfg, path(0));

@@ -5,6 +5,7 @@ mod demux;
 mod groups;
 mod strangers;
 
+use crate::sched::SchedulerKind;
 use crate::session::Session;
 use crate::{
     ListenConfig, PathConfig, PathId, PathRow, PktInfo, QueueView, SessionConfig, SessionEvent, SessionStatus,
@@ -198,6 +199,11 @@ impl Endpoint {
     /// Changes a path's priority and tells the peer (MP_PRIO).
     pub fn set_prio(&mut self, now: Time, session: SessionId, path: PathId, prio: u8) {
         self.with(now, session, |s| s.set_prio(now, path, prio));
+    }
+
+    /// Has packets scheduled otherwise from now on, those of this end; the peer chooses for its own.
+    pub fn set_scheduler(&mut self, now: Time, session: SessionId, scheduler: SchedulerKind) {
+        self.with(now, session, |s| s.set_scheduler(scheduler));
     }
 
     /// The driver learned that sending on a path's link fails (`up` false) or works again.

@@ -1,4 +1,5 @@
 use super::buffer::{Buffer, Hole, Place, Put};
+use super::small::SmallFlows;
 use super::track::Track;
 use super::{Arrival, ReorderStats, Reorderer};
 use crate::PathId;
@@ -11,6 +12,11 @@ use units::{Duration, Time};
 const MARGIN: Duration = Duration::from_millis(5);
 /// How long after a duplicate packets are thought to travel on several paths at once.
 const COPIES: Duration = Duration::from_secs(10);
+/// Packets that may be delivered at once, and how long the next such burst is put off.
+const BURST: usize = 32;
+const TICK: Duration = Duration::from_millis(1);
+/// A path that brought no data for this long is not waited for.
+const IDLE: Duration = Duration::from_secs(10);
 /// Paths remembered; beyond, those that are down are forgotten.
 const MAX_TRACKS: usize = 32;
 
@@ -33,6 +39,10 @@ pub(super) struct Active {
     buffer: Buffer,
     tracks: BTreeMap<PathId, Track>,
     last_duplicate: Option<Time>,
+    small: SmallFlows,
+    /// How many of the ready packets may go now, and when that was last counted.
+    allowed: usize,
+    counted: Time,
     stats: ReorderStats,
 }
 
@@ -51,6 +61,9 @@ impl Active {
             buffer: Buffer::new(),
             tracks: BTreeMap::new(),
             last_duplicate: None,
+            small: SmallFlows::default(),
+            allowed: BURST,
+            counted: Time::ZERO,
             stats: ReorderStats::default(),
         }
     }
@@ -100,16 +113,20 @@ impl Active {
         match self.wait {
             Wait::Fixed(timeout) => timeout,
             Wait::Skew { max } => {
-                self.candidates(hole).map(|t| self.wait_on(t)).max().unwrap_or(max).min(max)
+                // Paths that carry nothing, standby above all, are not waited for: what they may bring comes late once.
+                let busy = self.candidates(hole).filter(|t| t.brought_data_within(IDLE, hole.seen));
+                busy.map(|t| self.wait_on(t, max)).max().unwrap_or(MARGIN).min(max)
             }
         }
     }
 
     /// How long a path may keep a packet that others have overtaken.
-    fn wait_on(&self, track: &Track) -> Duration {
+    fn wait_on(&self, track: &Track, max: Duration) -> Duration {
         let fastest = self.tracks.values().filter(|t| t.up).filter_map(|t| t.rtt).min();
         let by_rtt = || Some(track.rtt?.saturating_sub(fastest?) / 2);
-        let skew = track.late.get().or_else(by_rtt);
+        // What would come later than a hole may last is not worth waiting for.
+        let guess = || by_rtt().map(|skew| if skew <= max { skew } else { Duration::ZERO });
+        let skew = track.late.get().or_else(guess);
         skew.map_or(Duration::MAX, |skew| skew + skew / 4 + MARGIN)
     }
 
@@ -146,11 +163,20 @@ impl Reorderer for Active {
                 return self.release(now);
             }
         }
-        match self.buffer.put(now, position, data) {
-            Put::Late => self.stats.late += 1,
-            Put::InOrder => {}
-            Put::Held => self.stats.held += 1,
+        let small = self.small.on_packet(now, arrival.flow, arrival.path, data.len());
+        let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
+        if small && alone && matches!(self.wait, Wait::Skew { .. }) && self.buffer.is_behind_a_hole(position)
+        {
+            self.buffer.jump(position, now, data);
+            self.stats.jumped += 1;
+        } else {
+            match self.buffer.put(now, position, data) {
+                Put::Late => self.stats.late += 1,
+                Put::InOrder => {}
+                Put::Held => self.stats.held += 1,
+            }
         }
+        self.allowed = (self.allowed + 1).min(BURST);
         self.release(now);
         while self.buffer.is_full() {
             self.stats.overflows += 1;
@@ -182,7 +208,12 @@ impl Reorderer for Active {
     }
 
     fn pop(&mut self) -> Option<Vec<u8>> {
-        self.buffer.pop()
+        if self.allowed == 0 {
+            return None;
+        }
+        let data = self.buffer.pop()?;
+        self.allowed -= 1;
+        Some(data)
     }
 
     fn on_path(&mut self, path: PathId, rtt: Option<Duration>, up: bool) {
@@ -195,19 +226,26 @@ impl Reorderer for Active {
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        let hole = self.buffer.head()?;
+        let pause = (self.buffer.ready() > 0).then(|| self.counted + TICK);
+        let Some(hole) = self.buffer.head() else { return pause };
         let ends = hole.seen + self.wait_for(hole);
         let settles = self.candidates(hole).filter_map(Track::settles_at).min().filter(|_| self.proof);
-        Some(settles.map_or(ends, |t| t.min(ends)).max(hole.seen + self.repair))
+        let gives_up = settles.map_or(ends, |t| t.min(ends)).max(hole.seen + self.repair);
+        pause.into_iter().chain([gives_up]).min()
     }
 
     fn on_timeout(&mut self, now: Time) {
         self.release(now);
+        if now.since(self.counted) >= TICK {
+            // A socket behind this holds some hundred packets: what was held leaves over some milliseconds, not at once.
+            self.allowed = if now == Time::MAX { usize::MAX } else { (self.buffer.ready() / 8).max(BURST) };
+            self.counted = now;
+        }
     }
 
     fn stats(&self) -> ReorderStats {
         let (occupancy, occupancy_bytes) = self.buffer.occupancy();
-        let max = self.tracks.values().filter(|t| t.up).map(|t| self.wait_on(t)).max();
+        let longest = |most| self.tracks.values().filter(|t| t.up).map(|t| self.wait_on(t, most)).max();
         ReorderStats {
             in_order: self.buffer.in_order,
             held_for: self.buffer.held_for,
@@ -215,7 +253,7 @@ impl Reorderer for Active {
             occupancy_bytes,
             wait: match self.wait {
                 Wait::Fixed(timeout) => timeout,
-                Wait::Skew { max: most } => max.unwrap_or(most).min(most),
+                Wait::Skew { max: most } => longest(most).unwrap_or(most).min(most),
             },
             ..self.stats
         }

@@ -172,6 +172,30 @@ impl Buffer {
         (self.newest, self.next) = (None, ORIGIN);
     }
 
+    /// Forgets holes so far behind the newest packet that nothing is expected to fill them.
+    pub(super) fn forget_before_newest(&mut self) {
+        let Some((_, top)) = self.newest else { return };
+        while let Some(first) = self.holes.first_entry().filter(|h| h.get().end + MEMORY <= top) {
+            first.remove();
+        }
+    }
+
+    /// Delivers a packet out of its turn, which it keeps empty.
+    pub(super) fn jump(&mut self, position: u64, now: Time, data: Vec<u8>) {
+        self.held.insert(position, Held { data: Vec::new(), since: now });
+        self.ready.push_back(data);
+    }
+
+    /// Whether a packet at this position would have to be held.
+    pub(super) fn is_behind_a_hole(&self, position: u64) -> bool {
+        position > self.next
+    }
+
+    /// Packets ready to be delivered.
+    pub(super) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
     /// Holds more than it may.
     pub(super) fn is_full(&self) -> bool {
         self.held.len() > MAX_PACKETS || self.held_bytes > MAX_BYTES

@@ -1,5 +1,6 @@
 use super::Reorderer;
 use super::active::{Active, Wait};
+use super::equalised::Equalised;
 use super::passive::Passive;
 use crate::names::Named;
 #[cfg(feature = "serde")]
@@ -33,11 +34,12 @@ static REORDERERS: &[Entry] = &[
         new: |cfg| Box::new(Active::new(Wait::Fixed(cfg.wait), cfg.proven)),
     },
     Entry {
-        name: "passive",
-        about: "deliver as they come",
-        wait: None,
-        new: |_| Box::new(Passive::default()),
+        name: "equalised",
+        about: "delay packets of faster paths, so that all take as long as those of the slowest",
+        wait: Some(("max_ms", 250)),
+        new: |cfg| Box::new(Equalised::new(cfg.wait)),
     },
+    Entry { name: "passive", about: "deliver as they come", wait: None, new: |_| Box::new(Passive::new()) },
 ];
 
 /// A reorderer by name.

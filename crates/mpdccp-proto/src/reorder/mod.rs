@@ -36,8 +36,10 @@ use units::{Duration, Time};
 mod active;
 mod buffer;
 mod config;
+mod equalised;
 mod passive;
 mod recent;
+mod small;
 mod track;
 
 pub use config::{ReorderConfig, ReorderKind};
@@ -67,6 +69,8 @@ pub struct ReorderStats {
     pub in_order: u64,
     /// Were held for a while.
     pub held: u64,
+    /// Of small flows, delivered before what others lack.
+    pub jumped: u64,
     /// Came after their hole had been given up; delivered all the same.
     pub late: u64,
     /// Had been delivered or were held already, or ran ahead by more than 2^32; dropped.

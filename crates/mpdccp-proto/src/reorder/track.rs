@@ -41,6 +41,8 @@ pub(super) struct Track {
     count: u64,
     /// Position of the newest data.
     newest: Option<u64>,
+    /// When that came.
+    newest_at: Time,
     /// In order.
     gaps: VecDeque<Gap>,
     /// So many of them, the first ones, are lost.
@@ -60,6 +62,7 @@ impl Track {
             top: None,
             count: 0,
             newest: None,
+            newest_at: Time::ZERO,
             gaps: VecDeque::new(),
             settled: 0,
             extent: RecentMax::new(),
@@ -110,8 +113,18 @@ impl Track {
             for gap in self.gaps.iter_mut().rev().take_while(|g| g.below.is_none()) {
                 gap.below = position;
             }
-            self.newest = position;
+            (self.newest, self.newest_at) = (position, now);
         }
+    }
+
+    /// Whether it brought data within `age` before `now`, or after.
+    pub(super) fn brought_data_within(&self, age: Duration, now: Time) -> bool {
+        self.newest.is_some() && now.since(self.newest_at) <= age
+    }
+
+    /// Whether nothing is missing on it that may still come.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.settled == self.gaps.len()
     }
 
     fn open(&mut self, gap: Gap) {

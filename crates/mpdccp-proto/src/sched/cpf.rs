@@ -1,45 +1,65 @@
-use super::{Pick, Scheduler, usable};
+use super::{Pick, Scheduler, congested, open};
 use crate::{PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use units::{Duration, Time};
 
-/// Cheapest Pipe First: the open path of highest priority, ties by lowest smoothed RTT. Lower priorities are overflow.
+/// Cheapest Pipe First: the path of highest priority, ties by lowest smoothed RTT. Lower priorities are overflow.
 #[derive(Debug, Default)]
-pub struct Cpf;
+pub(super) struct Cpf;
+
+/// Dearer paths come later.
+fn cost(path: &PathRow) -> impl Ord + use<> {
+    (Reverse(path.prio), path.srtt.unwrap_or(Duration::MAX), path.id)
+}
 
 impl Scheduler for Cpf {
-    fn pick(&mut self, _now: Time, pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
-        usable(pkt, paths)
-            .max_by_key(|p| (p.prio, Reverse(p.srtt.unwrap_or(Duration::MAX)), Reverse(p.id)))
-            .map_or(Pick::Wait(None), |p| Pick::One(p.id))
+    fn pick(&mut self, now: Time, _pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
+        let Some(free) = open(paths).min_by_key(|path| cost(path)) else { return Pick::Wait(None) };
+        // A cheaper path that will have served the backlog sooner than this one would is worth waiting for.
+        let cheaper = paths.iter().filter(|path| cost(path) < cost(free));
+        match cheaper.into_iter().any(|path| !congested(now, path, queue, free)) {
+            true => Pick::Wait(None),
+            false => Pick::One(free.id),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{closed, row};
+    use super::super::tests::{closed, pick, row};
     use super::*;
     use crate::PathId;
-
-    fn pick(paths: &[PathRow]) -> Pick {
-        Cpf.pick(Time::ZERO, &PktInfo::default(), &QueueView::default(), paths)
-    }
+    use dccp_proto::{Gate, Why};
 
     #[test]
     fn prefers_priority_then_rtt_then_the_first() {
-        assert_eq!(pick(&[row(0, 2, 10), row(1, 3, 50)]), Pick::One(PathId(1)));
-        assert_eq!(pick(&[row(0, 3, 50), row(1, 3, 10)]), Pick::One(PathId(1)));
-        assert_eq!(pick(&[row(0, 3, 10), row(1, 3, 10)]), Pick::One(PathId(0)));
+        assert_eq!(pick(&mut Cpf, 1000, &[row(0, 2, 10), row(1, 3, 50)]), Pick::One(PathId(1)));
+        assert_eq!(pick(&mut Cpf, 1000, &[row(0, 3, 50), row(1, 3, 10)]), Pick::One(PathId(1)));
+        assert_eq!(pick(&mut Cpf, 1000, &[row(0, 3, 10), row(1, 3, 10)]), Pick::One(PathId(0)));
     }
 
     #[test]
     fn overflows_to_the_next_and_waits_for_the_last() {
-        assert_eq!(pick(&[closed(0, 3), row(1, 2, 10)]), Pick::One(PathId(1)));
-        assert_eq!(pick(&[closed(0, 3), closed(1, 2)]), Pick::Wait(None));
+        assert_eq!(pick(&mut Cpf, 1000, &[closed(0, 3), row(1, 2, 10)]), Pick::One(PathId(1)));
+        assert_eq!(pick(&mut Cpf, 1000, &[closed(0, 3), closed(1, 2)]), Pick::Wait(None));
     }
 
     #[test]
-    fn priority_zero_is_never_used() {
-        assert_eq!(pick(&[row(0, 0, 10)]), Pick::Wait(None));
+    fn waits_for_a_pacer_that_is_sooner_than_the_other_path() {
+        let gate = Gate::At(Time::from_millis(2), Why::Pacing);
+        let paced = PathRow { gate, ..row(0, 4, 10) };
+        assert_eq!(pick(&mut Cpf, 1000, &[paced.clone(), row(1, 3, 30)]), Pick::Wait(None));
+        assert_eq!(
+            pick(&mut Cpf, 50_000, &[paced.clone(), row(1, 3, 30)]),
+            Pick::One(PathId(1)),
+            "40 ms of backlog"
+        );
+        assert_eq!(pick(&mut Cpf, 1000, &[paced.clone(), row(1, 3, 10)]), Pick::One(PathId(1)));
+        let cold = PathRow { app_limited: true, ..paced };
+        assert_eq!(
+            pick(&mut Cpf, 6_000, &[cold, row(1, 3, 10)]),
+            Pick::Wait(None),
+            "a burst on a path that was idle"
+        );
     }
 }

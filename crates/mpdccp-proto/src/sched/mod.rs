@@ -1,19 +1,28 @@
 //! Schedulers: which path a packet takes. A scheduler reads rows and returns a pick; it never sees a connection.
+//!
+//! The rows it gets are those that priorities leave ([`tiers`]), so all schedulers mean the same by them. A row's gate may be shut:
+//! to wait for it is a choice too.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]
 use crate::names::by_name;
-use crate::{Health, PathId, PathRow, PktInfo, QueueView};
+use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use dccp_proto::Gate;
-use units::Time;
+use units::{Duration, Time};
 
+mod acpf;
+mod auto;
+mod blest;
 mod cpf;
+mod ecf;
+mod handover;
+mod otias;
+mod redundant;
 mod rr;
-
-pub use cpf::Cpf;
-pub use rr::RoundRobin;
+mod srtt;
+pub(crate) mod tiers;
+mod weighted;
 
 /// A scheduler's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +39,15 @@ pub enum Pick {
 
 /// Chooses paths.
 pub trait Scheduler: Send + core::fmt::Debug {
-    /// Picks for the packet at the head of the queue.
+    /// Picks for the packet at the head of the queue, from the paths that priorities allow it; each is up and wide enough.
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
     /// The packet left on this path.
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
+    }
+    /// The standing queue it needs to make use of the paths it has.
+    fn standing_queue(&self) -> Duration {
+        Duration::ZERO
     }
 }
 
@@ -50,13 +63,58 @@ struct Entry {
 static SCHEDULERS: &[Entry] = &[
     Entry {
         name: "cpf",
-        about: "cheapest pipe first: the path of highest priority, ties by lowest RTT; lower ones take what it cannot",
-        new: || Box::new(Cpf),
+        about: "cheapest pipe first: the highest priority, ties by lowest RTT; others take what it has no room for",
+        new: || Box::new(cpf::Cpf),
+    },
+    Entry {
+        name: "auto",
+        about: "earliest delivery in order: waits for the better path, leaves out paths that only add delay or loss",
+        new: || Box::new(auto::Auto::default()),
+    },
+    Entry {
+        name: "acpf",
+        about: "adaptive CPF: leaves the cheapest path already when its RTT grows",
+        new: || Box::new(acpf::Acpf::default()),
     },
     Entry {
         name: "rr",
         about: "round robin: a packet per path in turn",
-        new: || Box::new(RoundRobin::default()),
+        new: || Box::new(rr::RoundRobin::default()),
+    },
+    Entry {
+        name: "weighted-rr",
+        about: "bytes in proportion to the paths' priorities",
+        new: || Box::new(weighted::Weighted::default()),
+    },
+    Entry {
+        name: "srtt",
+        about: "the lowest round-trip time that has room",
+        new: || Box::new(srtt::LowestRtt),
+    },
+    Entry {
+        name: "otias",
+        about: "the earliest arrival by window and RTT, waiting for it if need be",
+        new: || Box::new(otias::Otias),
+    },
+    Entry {
+        name: "ecf",
+        about: "earliest completion first: waits for the fast path while that ends the backlog sooner",
+        new: || Box::new(ecf::Ecf::default()),
+    },
+    Entry {
+        name: "blest",
+        about: "blocking estimation: spares a slow path that would hold up the fast one",
+        new: || Box::new(blest::Blest),
+    },
+    Entry {
+        name: "redundant",
+        about: "a copy on every path that has room",
+        new: || Box::new(redundant::Redundant),
+    },
+    Entry {
+        name: "handover",
+        about: "one path at a time, the highest priority; others only when it is lost",
+        new: || Box::new(handover::Handover::default()),
     },
 ];
 
@@ -101,25 +159,36 @@ impl Named for SchedulerKind {
 #[cfg(feature = "serde")]
 by_name!(SchedulerKind);
 
-/// The paths that may take `pkt` now.
-fn usable<'a>(pkt: &'a PktInfo, paths: &'a [PathRow]) -> impl Iterator<Item = &'a PathRow> {
-    paths.iter().filter(|p| {
-        p.health == Health::Up
-            && p.prio > 0
-            && matches!(p.gate, Gate::Open { .. })
-            && pkt.len <= p.max_payload
-    })
+/// The paths that can take a packet now.
+fn open(paths: &[PathRow]) -> impl Iterator<Item = &PathRow> {
+    paths.iter().filter(|path| path.is_open())
+}
+
+/// Of the paths that can take a packet now, the first by `key`; waits if there is none.
+fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K) -> Pick {
+    open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
+}
+
+/// Whether `path` cannot serve the backlog as soon as `other` would. A wait shorter than what `other` takes longer is no congestion, and
+/// neither is one that a path asks for only because it was idle: it does not know yet how fast it can go.
+fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
+    if path.is_open() {
+        return false;
+    }
+    let cold = if path.app_limited { path.srtt.unwrap_or_default() } else { Duration::ZERO };
+    path.drained(now, queue.bytes) > other.one_way().saturating_sub(path.one_way()) + cold
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::Health;
     use dccp_cc::Amount;
-    use dccp_proto::Why;
-    use units::{Duration, Rate};
+    use dccp_proto::{Gate, Why};
+    use units::Rate;
 
     /// An open path.
-    pub(super) fn row(id: u32, prio: u8, srtt_ms: u64) -> PathRow {
+    pub(crate) fn row(id: u32, prio: u8, srtt_ms: u64) -> PathRow {
         PathRow {
             id: PathId(id),
             health: Health::Up,
@@ -127,21 +196,33 @@ mod tests {
             gate: Gate::Open { burst: 1500 },
             srtt: Some(Duration::from_millis(srtt_ms)),
             rttvar: Duration::ZERO,
-            min_rtt: None,
+            min_rtt: Some(Duration::from_millis(srtt_ms)),
             cwnd: 15_000,
             inflight: Amount::default(),
             pacing: None,
-            delivery_rate: Rate::ZERO,
+            rate: Rate::from_mbps(10.0),
             app_limited: false,
-            lost: Amount::default(),
+            loss: 0.0,
             max_payload: 1444,
             last_sent: None,
+            idle: false,
         }
     }
 
     /// A path whose window is full.
-    pub(super) fn closed(id: u32, prio: u8) -> PathRow {
+    pub(crate) fn closed(id: u32, prio: u8) -> PathRow {
         PathRow { gate: Gate::Closed(Why::Window), ..row(id, prio, 10) }
+    }
+
+    /// Picks for a packet of a long backlog.
+    pub(crate) fn pick(scheduler: &mut dyn Scheduler, backlog: u64, paths: &[PathRow]) -> Pick {
+        let queue = QueueView {
+            packets: backlog as u32 / 1000,
+            bytes: backlog,
+            flow_bytes: backlog,
+            ..QueueView::default()
+        };
+        scheduler.pick(Time::ZERO, &PktInfo { len: 1000, ..PktInfo::default() }, &queue, paths)
     }
 
     #[test]
@@ -154,11 +235,25 @@ mod tests {
     }
 
     #[test]
-    fn a_path_must_be_up_and_wide_enough() {
-        let mut stale = row(0, 3, 10);
-        stale.health = Health::Stale;
-        let narrow = PathRow { max_payload: 100, ..row(1, 3, 10) };
-        let pkt = PktInfo { len: 1000, ..PktInfo::default() };
-        assert_eq!(usable(&pkt, &[stale, narrow, row(2, 3, 10)]).count(), 1);
+    fn every_scheduler_uses_what_is_offered_and_waits_for_what_is_shut() {
+        for kind in SchedulerKind::all() {
+            let mut scheduler = kind.scheduler();
+            for prio in [0, 1, 2, 3, 15] {
+                // Priorities were applied before: whatever is offered may be used.
+                let picked = pick(&mut *scheduler, 2_000, &[row(7, prio, 10)]);
+                assert!(
+                    matches!(&picked, Pick::One(PathId(7)))
+                        || picked == Pick::Several(alloc::vec![PathId(7)]),
+                    "{}: {picked:?}",
+                    kind.name()
+                );
+            }
+            assert!(
+                matches!(pick(&mut *scheduler, 2_000, &[closed(0, 3), closed(1, 3)]), Pick::Wait(_)),
+                "{}",
+                kind.name()
+            );
+            assert!(matches!(pick(&mut *scheduler, 2_000, &[]), Pick::Wait(_)), "{}", kind.name());
+        }
     }
 }

@@ -1,18 +1,17 @@
-use super::{Pick, Scheduler, usable};
+use super::{Pick, Scheduler, first_open};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use units::Time;
 
 /// Round robin over the open paths, one packet each. Full paths are skipped, so it degrades to filling windows.
 #[derive(Debug, Default)]
-pub struct RoundRobin {
+pub(super) struct RoundRobin {
     last: Option<PathId>,
 }
 
 impl Scheduler for RoundRobin {
-    fn pick(&mut self, _now: Time, pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
+    fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
         // The next identifier after the last one served, around the corner if there is none.
-        let next = |p: &&PathRow| (self.last.is_some_and(|last| p.id <= last), p.id);
-        usable(pkt, paths).min_by_key(next).map_or(Pick::Wait(None), |p| Pick::One(p.id))
+        first_open(paths, |path| self.last.is_some_and(|last| path.id <= last))
     }
 
     fn on_sent(&mut self, _now: Time, path: PathId, _bytes: usize) {
@@ -22,11 +21,11 @@ impl Scheduler for RoundRobin {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{closed, row};
+    use super::super::tests::{closed, pick, row};
     use super::*;
 
     fn served(rr: &mut RoundRobin, paths: &[PathRow]) -> Option<u32> {
-        match rr.pick(Time::ZERO, &PktInfo::default(), &QueueView::default(), paths) {
+        match pick(rr, 1000, paths) {
             Pick::One(id) => {
                 rr.on_sent(Time::ZERO, id, 1);
                 Some(id.0)

@@ -9,6 +9,7 @@ mod health;
 mod input;
 mod join;
 mod liveness;
+mod loss_rate;
 mod path_manager;
 mod plausible;
 mod private;
@@ -23,7 +24,7 @@ pub(crate) use join::{Refusal, wanted_ci};
 use crate::keys::Keys;
 use crate::queue::{QueueView, SendQueue};
 use crate::reorder::Reorderer;
-use crate::sched::Scheduler;
+use crate::sched::{Scheduler, SchedulerKind};
 use crate::{PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus};
 use addresses::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
@@ -94,6 +95,8 @@ pub(crate) struct Session {
     queue: SendQueue,
     scheduler: Box<dyn Scheduler>,
     rows: Vec<PathRow>,
+    /// Those of them that priorities leave for the packet at the head.
+    offered: Vec<PathRow>,
     reorderer: Box<dyn Reorderer>,
     repair: Repair,
     /// The peer understands our private options.
@@ -143,6 +146,7 @@ impl Session {
             queue: SendQueue::new(cfg.queue),
             scheduler: cfg.scheduler.scheduler(),
             rows: Vec::new(),
+            offered: Vec::new(),
             reorderer: cfg.reorder.reorderer(),
             repair: Repair::default(),
             peer_is_ours: false,
@@ -214,6 +218,12 @@ impl Session {
     /// Bytes of multipath options on each data packet.
     fn options_len(&self) -> usize {
         if self.multipath { MP_SEQ_LEN } else { 0 }
+    }
+
+    /// Has packets scheduled otherwise from now on.
+    pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
+        self.cfg.scheduler = kind;
+        self.scheduler = kind.scheduler();
     }
 
     /// Queues one datagram.

@@ -1,7 +1,9 @@
 use super::liveness::Liveness;
+use super::loss_rate::LossRate;
 use crate::keys::Tag;
 use crate::{Health, PathConfig, PathId, PathRow, PathStatus};
 use dccp_cc::{Amount, RttEstimator};
+use dccp_proto::ccid::TxView;
 use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
 use units::{Duration, Rate, Time};
@@ -44,6 +46,7 @@ pub(super) struct Subflow {
     /// When data last arrived.
     pub(super) data_at: Time,
     pub(super) live: Liveness,
+    pub(super) loss: LossRate,
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
@@ -71,6 +74,10 @@ const GRANULARITY: Duration = Duration::from_millis(10);
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 /// How long a path that was up is tried again without growing gaps.
 const MISSED: Duration = Duration::from_secs(120);
+/// A path that sent nothing for this long is idle.
+const IDLE: Duration = Duration::from_secs(1);
+/// What a path of which nothing is known is thought to carry.
+const LEAST_RATE: Rate = Rate::from_bps(64_000);
 /// First and largest gap between attempts to connect.
 const CONNECT_GAP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
@@ -91,6 +98,7 @@ impl Subflow {
             answer: RttEstimator::INITIAL_RTO,
             data_at: Time::ZERO,
             live: Liveness::NEW,
+            loss: LossRate::default(),
             local_addr: 0,
             remote_addr: 0,
             yields: false,
@@ -207,10 +215,18 @@ impl Subflow {
         }
     }
 
+    /// Follows what the path loses.
+    pub(super) fn watch_loss(&mut self, now: Time) {
+        if let Some(view) = self.conn.as_ref().and_then(Connection::tx_view) {
+            self.loss.update(now, &view);
+        }
+    }
+
     /// The path as a scheduler sees it, `options` bytes of multipath options with each packet.
     pub(super) fn row(&self, now: Time, options: usize) -> PathRow {
         let view = self.conn.as_ref().and_then(Connection::tx_view);
         let rtt = view.as_ref().map(|v| &v.rtt);
+        let last_sent = view.as_ref().and_then(|v| v.last_sent);
         PathRow {
             id: self.id,
             health: self.health,
@@ -222,12 +238,21 @@ impl Subflow {
             cwnd: view.as_ref().map_or(0, |v| v.cwnd.bytes(self.cfg.mtu)),
             inflight: view.as_ref().map_or(Amount::default(), |v| v.inflight),
             pacing: view.as_ref().and_then(|v| v.pacing),
-            delivery_rate: view.as_ref().map_or(Rate::ZERO, |v| v.delivery_rate),
+            rate: view.as_ref().map_or(LEAST_RATE, |v| self.rate(v)),
             app_limited: view.as_ref().is_some_and(|v| v.app_limited),
-            lost: view.as_ref().map_or(Amount::default(), |v| v.lost),
+            loss: self.loss.get(),
             max_payload: self.conn.as_ref().map_or(0, |c| c.max_payload(options)),
-            last_sent: view.as_ref().and_then(|v| v.last_sent),
+            last_sent,
+            idle: last_sent.is_none_or(|at| now.since(at) > IDLE),
         }
+    }
+
+    fn rate(&self, view: &TxView) -> Rate {
+        let windows = view.rtt.srtt().map(|srtt| Rate::from_bytes_per(view.cwnd.bytes(self.cfg.mtu), srtt));
+        let known = view.bottleneck.or(windows).unwrap_or(Rate::ZERO);
+        // Not limited by the path, it may turn out to be faster: as fast as it would be paced.
+        let rate = if view.app_limited { known.max(view.pacing.unwrap_or(known)) } else { known };
+        rate.max(LEAST_RATE)
     }
 
     pub(super) fn status(&self, options: usize) -> PathStatus {

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::queue::Queued;
-use crate::sched::Pick;
+use crate::sched::{Pick, tiers};
 use crate::{Health, PathId, SessionState};
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Seq};
@@ -43,10 +43,15 @@ impl Session {
         }
         let options = self.options_len();
         self.rows.clear();
+        self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
-        // What does not fit yet, in PARTOPEN, waits.
-        let carriers = self.paths.iter().filter(|p| matches!(p.health, Health::Up | Health::Stale));
-        let most = carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max();
+        // Too big is what no path that is up will carry, or none of those that may be again. What does not fit yet, in PARTOPEN, waits.
+        let most = |health| {
+            let carriers = self.paths.iter().filter(move |p| p.health == health);
+            carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
+        };
+        let most = most(Health::Up).or_else(|| most(Health::Stale));
+        self.tune_queue();
         for _ in 0..BUDGET {
             let again = self.repair.head(now).map(|copy| copy.packet.info);
             let Some(info) = again.or_else(|| self.queue.head(now).map(|head| head.info)) else {
@@ -60,23 +65,20 @@ impl Session {
                 continue;
             }
             let backlog = self.queue.view(now);
-            match self.scheduler.pick(now, &info, &backlog, &self.rows) {
-                Pick::One(path) => {
-                    self.note_blocked(now, &[path]);
-                    self.send_head(now, &[path], sink);
-                }
-                Pick::Several(paths) => {
-                    self.note_blocked(now, &paths);
-                    self.send_head(now, &paths, sink);
-                }
+            tiers::offer(now, &info, &backlog, &self.rows, &mut self.offered);
+            let pick = self.scheduler.pick(now, &info, &backlog, &self.offered);
+            if pick != Pick::Drop {
+                self.note_blocked(now);
+            }
+            match pick {
+                Pick::One(path) => self.send_head(now, &[path], sink),
+                Pick::Several(paths) => self.send_head(now, &paths, sink),
                 Pick::Wait(until) => {
-                    self.note_blocked(now, &[]);
-                    let gates = self.rows.iter().filter(|r| r.health == Health::Up);
-                    let gate = gates.filter_map(|r| match r.gate {
+                    let gates = self.offered.iter().filter_map(|r| match r.gate {
                         Gate::At(t, _) => Some(t),
                         _ => None,
                     });
-                    let gate = gate.min();
+                    let gate = gates.min();
                     self.wake_at(gate, "gate");
                     return self.wake_at(until, "scheduler");
                 }
@@ -91,13 +93,17 @@ impl Session {
         self.wake = Some((now, "backlog"));
     }
 
-    /// Tells paths with a shut gate that the packet at the head was to be had: those of no lower priority than the ones that
-    /// take it, all if it has to wait.
-    fn note_blocked(&mut self, now: Time, takers: &[PathId]) {
-        let least = self.rows.iter().filter(|r| takers.contains(&r.id)).map(|r| r.prio).min().unwrap_or(0);
-        for (row, path) in self.rows.iter().zip(&mut self.paths) {
-            let shut = !matches!(row.gate, Gate::Open { .. });
-            if let Some(conn) = path.conn.as_mut().filter(|_| shut && row.prio >= least) {
+    /// The queue may stand as long as the paths in use need it to.
+    fn tune_queue(&mut self) {
+        let used = self.rows.iter().filter(|r| r.health == Health::Up && !r.idle);
+        let rtt = used.filter_map(|r| r.srtt).max().unwrap_or_default();
+        self.queue.tune(rtt, self.scheduler.standing_queue());
+    }
+
+    /// Tells the paths with a shut gate that the packet at the head was to be had, if the scheduler might have used them for it.
+    fn note_blocked(&mut self, now: Time) {
+        for row in self.offered.iter().filter(|row| !row.is_open()) {
+            if let Some(conn) = self.paths.iter_mut().find(|p| p.id == row.id).and_then(|p| p.conn.as_mut()) {
                 conn.note_blocked(now);
             }
         }
@@ -126,7 +132,7 @@ impl Session {
         for &path in paths {
             let usable = |i: &usize| {
                 let row = &self.rows[*i];
-                matches!(row.gate, Gate::Open { .. }) && packet.data.len() <= row.max_payload
+                row.is_open() && packet.data.len() <= row.max_payload
             };
             let Some(i) = self.index(path).filter(usable) else {
                 self.count("unusable_pick");

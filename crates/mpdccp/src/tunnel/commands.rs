@@ -6,6 +6,8 @@ use crate::tunnel::setup;
 use crate::tunnel::status::{PeerStatus, SocketStatus, Status, TunStatus, VERSION};
 use crate::tunnel::values::Prio;
 use dccp_net::{CarrierStats, Core};
+use mpdccp_proto::Named;
+use mpdccp_proto::sched::SchedulerKind;
 use std::collections::BTreeMap;
 use units::Time;
 
@@ -24,6 +26,7 @@ impl TunnelApp {
             Request::PathPrio { peer, name, priority } => {
                 self.path_prio(core, peer.as_deref(), &name, priority)
             }
+            Request::Scheduler { peer, name } => self.set_scheduler(core, peer.as_deref(), &name),
         };
         match done {
             Ok(()) => Answer::Ok,
@@ -87,6 +90,18 @@ impl TunnelApp {
         if let (Some(session), Some(id)) = (peer.session, id) {
             core.endpoint.set_prio(now, session, id, priority.0);
         }
+        Ok(())
+    }
+
+    fn set_scheduler(&mut self, core: &mut Core, peer: Option<&str>, name: &str) -> Result<(), String> {
+        let (now, index) = self.now_and_peer(core, peer)?;
+        let kind = SchedulerKind::named(name)?;
+        // Kept for the sessions to come.
+        self.cfg.settings.scheduler = kind;
+        if let Some(session) = self.peers[index].session {
+            core.endpoint.set_scheduler(now, session, kind);
+        }
+        tracing::info!("peer {}: scheduler {name}", self.peers[index].cfg.name);
         Ok(())
     }
 

@@ -21,6 +21,7 @@ pub(crate) enum Request {
     PathAdd { peer: Option<String>, path: NewPath },
     PathDel { peer: Option<String>, name: String },
     PathPrio { peer: Option<String>, name: String, priority: u8 },
+    Scheduler { peer: Option<String>, name: String },
 }
 
 /// A path as the command line gives it; the tunnel checks it as it checks its configuration.

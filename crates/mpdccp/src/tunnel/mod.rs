@@ -15,10 +15,13 @@ mod trace;
 mod up;
 mod values;
 
+use crate::choice::choice;
 use crate::fault::Fault;
 use clap::{Args, Subcommand};
 use config::Config;
 use control::{Answer, NewPath, Request};
+use mpdccp_proto::Named;
+use mpdccp_proto::sched::SchedulerKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -45,6 +48,17 @@ pub(crate) enum Command {
     /// Change the paths of a running client.
     #[command(subcommand)]
     Path(PathCommand),
+    /// Choose anew, while it runs, which path packets take that this end sends.
+    Scheduler {
+        /// Which one.
+        #[arg(value_parser = choice::<SchedulerKind>())]
+        scheduler: SchedulerKind,
+        /// Which peer, if there are several.
+        #[arg(long)]
+        peer: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
     /// End a running tunnel in good order.
     Down {
         #[command(flatten)]
@@ -164,6 +178,10 @@ fn run(command: Command) -> Result<(), Fault> {
         }
         Command::Path(PathCommand::Prio { name, priority, peer, which }) => {
             control::ask(&which.socket()?, &Request::PathPrio { peer, name, priority }).map(drop)
+        }
+        Command::Scheduler { scheduler, peer, which } => {
+            let name = scheduler.name().to_owned();
+            control::ask(&which.socket()?, &Request::Scheduler { peer, name }).map(drop)
         }
         Command::Down { which } => {
             let socket = which.socket()?;

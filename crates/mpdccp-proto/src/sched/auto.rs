@@ -1,0 +1,135 @@
+use super::{Pick, Scheduler, open};
+use crate::{PathRow, PktInfo, QueueView};
+use units::{Duration, Rate, Time};
+
+/// Earliest delivery in order, the automatic choice.
+///
+/// A path costs what it takes to deliver and what its losses cost. A packet goes to the cheapest path that is open, but not to one that is
+/// dearer than a path worth waiting for: a dearer path helps only while the cheaper ones already have a backlog that keeps them busy for
+/// as long as it takes longer. So what the receiver holds back for the dear path never leaves the cheap one without work, a burst that
+/// the cheap path can serve in time does not spill, and a lossy path carries only what the others have no room for. A flow with
+/// little in the queue stays on the cheapest path whatever others have queued.
+#[derive(Debug, Default)]
+pub(super) struct Auto {
+    /// The most that a path worth using costs beyond the cheapest, as of late.
+    spread: Duration,
+    /// Paths were dearer than their backlog when last looked at, until when.
+    helping_until: Option<Time>,
+}
+
+/// A path dearer than the cheapest by more than this only adds delay: so long a queue helps nobody.
+const MOST_SPREAD: Duration = Duration::from_millis(150);
+/// What a lost packet costs whoever sends it again, and slows down.
+const COST_OF_LOSS: f64 = 2.0;
+/// While a dearer path helps, three quarters of the backlog that brought it in keep it.
+const KEEP: u32 = 4;
+/// A flow is small if this many times what it has queued is less than the backlog.
+const SMALL: u64 = 8;
+
+fn cost(path: &PathRow) -> Duration {
+    path.one_way() + path.rttvar / 2 + Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
+}
+
+impl Scheduler for Auto {
+    fn pick(&mut self, now: Time, _pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
+        let Some(best) = paths.iter().map(cost).min() else { return Pick::Wait(None) };
+        let worth = |path: &&PathRow| cost(path) <= best + MOST_SPREAD;
+        self.spread = paths.iter().filter(worth).map(cost).max().map_or(Duration::ZERO, |most| most - best);
+        let Some(free) = open(paths).min_by_key(|path| (cost(path), path.id)) else {
+            return Pick::Wait(None);
+        };
+        let cheaper = || paths.iter().filter(|path| (cost(path), path.id) < (cost(free), free.id));
+        let Some(first) = cheaper().min_by_key(|path| (cost(path), path.id)) else {
+            return Pick::One(free.id);
+        };
+        // All cheaper paths together serve the backlog; the first of them opens after its own wait.
+        let rate = cheaper().fold(Rate::ZERO, |sum, path| Rate::from_bps(sum.bps() + path.rate.bps()));
+        let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
+        let opens = cheaper().map(|path| path.wait(now)).min().unwrap_or_default();
+        let busy = opens + rate.time_for(backlog);
+        let mut dearer = cost(free) - cost(first);
+        if dearer > MOST_SPREAD {
+            return Pick::Wait(None);
+        }
+        // A path that was idle does not know yet how fast it can go: a round shows it.
+        if first.app_limited {
+            dearer += first.srtt.unwrap_or_default();
+        }
+        let helping = self.helping_until.is_some_and(|until| now < until);
+        let least = if helping { dearer - dearer / KEEP } else { dearer };
+        if busy < least {
+            return Pick::Wait(None);
+        }
+        self.helping_until = Some(now + free.srtt.unwrap_or_default() * 2);
+        Pick::One(free.id)
+    }
+
+    fn standing_queue(&self) -> Duration {
+        self.spread
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{closed, pick, row};
+    use super::*;
+    use crate::PathId;
+
+    /// Full, of 10 Mbit/s and 10 ms round trip: 1,250 bytes are a millisecond.
+    fn full() -> PathRow {
+        closed(0, 3)
+    }
+
+    fn auto(backlog: u64, paths: &[PathRow]) -> Pick {
+        pick(&mut Auto::default(), backlog, paths)
+    }
+
+    #[test]
+    fn a_dearer_path_helps_only_while_the_backlog_keeps_the_cheaper_busy() {
+        let slow = row(1, 3, 50); // 20 ms dearer
+        assert_eq!(auto(90_000, &[row(0, 3, 10), slow.clone()]), Pick::One(PathId(0)), "open");
+        assert_eq!(auto(20_000, &[full(), slow.clone()]), Pick::Wait(None), "16 ms");
+        assert_eq!(auto(26_000, &[full(), slow.clone()]), Pick::One(PathId(1)), "21 ms");
+        let mut scheduler = Auto::default();
+        assert_eq!(pick(&mut scheduler, 26_000, &[full(), slow.clone()]), Pick::One(PathId(1)));
+        assert_eq!(pick(&mut scheduler, 20_000, &[full(), slow.clone()]), Pick::One(PathId(1)), "kept");
+        assert_eq!(pick(&mut scheduler, 10_000, &[full(), slow]), Pick::Wait(None));
+        assert_eq!(scheduler.standing_queue(), Duration::from_millis(20));
+    }
+
+    #[test]
+    fn equal_paths_share_whatever_there_is() {
+        assert_eq!(auto(1_000, &[full(), row(1, 3, 10)]), Pick::One(PathId(1)));
+    }
+
+    #[test]
+    fn loss_is_a_cost_and_too_dear_paths_are_left_out() {
+        let lossy = PathRow { loss: 0.3, ..row(1, 3, 5) };
+        assert_eq!(auto(1_000, &[row(0, 3, 40), lossy.clone()]), Pick::One(PathId(0)), "though slower");
+        assert_eq!(auto(1 << 20, &[full(), lossy]), Pick::Wait(None), "600 ms");
+        let slightly = PathRow { loss: 0.01, ..row(1, 3, 10) };
+        assert_eq!(auto(20_000, &[full(), slightly.clone()]), Pick::Wait(None), "20 ms");
+        assert_eq!(auto(26_000, &[full(), slightly]), Pick::One(PathId(1)));
+        assert_eq!(auto(1 << 20, &[full(), row(1, 3, 400)]), Pick::Wait(None));
+        let mut scheduler = Auto::default();
+        pick(&mut scheduler, 1, &[full(), row(1, 3, 400)]);
+        assert_eq!(scheduler.standing_queue(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_small_flow_stays_on_the_cheapest_path() {
+        let paths = [full(), row(1, 3, 50)];
+        let queue = QueueView { packets: 200, bytes: 200_000, flow_bytes: 100, ..QueueView::default() };
+        let mut scheduler = Auto::default();
+        assert_eq!(scheduler.pick(Time::ZERO, &PktInfo::default(), &queue, &paths), Pick::Wait(None));
+        let bulk = QueueView { flow_bytes: 150_000, ..queue };
+        assert_eq!(scheduler.pick(Time::ZERO, &PktInfo::default(), &bulk, &paths), Pick::One(PathId(1)));
+    }
+
+    #[test]
+    fn a_burst_does_not_spill_from_a_path_that_was_idle() {
+        let idle = PathRow { app_limited: true, ..full() };
+        assert_eq!(auto(10_000, &[idle.clone(), row(1, 3, 10)]), Pick::Wait(None), "8 ms of a round of 10");
+        assert_eq!(auto(13_000, &[idle, row(1, 3, 10)]), Pick::One(PathId(1)));
+    }
+}

@@ -1,0 +1,45 @@
+use super::{Pick, Scheduler, open};
+use crate::{PathRow, PktInfo, QueueView};
+use units::{Duration, Time};
+
+/// Blocking Estimation (Ferlin and others, IFIP Networking 2016): a slower path is used only if what the fastest could send meanwhile
+/// fits beside it into what the receiver holds back.
+#[derive(Debug, Default)]
+pub(super) struct Blest;
+
+/// What may wait at the receiver behind a packet of the slow path, bytes.
+const HELD_BACK: u64 = 1 << 20;
+
+impl Scheduler for Blest {
+    fn pick(&mut self, _now: Time, pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
+        let rtt = |path: &PathRow| path.srtt.unwrap_or(Duration::MAX / 8).as_micros().max(1) as u64;
+        let Some(fast) = paths.iter().min_by_key(|path| (rtt(path), path.id)) else {
+            return Pick::Wait(None);
+        };
+        if fast.is_open() {
+            return Pick::One(fast.id);
+        }
+        let Some(slow) = open(paths).min_by_key(|path| (rtt(path), path.id)) else { return Pick::Wait(None) };
+        let rounds = (rtt(slow) / rtt(fast)).max(1);
+        // Its window grows by a packet per round meanwhile.
+        let window = fast.cwnd.saturating_add(pkt.len as u64 * (rounds - 1) / 2);
+        let meanwhile = window.saturating_mul(rounds);
+        let room = HELD_BACK.saturating_sub(slow.inflight.bytes + pkt.len as u64);
+        if meanwhile > room { Pick::Wait(None) } else { Pick::One(slow.id) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{closed, pick, row};
+    use super::*;
+    use crate::PathId;
+
+    #[test]
+    fn a_slow_path_is_spared_if_the_fast_one_would_stall() {
+        let fast = |cwnd| PathRow { cwnd, ..closed(0, 3) };
+        assert_eq!(pick(&mut Blest, 1_000, &[fast(100_000), row(1, 3, 50)]), Pick::One(PathId(1)), "500 kB");
+        assert_eq!(pick(&mut Blest, 1_000, &[fast(300_000), row(1, 3, 50)]), Pick::Wait(None), "1.5 MB");
+        assert_eq!(pick(&mut Blest, 1_000, &[row(0, 3, 10), row(1, 3, 50)]), Pick::One(PathId(0)));
+    }
+}

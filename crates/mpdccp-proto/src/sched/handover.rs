@@ -1,0 +1,42 @@
+use super::{Pick, Scheduler};
+use crate::{PathId, PathRow, PktInfo, QueueView};
+use core::cmp::Reverse;
+use units::{Duration, Time};
+
+/// One path at a time (ATSSS Active-Standby): the one of highest priority, and it is kept while there is none of a higher.
+#[derive(Debug, Default)]
+pub(super) struct Handover {
+    active: Option<PathId>,
+}
+
+impl Scheduler for Handover {
+    fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
+        let rank = |path: &&PathRow| {
+            let changes = self.active != Some(path.id);
+            (Reverse(path.prio), changes, path.srtt.unwrap_or(Duration::MAX), path.id)
+        };
+        let Some(active) = paths.iter().min_by_key(rank) else { return Pick::Wait(None) };
+        self.active = Some(active.id);
+        if active.is_open() { Pick::One(active.id) } else { Pick::Wait(None) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{closed, pick, row};
+    use super::*;
+
+    #[test]
+    fn one_path_until_it_is_lost_or_a_higher_one_comes() {
+        let mut scheduler = Handover::default();
+        assert_eq!(pick(&mut scheduler, 1000, &[row(0, 3, 20), row(1, 3, 10)]), Pick::One(PathId(1)));
+        assert_eq!(pick(&mut scheduler, 1000, &[row(0, 3, 5), row(1, 3, 10)]), Pick::One(PathId(1)), "kept");
+        assert_eq!(
+            pick(&mut scheduler, 99_000, &[row(0, 3, 5), closed(1, 3)]),
+            Pick::Wait(None),
+            "full is not lost"
+        );
+        assert_eq!(pick(&mut scheduler, 1000, &[row(0, 3, 5)]), Pick::One(PathId(0)));
+        assert_eq!(pick(&mut scheduler, 1000, &[row(0, 3, 5), row(1, 4, 10)]), Pick::One(PathId(1)));
+    }
+}

@@ -1,0 +1,95 @@
+//! What a priority means (RFC 9897 section 3.2.10), applied once, before any scheduler: 0 never; 1, standby, only when nothing of 2 or
+//! more is usable; 2, secondary, only when the primaries are gone or congested; 3 to 15, primaries, as the scheduler likes.
+
+use super::congested;
+use crate::{Health, PathRow, PktInfo, QueueView};
+use alloc::vec::Vec;
+use units::Time;
+
+/// A secondary path joins the primaries at this priority.
+const SECONDARY: u8 = 2;
+const STANDBY: u8 = 1;
+
+/// Puts into `offered` the rows that a scheduler may consider for this packet; their gates may be shut.
+pub(crate) fn offer(
+    now: Time,
+    pkt: &PktInfo,
+    queue: &QueueView,
+    rows: &[PathRow],
+    offered: &mut Vec<PathRow>,
+) {
+    offered.clear();
+    let fits = |row: &&PathRow| row.health == Health::Up && pkt.len <= row.max_payload;
+    // "At least one path must not be 0": if all are, they count as if nobody had said anything.
+    let all_zero = !rows.iter().any(|row| row.prio > 0 && row.health != Health::Down);
+    let usable = || rows.iter().filter(fits).filter(|row| all_zero || row.prio > 0);
+    let primary = |row: &PathRow| all_zero || row.prio > SECONDARY;
+    offered.extend(usable().filter(|row| primary(row)).cloned());
+    let primaries = offered.len();
+    for row in usable().filter(|row| !primary(row) && row.prio == SECONDARY) {
+        if offered[..primaries].iter().all(|first| congested(now, first, queue, row)) {
+            offered.push(row.clone());
+        }
+    }
+    if offered.is_empty() {
+        offered.extend(usable().filter(|row| row.prio == STANDBY).cloned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{closed, row};
+    use super::*;
+    use alloc::vec;
+    use dccp_proto::{Gate, Why};
+    use units::Duration;
+
+    const NOW: Time = Time::from_millis(1_000);
+
+    fn offered(backlog: u64, rows: &[PathRow]) -> Vec<u32> {
+        let mut out = Vec::new();
+        let queue = QueueView { packets: 1, bytes: backlog, ..QueueView::default() };
+        offer(NOW, &PktInfo { len: 1000, ..PktInfo::default() }, &queue, rows, &mut out);
+        out.iter().map(|row| row.id.0).collect()
+    }
+
+    /// A path whose pacer lets the next packet go in so many milliseconds.
+    fn paced(id: u32, prio: u8, srtt: u64, ms: u64) -> PathRow {
+        PathRow { gate: Gate::At(NOW + Duration::from_millis(ms), Why::Pacing), ..row(id, prio, srtt) }
+    }
+
+    #[test]
+    fn zero_is_never_used_unless_all_are_zero() {
+        assert_eq!(offered(0, &[row(0, 0, 10), row(1, 3, 10)]), [1]);
+        assert_eq!(offered(0, &[row(0, 0, 10), closed(1, 1)]), [1], "rather wait");
+        assert_eq!(offered(0, &[row(0, 0, 10), row(1, 0, 10)]), [0, 1], "RFC 9897 section 3.2.10");
+    }
+
+    #[test]
+    fn standby_only_when_nothing_else_is_usable() {
+        assert_eq!(offered(1 << 20, &[row(0, 1, 1), closed(1, 3)]), [1], "not for congestion");
+        assert_eq!(offered(1 << 20, &[row(0, 1, 1), closed(1, 2)]), [1]);
+        let mut gone = row(1, 3, 10);
+        for health in [Health::Stale, Health::Down, Health::Probing] {
+            gone.health = health;
+            assert_eq!(offered(0, &[row(0, 1, 10), gone.clone()]), [0]);
+            assert_eq!(offered(0, &[row(0, 1, 10), gone.clone(), row(2, 2, 10)]), [2]);
+        }
+        let narrow = PathRow { max_payload: 999, ..row(1, 3, 10) };
+        assert_eq!(offered(0, &[row(0, 1, 10), narrow]), [0], "too narrow for this packet");
+    }
+
+    #[test]
+    fn a_secondary_helps_congested_primaries_and_replaces_lost_ones() {
+        assert_eq!(offered(1000, &[row(0, 3, 10), row(1, 2, 1)]), [0]);
+        // 3 ms of pacing and 1 ms of packet cost less than 10 ms more of path.
+        assert_eq!(offered(1000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0]);
+        assert_eq!(offered(1000, &[paced(0, 3, 10, 11), row(1, 2, 30)]), [0, 1]);
+        assert_eq!(offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0, 1], "the backlog costs more");
+        assert_eq!(offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30), row(2, 3, 10)]), [0, 2], "not all");
+        let mut gone = row(0, 3, 10);
+        gone.health = Health::Down;
+        assert_eq!(offered(0, &[gone, row(1, 2, 30)]), [1]);
+        assert_eq!(offered(0, &vec![row(1, 2, 30), row(2, 1, 1)]), [1]);
+    }
+}
