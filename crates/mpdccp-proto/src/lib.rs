@@ -25,6 +25,6 @@ pub use endpoint::{Endpoint, EndpointStats, SessionId};
 pub use names::Named;
 pub use path::{Health, PathId, PathRow};
 pub use queue::{Discipline, PktInfo, QueueConfig, QueueView};
-pub use session::SessionEvent;
+pub use session::{Reason, SessionEvent};
 pub use settings::{AckRatio, Ccid, Settings, Variant, WindowUnit};
 pub use status::{PathStatus, RepairStats, SessionState, SessionStatus};

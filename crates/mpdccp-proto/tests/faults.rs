@@ -178,10 +178,7 @@ fn too_many_sessions() {
     }
     assert_eq!(net.server.sessions().len(), 4);
     assert_eq!(net.server.stats().counters["too_many_sessions"], 1);
-    assert_eq!(
-        net.closed_reason(Client).as_deref(),
-        Some("reset by the peer: TooBusy (it has all the sessions or paths it allows)")
-    );
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("reset_by_peer"));
 }
 
 #[test]
@@ -192,10 +189,7 @@ fn peers_that_no_filter_matches_are_refused() {
     net.connect(config());
     net.run(Duration::from_millis(100));
     assert_eq!(net.server.stats().counters["refused_peer"], 1);
-    assert_eq!(
-        net.closed_reason(Client).as_deref(),
-        Some("reset by the peer: ConnectionRefused (it does not accept sessions from this address)")
-    );
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("reset_by_peer"));
     let peers = vec![PeerFilter { id: 1, remotes: vec!["::ffff:10.0.0.1".parse().unwrap()] }];
     net.server.listen(ListenConfig { peers, ..listen(config()) });
     net.connect(config());
@@ -231,7 +225,7 @@ fn plain_data_flows(client: SessionConfig, server: SessionConfig, paths: usize) 
     net.client.close(net.now, id);
     net.run(Duration::from_millis(100));
     assert_eq!(net.closed_reason(Client).as_deref(), Some("closed"));
-    assert_eq!(net.closed_reason(Server).as_deref(), Some("closed by the peer"));
+    assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
     net
 }
 
@@ -272,7 +266,7 @@ fn refuses_a_plain_server() {
     net.connect(config());
     net.run(Duration::from_millis(300));
     let reason = net.closed_reason(Client).unwrap();
-    assert_eq!(reason, "the peer does not speak Multipath DCCP, and fallback is refused");
+    assert_eq!(reason, "no_multipath");
     assert!(net.client.sessions().is_empty());
     net.run(Duration::from_secs(20));
     assert!(net.server.sessions().is_empty(), "nothing stays behind");

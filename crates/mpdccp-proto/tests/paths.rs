@@ -74,7 +74,7 @@ fn the_first_subflow_may_die() {
     net.run(secs(40));
     assert_eq!(net.health(Client, id), [Health::Up, Health::Up]);
     assert_eq!(net.health(Server, sid), [Health::Up, Health::Up]);
-    assert!(net.events_of(Client).contains(&SessionEvent::PathDown(PathId(0), "silent for too long".into())));
+    assert!(net.events_of(Client).contains(&SessionEvent::PathDown(PathId(0), Reason::Silent)));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn paths_are_added_and_removed_while_data_runs() {
     assert_eq!(missing(&net, 300), 0);
     let status = net.status(Client, id);
     assert_eq!(status.paths.iter().map(|p| p.id).collect::<Vec<_>>(), [added]);
-    assert!(net.events_of(Client).contains(&SessionEvent::PathDown(PathId(0), "removed".into())));
+    assert!(net.events_of(Client).contains(&SessionEvent::PathDown(PathId(0), Reason::Removed)));
     let sid = net.server_id();
     assert_eq!(net.status(Server, sid).paths.len(), 1, "an ordinary Close ends the subflow alone");
     net.run(secs(60));
@@ -228,7 +228,7 @@ fn the_server_may_close_a_path_and_the_client_joins_again() {
     net.drain();
     net.run(Duration::from_millis(500));
     assert_eq!(net.health(Client, id), [Health::Up, Health::Down]);
-    assert!(net.events_of(Client).contains(&SessionEvent::PathDown(PathId(1), "closed by the peer".into())));
+    assert!(net.events_of(Client).contains(&SessionEvent::PathDown(PathId(1), Reason::ClosedByPeer)));
     net.run(secs(2));
     assert_eq!(net.health(Client, id), [Health::Up, Health::Up]);
 }
@@ -304,8 +304,8 @@ fn the_session_survives_without_paths_for_a_while() {
     net.wires.iter_mut().for_each(|w| w.up = false);
     net.stream(Client, id, 10, 10, Duration::from_millis(4));
     net.run(secs(90));
-    assert_eq!(net.closed_reason(Client).as_deref(), Some("no path was up for too long"));
-    assert_eq!(net.closed_reason(Server).as_deref(), Some("no path was up for too long"));
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("no_path"));
+    assert_eq!(net.closed_reason(Server).as_deref(), Some("no_path"));
     assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
     assert_eq!(net.client.poll_timeout(), None);
     assert_eq!(net.server.poll_timeout(), None);
@@ -336,7 +336,7 @@ fn nobody_answers() {
         net.wires.iter_mut().for_each(|w| w.up = false);
         net.connect(config());
         net.run(secs(140));
-        assert_eq!(net.closed_reason(Client).as_deref(), Some("no answer from the peer"));
+        assert_eq!(net.closed_reason(Client).as_deref(), Some("no_answer"));
         assert!(net.client.sessions().is_empty());
     }
 }
@@ -348,7 +348,7 @@ fn a_server_that_was_restarted_is_noticed() {
     net.server.listen(listen(config()));
     net.stream(Client, id, 0, 10, Duration::from_millis(4));
     net.run(secs(5));
-    assert_eq!(net.closed_reason(Client).as_deref(), Some("the peer does not know the session any more"));
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("unknown_to_peer"));
 }
 
 #[test]
@@ -427,5 +427,5 @@ fn removing_the_address_in_use_closes_the_subflow() {
     net.run(Duration::from_millis(15));
     assert_eq!(net.health(Server, sid), [Health::Up, Health::Down], "closing");
     net.run(secs(4));
-    assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), "closed".into())));
+    assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }

@@ -8,6 +8,7 @@ mod lab;
 mod link;
 mod perf;
 mod quantity;
+mod reason;
 mod tunnel;
 mod watch;
 

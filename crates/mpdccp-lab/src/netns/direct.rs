@@ -327,7 +327,7 @@ impl App for Sender<'_> {
             SessionEvent::Opened { .. } => self.open = true,
             SessionEvent::Closed(why) => {
                 if now < self.to {
-                    self.ended = Some(why.to_string());
+                    self.ended = Some(why.name().to_string());
                 }
                 core.stop();
             }

@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
             if let SessionEvent::Closed(why) = event {
                 let t = at.as_secs_f64() - START.as_secs_f64();
                 let what = format!("a session ended at the {side:?} at t = {t:.3} s");
-                return Err(LabError::failed(what, why));
+                return Err(LabError::failed(what, why.name()));
             }
         }
         Ok(())

@@ -1,8 +1,7 @@
 //! Ends of a session: MP_CLOSE, MP_FAST_CLOSE, and running out of paths (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
 
-use super::{Gone, Role, Session, SessionEvent, encode};
+use super::{Gone, Reason, Role, Session, SessionEvent, encode};
 use crate::SessionState;
-use alloc::string::{String, ToString};
 use dccp_proto::{Connection, Extra, State};
 use dccp_wire::{MpOption, PacketType, ResetCode};
 use units::{Duration, Time};
@@ -16,10 +15,10 @@ impl Session {
         match self.state {
             SessionState::Connecting => {
                 self.abort_all(ResetCode::Aborted);
-                self.finish("closed before it was open".to_string());
+                self.finish(Reason::ClosedBeforeOpen);
             }
             SessionState::Open => {
-                self.begin_closing(now, "closed".to_string());
+                self.begin_closing(now, Reason::Closed);
                 self.close_all(now);
                 self.check_end(now);
             }
@@ -39,7 +38,7 @@ impl Session {
             self.connections().for_each(|conn| conn.set_extra(Extra::Reset, option.as_bytes()));
         }
         self.abort_all(if fast { ResetCode::AbruptMpTermination } else { ResetCode::Aborted });
-        self.finish("ended at once by this end".to_string());
+        self.finish(Reason::Aborted);
     }
 
     fn connections(&mut self) -> impl Iterator<Item = &mut Connection> {
@@ -62,7 +61,7 @@ impl Session {
         }
     }
 
-    fn begin_closing(&mut self, now: Time, reason: String) {
+    fn begin_closing(&mut self, now: Time, reason: Reason) {
         self.state = SessionState::Closing;
         self.close_reason = reason;
         self.close_at = now + CLOSE_WAIT;
@@ -96,13 +95,13 @@ impl Session {
         }
         match ptype {
             PacketType::CloseReq if self.state == SessionState::Open => {
-                self.begin_closing(now, "closed by the peer".to_string());
+                self.begin_closing(now, Reason::ClosedByPeer);
                 self.close_all(now);
             }
             // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset code 1. They
             // stay for that; whatever has not come after a while is reset.
             PacketType::Close if self.state == SessionState::Open => {
-                self.begin_closing(now, "closed by the peer".to_string());
+                self.begin_closing(now, Reason::ClosedByPeer);
             }
             PacketType::Close | PacketType::CloseReq => {}
             _ => self.count("close_on_wrong_type"),
@@ -116,7 +115,7 @@ impl Session {
         }
         // RFC 9897 section 3.2.3: Reset code 13 on all (other) subflows.
         self.abort_all(ResetCode::AbruptMpTermination);
-        self.finish("ended at once by the peer".to_string());
+        self.finish(Reason::AbortedByPeer);
     }
 
     /// When [`Self::check_end`] may find the session over.
@@ -136,17 +135,17 @@ impl Session {
                 let done = self.paths.iter().all(|p| p.conn.is_none());
                 if done || now >= self.close_at {
                     self.abort_all(ResetCode::Closed);
-                    self.finish(self.close_reason.clone());
+                    self.finish(self.close_reason);
                 }
             }
             SessionState::Connecting | SessionState::Open => {
                 if !self.any_up() && now >= self.alive + self.cfg.survive {
                     let reason = match self.state {
-                        SessionState::Connecting => "no answer from the peer",
-                        _ => "no path was up for too long",
+                        SessionState::Connecting => Reason::NoAnswer,
+                        _ => Reason::NoPath,
                     };
                     self.abort_all(ResetCode::Aborted);
-                    self.finish(reason.to_string());
+                    self.finish(reason);
                 }
             }
             SessionState::Closed => {}
@@ -154,7 +153,7 @@ impl Session {
     }
 
     /// Over. Connections that still have a last packet to send are kept for that.
-    pub(super) fn finish(&mut self, reason: String) {
+    pub(super) fn finish(&mut self, reason: Reason) {
         if self.state == SessionState::Closed {
             return;
         }

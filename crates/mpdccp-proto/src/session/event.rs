@@ -1,5 +1,4 @@
-use crate::PathId;
-use alloc::string::String;
+use crate::{PathId, Reason};
 
 /// What happened to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +17,8 @@ pub enum SessionEvent {
     PathUp(PathId),
     /// A path is silent or its link is down; the session goes on without it.
     PathStale(PathId),
-    /// A path is gone, with the reason in words.
-    PathDown(PathId, String),
-    /// Over, with the reason in words. The session's status is gone after this event.
-    Closed(String),
+    /// A path is gone.
+    PathDown(PathId, Reason),
+    /// Over. The session's status is gone after this event.
+    Closed(Reason),
 }

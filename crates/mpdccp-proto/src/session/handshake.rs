@@ -2,10 +2,9 @@
 
 use super::private::Private;
 use super::subflow::Stage;
-use super::{Role, Session, encode};
+use super::{Reason, Role, Session, encode};
 use crate::keys::{key_data, plain_key};
 use crate::{Fallback, PathConfig, SessionConfig, SessionState};
-use alloc::string::String;
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{KeyType, MpOption, Opt, Packet, Reset, ResetCode, feature};
 use units::Time;
@@ -151,7 +150,7 @@ impl Session {
             }
             _ => {
                 self.reset_path(i, ResetCode::Aborted, "refused_no_multipath");
-                self.finish(String::from("the peer does not speak Multipath DCCP, and fallback is refused"));
+                self.finish(Reason::NoMultipath);
             }
         }
     }

@@ -3,10 +3,8 @@
 use super::confirm::Signal;
 use super::liveness::{Evidence, Liveness, Verdict};
 use super::subflow::{Stage, Subflow};
-use super::{Gone, Role, Session, SessionEvent, encode};
+use super::{Gone, Reason, Role, Session, SessionEvent, encode};
 use crate::{Health, SessionState};
-use alloc::format;
-use alloc::string::{String, ToString};
 use dccp_proto::ccid::TxView;
 use dccp_proto::{CloseReason, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
@@ -27,7 +25,7 @@ impl Session {
                 // RFC 9897 section 3.3: OPEN only with the server's Ack. Plain DCCP may send at once.
                 Event::Responded if self.multipath => {}
                 Event::Responded | Event::Opened => self.on_opened(now, i),
-                Event::Closed(reason) => self.on_closed(now, i, &words(reason), reason),
+                Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
             }
         }
         let Some(path) = self.paths.get_mut(i) else { return };
@@ -76,7 +74,7 @@ impl Session {
         }
     }
 
-    fn on_closed(&mut self, now: Time, i: usize, reason: &str, cause: CloseReason) {
+    fn on_closed(&mut self, now: Time, i: usize, reason: Reason, cause: CloseReason) {
         let path = &mut self.paths[i];
         let id = path.id;
         if path.was_up {
@@ -100,10 +98,10 @@ impl Session {
         }
         let path = &mut self.paths[i];
         if path.removed {
-            self.events.push_back(SessionEvent::PathDown(id, "removed".to_string()));
+            self.events.push_back(SessionEvent::PathDown(id, Reason::Removed));
         } else {
             if self.role == Role::Client || path.was_up {
-                self.events.push_back(SessionEvent::PathDown(id, reason.to_string()));
+                self.events.push_back(SessionEvent::PathDown(id, reason));
             }
             if self.role == Role::Client {
                 // What was up and is not known to the peer any more, or silent, is most likely behind a NAT that forgot it, or was away.
@@ -118,9 +116,9 @@ impl Session {
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
             && matches!(path.stage, Stage::JoinSent { .. });
         if !self.multipath {
-            self.finish(reason.to_string());
+            self.finish(reason);
         } else if unknown_ci && !self.paths.iter().any(Subflow::is_live) {
-            self.finish("the peer does not know the session any more".to_string());
+            self.finish(Reason::UnknownToPeer);
         }
     }
 
@@ -167,7 +165,7 @@ impl Session {
                 self.events.push_back(SessionEvent::PathUp(id));
                 self.reorderer.on_path(id, None, true);
             }
-            (Verdict::Dead, Some(_)) => self.give_up(now, i, "silent for too long"),
+            (Verdict::Dead, Some(_)) => self.give_up(now, i, Reason::Silent),
         }
     }
 
@@ -195,7 +193,7 @@ impl Session {
     }
 
     /// Resets a connection whose peer did not answer in time.
-    pub(super) fn give_up(&mut self, now: Time, i: usize, reason: &str) {
+    pub(super) fn give_up(&mut self, now: Time, i: usize, reason: Reason) {
         if let Some(conn) = &mut self.paths[i].conn {
             conn.abort(ResetCode::Aborted);
             while conn.poll_event().is_some() {}
@@ -241,29 +239,4 @@ impl Session {
             conn.send_options(encode(&[option]).as_bytes());
         }
     }
-}
-
-fn words(reason: CloseReason) -> String {
-    match reason {
-        CloseReason::Local => "closed".to_string(),
-        CloseReason::Peer => "closed by the peer".to_string(),
-        CloseReason::Reset(code) => match hint(code) {
-            Some(hint) => format!("reset by the peer: {code:?} ({hint})"),
-            None => format!("reset by the peer: {code:?}"),
-        },
-        CloseReason::Aborted(code) => format!("reset by this end: {code:?}"),
-        CloseReason::TimedOut => "no answer".to_string(),
-    }
-}
-
-/// What a Reset most likely means to whoever set the connection up.
-fn hint(code: ResetCode) -> Option<&'static str> {
-    Some(match code {
-        ResetCode::NoConnection => "it listens on another DCCP port, or was restarted",
-        ResetCode::ConnectionRefused => "it does not accept sessions from this address",
-        ResetCode::BadServiceCode => "another application listens there",
-        ResetCode::TooBusy => "it has all the sessions or paths it allows",
-        ResetCode::OptionError | ResetCode::MandatoryError => "it does not understand our options",
-        _ => return None,
-    })
 }

@@ -3,7 +3,7 @@
 use super::handshake::{Hello, reset};
 use super::liveness::Liveness;
 use super::subflow::{Stage, Subflow};
-use super::{Gone, Role, Session, encode};
+use super::{Gone, Reason, Role, Session, encode};
 use crate::keys::{By, Tag, same};
 use crate::{Health, PathConfig, PathId, SessionState};
 use alloc::collections::BTreeMap;
@@ -134,7 +134,7 @@ impl Session {
         }
         if let Some(&(_, oldest)) = sources.values().max_by_key(|(n, _)| n) {
             self.count("half_open_join_displaced");
-            self.give_up(now, oldest, "displaced by other joins");
+            self.give_up(now, oldest, Reason::Displaced);
             self.forget_paths();
         }
     }
@@ -206,7 +206,7 @@ impl Session {
                     self.on_stale(now, i);
                 }
                 (Health::Stale, _) if path.live.silent_for(now) >= REPLACE_AFTER => {
-                    self.give_up(now, i, "replaced by a new subflow")
+                    self.give_up(now, i, Reason::Replaced)
                 }
                 _ => {}
             }

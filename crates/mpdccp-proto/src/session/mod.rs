@@ -13,6 +13,7 @@ mod loss_rate;
 mod path_manager;
 mod plausible;
 mod private;
+mod reason;
 mod repair;
 mod subflow;
 mod transmit;
@@ -20,6 +21,7 @@ mod transmit;
 pub use event::SessionEvent;
 pub(crate) use handshake::Offer;
 pub(crate) use join::{Refusal, wanted_ci};
+pub use reason::Reason;
 
 use crate::keys::Keys;
 use crate::queue::{QueueView, SendQueue};
@@ -29,7 +31,6 @@ use crate::{PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, S
 use addresses::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
 use alloc::vec::Vec;
 use confirm::Pending;
 use dccp_proto::ccid::AckVecSender;
@@ -120,7 +121,7 @@ pub(crate) struct Session {
     first: FirstAttempt,
     /// Closing: when to stop waiting for the peer.
     close_at: Time,
-    close_reason: String,
+    close_reason: Reason,
     /// Server: the peer filter that let it in.
     peer: u32,
 }
@@ -162,7 +163,7 @@ impl Session {
             alive: now,
             first: FirstAttempt::new(now),
             close_at: Time::MAX,
-            close_reason: String::new(),
+            close_reason: Reason::Closed,
             peer: 0,
             cfg,
         }

@@ -3,9 +3,8 @@
 use super::confirm::Signal;
 use super::liveness::Liveness;
 use super::subflow::Subflow;
-use super::{Role, Session, SessionEvent};
+use super::{Reason, Role, Session, SessionEvent};
 use crate::{Health, PathConfig, PathId, SessionState};
-use alloc::string::ToString;
 use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use units::{Duration, Time};
@@ -53,7 +52,7 @@ impl Session {
         let mut others = self.paths.split_off(keep + 1);
         others.extend(self.paths.drain(..keep));
         for path in others {
-            self.events.push_back(SessionEvent::PathDown(path.id, "plain DCCP has one path".to_string()));
+            self.events.push_back(SessionEvent::PathDown(path.id, Reason::Plain));
         }
     }
 
@@ -69,7 +68,7 @@ impl Session {
         }
         let path = &mut self.paths[i];
         match &mut path.conn {
-            None => self.events.push_back(SessionEvent::PathDown(path.id, "removed".to_string())),
+            None => self.events.push_back(SessionEvent::PathDown(path.id, Reason::Removed)),
             // RFC 9897 section 3.5: an ordinary Close, without MP_CLOSE, closes a subflow alone.
             Some(conn) => match conn.state() {
                 State::Open | State::PartOpen => conn.close(now, false),
@@ -154,16 +153,16 @@ impl Session {
     }
 
     /// The first subflow could not be opened on this path: try the next one.
-    pub(super) fn on_first_failed(&mut self, now: Time, i: usize, reason: &str, cause: CloseReason) {
+    pub(super) fn on_first_failed(&mut self, now: Time, i: usize, reason: Reason, cause: CloseReason) {
         if self.role == Role::Server {
-            return self.finish(reason.to_string());
+            return self.finish(reason);
         }
         let path = &self.paths[i];
-        self.events.push_back(SessionEvent::PathDown(path.id, reason.to_string()));
+        self.events.push_back(SessionEvent::PathDown(path.id, reason));
         self.first.refused += usize::from(cause != CloseReason::TimedOut);
         let left = self.paths.iter().filter(|p| !p.removed).count();
         if left <= usize::from(!path.removed) || self.first.refused >= left {
-            return self.finish(reason.to_string());
+            return self.finish(reason);
         }
         self.try_next_first(now, i);
     }
@@ -182,15 +181,18 @@ impl Session {
         for i in 0..self.paths.len() {
             self.check_liveness(now, i);
             if self.patience(&self.paths[i]).is_some_and(|t| t <= now) {
-                let reason =
-                    if self.paths[i].health == Health::Down { "closed" } else { "no answer in time" };
+                let reason = if self.paths[i].health == Health::Down {
+                    Reason::Closed
+                } else {
+                    Reason::HandshakeTimeout
+                };
                 self.give_up(now, i, reason);
             }
         }
         if self.rotation_timeout().is_some_and(|t| t <= now)
             && let Some(i) = self.index(self.first.path)
         {
-            self.give_up(now, i, "no answer, trying the next");
+            self.give_up(now, i, Reason::NextTried);
         }
     }
 

@@ -374,7 +374,7 @@ impl Net {
 
     pub fn closed_reason(&self, end: End) -> Option<String> {
         self.events_of(end).into_iter().find_map(|e| match e {
-            SessionEvent::Closed(reason) => Some(reason),
+            SessionEvent::Closed(reason) => Some(reason.name().to_string()),
             _ => None,
         })
     }

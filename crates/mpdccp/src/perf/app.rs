@@ -6,8 +6,9 @@ use crate::perf::message::ClockId;
 use crate::perf::report::Reporter;
 use crate::perf::setup;
 use crate::perf::transfer::Transfer;
+use crate::reason::words;
 use dccp_net::{App, Core};
-use mpdccp_proto::{SessionEvent, SessionId};
+use mpdccp_proto::{Reason, SessionEvent, SessionId};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use units::Time;
@@ -65,12 +66,13 @@ impl PerfApp {
         }
     }
 
-    fn on_closed(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
+    fn on_closed(&mut self, core: &mut Core, now: Time, session: SessionId, reason: Reason) {
+        let why = words(reason);
         let failure = match self.transfers.remove(&session) {
             None => Some(Fault::usage(format!("no connection to {}: {why}", self.plan.peer()))),
             Some(transfer) => {
-                self.reporter.summary(session, &transfer, now, why);
-                let early = !self.ending && !transfer.ended_well(why);
+                self.reporter.summary(session, &transfer, now, &why);
+                let early = !self.ending && !transfer.ended_well(reason);
                 early.then(|| Fault::runtime(format!("the connection ended early: {why}")))
             }
         };
@@ -114,8 +116,10 @@ impl App for PerfApp {
             }
             SessionEvent::PathUp(path) => self.reporter.path(session, path, "up"),
             SessionEvent::PathStale(path) => self.reporter.path(session, path, "silent"),
-            SessionEvent::PathDown(path, why) => self.reporter.path(session, path, &format!("down: {why}")),
-            SessionEvent::Closed(why) => self.on_closed(core, now, session, &why),
+            SessionEvent::PathDown(path, why) => {
+                self.reporter.path(session, path, &format!("down: {}", words(why)))
+            }
+            SessionEvent::Closed(why) => self.on_closed(core, now, session, why),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use crate::perf::message::ClockId;
 use crate::perf::meter::{Meter, Span};
 use crate::perf::sender::{Load, Sender};
 use dccp_net::Core;
-use mpdccp_proto::{Health, PktInfo, SessionId};
+use mpdccp_proto::{Health, PktInfo, Reason, SessionId};
 use units::{Duration, Time};
 
 /// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
@@ -130,10 +130,10 @@ impl Transfer {
     }
 
     /// Whether this is how a transfer should end.
-    pub(crate) fn ended_well(&self, why: &str) -> bool {
+    pub(crate) fn ended_well(&self, why: Reason) -> bool {
         match self.stage {
             Stage::Closing => true,
-            Stage::Receiving => why.starts_with("closed"),
+            Stage::Receiving => why.is_orderly(),
             Stage::Sending | Stage::Draining { .. } => false,
         }
     }

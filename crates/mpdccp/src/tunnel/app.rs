@@ -1,6 +1,7 @@
 //! What runs on the data thread: packets between the interface and the sessions, and the life of the sessions.
 
 use crate::fault::Fault;
+use crate::reason::words;
 use crate::tunnel::allowed::{Allowed, addresses};
 use crate::tunnel::config::{Config, Security};
 use crate::tunnel::peer::PeerState;
@@ -343,12 +344,13 @@ impl App for TunnelApp {
             }
             SessionEvent::PathDown(id, why) => {
                 tracing::warn!(
-                    "peer {name}: {} is down: {why}",
-                    self.path_label(core, now, session, index, id)
+                    "peer {name}: {} is down: {}",
+                    self.path_label(core, now, session, index, id),
+                    words(why)
                 );
             }
             SessionEvent::Closed(why) => {
-                tracing::info!("peer {name}: session closed: {why}");
+                tracing::info!("peer {name}: session closed: {}", words(why));
                 self.sessions.remove(&session);
                 if self.peers[index].session == Some(session) {
                     self.peers[index].on_closed(now);
