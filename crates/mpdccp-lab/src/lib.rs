@@ -8,6 +8,7 @@
 pub mod agreement;
 mod backend;
 pub mod code;
+mod columns;
 pub mod comparison;
 pub mod estimate;
 pub mod experiment;

@@ -109,6 +109,22 @@ impl Store {
         self.whole(&self.file(&kept.key, "json"), &text).map_err(|e| failed(&e))
     }
 
+    /// Takes over the finished runs of another store.
+    ///
+    /// # Errors
+    /// It cannot be read, or they cannot be written.
+    pub fn gather(&self, from: &Path) -> Result<(), LabError> {
+        let failed = |e| LabError::failed(format!("reading the runs in {}", from.display()), e);
+        for entry in fs::read_dir(from).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let Some(name) = path.file_name() else { continue };
+            if path.extension().is_some_and(|ending| ending != "part") && from != self.dir {
+                self.whole(&self.dir.join(name), &fs::read(&path).map_err(failed)?).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Renamed into place, so that a file that is there is whole.
     fn whole(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let part = file.with_extension("part");

@@ -1,9 +1,10 @@
 //! Every contender at every point of a scenario's `[sweep]`: one CSV row for each run, resumable.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use crate::columns;
 use crate::estimate::Estimate;
 use crate::experiment::{choose_cells, choose_contenders};
 use crate::metrics::NAMES;
@@ -11,7 +12,7 @@ use crate::runs::{Keep, Runs, What};
 use crate::scenario::{Point, Scenario};
 use crate::store::{Kept, Store};
 use crate::summary::Flow;
-use crate::{Backend, LabError, Plan};
+use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
 /// How a sweep is run.
 #[derive(Clone, Debug)]
@@ -28,6 +29,33 @@ pub struct Options {
     pub cells: Vec<String>,
     /// Seeds for each point; the scenario's number if absent.
     pub seeds: Option<u32>,
+    /// Only a part of the runs.
+    pub shard: Shard,
+}
+
+/// Every `of`th run, the `nth` (from 1) first: a part of a sweep that others complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    nth: usize,
+    of: usize,
+}
+
+impl Default for Shard {
+    fn default() -> Shard {
+        Shard { nth: 1, of: 1 }
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parts = text.split_once('/').and_then(|(nth, of)| Some((nth.parse().ok()?, of.parse().ok()?)));
+        match parts {
+            Some((nth, of)) if 1 <= nth && nth <= of => Ok(Shard { nth, of }),
+            _ => Err("a shard is written i/n, such as 2/8, with i from 1 to n".to_owned()),
+        }
+    }
 }
 
 /// One run that ended.
@@ -109,11 +137,12 @@ pub fn run(
         choose_cells(scenario, &options.cells)?.into_iter().map(|cell| cell.name.as_str()).collect();
     let points = scenario.points(&cells).map_err(wrong)?;
     let seeds = options.seeds.or(scenario.sweep.as_ref().map(|s| s.seeds)).unwrap_or(1);
-    let jobs = jobs(&points, &cells, seeds, options)?;
-    let dir = options.out.parent().unwrap_or(Path::new(""));
+    let mut jobs = jobs(&points, &cells, seeds, options)?;
+    let Shard { nth, of } = options.shard;
+    jobs = jobs.into_iter().skip(nth - 1).step_by(of).collect();
     let runs = Runs {
         backend,
-        store: Store::open(&dir.join("runs"))?,
+        store: Store::open(&beside(&options.out))?,
         threads: options.threads,
         keep: Keep::Figures,
     };
@@ -141,11 +170,50 @@ pub fn run(
     outcome.made = made.len() - outcome.found;
     let Some(sweep) = &scenario.sweep else { return Ok(outcome) };
     let parameters: Vec<String> = sweep.parameters.keys().cloned().collect();
-    fs::write(&options.out, csv(&parameters, &made))
+    let mut texts = ["contender", "cell", "backend", "program", "resolved_hash"].to_vec();
+    texts.extend(parameters.iter().map(String::as_str));
+    columns::write(&options.out, &csv(&parameters, &made), &texts)
         .map_err(|e| LabError::failed(format!("writing {}", options.out.display()), e))?;
     outcome.medians = medians(&made, &sweep.show);
     outcome.table = table(&parameters, &sweep.show, &outcome.medians);
     Ok(outcome)
+}
+
+/// Puts together what shards have made, whose CSV files are in `parts`: gathers their runs in the directory `runs` beside `options.out` and
+/// writes the whole file there.
+///
+/// # Errors
+/// As [`run`], and if the runs of a part cannot be read. Runs that no shard has made are the outcome's `failed`.
+pub fn merge(
+    scenario: &Scenario,
+    backend: &dyn Backend,
+    options: &Options,
+    parts: &[PathBuf],
+    watch: &(dyn Fn(Progress<'_>) + Sync),
+) -> Result<Outcome, LabError> {
+    let store = Store::open(&beside(&options.out))?;
+    for part in parts {
+        store.gather(&beside(part))?;
+    }
+    run(scenario, &Nowhere(backend), options, watch)
+}
+
+/// Where the runs of a CSV file are kept.
+fn beside(csv: &Path) -> PathBuf {
+    csv.parent().unwrap_or(Path::new("")).join("runs")
+}
+
+/// Stands for the backend on which shards made their runs; makes none itself.
+struct Nowhere<'a>(&'a dyn Backend);
+
+impl Backend for Nowhere<'_> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn run(&self, _: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        Err(LabError::Failed("no shard has made it, with this program and this scenario".to_owned()))
+    }
 }
 
 fn jobs<'a>(

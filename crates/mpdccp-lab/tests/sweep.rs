@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::sim::Sim;
-use mpdccp_lab::sweep::{Options, Outcome, Progress, run};
+use mpdccp_lab::sweep::{Options, Outcome, Progress, Shard, merge, run};
 
 const SCENARIO: &str = r#"
 name = "s"
@@ -42,6 +42,7 @@ fn sweep(dir: &Path, text: &str) -> (Result<Outcome, String>, Vec<String>) {
         only: Vec::new(),
         cells: vec!["all".to_owned()],
         seeds: None,
+        shard: Shard::default(),
     };
     let watch = |p: Progress<'_>| {
         if !p.found {
@@ -155,4 +156,43 @@ fn a_sweep_that_makes_no_sense_says_why() {
     assert!(wrong("path.*.owd", "path.*.delay").contains("delay"));
     assert!(wrong("30 ms", "30 mm").contains("mm"));
     assert!(wrong("[[flow]]", "[[cell]]\nname = \"c\"\nowd = \"1 ms\"\n[[flow]]").contains("replaces"));
+}
+
+#[test]
+fn shards_make_each_run_once_and_merge_into_the_same_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, _) = sweep(dir.path(), SCENARIO);
+    let total = whole.unwrap().made;
+    let scenario = Scenario::parse("s.toml", SCENARIO).unwrap();
+    let options = |out: &str, shard: &str| Options {
+        out: dir.path().join(out).join("s.csv"),
+        seed: 1,
+        threads: 2,
+        only: Vec::new(),
+        cells: vec!["all".to_owned()],
+        seeds: None,
+        shard: shard.parse().unwrap(),
+    };
+    let parts = ["1/3", "2/3", "3/3"].map(|shard| options(&shard[..1], shard));
+    let made = parts.each_ref().map(|o| run(&scenario, &Sim::default(), o, &|_| {}).unwrap().made);
+    assert_eq!(made.iter().sum::<usize>(), total);
+    assert!(made.iter().all(|n| n.abs_diff(total / 3) <= 1), "{made:?}");
+    let files = parts.map(|o| o.out);
+    let all = options("all", "1/1");
+    let missing = merge(&scenario, &Sim::default(), &all, &files[1..], &|_| {}).unwrap();
+    assert_eq!(missing.failed.len(), made[0]);
+    assert!(missing.failed[0].1.contains("no shard has made it"), "{:?}", missing.failed);
+    let merged = merge(&scenario, &Sim::default(), &all, &files, &|_| {}).unwrap();
+    assert_eq!((merged.found, merged.made, merged.failed.len()), (total, 0, 0));
+    for ending in ["csv", "parquet"] {
+        let read = |file: &Path| fs::read(file.with_extension(ending)).unwrap();
+        assert_eq!(read(&all.out), read(&dir.path().join("s.csv")), "{ending}");
+    }
+}
+
+#[test]
+fn a_shard_that_is_none_is_refused() {
+    for wrong in ["0/3", "4/3", "3", "a/b", "1/0", "-1/2"] {
+        assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+    }
 }

@@ -9,6 +9,7 @@ use mpdccp_lab::experiment::{self, Options};
 use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::scenario::LIBRARY;
 use mpdccp_lab::sim::Sim;
+use mpdccp_lab::sweep::Shard;
 use mpdccp_lab::{Backend, LabError, Scenario, agreement, comparison, sweep};
 
 use crate::watch::Watch;
@@ -21,6 +22,8 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of
   mpdccp lab run paper/single-path --backend sim              in virtual time
   mpdccp lab run my.toml --backend sim --out results
   mpdccp lab reproduce paper --backend sim                    every experiment of the CCID5 paper
+  mpdccp lab sweep paper/delay --shard 1/4 --out part1/sweep.csv    one of four parts, on four machines
+  mpdccp lab merge paper/delay --out all/sweep.csv part*/sweep.csv
   mpdccp lab compare SIM-DIR NETNS-DIR";
 
 #[derive(Subcommand)]
@@ -30,9 +33,11 @@ pub(crate) enum Lab {
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
     /// Run every contender at every point of a scenario's sweep: one CSV row for each run, resumable.
-    Sweep(Sweep),
+    Sweep(Part),
     /// Make a set of experiments, such as those of a paper, and write one report.html and report.md of them.
     Reproduce(reproduce::Args),
+    /// Put the shards of a sweep together.
+    Merge(Merge),
     /// Set two directories of results side by side, such as those of the simulator and of namespaces.
     Compare(Compare),
 }
@@ -67,6 +72,25 @@ pub(crate) struct Sweep {
     /// Runs at a time in the simulator; as many as there are cores if absent.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
+}
+
+#[derive(Args)]
+pub(crate) struct Part {
+    #[command(flatten)]
+    sweep: Sweep,
+    /// Make only every Nth run, beginning with the Ith: one of N parts, which `lab merge` puts together.
+    #[arg(long, value_name = "I/N", default_value = "1/1")]
+    shard: Shard,
+}
+
+/// What a sweep is, and the CSV files of its parts.
+#[derive(Args)]
+pub(crate) struct Merge {
+    #[command(flatten)]
+    sweep: Sweep,
+    /// CSV files that `lab sweep --shard` wrote, each with its `runs` beside it.
+    #[arg(required = true, value_name = "FILE")]
+    parts: Vec<PathBuf>,
 }
 
 #[derive(Args)]
@@ -124,7 +148,8 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     let result = match args {
         Lab::List => list(),
         Lab::Run(run) => self::run(run),
-        Lab::Sweep(args) => self::sweep(args),
+        Lab::Sweep(args) => self::sweep(&args.sweep, args.shard, &[]),
+        Lab::Merge(args) => self::sweep(&args.sweep, Shard::default(), &args.parts),
         Lab::Reproduce(args) => reproduce::reproduce(args),
         Lab::Compare(args) => compare(args),
     };
@@ -229,7 +254,8 @@ fn compare(args: &Compare) -> Result<(), LabError> {
     Ok(())
 }
 
-fn sweep(args: &Sweep) -> Result<(), LabError> {
+/// Makes a sweep, or puts it together if there are parts.
+fn sweep(args: &Sweep, shard: Shard, parts: &[PathBuf]) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let backend = args.backend.backend()?;
     let options = sweep::Options {
@@ -239,8 +265,14 @@ fn sweep(args: &Sweep) -> Result<(), LabError> {
         only: args.only.clone(),
         cells: args.cell.clone(),
         seeds: None,
+        shard,
     };
-    let outcome = sweep::run(&scenario, backend.as_ref(), &options, &|progress| sweep_line(&progress))?;
+    let watch = |progress: sweep::Progress<'_>| sweep_line(&progress);
+    let outcome = if parts.is_empty() {
+        sweep::run(&scenario, backend.as_ref(), &options, &watch)?
+    } else {
+        sweep::merge(&scenario, backend.as_ref(), &options, parts, &watch)?
+    };
     println!("{}", outcome.table);
     println!("{} runs made, {} found: {}", outcome.made, outcome.found, options.out.display());
     match outcome.failed.len() {

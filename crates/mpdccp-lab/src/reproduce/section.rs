@@ -134,6 +134,7 @@ fn swept(
         only: spec.contenders.clone(),
         cells,
         seeds: Some(seeds),
+        shard: sweep::Shard::default(),
     };
     let outcome = sweep::run(scenario, backend, &chosen, &|progress| watch(Progress::Sweep(&progress)))?;
     let made = made_by(backend, seeds.into(), options.seed);
