@@ -150,17 +150,11 @@ impl Net {
             let plaintext = *capture_plaintext && is_channel(route.socket);
             let to = if is_channel(route.socket) {
                 let Some(channels) = channels else { continue };
-                // Sealed below; captured before if that is wanted.
+                // Captured before it is sealed, if that is wanted.
                 let Some(to) = channels.resolve(route.socket) else { continue };
-                if let (Some(capture), true) = (capture.as_mut(), plaintext) {
-                    if let Some(Some(carrier)) = sockets.get(to.socket as usize) {
-                        capture.sent(
-                            to.socket,
-                            &**carrier,
-                            &run.burst_to(to.local, to.remote),
-                            run.packets(),
-                        );
-                    }
+                let under = sockets.get(to.socket as usize).and_then(Option::as_deref);
+                if let (true, Some(capture), Some(carrier)) = (plaintext, capture.as_mut(), under) {
+                    capture.sent(to.socket, carrier, &run.burst_to(to.local, to.remote), run.packets());
                 }
                 let Some(to) = channels.seal(now, route.socket, run.records()) else { continue };
                 to

@@ -153,10 +153,9 @@ fn received(scenario: &Scenario, column: Column<'_>) -> Panel {
 fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     let end = *scenario.duration_s.as_ref();
     let each: Vec<_> = column.run.paths.iter().map(|path| series::offered(column.run, path, end)).collect();
-    let of_path = |(i, (path, points)): (usize, (&crate::PathRecord, &Vec<(f64, f64)>))| {
-        line(&path.name, i, points.clone())
-    };
-    let mut series: Vec<Series> = column.run.paths.iter().zip(&each).enumerate().map(of_path).collect();
+    let named = column.run.paths.iter().zip(&each).enumerate();
+    let mut series: Vec<Series> =
+        named.map(|(i, (path, points))| line(&path.name, i, points.clone())).collect();
     if each.len() > 1 {
         let sum = |bin: usize| (each[0][bin].0, each.iter().map(|path| path[bin].1).sum());
         series.insert(0, line("total", GREY, (0..each[0].len()).map(sum).collect()));

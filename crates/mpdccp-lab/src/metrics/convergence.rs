@@ -61,7 +61,7 @@ mod tests {
         let wobble = flow(12.0, |t| if (2.0..3.0).contains(&t) { 100 } else { 1000 });
         let s = convergence_s(&wobble, (0.0, 12.0)).unwrap();
         assert!((s - 2.9).abs() < 1e-6, "{s}");
-        let never = flow(12.0, |t| if t as u32 % 2 == 0 { 100 } else { 1000 });
+        let never = flow(12.0, |t| if (t as u32).is_multiple_of(2) { 100 } else { 1000 });
         assert_eq!(convergence_s(&never, (0.0, 12.0)), None);
     }
 }

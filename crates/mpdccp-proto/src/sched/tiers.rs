@@ -90,6 +90,6 @@ mod tests {
         let mut gone = row(0, 3, 10);
         gone.health = Health::Down;
         assert_eq!(offered(0, &[gone, row(1, 2, 30)]), [1]);
-        assert_eq!(offered(0, &vec![row(1, 2, 30), row(2, 1, 1)]), [1]);
+        assert_eq!(offered(0, &[row(1, 2, 30), row(2, 1, 1)]), [1]);
     }
 }

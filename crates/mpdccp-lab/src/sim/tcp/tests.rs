@@ -115,7 +115,7 @@ fn a_connection_begins_with_ten_segments_after_a_round_trip() {
     for cc in ["reno", "cubic", "bbr"] {
         let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
         tcp.write(u64::MAX);
-        assert!(matches!(tcp.sender().rtt().srtt(), None));
+        assert_eq!(tcp.sender().rtt().srtt(), None);
         let now = open(&mut tcp);
         assert_eq!(tcp.sender().rtt().srtt(), Some(Duration::from_millis(50)), "{cc}");
         assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 10, "{cc}");
@@ -156,8 +156,8 @@ fn a_burst_of_losses_is_repaired_without_another_burst() {
     let now = begun + 50;
     let at = |i: usize| window[i].start;
     // Six of ten are lost; three arrive.
-    for i in 7..10 {
-        ack(&mut tcp, now, at(1), window[i].no, &[(at(7), at(i) + 1448)]);
+    for last in &window[7..10] {
+        ack(&mut tcp, now, at(1), last.no, &[(at(7), last.start + 1448)]);
     }
     let mut repaired = sent(&mut tcp, now).len();
     assert!(repaired < 3, "{repaired}");
