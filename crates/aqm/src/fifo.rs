@@ -22,6 +22,11 @@ impl<P> Fifo<P> {
         QueueLen { packets: self.items.len() as u64, bytes: self.bytes }
     }
 
+    /// When the packet at the head arrived.
+    pub fn oldest(&self) -> Option<units::Time> {
+        self.items.front().map(|item| item.arrived)
+    }
+
     /// At the tail.
     pub fn push(&mut self, item: Item<P>) {
         self.bytes += u64::from(item.meta.bytes);

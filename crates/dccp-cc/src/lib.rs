@@ -16,6 +16,7 @@ mod filter;
 mod hystart;
 mod hystart_linux;
 mod pacer;
+mod prague;
 mod rate_sample;
 mod reno;
 mod rtt;
@@ -27,6 +28,7 @@ pub use controller::{AckEvent, Algorithm, Amount, CcConfig, Controller, Limits, 
 pub use cubic::Cubic;
 pub use filter::WindowedMax;
 pub use pacer::Pacer;
+pub use prague::Prague;
 pub use rate_sample::{RateSample, RateSampler, Snapshot};
 pub use reno::Reno;
 pub use rtt::RttEstimator;

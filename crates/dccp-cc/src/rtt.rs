@@ -1,5 +1,8 @@
 use units::{Duration, Time};
 
+/// Samples of a round beyond which one weighs no less.
+const MAX_SAMPLES: u32 = 1000;
+
 /// Round-trip time estimator (RFC 6298; bounds of RFC 4341 section 5.1 for DCCP).
 #[derive(Clone, Debug, Default)]
 pub struct RttEstimator {
@@ -21,13 +24,19 @@ impl RttEstimator {
 
     /// Takes in one sample.
     pub fn update(&mut self, now: Time, rtt: Duration) {
+        self.update_one_of(now, rtt, 1);
+    }
+
+    /// Takes in one of `samples` samples of the same round: together they weigh what RFC 6298 gives to one (RFC 7323 appendix G).
+    pub fn update_one_of(&mut self, now: Time, rtt: Duration, samples: u32) {
+        let samples = samples.clamp(1, MAX_SAMPLES);
         if self.latest.is_none() {
             self.srtt = rtt;
             self.rttvar = rtt / 2;
         } else {
             let err = self.srtt.abs_diff(rtt);
-            self.rttvar = (self.rttvar * 3 + err) / 4;
-            self.srtt = (self.srtt * 7 + rtt) / 8;
+            self.rttvar = (self.rttvar * (4 * samples - 1) + err) / (4 * samples);
+            self.srtt = (self.srtt * (8 * samples - 1) + rtt) / (8 * samples);
         }
         self.latest = Some(rtt);
         self.updated = now;

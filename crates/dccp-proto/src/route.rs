@@ -42,6 +42,8 @@ pub enum Why {
     Window,
     /// The pacer has not released the next packet.
     Pacing,
+    /// The peer's application listens no more (RFC 4340 section 11.7.2, Drop Code 1).
+    NotListening,
     /// Closing or closed.
     Closing,
 }

@@ -242,7 +242,7 @@ fn a_slow_receiver_ends_slow_start() {
     s.round(2);
     s.round(2);
     let cwnd = s.cwnd();
-    s.half.on_slow_receiver(2);
+    s.half.on_slow_receiver(s.now, 2);
     assert_eq!(s.cwnd(), cwnd - 2);
     s.fill();
     s.round(2);

@@ -47,7 +47,7 @@ pub use config::{ConfigError, LinkConfig};
 pub use jitter::{Jitter, Spread};
 pub use link::{Delivered, Link};
 pub use loss::LossModel;
-pub use queue::{DrdConfig, QueueConfig, QueueKind, RedConfig};
+pub use queue::{DrdConfig, DualPi2Config, QueueConfig, QueueKind, RedConfig};
 pub use rate::RateModel;
 pub use stats::{Count, DropReason, Stats, Verdict};
 pub use trace::{Trace, TraceError};

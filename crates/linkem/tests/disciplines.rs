@@ -186,3 +186,16 @@ fn random_drop_settles_on_its_line() {
     assert!((stats.early.packets as f64 / stats.offered.packets as f64 - 0.2).abs() < 0.01);
     assert_eq!(stats.overflow.packets, 0);
 }
+
+#[test]
+fn dual_pi2_keeps_l4s_shallow_and_classic_near_its_target() {
+    let kind = || QueueKind::DualPi2(DualPi2Config::default());
+    let classic = run(link(kind(), 1_000), 2, Ecn::Ect0);
+    assert!(classic.used > 0.9, "{}", classic.used);
+    assert!((5.0..25.0).contains(&classic.median(0)), "{}", classic.median(0));
+    assert!(classic.stats.ce_marked > 10 && classic.stats.overflow.packets == 0, "{:?}", classic.stats);
+    // These senders halve at a mark, where L4S ones would not: shallow, and for that a little idle.
+    let l4s = run(link(kind(), 1_000), 2, Ecn::Ect1);
+    assert!(l4s.median(0) < 3.0, "{}", l4s.median(0));
+    assert!(l4s.used > 0.5, "{}", l4s.used);
+}

@@ -5,13 +5,17 @@ use crate::{CcOptions, Ecn, Experiment, Gate};
 use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 use dccp_cc::{Amount, CcConfig, RttEstimator, Window};
+use dccp_wire::ack_vector::{State, runs};
 use dccp_wire::{OptionBuf, Seq};
+use table::{AckVectors, Engine};
 use units::{Duration, Rate, Time};
 
 mod ackvec;
+mod table;
 mod tfrc;
 
 pub use ackvec::{AckVecReceiver, AckVecSender, Control};
+pub use table::{CCIDS, Ccid, find};
 pub use tfrc::{TfrcReceiver, TfrcSenderHalf};
 
 /// What one arriving acknowledgement says to a sending half. Ack Vector options of a packet are concatenated in order.
@@ -25,6 +29,35 @@ pub struct Feedback<'a> {
     pub elapsed: Duration,
     /// CCID-specific options (types 128 to 255) addressed to the sender, as the raw option area.
     pub options: &'a [u8],
+}
+
+impl Feedback<'_> {
+    /// Which of the packets `seqs` of ours, oldest first, is the newest that the peer has.
+    pub(crate) fn newest_received(
+        &self,
+        seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,
+    ) -> Option<usize> {
+        let mut runs = runs(self.vector);
+        // The newest packet of the run looked at, its state and length; without a vector, `ack` alone.
+        let mut first = self.ack;
+        let mut run = if self.vector.is_empty() { Some((State::Received, 1)) } else { runs.next() };
+        for (at, seq) in seqs.enumerate().rev() {
+            if seq.after(first) {
+                continue;
+            }
+            while let Some((_, packets)) = run
+                && first.diff(seq) >= i64::from(packets)
+            {
+                first = first.sub(u64::from(packets));
+                run = runs.next();
+            }
+            let (state, _) = run?;
+            if matches!(state, State::Received | State::ReceivedEcnMarked) {
+                return Some(at);
+            }
+        }
+        None
+    }
 }
 
 /// A packet of the peer as a receiving half sees it; non-data packets too, for their sequence numbers.
@@ -122,6 +155,10 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn ccval(&self, _now: Time) -> u8 {
         0
     }
+    /// How data asks the network for marks instead of drops.
+    fn ecn(&self) -> Ecn {
+        Ecn::Ect0
+    }
     /// A packet of `bytes` IP bytes left, with `payload` application bytes, or none if it is not data (such packets use sequence
     /// numbers too).
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
@@ -132,7 +169,7 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The peer sent Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its receive buffer
     /// (RFC 4341 section 5.2).
-    fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
+    fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
     /// A packet was to be sent, and this path could not take it as its gate was shut.
     fn on_blocked(&mut self, _now: Time) {}
     /// Nothing is waiting to be sent on this path.
@@ -211,12 +248,15 @@ const EXPERIMENTAL: RangeInclusive<u8> = 248..=254;
 
 /// Features a CCID needs negotiated (RFC 4341 section 4, RFC 4342 section 5 ...).
 pub fn needs_ack_vector(ccid: u8) -> bool {
-    matches!(ccid, 2 | 5 | 7) || EXPERIMENTAL.contains(&ccid)
+    match find(ccid) {
+        Some(ccid) => matches!(ccid.engine, Engine::AckVectors(_)),
+        None => EXPERIMENTAL.contains(&ccid),
+    }
 }
 
 /// Whether `ccid` is CCID 3 or one with its options and features (RFC 5622 section 8).
 pub fn is_tfrc(ccid: u8) -> bool {
-    matches!(ccid, 3 | 4)
+    find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::Tfrc { .. }))
 }
 
 /// Whether the sending half of `ccid` knows what an option of this type, 128 to 255, says to it (RFC 4342 section 8, RFC 5622 section 8).
@@ -226,7 +266,7 @@ pub fn has_option(ccid: u8, kind: u8) -> bool {
 
 /// Whether this stack implements `ccid`.
 pub fn is_known(ccid: u8) -> bool {
-    matches!(ccid, 2 | 5 | 7 | 250) || is_tfrc(ccid)
+    find(ccid).is_some()
 }
 
 /// The experiment that `ccid` stands for.
@@ -234,29 +274,31 @@ fn experiment(ccid: u8, cc: &CcOptions) -> Option<Experiment> {
     cc.experiment.filter(|experiment| experiment.ccid == ccid && EXPERIMENTAL.contains(&ccid))
 }
 
+/// By which halves a connection with these settings runs `ccid`; `None` if it cannot.
+fn engine(ccid: u8, cc: &CcOptions) -> Option<Engine> {
+    if let Some(experiment) = experiment(ccid, cc) {
+        return Some(Engine::AckVectors(AckVectors::new(experiment.controller)));
+    }
+    find(ccid).map(|ccid| ccid.engine)
+}
+
 /// Whether a connection with these settings can use `ccid`.
 pub(crate) fn is_usable(ccid: u8, cc: &CcOptions) -> bool {
-    is_known(ccid) || experiment(ccid, cc).is_some()
+    engine(ccid, cc).is_some()
 }
 
 /// The sending half of `ccid`, `None` if unknown.
 pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
-    if let Some(experiment) = experiment(ccid, &cfg.cc) {
-        let controller = (experiment.controller)(&cfg.controller());
-        return Some(Box::new(AckVecSender::with_controller(controller, false, cfg)));
-    }
-    Some(match ccid {
-        2 | 5 | 7 | 250 => Box::new(AckVecSender::new(ccid, cfg)),
-        3 | 4 => Box::new(TfrcSenderHalf::new(ccid == 4, cfg)),
-        _ => return None,
+    Some(match engine(ccid, &cfg.cc)? {
+        Engine::AckVectors(by) => Box::new(AckVecSender::new(&by, cfg)),
+        Engine::Tfrc { small_packets } => Box::new(TfrcSenderHalf::new(small_packets, cfg)),
     })
 }
 
 /// The receiving half of `ccid`, `None` if unknown.
 pub fn receiver(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn ReceiverHalf>> {
-    Some(match ccid {
-        3 | 4 => Box::new(TfrcReceiver::new(ccid == 4, cfg)),
-        _ if is_usable(ccid, &cfg.cc) => Box::new(AckVecReceiver::new(cfg)),
-        _ => return None,
+    Some(match engine(ccid, &cfg.cc)? {
+        Engine::AckVectors(_) => Box::new(AckVecReceiver::new(cfg)),
+        Engine::Tfrc { small_packets } => Box::new(TfrcReceiver::new(small_packets, cfg)),
     })
 }

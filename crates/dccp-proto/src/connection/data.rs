@@ -19,6 +19,9 @@ const MIN_FEEDBACK_ROOM: usize = 132;
 impl Connection {
     /// Whether a data packet may leave now.
     pub fn gate(&self, now: Time) -> Gate {
+        if self.peer_drops.not_listening {
+            return Gate::Closed(Why::NotListening);
+        }
         match (self.state, &self.halves) {
             (State::CloseReq | State::Closing | State::TimeWait | State::Closed, _) => {
                 Gate::Closed(Why::Closing)

@@ -1,34 +1,45 @@
 //! Data Dropped (RFC 4340 section 11.7): what we tell the peer about data we threw away, and what it tells us.
 
+use crate::ccid::Feedback;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq, ack_vector};
 
 /// Drop Codes (RFC 4340 section 11.7).
 pub(super) const PROTOCOL_CONSTRAINTS: u8 = 0;
+const NOT_LISTENING: u8 = 1;
 const RECEIVE_BUFFER: u8 = 2;
 pub(super) const CORRUPT: u8 = 3;
 
 /// Dropped packets remembered; older ones are forgotten.
-const MAX_DROPS: usize = 32;
+const MAX_DROPS: usize = 1024;
 /// Reports awaiting acknowledgement that are remembered.
-const MAX_REPORTS: usize = 8;
-/// Longest run of a Normal Block.
+const MAX_REPORTS: usize = 256;
+/// Longest run of a Normal Block, and of a Drop Block.
 const MAX_RUN: i64 = 128;
+const MAX_DROP_RUN: u8 = 16;
+
+/// A report that left: our packet, the newest and the oldest drop in it.
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    seq: Seq,
+    newest: Seq,
+    oldest: Seq,
+}
 
 /// Drops to report until the peer has acknowledged a report.
 #[derive(Debug, Default)]
 pub(super) struct DropReport {
     /// Newest last.
     drops: VecDeque<(Seq, u8)>,
-    /// (our packet that carried a report, newest drop in it).
-    sent: VecDeque<(Seq, Seq)>,
+    /// Oldest first.
+    sent: VecDeque<Report>,
 }
 
 impl DropReport {
     /// Data of packet `seq` was dropped.
     pub(super) fn note(&mut self, seq: Seq, code: u8) {
-        let at = self.drops.iter().position(|(s, _)| s.after(seq)).unwrap_or(self.drops.len());
+        let at = self.drops.iter().rposition(|(s, _)| !s.after(seq)).map_or(0, |i| i + 1);
         if at > 0 && self.drops.get(at - 1).is_some_and(|(s, _)| *s == seq) {
             return;
         }
@@ -43,8 +54,19 @@ impl DropReport {
         let Some((newest, _)) = self.drops.back().copied().filter(|(s, _)| !s.after(ack)) else { return };
         let mut blocks = Vec::new();
         let mut cursor = ack;
+        let mut oldest = newest;
         for (dropped, code) in self.drops.iter().rev() {
             let mut normal = cursor.diff(*dropped);
+            if normal == 0
+                && let Some(last) = blocks.last_mut()
+                && *last & 0xf0 == 0x80 | code << 4
+                && *last & 0x0f < MAX_DROP_RUN - 1
+            {
+                *last += 1;
+                oldest = *dropped;
+                cursor = dropped.sub(1);
+                continue;
+            }
             while normal > 0 && blocks.len() + 2 < room.min(253) {
                 blocks.push((normal.min(MAX_RUN) - 1) as u8);
                 normal -= MAX_RUN;
@@ -53,6 +75,7 @@ impl DropReport {
                 break;
             }
             blocks.push(0x80 | code << 4);
+            oldest = *dropped;
             cursor = dropped.sub(1);
         }
         // A report that ends in packets received as usual says nothing with them.
@@ -60,19 +83,20 @@ impl DropReport {
             blocks.pop();
         }
         if !blocks.is_empty() && out.push(&Opt::DataDropped(&blocks)) {
-            self.sent.push_back((seq, newest));
+            self.sent.push_back(Report { seq, newest, oldest });
             if self.sent.len() > MAX_REPORTS {
                 self.sent.pop_front();
             }
         }
     }
 
-    /// The peer got our packet `ack`.
-    pub(super) fn on_ack(&mut self, ack: Seq) {
-        if let Some((_, newest)) = self.sent.iter().find(|(seq, _)| *seq == ack).copied() {
-            self.drops.retain(|(s, _)| s.after(newest));
-            self.sent.retain(|(seq, _)| seq.after(ack));
-        }
+    /// The peer got our packets named in `feedback`. What such a report had no room for is still to be told.
+    pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
+        let seqs = self.sent.iter().map(|report| report.seq);
+        let Some(at) = feedback.newest_received(seqs) else { return };
+        let Some(Report { newest, oldest, .. }) = self.sent.get(at).copied() else { return };
+        self.drops.retain(|(s, _)| s.after(newest) || s.before(oldest));
+        self.sent.drain(..=at);
     }
 }
 
@@ -87,18 +111,21 @@ fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
 /// Drops the peer told us.
 #[derive(Debug, Default)]
 pub(super) struct PeerDrops {
+    /// The peer's application listens no more: nothing sent will reach it (RFC 4340 section 11.7.2, Drop Code 1).
+    pub(super) not_listening: bool,
     /// Newest packet known to be dropped in the peer's receive buffer.
     newest: Option<Seq>,
 }
 
 impl PeerDrops {
-    /// How many packets newer than all before are reported as dropped in the receive buffer; reports are repeated until we
+    /// Takes in a report: how many packets newer than all before are reported as dropped in the receive buffer; reports are repeated until we
     /// acknowledge them.
-    pub(super) fn newly_in_buffer(&mut self, ack: Seq, blocks: &[u8]) -> u64 {
+    pub(super) fn learn(&mut self, ack: Seq, blocks: &[u8]) -> u64 {
         let known = self.newest;
         let (mut cursor, mut new) = (ack, 0);
         for (code, packets) in runs(blocks) {
             let oldest = cursor.sub(u64::from(packets) - 1);
+            self.not_listening |= code == Some(NOT_LISTENING);
             if code == Some(RECEIVE_BUFFER) {
                 let unknown = known.map_or(i64::MAX, |known| cursor.diff(known));
                 new += u64::try_from(unknown.min(packets.into())).unwrap_or(0);
@@ -143,6 +170,15 @@ pub(super) fn mark(cells: &[u8], blocks: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn acknowledge(report: &mut DropReport, seq: u64) {
+        report.on_ack(&Feedback {
+            ack: Seq::new(seq),
+            vector: &[],
+            elapsed: Default::default(),
+            options: &[],
+        });
+    }
+
     fn written(report: &mut DropReport, seq: u64, ack: u64, room: usize) -> Vec<u8> {
         let mut out = OptionBuf::new();
         report.write(Seq::new(seq), Seq::new(ack), room, &mut out);
@@ -161,11 +197,47 @@ mod tests {
         assert_eq!(written(&mut report, 2, 100, 100), option);
         assert_eq!(written(&mut report, 3, 100, 100), option);
         report.note(Seq::new(100), CORRUPT);
-        report.on_ack(Seq::new(1));
-        report.on_ack(Seq::new(3));
+        acknowledge(&mut report, 1);
+        acknowledge(&mut report, 3);
         assert_eq!(written(&mut report, 4, 100, 100), [40, 3, 0xb0]);
-        report.on_ack(Seq::new(4));
+        acknowledge(&mut report, 4);
         assert_eq!(written(&mut report, 5, 100, 100), []);
+    }
+
+    #[test]
+    fn what_had_no_room_is_told_later() {
+        let mut report = DropReport::default();
+        for i in 0..600 {
+            report.note(Seq::new(1000 + 2 * i), CORRUPT);
+        }
+        let mut told = 0;
+        for seq in 1..10 {
+            let option = written(&mut report, seq, 3000, 500);
+            let blocks = option.get(2..).unwrap_or_default();
+            told += runs(blocks).filter(|(code, _)| code.is_some()).count();
+            acknowledge(&mut report, seq);
+        }
+        assert_eq!(told, 600);
+    }
+
+    #[test]
+    fn runs_of_drops_take_one_block() {
+        let mut report = DropReport::default();
+        for i in 80..100 {
+            report.note(Seq::new(i), CORRUPT);
+        }
+        assert_eq!(written(&mut report, 1, 99, 100), [40, 4, 0xbf, 0xb3]);
+    }
+
+    #[test]
+    fn an_old_report_counts_while_newer_ones_are_under_way() {
+        let mut report = DropReport::default();
+        report.note(Seq::new(90), CORRUPT);
+        for seq in 1..=100 {
+            written(&mut report, seq, 100, 100);
+        }
+        acknowledge(&mut report, 1);
+        assert_eq!(written(&mut report, 101, 100, 100), []);
     }
 
     #[test]
@@ -183,10 +255,10 @@ mod tests {
     fn buffer_drops_count_once() {
         let mut drops = PeerDrops::default();
         // Packets 99, and 94 to 92, of the RFC's example (section 11.7).
-        assert_eq!(drops.newly_in_buffer(Seq::new(100), &[0, 160, 3, 162]), 4);
-        assert_eq!(drops.newly_in_buffer(Seq::new(100), &[0, 160, 3, 162]), 0);
-        assert_eq!(drops.newly_in_buffer(Seq::new(103), &[0, 163]), 3);
-        assert_eq!(drops.newly_in_buffer(Seq::new(104), &[0x90, 0xb0]), 0);
+        assert_eq!(drops.learn(Seq::new(100), &[0, 160, 3, 162]), 4);
+        assert_eq!(drops.learn(Seq::new(100), &[0, 160, 3, 162]), 0);
+        assert_eq!(drops.learn(Seq::new(103), &[0, 163]), 3);
+        assert_eq!(drops.learn(Seq::new(104), &[0x90, 0xb0]), 0);
     }
 
     #[test]

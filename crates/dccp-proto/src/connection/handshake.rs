@@ -88,6 +88,7 @@ impl Connection {
             ndp_run: 0,
             drops: dropped::DropReport::default(),
             peer_drops: dropped::PeerDrops::default(),
+            ecn: ecn::EcnPath::default(),
             timestamp: None,
             slow_receiver: false,
             last_valid: now,

@@ -269,26 +269,35 @@ impl Connection {
         };
         halves.rx.on_packet(now, &arrival);
         halves.tx.on_peer_packet(now, &arrival);
+        if data && self.cfg.ecn && self.ecn.on_data(ecn) {
+            self.features.change(feature::ECN_INCAPABLE, Side::Local, &[1], false);
+        }
+        // RFC 4340 section 11.6: on any packet.
+        if seen.slow_receiver {
+            halves.tx.on_slow_receiver(now, 0);
+        }
         // RFC 4340 section 5.7: the number on a Sync acknowledges nothing. That on a Response is older than the halves.
         let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
             return;
         };
-        self.drops.on_ack(ack);
         let feedback = Feedback {
             ack,
             vector: &seen.vector,
             elapsed: seen.elapsed,
             options: if seen.for_ccid { packet.option_bytes } else { &[] },
         };
-        let buffer_drops = self.peer_drops.newly_in_buffer(ack, &seen.dropped);
-        if seen.slow_receiver || buffer_drops > 0 {
-            halves.tx.on_slow_receiver(buffer_drops);
+        self.drops.on_ack(&feedback);
+        let buffer_drops = self.peer_drops.learn(ack, &seen.dropped);
+        if buffer_drops > 0 {
+            halves.tx.on_slow_receiver(now, buffer_drops);
         }
         halves.tx.on_feedback(now, &feedback);
         halves.rx.on_ack_of_ack(now, &feedback);
-        if let Some(rtt) = halves.tx.view().rtt.srtt() {
+        let view = halves.tx.view();
+        if let Some(rtt) = view.rtt.srtt() {
             halves.rx.on_rtt(rtt);
         }
+        self.ecn.on_feedback(&view);
     }
 
     /// Step 16, and the reasons not to deliver.

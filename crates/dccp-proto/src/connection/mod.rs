@@ -2,6 +2,7 @@ mod agreed;
 mod close;
 mod data;
 mod dropped;
+mod ecn;
 mod handshake;
 mod input;
 mod options;
@@ -70,6 +71,7 @@ pub struct Connection {
     ndp_run: u64,
     drops: dropped::DropReport,
     peer_drops: dropped::PeerDrops,
+    ecn: ecn::EcnPath,
     /// A Timestamp to echo: value, when it came.
     timestamp: Option<(u32, Time)>,
     slow_receiver: bool,

@@ -264,8 +264,13 @@ impl Connection {
             service_code: ptype.has_service_code().then_some(self.cfg.service_code),
             reset,
         };
-        // RFC 4340 section 12: acknowledgements are ECN-capable too. RFC 8311 section 5: always ECT(0), no nonce.
-        let ecn = if self.agreed.ect && (data || ptype == PacketType::Ack) { Ecn::Ect0 } else { Ecn::NotEct };
+        // RFC 4340 section 12: acknowledgements are ECN-capable too. RFC 8311 section 5: no nonce.
+        let ecn = match &self.halves {
+            _ if !self.agreed.ect || self.ecn.failed() => Ecn::NotEct,
+            Some(halves) if data => halves.tx.ecn(),
+            _ if ptype == PacketType::Ack && self.ecn.acks() => Ecn::Ect0,
+            _ => Ecn::NotEct,
+        };
         let len = header.packet_len(options.len(), payload.len());
         let buf = sink.reserve(&self.route, ecn, len);
         header.emit(options.as_bytes(), buf).copy_from_slice(payload);

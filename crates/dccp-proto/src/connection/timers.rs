@@ -101,6 +101,7 @@ impl Connection {
             && halves.tx.next_timeout().is_some_and(|at| now >= at)
         {
             halves.tx.on_timeout(now);
+            self.ecn.on_timeout(&halves.tx.view());
         }
         self.serve_sender();
         self.arm_feature_timer(now);

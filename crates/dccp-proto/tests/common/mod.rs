@@ -33,6 +33,8 @@ pub enum Fate {
     /// Two copies, each so much later than the normal delay.
     Copies(Duration, Duration),
     Mark,
+    /// The ECN field is cleared.
+    Bleach,
 }
 
 /// A packet as it was sent: by whom, when, its number among that side's packets.
@@ -254,6 +256,7 @@ impl Net {
                     fly(arrival + first, sent.clone());
                     fly(arrival + second, sent);
                 }
+                Fate::Bleach => fly(arrival, Sent { ecn: Ecn::NotEct, ..sent }),
                 Fate::Mark => fly(arrival, Sent { ecn: Ecn::Ce, ..sent }),
             }
         }

@@ -34,9 +34,10 @@ fn a_clean_pipe_delivers_everything() {
         assert!(min >= least && min <= most, "CCID {ccid}: {min:?}");
         // Acks of Acks trim the vector: never more than a few round trips of packets in it.
         assert!(pipe.ends[1].longest_vector < 100, "CCID {ccid}: {}", pipe.ends[1].longest_vector);
-        // One Ack for two packets, and a few for packets that waited too long for a second.
+        // One Ack for two packets, and a few for packets that waited too long for a second; whoever paces needs less.
         let acks = pipe.ends[1].acks_sent;
-        assert!((1000..1050).contains(&acks), "CCID {ccid}: {acks}");
+        let expected = if ccid == 2 { 1000..1050 } else { 250..1050 };
+        assert!(expected.contains(&acks), "CCID {ccid}: {acks}");
         // Acks of Acks: about one a round trip, and none of them acknowledged.
         assert!(pipe.ends[0].acks_sent < 100, "CCID {ccid}: {}", pipe.ends[0].acks_sent);
     }

@@ -81,8 +81,12 @@ impl Line {
         client.poll_transmit(start, &mut wire);
         let (ecn, request) = wire.0.remove(0);
         links[CLIENT].push(start, Meta { bytes: request.len() as u32 + OVERHEAD, ecn, flow: 0 }, request);
-        let now = links[CLIENT].next_event().unwrap();
-        let request = links[CLIENT].pop(now).unwrap().packet;
+        let (now, request) = loop {
+            let now = links[CLIENT].next_event().unwrap();
+            if let Some(delivery) = links[CLIENT].pop(now) {
+                break (now, delivery.packet);
+            }
+        };
         let packet = Packet::parse(&request).unwrap();
         let server = Config { ack_on_open: true, ..server };
         let server = Connection::server(server, now, route(), &packet, [9; 32]).unwrap();

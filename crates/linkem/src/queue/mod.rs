@@ -1,6 +1,7 @@
 //! What waits for the transmitter.
 
 mod drd;
+mod dual_pi2;
 mod red;
 
 use units::{Rate, Time};
@@ -9,9 +10,11 @@ use crate::config::{ConfigError, ensure};
 use crate::random::Random;
 use crate::{DropReason, Stats, Verdict};
 use aqm::{CoDel, CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Limit, QueueLen, mark};
+use dual_pi2::DualPi2;
 use red::Red;
 
 pub use drd::DrdConfig;
+pub use dual_pi2::DualPi2Config;
 pub use red::RedConfig;
 
 /// A queue discipline and its bound.
@@ -46,6 +49,8 @@ pub enum QueueKind {
     FqCoDel(FqCoDelConfig),
     /// Derivative random drop.
     Drd(DrdConfig),
+    /// Two queues, one for L4S.
+    DualPi2(DualPi2Config),
 }
 
 impl QueueConfig {
@@ -62,6 +67,7 @@ impl QueueConfig {
                 valid_codel(&config.codel)
             }
             QueueKind::Drd(config) => config.validate(),
+            QueueKind::DualPi2(config) => config.validate(),
         }
     }
 }
@@ -101,6 +107,7 @@ pub(crate) struct Queue<P> {
 enum Shape<P> {
     Single(Fifo<P>, Control),
     Fair(FqCoDel<P>),
+    Dual(DualPi2<P>),
 }
 
 /// What watches over a single queue.
@@ -120,6 +127,9 @@ impl<P> Queue<P> {
             QueueKind::FqCoDel(config) => {
                 return Queue { limit, random, shape: Shape::Fair(FqCoDel::new(config)) };
             }
+            QueueKind::DualPi2(config) => {
+                return Queue { limit, random, shape: Shape::Dual(DualPi2::new(config, start)) };
+            }
             QueueKind::DropTail => Control::None,
             QueueKind::MarkAbove(threshold) => Control::MarkAbove(threshold),
             QueueKind::Red(config) => Control::Red(Red::new(config, limit, start)),
@@ -134,6 +144,7 @@ impl<P> Queue<P> {
         match &self.shape {
             Shape::Single(fifo, _) => fifo.len(),
             Shape::Fair(fair) => fair.len(),
+            Shape::Dual(dual) => dual.len(),
         }
     }
 
@@ -147,6 +158,13 @@ impl<P> Queue<P> {
         let before = transmitter.sending.into_iter().fold(self.len(), QueueLen::plus);
         let (fifo, control) = match &mut self.shape {
             Shape::Single(fifo, control) => (fifo, control),
+            Shape::Dual(dual) => {
+                if !self.limit.holds(before.plus(item.meta.bytes)) {
+                    return stats.drop(DropReason::Overflow, item.meta.bytes);
+                }
+                dual.push(item);
+                return Verdict::Queued;
+            }
             Shape::Fair(fair) => {
                 let kept = fair.enqueue(item, transmitter.sending, self.limit, stats);
                 return if kept { Verdict::Queued } else { Verdict::Dropped(DropReason::Overflow) };
@@ -192,6 +210,7 @@ impl<P> Queue<P> {
                 item
             }
             Shape::Fair(fair) => fair.dequeue(now, stats),
+            Shape::Dual(dual) => dual.dequeue(now, &mut self.random, stats),
         }
     }
 
@@ -200,6 +219,7 @@ impl<P> Queue<P> {
         let mut next = || match &mut self.shape {
             Shape::Single(fifo, _) => fifo.pop(),
             Shape::Fair(fair) => fair.pop_any(),
+            Shape::Dual(dual) => dual.pop_any(),
         };
         while let Some(item) = next() {
             stats.drop(DropReason::Down, item.meta.bytes);

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use linkem::{
-    CoDelConfig, DrdConfig, FqCoDelConfig, Limit, LinkConfig, LossModel, QueueConfig, QueueKind, RateModel,
-    RedConfig, Spread,
+    CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, Limit, LinkConfig, LossModel, QueueConfig,
+    QueueKind, RateModel, RedConfig, Spread,
 };
 use serde::Deserialize;
 
@@ -72,6 +72,9 @@ pub enum Discipline {
         /// 95 % are dropped from this many on.
         max: u64,
     },
+    /// Two coupled queues, one for L4S (RFC 9332), with the settings of its appendix.
+    #[serde(rename = "dual-pi2")]
+    DualPi2 {},
 }
 
 /// Varying delay.
@@ -190,6 +193,7 @@ impl PathSpec {
                 })
             }
             Some(Discipline::Drd { min, max }) => QueueKind::Drd(DrdConfig { min, max }),
+            Some(Discipline::DualPi2 {}) => QueueKind::DualPi2(DualPi2Config::default()),
         }
     }
 

@@ -4,6 +4,11 @@ use dccp_wire::Seq;
 
 /// Later packets of the peer that must have arrived before one is lost (RFC 4341 section 6.1.1).
 const NUM_DUP_ACK: usize = 3;
+/// Most that this grows to; every packet is judged while it is looked back upon.
+const MAX_PATIENCE: usize = 64;
+/// Acknowledgements in a window, and the highest ratio.
+const CLOCKED: (u64, u64) = (64, 16);
+const PACED: (u64, u64) = (16, 64);
 /// Packets of the peer looked back upon.
 const LOOKBACK: u32 = u128::BITS;
 
@@ -12,8 +17,8 @@ const LOOKBACK: u32 = u128::BITS;
 pub(crate) enum RatioRule {
     /// By lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
-    /// By the window alone: at least 64 acknowledgements a window, so that few packets tell enough at high rates. CCID 5 paces,
-    /// and in a tunnel most packets of the peer are data, whose losses would be mistaken for those of acknowledgements.
+    /// By what the controller needs to hear in a window: 64 acknowledgements if they clock its packets out, 16 if it paces. In a
+    /// tunnel most packets of the peer are data, whose losses would be mistaken for those of acknowledgements.
     Window,
 }
 
@@ -25,6 +30,8 @@ pub(crate) struct AckRatio {
     newest: Option<Seq>,
     /// Bit i: the packet i before the newest arrived.
     arrived: u128,
+    /// Later packets that must have arrived before one is lost: more where the peer's packets overtake each other.
+    patience: usize,
     /// Packets this far before the newest, and farther, are judged.
     judged: u32,
     /// An acknowledgement of this window of data was lost or marked.
@@ -41,6 +48,7 @@ impl AckRatio {
             ratio: 2,
             newest: None,
             arrived: 0,
+            patience: NUM_DUP_ACK,
             judged: 0,
             congested: false,
             clean: 0,
@@ -65,7 +73,13 @@ impl AckRatio {
             // Late: not missing any more, if it was not judged yet.
             let back = ahead.unsigned_abs();
             if back < u64::from(LOOKBACK) {
-                self.arrived |= 1 << back;
+                let bit = 1 << back;
+                if self.arrived & bit == 0 && back >= u64::from(self.judged) {
+                    // It was taken for lost.
+                    let later = (self.arrived & (bit - 1)).count_ones() as usize;
+                    self.patience = self.patience.max(later + 1).min(MAX_PATIENCE);
+                }
+                self.arrived |= bit;
             }
             return;
         };
@@ -84,7 +98,7 @@ impl AckRatio {
 
     fn judge(&mut self) {
         let mut rest = self.arrived;
-        for _ in 1..NUM_DUP_ACK {
+        for _ in 1..self.patience {
             rest &= rest.wrapping_sub(1);
         }
         if rest == 0 {
@@ -102,11 +116,16 @@ impl AckRatio {
     }
 
     /// A window of `cwnd` data packets ended.
-    pub(crate) fn on_window(&mut self, cwnd: u64) {
+    pub(crate) fn on_window(&mut self, cwnd: u64, paced: bool) {
         let r = u64::from(self.ratio);
         let congested = core::mem::take(&mut self.congested);
         let wanted = match self.rule {
-            RatioRule::Window => (cwnd / 64).clamp(2, 16),
+            RatioRule::Window => {
+                let (acks, most) = if paced { PACED } else { CLOCKED };
+                let wanted = (cwnd / acks).clamp(2, most);
+                // Each change takes a negotiation.
+                if wanted.abs_diff(r) * 4 > r { wanted } else { r }
+            }
             // RFC 4341 section 6.1.2: double for a window with lost or marked acknowledgements ...
             RatioRule::AckCongestion if congested => {
                 self.clean = 0;
@@ -168,6 +187,21 @@ mod tests {
     }
 
     #[test]
+    fn overtaken_acks_are_waited_for() {
+        let mut acks = AckRatio::new(RatioRule::AckCongestion);
+        let mut hear = |seqs: &[u64]| {
+            for &seq in seqs {
+                acks.on_packet(&arrival(seq, Ecn::NotEct, false));
+            }
+            core::mem::take(&mut acks.congested)
+        };
+        assert!(hear(&[1, 3, 4, 5, 6, 2]));
+        // As late again, it is not lost; missing for longer it is.
+        assert!(!hear(&[8, 9, 10, 11, 7]));
+        assert!(hear(&[13, 14, 15, 16, 17]));
+    }
+
+    #[test]
     fn marks_count_on_acks_only() {
         let mut acks = AckRatio::new(RatioRule::AckCongestion);
         acks.on_packet(&arrival(1, Ecn::Ce, true));
@@ -181,18 +215,18 @@ mod tests {
         let mut acks = AckRatio::new(RatioRule::AckCongestion);
         for expected in [4, 8, 15, 15] {
             acks.congested = true;
-            acks.on_window(30);
+            acks.on_window(30, false);
             assert_eq!(acks.wanted(), expected);
         }
         // R = 15: after one clean window, as 15^2 - 15 > 30.
-        acks.on_window(30);
+        acks.on_window(30, false);
         assert_eq!(acks.wanted(), 14);
         // R = 3 takes five: 5 (9 - 3) = 30.
         while acks.wanted() > 3 {
-            acks.on_window(30);
+            acks.on_window(30, false);
         }
         for expected in [3, 3, 3, 3, 2, 2, 2] {
-            acks.on_window(30);
+            acks.on_window(30, false);
             assert_eq!(acks.wanted(), expected);
         }
     }
@@ -213,7 +247,7 @@ mod tests {
             for (congested, cwnd) in steps {
                 let cwnd = if cwnd % 3 == 0 { cwnd % 10 } else { cwnd };
                 acks.congested = congested;
-                acks.on_window(cwnd);
+                acks.on_window(cwnd, false);
                 let r = u64::from(acks.wanted());
                 prop_assert!(r >= 1 && (r <= cwnd.div_ceil(2) || r <= 2));
                 prop_assert!(cwnd < 4 || r >= 2);

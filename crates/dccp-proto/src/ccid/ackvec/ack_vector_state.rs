@@ -71,7 +71,7 @@ impl AckVectorState {
             }
             self.newest = seq;
             self.push_newest(state, 1);
-            self.bound();
+            self.bound(MAX_CELLS);
             return if missing > 0 { Recorded::Gap } else { Recorded::Next };
         }
         let behind = ahead.unsigned_abs();
@@ -116,7 +116,7 @@ impl AckVectorState {
         self.insert(self.runs.len(), Run { state, packets: 1 });
         self.merge(self.runs.len().saturating_sub(2));
         self.packets += missing + 1;
-        self.bound();
+        self.bound(MAX_CELLS);
         Recorded::Filled
     }
 
@@ -152,7 +152,7 @@ impl AckVectorState {
         if changed > 0 {
             self.merge(changed - 1);
         }
-        self.bound();
+        self.bound(MAX_CELLS);
         if old.state == State::NotYetReceived { Recorded::Filled } else { Recorded::Again }
     }
 
@@ -168,9 +168,9 @@ impl AckVectorState {
         }
     }
 
-    /// Forgets the oldest while there is too much.
-    fn bound(&mut self) {
-        while self.cells > MAX_CELLS {
+    /// Forgets the oldest while there are more than `most` cells.
+    pub(crate) fn bound(&mut self, most: u32) {
+        while self.cells > most {
             let last_cell = match self.runs.back() {
                 Some(run) => (run.packets - 1) % u32::from(MAX_RUN) + 1,
                 None => return,

@@ -1,8 +1,9 @@
 use super::digest::Reduction;
+use super::restraint::Restraint;
 use super::rto::DEFAULT_RTT;
-use super::usage::Usage;
+use super::usage::{Samples, Usage};
 use alloc::boxed::Box;
-use dccp_cc::{Amount, Controller, Pacer, RateSampler, RttEstimator};
+use dccp_cc::{Amount, Controller, Limits, Pacer, RateSampler, RttEstimator};
 use units::Time;
 
 /// What congestion control knows of a path, apart from sequence numbers: one sending half has it to itself, or several connections
@@ -16,6 +17,8 @@ pub struct Control {
     pub(super) sampler: RateSampler,
     pub(super) pacer: Pacer,
     pub(super) usage: Usage,
+    pub(super) samples: Samples,
+    pub(super) restraint: Option<Restraint>,
     /// Outstanding, of all who share.
     pub(super) inflight: Amount,
     /// Data packets sent so far.
@@ -38,6 +41,8 @@ impl Control {
             sampler: RateSampler::default(),
             pacer: Pacer::default(),
             usage: Usage::default(),
+            samples: Samples::default(),
+            restraint: None,
             inflight: Amount::default(),
             sent: 0,
             last_sent: None,
@@ -56,6 +61,12 @@ impl Control {
     /// Outstanding, of all who share it.
     pub fn inflight(&self) -> Amount {
         self.inflight
+    }
+
+    /// What may be sent: the controller's limits within what the peer asked for.
+    pub(super) fn limits(&self, now: Time) -> Limits {
+        let limits = self.cc.limits();
+        self.restraint.map_or(limits, |restraint| restraint.apply(now, limits))
     }
 
     pub(super) fn has_room(&self) -> bool {

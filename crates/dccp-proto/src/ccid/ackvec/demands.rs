@@ -37,12 +37,13 @@ impl Demands {
         self.ratio.on_packet(arrival);
     }
 
-    /// A round ended with a congestion window of `cwnd` packets and `inflight` outstanding before.
+    /// A round ended with a congestion window of `cwnd` packets and `inflight` outstanding before; `paced`: no acknowledgement is
+    /// needed to let the next packet go.
     /// Changes are asked for once a round at most (RFC 4341 section 6.1.2), and the Ack Vector state of the peer is to be
     /// trimmed once a window (section 6.2).
-    pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64) {
+    pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.ack_peer = true;
-        self.ratio.on_window(cwnd);
+        self.ratio.on_window(cwnd, paced);
         let needed = cwnd.max(inflight).saturating_mul(WINDOW_FACTOR);
         let needed = needed.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two();
         self.low_rounds = if needed.saturating_mul(4) <= self.window { self.low_rounds + 1 } else { 0 };
@@ -87,30 +88,35 @@ mod tests {
     fn sequence_window_follows_with_hysteresis() {
         let mut demands = Demands::new(RatioRule::AckCongestion);
         assert_eq!(drain(&mut demands), []);
-        demands.on_round(10, 10);
+        demands.on_round(10, 10, false);
         assert_eq!(drain(&mut demands), [Demand::SequenceWindow(1024), Demand::AckPeer]);
-        demands.on_round(200, 200);
+        demands.on_round(200, 200, false);
         assert_eq!(drain(&mut demands), [Demand::AckPeer]);
-        demands.on_round(205, 100);
+        demands.on_round(205, 100, false);
         assert_eq!(drain(&mut demands), [Demand::SequenceWindow(2048), Demand::AckPeer]);
         // Small packets: more are in flight than the window says.
-        demands.on_round(100, 5000);
+        demands.on_round(100, 5000, false);
         assert_eq!(drain(&mut demands), [Demand::SequenceWindow(32768), Demand::AckPeer]);
         for _ in 1..LOW_ROUNDS {
-            demands.on_round(1638, 0);
+            demands.on_round(1638, 0, false);
             assert_eq!(drain(&mut demands), [Demand::AckPeer]);
         }
-        demands.on_round(1638, 0);
+        demands.on_round(1638, 0, false);
         assert_eq!(drain(&mut demands), [Demand::SequenceWindow(16384), Demand::AckPeer]);
-        demands.on_round(u64::MAX, 0);
+        demands.on_round(u64::MAX, 0, false);
         assert_eq!(drain(&mut demands).first(), Some(&Demand::SequenceWindow(MAX_WINDOW)));
     }
 
     #[test]
     fn ack_ratio_follows_the_window_before_it_stalls() {
         let mut demands = Demands::new(RatioRule::Window);
-        demands.on_round(640, 640);
+        demands.on_round(640, 640, false);
         assert_eq!(drain(&mut demands)[0], Demand::AckRatio(10));
+        // Whoever paces needs less, and does not ask again for little.
+        demands.on_round(640, 640, true);
+        assert_eq!(drain(&mut demands), [Demand::AckRatio(40), Demand::AckPeer]);
+        demands.on_round(700, 640, true);
+        assert_eq!(drain(&mut demands), [Demand::AckPeer]);
         demands.on_collapse(4);
         assert_eq!(drain(&mut demands), [Demand::AckRatio(2)]);
         demands.on_collapse(1);

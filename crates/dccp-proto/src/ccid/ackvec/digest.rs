@@ -53,6 +53,7 @@ impl AckVecSender {
         if closed.first().is_some_and(|(range, _)| range.contains(&ack)) {
             digest.rtt = self.rtt_sample(now, ack, feedback.elapsed);
         }
+        self.rto.on_held(feedback.elapsed);
         let newest_before = self.loss.newest();
         for (range, marked) in closed.drain(..) {
             for index in range.clone() {
@@ -123,14 +124,14 @@ impl AckVecSender {
             Fate::InFlight => {
                 self.leave_pipe(bytes);
                 if late {
-                    self.loss.on_reordered();
+                    self.loss.on_late(now, sent_at);
                 }
             }
             // RFC 4341 section 5: what was lost left the pipe before.
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                self.loss.on_spurious(index, self.history.next());
+                self.loss.on_late(now, sent_at);
                 if let Some(reduction) = self.control.reduction.as_mut().filter(|r| at >= r.since) {
                     reduction.losses = reduction.losses.saturating_sub(1);
                     reduction.doubted = true;
@@ -158,19 +159,23 @@ impl AckVecSender {
         digest.own_round_end = digest.newest > self.round_end;
         if digest.own_round_end {
             self.round_end = self.history.next();
+            self.loss.on_round();
+            self.rto.on_round();
         }
-        // RFC 4341 section 5: for CCID 2 one sample a window of data.
-        if let Some(rtt) = digest.rtt
-            && (digest.round_end || !self.strict || control.rtt.latest().is_none())
-        {
-            control.rtt.update(now, rtt);
+        if let Some(rtt) = digest.rtt {
+            // RFC 4341 section 5: one sample a window of data, or more of them with less weight.
+            if !self.strict {
+                control.rtt.update_one_of(now, rtt, control.samples.per_round(digest.round_end));
+            } else if digest.round_end || control.rtt.latest().is_none() {
+                control.rtt.update(now, rtt);
+            }
         }
     }
 
     fn detect_losses(&mut self, now: Time, digest: &mut Digest) {
         let rtt = &self.control.rtt;
         let least = rtt.min().map_or(DEFAULT_RTT, |(least, _)| least);
-        let window = self.loss.window(least, rtt.srtt().unwrap_or(DEFAULT_RTT));
+        let window = self.loss.window(least, rtt.srtt().unwrap_or(DEFAULT_RTT) + rtt.rttvar() * 4);
         let limit = self.loss.limit();
         let mut at = self.loss.judged().max(self.history.base());
         let mut due = None;
@@ -257,7 +262,8 @@ impl AckVecSender {
         }
         let cwnd = self.own_window(digest);
         if digest.own_round_end {
-            self.demands.on_round(cwnd, digest.own_before.packets);
+            let paced = self.control.cc.limits().pacing.is_some();
+            self.demands.on_round(cwnd, digest.own_before.packets, paced);
         }
         if self.control.cc.probing_rtt() {
             self.demands.on_collapse(cwnd);
@@ -286,11 +292,11 @@ impl AckVecSender {
         }
     }
 
-    /// RFC 4340 section 11.4.1 permits to undo the reaction to what was not lost; strictly after RFC 4341 nothing is undone.
+    /// RFC 4340 section 11.4.1 permits to undo the reaction to what was not lost.
     fn undo_if_spurious(&mut self, now: Time) {
         let spurious =
             self.control.reduction.as_ref().is_some_and(|r| r.doubted && r.losses == 0 && !r.marked);
-        if spurious && !self.strict {
+        if spurious && !self.loss.is_final() {
             self.control.reduction = None;
             self.control.cc.on_spurious_loss(now);
         }

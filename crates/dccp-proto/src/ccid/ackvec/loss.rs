@@ -3,20 +3,23 @@ use units::{Duration, Time};
 
 /// Later packets that must have arrived before one is lost (NUMDUPACK, RFC 4341 section 5).
 const NUM_DUP_ACK: usize = 3;
-/// The reordering window of the adaptive rule starts at this part of the minimum round-trip time (RFC 8985 section 6.2.4).
+/// The reordering window of the adaptive rule is never below this part of the minimum round-trip time (RFC 8985 section 6.2.4).
 const WINDOW_PART: u32 = 4;
-/// Most such parts (it is bounded by the smoothed round-trip time too).
-const MAX_PARTS: u32 = 64;
-/// Losses that must prove true in as many rounds before the window shrinks again (RFC 8985 section 6.2.4 takes 16).
+/// What a packet may be later than the latest one lately, in quarters of that.
+const MARGIN_QUARTERS: u32 = 5;
+/// The lateness that is remembered shrinks by this part of itself in a round.
+const FORGET_PART: u32 = 32;
+/// Rounds with losses, none of them spurious and nothing late, after which reordering counts as over (RFC 8985 section 6.2.4 takes 16).
 const TRUE_LOSS_ROUNDS: u32 = 16;
 
 /// By which rule a missing packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Three later packets arrived (RFC 4341 section 5): what CCID 2 must do.
+    /// Three later packets arrived (RFC 4341 section 5), to the letter.
     ThreeLater,
-    /// In the manner of RACK (RFC 8985): until reordering is seen as above; from then on by time, with a window that grows
-    /// while losses prove spurious.
+    /// As above until reordering is seen. RFC 4341 takes the number of three from TCP "as is currently the case", and TCP has gone on
+    /// since: from then on a packet is lost by time, in the manner of RACK (RFC 8985), with a window that follows how late
+    /// packets were.
     Adaptive,
 }
 
@@ -41,10 +44,9 @@ pub(crate) struct LossDetector {
     /// Send time of the newest data packet received, and how long its acknowledgement took.
     reference: Option<(Time, Duration)>,
     reordered: bool,
-    parts: u32,
+    /// How much longer than a later packet one took that arrived after it: the most seen, fading.
+    lateness: Duration,
     true_rounds: u32,
-    /// The window does not grow again for packets before this (once a round).
-    grown: u64,
     due: Option<Time>,
 }
 
@@ -56,9 +58,8 @@ impl LossDetector {
             judged: 0,
             reference: None,
             reordered: false,
-            parts: 1,
+            lateness: Duration::ZERO,
             true_rounds: 0,
-            grown: 0,
             due: None,
         }
     }
@@ -100,9 +101,18 @@ impl LossDetector {
         }
     }
 
-    /// A data packet in flight arrived that was sent before one that had already been reported.
-    pub(crate) fn on_reordered(&mut self) {
+    /// A data packet sent at `sent_at` arrived at `now`, after one that was sent later; it may have been declared lost.
+    pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) {
         self.reordered = true;
+        self.true_rounds = 0;
+        if let Some((_, took)) = self.reference {
+            self.lateness = self.lateness.max(now.since(sent_at).saturating_sub(took));
+        }
+    }
+
+    /// A round ended.
+    pub(crate) fn on_round(&mut self) {
+        self.lateness -= self.lateness / FORGET_PART;
     }
 
     /// Newest index reported received, plus one.
@@ -117,29 +127,24 @@ impl LossDetector {
         }
     }
 
-    /// Packet `index`, declared lost, arrived after all; `next` leaves next.
-    pub(crate) fn on_spurious(&mut self, index: u64, next: u64) {
-        self.reordered = true;
-        self.true_rounds = 0;
-        if index >= self.grown {
-            self.grown = next;
-            self.parts = (self.parts + 1).min(MAX_PARTS);
-        }
-    }
-
     /// A round with losses ended and none proved spurious.
     pub(crate) fn on_true_losses(&mut self) {
         self.true_rounds += 1;
         if self.true_rounds >= TRUE_LOSS_ROUNDS {
             self.true_rounds = 0;
             self.reordered = false;
-            self.parts = 1;
+            self.lateness = Duration::ZERO;
         }
     }
 
-    /// How long a packet may be late, given the least and the smoothed round-trip time.
-    pub(crate) fn window(&self, min_rtt: Duration, srtt: Duration) -> Duration {
-        (min_rtt * self.parts / WINDOW_PART).min(srtt)
+    /// How long a packet may be late, given the least round-trip time and the timeout: later than that the timer would speak.
+    pub(crate) fn window(&self, min_rtt: Duration, timeout: Duration) -> Duration {
+        (self.lateness * MARGIN_QUARTERS / 4).max(min_rtt / WINDOW_PART).min(timeout)
+    }
+
+    /// Losses stand even if they prove spurious.
+    pub(crate) fn is_final(&self) -> bool {
+        self.rule == Rule::ThreeLater
     }
 
     /// Judges the open packet `index`, sent at `sent_at`.
@@ -195,31 +200,36 @@ mod tests {
         // Three: lost, as long as nothing was reordered.
         loss.on_received(&(7..9));
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Lost);
-        loss.on_reordered();
+        loss.on_late(now, sent(5));
         assert!(matches!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Wait(_)));
         assert_eq!(loss.judge(now, 8, sent(8), 25 * MS), Verdict::Open);
     }
 
     #[test]
-    fn window_grows_with_spurious_losses_and_shrinks_after_true_ones() {
+    fn window_follows_lateness_and_forgets_it() {
         let mut loss = LossDetector::new(Rule::Adaptive);
-        assert_eq!(loss.window(40 * MS, 100 * MS), 10 * MS);
-        loss.on_spurious(3, 50);
-        assert_eq!(loss.window(40 * MS, 100 * MS), 20 * MS);
-        // Once a round.
-        loss.on_spurious(4, 60);
-        assert_eq!(loss.window(40 * MS, 100 * MS), 20 * MS);
-        loss.on_spurious(55, 90);
-        assert_eq!(loss.window(40 * MS, 100 * MS), 30 * MS);
-        for _ in 0..1000 {
-            let next = loss.grown + 1;
-            loss.on_spurious(next, next);
+        assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
+        // Sent 2 ms after the late one, the later packet took 50 ms.
+        loss.on_data_received(Time::from_millis(152), Time::from_millis(102));
+        loss.on_late(Time::from_millis(230), Time::from_millis(100));
+        assert_eq!(loss.window(40 * MS, 1000 * MS), 100 * MS);
+        loss.on_late(Time::from_millis(160), Time::from_millis(100));
+        assert_eq!(loss.window(40 * MS, 1000 * MS), 100 * MS);
+        assert_eq!(loss.window(40 * MS, 70 * MS), 70 * MS);
+        for _ in 0..200 {
+            loss.on_round();
         }
-        assert_eq!(loss.window(40 * MS, 100 * MS), 100 * MS);
-        for _ in 0..TRUE_LOSS_ROUNDS {
+        assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
+        // Nothing late for many rounds with losses: reordering is over; anything late starts the count again.
+        for _ in 1..TRUE_LOSS_ROUNDS {
             loss.on_true_losses();
         }
-        assert_eq!(loss.window(40 * MS, 100 * MS), 10 * MS);
+        loss.on_late(Time::from_millis(160), Time::from_millis(100));
+        loss.on_true_losses();
+        assert!(loss.reordered);
+        for _ in 1..TRUE_LOSS_ROUNDS {
+            loss.on_true_losses();
+        }
         assert!(!loss.reordered);
     }
 }

@@ -14,6 +14,8 @@ mod loss;
 mod receiver;
 #[cfg(test)]
 mod receiver_tests;
+mod report;
+mod restraint;
 mod rto;
 mod sender;
 #[cfg(test)]
@@ -25,4 +27,5 @@ mod usage;
 
 pub use control::Control;
 pub use receiver::AckVecReceiver;
+pub(super) use report::AckVectorReport;
 pub use sender::AckVecSender;

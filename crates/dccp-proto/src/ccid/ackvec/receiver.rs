@@ -1,9 +1,8 @@
-use super::ack_vector_state::{AckVectorState, Recorded, cells_in, push_cells};
+use super::ack_vector_state::Recorded;
+use super::report::AckVectorReport;
 use crate::Ecn;
 use crate::ccid::{AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf};
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-use dccp_wire::ack_vector::{State, runs};
+use dccp_wire::ack_vector::State;
 use dccp_wire::{Opt, OptionBuf, Seq};
 use units::{Duration, Time};
 
@@ -13,25 +12,12 @@ const MAX_DELAY: Duration = Duration::from_millis(200);
 const MIN_DELAY: Duration = Duration::from_millis(2);
 /// Delay while the round-trip time is unknown.
 const DEFAULT_DELAY: Duration = Duration::from_millis(5);
-/// Most acknowledgements of ours remembered.
-const MAX_SENT: usize = 1024;
-
-/// An acknowledgement of ours that told the whole state.
-#[derive(Clone, Copy, Debug)]
-struct SentAck {
-    seq: Seq,
-    /// If it arrived, the peer knows the state up to this packet.
-    knows: Seq,
-}
-
 /// Receiving half that acknowledges with Ack Vectors, one Ack for every Ack Ratio data packets (RFC 4341 section 6).
 #[derive(Debug)]
 pub struct AckVecReceiver {
-    state: AckVectorState,
+    report: AckVectorReport,
     /// When the newest packet arrived.
     newest_at: Time,
-    /// Oldest first.
-    sent: VecDeque<SentAck>,
     ratio: u16,
     /// Data packets since the last acknowledgement, and when the first of them came.
     waiting: u32,
@@ -41,16 +27,14 @@ pub struct AckVecReceiver {
     marked_at: Option<Time>,
     rtt: Option<Duration>,
     vectors: bool,
-    cells: Vec<u8>,
 }
 
 impl AckVecReceiver {
     /// A fresh half.
     pub fn new(cfg: &HalfConfig) -> AckVecReceiver {
         AckVecReceiver {
-            state: AckVectorState::default(),
+            report: AckVectorReport::default(),
             newest_at: cfg.now,
-            sent: VecDeque::new(),
             // RFC 4340 section 11.3: connections start with 2.
             ratio: 2,
             waiting: 0,
@@ -60,7 +44,6 @@ impl AckVecReceiver {
             rtt: cfg.handshake_rtt,
             // RFC 4340 section 11.5 permits Ack Vectors before they are asked for.
             vectors: true,
-            cells: Vec::new(),
         }
     }
 
@@ -72,38 +55,16 @@ impl AckVecReceiver {
             None => DEFAULT_DELAY,
         }
     }
-
-    /// The packet arrived after Acks that called it missing: these no longer tell all up to it.
-    fn outdate(&mut self, filled: Seq) {
-        for ack in self.sent.iter_mut().rev() {
-            if ack.knows.before(filled) {
-                break;
-            }
-            ack.knows = filled.sub(1);
-        }
-    }
-
-    fn remember(&mut self, ack: SentAck) {
-        if self.sent.len() >= MAX_SENT {
-            // Thin out; the peer acknowledges another one soon.
-            let mut keep = false;
-            self.sent.retain(|_| {
-                keep = !keep;
-                keep
-            });
-        }
-        self.sent.push_back(ack);
-    }
 }
 
 impl ReceiverHalf for AckVecReceiver {
     fn on_packet(&mut self, now: Time, arrival: &Arrival) {
         let marked = arrival.ecn == Ecn::Ce;
         let state = if marked { State::ReceivedEcnMarked } else { State::Received };
-        let recorded = self.state.record(arrival.seq, state);
+        let recorded = self.report.record(arrival.seq, state);
         match recorded {
             Recorded::Next | Recorded::Gap => self.newest_at = now,
-            Recorded::Filled => self.outdate(arrival.seq),
+            Recorded::Filled => {}
             Recorded::Again | Recorded::TooOld => return,
         }
         // Acks are not acknowledged, or two ends would do so for ever.
@@ -139,21 +100,21 @@ impl ReceiverHalf for AckVecReceiver {
 
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         // The connection may have taken packets in before this half was made.
-        if self.state.newest().is_none_or(|newest| ack.after(newest)) {
-            self.state.record(ack, State::Received);
+        if self.report.newest().is_none_or(|newest| ack.after(newest)) {
+            self.report.record(ack, State::Received);
             self.newest_at = now;
         }
-        let newest = self.state.newest() == Some(ack);
+        let newest = self.report.newest() == Some(ack);
         // RFC 4340 section 13.2: in hundredths of milliseconds, never more than the truth.
         let held = if newest { now.since(self.newest_at).as_micros() / 10 } else { 0 };
         let held = u32::try_from(held).unwrap_or(u32::MAX);
         let held_len = if held <= 0xffff { 4 } else { 6 };
         let least = if self.vectors { 3 } else { 0 };
         let tell_held = held > 0 && room >= held_len + least;
-        let vector_room = if tell_held { room - held_len } else { room };
-        let most = if self.vectors { cells_in(vector_room) } else { 0 };
-        let whole = self.state.cells_from(ack, most, &mut self.cells);
-        push_cells(&self.cells, out);
+        if self.vectors {
+            let vector_room = if tell_held { room - held_len } else { room };
+            self.report.write(seq, ack, vector_room, out);
+        }
         if tell_held {
             out.push(&Opt::ElapsedTime(held));
         }
@@ -161,34 +122,10 @@ impl ReceiverHalf for AckVecReceiver {
             self.waiting = 0;
             self.at_once = false;
         }
-        if whole && self.vectors {
-            self.remember(SentAck { seq, knows: ack });
-        }
     }
 
     fn on_ack_of_ack(&mut self, _now: Time, feedback: &Feedback<'_>) {
-        // RFC 4340 section 11.4.2: what an Ack that arrived told need not be told again.
-        let mut runs = runs(feedback.vector);
-        // The newest packet of the run looked at, its state and length; without a vector, `ack` alone.
-        let mut first = feedback.ack;
-        let mut run = if feedback.vector.is_empty() { Some((State::Received, 1)) } else { runs.next() };
-        let mut at = self.sent.len();
-        while let (Some(ack), Some((state, packets))) =
-            (at.checked_sub(1).and_then(|i| self.sent.get(i)).copied(), run)
-        {
-            if ack.seq.after(first) {
-                at -= 1;
-            } else if first.diff(ack.seq) >= i64::from(packets) {
-                first = first.sub(u64::from(packets));
-                run = runs.next();
-            } else if matches!(state, State::Received | State::ReceivedEcnMarked) {
-                self.state.trim(ack.knows);
-                self.sent.drain(..at);
-                return;
-            } else {
-                at -= 1;
-            }
-        }
+        self.report.on_ack_of_ack(feedback);
     }
 
     fn on_ack_ratio(&mut self, ratio: u16) {

@@ -138,14 +138,38 @@ fn elapsed_time_is_told_from_ten_microseconds_on() {
 }
 
 #[test]
-fn the_newest_part_fits_into_any_room() {
+fn what_never_fits_is_given_up() {
     let mut rig = Rig::new();
-    for seq in 0..600 {
+    for seq in 0..300 {
         rig.data(ms(0), seq * 2);
     }
-    let whole = rig.ack(ms(5), 1198);
+    let part = rig.ack_in(ms(5), 598, 100);
+    assert_eq!(part.cells.len(), 94);
+    rig.ack_of_ack(rig.acks, &[]);
+    // It told but a part: the rest is still to be told.
+    assert_eq!(rig.ack(ms(6), 598).cells.len(), 599);
+    for _ in 0..3 {
+        rig.ack_in(ms(7), 598, 100);
+    }
+    assert_eq!(rig.ack_in(ms(8), 598, 100).cells.len(), 94);
+    rig.ack_of_ack(rig.acks, &[]);
+    assert_eq!(rig.ack(ms(9), 598).cells.len(), 1);
+}
+
+#[test]
+fn the_newest_part_fits_into_any_room() {
+    let full = || {
+        let mut rig = Rig::new();
+        for seq in 0..600 {
+            rig.data(ms(0), seq * 2);
+        }
+        rig
+    };
+    let whole = full().ack(ms(5), 1198);
     assert_eq!(whole.cells.len(), 759);
+    let mut rig = full();
     for room in 0..900 {
+        rig = full();
         let ack = rig.ack_in(ms(5), 1198, room);
         assert!(ack.bytes <= room);
         assert_eq!(ack.cells, whole.cells[..ack.cells.len()]);

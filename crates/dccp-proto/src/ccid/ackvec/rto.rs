@@ -10,7 +10,17 @@ pub(crate) struct RtoTimer {
     since: Option<Time>,
     /// Timeouts in a row; each doubles the next (RFC 6298 section 5.5).
     backoff: u32,
+    /// How long the peer held acknowledgements: the longest, fading. RTT samples are without it (Elapsed Time), the wait is not.
+    held: Duration,
 }
+
+/// A peer waits for a quarter round trip at least, within these bounds, before it acknowledges less than Ack Ratio packets.
+const LEAST_HELD: Duration = Duration::from_millis(2);
+const MOST_HELD: Duration = Duration::from_millis(200);
+/// Longest Elapsed Time that is reckoned with.
+const MAX_HELD: Duration = Duration::from_secs(1);
+/// Clock granularity of both ends (RFC 6298 section 2, G).
+const GRANULARITY: Duration = Duration::from_millis(10);
 
 impl RtoTimer {
     /// Starts if it is not running.
@@ -22,6 +32,23 @@ impl RtoTimer {
     pub(crate) fn restart(&mut self, now: Time, in_flight: bool) {
         self.since = in_flight.then_some(now);
         self.backoff = 0;
+    }
+
+    /// The peer says that it held an acknowledgement for so long.
+    pub(crate) fn on_held(&mut self, elapsed: Duration) {
+        self.held = self.held.max(elapsed.min(MAX_HELD));
+    }
+
+    /// A round ended.
+    pub(crate) fn on_round(&mut self) {
+        self.held -= self.held / 16;
+    }
+
+    /// What an acknowledgement may take beyond the round-trip time.
+    fn allowance(&self, rtt: &RttEstimator) -> Duration {
+        rtt.srtt().map_or(Duration::ZERO, |srtt| {
+            self.held.max((srtt / 4).clamp(LEAST_HELD, MOST_HELD)) + GRANULARITY
+        })
     }
 
     /// Since when it runs, if it does.
@@ -48,7 +75,8 @@ impl RtoTimer {
     /// The timeout in force.
     pub(crate) fn timeout(&self, rtt: &RttEstimator) -> Duration {
         // 2^10 times the least timeout is beyond the upper bound.
-        rtt.rto().saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO)
+        let timeout = rtt.rto() + self.allowance(rtt);
+        timeout.saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO)
     }
 }
 
@@ -76,5 +104,23 @@ mod tests {
         assert_eq!(timer.due(&rtt), Some(Time::from_millis(1007)));
         timer.stop();
         assert_eq!(timer.due(&rtt), None);
+    }
+
+    #[test]
+    fn waits_for_as_long_as_the_peer_holds_acknowledgements() {
+        let mut rtt = RttEstimator::default();
+        for _ in 0..100 {
+            rtt.update(Time::ZERO, Duration::from_millis(200));
+        }
+        let mut timer = RtoTimer::default();
+        let quiet = timer.timeout(&rtt);
+        // A quarter round trip, as our own receivers.
+        assert!(quiet > rtt.rto() + Duration::from_millis(50), "{quiet:?}");
+        timer.on_held(Duration::from_millis(150));
+        assert_eq!(timer.timeout(&rtt), quiet + Duration::from_millis(100));
+        for _ in 0..100 {
+            timer.on_round();
+        }
+        assert_eq!(timer.timeout(&rtt), quiet);
     }
 }

@@ -3,21 +3,23 @@ use super::control::Control;
 use super::demands::Demands;
 use super::history::{Fate, History, Packet};
 use super::loss::{LossDetector, Rule};
+use super::restraint::Restraint;
 use super::rto::RtoTimer;
+use crate::ccid::table::AckVectors;
 use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, SenderHalf, TxView};
-use crate::{Gate, Why};
+use crate::{Ecn, Gate, Why};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
-use dccp_cc::{Algorithm, Amount, CcConfig, Controller, RateSample, RttEstimator, Sent, Window};
+use dccp_cc::{Amount, CcConfig, Controller, RateSample, RttEstimator, Sent, Window};
 use dccp_wire::Seq;
 use units::{Rate, Time};
 
 /// Most notes about packets' fates kept.
 const MAX_FATES: usize = 1 << 16;
 
-/// Sending half of the CCIDs that are fed by Ack Vectors (2, 5): history of packets in flight, loss detection,
+/// Sending half of the CCIDs that are fed by Ack Vectors: history of packets in flight, loss detection,
 /// RTT, delivery rate, pacing; the algorithm itself is a [`dccp_cc::Controller`].
 ///
 /// This file is what leaves; what comes back is in `digest`.
@@ -28,8 +30,9 @@ pub struct AckVecSender {
     pub(super) group: Option<u64>,
     /// What was to be seen when the group's control was last here; none while it is, or there is no group.
     pub(super) resting: Option<Box<TxView>>,
-    /// CCID 2, to the letter of RFC 4341.
+    /// CCID 2: see [`AckVectors`].
     pub(super) strict: bool,
+    ecn: Ecn,
     pub(super) mtu: u16,
     pub(super) history: History,
     pub(super) loss: LossDetector,
@@ -55,24 +58,18 @@ pub struct AckVecSender {
 }
 
 impl AckVecSender {
-    /// A fresh half for `ccid`: 2 counts packets and keeps to the rules of RFC 4341; 7 runs CUBIC, 250 BBRv3, others BBRv1.
-    pub fn new(ccid: u8, cfg: &HalfConfig) -> AckVecSender {
-        let strict = ccid == 2;
-        let cc = CcConfig { packets: strict || cfg.cc.packets, ..cfg.controller() };
-        let algorithm = match ccid {
-            2 => Algorithm::Reno,
-            7 => Algorithm::Cubic,
-            250 => Algorithm::Bbr3,
-            _ => Algorithm::Bbr1,
-        };
-        AckVecSender::with_controller(algorithm.controller(&cc), strict, cfg)
+    /// A fresh half for a congestion control of the table, or an experiment.
+    pub(crate) fn new(by: &AckVectors, cfg: &HalfConfig) -> AckVecSender {
+        let cc = CcConfig { packets: by.strict || cfg.cc.packets, ..cfg.controller() };
+        let half = AckVecSender::with_controller((by.controller)(&cc), by.strict, cfg);
+        AckVecSender { ecn: by.ecn, ..half }
     }
 
-    /// A fresh half around any controller. `strict` keeps to the letter of RFC 4341 in what is not the controller's: loss by
-    /// three later packets without undo, one RTT sample a window, Ack Ratio by lost acknowledgements.
+    /// A fresh half around any controller. `strict` keeps to RFC 4341 in what is not the controller's: one RTT sample a window,
+    /// Ack Ratio by lost acknowledgements.
     pub fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
-        // The draft knows no other loss detection than TCP's.
-        let rule = if strict || cfg.cc.draft { Rule::ThreeLater } else { Rule::Adaptive };
+        // The draft, and RFC 4341 to the letter, know no other loss detection than TCP's of old.
+        let rule = if cfg.cc.draft { Rule::ThreeLater } else { Rule::Adaptive };
         let mut rtt = RttEstimator::default();
         if let Some(sample) = cfg.handshake_rtt {
             rtt.update(cfg.now, sample);
@@ -82,6 +79,7 @@ impl AckVecSender {
             group: None,
             resting: None,
             strict,
+            ecn: Ecn::Ect0,
             mtu: cfg.mtu,
             history: History::new(cfg.first_seq),
             loss: LossDetector::new(rule),
@@ -132,7 +130,7 @@ impl AckVecSender {
         self.check_idle(now);
         let control = &mut self.control;
         control.cc.on_sent(&Sent { now, bytes, inflight: control.inflight });
-        let limits = control.cc.limits();
+        let limits = control.limits(now);
         if let Some(rate) = limits.pacing {
             control.pacer.on_sent(now, bytes, rate, limits.quantum);
         }
@@ -149,7 +147,7 @@ impl AckVecSender {
 impl SenderHalf for AckVecSender {
     fn gate(&self, now: Time) -> Gate {
         let Control { inflight, pacer, .. } = &self.control;
-        let limits = self.control.cc.limits();
+        let limits = self.control.limits(now);
         if self.resting.is_some() || !limits.cwnd.has_room(*inflight) {
             return Gate::Closed(Why::Window);
         }
@@ -169,6 +167,10 @@ impl SenderHalf for AckVecSender {
             }
         };
         Gate::Open { burst: burst.max(u32::from(self.mtu)) }
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
     }
 
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>) {
@@ -230,7 +232,10 @@ impl SenderHalf for AckVecSender {
         self.control.cc.on_ack_ratio(ratio);
     }
 
-    fn on_slow_receiver(&mut self, buffer_drops: u64) {
+    fn on_slow_receiver(&mut self, now: Time, buffer_drops: u64) {
+        let limits = self.control.limits(now);
+        let rtt = self.control.rtt.srtt();
+        self.control.restraint = Some(Restraint::new(now, &limits, buffer_drops, self.mtu, rtt));
         self.control.cc.on_slow_receiver(buffer_drops);
     }
 

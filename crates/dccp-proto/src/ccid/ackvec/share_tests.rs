@@ -1,6 +1,8 @@
 //! Halves that share a control, lent to one at a time.
 
 use super::{AckVecSender, Control};
+use crate::ccid::find;
+use crate::ccid::table::Engine;
 use crate::ccid::{Feedback, HalfConfig, SenderHalf};
 use crate::{CcOptions, Gate, Why};
 use alloc::vec::Vec;
@@ -27,7 +29,8 @@ fn half(ccid: u8) -> AckVecSender {
         handshake_rtt: Some(Duration::from_millis(50)),
         now: Time::ZERO,
     };
-    AckVecSender::new(ccid, &cfg)
+    let Engine::AckVectors(by) = find(ccid).unwrap().engine else { panic!("CCID {ccid}") };
+    AckVecSender::new(&by, &cfg)
 }
 
 impl Group {

@@ -21,3 +21,22 @@ impl Usage {
         self.limited_at.is_some_and(|at| now.since(at) <= round)
     }
 }
+
+/// How many round-trip times are measured in a round.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    now: u32,
+    last: u32,
+}
+
+impl Samples {
+    /// Counts one more, the first of its round or not, and says how many to a round.
+    pub(crate) fn per_round(&mut self, first: bool) -> u32 {
+        if first {
+            self.last = self.now;
+            self.now = 0;
+        }
+        self.now = self.now.saturating_add(1);
+        self.now.max(self.last)
+    }
+}

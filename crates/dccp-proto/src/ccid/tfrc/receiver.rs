@@ -1,10 +1,12 @@
 use super::counter::{CounterClock, is_round_trip_later};
 use super::options::{Told, loss_event_rate as as_option};
 use crate::Ecn;
+use crate::ccid::ackvec::AckVectorReport;
 use crate::ccid::{AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf};
 use alloc::collections::VecDeque;
 use dccp_cc::tfrc::equation::loss_event_rate_for;
 use dccp_cc::tfrc::{Arrived, LossHistory, loss_event_rate};
+use dccp_wire::ack_vector::State;
 use dccp_wire::{Opt, OptionBuf, Seq};
 use units::{Duration, Time};
 
@@ -53,6 +55,8 @@ pub struct TfrcReceiver {
     /// Data came that was not reported; when the first of it did.
     waiting_since: Option<Time>,
     at_once: bool,
+    /// Ack Vectors, where the sender asked for them (RFC 4340 section 11.5, RFC 4342 section 8).
+    vectors: Option<AckVectorReport>,
 }
 
 impl TfrcReceiver {
@@ -71,6 +75,7 @@ impl TfrcReceiver {
             told_counter: None,
             waiting_since: None,
             at_once: false,
+            vectors: None,
         }
     }
 
@@ -127,6 +132,10 @@ impl TfrcReceiver {
 
 impl ReceiverHalf for TfrcReceiver {
     fn on_packet(&mut self, now: Time, arrival: &Arrival) {
+        if let Some(vectors) = &mut self.vectors {
+            let marked = arrival.ecn == Ecn::Ce;
+            vectors.record(arrival.seq, if marked { State::ReceivedEcnMarked } else { State::Received });
+        }
         let number = self.unwrap(arrival.seq);
         let lossless = self.history.is_lossless();
         if arrival.data {
@@ -171,7 +180,36 @@ impl ReceiverHalf for TfrcReceiver {
         }
     }
 
-    fn write_feedback(&mut self, now: Time, _seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
+    fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
+        let before = out.len();
+        self.write_report(now, ack, room, out);
+        if let Some(vectors) = &mut self.vectors {
+            if vectors.newest().is_none_or(|newest| ack.after(newest)) {
+                vectors.record(ack, State::Received);
+            }
+            vectors.write(seq, ack, room.saturating_sub(out.len() - before), out);
+        }
+    }
+
+    fn on_ack_of_ack(&mut self, _now: Time, feedback: &Feedback<'_>) {
+        if let Some(vectors) = &mut self.vectors {
+            vectors.on_ack_of_ack(feedback);
+        }
+    }
+
+    fn on_ack_ratio(&mut self, _ratio: u16) {}
+
+    fn on_send_ack_vector(&mut self, on: bool) {
+        self.vectors = on.then(AckVectorReport::default);
+    }
+
+    fn on_rtt(&mut self, rtt: Duration) {
+        self.rtt = Some(rtt);
+    }
+}
+
+impl TfrcReceiver {
+    fn write_report(&mut self, now: Time, ack: Seq, room: usize, out: &mut OptionBuf) {
         // RFC 5348 section 6.2: nothing to report, no report.
         if !self.at_once && self.waiting_since.is_none() {
             return;
@@ -206,16 +244,6 @@ impl ReceiverHalf for TfrcReceiver {
         self.told_counter = self.counter;
         self.waiting_since = None;
         self.at_once = false;
-    }
-
-    fn on_ack_of_ack(&mut self, _now: Time, _feedback: &Feedback<'_>) {}
-
-    fn on_ack_ratio(&mut self, _ratio: u16) {}
-
-    fn on_send_ack_vector(&mut self, _on: bool) {}
-
-    fn on_rtt(&mut self, rtt: Duration) {
-        self.rtt = Some(rtt);
     }
 }
 

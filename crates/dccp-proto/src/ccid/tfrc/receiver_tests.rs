@@ -214,3 +214,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn ack_vectors_are_sent_if_asked_for() {
+    let mut s = Setup::new(false);
+    s.half.on_send_ack_vector(true);
+    for n in [0, 1, 3] {
+        s.data(ms(10 + n), n, 0);
+    }
+    let mut out = OptionBuf::new();
+    s.half.write_feedback(ms(20), Seq::new(1), s.newest, 500, &mut out);
+    let vector = Options::new(out.as_bytes()).find_map(|option| match option {
+        Ok(Opt::AckVector(_, cells)) => Some(cells.to_vec()),
+        _ => None,
+    });
+    assert_eq!(vector.as_deref(), Some(&[0, 0xc0, 1][..]));
+    // Told and acknowledged, it is not told again.
+    s.half.on_ack_of_ack(
+        ms(30),
+        &Feedback { ack: Seq::new(1), vector: &[], elapsed: Duration::ZERO, options: &[] },
+    );
+    s.data(ms(31), 4, 0);
+    out.clear();
+    s.half.write_feedback(ms(40), Seq::new(2), s.newest, 500, &mut out);
+    assert!(Options::new(out.as_bytes()).any(|option| matches!(option, Ok(Opt::AckVector(_, [1])))));
+}

@@ -263,7 +263,7 @@ impl SenderHalf for TfrcSenderHalf {
         }
     }
 
-    fn on_slow_receiver(&mut self, buffer_drops: u64) {
+    fn on_slow_receiver(&mut self, _now: Time, buffer_drops: u64) {
         self.tfrc.on_slow_receiver(buffer_drops);
         self.ack_peer |= buffer_drops > 0;
     }

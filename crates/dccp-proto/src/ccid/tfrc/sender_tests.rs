@@ -140,7 +140,7 @@ fn asks_for_a_window_that_fits_the_rate() {
     assert_eq!(half.poll_demand(), Some(Demand::SequenceWindow(65_536)));
     assert_eq!(half.poll_demand(), None);
     // RFC 4342 section 6.3: Data Dropped state ends only by acknowledgement.
-    half.on_slow_receiver(1);
+    half.on_slow_receiver(ms(10_000), 1);
     assert_eq!(half.poll_demand(), Some(Demand::AckPeer));
 }
 

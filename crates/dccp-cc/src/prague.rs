@@ -1,0 +1,233 @@
+use crate::reno::initial_window;
+use crate::{AckEvent, CcConfig, Controller, Limits, Sent, Window};
+use units::{Duration, Rate, Time};
+
+/// Weight of a round in the average share of marks (RFC 8257 section 3.3, g).
+const GAIN: f64 = 1.0 / 16.0;
+/// Below this round-trip time the window grows as if it were this long (RFC 9331 section 4.3: less dependence on the round-trip time).
+const REFERENCE_RTT: f64 = 0.025;
+/// Largest burst, in time at the pacing rate: the shallow queue of an L4S link must hold it.
+const QUANTUM: Duration = Duration::from_micros(250);
+/// Pacing over window per round trip: while slow start doubles, and afterwards.
+const FAST: f64 = 2.0;
+const STEADY: f64 = 1.0;
+/// Far above any path, so that windows stay finite.
+const MAX_CWND: f64 = 1e9;
+
+/// A scalable congestion control for L4S (RFC 9331), after the Prague requirements and DCTCP (RFC 8257): the window shrinks in
+/// proportion to the share of marked packets, so that it gets about two marks a round trip whatever its size. Losses halve it as
+/// Reno's. It paces.
+///
+/// Experimental. It does not tell a classic ECN queue from an L4S one (RFC 9331 section 4.3 recommends to): at a classic queue
+/// that marks it takes more than its share.
+#[derive(Debug)]
+pub struct Prague {
+    packets: bool,
+    mtu: u16,
+    /// Packets of `mtu` bytes.
+    cwnd: f64,
+    /// `None` is infinite.
+    ssthresh: Option<f64>,
+    /// Average share of marked packets.
+    alpha: f64,
+    /// Acknowledged and marked in this round.
+    acked: u64,
+    marked: u64,
+    /// A mark has reduced the window in this round already.
+    reduced: bool,
+    /// Window and threshold before the last loss.
+    before: Option<(f64, Option<f64>)>,
+    srtt: Option<Duration>,
+}
+
+impl Prague {
+    /// A fresh one.
+    pub fn new(cfg: &CcConfig) -> Prague {
+        Prague {
+            packets: cfg.packets,
+            mtu: cfg.mtu,
+            cwnd: initial_window(cfg.mtu) as f64,
+            ssthresh: None,
+            // RFC 8257 section 4.2: cautious at first.
+            alpha: 1.0,
+            acked: 0,
+            marked: 0,
+            reduced: false,
+            before: None,
+            srtt: None,
+        }
+    }
+
+    fn slow_start(&self) -> bool {
+        self.ssthresh.is_none_or(|t| self.cwnd < t)
+    }
+
+    fn reduce_to(&mut self, cwnd: f64) {
+        self.cwnd = cwnd.clamp(2.0, MAX_CWND);
+        self.ssthresh = Some(self.cwnd);
+    }
+
+    fn grow(&mut self, acked: f64) {
+        if self.slow_start() {
+            self.cwnd = (self.cwnd + acked).min(self.ssthresh.unwrap_or(MAX_CWND));
+        } else {
+            let short = self.srtt.map_or(1.0, |srtt| (srtt.as_secs_f64() / REFERENCE_RTT).min(1.0));
+            self.cwnd += short * short * acked / self.cwnd;
+        }
+        self.cwnd = self.cwnd.min(MAX_CWND);
+    }
+}
+
+impl Controller for Prague {
+    fn on_sent(&mut self, _pkt: &Sent) {}
+
+    fn on_ack(&mut self, ev: &AckEvent<'_>) {
+        self.srtt = ev.estimator.srtt();
+        self.acked += ev.acked.packets;
+        self.marked += ev.ce;
+        if ev.round_end {
+            // RFC 8257 section 3.3.
+            let share = self.marked as f64 / self.acked.max(1) as f64;
+            self.alpha += GAIN * (share - self.alpha);
+            (self.acked, self.marked, self.reduced) = (0, 0, false);
+        }
+        if ev.congestion && ev.lost.packets > 0 {
+            // RFC 9331 section 4.3: a loss is answered as any Reno-friendly control would.
+            self.before = Some((self.cwnd, self.ssthresh));
+            self.reduced = true;
+            self.reduce_to(self.cwnd / 2.0);
+            return;
+        }
+        if ev.ce > 0 && !self.reduced {
+            self.reduced = true;
+            self.reduce_to(self.cwnd * (1.0 - self.alpha / 2.0));
+        }
+        if !ev.app_limited {
+            self.grow(ev.acked.packets.saturating_sub(ev.ce) as f64);
+        }
+    }
+
+    fn on_rto(&mut self, _now: Time) {
+        self.before = Some((self.cwnd, self.ssthresh));
+        self.ssthresh = Some((self.cwnd / 2.0).max(2.0));
+        self.cwnd = 1.0;
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = ssthresh;
+        }
+    }
+
+    fn on_idle_restart(&mut self, _now: Time) {}
+
+    fn on_mtu(&mut self, mtu: u16) {
+        if !self.packets {
+            self.cwnd = (self.cwnd * f64::from(self.mtu.max(1)) / f64::from(mtu.max(1))).clamp(1.0, MAX_CWND);
+        }
+        self.mtu = mtu;
+    }
+
+    fn on_slow_receiver(&mut self, buffer_drops: u64) {
+        // RFC 4341 section 5.2, as for CCID 2.
+        self.cwnd = (self.cwnd - buffer_drops as f64).max(1.0);
+        self.ssthresh = Some(self.ssthresh.map_or(self.cwnd, |t| t.min(self.cwnd)));
+    }
+
+    fn limits(&self) -> Limits {
+        let bytes = self.cwnd * f64::from(self.mtu);
+        let cwnd = if self.packets {
+            Window::Packets((self.cwnd as u64).max(1))
+        } else {
+            Window::Bytes((bytes as u64).max(self.mtu.into()))
+        };
+        let gain = if self.slow_start() { FAST } else { STEADY };
+        let pacing = self.srtt.map(|srtt| {
+            let rate = gain * bytes * 8.0 / srtt.as_secs_f64().max(1e-6);
+            Rate::from_bps(rate as u64)
+        });
+        let quantum = pacing.map_or(0, |rate| rate.bytes_in(QUANTUM)).max(self.mtu.into());
+        Limits { cwnd, pacing, quantum: u32::try_from(quantum).unwrap_or(u32::MAX) }
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.slow_start() { "slow_start" } else { "congestion_avoidance" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Amount, RttEstimator};
+
+    /// A round of `acked` packets, `ce` of them marked and some lost, at 25 ms.
+    fn round(prague: &mut Prague, acked: u64, ce: u64, lost: u64) {
+        let mut estimator = RttEstimator::default();
+        estimator.update(Time::ZERO, Duration::from_millis(25));
+        let amount = |packets| Amount { packets, bytes: packets * 1000 };
+        let event = AckEvent {
+            now: Time::ZERO,
+            acked: amount(acked),
+            lost: amount(lost),
+            ce,
+            congestion: ce + lost > 0,
+            rtt: None,
+            estimator: &estimator,
+            rate: None,
+            inflight_before: amount(acked),
+            inflight: amount(0),
+            delivered: amount(acked),
+            round_end: true,
+            app_limited: false,
+        };
+        prague.on_ack(&event);
+    }
+
+    fn fresh() -> Prague {
+        Prague::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 })
+    }
+
+    #[test]
+    fn shrinks_by_half_the_share_of_marks() {
+        let mut prague = fresh();
+        prague.cwnd = 100.0;
+        // All marked for long: as a loss.
+        round(&mut prague, 100, 100, 0);
+        assert_eq!(prague.cwnd, 50.0);
+        for _ in 0..200 {
+            prague.cwnd = 100.0;
+            round(&mut prague, 100, 2, 0);
+        }
+        assert!((prague.alpha - 0.02).abs() < 1e-3, "{}", prague.alpha);
+        // One per cent less, and about one packet more for the round.
+        assert!((prague.cwnd - 99.99).abs() < 0.1, "{}", prague.cwnd);
+    }
+
+    #[test]
+    fn a_loss_halves_and_may_be_taken_back() {
+        let mut prague = fresh();
+        prague.cwnd = 100.0;
+        prague.alpha = 0.01;
+        round(&mut prague, 90, 0, 10);
+        assert_eq!((prague.cwnd, prague.ssthresh), (50.0, Some(50.0)));
+        prague.on_spurious_loss(Time::ZERO);
+        assert_eq!((prague.cwnd, prague.ssthresh), (100.0, None));
+        prague.on_rto(Time::ZERO);
+        assert_eq!((prague.cwnd, prague.ssthresh), (1.0, Some(50.0)));
+    }
+
+    #[test]
+    fn slow_start_ends_with_the_first_mark_and_then_grows_by_one_a_round() {
+        let mut prague = fresh();
+        prague.cwnd = 8.0;
+        round(&mut prague, 8, 0, 0);
+        assert_eq!((prague.cwnd, prague.phase()), (16.0, "slow_start"));
+        prague.alpha = 0.0;
+        round(&mut prague, 16, 1, 0);
+        assert_eq!(prague.phase(), "congestion_avoidance");
+        let before = prague.cwnd;
+        round(&mut prague, before as u64, 0, 0);
+        assert!((prague.cwnd - before - 1.0).abs() < 0.1, "{before} {}", prague.cwnd);
+    }
+}

@@ -1,0 +1,86 @@
+//! The CCIDs this crate has. What they are called, what negotiation, feedback and marks they need, and what the programs accept all
+//! follows from this table: a new congestion control that lives on Ack Vectors is a file with its
+//! [`Controller`](dccp_cc::Controller) and a line here.
+
+use crate::Ecn;
+use alloc::boxed::Box;
+use dccp_cc::{Bbr1, Bbr3, CcConfig, Controller, Cubic, Prague, Reno};
+
+/// One congestion control.
+#[derive(Clone, Copy, Debug)]
+pub struct Ccid {
+    /// As negotiated (RFC 4340 section 10).
+    pub number: u8,
+    /// As people know it.
+    pub name: &'static str,
+    pub(crate) engine: Engine,
+}
+
+/// By which halves it works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Engine {
+    /// Ack Vectors come back, a controller decides.
+    AckVectors(AckVectors),
+    /// Loss intervals and receive rate come back (RFC 4342, RFC 5622).
+    Tfrc { small_packets: bool },
+}
+
+/// A congestion control fed by Ack Vectors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckVectors {
+    pub(crate) controller: fn(&CcConfig) -> Box<dyn Controller>,
+    /// RFC 4341 in what is not the controller's: counts packets, takes one RTT sample a window, chooses the Ack Ratio by lost
+    /// acknowledgements.
+    pub(crate) strict: bool,
+    /// How its packets ask for marks.
+    pub(crate) ecn: Ecn,
+}
+
+impl AckVectors {
+    pub(crate) const fn new(controller: fn(&CcConfig) -> Box<dyn Controller>) -> AckVectors {
+        AckVectors { controller, strict: false, ecn: Ecn::Ect0 }
+    }
+}
+
+const fn by_vectors(
+    number: u8,
+    name: &'static str,
+    controller: fn(&CcConfig) -> Box<dyn Controller>,
+) -> Ccid {
+    Ccid { number, name, engine: Engine::AckVectors(AckVectors::new(controller)) }
+}
+
+const fn tfrc(number: u8, name: &'static str, small_packets: bool) -> Ccid {
+    Ccid { number, name, engine: Engine::Tfrc { small_packets } }
+}
+
+/// CCID 2.
+const TCP_LIKE: AckVectors = AckVectors { strict: true, ..AckVectors::new(|cfg| Box::new(Reno::new(cfg))) };
+/// L4S (RFC 9331): packets carry ECT(1).
+const L4S: AckVectors = AckVectors { ecn: Ecn::Ect1, ..AckVectors::new(|cfg| Box::new(Prague::new(cfg))) };
+
+/// All of them. 5 is of an Internet-Draft, 7 is ours, 248 to 254 are for experiments (RFC 4340 section 19.5).
+pub const CCIDS: [Ccid; 7] = [
+    Ccid { number: 2, name: "TCP-like", engine: Engine::AckVectors(TCP_LIKE) },
+    tfrc(3, "TFRC", false),
+    tfrc(4, "TFRC for small packets", true),
+    by_vectors(5, "BBR", |cfg| Box::new(Bbr1::new(cfg))),
+    by_vectors(7, "CUBIC", |cfg| Box::new(Cubic::new(cfg))),
+    by_vectors(250, "BBRv3", |cfg| Box::new(Bbr3::new(cfg))),
+    Ccid { number: 252, name: "Prague (L4S)", engine: Engine::AckVectors(L4S) },
+];
+
+/// The line of `number`.
+pub fn find(number: u8) -> Option<&'static Ccid> {
+    CCIDS.iter().find(|ccid| ccid.number == number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_in_order_and_only_once() {
+        assert!(CCIDS.windows(2).all(|pair| pair[0].number < pair[1].number));
+    }
+}
