@@ -24,6 +24,8 @@ pub struct Cubic {
     state: State,
     /// The state before the last reduction (section 4.9).
     undo: Option<State>,
+    /// Timed out, and nothing was acknowledged since.
+    timed_out: bool,
     last_ack: Time,
     last_sent: Time,
     rto: Duration,
@@ -92,6 +94,7 @@ impl Cubic {
             linux: None,
             state,
             undo: None,
+            timed_out: false,
             last_ack: Time::ZERO,
             last_sent: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
@@ -210,6 +213,7 @@ impl Controller for Cubic {
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.rto = ev.estimator.rto();
+        self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             // Section 4.6: not below two segments for a loss, one for a mark.
             self.reduce(if ev.lost.packets > 0 { 2.0 } else { 1.0 });
@@ -222,8 +226,11 @@ impl Controller for Cubic {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // Section 4.8.
-        self.reduce(2.0);
+        // Section 4.8. RFC 5681 section 3.1: ssthresh is held when the next timeout follows without an acknowledgement, which
+        // says nothing new of the path.
+        if !core::mem::replace(&mut self.timed_out, true) {
+            self.reduce(2.0);
+        }
         self.state.cwnd = 1.0;
         self.state.w_max = None;
         if let Some(linux) = &mut self.linux {
@@ -334,6 +341,16 @@ mod tests {
             c.reduce(1.0);
         }
         assert_eq!((c.state.cwnd, c.state.ssthresh), (1.0, Some(2.0)));
+    }
+
+    #[test]
+    fn timeouts_in_a_row_hold_the_threshold() {
+        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+        c.state.cwnd = 100.0;
+        for _ in 0..4 {
+            c.on_rto(Time::ZERO);
+        }
+        assert_eq!((c.state.cwnd, c.state.ssthresh, c.state.w_max), (1.0, Some(70.0), None));
     }
 
     #[test]

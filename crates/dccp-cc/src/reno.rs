@@ -23,6 +23,8 @@ pub struct Reno {
     credit: u64,
     last_sent: Time,
     rto: Duration,
+    /// Timed out, and nothing was acknowledged since.
+    timed_out: bool,
     /// Window and threshold before the last reduction.
     before: Option<(u64, u64)>,
 }
@@ -41,6 +43,7 @@ impl Reno {
             credit: 0,
             last_sent: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
+            timed_out: false,
             before: None,
         }
     }
@@ -93,6 +96,7 @@ impl Controller for Reno {
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.rto = ev.estimator.rto();
+        self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             self.before = Some((self.cwnd, self.ssthresh));
             // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two.
@@ -109,9 +113,12 @@ impl Controller for Reno {
     }
 
     fn on_rto(&mut self, now: Time) {
-        self.before = Some((self.cwnd, self.ssthresh));
-        // RFC 4341 section 5: a timeout.
-        self.ssthresh = (self.cwnd / 2).max(2);
+        // RFC 4341 section 5: a timeout. RFC 5681 section 3.1: ssthresh is held when the next timeout follows without an
+        // acknowledgement, which says nothing new of the path.
+        if !core::mem::replace(&mut self.timed_out, true) {
+            self.before = Some((self.cwnd, self.ssthresh));
+            self.ssthresh = (self.cwnd / 2).max(2);
+        }
         self.cwnd = 1;
         self.credit = 0;
         self.last_sent = self.last_sent.max(now);

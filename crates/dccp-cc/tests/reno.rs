@@ -149,3 +149,26 @@ fn timeouts_and_idleness() {
 fn a_slow_receiver_ends_slow_start() {
     play(500, &[(Ack(2), 5, SS), (BufferDrops(0), 5, CA), (BufferDrops(2), 3, CA), (BufferDrops(9), 1, SS)]);
 }
+
+/// RFC 5681 section 3.1: an outage of many timeouts costs what one does.
+#[test]
+fn timeouts_in_a_row_hold_the_threshold() {
+    play(
+        1500,
+        &[
+            (AckRatio(100), initial(), "slow_start"),
+            (Ack(40), initial() + 20, "slow_start"),
+            (Rto, 1, "slow_start"),
+            (Rto, 1, "slow_start"),
+            (Rto, 1, "slow_start"),
+            (Ack(40), (initial() + 20) / 2, "congestion_avoidance"),
+        ],
+    );
+}
+
+/// The initial window for packets of 1,500 bytes.
+fn initial() -> u64 {
+    match Reno::new(&CcConfig { mtu: 1500, packets: true, draft: false, seed: 0 }).limits().cwnd {
+        Window::Packets(n) | Window::Bytes(n) => n,
+    }
+}
