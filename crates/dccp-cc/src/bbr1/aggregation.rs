@@ -56,12 +56,14 @@ mod tests {
         }
         assert_eq!(a.allowance(1000.0), 20.0);
         assert_eq!(a.allowance(100.0), 10.0, "at most 100 ms of rate");
-        // Evenly spaced from here: one at a time.
+        // From here at half the rate, evenly spaced: the lump is made up for after 36 ms, and forgotten ten rounds later.
         for i in 1..=9 {
-            a.on_ack(Time::from_millis(2_001 + i), 1.0, 1000.0, 1e6, true);
+            a.on_ack(Time::from_millis(2_000 + i), 0.5, 1000.0, 1e6, true);
         }
         assert_eq!(a.allowance(1000.0), 20.0);
-        a.on_ack(Time::from_millis(2_012), 1.0, 1000.0, 1e6, true);
+        for i in 10..=60 {
+            a.on_ack(Time::from_millis(2_000 + i), 0.5, 1000.0, 1e6, true);
+        }
         assert!(a.allowance(1000.0) <= 2.0, "{a:?}");
     }
 

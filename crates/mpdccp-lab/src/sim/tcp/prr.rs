@@ -63,7 +63,7 @@ mod tests {
             inflight += now;
             sent.push(now);
         }
-        assert_eq!(sent, [1, 0].repeat(9));
+        assert_eq!(sent[..16], [1, 0].repeat(8));
         assert_eq!(inflight, 10);
     }
 

@@ -276,10 +276,10 @@ impl Sender {
         if limits.pacing.is_some() {
             return self.pacer.next_send(now) <= now;
         }
-        if self.burst == 0 && !again && self.prr.is_none() && inflight.packets > 0 {
+        if self.burst == 0 && !again && self.prr.is_none() {
             let room = window.packets(self.mtu()).saturating_sub(inflight.packets);
             let goal = self.burst_goal(window).min(self.unsent().div_ceil(u64::from(self.mss)));
-            if room < goal {
+            if room < goal && inflight.packets > 0 {
                 return false;
             }
             self.burst = goal;

@@ -175,7 +175,7 @@ fn a_burst_of_losses_is_repaired_without_another_burst() {
 #[test]
 fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost() {
     let marking = LinkConfig {
-        queue: QueueConfig { kind: QueueKind::MarkAbove(Limit::Bytes(25_000)), limit: Limit::Bytes(125_000) },
+        queue: QueueConfig { kind: QueueKind::MarkAbove(Limit::Bytes(50_000)), limit: Limit::Bytes(125_000) },
         ..link(10.0, 20)
     };
     let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
