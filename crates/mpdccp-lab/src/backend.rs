@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use crate::RunRecord;
 use crate::scenario::{Cell, Contender, FlowSpec, Mode, PathSpec, Scenario};
 
+/// From the end of the traffic to the end of a run on every backend: what is queued arrives meanwhile.
+pub(crate) const DRAIN: Duration = Duration::from_millis(1_500);
+
 /// One run to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {

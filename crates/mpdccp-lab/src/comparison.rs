@@ -1,11 +1,11 @@
 //! Our figures beside those of others and the aims.
 
-use serde_json::Value;
-
 use crate::Scenario;
+use crate::estimate::{Estimate, Verdict, paired};
 use crate::metrics::NAMES;
 use crate::record::with_model;
-use crate::scenario::Aim;
+use crate::scenario::{Aim, Reference};
+use crate::summary::Run;
 
 /// Metrics that say little unless somebody aims at them.
 const IF_AIMED: &[&str] = &[
@@ -13,7 +13,9 @@ const IF_AIMED: &[&str] = &[
     "min_1s_mbps",
     "utilisation_pct",
     "friendliness",
+    "friendliness_run",
     "loss_event_pct",
+    "loss_events",
     "steady_pct",
     "packet_share",
     "back_pct",
@@ -29,10 +31,12 @@ pub struct Row {
     pub words: &'static str,
     /// One value for each of [`Comparison::sources`].
     pub references: Vec<Option<f64>>,
-    /// Ours, the median.
-    pub ours: Option<f64>,
-    /// The aim in words, and whether it is met.
-    pub aim: Option<(String, Option<bool>)>,
+    /// Of each run that has it: its seed, and the value.
+    pub runs: Vec<(u64, f64)>,
+    /// Over these.
+    pub ours: Option<Estimate>,
+    /// The aim in words, and what becomes of it.
+    pub aim: Option<(String, Option<Verdict>)>,
 }
 
 /// Everything to compare about one contender in one cell.
@@ -40,13 +44,13 @@ pub struct Row {
 pub struct Comparison {
     /// Contender.
     pub label: String,
-    /// What in it is a model.
+    /// What of it is a model of something real, if anything.
     pub model: Option<String>,
     /// Cell.
     pub cell: String,
     /// Runs.
     pub n: u64,
-    /// Whose figures stand beside ours.
+    /// Whose figures stand beside ours, with the conditions under which they were taken.
     pub sources: Vec<String>,
     /// Metrics of which somebody has a figure.
     pub rows: Vec<Row>,
@@ -57,16 +61,46 @@ impl Comparison {
     pub fn shown(&self) -> String {
         with_model(&self.label, self.model.as_deref())
     }
+
+    /// A metric over the runs.
+    pub fn estimate(&self, metric: &str) -> Option<Estimate> {
+        self.row(metric)?.ours
+    }
+
+    fn row(&self, metric: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.metric == metric)
+    }
 }
 
-/// One comparison for each of `medians`, as [`crate::summary::medians`] gives them.
-pub fn compare(scenario: &Scenario, medians: &[Value]) -> Vec<Comparison> {
-    medians.iter().map(|median| one(scenario, median, medians)).collect()
+impl Reference {
+    /// Whose figure, and how it was taken.
+    pub fn name(&self) -> String {
+        match &self.conditions {
+            Some(conditions) => format!("{} ({conditions})", self.source),
+            None => self.source.clone(),
+        }
+    }
 }
 
-fn one(scenario: &Scenario, median: &Value, all: &[Value]) -> Comparison {
-    let text = |key: &str| median[key].as_str().unwrap_or_default().to_owned();
-    let (label, cell) = (text("label"), text("cell"));
+/// One comparison for each contender in each cell, in order of first appearance.
+pub fn compare(scenario: &Scenario, runs: &[Run]) -> Vec<Comparison> {
+    let mut groups: Vec<Vec<&Run>> = Vec::new();
+    for run in runs {
+        let same = |g: &&mut Vec<&Run>| g[0].label == run.label && g[0].cell == run.cell;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(run),
+            None => groups.push(vec![run]),
+        }
+    }
+    groups.iter().map(|group| one(scenario, group, runs)).collect()
+}
+
+fn values(runs: &[&Run], metric: &str) -> Vec<(u64, f64)> {
+    runs.iter().filter_map(|run| Some((run.seed, *run.metrics.get(metric)?))).collect()
+}
+
+fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
+    let (label, cell) = (runs[0].label.clone(), runs[0].cell.clone());
     let references: Vec<_> = scenario.references_of(&label, &cell).collect();
     let aim_cell = |aim: &Aim| match &aim.cell {
         Some(named) => *named.as_ref() == cell || named.as_ref() == "all",
@@ -74,41 +108,45 @@ fn one(scenario: &Scenario, median: &Value, all: &[Value]) -> Comparison {
     };
     let aims: Vec<_> = scenario.aims.iter().filter(|a| *a.label.as_ref() == label && aim_cell(a)).collect();
     let row = |(metric, words): &(&'static str, &'static str)| {
-        let ours = median["metrics"][*metric].as_f64();
-        let of = |r: &&crate::scenario::Reference| {
-            r.values.iter().find(|(k, _)| k.as_ref() == metric).map(|(_, v)| *v)
-        };
+        let ours = values(runs, metric);
+        let estimate = Estimate::of(&ours.iter().map(|(_, v)| *v).collect::<Vec<_>>());
+        let of = |r: &&Reference| r.values.iter().find(|(k, _)| k.as_ref() == metric).map(|(_, v)| *v);
         let aim = aims.iter().find(|a| a.metric.as_ref() == metric);
         Row {
             metric,
             words,
             references: references.iter().map(of).collect(),
-            ours,
-            aim: aim.map(|a| (a.text(), ours.and_then(|v| met(a, v, &cell, all)))),
+            aim: aim.map(|a| (a.text(), estimate.and_then(|e| judge(a, e, &ours, &cell, all)))),
+            runs: ours,
+            ours: estimate,
         }
     };
     let compared = |r: &Row| r.aim.is_some() || r.references.iter().any(Option::is_some);
     let aimed = |r: &Row| scenario.aims.iter().any(|a| a.metric.as_ref() == r.metric);
     let told = |r: &Row| r.ours.is_some() && (aimed(r) || !IF_AIMED.contains(&r.metric));
     let rows = NAMES.iter().map(row).filter(|r| compared(r) || told(r)).collect();
-    let n = median["n"].as_u64().unwrap_or(0);
-    let model = median["flows"].as_array().into_iter().flatten().find_map(|f| f["model"].as_str());
-    let model = model.map(str::to_owned);
-    let sources = references.iter().map(|r| r.source.clone()).collect();
-    Comparison { label: label.clone(), model, cell: cell.clone(), n, sources, rows }
+    let sources = references.iter().map(|r| r.name()).collect();
+    let model = runs[0].flows.iter().find_map(|flow| flow.model.clone());
+    Comparison { label: label.clone(), model, cell: cell.clone(), n: runs.len() as u64, sources, rows }
 }
 
-/// Whether `value` reaches `aim`; none if the contender to compare with has not run.
-fn met(aim: &Aim, value: f64, cell: &str, all: &[Value]) -> Option<bool> {
-    let limit = match &aim.not_above {
-        Some(label) => {
-            let other = all.iter().find(|m| m["label"] == label.as_ref().as_str() && m["cell"] == cell)?;
-            Some(other["metrics"][aim.metric.as_ref()].as_f64()?)
-        }
-        None => None,
-    };
-    let below = |limit: Option<f64>| limit.is_none_or(|limit| value <= limit);
-    Some(aim.min.is_none_or(|min| value >= min) && below(aim.max) && below(limit))
+/// The differences of runs of the same seed.
+fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
+    let other = |seed| theirs.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
+    let pairs: Vec<(f64, f64)> = ours.iter().filter_map(|(seed, v)| Some((*v, other(*seed)?))).collect();
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    paired(&first, &second)
+}
+
+/// What becomes of `aim`; none if the contender to compare with has not run.
+fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run]) -> Option<Verdict> {
+    let alone = value.reaches(aim.min, aim.max);
+    let Some(label) = &aim.not_above else { return Some(alone) };
+    let others: Vec<&Run> =
+        all.iter().filter(|run| run.label == *label.as_ref() && run.cell == cell).collect();
+    let theirs = values(&others, aim.metric.as_ref());
+    let beside = differences(ours, &theirs)?.reaches(None, Some(0.0));
+    Some(alone.max(beside))
 }
 
 /// A value as tables show it.
@@ -122,123 +160,78 @@ pub fn number(value: Option<f64>) -> String {
     }
 }
 
-/// What the numbers say, in sentences.
-pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<String> {
-    let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
-    let value =
-        |c: &Comparison, metric: &str| c.rows.iter().find(|r| r.metric == metric).and_then(|r| r.ours);
-    let mut out = Vec::new();
-    let since = scenario.events_s().last().map_or(String::new(), |t| format!("From t = {t} s on, "));
-    for c in &here {
-        let mut text = format!("{since}{} received {} Mbit/s", c.shown(), number(value(c, "rx_mbps")));
-        if let (Some(p50), Some(p95)) = (value(c, "app_p50_ms"), value(c, "app_p95_ms")) {
-            text += &format!(
-                " at a latency of {} ms in the median and {} ms at the 95th percentile",
-                number(Some(p50)),
-                number(Some(p95))
-            );
-        }
-        if let Some(lost) = value(c, "lost_pct") {
-            text += &format!("; {} % of all packets were lost", number(Some(lost)));
-        }
-        if let Some(rise) = value(c, "second_path_ms") {
-            text += &format!(
-                "; the second path carried more than 3 Mbit/s {} ms after the drop",
-                number(Some(rise))
-            );
-        } else if scenario.paths.iter().filter(|p| !p.beside).count() > 1 && !scenario.events_s().is_empty() {
-            text += "; the second path never carried more than 3 Mbit/s";
-        }
-        out.push(text + ".");
-        if let (Some(p50), Some(apart)) = (value(c, "mirror_p50_ms"), value(c, "mirror_offset_ms")) {
-            out.push(format!(
-                "Mirrored back to the client, the same packets of {} show {} ms in the median; p50, p95 and p99 of both ways to measure lie within {} ms.",
-                c.shown(),
-                number(Some(p50)),
-                number(Some(apart))
-            ));
+/// The comparisons as tables for a terminal: for each cell the contenders by their metrics, those of others below each, then the aims.
+pub fn as_text(all: &[Comparison]) -> String {
+    let mut cells: Vec<&str> = Vec::new();
+    for c in all {
+        if !cells.contains(&c.cell.as_str()) {
+            cells.push(&c.cell);
         }
     }
-    let p95 = |label: &str| here.iter().find(|c| c.label == label).and_then(|c| value(c, "app_p95_ms"));
-    if let (Some(two), Some(five)) = (p95("ccid2"), p95("ccid5"))
-        && two > 0.0
-    {
-        let change = (1.0 - five / two) * 100.0;
-        let words = if change >= 0.0 { "lower" } else { "higher" };
-        out.push(format!(
-            "The 95th percentile of latency is {:.0} % {words} with ccid5 than with ccid2.",
-            change.abs()
-        ));
-    }
-    for c in &here {
-        let judged: Vec<&Row> = c.rows.iter().filter(|r| matches!(r.aim, Some((_, Some(_))))).collect();
-        let missed: Vec<String> = judged
-            .iter()
-            .filter(|r| !matches!(r.aim, Some((_, Some(true)))))
-            .map(|r| {
-                format!(
-                    "{} ({}, aim {})",
-                    r.metric,
-                    number(r.ours),
-                    r.aim.as_ref().map_or("", |a| a.0.as_str())
-                )
-            })
-            .collect();
-        match (judged.len(), missed.len()) {
-            (0, _) => {}
-            (1, 0) => out.push(format!("{} reaches its aim.", c.shown())),
-            (n, 0) => out.push(format!("{} reaches all of its {n} aims.", c.shown())),
-            (n, m) => out.push(format!(
-                "{} reaches {} of its {n} aims; it misses {}.",
-                c.shown(),
-                n - m,
-                missed.join(", ")
-            )),
+    let mut out = String::new();
+    for cell in cells {
+        let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
+        out += &format!("\n{cell}\n");
+        out += &aligned(&contenders(&here, &[]));
+        let aims = aims(&here);
+        if aims.len() > 1 {
+            out += "\n";
+            out += &aligned(&aims);
         }
     }
     out
 }
 
-/// The comparisons as a table for a terminal.
-pub fn as_text(all: &[Comparison]) -> String {
-    let mut out = String::new();
-    for c in all {
-        out += &format!(
-            "\n{} · {} · median of {} run{}\n",
-            c.shown(),
-            c.cell,
-            c.n,
-            if c.n == 1 { "" } else { "s" }
-        );
-        let mut lines = vec![{
-            let mut head = vec![String::new(), "ours".to_owned()];
-            head.extend(c.sources.iter().cloned());
-            head.extend(["aim".to_owned(), String::new()]);
-            head
-        }];
-        lines.extend(c.rows.iter().map(|row| {
-            let mut cells = vec![row.words.to_owned(), number(row.ours)];
-            cells.extend(row.references.iter().map(|v| number(*v)));
-            let (aim, met) = row.aim.clone().unwrap_or_default();
-            let verdict = match met {
-                Some(true) => "met",
-                Some(false) => "missed",
-                None => "",
-            };
-            cells.extend([aim, verdict.to_owned()]);
-            cells
-        }));
-        let widths: Vec<usize> = (0..lines[0].len())
-            .map(|i| lines.iter().map(|l| l[i].chars().count()).max().unwrap_or(0))
-            .collect();
-        for line in lines {
-            let pad = |(i, text): (usize, &String)| {
-                let gap = " ".repeat(widths[i] - text.chars().count());
-                if i == 0 { format!("{text}{gap}") } else { format!("{gap}{text}") }
-            };
-            let cells: Vec<String> = line.iter().enumerate().map(pad).collect();
-            out += &format!("  {}\n", cells.join("  ").trim_end());
+/// Head and rows: contenders by `metrics` (all that any has if empty), the figures of others below each.
+pub(crate) fn contenders(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String>> {
+    let told = |metric: &str| here.iter().any(|c| c.row(metric).is_some());
+    let wanted = |metric: &str| metrics.is_empty() || metrics.contains(&metric);
+    let columns: Vec<_> = NAMES.iter().filter(|(name, _)| wanted(name) && told(name)).collect();
+    let mut head = vec!["contender".to_owned(), "runs".to_owned()];
+    head.extend(columns.iter().map(|(_, words)| (*words).to_owned()));
+    let mut rows = vec![head];
+    for c in here {
+        let mut row = vec![c.shown(), c.n.to_string()];
+        row.extend(columns.iter().map(|(name, _)| c.estimate(name).map_or("–".to_owned(), |e| e.text())));
+        rows.push(row);
+        for (i, source) in c.sources.iter().enumerate() {
+            let of = |name: &str| c.row(name).and_then(|row| row.references.get(i).copied().flatten());
+            if columns.iter().all(|(name, _)| of(name).is_none()) {
+                continue;
+            }
+            let mut row = vec![format!("· {source}"), String::new()];
+            row.extend(columns.iter().map(|(name, _)| number(of(name))));
+            rows.push(row);
         }
     }
-    out
+    rows
+}
+
+/// Head and rows: every aim with what becomes of it.
+pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
+    let mut rows = vec![["contender", "metric", "aim", "ours", ""].map(str::to_owned).to_vec()];
+    for c in here {
+        for row in &c.rows {
+            let Some((aim, verdict)) = &row.aim else { continue };
+            let word = verdict.map_or("not judged", Verdict::word);
+            let ours = row.ours.map_or("–".to_owned(), |e| e.text());
+            rows.push(vec![c.shown(), row.words.to_owned(), aim.clone(), ours, word.to_owned()]);
+        }
+    }
+    rows
+}
+
+/// Columns under each other.
+fn aligned(lines: &[Vec<String>]) -> String {
+    let count = lines.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |i: usize| lines.iter().filter_map(|l| l.get(i)).map(|f| f.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let line = |l: &Vec<String>| {
+        let pad =
+            |(text, width): (&String, &usize)| format!("{text}{}", " ".repeat(width - text.chars().count()));
+        let cells: Vec<String> = l.iter().zip(&widths).map(pad).collect();
+        format!("  {}\n", cells.join("  ").trim_end())
+    };
+    lines.iter().map(line).collect()
 }

@@ -84,8 +84,8 @@ impl Estimate {
     }
 }
 
-/// What becomes of an aim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What becomes of an aim; the worse, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The whole interval lies where it should.
     Met,

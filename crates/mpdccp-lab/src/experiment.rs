@@ -237,7 +237,7 @@ fn conclude(
     let json =
         serde_json::to_string_pretty(&summary).map_err(|e| LabError::failed("writing summary.json", e))?;
     write(&options.out.join("summary.json"), &(json + "\n"))?;
-    let comparisons = compare(scenario, &summary.medians);
+    let comparisons = compare(scenario, &summary.runs);
     let report = options.out.join("report.html");
     write(&report, &report::html(scenario, &summary, &comparisons, &figures))?;
     Ok(Outcome { summary, comparisons, figures, report })

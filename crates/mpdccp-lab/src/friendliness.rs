@@ -3,7 +3,7 @@
 //! Nothing of the sender's own view enters: its loss event rate would make every flow friendly by construction.
 
 use crate::Plan;
-use crate::metrics::seconds;
+use crate::record::seconds;
 use crate::record::{Fate, RunRecord};
 
 /// What happens before is left out of rates.
@@ -60,6 +60,12 @@ impl Seen {
     /// Loss events for each packet after the first ten seconds: losses within a round-trip time of an event's first belong to it
     /// (RFC 5348 section 5.2).
     pub(crate) fn loss_event_rate(&self) -> Option<f64> {
+        let sent = self.between(FROM_S, self.end).len();
+        self.loss_events().map(|events| f64::from(events) / sent as f64)
+    }
+
+    /// How many there are.
+    fn loss_events(&self) -> Option<u32> {
         let steps = self.between(FROM_S, self.end);
         let mut round = steps.iter().find_map(|step| step.delay)? + self.back;
         let (mut events, mut since) = (0u32, f64::NEG_INFINITY);
@@ -73,7 +79,7 @@ impl Seen {
                 None => {}
             }
         }
-        Some(f64::from(events) / steps.len() as f64)
+        Some(events)
     }
 
     /// What the throughput equation allows over what was sent, in windows of six seconds from t = 0 on; (middle, ratio).
@@ -92,6 +98,11 @@ impl Seen {
     pub(crate) fn mean_friendliness(&self) -> Option<f64> {
         let late = |(middle, _): &(f64, f64)| *middle - WINDOW_S / 2.0 >= FROM_S;
         mean(self.friendliness().into_iter().filter(late).map(|(_, ratio)| ratio))
+    }
+
+    /// The mean over all windows.
+    fn friendliness_of_run(&self) -> Option<f64> {
+        mean(self.friendliness().into_iter().map(|(_, ratio)| ratio))
     }
 
     /// The share of windows of ten seconds, from the tenth second to the one before the last, whose rate lies within a tenth of the
@@ -154,6 +165,8 @@ pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f6
         ("all_back_ms", ends.map(|(first, last)| last.since(first).as_secs_f64() * 1e3)),
         ("utilisation_pct", utilisation_pct(plan, run, end)),
         ("friendliness", seen.as_ref().and_then(Seen::mean_friendliness)),
+        ("friendliness_run", seen.as_ref().and_then(Seen::friendliness_of_run)),
+        ("loss_events", seen.as_ref().and_then(Seen::loss_events).map(f64::from)),
         ("loss_event_pct", seen.as_ref().and_then(Seen::loss_event_rate).map(|p| p * 100.0)),
         ("steady_pct", seen.as_ref().and_then(Seen::steady_pct)),
         ("packet_share", packet_share(run, end)),
@@ -223,6 +236,7 @@ mod tests {
         assert_eq!(windows.len(), 11);
         assert!(windows.iter().all(|(_, f)| (f - expected).abs() < 1e-9), "{windows:?}, not {expected}");
         assert!((seen.mean_friendliness().unwrap() - expected).abs() < 1e-9);
+        assert_eq!(seen.loss_events(), Some(3));
         assert!(Seen::new(&run(), 0, 70.0).unwrap().friendliness().is_empty(), "no loss, no calculated rate");
     }
 
@@ -243,6 +257,14 @@ mod tests {
         assert_eq!(ratio(7), 1.0);
         // Of the windows that begin at 10, 20, 30, 40 and 50 s one is 30 % below the last.
         assert_eq!(seen.steady_pct(), Some(80.0));
+        // Over the whole run the windows before the tenth second count, too.
+        let mut slow = record;
+        slow.paths[0].forward.packets.retain(|p| {
+            let (flow, seq) = p.data.unwrap();
+            flow == 1 || seq >= 600 || seq % 2 == 0
+        });
+        let seen = Seen::new(&slow, 0, 70.0).unwrap();
+        assert!(seen.friendliness_of_run().unwrap() > seen.mean_friendliness().unwrap() * 1.03);
     }
 
     #[test]

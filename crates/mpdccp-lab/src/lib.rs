@@ -21,6 +21,7 @@ pub mod report;
 pub mod reproduce;
 pub mod runs;
 pub mod scenario;
+pub mod sentences;
 pub mod series;
 pub mod sim;
 pub mod store;
@@ -28,6 +29,7 @@ pub mod summary;
 pub mod sweep;
 mod windows;
 
+pub(crate) use backend::DRAIN;
 pub use backend::{Backend, LabError, Plan, Sample};
 pub use record::{
     Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, ReceivedPacket, RunRecord, SentPacket, TcpCounters,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use units::Time;
 
-use crate::record::{Fate, FlowRecord, LinkRecord, PathRecord, RunRecord};
+use crate::record::{Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, RunRecord, seconds};
 use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
 use crate::{Plan, code, friendliness, windows};
@@ -36,10 +36,12 @@ pub const NAMES: &[(&str, &str)] = &[
     ("mirror_offset_ms", "largest difference of both ways to measure at p50, p95, p99, ms"),
     ("lost_pct", "lost, % (whole run)"),
     ("net_lost_pct", "lost after leaving the sender, % (whole run)"),
+    ("link_lost_pct", "lost on the links, % of the flow's packets there (whole run)"),
     ("reordered_pct", "out of order, % (whole run)"),
     ("min_200ms_mbps", "lowest 200 ms from 0.3 s after the last event, Mbit/s"),
     ("min_1s_mbps", "lowest 1 s from 0.3 s after the last event outside ProbeRTT, Mbit/s"),
-    ("second_path_ms", "second path above 3 Mbit/s after the last event by, ms"),
+    ("second_path_ms", "second path above 3 Mbit/s in the 100 ms that begin after the last event by, ms"),
+    ("second_path_first_ms", "first packet over the second path after the last event by, ms"),
     ("path_imbalance_pct", "difference between the paths' rates, % of their mean"),
     ("total_mbps", "received by all flows, Mbit/s"),
     ("jain", "Jain's fairness index of the flows' rates"),
@@ -49,6 +51,8 @@ pub const NAMES: &[(&str, &str)] = &[
     ("all_back_ms", "from the first packet sent to the last received, ms"),
     ("utilisation_pct", "of the link's rate delivered, % (whole run)"),
     ("friendliness", "friendliness: equation over sent, mean of 6 s windows from 10 s on"),
+    ("friendliness_run", "friendliness: equation over sent, mean of 6 s windows of the whole run"),
+    ("loss_events", "loss events from 10 s on"),
     ("loss_event_pct", "loss events, % of packets from 10 s on"),
     ("steady_pct", "10 s windows from 10 s on within 10 % of the last, %"),
     ("packet_share", "first flow's packets over the mean of the others (whole run)"),
@@ -69,11 +73,6 @@ pub const NAMES: &[(&str, &str)] = &[
     ("voip_mos", "telephone call: mean opinion score (whole run)"),
     ("cpu_s_per_gb", "processor seconds of both ends for each gigabyte received (whole run)"),
 ];
-
-/// Seconds since the run's t = 0.
-pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
-    (at.as_nanos() as f64 - run.start.as_nanos() as f64) / 1e9
-}
 
 /// The distribution of `ms`; none of nothing. Percentiles by nearest rank.
 pub(crate) fn latency(mut ms: Vec<f64>) -> Option<Latency> {
@@ -125,6 +124,21 @@ fn deliveries(flow: &FlowRecord) -> Deliveries {
     d
 }
 
+/// What the links carried of a flow towards the server.
+fn on_links<'a>(run: &'a RunRecord, index: usize, flow: &FlowRecord) -> impl Iterator<Item = &'a LinkPacket> {
+    // TCP cuts records into segments of its own, which bear no numbers of ours; alone on its path, they are all its own.
+    let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
+    let packets = run.paths.iter().flat_map(|path| &path.forward.packets);
+    packets.filter(move |p| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
+}
+
+/// Packets of a flow that never came to a link; none if packets on links do not tell what they carry.
+fn never_left(run: &RunRecord, index: usize, flow: &FlowRecord) -> Option<u64> {
+    let tagged = on_links(run, index, flow).filter_map(|p| p.data.map(|(_, seq)| seq));
+    let left: std::collections::HashSet<u64> = tagged.collect();
+    (!left.is_empty()).then(|| (flow.sent.len() as u64).saturating_sub(left.len() as u64))
+}
+
 fn flow_stats(run: &RunRecord, index: usize, flow: &FlowRecord, phases: &[(f64, f64)]) -> Flow {
     let d = deliveries(flow);
     let sent = flow.sent.len() as u64;
@@ -136,13 +150,7 @@ fn flow_stats(run: &RunRecord, index: usize, flow: &FlowRecord, phases: &[(f64, 
         Some((seconds(run, sent_at), at.since(sent_at).as_secs_f64() * 1e3))
     };
     let app: Vec<(f64, f64)> = d.first.iter().filter_map(app).collect();
-    // TCP cuts records into segments of its own, which bear no numbers of ours; alone on its path, they are all its own.
-    let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
-    let wire: Vec<(f64, f64)> = run
-        .paths
-        .iter()
-        .flat_map(|path| &path.forward.packets)
-        .filter(|p| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
+    let wire: Vec<(f64, f64)> = on_links(run, index, flow)
         .filter_map(|p| match p.fate {
             Fate::Delivered(at) => Some((seconds(run, p.entered), at.since(p.entered).as_secs_f64() * 1e3)),
             Fate::QueueDrop | Fate::Lost => None,
@@ -168,7 +176,7 @@ fn flow_stats(run: &RunRecord, index: usize, flow: &FlowRecord, phases: &[(f64, 
         model: flow.model.clone(),
         offered_mbps: flow.offered.map(|r| r.mbps()),
         sent: known.then_some(sent),
-        dropped_at_sender: flow.dropped_at_sender,
+        dropped_at_sender: flow.dropped_at_sender.or_else(|| never_left(run, index, flow).filter(|_| known)),
         received: d.first.len() as u64,
         lost: known.then_some(lost),
         lost_pct: known.then(|| lost as f64 * 100.0 / sent as f64),
@@ -215,7 +223,12 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
 /// The 99th percentile of how late the links delivered, in microseconds; none in virtual time.
 pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -> Option<f64> {
     let late = paths.flat_map(|p| p.forward.lateness_ns.iter().chain(&p.backward.lateness_ns));
-    latency(late.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
+    us_p99(late)
+}
+
+/// The 99th percentile of nanoseconds, in microseconds.
+fn us_p99<'a>(ns: impl Iterator<Item = &'a u32>) -> Option<f64> {
+    latency(ns.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
 }
 
 /// Everything `summary.json` says of one run.
@@ -224,6 +237,7 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
     let flows: Vec<Flow> =
         run.flows.iter().enumerate().map(|(i, f)| flow_stats(run, i, f, &phases)).collect();
     let paths: Vec<PathStats> = run.paths.iter().map(|p| path_stats(run, p, &phases)).collect();
+    let links = || run.paths.iter().flat_map(|path| [&path.forward, &path.backward]);
     Run {
         label: run.label.clone(),
         cell: run.cell.clone(),
@@ -235,6 +249,9 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
         flows,
         paths,
         link_lateness_us_p99: lateness_us_p99(run.paths.iter()),
+        link_read_lateness_us_p99: us_p99(links().flat_map(|link| &link.read_late_ns)),
+        send_lateness_us_p99: us_p99(run.flows.iter().flat_map(|flow| &flow.lateness_ns)),
+        device_drops: links().map(|link| link.device_drops).sum(),
     }
 }
 
@@ -262,7 +279,10 @@ fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]
         put("mirror_offset_ms", apart.into_iter().map(f64::abs).max_by(f64::total_cmp));
     }
     put("lost_pct", flow.lost_pct);
-    if let (Some(sent), Some(lost), Some(dropped)) = (flow.sent, flow.lost, flow.dropped_at_sender)
+    put("link_lost_pct", link_lost_pct(run, record));
+    // TCP sends again what is lost: what it does not deliver by the end is not a loss. Its losses are those on the links.
+    if let (false, Some(sent), Some(lost), Some(dropped)) =
+        (record.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped
     {
         put("net_lost_pct", Some(lost.saturating_sub(dropped) as f64 * 100.0 / (sent - dropped) as f64));
@@ -300,6 +320,7 @@ fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]
         put("min_200ms_mbps", windows::lowest(run, record, (event + 0.3, end), 0.2, &[]));
         put("min_1s_mbps", windows::lowest(run, record, (event + 0.3, end), 1.0, &windows::probe_rtt(run)));
         if let Some(path) = run.paths.get(1) {
+            put("second_path_first_ms", windows::first_packet(run, path, event).map(|s| (s - event) * 1e3));
             put(
                 "second_path_ms",
                 windows::first_above(run, path, (event, end), 0.1, 3.0).map(|s| ((s - event) * 1e3).round()),
@@ -307,6 +328,16 @@ fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]
         }
     }
     out
+}
+
+/// Packets of the first flow that links dropped or lost, of those offered to links.
+fn link_lost_pct(run: &RunRecord, flow: &FlowRecord) -> Option<f64> {
+    let (mut all, mut lost) = (0u64, 0u64);
+    for packet in on_links(run, 0, flow) {
+        all += 1;
+        lost += u64::from(!matches!(packet.fate, Fate::Delivered(_)));
+    }
+    (all > 0).then(|| lost as f64 * 100.0 / all as f64)
 }
 
 /// From sending to the return to the client, for packets sent in `span`.

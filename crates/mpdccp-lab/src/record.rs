@@ -41,6 +41,11 @@ pub(crate) fn with_model(label: &str, model: Option<&str>) -> String {
     model.map_or_else(|| label.to_owned(), |model| format!("{label} ({model})"))
 }
 
+/// Seconds since the run's t = 0.
+pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
+    (at.as_nanos() as f64 - run.start.as_nanos() as f64) / 1e9
+}
+
 /// One application flow.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FlowRecord {
@@ -64,6 +69,8 @@ pub struct FlowRecord {
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
+    /// How late packets left against when they were due, in nanoseconds; empty in virtual time and where nothing is due.
+    pub lateness_ns: Vec<u32>,
     /// Counters of the kernel's or the model's TCP.
     pub tcp: Option<TcpCounters>,
 }
@@ -117,6 +124,11 @@ pub struct LinkRecord {
     pub packets: Vec<LinkPacket>,
     /// How late each delivery was against the emulated time, nanoseconds; empty in virtual time.
     pub lateness_ns: Vec<u32>,
+    /// How long the link's thread had waited for a processor when it took a packet from its device, nanoseconds; empty in virtual time,
+    /// and where the kernel does not tell.
+    pub read_late_ns: Vec<u32>,
+    /// Packets that the devices at its ends dropped: the one because the link did not take them in time, the other because it was full.
+    pub device_drops: u64,
 }
 
 /// A packet on a link.

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::comparison::{Comparison, number, sentences};
+use crate::code;
+use crate::comparison::{Comparison, aims, contenders, number};
 use crate::figures::{SCRIPT, STYLE};
 use crate::scenario::Scenario;
-use crate::summary::Summary;
+use crate::sentences::sentences;
+use crate::summary::{Run, Summary};
 
 /// The figures of one cell.
 #[derive(Clone, Debug)]
@@ -28,20 +30,47 @@ pub fn html(scenario: &Scenario, summary: &Summary, all: &[Comparison], cells: &
     let env = &summary.environment;
     let _ = writeln!(
         out,
-        "<p>Scenario <code>{}</code>, backend <code>{}</code>, seed {}, version {} ({}), kernel {}, {} CPUs.</p>",
+        "<p>Scenario <code>{}</code>, backend <code>{}</code>, seed {}, version {}, {}, scenario hash {}, kernel {}, {} CPUs.</p>",
         escape(&summary.scenario),
         summary.backend,
         summary.seed,
         summary.version,
-        summary.commit.unwrap_or("commit unknown"),
+        code::words(),
+        summary.scenario_hash,
         escape(env.kernel.as_deref().unwrap_or("unknown")),
         env.cpus,
     );
+    for warning in summary.runs.iter().filter_map(warning) {
+        let _ = writeln!(out, "<p class=\"missed\">{}</p>", escape(&warning));
+    }
     for cell in cells {
         let _ = writeln!(out, "<h2>{}</h2>", escape(&cell.cell));
         cell_html(&mut out, scenario, all, cell);
     }
     page(&scenario.title, &out)
+}
+
+/// Packets on no link's account late; more spoils a figure of milliseconds.
+const TOO_LATE_US: f64 = 1_000.0;
+
+/// What the machine did to a run that its links did not, if it was much.
+pub fn warning(run: &Run) -> Option<String> {
+    let late = |what: &str, us: Option<f64>| {
+        let us = us.filter(|us| *us > TOO_LATE_US)?;
+        Some(format!("1 % of packets {what} more than {us:.0} µs late"))
+    };
+    let drops = (run.device_drops > 0).then(|| {
+        format!("devices of this machine dropped {} packets before they came to a link", run.device_drops)
+    });
+    let said = [
+        late("left the links", run.link_lateness_us_p99),
+        late("were taken by the links", run.link_read_lateness_us_p99),
+        late("were sent", run.send_lateness_us_p99),
+        drops,
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    let which = format!("{}, {}, run {}", run.label, run.cell, run.repeat);
+    (!said.is_empty()).then(|| format!("The machine was too busy ({which}): {}.", said.join("; ")))
 }
 
 /// A document with a title: one file with everything in it, that needs no script to be read.
@@ -73,35 +102,36 @@ pub(crate) fn cell_html(out: &mut String, scenario: &Scenario, all: &[Comparison
     for (what, html) in &cell.figures {
         out.push_str(&figure(html, &format!("{what} {lateness}")));
     }
-    for c in all.iter().filter(|c| c.cell == cell.cell) {
-        table(out, c);
+    let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell.cell).collect();
+    let spread = if here.iter().any(|c| c.n >= 3) { ", with 95 % intervals of the medians" } else { "" };
+    table(out, &format!("Medians of the runs{spread}"), &contenders(&here, &[]));
+    let aims = aims(&here);
+    if aims.len() > 1 {
+        table(
+            out,
+            "Aims: met if the whole interval lies where it should, open if only the median does",
+            &aims,
+        );
     }
 }
 
-fn table(out: &mut String, c: &Comparison) {
-    let plural = if c.n == 1 { "" } else { "s" };
-    let _ = write!(
-        out,
-        "<div class=\"wide\"><table><caption>{}, median of {} run{plural}</caption><tr><th>metric</th>",
-        escape(&c.shown()),
-        c.n
-    );
-    for source in &c.sources {
-        let _ = write!(out, "<th>{}</th>", escape(source));
-    }
-    out.push_str("<th>ours</th><th>aim</th><th></th></tr>\n");
-    for row in &c.rows {
-        let _ = write!(out, "<tr><td>{}</td>", escape(row.words));
-        for value in &row.references {
-            let _ = write!(out, "<td>{}</td>", number(*value));
-        }
-        let (aim, met) = row.aim.clone().unwrap_or_default();
-        let verdict = match met {
-            Some(true) => "<td class=\"met\">met</td>",
-            Some(false) => "<td class=\"missed\">missed</td>",
-            None => "<td></td>",
-        };
-        let _ = writeln!(out, "<td>{}</td><td>{}</td>{verdict}</tr>", number(row.ours), escape(&aim));
+fn table(out: &mut String, caption: &str, lines: &[Vec<String>]) {
+    let _ = write!(out, "<div class=\"wide\"><table><caption>{}</caption>", escape(caption));
+    for (i, line) in lines.iter().enumerate() {
+        let tag = if i == 0 { "th" } else { "td" };
+        let cells: String =
+            line.iter().map(|cell| format!("<{tag}{}>{}</{tag}>", class(cell), escape(cell))).collect();
+        let _ = writeln!(out, "<tr>{cells}</tr>");
     }
     out.push_str("</table></div>\n");
+}
+
+/// Colours verdicts.
+pub(crate) fn class(cell: &str) -> &'static str {
+    match cell {
+        "met" => " class=\"met\"",
+        "missed" => " class=\"missed\"",
+        "open" => " class=\"open\"",
+        _ => "",
+    }
 }

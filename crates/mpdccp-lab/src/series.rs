@@ -9,8 +9,7 @@ use std::path::Path;
 use units::Time;
 
 use crate::columns;
-use crate::metrics::seconds;
-use crate::record::{Fate, FlowRecord, PathRecord, RunRecord};
+use crate::record::{Fate, FlowRecord, PathRecord, RunRecord, seconds};
 
 /// Rates are counted in bins of this length.
 pub(crate) const BIN_S: f64 = 0.1;

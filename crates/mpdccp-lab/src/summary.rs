@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::estimate::Estimate;
+
 /// Version of the format; readers ignore keys they do not know.
 pub const SCHEMA: u32 = 1;
 
@@ -54,6 +56,11 @@ pub struct Run {
     /// The figures that aims and references speak of, by the names of [`crate::metrics::NAMES`]; absent ones do not apply.
     pub metrics: BTreeMap<String, f64>,
     pub link_lateness_us_p99: Option<f64>,
+    /// How late the links took packets from their devices, and how late packets were sent; none in virtual time.
+    pub link_read_lateness_us_p99: Option<f64>,
+    pub send_lateness_us_p99: Option<f64>,
+    /// Packets that the devices at the links' ends dropped, which no link drops.
+    pub device_drops: u64,
 }
 
 /// One flow of a run.
@@ -142,6 +149,7 @@ pub fn medians(runs: &[Run]) -> Vec<Value> {
     }
     let summarise = |((label, cell), values): ((&str, &str), Vec<Value>)| {
         let mut out = serde_json::json!({"label": label, "cell": cell, "n": values.len()});
+        out["intervals"] = intervals(&values);
         if let (Value::Object(out), Value::Object(medians)) =
             (&mut out, median(&values.iter().collect::<Vec<_>>()))
         {
@@ -150,6 +158,19 @@ pub fn medians(runs: &[Run]) -> Vec<Value> {
         out
     };
     groups.into_iter().map(summarise).collect()
+}
+
+/// Of each metric the 95 % interval of its median, where there are runs enough.
+fn intervals(values: &[Value]) -> Value {
+    let mut of: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
+    for (metric, value) in values.iter().filter_map(|v| v["metrics"].as_object()).flatten() {
+        of.entry(metric).or_default().extend(value.as_f64());
+    }
+    let interval = |(metric, values): (&String, Vec<f64>)| {
+        let (low, high) = Estimate::of(&values)?.interval?;
+        Some((metric.clone(), serde_json::json!([low, high])))
+    };
+    of.into_iter().filter_map(interval).collect::<serde_json::Map<_, _>>().into()
 }
 
 /// The median of equally shaped values: of numbers number by number, of anything else the first. Absent (null) numbers do not count.

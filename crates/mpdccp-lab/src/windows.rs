@@ -1,6 +1,6 @@
 //! Rates in windows that slide over a run.
 
-use crate::metrics::seconds;
+use crate::record::seconds;
 use crate::record::{FlowRecord, PathRecord, RunRecord};
 
 /// Windows start at multiples of this.
@@ -63,6 +63,12 @@ pub(crate) fn first_above(
     let packets = &path.forward.packets;
     let bytes = Cumulated::new(packets.iter().map(|p| (seconds(run, p.entered), p.bytes)).collect());
     starts(span, len).find(|from| bytes.mbps(*from, len) > mbps)
+}
+
+/// When the first packet with data was offered to `path` from `from` on; none if the path had one in the second before already.
+pub(crate) fn first_packet(run: &RunRecord, path: &PathRecord, from: f64) -> Option<f64> {
+    let data = path.forward.packets.iter().filter(|p| p.data.is_some()).map(|p| seconds(run, p.entered));
+    data.filter(|at| *at >= from - 1.0).min_by(f64::total_cmp).filter(|at| *at >= from)
 }
 
 /// When any path was in ProbeRTT, with half a second after it, in which the window grows back.

@@ -1,34 +1,67 @@
-//! References, aims, sentences and the report, from medians made by hand.
+//! References, aims, sentences and the report, from figures made by hand.
 
 mod common;
 
 use mpdccp_lab::Scenario;
-use mpdccp_lab::comparison::{Comparison, as_text, compare, sentences};
+use mpdccp_lab::comparison::{Comparison, as_text, compare};
+use mpdccp_lab::estimate::Verdict;
+use mpdccp_lab::sentences::sentences;
+use mpdccp_lab::summary::Run;
 use serde_json::json;
 
-fn comparisons(scenario: &str) -> (Scenario, Vec<Comparison>) {
-    let scenario = Scenario::parse("made-up", scenario).unwrap();
-    let median = |label, p95: f64| json!({"label": label, "cell": "a", "n": 3, "metrics": {"rx_mbps": 9.9, "app_p50_ms": 12.0, "app_p95_ms": p95, "second_path_ms": 40.0}});
-    let all = compare(&scenario, &[median("ccid2", 80.0), median("ccid5", 20.0)]);
+/// Three runs of two contenders; the 95th percentiles of the second are these.
+fn runs(p95: [f64; 3], second: serde_json::Value) -> Vec<Run> {
+    let run = |label: &str, seed: u64, p95: f64| {
+        let mut metrics = json!({"rx_mbps": 9.9, "app_p50_ms": 12.0, "app_p95_ms": p95, "lost_pct": 0.5});
+        metrics.as_object_mut().unwrap().extend(second.as_object().unwrap().clone());
+        let run = json!({"label": label, "cell": "a", "repeat": seed, "seed": seed, "resolved_hash": "", "params": {},
+                         "flows": [], "paths": [], "metrics": metrics, "link_lateness_us_p99": null, "device_drops": 0});
+        serde_json::from_value(run).unwrap()
+    };
+    let two = (0..3).map(|i| run("ccid2", i, 80.0 + i as f64));
+    two.chain((0..3).map(|i| run("ccid5", i, p95[i as usize]))).collect()
+}
+
+fn comparisons(text: &str, p95: [f64; 3]) -> (Scenario, Vec<Comparison>) {
+    let scenario = Scenario::parse("made-up", text).unwrap();
+    let all = compare(&scenario, &runs(p95, json!({"second_path_ms": 40.0, "second_path_first_ms": 12.3})));
     (scenario, all)
 }
 
 #[test]
 fn aims_are_judged_and_references_stand_beside() {
-    let (scenario, all) = comparisons(common::SCENARIO);
+    let named = common::SCENARIO
+        .replace("source = \"somebody\"", "source = \"somebody\"\nconditions = \"payload, 15 ms timer\"");
+    let (scenario, all) = comparisons(&named, [20.0, 20.1, 20.2]);
     assert!(all[0].rows.iter().all(|row| row.aim.is_none()), "nobody set aims for ccid2");
     let row = |metric| all[1].rows.iter().find(|row| row.metric == metric).unwrap();
     assert_eq!(
-        (all[1].sources.len(), row("rx_mbps").references[0], row("app_p95_ms").references[0]),
-        (1, Some(9.0), None)
+        (all[1].sources.as_slice(), row("rx_mbps").references[0], row("app_p95_ms").references[0]),
+        (&["somebody (payload, 15 ms timer)".to_owned()][..], Some(9.0), None)
     );
-    assert_eq!(row("app_p95_ms").aim, Some(("≤ 25".to_owned(), Some(true))));
-    assert_eq!(row("rx_mbps").aim, Some(("≥ 11".to_owned(), Some(false))));
+    assert_eq!(row("app_p95_ms").aim, Some(("≤ 25".to_owned(), Some(Verdict::Met))));
+    assert_eq!(row("rx_mbps").aim, Some(("≥ 11".to_owned(), Some(Verdict::Missed))));
     let said = sentences(&scenario, &all, "a").join("\n");
     assert!(said.contains("75 % lower with ccid5"), "{said}");
-    assert!(said.contains("ccid5 reaches 1 of its 2 aims; it misses rx_mbps (9.90, aim ≥ 11)."), "{said}");
+    assert!(
+        said.contains("ccid5 reaches 1 of its 2 aims; it misses rx_mbps (9.90 (9.90 to 9.90), aim ≥ 11)."),
+        "{said}"
+    );
     let text = as_text(&all);
-    assert!(text.contains("missed") && text.contains("somebody"), "{text}");
+    // One line for each contender, and nothing where nobody aims.
+    assert!(text.lines().filter(|l| l.starts_with("  ccid2")).count() == 1, "{text}");
+    assert!(text.contains("missed") && text.contains("· somebody (payload, 15 ms timer)"), "{text}");
+    assert!(!as_text(&all[..1]).contains("aim"), "{text}");
+}
+
+#[test]
+fn runs_that_scatter_leave_an_aim_open_and_contenders_alike() {
+    let (scenario, all) = comparisons(common::SCENARIO, [20.0, 22.0, 120.0]);
+    let row = all[1].rows.iter().find(|row| row.metric == "app_p95_ms").unwrap();
+    assert_eq!(row.aim.as_ref().unwrap().1, Some(Verdict::Open));
+    let said = sentences(&scenario, &all, "a").join("\n");
+    assert!(said.contains("do not tell the 95th percentiles of latency of ccid5 and ccid2 apart"), "{said}");
+    assert!(said.contains("the runs leave open app_p95_ms"), "{said}");
 }
 
 #[test]
@@ -36,10 +69,36 @@ fn an_aim_can_be_another_contender() {
     let with = |label: &str| {
         common::SCENARIO.replace("max = 25", &format!("cell = \"all\"\nnot_above = \"{label}\""))
     };
-    let judged = |label: &str| {
-        let (_, all) = comparisons(&with(label));
+    let judged = |label: &str, p95| {
+        let (_, all) = comparisons(&with(label), p95);
         all[1].rows.iter().find(|row| row.metric == "app_p95_ms").unwrap().aim.clone().unwrap()
     };
-    assert_eq!(judged("ccid2"), ("≤ ccid2".to_owned(), Some(true)));
-    assert_eq!(judged("ccid5").1, Some(true));
+    assert_eq!(judged("ccid2", [20.0; 3]), ("≤ ccid2".to_owned(), Some(Verdict::Met)));
+    assert_eq!(judged("ccid5", [20.0; 3]).1, Some(Verdict::Met));
+    assert_eq!(judged("ccid2", [79.0, 80.0, 83.0]).1, Some(Verdict::Open));
+    // Pair by pair always a little above, though less than the runs differ.
+    assert_eq!(judged("ccid2", [80.1, 81.1, 82.1]).1, Some(Verdict::Missed));
+}
+
+#[test]
+fn sentences_name_the_event_and_the_time_of_each_figure() {
+    let (scenario, all) = comparisons(common::SCENARIO, [20.0; 3]);
+    let said = sentences(&scenario, &all, "a").join("\n");
+    assert!(said.contains("From the drop at t = 5 s on ccid5 received 9.90 Mbit/s at"), "{said}");
+    // A loss over the whole run is no loss from the event on.
+    assert!(said.contains("Over the whole run, for ccid5: 0.50 % of all packets"), "{said}");
+    assert!(said.contains("its first packet over path2 12.3 ms after the drop, and more than 3 Mbit/s in the 100 ms that begin 40.0 ms after"), "{said}");
+    let words = |event: &str| {
+        let text = common::SCENARIO.replace("{ at_s = 5, rate = \"10 Mbit/s\" }", event);
+        let scenario = Scenario::parse("made-up", &text).unwrap();
+        let all = compare(&scenario, &runs([20.0; 3], json!({})));
+        sentences(&scenario, &all, "a").join("\n")
+    };
+    let rise = words("{ at_s = 4, rate = \"10 Mbit/s\" }, { at_s = 5, rate = \"100 Mbit/s\" }");
+    assert!(rise.contains("From the rise at t = 5 s") && !rise.contains("drop"), "{rise}");
+    assert!(rise.contains("After the rise ccid5 never sent more than 3 Mbit/s over path2"), "{rise}");
+    let outage = words("{ at_s = 5, up = false }");
+    assert!(outage.contains("From the outage at t = 5 s"), "{outage}");
+    let back = words("{ at_s = 4, up = false }, { at_s = 5, up = true }");
+    assert!(back.contains("From the return at t = 5 s") && !back.contains("drop"), "{back}");
 }

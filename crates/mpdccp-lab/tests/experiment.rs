@@ -110,6 +110,10 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
         "/runs/0/paths/1/phases/1/ce",
         "/medians/0/label",
         "/medians/0/n",
+        "/medians/0/intervals",
+        "/runs/0/link_read_lateness_us_p99",
+        "/runs/0/send_lateness_us_p99",
+        "/runs/0/device_drops",
         "/medians/0/flows/0/phases/1/rx_mbps",
         "/medians/0/paths/0/name",
     ] {

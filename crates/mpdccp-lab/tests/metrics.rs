@@ -96,3 +96,50 @@ fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     let metrics = stats(&record).metrics;
     assert!(metrics["min_1s_mbps"] > 9.9, "{}", metrics["min_1s_mbps"]);
 }
+
+#[test]
+fn losses_of_tcp_are_those_of_the_links() {
+    let mut record = common::run("ccid5");
+    let metrics = stats(&record).metrics;
+    assert!(metrics["link_lost_pct"] == 0.0 && metrics.contains_key("net_lost_pct"));
+    let flow = &mut record.flows[0];
+    flow.kind = "tcp".to_owned();
+    record.paths[1].forward.packets[0].fate = Fate::QueueDrop;
+    // It never came, though every record did in the end.
+    let metrics = stats(&record).metrics;
+    assert!(near(metrics["link_lost_pct"], 0.01), "{}", metrics["link_lost_pct"]);
+    assert!(!metrics.contains_key("net_lost_pct"));
+}
+
+#[test]
+fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
+    let mut record = common::run("ccid5");
+    let start = record.start;
+    record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(5_031));
+    let metrics = stats(&record).metrics;
+    assert!(near(metrics["second_path_first_ms"], 31.0), "{}", metrics["second_path_first_ms"]);
+    assert!(metrics["second_path_ms"] < 31.0);
+    // A path that was in use before has no first packet.
+    record.paths[1].forward.packets[0].entered = start + Duration::from_millis(4_500);
+    assert!(!stats(&record).metrics.contains_key("second_path_first_ms"));
+}
+
+#[test]
+fn packets_that_never_left_are_known_with_two_flows() {
+    let mut record = common::run("ccid5");
+    let mut second = record.flows[0].clone();
+    second.name = "b".to_owned();
+    second.sent.truncate(100);
+    record.flows[0].dropped_at_sender = None;
+    second.dropped_at_sender = None;
+    record.flows.push(second);
+    let dropped = record.paths[0].forward.packets.remove(10);
+    assert_eq!(dropped.data.unwrap().0, 0);
+    for i in 0..90 {
+        let mut packet = dropped;
+        packet.data = Some((1, i));
+        record.paths[0].forward.packets.push(packet);
+    }
+    let flows = stats(&record).flows;
+    assert_eq!((flows[0].dropped_at_sender, flows[1].dropped_at_sender), (Some(1), Some(10)));
+}

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use mpdccp_lab::experiment::Options;
-use mpdccp_lab::{LabError, Scenario, comparison};
+use mpdccp_lab::{LabError, Scenario, comparison, sentences};
 
 use crate::lab;
 
@@ -44,7 +44,7 @@ fn run(args: &Demo) -> Result<(), LabError> {
     );
     let outcome = lab::watched(&scenario, &backend, &options)?;
     println!("{}", comparison::as_text(&outcome.comparisons));
-    for sentence in comparison::sentences(&scenario, &outcome.comparisons, &scenario.headline().name) {
+    for sentence in sentences::sentences(&scenario, &outcome.comparisons, &scenario.headline().name) {
         println!("{sentence}");
     }
     println!("\nreport with figures: {}", outcome.report.display());

@@ -1,15 +1,18 @@
 //! The `mpdccp` program.
 
 mod choice;
+#[cfg(feature = "lab")]
 mod demo;
 mod fault;
 mod keys;
+#[cfg(feature = "lab")]
 mod lab;
 mod link;
 mod perf;
 mod quantity;
 mod reason;
 mod tunnel;
+#[cfg(feature = "lab")]
 mod watch;
 
 use std::process::ExitCode;
@@ -24,6 +27,12 @@ struct Cli {
     command: Command,
 }
 
+#[cfg(not(feature = "lab"))]
+const EXAMPLES: &str = "Examples (built without the lab):
+  mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
+  mpdccp perf server --listen 127.0.0.1:6511         measure a path; the other end:
+  mpdccp perf client --connect 127.0.0.1:6511 --time 5";
+#[cfg(feature = "lab")]
 const EXAMPLES: &str = "Examples:
   mpdccp demo                                        the main job, in a minute; as root
   mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
@@ -41,6 +50,7 @@ enum Command {
     /// A virtual interface whose IP packets take several paths at once, encrypted.
     #[command(subcommand, after_help = tunnel::EXAMPLES)]
     Tunnel(tunnel::Command),
+    #[cfg(feature = "lab")]
     /// Run experiments over emulated links.
     #[command(subcommand, after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
@@ -58,6 +68,7 @@ enum Command {
     /// Print a new preshared key for both ends' `preshared_key_file`.
     #[command(after_help = keys::EXAMPLES)]
     Genpsk,
+    #[cfg(feature = "lab")]
     /// Bond two emulated access networks on this machine, CCID 2 against CCID 5, and report.
     Demo(demo::Demo),
 }
@@ -65,12 +76,14 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Tunnel(command) => tunnel::main(command),
+        #[cfg(feature = "lab")]
         Command::Lab(args) => lab::main(&args),
         Command::Perf(command) => perf::main(command),
         Command::Link(args) => link::main(args),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),
         Command::Genpsk => keys::genpsk(),
+        #[cfg(feature = "lab")]
         Command::Demo(args) => demo::main(&args),
     }
 }

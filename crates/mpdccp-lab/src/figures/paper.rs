@@ -3,7 +3,7 @@
 use super::events::marks;
 use super::figure::{GREY, line};
 use super::{Figure, Panel, Series, Shape};
-use crate::metrics::seconds;
+use crate::record::seconds;
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::Scenario;
 use crate::series::{self, Journey};

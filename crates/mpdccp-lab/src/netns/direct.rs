@@ -17,13 +17,13 @@ use units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::link::MTU;
-use super::priority::{Urgency, hurry};
 use super::tag::Tag;
 use super::udp::Pace;
-use super::world::{Namespace, path_address};
+use super::world::{Namespace, enter, path_address};
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TraceRow};
 use crate::scenario::{FlowSpec, direct};
 use crate::{LabError, Plan};
+use linkem_net::{Urgency, hurry};
 
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"mpLb");
 /// IPv4 and UDP headers.
@@ -66,7 +66,7 @@ impl Dccp {
         let thread = std::thread::Builder::new()
             .name("dccp receiver".to_owned())
             .spawn(move || {
-                namespace.enter()?;
+                enter(&namespace)?;
                 hurry(Urgency::Contender);
                 let driver = driver(|core| {
                     listen(core, to, config)?;
@@ -152,6 +152,7 @@ impl Flow for Dccp {
             sent: sent.packets,
             received: if self.echo { sent.echoed } else { receiver.received },
             dropped_at_sender: sent.dropped,
+            lateness_ns: sent.late_ns,
             tcp: None,
             ..FlowRecord::default()
         })
@@ -270,7 +271,8 @@ impl Sender<'_> {
     }
 
     fn send_one(&mut self, core: &mut Core) {
-        let at = Clock.now();
+        let (due, at) = (self.due(), Clock.now());
+        self.sent.late_ns.push(u32::try_from(at.since(due).as_nanos()).unwrap_or(u32::MAX));
         let mut payload = vec![0; self.flow.pace.payload as usize];
         Tag { flow: self.flow.index, seq: self.sent.packets.len() as u64, at }.write(&mut payload);
         self.sent.packets.push(SentPacket { at, bytes: self.flow.pace.payload });

@@ -9,13 +9,13 @@ use dccp_net::{Clock, Tun};
 use linkem::{ConfigError, Link, Verdict};
 use units::Time;
 
-use super::cable::{Cable, Delivered, Recorder, Strand};
-use super::priority::{Urgency, hurry};
 use super::tag::Tag;
 use crate::LabError;
 use crate::record::{Fate, LinkPacket, LinkRecord, PathRecord};
 use crate::scenario::link::loss_model;
 use crate::scenario::{PathEvent, PathSpec};
+use linkem_net::{Cable, Delivered, Recorder, Strand};
+use linkem_net::{Urgency, hurry};
 
 /// Largest packet of a path.
 pub(super) const MTU: u16 = 1500;
@@ -101,6 +101,14 @@ impl Recorder for LinkRecord {
             ce: false,
         });
         self.packets.len() - 1
+    }
+
+    fn on_taken_late(&mut self, waited: Duration) {
+        self.read_late_ns.push(u32::try_from(waited.as_nanos()).unwrap_or(u32::MAX));
+    }
+
+    fn on_refused(&mut self, _: usize) {
+        self.device_drops += 1;
     }
 
     fn on_verdict(&mut self, verdict: Verdict, queued: u64) {

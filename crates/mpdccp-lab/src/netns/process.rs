@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::priority::{Urgency, hurry};
 use super::world::Namespace;
 use crate::LabError;
+use linkem_net::{Urgency, hurry};
 
 /// Ticks a second in what the kernel tells of processes.
 const USER_HZ: f64 = 100.0;

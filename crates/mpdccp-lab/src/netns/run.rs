@@ -9,15 +9,16 @@ use dccp_net::Clock;
 use tempfile::TempDir;
 use units::Time;
 
-use super::flow::{self, Flow, Sent};
+use super::flow::{Flow, Sent};
 use super::link::RunningLink;
+use super::reaper::Reaper;
 use super::tunnel::{self, Tunnel};
 use super::udp::{self, Receiver};
 use super::world::{self, Namespace, path_address};
-use super::{environment, stop, tag};
+use super::{environment, stop, tag, traffic};
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::{FlowSpec, Mode, PathSpec};
-use crate::{Backend, LabError, Plan, Sample};
+use crate::{Backend, DRAIN, LabError, Plan, Sample};
 
 /// Receivers listen from this port on.
 const FIRST_PORT: u16 = 5001;
@@ -27,8 +28,6 @@ const PROBE_PORT: u16 = 5000;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// From a tunnel that is up to t = 0.
 const SETTLE: Duration = Duration::from_millis(500);
-/// From the end of the traffic to the end of the run: what is queued arrives meanwhile.
-const DRAIN: Duration = Duration::from_millis(1_500);
 /// Between samples for those who watch.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -65,6 +64,7 @@ impl Backend for Netns {
         let dir = TempDir::with_prefix_in(world::prefix(), world::scratch())
             .map_err(|e| LabError::failed("making a directory", e))?;
         // Dropped in reverse order, also on an error or a panic: traffic, tunnel, links, namespaces.
+        let _reaper = Reaper::start(&[world::name("client"), world::name("server")], dir.path())?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;
         let (mut tunnel, to) = match plan.scenario.mode {
@@ -76,7 +76,7 @@ impl Backend for Netns {
         let specs = plan.flows();
         let flows: Vec<Box<dyn Flow>> = (0u16..)
             .zip(&specs)
-            .map(|(i, spec)| flow::start(plan, i, spec, &client, &server, (to, FIRST_PORT + i).into()))
+            .map(|(i, spec)| traffic::start(plan, i, spec, &client, &server, (to, FIRST_PORT + i).into()))
             .collect::<Result<_, _>>()?;
         if let Some(tunnel) = &mut tunnel {
             wait_until_up(&client, &server, tunnel)?;
@@ -95,6 +95,14 @@ impl Backend for Netns {
             }
             trace = tunnel.finish(&plan.scenario.path_names());
         }
+        let drops: Vec<[u64; 2]> =
+            (0..links.len()).map(|i| world::device_drops(&client, &server, i)).collect();
+        let with_drops = |(link, [forward, backward]): (RunningLink, [u64; 2])| {
+            let mut path = link.finish()?;
+            path.forward.device_drops += forward;
+            path.backward.device_drops += backward;
+            Ok::<_, LabError>(path)
+        };
         Ok(RunRecord {
             label: plan.contender.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
@@ -106,7 +114,7 @@ impl Backend for Netns {
                 .zip(sent)
                 .map(|(flow, sent)| flow.finish(sent))
                 .collect::<Result<_, _>>()?,
-            paths: links.into_iter().map(RunningLink::finish).collect::<Result<_, _>>()?,
+            paths: links.into_iter().zip(drops).map(with_drops).collect::<Result<_, _>>()?,
             trace,
             cpu_s,
         })

@@ -13,11 +13,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 use units::Time;
 
 use super::flow::Counters;
-use super::priority::{Urgency, hurry};
 use super::udp::NAP;
 use super::world::Namespace;
 use crate::LabError;
 use crate::record::{ReceivedPacket, SentPacket};
+use linkem_net::{Urgency, hurry};
 
 /// ETH_P_ALL: what leaves is shown to no socket that asks for one protocol.
 const EVERYTHING: u16 = 3;

@@ -12,7 +12,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 use units::Time;
 
 use super::flow::{Counters, Flow, Sent};
-use super::priority::{Urgency, hurry};
 use super::tag::Tag;
 use super::tap::{Count, Tap};
 use super::udp::{NAP, Pace, sleep_until, timed_out};
@@ -20,6 +19,7 @@ use super::world::{Namespace, ip};
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
 use crate::scenario::FlowSpec;
+use linkem_net::{Urgency, hurry};
 
 /// Bulk writes.
 const CHUNK: usize = 64 << 10;
@@ -278,11 +278,11 @@ impl Flow for Paced {
         let (mut packets, mut dropped) = (Vec::new(), 0);
         stream.set_read_timeout(Some(NAP)).map_err(failed)?;
         let reader = if self.echo { Some(stream.try_clone().map_err(failed)?) } else { None };
-        let echoed = std::thread::scope(|scope| {
+        let (late_ns, echoed) = std::thread::scope(|scope| {
             let (size, counters) = (payload.len(), &self.sink.counters);
             let come_back = |reader| move || read_records(reader, size, over, counters, false);
             let listener = reader.map(|reader| scope.spawn(come_back(reader)));
-            self.pace.run(from, to, over, |seq| {
+            let late_ns = self.pace.run(from, to, over, |seq| {
                 let at = Clock.now();
                 packets.push(SentPacket { at, bytes: self.pace.payload });
                 let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
@@ -296,10 +296,11 @@ impl Flow for Paced {
                 stream.write_all(&payload).map_err(failed)
             })?;
             let panicked = |_| LabError::Failed("the TCP reader panicked".to_owned());
-            listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))
+            let echoed = listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))?;
+            Ok::<_, LabError>((late_ns, echoed))
         })?;
         let tcp = counters(client, self.to);
-        Ok(Sent { packets, echoed, dropped: Some(dropped), tcp, ..Sent::default() })
+        Ok(Sent { packets, echoed, late_ns, dropped: Some(dropped), tcp, ..Sent::default() })
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
@@ -308,6 +309,7 @@ impl Flow for Paced {
             kind: "tcp".to_owned(),
             offered: Some(self.pace.rate),
             sent: sent.packets,
+            lateness_ns: sent.late_ns,
             received: if self.echo { sent.echoed } else { self.sink.finish()? },
             dropped_at_sender: sent.dropped,
             tcp: sent.tcp,

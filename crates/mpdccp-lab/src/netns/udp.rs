@@ -12,12 +12,12 @@ use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 use units::{Rate, Time};
 
 use super::flow::{Counters, Flow, Sent};
-use super::priority::{Urgency, hurry};
 use super::tag::{self, Tag};
 use super::world::Namespace;
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
 use crate::scenario::FlowSpec;
+use linkem_net::{Urgency, hurry};
 
 /// IPv4 and UDP headers of a packet of the generator.
 const HEADERS: u32 = 28;
@@ -50,24 +50,26 @@ impl Pace {
         }
     }
 
-    /// Calls `each` with the number of every packet at its time, until `to` or until `over` says so.
+    /// Calls `each` with the number of every packet at its time, until `to` or until `over` says so; how late each call was.
     pub(super) fn run(
         self,
         from: Time,
         to: Time,
         over: &AtomicBool,
         mut each: impl FnMut(u64) -> Result<(), LabError>,
-    ) -> Result<(), LabError> {
+    ) -> Result<Vec<u32>, LabError> {
         hurry(Urgency::Traffic);
+        let mut late_ns = Vec::new();
         for seq in 0u64.. {
             let at = from + self.rate.time_for(u64::from(self.payload) * seq);
             if at >= to || over.load(Ordering::Relaxed) {
                 break;
             }
             sleep_until(at);
+            late_ns.push(u32::try_from(Clock.now().since(at).as_nanos()).unwrap_or(u32::MAX));
             each(seq)?;
         }
-        Ok(())
+        Ok(late_ns)
     }
 }
 
@@ -106,10 +108,10 @@ impl Flow for Udp {
         let socket = socket(0).map_err(|e| LabError::failed("the generator's socket", e))?;
         let mut payload = vec![0; self.pace.payload as usize];
         let mut packets = Vec::new();
-        let echoed = std::thread::scope(|scope| {
+        let (late_ns, echoed) = std::thread::scope(|scope| {
             let come_back = || receive(&socket, self.index, over, &self.receiver.counters, false);
             let listener = self.echo.then(|| scope.spawn(come_back));
-            self.pace.run(from, to, over, |seq| {
+            let late_ns = self.pace.run(from, to, over, |seq| {
                 let at = Clock.now();
                 Tag { flow: self.index, seq, at }.write(&mut payload);
                 packets.push(SentPacket { at, bytes: self.pace.payload + HEADERS });
@@ -118,9 +120,10 @@ impl Flow for Udp {
                 Ok(())
             })?;
             let panicked = |_| LabError::Failed("the generator's receiver panicked".to_owned());
-            listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))
+            let echoed = listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))?;
+            Ok::<_, LabError>((late_ns, echoed))
         })?;
-        Ok(Sent { packets, echoed, ..Sent::default() })
+        Ok(Sent { packets, echoed, late_ns, ..Sent::default() })
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
@@ -132,6 +135,7 @@ impl Flow for Udp {
             sent: sent.packets,
             received: if self.echo { sent.echoed } else { self.receiver.finish()? },
             dropped_at_sender: sent.dropped,
+            lateness_ns: sent.late_ns,
             tcp: None,
             ..FlowRecord::default()
         })

@@ -1,14 +1,12 @@
 //! The two namespaces of an experiment, gone again whatever happens.
 
 use std::fs;
-use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dccp_net::{Tun, TunConfig};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use linkem_net::Entrance;
 
 use super::link::MTU;
 use crate::LabError;
@@ -33,7 +31,7 @@ pub(super) fn ip(args: &[&str]) -> Result<String, LabError> {
 impl Namespace {
     /// Makes one for this process.
     pub(super) fn new(role: &str) -> Result<Namespace, LabError> {
-        let name = format!("{}{role}", prefix());
+        let name = name(role);
         ip(&["netns", "add", &name])?;
         let namespace = Namespace { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
@@ -60,7 +58,7 @@ impl Namespace {
 
     /// Moves the calling thread into it.
     pub(super) fn enter(&self) -> Result<(), LabError> {
-        self.handle()?.enter()
+        enter(&self.handle()?)
     }
 
     /// Runs `what` on a thread inside it.
@@ -86,43 +84,34 @@ impl Namespace {
     }
 }
 
-/// A network namespace held open.
-#[derive(Debug)]
-pub struct Entrance(fs::File);
-
-impl Entrance {
-    /// The namespace that `ip netns` knows by this name.
-    ///
-    /// # Errors
-    /// `NotFound` if there is none.
-    pub fn open(name: &str) -> io::Result<Entrance> {
-        fs::File::open(format!("/run/netns/{name}")).map(Entrance)
-    }
-
-    /// Runs `what` on a thread inside it.
-    ///
-    /// # Errors
-    /// The system does not let a thread in.
-    pub fn inside<T: Send>(&self, what: impl FnOnce() -> T + Send) -> io::Result<T> {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| self.go_in().map(|()| what()));
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread in a namespace panicked")))
-        })
-    }
-
-    /// Moves the calling thread into it.
-    pub(super) fn enter(&self) -> Result<(), LabError> {
-        self.go_in().map_err(|e| LabError::failed("entering a namespace", e))
-    }
-
-    fn go_in(&self) -> io::Result<()> {
-        Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
-    }
+/// Moves the calling thread into a namespace.
+pub(super) fn enter(namespace: &Entrance) -> Result<(), LabError> {
+    namespace.enter().map_err(|e| LabError::failed("entering a namespace", e))
 }
 
 /// The address of a path's end; hosts are 1 (client) and 2 (server).
 pub(super) fn path_address(index: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
+}
+
+/// The name of this process's namespace for a role.
+pub(super) fn name(role: &str) -> String {
+    format!("{}{role}", prefix())
+}
+
+/// Packets of path `index`, client to server and back, that the kernel dropped at the device they came from: nobody took them in time.
+pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize) -> [u64; 2] {
+    [client, server].map(|at| {
+        let device = format!("path{index}");
+        let text = ip(&["-n", &at.name, "-s", "-j", "link", "show", &device]).unwrap_or_default();
+        transmit_drops(&text).unwrap_or(0)
+    })
+}
+
+/// What a TUN device's reader did not take counts as dropped in transmission.
+fn transmit_drops(json: &str) -> Option<u64> {
+    let links: serde_json::Value = serde_json::from_str(json).ok()?;
+    links[0]["stats64"]["tx"]["dropped"].as_u64()
 }
 
 /// Ends all processes of a namespace and removes it.
@@ -176,4 +165,14 @@ fn orphans(dir: &Path) -> impl Iterator<Item = String> {
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         pid.is_some_and(|pid| !fs::exists(format!("/proc/{pid}")).unwrap_or(true))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn drops_of_a_device_are_read_from_ip() {
+        let text = r#"[{"ifname":"path0","stats64":{"rx":{"dropped":1},"tx":{"bytes":9,"dropped":42}}}]"#;
+        assert_eq!(super::transmit_drops(text), Some(42));
+        assert_eq!(super::transmit_drops("[]"), None);
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::spec::SectionSpec;
-use super::table::Table;
+use super::table::of_comparisons;
 use super::{Options, Progress, swept};
 use crate::experiment;
 use crate::figures::over_parameter;
@@ -99,13 +99,16 @@ fn runs(
         }
         report::cell_html(&mut html, scenario, &outcome.comparisons, &cell);
         if cell.cell == *headline {
-            for sentence in crate::comparison::sentences(scenario, &outcome.comparisons, &cell.cell) {
+            for sentence in crate::sentences::sentences(scenario, &outcome.comparisons, &cell.cell) {
                 let _ = writeln!(markdown, "- {sentence}");
             }
             markdown.push('\n');
         }
     }
-    markdown += &Table::of_comparisons(&outcome.comparisons, &spec.metrics).markdown();
+    for table in of_comparisons(&outcome.comparisons, &spec.metrics) {
+        markdown += &table.markdown();
+        markdown.push('\n');
+    }
     Ok((html, markdown))
 }
 

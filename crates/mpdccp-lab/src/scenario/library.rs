@@ -34,6 +34,7 @@ pub const LIBRARY: &[Named] = library![
     "paper/matrix-tcp",
     "paper/mirrored",
     "paper/ecn",
+    "paper/late-second-path",
     "reordering/two-paths",
     "reordering/unequal",
     "reordering/inner-tcp",

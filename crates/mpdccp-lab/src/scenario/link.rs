@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use linkem::{
-    CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, Limit, LinkConfig, LossModel, QueueConfig,
+    CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, LinkConfig, LossModel, QueueConfig,
     QueueKind, RateModel, RedConfig, Spread,
 };
 use serde::Deserialize;
@@ -213,21 +213,5 @@ impl PathSpec {
         }
         let (there, back) = (self.link().validate(), self.link_back().validate());
         there.and(back).err().map(|e| e.to_string())
-    }
-}
-
-impl QueueLimit {
-    /// For the emulator.
-    pub fn limit(self) -> Limit {
-        match self {
-            QueueLimit::Bytes(n) => Limit::Bytes(n),
-            QueueLimit::Packets(n) => Limit::Packets(n),
-        }
-    }
-
-    /// Without its unit.
-    fn number(self) -> u64 {
-        let (QueueLimit::Bytes(n) | QueueLimit::Packets(n)) = self;
-        n
     }
 }

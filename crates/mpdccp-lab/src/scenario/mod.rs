@@ -21,9 +21,9 @@ use units::Rate;
 
 pub use library::{LIBRARY, Named};
 pub use link::{BurstLoss, Discipline, JitterSpec, SpreadKind};
+pub use linkem_net::quantity::QueueLimit;
 pub use load::ScenarioError;
 pub use mpdccp_proto::Variant;
-pub use quantity::{QueueLimit, parse_queue, parse_share, parse_time};
 pub use source::{Ladder, SourceSpec};
 pub use sweep::{Point, SweepSpec};
 pub use tunnel::TunnelSettings;
@@ -53,6 +53,9 @@ pub struct Scenario {
     /// Settings of the tunnel or connection, unless a contender has its own.
     #[serde(default)]
     pub tunnel: TunnelSettings,
+    /// How hosts differ from run to run in the simulator; real ones do so by themselves.
+    #[serde(default)]
+    pub host: Host,
     /// At least one.
     #[serde(rename = "path")]
     pub paths: Vec<PathSpec>,
@@ -98,6 +101,18 @@ pub enum Mode {
     Tunnel,
     /// Datagrams on one plain DCCP connection (or TCP segments, for a contender with `tcp`), no tunnel.
     Direct,
+}
+
+/// What differs between two runs of real hosts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Each flow begins at a moment of this stretch after its start, any of them as likely.
+    #[serde(default, deserialize_with = "quantity::time")]
+    pub start_within: Duration,
+    /// Mean time from a packet's arrival at the interface until the program has it; exponentially distributed, in order.
+    #[serde(default, deserialize_with = "quantity::time")]
+    pub wake_up: Duration,
 }
 
 /// One path: a link of equal properties in both directions.
@@ -362,8 +377,11 @@ impl FlowKind {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// Whose; one column of the table each.
+    /// Whose.
     pub source: String,
+    /// How they were taken, where that differs from ours: the bytes counted, timers, with a tunnel or without.
+    #[serde(default)]
+    pub conditions: Option<String>,
     /// The contender it compares with.
     pub label: Spanned<String>,
     /// The cell; every cell if absent.
@@ -470,6 +488,39 @@ impl Scenario {
         at.dedup();
         at.retain(|t| *t > 0.0 && *t < *self.duration_s.as_ref());
         at
+    }
+
+    /// What happens at `at_s`, in a word or two: all of it, or "the change" if several things do.
+    pub fn event_words(&self, at_s: f64) -> &'static str {
+        let mut words = None;
+        for path in &self.paths {
+            let (mut rate, mut up) = (path.rate, true);
+            for event in &path.events {
+                let here = *event.at_s.as_ref() == at_s;
+                let mut say = |said: &'static str| {
+                    words = Some(if words.is_some_and(|w| w != said) { "the change" } else { said });
+                };
+                if let Some(new) = event.rate {
+                    if here && new != rate {
+                        say(if new < rate { "the drop" } else { "the rise" });
+                    }
+                    rate = new;
+                }
+                if let Some(new) = event.up {
+                    if here && new != up {
+                        say(if new { "the return" } else { "the outage" });
+                    }
+                    up = new;
+                }
+                if here && event.owd.is_some() {
+                    say("the change of delay");
+                }
+                if here && event.loss.is_some() {
+                    say("the change of loss");
+                }
+            }
+        }
+        words.unwrap_or("the change")
     }
 
     /// What only the simulator can do, if every contender asks for it.

@@ -1,91 +1,10 @@
-//! Numbers with units, as scenario files write them.
+//! Quantities in scenario files.
 
 use core::time::Duration;
 
+use linkem_net::quantity::{QueueLimit, parse_queue, parse_rate, parse_share, parse_time};
 use serde::{Deserialize, Deserializer, de};
 use units::Rate;
-
-/// The limit of a queue: `"125000 B"` or `"100 packets"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueLimit {
-    /// Bytes of outer IP packets.
-    Bytes(u64),
-    /// Packets.
-    Packets(u64),
-}
-
-impl Default for QueueLimit {
-    /// Holds nothing: what is left out is refused as such.
-    fn default() -> QueueLimit {
-        QueueLimit::Packets(0)
-    }
-}
-
-impl QueueLimit {
-    /// As a person would write it.
-    pub fn text(self) -> String {
-        match self {
-            QueueLimit::Bytes(n) => format!("{n} B"),
-            QueueLimit::Packets(n) => format!("{n} packets"),
-        }
-    }
-}
-
-fn split(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let unit = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit);
-    Some((number.parse().ok()?, unit.trim()))
-}
-
-fn scaled(text: &str, what: &str, scales: &[(&str, f64)]) -> Result<f64, String> {
-    let allowed = || {
-        let units: Vec<&str> = scales.iter().map(|(unit, _)| *unit).collect();
-        format!(
-            "`{text}` is not a {what}: write a number and one of {}, as in \"10 {}\"",
-            units.join(", "),
-            units[0]
-        )
-    };
-    let (number, unit) = split(text).ok_or_else(allowed)?;
-    let (_, scale) = scales.iter().find(|(name, _)| *name == unit).ok_or_else(allowed)?;
-    Ok(number * scale)
-}
-
-pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
-    scaled(text, "rate", &[("Mbit/s", 1e6), ("Gbit/s", 1e9), ("kbit/s", 1e3), ("bit/s", 1.0)])
-        .map(|bps| Rate::from_bps(bps.round() as u64))
-}
-
-/// Reads a time with its unit.
-///
-/// # Errors
-/// Says what is expected.
-pub fn parse_time(text: &str) -> Result<Duration, String> {
-    scaled(text, "time", &[("ms", 1e-3), ("us", 1e-6), ("s", 1.0)])
-        .and_then(|s| Duration::try_from_secs_f64(s).map_err(|e| format!("`{text}`: {e}")))
-}
-
-/// Reads the limit of a queue.
-///
-/// # Errors
-/// Says what is expected.
-pub fn parse_queue(text: &str) -> Result<QueueLimit, String> {
-    match split(text) {
-        Some((n, "packets")) => Ok(QueueLimit::Packets(n as u64)),
-        _ => scaled(text, "queue limit", &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("packets", 0.0)])
-            .map(|bytes| QueueLimit::Bytes(bytes.round() as u64)),
-    }
-}
-
-/// Reads a share in percent, as a fraction.
-///
-/// # Errors
-/// Says what is expected.
-pub fn parse_share(text: &str) -> Result<f64, String> {
-    let share = scaled(text, "share", &[("%", 0.01)])?;
-    if share > 1.0 { Err(format!("`{text}` is more than 100 %")) } else { Ok(share) }
-}
 
 /// `deserialize_with` functions for a quantity and for one that may be absent.
 macro_rules! quantity {
@@ -102,22 +21,3 @@ quantity!(rate, opt_rate, Rate, parse_rate);
 quantity!(time, opt_time, Duration, parse_time);
 quantity!(queue, opt_queue, QueueLimit, parse_queue);
 quantity!(share, opt_share, f64, parse_share);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn units_are_read_and_named_when_wrong() {
-        assert_eq!(parse_rate("10 Mbit/s"), Ok(Rate::from_mbps(10.0)));
-        assert_eq!(parse_rate("1Gbit/s"), Ok(Rate::from_bps(1_000_000_000)));
-        assert_eq!(parse_time("12.5 ms"), Ok(Duration::from_micros(12_500)));
-        assert_eq!(parse_queue("125000 B"), Ok(QueueLimit::Bytes(125_000)));
-        assert_eq!(parse_queue("100 packets"), Ok(QueueLimit::Packets(100)));
-        assert_eq!(parse_share("0.5 %"), Ok(0.005));
-        for wrong in ["10", "fast", "-1 Mbit/s", "10 MB/s", ""] {
-            assert!(parse_rate(wrong).is_err_and(|e| e.contains("Mbit/s")), "{wrong}");
-        }
-        assert!(parse_share("120 %").is_err());
-    }
-}

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use linkem_net::quantity::parse_rate;
 use serde::{Deserialize, Deserializer, de};
 use units::Rate;
 
@@ -77,7 +78,7 @@ pub struct Ladder(pub Vec<Rate>);
 impl<'de> Deserialize<'de> for Ladder {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Ladder, D::Error> {
         let rates = Vec::<String>::deserialize(d)?;
-        let rates: Result<_, String> = rates.iter().map(|text| quantity::parse_rate(text)).collect();
+        let rates: Result<_, String> = rates.iter().map(|text| parse_rate(text)).collect();
         rates.map(Ladder).map_err(de::Error::custom)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use units::{Rate, Time};
 
+use super::life;
 use super::links::Links;
 use super::probe;
 use super::source::{self, Source};
@@ -96,8 +97,9 @@ impl Flow {
     ) -> Result<Flow, LabError> {
         let direct = plan.scenario.mode == Mode::Direct;
         let secs = |s: f64| start + Duration::from_secs_f64(s);
-        let (from, stop) = (secs(spec.start_s), spec.stop_s.as_ref().map_or(end, |s| secs(*s.as_ref())));
         let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(index as u64);
+        let from = secs(spec.start_s) + life::late_start(plan.scenario.host.start_within, seed);
+        let stop = spec.stop_s.as_ref().map_or(end, |s| secs(*s.as_ref()));
         // In direct mode a contender that is TCP takes the place of the DCCP connection.
         let contender = plan.contender.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
         let cc = spec.cc.clone().or(contender);

@@ -3,6 +3,7 @@
 //! `world` is the network, `flow` the applications with their `source`s and `tcp`, `run` what puts them together.
 
 mod flow;
+mod life;
 mod links;
 mod probe;
 mod run;

@@ -18,7 +18,7 @@ use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow}
 /// Paths are joined and settle before t = 0.
 const START: Time = Time::from_millis(1_000);
 /// What is under way at the end still arrives.
-const TAIL: Duration = Duration::from_secs(1);
+const TAIL: Duration = crate::DRAIN;
 const TRACE_EVERY: Duration = Duration::from_millis(10);
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
@@ -54,8 +54,8 @@ impl<'a> Run<'a> {
         }
         let paths = plan.paths();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
-        let world =
-            World::new(plan.seed, &paths, &configs).map_err(|e| LabError::failed("making the links", e))?;
+        let world = World::new(plan.seed, scenario.host.wake_up, &paths, &configs)
+            .map_err(|e| LabError::failed("making the links", e))?;
         let mut events: Vec<_> = scenario
             .paths
             .iter()

@@ -1,6 +1,7 @@
 //! Two hosts joined by emulated links, in virtual time: an endpoint each, with any number of sessions between them, and packets of others
 //! beside them on the same links.
 
+use core::time::Duration;
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::Packet;
 use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
@@ -11,6 +12,7 @@ use mpdccp_proto::{
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use units::Time;
 
+use super::life::WakeUp;
 use super::probe;
 
 /// IPv4 and UDP headers that the carrier adds.
@@ -82,6 +84,8 @@ pub(crate) struct Wire {
 
 struct Host {
     endpoint: Endpoint,
+    /// What arrived and is not handled yet.
+    woken: WakeUp<(Wire, Ecn, u32)>,
     /// By the order of the configurations; none while it is not open.
     sessions: Vec<Option<SessionId>>,
 }
@@ -147,13 +151,14 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// Each session runs over all paths, the first one only if it has no multipath. First Requests leave at once. Every random choice
+    /// Hosts take a packet up after `wake_up` in the mean. Each session runs over all paths, the first one only if it has no multipath. First Requests leave at once. Every random choice
     /// derives from `seed`.
     ///
     /// # Errors
     /// If a link makes no sense.
     pub(crate) fn new(
         seed: u64,
+        wake_up: Duration,
         paths: &[WorldPath],
         sessions: &[SessionConfig],
     ) -> Result<World, ConfigError> {
@@ -168,7 +173,11 @@ impl World {
         let host = |side: u8| {
             let mut bytes = [side; 32];
             bytes[..8].copy_from_slice(&seed.to_le_bytes());
-            Host { endpoint: Endpoint::new(bytes), sessions: vec![None; sessions.len()] }
+            Host {
+                endpoint: Endpoint::new(bytes),
+                woken: WakeUp::new(wake_up, seed.wrapping_mul(31).wrapping_add(1_000 + u64::from(side))),
+                sessions: vec![None; sessions.len()],
+            }
         };
         let mut hosts = [host(0), host(1)];
         for (s, session) in sessions.iter().enumerate() {
@@ -216,7 +225,8 @@ impl World {
     pub(crate) fn next_event(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|h| h.endpoint.poll_timeout().map(|(t, _)| t));
         let links = self.links.iter().flatten().filter_map(Link::next_event);
-        timers.chain(links).min().map(|t| t.max(self.now))
+        let woken = self.hosts.iter().filter_map(|h| h.woken.next());
+        timers.chain(links).chain(woken).min().map(|t| t.max(self.now))
     }
 
     /// Brings the world to `t`, which lies no later than [`next_event`](Self::next_event), and lets happen what is due.
@@ -234,17 +244,21 @@ impl World {
                     let (wire, to) = (out.packet, from.other());
                     let marked = out.meta.ecn != wire.ecn;
                     watch(out.at, wire.path, from, LinkEvent::Left { id: wire.id, marked });
-                    if wire.dccp {
-                        let (route, bytes) = (route(wire.path, to), out.meta.bytes);
-                        let endpoint = &mut self.hosts[to.index()].endpoint;
-                        endpoint.handle_datagram(now, &route, out.meta.ecn, bytes, &wire.bytes);
-                    } else {
-                        let mut packet = wire.bytes;
-                        if let Some(tos) = packet.get_mut(1).filter(|_| marked) {
-                            *tos |= Ecn::Ce.bits();
-                        }
-                        self.arrived.push(Arrived::Beside(to, packet));
+                    self.hosts[to.index()].woken.push(now, (wire, out.meta.ecn, out.meta.bytes));
+                }
+            }
+        }
+        for to in [Side::Client, Side::Server] {
+            while let Some((wire, ecn, bytes)) = self.hosts[to.index()].woken.pop(now) {
+                if wire.dccp {
+                    let route = route(wire.path, to);
+                    self.hosts[to.index()].endpoint.handle_datagram(now, &route, ecn, bytes, &wire.bytes);
+                } else {
+                    let mut packet = wire.bytes;
+                    if let Some(tos) = packet.get_mut(1).filter(|_| ecn != wire.ecn) {
+                        *tos |= Ecn::Ce.bits();
                     }
+                    self.arrived.push(Arrived::Beside(to, packet));
                 }
             }
         }

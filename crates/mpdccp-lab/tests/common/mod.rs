@@ -57,7 +57,8 @@ pub(crate) fn run(label: &str) -> RunRecord {
             }
         }
     }
-    paths[0].backward = LinkRecord { packets: Vec::new(), lateness_ns: vec![20_000; 100] };
+    paths[0].backward =
+        LinkRecord { packets: Vec::new(), lateness_ns: vec![20_000; 100], ..LinkRecord::default() };
     RunRecord {
         label: label.to_owned(),
         cell: "a".to_owned(),

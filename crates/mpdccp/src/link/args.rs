@@ -8,7 +8,7 @@ use linkem::{
     CoDelConfig, FqCoDelConfig, Jitter, Limit, LinkConfig, LossModel, QueueConfig, QueueKind, RateModel,
     RedConfig, Spread, Trace,
 };
-use mpdccp_lab::scenario::{QueueLimit, parse_queue, parse_share, parse_time};
+use linkem_net::quantity::{QueueLimit, parse_queue, parse_share, parse_time};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use units::{Duration, Rate};

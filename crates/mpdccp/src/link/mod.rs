@@ -8,7 +8,7 @@ pub(crate) use args::Args;
 use args::Place;
 use dccp_net::{Clock, Tun, TunConfig};
 use ipnet::IpNet;
-use mpdccp_lab::netns::{Cable, Entrance, Strand, Urgency, hurry};
+use linkem_net::{Cable, Entrance, Strand, Urgency, hurry};
 use report::{Meter, Report};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};

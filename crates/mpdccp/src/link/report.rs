@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use linkem::{Stats, Verdict};
-use mpdccp_lab::netns::{Delivered, Recorder};
+use linkem_net::{Delivered, Recorder};
 use serde::Serialize;
 use units::{Duration, Time};
 

@@ -1,7 +1,9 @@
 //! A link in real time: carries packets between two TUN devices through the emulator. The lab's paths and `mpdccp link` are made of it.
 
 use core::time::Duration;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use dccp_net::{Clock, Tun};
 use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
@@ -22,6 +24,8 @@ pub trait Recorder {
     type Mark;
     /// A packet is about to be handed to the link.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
+    /// That packet was taken from its device after the thread had waited so long for a processor.
+    fn on_taken_late(&mut self, _waited: Duration) {}
     /// What the link did with that packet, and the bytes its queue holds now.
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
     /// A packet was handed to the device at the other end.
@@ -52,7 +56,7 @@ struct Direction<R: Recorder> {
 
 impl<R: Recorder> Direction<R> {
     /// Takes what the device has, up to [`BURST`] packets.
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<()> {
+    fn read(&mut self, buf: &mut [u8], waited: Option<Duration>) -> io::Result<()> {
         for _ in 0..BURST {
             let Some(n) = self.device.read(buf)? else { break };
             let packet = &buf[..n];
@@ -60,6 +64,7 @@ impl<R: Recorder> Direction<R> {
             let info = PktInfo::of_ip(packet);
             let meta = Meta { bytes: n as u32, ecn: info.ecn, flow: info.flow };
             let mark = self.recorder.on_packet(now, packet);
+            waited.into_iter().for_each(|waited| self.recorder.on_taken_late(waited));
             let verdict = self.link.push(now, meta, (mark, packet.to_vec()));
             self.recorder.on_verdict(verdict, self.link.queue_len().bytes);
         }
@@ -81,11 +86,33 @@ impl<R: Recorder> Direction<R> {
     }
 }
 
+/// How long the calling thread has been ready to run without running, as the kernel counts it.
+#[derive(Default)]
+struct Waiting {
+    /// Opened by the thread that asks; none inside if the kernel does not tell.
+    file: Option<Option<File>>,
+    before: Duration,
+}
+
+impl Waiting {
+    fn since_last(&mut self) -> Option<Duration> {
+        let file =
+            self.file.get_or_insert_with(|| File::open("/proc/thread-self/schedstat").ok()).as_ref()?;
+        let mut text = [0; 64];
+        let n = file.read_at(&mut text, 0).ok()?;
+        // Time on a processor, time waiting for one, time slices; nanoseconds.
+        let total = core::str::from_utf8(&text[..n]).ok()?.split_whitespace().nth(1)?.parse().ok()?;
+        let total = Duration::from_nanos(total);
+        Some(total.saturating_sub(core::mem::replace(&mut self.before, total)))
+    }
+}
+
 /// Two devices and a link between them, both ways. Nothing moves but in [`turn`](Cable::turn).
 pub struct Cable<R: Recorder> {
     /// From the first device to the second, and back.
     directions: [Direction<R>; 2],
     buf: Vec<u8>,
+    waiting: Waiting,
 }
 
 /// One direction of a cable to be made: the device packets come from, how they travel, who watches.
@@ -112,7 +139,7 @@ impl<R: Recorder> Cable<R> {
             Ok(Direction { device: s.device, link, recorder: s.recorder })
         };
         let [forward, backward] = strands.map(make);
-        Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET] })
+        Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET], waiting: Waiting::default() })
     }
 
     /// Waits until a packet comes or is due, or until `until`, or for a short while; then moves what there is to move.
@@ -121,8 +148,9 @@ impl<R: Recorder> Cable<R> {
     /// A device is gone.
     pub fn turn(&mut self, until: Option<Time>) -> io::Result<()> {
         self.wait(until)?;
+        let waited = self.waiting.since_last();
         for direction in &mut self.directions {
-            direction.read(&mut self.buf)?;
+            direction.read(&mut self.buf, waited)?;
         }
         let [forward, backward] = &mut self.directions;
         forward.write(&backward.device);

@@ -1,0 +1,13 @@
+//! Emulated links in real time: a [`Cable`] carries packets between two TUN devices through [`linkem`]. `mpdccp link` and the lab's paths
+//! on network namespaces are made of it; here is also what both need around it: entering namespaces, running first, quantities as
+//! people write them.
+#![forbid(unsafe_code)]
+
+mod cable;
+mod namespace;
+mod priority;
+pub mod quantity;
+
+pub use cable::{Cable, Delivered, Recorder, Strand};
+pub use namespace::Entrance;
+pub use priority::{Urgency, hurry};

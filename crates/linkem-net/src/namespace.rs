@@ -1,0 +1,40 @@
+//! Network namespaces that `ip netns` made.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// A network namespace held open.
+#[derive(Debug)]
+pub struct Entrance(fs::File);
+
+impl Entrance {
+    /// The namespace that `ip netns` knows by this name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn open(name: &str) -> io::Result<Entrance> {
+        fs::File::open(format!("/run/netns/{name}")).map(Entrance)
+    }
+
+    /// Runs `what` on a thread inside it.
+    ///
+    /// # Errors
+    /// The system does not let a thread in.
+    pub fn inside<T: Send>(&self, what: impl FnOnce() -> T + Send) -> io::Result<T> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| self.enter().map(|()| what()));
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread in a namespace panicked")))
+        })
+    }
+
+    /// Moves the calling thread into it.
+    ///
+    /// # Errors
+    /// The system does not let it in.
+    pub fn enter(&self) -> io::Result<()> {
+        Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
+    }
+}
