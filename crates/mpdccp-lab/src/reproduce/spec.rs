@@ -90,7 +90,11 @@ impl SectionSpec {
         for quick in [false, true] {
             let scenario = self.scenario(quick)?;
             experiment::choose_contenders(&scenario, &self.contenders)?;
-            experiment::choose_cells(&scenario, &self.cells)?;
+            let cells = experiment::choose_cells(&scenario, &self.cells)?;
+            if scenario.sweep.is_some() {
+                let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+                scenario.points(&names).map_err(|e| LabError::Failed(e.to_string()))?;
+            }
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use linkem::{
-    CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, LinkConfig, LossModel, QueueConfig,
-    QueueKind, RateModel, RedConfig, Spread,
+    CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, LinkConfig, LossModel, QueueConfig, QueueKind,
+    RateModel, RedConfig, Spread,
 };
 use serde::Deserialize;
 
