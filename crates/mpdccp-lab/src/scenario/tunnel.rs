@@ -7,7 +7,7 @@ use mpdccp_proto::{Named, Settings};
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
-use super::quantity::parse_time;
+use linkem_net::quantity::parse_time;
 
 /// Settings of the tunnel or connection, as the tunnel's file has them or in the short forms of scenarios; what is absent takes the
 /// program's default.
