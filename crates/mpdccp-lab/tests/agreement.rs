@@ -60,7 +60,7 @@ fn a_rate_that_differs_by_more_than_three_per_cent_is_apart() {
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     summary(&a, "s", &[("ccid2", 10.4, 5.0)]);
     summary(&b, "s", &[("ccid2", 10.0, 5.0)]);
-    assert_eq!(pairs(&a, &b).unwrap()[0].agrees(), false);
+    assert!(!pairs(&a, &b).unwrap()[0].agrees());
     summary(&b, "another", &[("ccid2", 10.0, 5.0)]);
     let error = pairs(&a, &b).unwrap_err().to_string();
     assert!(error.contains("in common"), "{error}");
