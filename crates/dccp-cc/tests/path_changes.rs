@@ -38,8 +38,9 @@ fn one_change() {
         ("50 to 10 Mbit/s", (50.0, 10.0), same, false, 98.0, 20.0),
         ("50 to 40 Mbit/s", (50.0, 40.0), same, false, 98.0, 20.0),
         ("60 to 20 ms", (10.0, 10.0), (60.0, 20.0), false, 98.0, 20.0),
-        // BBR learns of a longer path when RTprop expires.
-        ("20 to 60 ms", (10.0, 10.0), (20.0, 60.0), false, 20.0, 60.0),
+        // A drain in vain tells of a longer path.
+        ("20 to 60 ms", (10.0, 10.0), (20.0, 60.0), false, 90.0, 60.0),
+        ("50 Mbit/s, 20 to 60 ms", (50.0, 50.0), (20.0, 60.0), false, 90.0, 60.0),
         ("1 s of outage", (10.0, 10.0), same, true, 98.0, 20.0),
     ] {
         let [draft, tuned] = VARIANTS.map(|(_, t)| after(&bbr(t), mbps, rtt, outage));

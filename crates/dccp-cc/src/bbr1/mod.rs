@@ -117,7 +117,7 @@ impl Bbr1 {
     fn update_model_and_state(&mut self, ev: &AckEvent<'_>) {
         let now = ev.now;
         if let Some(rtt) = ev.rtt {
-            self.path.on_rtt(rtt);
+            self.path.on_rtt(now, rtt);
         }
         let round_rtt = if ev.round_end { self.path.on_round_end() } else { None };
         if let Some(rs) = &ev.rate {
@@ -144,14 +144,14 @@ impl Bbr1 {
             return;
         }
         let Some(rtt) = ev.rtt else { return };
-        if let Some(old_bw) =
+        if let Some((old_bw, old_rtt)) =
             self.path.capacity_fell(ev.now, rtt, rs, &self.units, self.units.of(ev.delivered))
         {
             self.filled_pipe = true;
             self.state = State::CapacityDrain;
             self.pacing_gain = 1.0;
             self.cwnd_gain = 1.0;
-            self.drained = Some(Drained { old_bw, look_at_round: None });
+            self.drained = Some(Drained { old_bw, old_rtt, look_at_round: None });
         }
     }
 
@@ -164,6 +164,10 @@ impl Bbr1 {
         };
         if least > self.path.queue_rtt(self.path.bw(), self.units.packet()) {
             self.path.restore_bandwidth(d.old_bw);
+            if least >= d.old_rtt.mul_f64(tuning::SAME) {
+                // Half in flight, and the same RTT: it is the path's.
+                self.path.set_rtprop(now, least);
+            }
             self.no_expiry_until = now + tuning::FALLEN_PAUSE;
         }
     }

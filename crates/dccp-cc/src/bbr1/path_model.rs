@@ -8,6 +8,8 @@ use units::{Duration, Time};
 const BTL_BW_ROUNDS: u64 = 10;
 /// RTpropFilterLen and ProbeRTTInterval (sections 4.1.2.2 and 4.3.5).
 pub(super) const RTPROP_FILTER: Duration = Duration::from_secs(10);
+/// A third of how long the lowest RTT is remembered.
+const LOWEST_SPAN: Duration = Duration::from_secs(20);
 /// RTT samples before a round's variation is believed.
 const JITTER_SAMPLES: u32 = 4;
 
@@ -20,6 +22,9 @@ pub(super) struct PathModel {
     pub(super) rounds: u64,
     pub(super) rtprop: Option<Duration>,
     pub(super) rtprop_stamp: Time,
+    /// Least RTTs of this span of [`LOWEST_SPAN`] and the two before.
+    lowest: [Duration; 3],
+    lowest_since: Time,
     /// RTTs of the round: least, sum, count.
     round_rtt: (Duration, Duration, u32),
     /// Smoothed mean less least RTT of a round.
@@ -35,6 +40,8 @@ struct Fallen {
     since: Time,
     delivered: u64,
     acks: u32,
+    /// Least RTT since.
+    least: Duration,
 }
 
 impl PathModel {
@@ -45,6 +52,8 @@ impl PathModel {
             rounds: 0,
             rtprop: None,
             rtprop_stamp: Time::ZERO,
+            lowest: [Duration::MAX; 3],
+            lowest_since: Time::ZERO,
             round_rtt: (Duration::MAX, Duration::ZERO, 0),
             jitter: Duration::ZERO,
             fallen: None,
@@ -91,7 +100,14 @@ impl PathModel {
         self.rtprop_stamp = now;
     }
 
-    /// RTT up to which a sample confirms RTprop.
+    /// RTT up to which a sample confirms RTprop: near the lowest of the last minute too. Else an RTprop that took in the queue of
+    /// others would confirm itself by that queue.
+    pub(super) fn confirming_rtt(&self) -> Duration {
+        let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
+        self.near_rtprop().min(scale(lowest, tuning::NEAR))
+    }
+
+    /// RTT that is as good as RTprop.
     pub(super) fn near_rtprop(&self) -> Duration {
         scale(self.rtprop.unwrap_or(Duration::MAX), tuning::NEAR)
     }
@@ -105,7 +121,12 @@ impl PathModel {
     }
 
     /// Notes an RTT of the running round.
-    pub(super) fn on_rtt(&mut self, rtt: Duration) {
+    pub(super) fn on_rtt(&mut self, now: Time, rtt: Duration) {
+        if now.since(self.lowest_since) > LOWEST_SPAN {
+            self.lowest_since = now;
+            self.lowest = [rtt, self.lowest[0], self.lowest[1]];
+        }
+        self.lowest[0] = self.lowest[0].min(rtt);
         let (least, sum, n) = self.round_rtt;
         self.round_rtt = (least.min(rtt), sum.saturating_add(rtt), n + 1);
     }
@@ -125,7 +146,7 @@ impl PathModel {
 
     /// Whether capacity fell: for a while, RTTs showed a queue, delivery was well below what it was without one, and the
     /// sender was not what held it back. Then old samples are forgotten, BtlBw is what was delivered in that while, and
-    /// the old BtlBw is returned.
+    /// the old BtlBw is returned, and the least RTT of that while.
     pub(super) fn capacity_fell(
         &mut self,
         now: Time,
@@ -133,7 +154,7 @@ impl PathModel {
         rs: &RateSample,
         u: &Units,
         delivered: u64,
-    ) -> Option<f64> {
+    ) -> Option<(f64, Duration)> {
         let rate = u.rate(rs);
         if rtt <= self.queue_rtt(rate, u.packet()) {
             self.clear_bw = self.bw();
@@ -148,10 +169,11 @@ impl PathModel {
             return None;
         }
         let Some(f) = &mut self.fallen else {
-            self.fallen = Some(Fallen { since: now, delivered, acks: 0 });
+            self.fallen = Some(Fallen { since: now, delivered, acks: 0, least: rtt });
             return None;
         };
         f.acks += 1;
+        f.least = f.least.min(rtt);
         let lasted = now.since(f.since);
         if f.acks < tuning::FALLEN_ACKS || lasted < tuning::FALLEN_FOR.max(self.rtprop.unwrap_or_default()) {
             return None;
@@ -161,11 +183,12 @@ impl PathModel {
             // Samples were low for a gap before all this: delay grew, capacity did not fall.
             return None;
         }
-        self.fresh_from = f.since;
+        let (since, least) = (f.since, f.least);
+        self.fresh_from = since;
         self.fallen = None;
         self.jitter = Duration::ZERO;
         self.btl_bw.reset(self.rounds, measured);
-        Some(core::mem::take(&mut self.clear_bw))
+        Some((core::mem::take(&mut self.clear_bw), least))
     }
 
     /// Capacity had not fallen after all.

@@ -55,6 +55,8 @@ pub(super) struct ProbeRtt {
 pub(super) struct Drained {
     /// BtlBw before.
     pub(super) old_bw: f64,
+    /// Least RTT while capacity seemed to fall.
+    pub(super) old_rtt: Duration,
     /// Round in which to see whether the queue is gone; set when the drain ends.
     pub(super) look_at_round: Option<u64>,
 }
@@ -201,7 +203,7 @@ impl Bbr1 {
         if replace || self.path.rtprop.is_none_or(|p| rtt <= p) {
             self.path.set_rtprop(now, rtt);
         } else if self.tuning.confirm_rtprop
-            && rtt <= self.path.near_rtprop()
+            && rtt <= self.path.confirming_rtt()
             && rs.is_some_and(|rs| self.units.of(rs.prior_inflight) <= self.inflight(1.0))
         {
             self.path.rtprop_stamp = now;

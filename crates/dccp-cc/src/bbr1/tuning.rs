@@ -74,6 +74,8 @@ pub(super) const FALLEN_ACKS: u32 = 8;
 pub(super) const FALLEN_FOR: Duration = Duration::from_millis(10);
 /// `expire_bandwidth`: not for this long after it proved wrong. Some paths are like that.
 pub(super) const FALLEN_PAUSE: Duration = Duration::from_secs(10);
+/// `expire_bandwidth`: an RTT that a drain leaves at this share of what it was, or more, is the path's own.
+pub(super) const SAME: f64 = 0.95;
 /// An RTT up to this multiple of RTprop is as good as RTprop.
 pub(super) const NEAR: f64 = 1.125;
 /// A queue shorter than this many packets is none, ...

@@ -58,7 +58,8 @@ impl Bbr1 {
         let mtu = u64::from(self.units.mtu.max(1));
         let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
         let quantum = if self.tuning.small_quantum {
-            millisecond
+            // A burst overflows a short queue: no more than an eighth of a BDP, where the window is two.
+            millisecond.min(self.cwnd_bytes() / 16)
         } else if self.pacing_rate < Rate::from_bps(1_200_000) {
             mtu
         } else if self.pacing_rate < Rate::from_bps(24_000_000) {
@@ -67,6 +68,10 @@ impl Bbr1 {
             millisecond
         };
         u32::try_from(quantum.max(mtu)).unwrap_or(u32::MAX)
+    }
+
+    fn cwnd_bytes(&self) -> u64 {
+        (self.cwnd as f64 * self.units.bytes()) as u64
     }
 
     /// BBRInflight (section 4.2.3.2).

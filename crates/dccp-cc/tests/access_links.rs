@@ -1,0 +1,31 @@
+//! What links do that the paper's do not: competitors' queues, queues shorter than a burst.
+
+mod model;
+
+use dccp_cc::{Bbr1Tuning, Cubic};
+use linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
+use model::scenario::{CFG, at, bbr, bulk, link, ms};
+use model::{full, summary};
+
+#[test]
+fn a_competitors_queue_does_not_confirm_itself_as_the_path() {
+    let flows = vec![(0.0, bbr(Bbr1Tuning::TUNED)(3)), (3.0, Box::new(Cubic::new(&CFG)) as _)];
+    let mut w = bulk(link(20.0, ms(40.0), 4.0), flows);
+    w.run(at(60.0));
+    let probes = w.sessions[0].phases.iter().filter(|p| p.1 == "probe_rtt").count();
+    println!("{probes} times in ProbeRTT");
+    assert!(probes >= 4, "{probes}");
+}
+
+#[test]
+fn bursts_fit_a_short_queue() {
+    // 500 Mbit/s, 2 ms: a millisecond of rate is twice the queue of a quarter of a BDP.
+    let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(31_250) };
+    let link = LinkConfig { queue, ..link(500.0, ms(2.0), 0.25) };
+    let mut w = bulk(link, vec![(0.0, bbr(Bbr1Tuning::TUNED)(3))]);
+    w.run(at(3.0));
+    let s = summary(&w.sessions[0].got, at(1.0), at(3.0));
+    let (share, lost) = (s.mbps / full(500.0), w.sessions[0].sender(0).lost);
+    println!("{share}, {lost} lost");
+    assert!(share > 0.9, "{share}");
+}
