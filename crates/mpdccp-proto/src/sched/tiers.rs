@@ -40,7 +40,6 @@ pub(crate) fn offer(
 mod tests {
     use super::super::tests::{closed, row};
     use super::*;
-    use alloc::vec;
     use dccp_proto::{Gate, Why};
     use units::Duration;
 
