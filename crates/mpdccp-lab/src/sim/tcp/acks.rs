@@ -59,9 +59,10 @@ impl Sender {
         if self.recover.is_some_and(|end| self.acked >= end) {
             (self.recover, self.prr) = (None, None);
         }
-        // RFC 3168 section 6.1.2: as to a loss, once a round trip.
+        // RFC 3168 section 6.1.2: as to a loss, once a round trip. It lasts until something beyond what was out is acknowledged, for only that
+        // brings CWR to the receiver; until then it repeats ECE.
         if self.ecn && ack.ece && self.recover.is_none() {
-            (self.recover, self.cwr, self.to_undo) = (Some(self.next), true, None);
+            (self.recover, self.cwr, self.to_undo) = (Some(self.next + 1), true, None);
             (digest.congestion, digest.marked) = (true, true);
         }
         self.digest(now, digest, before);
