@@ -161,7 +161,7 @@ fn the_dead_answer_with_few_resets_and_never_a_reset() {
             assert!(!net.strike(1 - side, &header, &[], b"late"));
             net.now += Duration::from_millis(1);
         }
-        assert_eq!(net.log.len() - from, 8);
+        assert_eq!(net.log.len() - from, 7);
         let reset = net.last(side).packet().header;
         assert_eq!(reset.reset.unwrap().code, ResetCode::NoConnection);
         // RFC 4340 section 8.3.1.

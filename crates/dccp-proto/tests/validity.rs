@@ -2,7 +2,7 @@
 mod common;
 
 use common::*;
-use dccp_proto::{Config, DropReason, State};
+use dccp_proto::{CloseReason, Config, Connection, DropReason, Event, Ports, State};
 use dccp_wire::{PacketType, ResetCode, Seq};
 use units::Duration;
 
@@ -74,9 +74,10 @@ fn invalid_packets_are_answered_with_few_syncs() {
         net.strike(CLIENT, &header, &[], b"blind");
         net.now += Duration::from_millis(1);
     }
-    // RFC 4340 section 7.5.4: not more than eight a second.
+    // RFC 4340 section 7.5.4: not more than eight a second; four at once, the others when there are tokens again.
     let syncs: Vec<Sent> = net.log[from..].to_vec();
-    assert_eq!(syncs.len(), 8);
+    let at: Vec<u64> = syncs.iter().map(|s| s.at.since(syncs[0].at).as_millis() as u64).collect();
+    assert_eq!(at, [0, 1, 2, 3, 250, 500, 750]);
     for sync in syncs {
         let sync = sync.packet().header;
         assert_eq!((sync.ptype, sync.ack), (PacketType::Sync, Some(far)));
@@ -147,14 +148,41 @@ fn a_client_in_request_resets_what_is_no_answer() {
         let header = net.forge(SERVER, ptype, Seq::new(11), Some(request.next()));
         assert!(!net.strike(SERVER, &header, &[], &[]));
         let reset = net.last(CLIENT).packet().header;
-        // RFC 4340 section 7.5.6, third example.
-        assert_eq!((reset.seq, reset.ack), (request.next(), Some(Seq::new(11))));
+        // RFC 4340 section 7.5.6, last example, and section 8.3.1: one more than what the packet acknowledges.
+        assert_eq!((reset.seq, reset.ack), (request.next().next(), Some(Seq::new(11))));
         let told = reset.reset.unwrap();
         assert_eq!((told.code, told.data), (ResetCode::PacketError, [ptype.number(), 0, 0]));
         assert_eq!(net.state(CLIENT), State::Request);
         net.run(Duration::from_secs(5));
         assert_eq!(net.state(SERVER), State::Open);
     }
+}
+
+#[test]
+fn a_reset_is_not_answered_in_request() {
+    let mut net = Net::new(Config::default(), Config::default());
+    net.pump();
+    let header = net.forge(SERVER, PacketType::Reset, Seq::new(11), Some(net.gss(CLIENT).next()));
+    assert!(!net.strike(SERVER, &header, &[], &[]));
+    assert_eq!((net.types(CLIENT), net.state(CLIENT)), (vec![PacketType::Request], State::Request));
+}
+
+/// RFC 4340 section 7.5.6, last example: A crashes and opens a connection on the same ports, far from the windows of the old one.
+#[test]
+fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
+    let mut net = Net::open(Config::default(), Config::default());
+    let from = net.log.len();
+    let (now, seed) = (net.now, [8; 32]);
+    net.ends[CLIENT] =
+        Some(Connection::client(Config::default(), now, route(), Ports { local: 5001, remote: 5002 }, seed));
+    net.run(net.delay * 6);
+    use PacketType::{Request, Reset, Sync};
+    let types: Vec<_> = net.log[from..].iter().map(Sent::ptype).collect();
+    // The first Sync acknowledges the Request, which is nothing to the server; its challenge to the Reset names a number that is.
+    assert_eq!(types, [Request, Sync, Reset, Sync, Reset]);
+    assert_eq!(net.events[SERVER].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::PacketError))));
+    // Not TIMEWAIT: the same ports are wanted again.
+    assert_eq!(net.states(), [State::Request, State::Closed]);
 }
 
 #[test]

@@ -364,3 +364,31 @@ fn a_vouched_peer_has_its_own_sessions_only() {
         assert_eq!(seen.min(1), expected.min(1) as u64, "{why}");
     }
 }
+
+/// RFC 4340 section 7.5.6: a host that crashed and connects from the same ports. Its peer still has the old connection, and may be
+/// sending on it.
+#[test]
+fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
+    for (multipath, busy) in [(false, false), (false, true), (true, false), (true, true)] {
+        let cfg = SessionConfig { multipath, ..config() };
+        let (mut net, _) = Net::connected(1, 1, cfg.clone());
+        let old = net.server_id();
+        if busy {
+            net.stream(Server, old, 0, 50, Duration::from_millis(2));
+        }
+        net.client = Endpoint::new([77; 32]);
+        net.events.clear();
+        let id = net.connect(cfg);
+        let start = net.now;
+        while !net.events.iter().any(|(end, _, e)| (*end, e) == (Client, &SessionEvent::PathUp(PathId(0)))) {
+            assert!(net.step(start + Duration::from_millis(1060)), "{multipath} {busy}");
+        }
+        // The server knows that the old connection is over.
+        let old = net.server.status(net.now, old).map_or(0, |s| s.paths.len());
+        assert_eq!(old, 0, "{multipath} {busy}");
+        net.run(Duration::from_millis(100));
+        net.stream(Client, id, 0, 20, Duration::from_millis(2));
+        net.run(Duration::from_millis(100));
+        assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
+    }
+}

@@ -60,7 +60,8 @@ impl Connection {
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset. Its receiver holds TIMEWAIT.
+    /// Step 9: a valid Reset. Its receiver holds TIMEWAIT, unless the peer is in REQUEST: RFC 4340 section 7.5.6 has it begin anew on
+    /// the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
             // No Connection: the peer's Reset was lost, and it has forgotten us since.
@@ -68,8 +69,10 @@ impl Connection {
             (code, _) => CloseReason::Reset(code),
         };
         self.finish(reason);
-        self.state = State::TimeWait;
-        self.timers.give_up = Some(now + TWO_MSL);
+        if reset.code != ResetCode::PacketError {
+            self.state = State::TimeWait;
+            self.timers.give_up = Some(now + TWO_MSL);
+        }
     }
 
     /// Puts a Reset of this connection into the outbox.

@@ -92,7 +92,7 @@ impl Connection {
             timestamp: None,
             slow_receiver: false,
             last_valid: now,
-            answered: None,
+            answers_full_at: now,
             closing: None,
             events: VecDeque::new(),
             stats: ConnectionStats::default(),

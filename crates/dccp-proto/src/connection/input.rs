@@ -9,8 +9,10 @@ use crate::Ecn;
 use crate::ccid::{Arrival, Demand, Feedback};
 use dccp_wire::{Packet, PacketType, ResetCode, checksum};
 
-/// At most eight Syncs, or Resets to strangers, a second (RFC 4340 section 7.5.4).
-const ANSWER_INTERVAL: Duration = Duration::from_millis(125);
+/// Syncs, and Resets of whoever has no numbers yet, leave at this rate at most, ...
+const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
+/// ... so many of them at once, as getting back in step takes several: never more than eight a second (RFC 4340 section 7.5.4).
+const ANSWER_BURST: u32 = 4;
 /// Most bytes of Init Cookies we carry; more would leave no room for what else the handshake has to say.
 const MAX_COOKIES: usize = 512;
 /// Option type (RFC 4340 section 8.1.4).
@@ -130,12 +132,14 @@ impl Connection {
         }
     }
 
-    /// A Reset that leaves this end in REQUEST: it ends a half-open connection of the peer (RFC 4340 section 7.5.6).
+    /// A Reset that leaves this end in REQUEST: it ends a half-open connection of the peer (RFC 4340 section 7.5.6). No number of ours
+    /// means anything to that one, so its own are taken (section 8.3.1). A Reset is not answered.
     fn answer_packet_error(&mut self, now: Time, packet: &Packet<'_>) {
-        if self.may_answer(now) {
-            let data = [packet.header.ptype.number(), 0, 0];
-            let reset = Reset { code: ResetCode::PacketError, data };
-            self.outbox.reset = Some(OutReset { reset, seq: None, ack: packet.header.seq });
+        let ptype = packet.header.ptype;
+        if ptype != PacketType::Reset && self.may_answer(now) {
+            let reset = Reset { code: ResetCode::PacketError, data: [ptype.number(), 0, 0] };
+            let (seq, ack) = reset_numbers(packet);
+            self.outbox.reset = Some(OutReset { reset, seq: Some(seq), ack });
         }
     }
 
@@ -189,10 +193,12 @@ impl Connection {
         }
     }
 
+    /// A token bucket.
     fn may_answer(&mut self, now: Time) -> bool {
-        let may = self.answered.is_none_or(|at| now.since(at) >= ANSWER_INTERVAL);
+        let full_at = self.answers_full_at.max(now);
+        let may = full_at.since(now) <= ANSWER_INTERVAL.saturating_mul(ANSWER_BURST - 1);
         if may {
-            self.answered = Some(now);
+            self.answers_full_at = full_at + ANSWER_INTERVAL;
         }
         may
     }

@@ -77,8 +77,8 @@ pub struct Connection {
     slow_receiver: bool,
     /// When the newest valid packet came (RFC 4340 section 7.5.3, "active").
     last_valid: Time,
-    /// When we last answered something wrong with a Sync or Reset.
-    answered: Option<Time>,
+    /// When the bucket of answers to what is wrong, Syncs or Resets, will be full.
+    answers_full_at: Time,
     /// Who began to close.
     closing: Option<CloseReason>,
     events: VecDeque<Event>,
