@@ -237,6 +237,18 @@ fn resets_to_strangers_are_rate_limited_and_reset_is_not_answered() {
     assert_eq!((counters["no_connection"], counters["reset_without_connection"]), (1000, 1000));
 }
 
+/// RFC 5595 section 3.3.1.
+#[test]
+fn a_request_for_a_port_that_is_not_bound_is_refused() {
+    let mut net = Net::new(1, 1, config());
+    let mut bytes = request(1, None);
+    bytes[2..4].copy_from_slice(&9u16.to_be_bytes());
+    net.inject(Server, stranger(1), Ecn::NotEct, &bytes);
+    net.drain();
+    assert_eq!(net.log[0].packet().header.reset.unwrap().code, ResetCode::ConnectionRefused);
+    assert_eq!(net.server.stats().counters["port_not_bound"], 1);
+}
+
 #[test]
 fn what_the_application_does_not_fetch_or_sends_too_fast_is_bounded() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { multipath: false, ..config() });

@@ -38,9 +38,9 @@ pub(crate) fn words(reason: Reason) -> String {
 fn hint(code: ResetCode) -> Option<&'static str> {
     Some(match code {
         ResetCode::NoConnection => {
-            "it does not know the connection: it was restarted, a NAT changed the address, or it listens on another DCCP port"
+            "it does not know the connection: it was restarted, or a NAT changed the address"
         }
-        ResetCode::ConnectionRefused => "it does not accept this session",
+        ResetCode::ConnectionRefused => "it does not accept this session, or listens on another DCCP port",
         ResetCode::BadServiceCode => "another application listens there",
         ResetCode::TooBusy => "it has all the sessions or paths it allows",
         ResetCode::OptionError | ResetCode::MandatoryError => "it does not understand our options",

@@ -114,5 +114,5 @@ fn a_wrong_dccp_port_is_refused() {
     let refused = place.against_server("--listen 127.0.0.1:0", args);
     let complaint = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{complaint}");
-    assert!(complaint.contains("no connection to") && complaint.contains("NoConnection"), "{complaint}");
+    assert!(complaint.contains("no connection to") && complaint.contains("ConnectionRefused"), "{complaint}");
 }

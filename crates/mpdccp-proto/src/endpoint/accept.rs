@@ -77,6 +77,8 @@ impl Endpoint {
             },
             // A native socket sees all DCCP packets of the host; those for other ports are for other programs to answer.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore("no_connection"),
+            // RFC 5595 section 3.3.1.
+            PacketType::Request => refuse(ResetCode::ConnectionRefused, "port_not_bound"),
             _ => refuse(ResetCode::NoConnection, "no_connection"),
         };
         match refusal {
@@ -99,7 +101,7 @@ impl Endpoint {
     ) -> Result<(), Refusal> {
         let port = request.header.dst_port;
         let Some(listener) = self.listeners.get(&port) else {
-            return Err(refuse(ResetCode::NoConnection, "no_connection"));
+            return Err(refuse(ResetCode::ConnectionRefused, "port_not_bound"));
         };
         let (mtu, overhead) = (listener.cfg.mtu, listener.overhead(route));
         if let Some(ci) = wanted_ci(request) {
