@@ -86,7 +86,7 @@ fn varying_delay_and_random_loss() {
         let mut line = format!("{what:24}");
         for (name, tuning) in VARIANTS {
             let mut l = link(20.0, ms(2.0 * delay), 4.0);
-            l.jitter = Jitter { spread, reorder };
+            l.jitter = Jitter { spread, reorder, ..Jitter::default() };
             l.loss = LossModel::Bernoulli(loss);
             let mut w = bulk(l, vec![(0.0, bbr(tuning)(3))]);
             w.run(at(30.0));

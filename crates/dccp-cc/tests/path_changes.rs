@@ -93,7 +93,8 @@ fn delay_that_varies() {
             format!("{mbps} Mbit/s, {delay} +-{delay} ms, {order}"),
             90.0,
             &|t| {
-                let mut w = jittery(mbps, delay, Jitter { spread, reorder }, 1.0, bbr(t)(7));
+                let mut w =
+                    jittery(mbps, delay, Jitter { spread, reorder, ..Jitter::default() }, 1.0, bbr(t)(7));
                 w.run(at(20.0));
                 w
             },

@@ -45,7 +45,7 @@ fn measure(make: Make) -> Figures {
     let mut plain = bulk(link(10.0, ms(40.0), 2.0), vec![(0.0, make(3))]);
     plain.run(at(30.0));
     let plain = summary(&plain.sessions[0].got, at(2.0), at(30.0));
-    let jitter = Jitter { spread: Spread::Normal(ms(20.0)), reorder: true };
+    let jitter = Jitter { spread: Spread::Normal(ms(20.0)), reorder: true, ..Jitter::default() };
     let mut varying = jittery(50.0, 20.0, jitter, 1.0, make(7));
     varying.run(at(20.0));
     Figures {

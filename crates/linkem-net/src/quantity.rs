@@ -105,6 +105,15 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
     if share > 1.0 { Err(format!("`{text}` is more than 100 %")) } else { Ok(share) }
 }
 
+/// Reads a number of bytes.
+///
+/// # Errors
+/// Says what is expected.
+pub fn parse_bytes(text: &str) -> Result<u32, String> {
+    let bytes = scaled(text, "size", &[("B", 1.0), ("kB", 1e3), ("MB", 1e6)])?;
+    if bytes <= f64::from(u32::MAX) { Ok(bytes.round() as u32) } else { Err(format!("`{text}` is too much")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

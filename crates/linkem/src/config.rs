@@ -2,7 +2,7 @@ use core::fmt;
 
 use units::Duration;
 
-use crate::{Jitter, LossModel, QueueConfig, RateModel};
+use crate::{Aggregation, Jitter, LossModel, Policer, QueueConfig, RateModel};
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -17,6 +17,13 @@ pub struct LinkConfig {
     pub queue: QueueConfig,
     /// Loss after transmission.
     pub loss: LossModel,
+    /// Drops before the queue what exceeds a rate.
+    pub policer: Option<Policer>,
+    /// Packets smaller than this are taken for acknowledgements: when one's turn comes while a later one of its flow waits, it is
+    /// dropped (RFC 3449 section 5.2.1). At zero none is.
+    pub thin_below: u32,
+    /// Packets leave in bursts.
+    pub aggregation: Option<Aggregation>,
 }
 
 impl LinkConfig {
@@ -27,7 +34,9 @@ impl LinkConfig {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.rate.validate()?;
         self.queue.validate()?;
-        self.loss.validate()
+        self.loss.validate()?;
+        self.policer.map_or(Ok(()), Policer::validate)?;
+        self.aggregation.map_or(Ok(()), Aggregation::validate)
     }
 }
 

@@ -4,10 +4,11 @@
 //! One [`Link`] is one direction. Hand packets in with [`Link::push`], take them out with [`Link::pop`] no earlier than
 //! [`Link::next_event`]. A packet meets, in this order:
 //!
-//! 1. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it;
-//! 2. the transmitter ([`RateModel`]), one packet at a time;
-//! 3. loss on the wire ([`LossModel`]): a lost packet has used its share of the rate, as on a real link;
-//! 4. propagation: fixed delay and [`Jitter`].
+//! 1. the [`Policer`], if there is one, which may drop it;
+//! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and thins out acknowledgements if told to;
+//! 3. the transmitter ([`RateModel`]), one packet at a time, or as many as share an [`Aggregation`] burst;
+//! 4. loss on the wire ([`LossModel`]): a lost packet has used its share of the rate, as on a real link;
+//! 5. propagation: fixed delay and [`Jitter`].
 //!
 //! Everything inside happens at exact emulated times, so the outcome does not depend on how often or how late a driver polls:
 //! same configuration, seed and pushes give the same deliveries.
@@ -31,10 +32,12 @@
 
 extern crate alloc;
 
+mod aggregation;
 mod config;
 mod jitter;
 mod link;
 mod loss;
+mod policer;
 mod queue;
 mod random;
 mod rate;
@@ -42,11 +45,13 @@ mod server;
 mod stats;
 mod trace;
 
+pub use aggregation::Aggregation;
 pub use aqm::{CoDelConfig, FqCoDelConfig, Limit, Meta, QueueLen};
 pub use config::{ConfigError, LinkConfig};
 pub use jitter::{Jitter, Spread};
 pub use link::{Delivered, Link};
 pub use loss::LossModel;
+pub use policer::Policer;
 pub use queue::{DrdConfig, DualPi2Config, QueueConfig, QueueKind, RedConfig};
 pub use rate::RateModel;
 pub use stats::{Count, DropReason, Stats, Verdict};

@@ -1,14 +1,17 @@
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use aqm::{Item, Meta, QueueLen};
 use units::{Duration, Rate, Time};
 
 use crate::config::ConfigError;
+use crate::jitter::Wander;
 use crate::loss::Loss;
+use crate::policer::Bucket;
 use crate::queue::{Queue, Transmitter};
 use crate::random::Random;
 use crate::server::Server;
-use crate::{DropReason, Jitter, LinkConfig, LossModel, RateModel, Stats, Verdict};
+use crate::{DropReason, LinkConfig, LossModel, RateModel, Stats, Verdict};
 
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +34,34 @@ pub struct Delivered<P> {
 pub struct Link<P> {
     now: Time,
     up: bool,
-    queue: Queue<P>,
+    config: LinkConfig,
+    policer: Option<Bucket>,
+    queue: Queue<Waiting<P>>,
+    /// The number of the newest acknowledgement of each flow that waits.
+    acks: BTreeMap<u32, u64>,
+    pushed: u64,
     server: Server,
-    transmitting: Option<Item<P>>,
+    /// Waits for the medium until then; nothing is in transmission meanwhile.
+    access: Option<Time>,
+    medium: Random,
+    transmitting: Vec<Item<Waiting<P>>>,
     loss: Loss,
-    delay: Duration,
-    jitter: Jitter,
-    jitter_random: Random,
+    wander: Wander,
     /// On the way, by time of arrival; the number keeps packets of equal time in order.
     propagating: BTreeMap<(Time, u64), Item<P>>,
     sent: u64,
     last_arrival: Time,
     stats: Stats,
+}
+
+/// A packet on its way to the wire.
+#[derive(Clone, Debug)]
+struct Waiting<P> {
+    /// Of those pushed.
+    number: u64,
+    /// How much longer than the link's delay it travels.
+    detour: Duration,
+    packet: P,
 }
 
 impl<P> Link<P> {
@@ -52,17 +71,20 @@ impl<P> Link<P> {
     /// If the configuration makes no sense.
     pub fn new(config: LinkConfig, seed: u64, start: Time) -> Result<Link<P>, ConfigError> {
         config.validate()?;
-        let LinkConfig { rate, delay, jitter, queue, loss } = config;
         Ok(Link {
             now: start,
             up: true,
-            queue: Queue::new(queue, Random::new(seed, 0), start),
-            server: Server::new(rate, start),
-            transmitting: None,
-            loss: Loss::new(loss, Random::new(seed, 1)),
-            delay,
-            jitter,
-            jitter_random: Random::new(seed, 2),
+            policer: config.policer.map(|policer| Bucket::new(policer, start)),
+            queue: Queue::new(config.queue.clone(), Random::new(seed, 0), start),
+            acks: BTreeMap::new(),
+            pushed: 0,
+            server: Server::new(config.rate.clone(), start),
+            access: None,
+            medium: Random::new(seed, 3),
+            transmitting: Vec::new(),
+            loss: Loss::new(config.loss, Random::new(seed, 1)),
+            wander: Wander::new(config.jitter, Random::new(seed, 2)),
+            config,
             propagating: BTreeMap::new(),
             sent: 0,
             last_arrival: start,
@@ -72,16 +94,28 @@ impl<P> Link<P> {
 
     /// Hands in a packet. Packets whose transmission ends at `now` have left the queue before this one comes.
     pub fn push(&mut self, now: Time, meta: Meta, packet: P) -> Verdict {
+        self.push_farther(now, meta, Duration::ZERO, packet)
+    }
+
+    /// The same for a packet that travels `detour` longer than the link's delay, as those of a flow whose other end is farther away.
+    /// It is not kept in order with packets of other detours.
+    pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
         self.advance(now);
         self.stats.offered.add(meta.bytes);
         if !self.up {
             return self.stats.drop(DropReason::Down, meta.bytes);
         }
-        let item = Item { arrived: self.now, meta, packet };
-        let sending = self.transmitting.as_ref().map(|item| item.meta.bytes);
-        let transmitter = Transmitter { sending, rate: self.server.rate(self.now) };
-        let verdict = self.queue.enqueue(item, transmitter, &mut self.stats);
-        if self.transmitting.is_none() && self.queue.len().packets > 0 {
+        if self.policer.as_mut().is_some_and(|bucket| !bucket.admit(self.now, meta.bytes)) {
+            return self.stats.drop(DropReason::Policed, meta.bytes);
+        }
+        let number = self.pushed;
+        self.pushed += 1;
+        let item = Item { arrived: self.now, meta, packet: Waiting { number, detour, packet } };
+        let verdict = self.queue.enqueue(item, self.transmitter(), &mut self.stats);
+        if verdict == Verdict::Queued && meta.bytes < self.config.thin_below {
+            self.acks.insert(meta.flow, number);
+        }
+        if self.transmitting.is_empty() && self.access.is_none() && self.queue.len().packets > 0 {
             self.transmit_next(self.now);
             self.advance(now);
         }
@@ -105,20 +139,62 @@ impl<P> Link<P> {
     /// still give nothing, since the packet expected may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.first_key_value().map(|(key, _)| key.0);
-        let transmitted = self.server.end().map(|end| end + self.jitter.floor(self.delay));
+        let busy = self.server.end().into_iter().chain(self.access).min();
+        let transmitted = busy.map(|end| end + self.config.jitter.floor(self.config.delay));
         arrival.into_iter().chain(transmitted).min()
     }
 
     /// Brings queue and statistics up to `now`. Every other method that takes a time does so by itself.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
-        while let Some(end) = self.server.end().filter(|end| *end <= self.now) {
-            self.server.finish();
-            if let Some(item) = self.transmitting.take() {
-                self.propagate(end, item);
+        loop {
+            if let Some(at) = self.access.filter(|at| *at <= self.now) {
+                self.access = None;
+                self.transmit(at);
+            } else if let Some(end) = self.server.end().filter(|end| *end <= self.now) {
+                self.server.finish();
+                for item in core::mem::take(&mut self.transmitting) {
+                    self.propagate(end, item);
+                }
+                self.transmit_next(end);
+            } else {
+                break;
             }
-            self.transmit_next(end);
         }
+    }
+
+    /// Brings the link to `config` at `now`. What is as before goes on undisturbed, what is queued or under way stays, but for what a
+    /// smaller queue has no room for.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense; then nothing changes.
+    pub fn reconfigure(&mut self, now: Time, config: LinkConfig) -> Result<(), ConfigError> {
+        config.validate()?;
+        self.advance(now);
+        if config.rate != self.config.rate {
+            self.replace_rate(now, config.rate.clone());
+        }
+        if config.loss != self.config.loss {
+            self.loss.set_model(config.loss);
+        }
+        if config.queue != self.config.queue {
+            let transmitter = self.transmitter();
+            self.queue.set(self.now, config.queue.clone(), transmitter, &mut self.stats);
+        }
+        if config.policer != self.config.policer {
+            match (&mut self.policer, config.policer) {
+                (Some(bucket), Some(policer)) => bucket.set(self.now, policer),
+                (bucket, policer) => *bucket = policer.map(|policer| Bucket::new(policer, self.now)),
+            }
+        }
+        self.wander.jitter = config.jitter;
+        self.config = config;
+        Ok(())
+    }
+
+    /// How it is configured now.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
     }
 
     /// From `now` on the rate is constant at `rate`. A packet in transmission goes on at it from where it is.
@@ -126,20 +202,10 @@ impl<P> Link<P> {
         self.replace_rate(now, RateModel::Constant(rate));
     }
 
-    /// From `now` on the rate follows `model`, whose time starts at `now`.
-    ///
-    /// # Errors
-    /// If the model makes no sense; then nothing changes.
-    pub fn set_rate_model(&mut self, now: Time, model: RateModel) -> Result<(), ConfigError> {
-        model.validate()?;
-        self.replace_rate(now, model);
-        Ok(())
-    }
-
     /// Changes the delay of packets not yet sent. Without reordering they arrive no earlier than those before them.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
-        self.delay = delay;
+        self.config.delay = delay;
     }
 
     /// Changes the loss of packets not yet sent.
@@ -150,6 +216,7 @@ impl<P> Link<P> {
         loss.validate()?;
         self.advance(now);
         self.loss.set_model(loss);
+        self.config.loss = loss;
         Ok(())
     }
 
@@ -159,7 +226,8 @@ impl<P> Link<P> {
         self.advance(now);
         self.up = false;
         self.server.abort();
-        if let Some(item) = self.transmitting.take() {
+        self.access = None;
+        for item in core::mem::take(&mut self.transmitting) {
             self.stats.drop(DropReason::Down, item.meta.bytes);
         }
         self.queue.flush(self.now, &mut self.stats);
@@ -193,30 +261,73 @@ impl<P> Link<P> {
 
     fn replace_rate(&mut self, now: Time, model: RateModel) {
         self.advance(now);
-        self.server.set_model(self.now, model);
+        self.server.set_model(self.now, model.clone());
+        self.config.rate = model;
         self.advance(now);
     }
 
-    /// The first waiting packet goes to the transmitter, which must be free.
+    fn transmitter(&self) -> Transmitter {
+        let none = QueueLen::default();
+        let sending = self.transmitting.iter().fold(none, |len, item| len.plus(item.meta.bytes));
+        Transmitter { sending, rate: self.server.rate(self.now) }
+    }
+
+    /// The transmitter is free: what waits is sent, once the medium is free if that takes time.
     fn transmit_next(&mut self, now: Time) {
-        self.transmitting = self.queue.dequeue(now, &mut self.stats);
-        if let Some(item) = &self.transmitting {
-            self.server.begin(now, item.meta.bytes);
+        match self.config.aggregation {
+            Some(aggregation) if self.queue.len().packets > 0 => {
+                self.access = Some(now + aggregation.wait(&mut self.medium));
+            }
+            _ => self.transmit(now),
         }
     }
 
+    /// Packets go to the transmitter, which must be free.
+    fn transmit(&mut self, now: Time) {
+        let most = self.config.aggregation.map_or(1, |a| a.packets as usize);
+        while self.transmitting.len() < most
+            && let Some(item) = self.queue.dequeue(now, &mut self.stats)
+        {
+            if self.outdated(&item) {
+                self.stats.drop(DropReason::Thinned, item.meta.bytes);
+            } else {
+                self.transmitting.push(item);
+            }
+        }
+        let bytes = self.transmitting.iter().map(|item| item.meta.bytes).sum();
+        if !self.transmitting.is_empty() {
+            self.server.begin(now, bytes);
+        }
+    }
+
+    /// Whether a packet is an acknowledgement behind which a later one waits.
+    fn outdated(&mut self, item: &Item<Waiting<P>>) -> bool {
+        if item.meta.bytes >= self.config.thin_below {
+            return false;
+        }
+        if self.queue.len().packets == 0 {
+            self.acks.clear();
+        }
+        let newest = self.acks.get(&item.meta.flow).copied();
+        if newest == Some(item.packet.number) {
+            self.acks.remove(&item.meta.flow);
+        }
+        newest.is_some_and(|newest| newest > item.packet.number)
+    }
+
     /// The last bit of a packet was sent at `end`.
-    fn propagate(&mut self, end: Time, item: Item<P>) {
+    fn propagate(&mut self, end: Time, item: Item<Waiting<P>>) {
+        let Item { arrived, meta, packet: Waiting { detour, packet, .. } } = item;
         if self.loss.next() {
-            self.stats.drop(DropReason::Loss, item.meta.bytes);
+            self.stats.drop(DropReason::Loss, meta.bytes);
             return;
         }
-        let mut arrival = end + self.jitter.draw(self.delay, &mut self.jitter_random);
-        if !self.jitter.reorder {
+        let mut arrival = end + self.wander.draw(self.config.delay, end);
+        if !self.config.jitter.reorder {
             arrival = arrival.max(self.last_arrival);
             self.last_arrival = arrival;
         }
-        self.propagating.insert((arrival, self.sent), item);
+        self.propagating.insert((arrival + detour, self.sent), Item { arrived, meta, packet });
         self.sent += 1;
     }
 }

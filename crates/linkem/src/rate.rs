@@ -13,6 +13,13 @@ pub enum RateModel {
     Unlimited,
     /// Always the same. At zero nothing leaves and the queue fills.
     Constant(Rate),
+    /// The same in the long run; after a pause up to `burst` bytes leave at once, as with `tc`'s `tbf`.
+    TokenBucket {
+        /// In the long run.
+        rate: Rate,
+        /// Bytes.
+        burst: u32,
+    },
     /// From each duration after the link's start on, that rate. The first is at zero, the times increase. A packet in
     /// transmission when the rate changes goes on at the new one.
     Steps(Vec<(Duration, Rate)>),

@@ -6,9 +6,9 @@ use crate::RateModel;
 use crate::trace::{OPPORTUNITY, Trace};
 
 /// Work is counted in nanoseconds at one bit per second, so that a link of r bit/s does r units a nanosecond and nothing is rounded.
-type Work = u128;
+pub(crate) type Work = u128;
 
-fn work(bytes: u32) -> Work {
+pub(crate) fn work(bytes: u32) -> Work {
     Work::from(bytes) * 8_000_000_000
 }
 
@@ -31,6 +31,16 @@ struct Spare {
     opportunity: u64,
 }
 
+impl Spare {
+    /// As a model begins: a bucket is full.
+    fn full(model: &RateModel, at: Time) -> Spare {
+        match model {
+            RateModel::TokenBucket { burst, .. } => Spare { at, work: work(*burst), opportunity: 0 },
+            _ => Spare::default(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Job {
     since: Time,
@@ -48,7 +58,8 @@ enum Progress {
 
 impl Server {
     pub(crate) fn new(model: RateModel, start: Time) -> Server {
-        Server { model, start, spare: Spare::default(), job: None }
+        let spare = Spare::full(&model, start);
+        Server { model, start, spare, job: None }
     }
 
     /// Starts on a packet; the one before it must be finished.
@@ -79,9 +90,9 @@ impl Server {
             Progress::Left(need) => need,
             Progress::Done { .. } => 0,
         });
+        self.spare = Spare::full(&model, now);
         self.model = model;
         self.start = now;
-        self.spare = Spare::default();
         if let Some(need) = left {
             self.schedule(now, need);
         }
@@ -96,9 +107,19 @@ impl Server {
 
     /// Works on `need` from `from` on, up to `until`.
     fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
-        let carried = if self.spare.at == from { self.spare.work } else { 0 };
+        let carried = match self.model {
+            RateModel::TokenBucket { rate, burst } => {
+                let earned = Work::from(rate.bps()) * from.since(self.spare.at).as_nanos();
+                (self.spare.work + earned).min(work(burst))
+            }
+            _ if self.spare.at == from => self.spare.work,
+            _ => 0,
+        };
         if carried >= need {
-            return Progress::Done { at: from, spare: Spare { work: carried - need, ..self.spare } };
+            return Progress::Done {
+                at: from,
+                spare: Spare { at: from, work: carried - need, ..self.spare },
+            };
         }
         let need = need - carried;
         match &self.model {
@@ -156,7 +177,7 @@ impl Server {
         match &self.model {
             // A trace does not come here.
             RateModel::Unlimited | RateModel::Trace(_) => (None, Time::MAX),
-            RateModel::Constant(rate) => (Some(*rate), Time::MAX),
+            RateModel::Constant(rate) | RateModel::TokenBucket { rate, .. } => (Some(*rate), Time::MAX),
             RateModel::Steps(steps) => {
                 let next = steps.partition_point(|s| s.0 <= now.since(self.start));
                 let rate = next.checked_sub(1).map_or(Rate::ZERO, |i| steps[i].1);
@@ -226,6 +247,28 @@ mod tests {
         assert_eq!(send(10, 3_000), 15, "the rest, 12, and one of two at 15");
         assert_eq!(send(15, 3_000), 20, "the rest of 15, the other, and a bit of 20");
         assert_eq!(send(1_000, 1_500), 1_000, "an opportunity at that moment can be used");
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_through_and_then_the_rate() {
+        // 1,000 bytes a millisecond, three of them saved.
+        let model = RateModel::TokenBucket { rate: mbps(8), burst: 3_000 };
+        let mut server = Server::new(model, Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 3, 1_000), Time::ZERO);
+        let mut send = |from| {
+            server.begin(Time::from_micros(from), 1_000);
+            let end = server.end().unwrap();
+            server.finish();
+            end.as_nanos() / 1_000
+        };
+        assert_eq!(send(0), 1_000);
+        assert_eq!(send(1_500), 2_000, "half of it was earned");
+        assert_eq!(send(10_000), 10_000);
+        assert_eq!(
+            (send(10_000), send(10_000), send(10_000)),
+            (10_000, 10_000, 11_000),
+            "no more than a burst"
+        );
     }
 
     #[test]

@@ -18,6 +18,22 @@ pub enum DropReason {
     Loss,
     /// The link was or went down.
     Down,
+    /// Beyond what the policer lets pass.
+    Policed,
+    /// A later acknowledgement of the same flow waited behind it.
+    Thinned,
+}
+
+impl DropReason {
+    /// All of them.
+    pub const ALL: [DropReason; 6] = [
+        DropReason::Overflow,
+        DropReason::Early,
+        DropReason::Loss,
+        DropReason::Down,
+        DropReason::Policed,
+        DropReason::Thinned,
+    ];
 }
 
 /// A number of packets and their bytes.
@@ -53,6 +69,10 @@ pub struct Stats {
     pub lost: Count,
     /// Dropped because the link was or went down.
     pub down: Count,
+    /// Dropped by the policer.
+    pub policed: Count,
+    /// Acknowledgements dropped since a later one waited.
+    pub thinned: Count,
     /// Packets whose ECN field this link changed to CE.
     pub ce_marked: u64,
 }
@@ -65,6 +85,8 @@ impl Stats {
             DropReason::Early => self.early,
             DropReason::Loss => self.lost,
             DropReason::Down => self.down,
+            DropReason::Policed => self.policed,
+            DropReason::Thinned => self.thinned,
         }
     }
 
@@ -75,7 +97,7 @@ impl Stats {
 
     /// Packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
-        self.queue_drops() + self.lost.packets + self.down.packets
+        DropReason::ALL.iter().map(|reason| self.drops(*reason).packets).sum()
     }
 
     pub(crate) fn drop(&mut self, reason: DropReason, bytes: u32) -> Verdict {
@@ -84,6 +106,8 @@ impl Stats {
             DropReason::Early => &mut self.early,
             DropReason::Loss => &mut self.lost,
             DropReason::Down => &mut self.down,
+            DropReason::Policed => &mut self.policed,
+            DropReason::Thinned => &mut self.thinned,
         }
         .add(bytes);
         Verdict::Dropped(reason)

@@ -10,8 +10,10 @@ pub(crate) const OPPORTUNITY: u32 = 1_500;
 /// may share an opportunity, a packet may take several, and what nobody waits for is lost. After its last line the trace starts over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Not empty, not decreasing; the last is the period and not zero.
+    /// Not empty, not decreasing, no later than the period.
     at: Vec<Duration>,
+    /// Not zero.
+    period: Duration,
 }
 
 /// What is wrong with a trace.
@@ -55,15 +57,26 @@ impl Trace {
             }
             at.push(time);
         }
-        if at.last().is_none_or(Duration::is_zero) {
-            return Err(TraceError { line: lines, problem: "the trace must end later than it starts" });
+        match at.last() {
+            Some(last) if !last.is_zero() => Ok(Trace { period: *last, at }),
+            _ => Err(TraceError { line: lines, problem: "the trace must end later than it starts" }),
         }
-        Ok(Trace { at })
     }
 
     /// After this it starts over.
     pub fn period(&self) -> Duration {
-        self.at.last().copied().unwrap_or_default()
+        self.period
+    }
+
+    /// The same trace, begun `by` into it.
+    #[must_use]
+    pub fn later_by(&self, by: Duration) -> Trace {
+        let by = Duration::from_nanos((by.as_nanos() % self.period.as_nanos()) as u64);
+        let moved = |at: &Duration| at.checked_sub(by).filter(|at| !at.is_zero() || by.is_zero());
+        let mut at: Vec<Duration> =
+            self.at.iter().map(|at| moved(at).unwrap_or_else(|| *at + self.period - by)).collect();
+        at.sort();
+        Trace { at, period: self.period }
     }
 
     /// Its mean rate.
@@ -102,6 +115,17 @@ mod tests {
         let times: Vec<u64> = (0..9).map(|n| trace.time(n).as_millis() as u64).collect();
         assert_eq!(times, [0, 3, 3, 10, 10, 13, 13, 20, 20]);
         assert_eq!(trace.mean_rate(), Rate::from_mbps(4.8));
+    }
+
+    #[test]
+    fn can_begin_within() {
+        let trace = Trace::parse("0\n3\n3\n10\n").unwrap();
+        let times = |by| (0..8).map(|n| trace.later_by(ms(by)).time(n).as_millis()).collect::<Vec<_>>();
+        assert_eq!(times(0), [0, 3, 3, 10, 10, 13, 13, 20]);
+        assert_eq!(times(1), [2, 2, 9, 9, 12, 12, 19, 19]);
+        assert_eq!(times(3), [7, 7, 10, 10, 17, 17, 20, 20]);
+        assert_eq!(times(14), [6, 6, 9, 9, 16, 16, 19, 19]);
+        assert_eq!(trace.later_by(ms(4)).mean_rate(), trace.mean_rate());
     }
 
     #[test]

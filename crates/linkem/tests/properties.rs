@@ -12,6 +12,7 @@ fn rate_model() -> impl Strategy<Value = RateModel> {
     prop_oneof![
         Just(RateModel::Unlimited),
         rate().prop_map(RateModel::Constant),
+        (rate(), 1u32..100_000).prop_map(|(rate, burst)| RateModel::TokenBucket { rate, burst }),
         prop::collection::vec((1u64..20_000, rate()), 1..5).prop_map(|steps| {
             let mut at = Duration::ZERO;
             let steps = steps.into_iter().map(|(after, rate)| {
@@ -40,7 +41,8 @@ fn jitter() -> impl Strategy<Value = Jitter> {
         length().prop_map(Spread::Uniform),
         length().prop_map(Spread::Normal)
     ];
-    (spread, any::<bool>()).prop_map(|(spread, reorder)| Jitter { spread, reorder })
+    let memory = prop_oneof![Just(Duration::ZERO), length()];
+    (spread, memory, any::<bool>()).prop_map(|(spread, memory, reorder)| Jitter { spread, memory, reorder })
 }
 
 fn limit() -> impl Strategy<Value = Limit> {
@@ -82,10 +84,29 @@ fn loss() -> impl Strategy<Value = LossModel> {
     ]
 }
 
+fn policer() -> impl Strategy<Value = Option<Policer>> {
+    prop::option::of((rate(), 1u32..20_000).prop_map(|(rate, burst)| Policer { rate, burst }))
+}
+
+fn aggregation() -> impl Strategy<Value = Option<Aggregation>> {
+    let burst = (0u64..5_000, 1u32..40);
+    let burst = burst.prop_map(|(us, packets)| Aggregation { access: Duration::from_micros(us), packets });
+    prop::option::of(burst)
+}
+
 fn config() -> impl Strategy<Value = LinkConfig> {
-    (rate_model(), 0u64..40_000, jitter(), queue(), loss()).prop_map(|(rate, delay, jitter, queue, loss)| {
-        LinkConfig { rate, delay: Duration::from_micros(delay), jitter, queue, loss }
-    })
+    let usual = (rate_model(), 0u64..40_000, jitter(), queue(), loss());
+    (usual, policer(), prop_oneof![Just(0), 1u32..2_000], aggregation()).prop_map(
+        |((rate, delay, jitter, queue, loss), policer, thin_below, aggregation)| {
+            let delay = Duration::from_micros(delay);
+            LinkConfig { rate, delay, jitter, queue, loss, policer, thin_below, aggregation }
+        },
+    )
+}
+
+/// What a link begins with, and what it may change to.
+fn configs() -> impl Strategy<Value = [LinkConfig; 2]> {
+    [config(), config()]
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +114,8 @@ enum Event {
     Push(Meta),
     Rate(Rate),
     Delay(Duration),
+    /// To one of the two configurations of a run.
+    Change(bool),
     Down,
     Up,
 }
@@ -106,19 +129,21 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         40 => push,
         1 => rate().prop_map(Event::Rate),
         1 => (0u64..40_000).prop_map(|us| Event::Delay(Duration::from_micros(us))),
+        1 => any::<bool>().prop_map(Event::Change),
         1 => Just(Event::Down),
         2 => Just(Event::Up),
     ];
     prop::collection::vec((prop_oneof![Just(0), 0u64..2_000], event), 0..200)
 }
 
-fn apply(link: &mut Link<usize>, now: Time, number: usize, event: &Event) {
+fn apply(configs: &[LinkConfig; 2], link: &mut Link<usize>, now: Time, number: usize, event: &Event) {
     match *event {
         Event::Push(meta) => {
             link.push(now, meta, number);
         }
         Event::Rate(rate) => link.set_rate(now, rate),
         Event::Delay(delay) => link.set_delay(now, delay),
+        Event::Change(which) => link.reconfigure(now, configs[usize::from(which)].clone()).unwrap(),
         Event::Down => link.set_down(now),
         Event::Up => link.set_up(now),
     }
@@ -128,8 +153,12 @@ const HORIZON: Time = Time::from_millis(100_000);
 
 /// Applies the events and takes out everything that arrives. An eager driver follows every event of the link; a lazy one looks
 /// only at the end.
-fn run(config: &LinkConfig, events: &[(u64, Event)], eager: bool) -> (Link<usize>, Vec<Delivered<usize>>) {
-    let mut link = Link::new(config.clone(), 7, Time::ZERO).unwrap();
+fn run(
+    config: &[LinkConfig; 2],
+    events: &[(u64, Event)],
+    eager: bool,
+) -> (Link<usize>, Vec<Delivered<usize>>) {
+    let mut link = Link::new(config[0].clone(), 7, Time::ZERO).unwrap();
     let mut out = Vec::new();
     let follow = |link: &mut Link<usize>, until: Time, out: &mut Vec<_>| {
         while let Some(at) = link.next_event().filter(|at| *at < until) {
@@ -146,7 +175,7 @@ fn run(config: &LinkConfig, events: &[(u64, Event)], eager: bool) -> (Link<usize
         if eager {
             follow(&mut link, now, &mut out);
         }
-        apply(&mut link, now, number, event);
+        apply(config, &mut link, now, number, event);
     }
     if eager {
         follow(&mut link, HORIZON, &mut out);
@@ -157,7 +186,7 @@ fn run(config: &LinkConfig, events: &[(u64, Event)], eager: bool) -> (Link<usize
 
 proptest! {
     #[test]
-    fn nothing_is_created_or_forgotten(config in config(), events in events(), eager: bool) {
+    fn nothing_is_created_or_forgotten(config in configs(), events in events(), eager: bool) {
         let (link, out) = run(&config, &events, eager);
         let (stats, queued) = (link.stats(), link.queue_len());
         let mut offered = Count::default();
@@ -171,12 +200,12 @@ proptest! {
         prop_assert_eq!(stats.delivered.packets, out.len() as u64);
         prop_assert_eq!(link.propagating(), 0);
         prop_assert_eq!(offered.packets, stats.delivered.packets + stats.dropped() + queued.packets);
-        let dropped: u64 = [DropReason::Overflow, DropReason::Early, DropReason::Loss, DropReason::Down].map(|r| stats.drops(r).bytes).iter().sum();
+        let dropped: u64 = DropReason::ALL.map(|r| stats.drops(r).bytes).iter().sum();
         prop_assert_eq!(offered.bytes, stats.delivered.bytes + dropped + queued.bytes);
     }
 
     #[test]
-    fn polling_changes_nothing(config in config(), events in events()) {
+    fn polling_changes_nothing(config in configs(), events in events()) {
         let (mut eager, mut lazy) = (run(&config, &events, true), run(&config, &events, false));
         eager.1.sort_by_key(|d| d.packet);
         lazy.1.sort_by_key(|d| d.packet);
@@ -185,12 +214,12 @@ proptest! {
     }
 
     #[test]
-    fn packets_keep_their_order_unless_jitter_reorders(mut config in config(), events in events()) {
-        config.jitter.reorder = false;
+    fn packets_keep_their_order_unless_jitter_reorders(mut config in configs(), events in events()) {
+        config.iter_mut().for_each(|c| c.jitter.reorder = false);
         let (_, out) = run(&config, &events, true);
         prop_assert!(out.is_sorted_by_key(|d| d.at));
         // Flow queueing keeps order only within a queue, so it is asked flow by flow.
-        let fair = matches!(config.queue.kind, QueueKind::FqCoDel(_));
+        let fair = config.iter().any(|c| matches!(c.queue.kind, QueueKind::FqCoDel(_)));
         for flow in 0..4 {
             let mine = out.iter().filter(|d| !fair || d.meta.flow == flow);
             prop_assert!(mine.is_sorted_by(|a, b| a.packet < b.packet));
@@ -198,20 +227,22 @@ proptest! {
     }
 
     #[test]
-    fn nothing_arrives_before_its_delay(mut config in config(), events in events()) {
-        config.jitter = Jitter::default();
+    fn nothing_arrives_before_its_delay(mut config in configs(), events in events()) {
+        config.iter_mut().for_each(|c| c.jitter = Jitter::default());
         let events: Vec<_> = events.into_iter().filter(|e| !matches!(e.1, Event::Delay(_))).collect();
+        let least = config[0].delay.min(config[1].delay);
         let (_, out) = run(&config, &events, true);
         for d in out {
-            prop_assert!(d.at.since(d.pushed) >= config.delay);
+            prop_assert!(d.at.since(d.pushed) >= least);
         }
     }
 
     #[test]
-    fn never_faster_than_the_rate(mut config in config(), rate in 1_000_000u64..1_000_000_000, events in events()) {
+    fn never_faster_than_the_rate(mut config in configs(), rate in 1_000_000u64..1_000_000_000, events in events()) {
         let rate = Rate::from_bps(rate);
-        config.rate = RateModel::Constant(rate);
-        config.jitter = Jitter::default();
+        config[0].rate = RateModel::Constant(rate);
+        config[0].jitter = Jitter::default();
+        config[0].aggregation = None;
         let events: Vec<_> = events.into_iter().filter(|e| matches!(e.1, Event::Push(_))).collect();
         let (_, out) = run(&config, &events, true);
         // Over any stretch that starts with a packet's last bit, the bytes that follow took their time.
@@ -225,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn only_the_ecn_field_changes(config in config(), events in events()) {
+    fn only_the_ecn_field_changes(config in configs(), events in events()) {
         let (link, out) = run(&config, &events, true);
         let mut marked = 0;
         for d in out {
@@ -241,13 +272,17 @@ proptest! {
     }
 
     #[test]
-    fn the_queue_keeps_its_limit(config in config(), events in events()) {
-        let mut link = Link::new(config.clone(), 7, Time::ZERO).unwrap();
+    fn the_queue_keeps_its_limit(config in configs(), events in events()) {
+        let mut link = Link::new(config[0].clone(), 7, Time::ZERO).unwrap();
         let mut now = Time::ZERO;
         for (number, (after, event)) in events.iter().enumerate() {
             now += Duration::from_micros(*after);
-            apply(&mut link, now, number, event);
-            match config.queue.limit {
+            apply(&config, &mut link, now, number, event);
+            // A queue that was made smaller drains first.
+            if events[..=number].iter().any(|e| matches!(e.1, Event::Change(_))) {
+                break;
+            }
+            match config[0].queue.limit {
                 Limit::Bytes(n) => prop_assert!(link.queue_len().bytes <= n),
                 Limit::Packets(n) => prop_assert!(link.queue_len().packets <= n),
             }

@@ -123,8 +123,8 @@ impl Plan<'_> {
         put("session_queue_ms", Some(ms(tunnel.queue.max_sojourn)));
         put("session_queue_packets", Some(json!(tunnel.queue.max_packets)));
         let first = self.scenario.path_in(0, self.cell);
-        put("queue", Some(json!(first.queue.text())));
-        put("owd_ms", Some(ms(first.owd)));
+        put("queue", Some(json!(first.ways[0].queue_limit().text())));
+        put("owd_ms", Some(ms(first.ways[0].delay())));
         params
     }
 }

@@ -178,7 +178,7 @@ pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f6
 
 /// What the first path delivered, of what it could have at a rate that does not change.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
-    let could = plan.scenario.path_in(0, plan.cell).rate.bps() as f64 / 8.0 * end;
+    let could = plan.scenario.path_in(0, plan.cell).ways[0].mean_rate().bps() as f64 / 8.0 * end;
     let arrived = |p: &&crate::LinkPacket| match p.fate {
         Fate::Delivered(at) => (0.0..end).contains(&seconds(run, at)),
         Fate::QueueDrop | Fate::Lost => false,

@@ -14,6 +14,7 @@ pub mod estimate;
 pub mod experiment;
 pub mod figures;
 mod friendliness;
+mod links;
 pub mod metrics;
 pub mod netns;
 mod record;

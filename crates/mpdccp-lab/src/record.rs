@@ -51,7 +51,7 @@ pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
 pub struct FlowRecord {
     /// As in the scenario.
     pub name: String,
-    /// `udp`, `tcp`, or `dccp` (a plain connection without a tunnel).
+    /// `udp`, `tcp`, `command`, or `dccp` (a plain connection without a tunnel).
     pub kind: String,
     /// What stands in for the kernel's TCP, in the simulator: `model of TCP CUBIC`.
     pub model: Option<String>,
@@ -73,6 +73,9 @@ pub struct FlowRecord {
     pub lateness_ns: Vec<u32>,
     /// Counters of the kernel's or the model's TCP.
     pub tcp: Option<TcpCounters>,
+    /// What the commands of a flow wrote, by the end that ran them.
+    #[serde(default)]
+    pub output: Vec<(String, String)>,
 }
 
 /// A packet handed to the network by the application.

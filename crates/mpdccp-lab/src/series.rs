@@ -137,6 +137,9 @@ pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()>
             let _ = writeln!(out, "{t:.2},{mbps:.4}");
         }
         columns::write(&dir.join(format!("flow-{}.csv", flow.name)), &out, &[])?;
+        for (end, text) in &flow.output {
+            fs::write(dir.join(format!("output-{}-{end}.txt", flow.name)), text)?;
+        }
     }
     for path in &run.paths {
         let mut out = "t_s,tx_mbps,rx_mbps,queue_bytes\n".to_owned();

@@ -4,6 +4,7 @@ mod sim_common;
 
 use core::time::Duration;
 
+use mpdccp_lab::scenario::PathSpec;
 use mpdccp_lab::{Plan, RunRecord, Scenario};
 use sim_common::{parse, run};
 
@@ -88,12 +89,10 @@ fn a_cell_changes_one_path_and_one_flow() {
         Plan { scenario: &scenario, contender, cell: scenario.cell(cell).unwrap(), repeat: 0, seed: 1 }
     };
     let slow = plan("slow-b").paths();
-    assert_eq!(
-        (slow[0].owd, slow[0].link().rate),
-        (Duration::from_millis(30), scenario.paths[0].link().rate)
-    );
-    assert_eq!((slow[1].owd, slow[1].rate.mbps(), slow[1].loss), (Duration::from_millis(80), 2.0, 0.01));
-    assert!(slow[1].link().jitter.reorder && !slow[0].link().jitter.reorder);
+    let [a, b] = [0, 1].map(|i: usize| slow[i].ways[0].clone());
+    assert_eq!((a.delay(), a.rate), (Duration::from_millis(30), scenario.paths[0].rate));
+    assert_eq!((b.delay(), b.mean_rate().mbps(), b.loss), (Duration::from_millis(80), 2.0, Some(0.01)));
+    assert!(b.config().jitter.reorder && !a.config().jitter.reorder);
     let rate = |cell| plan(cell).flows()[0].rate.map(|r| r.mbps());
     assert_eq!((rate("base"), rate("slow-b")), (Some(6.0), Some(3.0)));
 }
@@ -131,9 +130,10 @@ fn the_profiles_are_what_they_were_measured_on() {
     let cell = scenario.cell("lte_starlink").unwrap();
     let plan = Plan { scenario: &scenario, contender: &scenario.contenders[0], cell, repeat: 0, seed: 1 };
     let [a, b] = &plan.paths()[..] else { panic!() };
-    let ms = |path: &mpdccp_lab::scenario::PathSpec| {
-        (path.owd.as_millis(), path.jitter.map_or(0, |j| j.by.as_millis()))
+    let facts = |path: &PathSpec| {
+        let keys = &path.ways[0];
+        let jitter = keys.jitter.map_or(0, |j| j.by.as_millis());
+        (keys.delay().as_millis(), jitter, keys.mean_rate().mbps(), keys.loss.unwrap_or(0.0))
     };
-    assert_eq!((ms(a), a.rate.mbps(), a.loss), ((35, 8), 40.0, 0.0));
-    assert_eq!((ms(b), b.rate.mbps(), b.loss), ((50, 25), 100.0, 0.01));
+    assert_eq!((facts(a), facts(b)), ((35, 8, 40.0, 0.0), (50, 25, 100.0, 0.01)));
 }

@@ -79,8 +79,8 @@ fn valid_codel(config: &CoDelConfig) -> Result<(), ConfigError> {
 /// What the transmitter is doing as a packet arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmitter {
-    /// The size of the packet in transmission.
-    pub(crate) sending: Option<u32>,
+    /// What is in transmission.
+    pub(crate) sending: QueueLen,
     pub(crate) rate: Rate,
 }
 
@@ -155,7 +155,9 @@ impl<P> Queue<P> {
         transmitter: Transmitter,
         stats: &mut Stats,
     ) -> Verdict {
-        let before = transmitter.sending.into_iter().fold(self.len(), QueueLen::plus);
+        let (waiting, sending) = (self.len(), transmitter.sending);
+        let before =
+            QueueLen { packets: waiting.packets + sending.packets, bytes: waiting.bytes + sending.bytes };
         let (fifo, control) = match &mut self.shape {
             Shape::Single(fifo, control) => (fifo, control),
             Shape::Dual(dual) => {
@@ -166,7 +168,11 @@ impl<P> Queue<P> {
                 return Verdict::Queued;
             }
             Shape::Fair(fair) => {
-                let kept = fair.enqueue(item, transmitter.sending, self.limit, stats);
+                let room = match self.limit {
+                    Limit::Packets(n) => Limit::Packets(n.saturating_sub(sending.packets)),
+                    Limit::Bytes(n) => Limit::Bytes(n.saturating_sub(sending.bytes)),
+                };
+                let kept = fair.enqueue(item, None, room, stats);
                 return if kept { Verdict::Queued } else { Verdict::Dropped(DropReason::Overflow) };
             }
         };
@@ -198,6 +204,30 @@ impl<P> Queue<P> {
         Verdict::Queued
     }
 
+    /// From now on another limit and discipline. What waits stays, as far as the new one has room.
+    pub(crate) fn set(
+        &mut self,
+        now: Time,
+        config: QueueConfig,
+        transmitter: Transmitter,
+        stats: &mut Stats,
+    ) {
+        let fresh = Queue::new(config, self.random.clone(), now);
+        let mut old = core::mem::replace(self, fresh);
+        while let Some(item) = old.pop_any() {
+            self.enqueue(item, transmitter, stats);
+        }
+    }
+
+    /// The next packet, whatever the discipline would do with it.
+    fn pop_any(&mut self) -> Option<Item<P>> {
+        match &mut self.shape {
+            Shape::Single(fifo, _) => fifo.pop(),
+            Shape::Fair(fair) => fair.pop_any(),
+            Shape::Dual(dual) => dual.pop_any(),
+        }
+    }
+
     /// The next packet to transmit, now that the transmitter is free.
     pub(crate) fn dequeue(&mut self, now: Time, stats: &mut Stats) -> Option<Item<P>> {
         match &mut self.shape {
@@ -216,12 +246,7 @@ impl<P> Queue<P> {
 
     /// Drops everything as the link goes down.
     pub(crate) fn flush(&mut self, now: Time, stats: &mut Stats) {
-        let mut next = || match &mut self.shape {
-            Shape::Single(fifo, _) => fifo.pop(),
-            Shape::Fair(fair) => fair.pop_any(),
-            Shape::Dual(dual) => dual.pop_any(),
-        };
-        while let Some(item) = next() {
+        while let Some(item) = self.pop_any() {
             stats.drop(DropReason::Down, item.meta.bytes);
         }
         // Tells the discipline that it is idle now.

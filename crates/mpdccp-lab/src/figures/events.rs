@@ -4,7 +4,7 @@ use units::Rate;
 
 use super::Mark;
 use super::range::label;
-use crate::scenario::{PathEvent, PathSpec, Scenario};
+use crate::scenario::{LinkKeys, PathSpec, Scenario};
 
 /// One mark for each moment of [`Scenario::events_s`].
 pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
@@ -12,7 +12,7 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
         let here = |path: &PathSpec| -> Option<(String, String)> {
             let words: Vec<String> = (path.events.iter().enumerate())
                 .filter(|(_, event)| *event.at_s.as_ref() == at)
-                .flat_map(|(i, event)| words(path, i, event))
+                .flat_map(|(i, _)| words(path, i))
                 .collect();
             (!words.is_empty()).then(|| (path.name.as_ref().clone(), words.join(", ")))
         };
@@ -28,32 +28,50 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
     scenario.events_s().into_iter().map(at).collect()
 }
 
-/// What the `nth` event of a path changes.
-fn words(path: &PathSpec, nth: usize, event: &PathEvent) -> Vec<String> {
-    let before = &path.events[..nth];
+/// What the `nth` event of a path changes: in both directions, or in each.
+fn words(path: &PathSpec, nth: usize) -> Vec<String> {
+    let course = path.course();
+    let before = nth.checked_sub(1).map_or(&path.ways, |last| &course[last].1);
+    let [there, back] = [0, 1].map(|way: usize| changes(&before[way], &course[nth].1[way]));
+    if there == back {
+        return there;
+    }
+    let back = back.into_iter().map(|word| format!("back: {word}"));
+    there.into_iter().chain(back).collect()
+}
+
+/// In which ways a link is another.
+fn changes(before: &LinkKeys, after: &LinkKeys) -> Vec<String> {
     let mut out = Vec::new();
-    match event.up {
-        Some(false) => out.push("outage".to_owned()),
-        Some(true) => out.push("up again".to_owned()),
-        None => {}
+    if after.is_up() != before.is_up() {
+        out.push(if after.is_up() { "up again" } else { "outage" }.to_owned());
     }
-    if let Some(rate) = event.rate {
-        let old = before.iter().rev().find_map(|e| e.rate).unwrap_or(path.rate);
-        let word = if path.trace.is_some() {
-            "rate"
-        } else if rate < old {
-            "drop to"
-        } else {
-            "rise to"
+    if (after.rate, &after.trace) != (before.rate, &before.trace) {
+        let word = match (before.mean_rate(), after.mean_rate()) {
+            _ if before.trace.is_some() || after.trace.is_some() => "rate",
+            (old, new) if new < old => "drop to",
+            _ => "rise to",
         };
-        out.push(format!("{word} {}", rate_text(rate)));
+        out.push(format!("{word} {}", rate_text(after.mean_rate())));
     }
-    if let Some(owd) = event.owd {
-        out.push(format!("delay {} ms", label(owd.as_secs_f64() * 1e3)));
+    if after.owd != before.owd {
+        out.push(format!("delay {} ms", label(after.delay().as_secs_f64() * 1e3)));
     }
-    if let Some(loss) = event.loss {
-        out.push(format!("loss {} %", label(loss * 100.0)));
+    if (after.loss, after.burst_loss) != (before.loss, before.burst_loss) {
+        let share = after.loss.map_or(String::new(), |loss| format!(" {} %", label(loss * 100.0)));
+        out.push(format!("loss{share}"));
     }
+    if after.queue != before.queue {
+        out.push(format!("queue {}", after.queue_limit().text()));
+    }
+    let others = [
+        ("jitter", after.jitter != before.jitter),
+        ("queue discipline", after.discipline != before.discipline),
+        ("policer", after.policer != before.policer),
+        ("bursts", (after.burst, after.aggregation) != (before.burst, before.aggregation)),
+        ("thinned acknowledgements", after.thin_acks != before.thin_acks),
+    ];
+    out.extend(others.iter().filter(|(_, other)| *other).map(|(word, _)| (*word).to_owned()));
     out
 }
 
@@ -93,7 +111,7 @@ mod tests {
             name = "two"
             rate = "100 Mbit/s"
             queue = "100 kB"
-            events = [{ at_s = 5, rate = "10 Mbit/s" }, { at_s = 9, owd = "30 ms", loss = "1 %" }]
+            events = [{ at_s = 5, rate = "10 Mbit/s" }, { at_s = 9, owd = "30 ms", loss = "1 %" }, { at_s = 12, back = { queue = "20 kB" } }]
         "#;
         let marks = marks(&Scenario::parse("a", text).unwrap());
         let words: Vec<(f64, &str)> = marks.iter().map(|m| (m.at, m.label.as_str())).collect();
@@ -102,7 +120,8 @@ mod tests {
             [
                 (5.0, "drop to 10 Mbit/s"),
                 (7.0, "one: rise to 50 Mbit/s"),
-                (9.0, "one: outage; two: delay 30 ms, loss 1 %")
+                (9.0, "one: outage; two: delay 30 ms, loss 1 %"),
+                (12.0, "two: back: queue 20000 B")
             ]
         );
     }

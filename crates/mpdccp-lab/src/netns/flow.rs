@@ -19,6 +19,8 @@ pub(super) struct Counters {
     pub(super) read: AtomicU64,
     /// Latency of the last packet.
     pub(super) latency_ns: AtomicU64,
+    /// Packets that the sender's queue has dropped so far, for sources that adapt; told about once a second.
+    pub(super) dropped: AtomicU64,
 }
 
 /// What a sender has seen.

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use dccp_net::{Clock, Tun};
-use linkem::{ConfigError, Link, Verdict};
+use linkem::Verdict;
 use units::Time;
 
 use super::tag::Tag;
 use crate::LabError;
+use crate::links::change;
 use crate::record::{Fate, LinkPacket, LinkRecord, PathRecord};
-use crate::scenario::link::loss_model;
-use crate::scenario::{PathEvent, PathSpec};
+use crate::scenario::{LinkKeys, PathSpec};
 use linkem_net::{Cable, Delivered, Recorder, Strand};
 use linkem_net::{Urgency, hurry};
 
@@ -47,12 +47,14 @@ impl RunningLink {
     ) -> Result<RunningLink, LabError> {
         let shared = Arc::new(Shared::default());
         let strand = |device, config, seed| Strand { device, config, seed, recorder: LinkRecord::default() };
-        let ends = [strand(client, spec.link(), seed), strand(server, spec.link_back(), seed ^ 1)];
+        let [there, back] = spec.ways.each_ref().map(LinkKeys::config);
+        let ends = [strand(client, there, seed), strand(server, back, seed ^ 1)];
         let cable = Cable::new(ends).map_err(|e| LabError::failed("making a link", e))?;
         let path = Path {
             name: spec.name.as_ref().clone(),
             cable,
-            events: spec.events.clone(),
+            events: spec.course(),
+            begin: spec.ways.clone(),
             shared: shared.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -132,21 +134,22 @@ struct Path {
     name: String,
     /// Client to server, server to client.
     cable: Cable<LinkRecord>,
-    events: Vec<PathEvent>,
+    /// What it is from each moment on, seconds after t = 0.
+    events: Vec<(f64, [LinkKeys; 2])>,
+    /// What it is before.
+    begin: [LinkKeys; 2],
     shared: Arc<Shared>,
 }
 
 impl Path {
     fn run(mut self) -> Result<PathRecord, LabError> {
         hurry(Urgency::Link);
+        self.change(Clock.now(), &self.begin.clone())?;
         let mut next_event = 0;
         while !self.shared.stop.load(Ordering::Relaxed) {
             let event_at = self.event_at(next_event);
             if let Some(at) = event_at.filter(|at| *at <= Clock.now()) {
-                for link in self.cable.links() {
-                    apply(link, at, &self.events[next_event])
-                        .map_err(|e| LabError::failed("an event of a link", e))?;
-                }
+                self.change(at, &self.events[next_event].1.clone())?;
                 next_event += 1;
                 continue;
             }
@@ -161,25 +164,11 @@ impl Path {
     /// When event `index` happens, if it is known.
     fn event_at(&self, index: usize) -> Option<Time> {
         let start = Some(self.shared.start.load(Ordering::Relaxed)).filter(|start| *start > 0)?;
-        let event = self.events.get(index)?;
-        Some(Time::from_nanos(start) + Duration::from_secs_f64(*event.at_s.as_ref()))
+        let (at_s, _) = self.events.get(index)?;
+        Some(Time::from_nanos(start) + Duration::from_secs_f64(*at_s))
     }
-}
 
-fn apply<P>(link: &mut Link<P>, now: Time, event: &PathEvent) -> Result<(), ConfigError> {
-    if let Some(rate) = event.rate {
-        link.set_rate(now, rate);
+    fn change(&mut self, now: Time, ways: &[LinkKeys; 2]) -> Result<(), LabError> {
+        self.cable.links().into_iter().zip(ways).try_for_each(|(link, keys)| change(link, now, keys))
     }
-    if let Some(owd) = event.owd {
-        link.set_delay(now, owd);
-    }
-    if let Some(loss) = event.loss {
-        link.set_loss(now, loss_model(loss))?;
-    }
-    match event.up {
-        Some(true) => link.set_up(now),
-        Some(false) => link.set_down(now),
-        None => {}
-    }
-    Ok(())
 }

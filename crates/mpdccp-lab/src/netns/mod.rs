@@ -4,12 +4,14 @@
 //! runs [`linkem`] in real time. Both tunnel ends are processes of the program itself; traffic comes from threads inside the
 //! namespaces. Everything is on CLOCK_MONOTONIC, so that times of all of them compare.
 
+mod command;
 mod direct;
 mod environment;
 mod flow;
 mod link;
 mod process;
 mod reaper;
+mod rival;
 mod run;
 mod stop;
 mod tag;

@@ -70,6 +70,16 @@ impl Process {
         }
     }
 
+    /// Whether it has ended, and well.
+    pub(super) fn ended(&mut self) -> Option<bool> {
+        self.child.try_wait().ok().flatten().map(|status| status.success())
+    }
+
+    /// All that it wrote.
+    pub(super) fn output(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// The last lines it wrote.
     pub(super) fn tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! One run from the first namespace to the last.
 
 use core::time::Duration;
-use std::path::PathBuf;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -15,9 +16,9 @@ use super::reaper::Reaper;
 use super::tunnel::{self, Tunnel};
 use super::udp::{self, Receiver};
 use super::world::{self, Namespace, path_address};
-use super::{environment, stop, tag, traffic};
+use super::{environment, rival, stop, tag, traffic};
 use crate::record::{RunRecord, TraceRow};
-use crate::scenario::{FlowSpec, Mode, PathSpec};
+use crate::scenario::{FlowSpec, Mode, PathSpec, SourceSpec};
 use crate::{Backend, DRAIN, LabError, Plan, Sample};
 
 /// Receivers listen from this port on.
@@ -51,8 +52,13 @@ impl Backend for Netns {
     }
 
     fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
-        let what = plan.scenario.simulator_only_of(plan.contender)?;
-        Some(format!("only the simulator has {what}: run this scenario with --backend sim"))
+        let of_rival = || plan.contender.rival.as_ref().and_then(rival::lacks);
+        match plan.scenario.simulator_only_of(plan.contender) {
+            Some(what) => {
+                Some(format!("only the simulator has {what}: run this scenario with --backend sim"))
+            }
+            None => of_rival(),
+        }
     }
 
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
@@ -67,28 +73,26 @@ impl Backend for Netns {
         let _reaper = Reaper::start(&[world::name("client"), world::name("server")], dir.path())?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;
-        let (mut tunnel, to) = match plan.scenario.mode {
-            Mode::Tunnel => {
-                (Some(Tunnel::start(plan, &self.program, dir.path(), &client, &server)?), tunnel::SERVER)
-            }
-            Mode::Direct => (None, path_address(0, 2)),
-        };
+        let mut carrier = Carrier::start(plan, &self.program, dir.path(), (&client, &server))?;
         let specs = plan.flows();
         let flows: Vec<Box<dyn Flow>> = (0u16..)
             .zip(&specs)
-            .map(|(i, spec)| traffic::start(plan, i, spec, &client, &server, (to, FIRST_PORT + i).into()))
+            .map(|(i, spec)| {
+                let to = destination(plan, spec, &carrier);
+                traffic::start(plan, (i, spec), (&client, &server), (to, FIRST_PORT + i).into(), dir.path())
+            })
             .collect::<Result<_, _>>()?;
-        if let Some(tunnel) = &mut tunnel {
-            wait_until_up(&client, &server, tunnel)?;
+        if carrier.must_come_up() {
+            wait_until_up(&client, &server, &mut carrier)?;
         }
         let start = Clock.now() + SETTLE;
         links.iter().for_each(|link| link.set_start(start));
         let world = World { plan, start, client: &client, links: &links, flows: &flows, specs: &specs };
-        let mut sent = world.traffic(&mut tunnel, watch)?;
+        let mut sent = world.traffic(&mut carrier, watch)?;
         let mut trace: Vec<TraceRow> =
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
-        let cpu_s = tunnel.as_ref().and_then(Tunnel::cpu_s);
-        if let Some(tunnel) = tunnel {
+        let cpu_s = carrier.tunnel().and_then(Tunnel::cpu_s);
+        if let Carrier::Tunnel(tunnel) = carrier {
             // The session's queue knows no flows; with one flow its drops are that flow's.
             if let [only] = &mut sent[..] {
                 only.dropped = tunnel.dropped();
@@ -129,21 +133,101 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
     plan.paths().iter().enumerate().map(link).collect()
 }
 
+/// What carries the flows.
+enum Carrier {
+    Tunnel(Tunnel),
+    Rival(rival::Running),
+    /// The path itself.
+    Direct,
+}
+
+impl Carrier {
+    fn start(
+        plan: &Plan<'_>,
+        program: &Path,
+        dir: &Path,
+        (client, server): (&Namespace, &Namespace),
+    ) -> Result<Carrier, LabError> {
+        Ok(match (plan.scenario.mode, &plan.contender.rival) {
+            (Mode::Direct, _) => Carrier::Direct,
+            (Mode::Tunnel, None) => Carrier::Tunnel(Tunnel::start(plan, program, dir, client, server)?),
+            (Mode::Tunnel, Some(rival)) => {
+                Carrier::Rival(rival::Running::start(plan, rival, dir, (client, server))?)
+            }
+        })
+    }
+
+    fn tunnel(&self) -> Option<&Tunnel> {
+        if let Carrier::Tunnel(tunnel) = self { Some(tunnel) } else { None }
+    }
+
+    /// Where flows go.
+    fn to(&self) -> Ipv4Addr {
+        match self {
+            Carrier::Tunnel(_) => tunnel::SERVER,
+            Carrier::Rival(rival) => rival.to,
+            Carrier::Direct => path_address(0, 2),
+        }
+    }
+
+    fn must_come_up(&self) -> bool {
+        match self {
+            Carrier::Tunnel(_) => true,
+            Carrier::Rival(rival) => rival.must_come_up(),
+            Carrier::Direct => false,
+        }
+    }
+
+    /// Whether every path of it is up, as far as it says.
+    fn all_paths_up(&self) -> bool {
+        match self {
+            Carrier::Tunnel(tunnel) => tunnel.all_paths_up(),
+            Carrier::Rival(_) | Carrier::Direct => true,
+        }
+    }
+
+    /// An error if a program of it has ended.
+    fn check(&mut self) -> Result<(), LabError> {
+        match self {
+            Carrier::Tunnel(tunnel) => tunnel.check(),
+            Carrier::Rival(rival) => rival.check(),
+            Carrier::Direct => Ok(()),
+        }
+    }
+
+    fn tails(&self) -> String {
+        match self {
+            Carrier::Tunnel(tunnel) => tunnel.tails(),
+            Carrier::Rival(rival) => rival.tails(),
+            Carrier::Direct => String::new(),
+        }
+    }
+}
+
+/// Where a flow goes: beside what carries the others, if it says so.
+fn destination(plan: &Plan<'_>, spec: &FlowSpec, carrier: &Carrier) -> Ipv4Addr {
+    let path = spec
+        .via
+        .as_ref()
+        .and_then(|via| plan.scenario.paths.iter().position(|p| p.name.as_ref() == via.as_ref()));
+    path.map_or(carrier.to(), |path| path_address(path, 2))
+}
+
 /// Sends probes until one comes through, and waits until all paths are up.
-fn wait_until_up(client: &Namespace, server: &Namespace, tunnel: &mut Tunnel) -> Result<(), LabError> {
+fn wait_until_up(client: &Namespace, server: &Namespace, carrier: &mut Carrier) -> Result<(), LabError> {
     let since = Instant::now();
     let probed = Receiver::start(server, PROBE_PORT, tag::PROBE, false)?;
-    while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !tunnel.all_paths_up() {
+    while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !carrier.all_paths_up() {
         stop::check()?;
-        tunnel.check()?;
+        carrier.check()?;
         if since.elapsed() > PATIENCE {
             let secs = PATIENCE.as_secs();
             return Err(LabError::Failed(format!(
                 "the tunnel did not come up on all paths within {secs} s:\n{}",
-                tunnel.tails()
+                carrier.tails()
             )));
         }
-        udp::probe(client, (tunnel::SERVER, PROBE_PORT).into())?;
+        udp::probe(client, (carrier.to(), PROBE_PORT).into())?;
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
@@ -161,11 +245,7 @@ struct World<'a> {
 
 impl World<'_> {
     /// Runs all flows to their end, sampling meanwhile, and gives what each sent.
-    fn traffic(
-        &self,
-        tunnel: &mut Option<Tunnel>,
-        watch: &mut dyn FnMut(&Sample),
-    ) -> Result<Vec<Sent>, LabError> {
+    fn traffic(&self, carrier: &mut Carrier, watch: &mut dyn FnMut(&Sample)) -> Result<Vec<Sent>, LabError> {
         let over = &AtomicBool::new(false);
         std::thread::scope(|scope| {
             let send = |flow: &dyn Flow, spec: &FlowSpec| {
@@ -183,7 +263,7 @@ impl World<'_> {
             let flows = self.flows.iter().zip(self.specs);
             let threads: Vec<_> =
                 flows.map(|(flow, spec)| scope.spawn(move || send(flow.as_ref(), spec))).collect();
-            let watched = self.watch(tunnel, watch);
+            let watched = self.watch(carrier, watch);
             over.store(true, Ordering::Relaxed);
             let panicked = |_| Err(LabError::Failed("a generator panicked".to_owned()));
             let sent: Result<Vec<Sent>, LabError> =
@@ -192,8 +272,19 @@ impl World<'_> {
         })
     }
 
+    /// Tells sources that adapt what the tunnel's queue has dropped, about once a second: asking takes time.
+    fn tell_drops(&self, carrier: &Carrier, tick: Time) {
+        let adapts = self.specs.iter().any(|f| matches!(f.source, Some(SourceSpec::Video { .. })));
+        let whole = tick.since(self.start).as_millis().is_multiple_of(5 * TICK.as_millis());
+        if let (Carrier::Tunnel(tunnel), true, true) = (carrier, adapts, whole)
+            && let Some(dropped) = tunnel.dropped()
+        {
+            self.flows.iter().for_each(|f| f.counters().dropped.store(dropped, Ordering::Relaxed));
+        }
+    }
+
     /// Waits for the end of the run, telling how it goes.
-    fn watch(&self, tunnel: &mut Option<Tunnel>, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
+    fn watch(&self, carrier: &mut Carrier, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
         let end = self.start + self.plan.scenario.duration() + DRAIN;
         let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / TICK.as_secs_f64();
         let mut before = (0, vec![0; self.links.len()]);
@@ -204,9 +295,8 @@ impl World<'_> {
                 stop::check()?;
                 std::thread::sleep(Duration::from_millis(20).min(tick.since(Clock.now())));
             }
-            if let Some(tunnel) = tunnel {
-                tunnel.check()?;
-            }
+            carrier.check()?;
+            self.tell_drops(carrier, tick);
             let received = self.flows.iter().map(|f| f.counters().bytes.load(Ordering::Relaxed)).sum();
             let offered: Vec<u64> =
                 self.links.iter().map(|l| l.shared.forward_bytes.load(Ordering::Relaxed)).collect();

@@ -4,7 +4,7 @@
 use units::Time;
 
 /// Bytes of a tag.
-const LEN: usize = 24;
+pub(super) const LEN: usize = 24;
 const MAGIC: [u8; 4] = *b"mpLb";
 /// Flow number of packets that only test whether a tunnel is up.
 pub(super) const PROBE: u16 = u16::MAX;

@@ -1,7 +1,9 @@
 //! A tap between the kernel's TCP and the tunnel: a packet socket that notes each data segment of one flow, so that the latency of
 //! the tunnel can be told from that of TCP.
 
-use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -23,8 +25,8 @@ use linkem_net::{Urgency, hurry};
 const EVERYTHING: u16 = 3;
 const BUFFER: usize = 8 << 20;
 
-/// What tells a segment from all others, retransmissions included: IP identification, TCP sequence number, length.
-type Key = (u16, u32, u16);
+/// What tells a packet from most others: all of it but what routers change.
+type Key = u64;
 
 /// A segment that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub(super) enum Count {
     Packets,
     /// What TCP carries.
     Payload,
+    /// IP packets of any protocol, data or not.
+    All,
 }
 
 /// A running tap.
@@ -111,8 +115,7 @@ fn watch(
         // An error is the timeout.
         let Ok(n) = socket.read(&mut buf) else { continue };
         let at = Clock.now();
-        let Some((key, total)) = segment(&buf[..n], to) else { continue };
-        let bytes = if count == Count::Payload { u32::from(key.2) } else { total };
+        let Some((key, bytes)) = packet(&buf[..n], to, count) else { continue };
         seen.push(Seen { key, at, bytes });
         if let Some(counters) = counters {
             counters.bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);
@@ -121,31 +124,49 @@ fn watch(
     seen
 }
 
-/// Key and length of an IPv4 packet that carries TCP data to `to`.
-fn segment(packet: &[u8], to: SocketAddr) -> Option<(Key, u32)> {
+/// Key and length of an IPv4 packet to `to`; of TCP data only, unless all packets to that host count.
+fn packet(packet: &[u8], to: SocketAddr, count: Count) -> Option<(Key, u32)> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let header = usize::from(packet.first()? & 15) * 4;
     let IpAddr::V4(address) = to.ip() else { return None };
-    if packet[0] >> 4 != 4
-        || *packet.get(9)? != 6
-        || packet.get(16..20)? != address.octets()
-        || word(header + 2)? != to.port()
-    {
+    if packet[0] >> 4 != 4 || packet.get(16..20)? != address.octets() {
         return None;
     }
-    let (total, id) = (word(2)?, word(4)?);
-    let seq = u32::from(word(header + 4)?) << 16 | u32::from(word(header + 6)?);
+    let total = word(2)?;
+    if count == Count::All {
+        return Some((key(packet)?, u32::from(total)));
+    }
+    if *packet.get(9)? != 6 || word(header + 2)? != to.port() {
+        return None;
+    }
     let data = usize::from(*packet.get(header + 12)? >> 4) * 4 + header;
     let len = usize::from(total).checked_sub(data).filter(|len| *len > 0)?;
-    Some(((id, seq, len as u16), u32::from(total)))
+    let bytes = if count == Count::Payload { len as u32 } else { u32::from(total) };
+    Some((key(packet)?, bytes))
 }
 
-/// Puts what left and what arrived together.
+/// Of an IPv4 packet, without its type of service, time to live and checksum.
+fn key(packet: &[u8]) -> Option<Key> {
+    let mut hasher = DefaultHasher::new();
+    packet.get(2..8)?.hash(&mut hasher);
+    packet.get(12..)?.hash(&mut hasher);
+    Some(hasher.finish())
+}
+
+/// Puts what left and what arrived together; of equal packets the first with the first.
 pub(super) fn pair(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<ReceivedPacket>) {
     let sent = client.iter().map(|s| SentPacket { at: s.at, bytes: s.bytes }).collect();
-    let numbers: HashMap<Key, u64> = client.iter().enumerate().map(|(i, s)| (s.key, i as u64)).collect();
-    let received = |s: &Seen| Some(ReceivedPacket { seq: *numbers.get(&s.key)?, at: s.at, bytes: s.bytes });
-    (sent, server.iter().filter_map(received).collect())
+    let mut numbers: HashMap<Key, VecDeque<u64>> = HashMap::new();
+    for (i, s) in client.iter().enumerate() {
+        numbers.entry(s.key).or_default().push_back(i as u64);
+    }
+    let mut received = |s: &Seen| {
+        let numbers = numbers.get_mut(&s.key)?;
+        // One that comes twice has the number of the last.
+        let seq = if numbers.len() > 1 { numbers.pop_front() } else { numbers.front().copied() };
+        Some(ReceivedPacket { seq: seq?, at: s.at, bytes: s.bytes })
+    };
+    (sent, server.iter().filter_map(&mut received).collect())
 }
 
 #[cfg(test)]
@@ -169,17 +190,34 @@ mod tests {
     fn data_segments_are_told_apart_and_paired() {
         let to = "10.0.0.2:5001".parse().unwrap();
         let see = |p: &[u8], ms| {
-            let (key, bytes) = segment(p, to).unwrap();
+            let (key, bytes) = super::packet(p, to, Count::Packets).unwrap();
             Seen { key, at: Time::from_millis(ms), bytes }
         };
-        assert_eq!(segment(&packet(1, 2, 0), to), None, "an acknowledgement");
-        assert_eq!(segment(&packet(1, 2, 9), "10.0.0.2:80".parse().unwrap()), None);
-        assert_eq!(segment(&packet(1, 2, 9)[..30], to), None, "cut short");
+        let seen = |p: &[u8], to: &str, count| super::packet(p, to.parse().unwrap(), count).map(|(_, n)| n);
+        let here = "10.0.0.2:5001";
+        assert_eq!(seen(&packet(1, 2, 0), here, Count::Packets), None, "an acknowledgement");
+        assert_eq!(seen(&packet(1, 2, 9), "10.0.0.2:80", Count::Packets), None);
+        assert_eq!(seen(&packet(1, 2, 9)[..30], here, Count::Packets), None, "cut short");
+        assert_eq!(seen(&packet(1, 2, 9), here, Count::Payload), Some(9));
+        assert_eq!(seen(&packet(1, 2, 0), "10.0.0.2:0", Count::All), Some(40));
+        assert_eq!(seen(&packet(1, 2, 0), "10.0.0.3:0", Count::All), None);
         // The second is sent again under another identification; the first copy comes late.
         let client = [see(&packet(1, 100, 10), 0), see(&packet(2, 110, 10), 1), see(&packet(3, 110, 10), 5)];
         let server = [client[0], client[2], client[1]];
         let (sent, received) = pair(&client, &server);
         assert_eq!((sent.len(), sent[0].bytes), (3, 50));
         assert_eq!(received.iter().map(|r| r.seq).collect::<Vec<_>>(), [0, 2, 1]);
+    }
+
+    #[test]
+    fn equal_packets_are_paired_in_order_and_routers_change_nothing() {
+        let seen = |ms| {
+            let mut p = packet(0, 7, 20);
+            p[8] = 64 - ms as u8;
+            let (key, bytes) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), Count::All).unwrap();
+            Seen { key, at: Time::from_millis(ms), bytes }
+        };
+        let (_, received) = pair(&[seen(0), seen(1)], &[seen(10), seen(11), seen(12)]);
+        assert_eq!(received.iter().map(|r| r.seq).collect::<Vec<_>>(), [0, 1, 1]);
     }
 }

@@ -35,9 +35,14 @@ struct Sink {
 
 impl Sink {
     /// Listens inside `server`. With `record` bytes given, reads tagged records of that size, and sends them back if it shall `echo`.
-    fn start(server: &Namespace, port: u16, record: Option<usize>, echo: bool) -> Result<Sink, LabError> {
+    fn start(
+        server: &Namespace,
+        (port, protocol): (u16, Protocol),
+        record: Option<usize>,
+        echo: bool,
+    ) -> Result<Sink, LabError> {
         let failed = |e| LabError::failed("the TCP receiver's socket", e);
-        let listener = server.inside(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).map_err(failed))?;
+        let listener = server.inside(|| listen(port, protocol).map_err(failed))?;
         listener.set_nonblocking(true).map_err(failed)?;
         let counters = Arc::new(Counters::default());
         let shared = counters.clone();
@@ -59,7 +64,7 @@ impl Sink {
                 match (ready, record) {
                     (Err(_), _) => Vec::new(),
                     (Ok(()), Some(size)) => read_records(stream, size, &shared.stop, &shared, echo),
-                    (Ok(()), None) => discard(stream, &shared),
+                    (Ok(()), None) => discard(stream, &shared, protocol == Protocol::MPTCP),
                 }
             })
             .map_err(|e| LabError::failed("starting the TCP receiver", e))?;
@@ -125,25 +130,40 @@ fn read_records(
     received
 }
 
-fn discard(mut stream: TcpStream, counters: &Counters) -> Vec<ReceivedPacket> {
+/// Reads what comes; each read is a packet of what it gives. Counts it, if nobody else does.
+fn discard(mut stream: TcpStream, counters: &Counters, count: bool) -> Vec<ReceivedPacket> {
+    let mut received = Vec::new();
     let mut buf = vec![0; CHUNK];
     while !counters.stop.load(Ordering::Relaxed) {
         match stream.read(&mut buf) {
             Ok(0) => break,
-            Err(e) if !timed_out(&e) => break,
             Ok(n) => {
+                let seq = received.len() as u64;
+                received.push(ReceivedPacket { seq, at: Clock.now(), bytes: n as u32 });
                 counters.read.fetch_add(n as u64, Ordering::Relaxed);
+                if count {
+                    counters.bytes.fetch_add(n as u64, Ordering::Relaxed);
+                }
             }
-            Err(_) => {}
+            Err(e) if timed_out(&e) => {}
+            Err(_) => break,
         }
     }
-    Vec::new()
+    received
+}
+
+fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
+    socket.listen(1)?;
+    Ok(socket.into())
 }
 
 /// Connects to `to` with the congestion control `cc`, from the calling thread's namespace.
-fn connect(to: SocketAddr, cc: &str) -> Result<Socket, LabError> {
+fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
     let failed = |e| LabError::failed(format!("connecting TCP {cc} to {to}"), e);
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(failed)?;
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(failed)?;
     // Set in any case: the system's default may be another.
     socket.set_tcp_congestion(cc.as_bytes()).map_err(|e| {
         LabError::Missing(format!(
@@ -174,7 +194,8 @@ pub(super) struct Bulk {
     cc: String,
     to: SocketAddr,
     sink: Sink,
-    taps: [Tap; 2],
+    /// None for Multipath TCP, whose segments take several addresses and repeat each other: there only what the application reads counts.
+    taps: Option<[Tap; 2]>,
 }
 
 impl Bulk {
@@ -182,15 +203,25 @@ impl Bulk {
     pub(super) fn start(
         spec: &FlowSpec,
         cc: &str,
-        client: &Namespace,
-        server: &Namespace,
-        to: SocketAddr,
-        count: Count,
+        (client, server): (&Namespace, &Namespace),
+        (to, count): (SocketAddr, Count),
+        multipath: bool,
     ) -> Result<Bulk, LabError> {
-        let sink = Sink::start(server, to.port(), None, false)?;
+        let protocol = if multipath { Protocol::MPTCP } else { Protocol::TCP };
+        let sink = Sink::start(server, (to.port(), protocol), None, false)?;
         let counters = Some(sink.counters.clone());
-        let taps = [Tap::start(client, to, count, None)?, Tap::start(server, to, count, counters)?];
+        let taps = if multipath {
+            None
+        } else {
+            Some([Tap::start(client, to, count, None)?, Tap::start(server, to, count, counters)?])
+        };
         Ok(Bulk { name: spec.name.as_ref().clone(), cc: cc.to_owned(), to, sink, taps })
+    }
+}
+
+impl Bulk {
+    fn protocol(&self) -> Protocol {
+        if self.taps.is_none() { Protocol::MPTCP } else { Protocol::TCP }
     }
 }
 
@@ -202,7 +233,7 @@ impl Flow for Bulk {
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
         sleep_until(from);
-        let mut stream: TcpStream = connect(self.to, &self.cc)?.into();
+        let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol())?.into();
         stream.set_write_timeout(Some(NAP)).map_err(|e| LabError::failed("the TCP sender's socket", e))?;
         let chunk = vec![0; CHUNK];
         while Clock.now() < to && !over.load(Ordering::Relaxed) {
@@ -216,10 +247,12 @@ impl Flow for Bulk {
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
-        let [client, server] = self.taps;
-        let (packets, received) = super::tap::pair(&client.finish()?, &server.finish()?);
-        let read = self.sink.counters.clone();
-        self.sink.finish()?;
+        let counters = self.sink.counters.clone();
+        let read = self.sink.finish()?;
+        let (packets, received) = match self.taps {
+            Some([client, server]) => super::tap::pair(&client.finish()?, &server.finish()?),
+            None => (Vec::new(), read),
+        };
         Ok(FlowRecord {
             name: self.name,
             kind: "tcp".to_owned(),
@@ -227,7 +260,7 @@ impl Flow for Bulk {
             sent: packets,
             received,
             dropped_at_sender: None,
-            stream_bytes: Some(read.read.load(Ordering::Relaxed)),
+            stream_bytes: Some(counters.read.load(Ordering::Relaxed)),
             tcp: sent.tcp,
             ..FlowRecord::default()
         })
@@ -256,7 +289,7 @@ impl Paced {
         to: SocketAddr,
     ) -> Result<Paced, LabError> {
         let pace = Pace::of(spec)?;
-        let sink = Sink::start(server, to.port(), Some(pace.payload as usize), spec.echo)?;
+        let sink = Sink::start(server, (to.port(), Protocol::TCP), Some(pace.payload as usize), spec.echo)?;
         let name = spec.name.as_ref().clone();
         Ok(Paced { name, index, cc: cc.to_owned(), pace, to, echo: spec.echo, sink })
     }
@@ -269,7 +302,7 @@ impl Flow for Paced {
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
-        let socket = connect(self.to, &self.cc)?;
+        let socket = connect(self.to, &self.cc, Protocol::TCP)?;
         let failed = |e| LabError::failed(format!("sending TCP flow `{}`", self.name), e);
         socket.set_tcp_nodelay(true).map_err(failed)?;
         socket.set_tcp_notsent_lowat(UNSENT_RECORDS * self.pace.payload).map_err(failed)?;

@@ -1,14 +1,17 @@
 //! Which flow a scenario asks for.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
+use super::command::Commands;
 use super::direct::Dccp;
 use super::flow::Flow;
 use super::tap::Count;
 use super::tcp::{Bulk, Paced};
+use super::tunnel::CLIENT;
 use super::udp::Udp;
 use super::world::Namespace;
-use crate::scenario::{FlowKind, FlowSpec, Mode, SourceSpec};
+use crate::scenario::{FlowKind, FlowSpec, Mode, Rival, SourceSpec};
 use crate::{LabError, Plan};
 
 /// Has TCP in `namespace` ask for ECN and grant it; by default Linux only grants it.
@@ -21,30 +24,33 @@ fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
 /// Starts the receiver of flow `index`, which will send to `to`.
 pub(super) fn start(
     plan: &Plan<'_>,
-    index: u16,
-    spec: &FlowSpec,
-    client: &Namespace,
-    server: &Namespace,
+    (index, spec): (u16, &FlowSpec),
+    (client, server): (&Namespace, &Namespace),
     to: SocketAddr,
+    dir: &Path,
 ) -> Result<Box<dyn Flow>, LabError> {
     if spec.ecn {
         [client, server].into_iter().try_for_each(use_ecn)?;
     }
+    let multipath = plan.contender.rival == Some(Rival::Mptcp {});
     match (plan.scenario.mode, spec.kind, &plan.contender.tcp) {
-        (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, index, server, to)?)),
+        (_, FlowKind::Command, _) => {
+            Ok(Box::new(Commands::start(spec, (client, server), (CLIENT, to), dir)?))
+        }
+        (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, (index, plan.seed), server, to)?)),
         (mode, FlowKind::Tcp, _) => {
             let count = if mode == Mode::Direct { Count::Payload } else { Count::Packets };
             let cc = spec.cc.as_deref().unwrap_or_default();
-            Ok(Box::new(Bulk::start(spec, cc, client, server, to, count)?))
+            Ok(Box::new(Bulk::start(spec, cc, (client, server), (to, count), multipath)?))
         }
         (Mode::Direct, FlowKind::Udp, Some(cc)) if spec.source == Some(SourceSpec::Bulk {}) => {
-            Ok(Box::new(Bulk::start(spec, cc.as_ref(), client, server, to, Count::Payload)?))
+            Ok(Box::new(Bulk::start(spec, cc.as_ref(), (client, server), (to, Count::Payload), false)?))
         }
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {
             Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))
         }
         (Mode::Direct, FlowKind::Udp, None) if plan.contender.udp => {
-            Ok(Box::new(Udp::start(spec, index, server, to)?))
+            Ok(Box::new(Udp::start(spec, (index, plan.seed), server, to)?))
         }
         (Mode::Direct, FlowKind::Udp, None) => Ok(Box::new(Dccp::start(plan, spec, index, server, to)?)),
     }

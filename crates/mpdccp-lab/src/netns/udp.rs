@@ -17,6 +17,7 @@ use super::world::Namespace;
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
 use crate::scenario::FlowSpec;
+use crate::sim::source::source;
 use linkem_net::{Urgency, hurry};
 
 /// IPv4 and UDP headers of a packet of the generator.
@@ -75,12 +76,10 @@ impl Pace {
 
 /// A UDP flow, through a tunnel or directly over a path.
 pub(super) struct Udp {
-    name: String,
+    spec: FlowSpec,
     index: u16,
-    pace: Pace,
+    seed: u64,
     to: SocketAddr,
-    /// The server sends everything back.
-    echo: bool,
     receiver: Receiver,
 }
 
@@ -88,13 +87,12 @@ impl Udp {
     /// Starts its receiver inside `server`.
     pub(super) fn start(
         spec: &FlowSpec,
-        index: u16,
+        (index, seed): (u16, u64),
         server: &Namespace,
         to: SocketAddr,
     ) -> Result<Udp, LabError> {
         let receiver = Receiver::start(server, to.port(), index, spec.echo)?;
-        let (name, pace) = (spec.name.as_ref().clone(), Pace::of(spec)?);
-        Ok(Udp { name, index, pace, to, echo: spec.echo, receiver })
+        Ok(Udp { spec: spec.clone(), index, seed, to, receiver })
     }
 }
 
@@ -106,34 +104,45 @@ impl Flow for Udp {
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
         let socket = socket(0).map_err(|e| LabError::failed("the generator's socket", e))?;
-        let mut payload = vec![0; self.pace.payload as usize];
-        let mut packets = Vec::new();
-        let (late_ns, echoed) = std::thread::scope(|scope| {
-            let come_back = || receive(&socket, self.index, over, &self.receiver.counters, false);
-            let listener = self.echo.then(|| scope.spawn(come_back));
-            let late_ns = self.pace.run(from, to, over, |seq| {
-                let at = Clock.now();
-                Tag { flow: self.index, seq, at }.write(&mut payload);
-                packets.push(SentPacket { at, bytes: self.pace.payload + HEADERS });
-                // A packet that the kernel refuses (no route, no buffer) is a lost one.
-                let _ = socket.send_to(&payload, self.to);
-                Ok(())
-            })?;
+        let mut source = source(&self.spec, from, to, self.seed);
+        let mut payload = Vec::new();
+        let mut sizes = Vec::new();
+        let mut packets: Vec<SentPacket> = Vec::new();
+        let counters = &self.receiver.counters;
+        let mut late_ns = Vec::new();
+        let echoed = std::thread::scope(|scope| {
+            let come_back = || receive(&socket, self.index, over, counters, false);
+            let listener = self.spec.echo.then(|| scope.spawn(come_back));
+            hurry(Urgency::Traffic);
+            // Packets have fixed times: a late one does not delay those after it.
+            while let Some(due) = source.next().filter(|due| *due < to && !over.load(Ordering::Relaxed)) {
+                sleep_until(due);
+                late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
+                source.emit(due, counters.dropped.load(Ordering::Relaxed), &mut sizes);
+                for size in sizes.drain(..) {
+                    let (at, seq) = (Clock.now(), packets.len() as u64);
+                    payload.resize(size.max(tag::LEN), 0);
+                    Tag { flow: self.index, seq, at }.write(&mut payload);
+                    packets.push(SentPacket { at, bytes: payload.len() as u32 + HEADERS });
+                    // A packet that the kernel refuses (no route, no buffer) is a lost one.
+                    let _ = socket.send_to(&payload, self.to);
+                }
+            }
             let panicked = |_| LabError::Failed("the generator's receiver panicked".to_owned());
-            let echoed = listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))?;
-            Ok::<_, LabError>((late_ns, echoed))
+            listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))
         })?;
         Ok(Sent { packets, echoed, late_ns, ..Sent::default() })
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
-        let (payload, whole) = (f64::from(self.pace.payload), f64::from(self.pace.payload + HEADERS));
+        let payload = f64::from(self.spec.payload.as_ref().map_or(0, |p| *p.as_ref()));
+        let whole = payload + f64::from(HEADERS);
         Ok(FlowRecord {
-            name: self.name,
+            name: self.spec.name.as_ref().clone(),
             kind: "udp".to_owned(),
-            offered: Some(self.pace.rate.scale(whole / payload)),
+            offered: self.spec.rate.map(|rate| rate.scale(whole / payload)),
             sent: sent.packets,
-            received: if self.echo { sent.echoed } else { self.receiver.finish()? },
+            received: if self.spec.echo { sent.echoed } else { self.receiver.finish()? },
             dropped_at_sender: sent.dropped,
             lateness_ns: sent.late_ns,
             tcp: None,

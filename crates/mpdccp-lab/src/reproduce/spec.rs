@@ -17,7 +17,7 @@ macro_rules! sets {
 }
 
 /// The sets that come with the program as data, with their files.
-pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration"];
+pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "profiles"];
 
 /// A set of experiments.
 #[derive(Clone, Debug, Deserialize)]

@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
-use super::{Contender, FlowKind, FlowSpec, Mode, PathSpec, QueueLimit, Scenario, SourceSpec};
+use super::{Contender, FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, Rival, Scenario, SourceSpec};
 use crate::metrics;
 
 pub(super) type Problem = (Option<Range<usize>>, String);
 
 const TCP_CCS: &[&str] = &["reno", "cubic", "bbr"];
-/// A full-size packet must fit, or the link carries nothing.
-const MIN_QUEUE_BYTES: u64 = 1500;
 
 fn problem<T>(at: &Spanned<T>, message: impl Into<String>) -> Problem {
     (Some(at.span()), message.into())
@@ -84,19 +82,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> R
 
 fn link(path: &PathSpec, duration: f64) -> Result<(), Problem> {
     let bad = |message: &str| Err(problem(&path.name, format!("path `{}`: {message}", path.name.as_ref())));
-    if path.rate.bps() == 0 {
-        return bad("rate must be above 0; use an event with `up = false` for a dead link");
-    }
-    match path.queue {
-        QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES => {
-            return bad("a queue below 1500 B holds no full-size packet");
-        }
-        QueueLimit::Packets(0) => {
-            return bad("a queue of 0 packets passes nothing: `queue` must be above it");
-        }
-        _ => {}
-    }
-    if let Some(what) = path.link_problem() {
+    if let Some(what) = path.ways.iter().find_map(LinkKeys::problem) {
         return bad(&what);
     }
     if path.priority.is_some_and(|p| p > 15) {
@@ -118,11 +104,16 @@ fn link(path: &PathSpec, duration: f64) -> Result<(), Problem> {
             ));
         }
         last = at;
-        if event.rate.is_none() && event.owd.is_none() && event.loss.is_none() && event.up.is_none() {
-            return Err(problem(&event.at_s, "an event needs one of rate, owd, loss, up"));
+        let own = [Some(&event.link_keys()), event.there.as_ref(), event.back.as_ref()].map(|k| k.cloned());
+        if own.into_iter().flatten().all(|keys| keys.is_empty()) {
+            let message =
+                "an event needs one of the keys of a link (rate, owd, loss, jitter, queue, up, ...)";
+            return Err(problem(&event.at_s, message));
         }
-        if event.rate.is_some_and(|r| r.bps() == 0) {
-            return Err(problem(&event.at_s, "rate must be above 0; use `up = false` for a dead link"));
+    }
+    for (event, (_, ways)) in path.events.iter().zip(path.course()) {
+        if let Some(what) = ways.iter().find_map(LinkKeys::problem) {
+            return Err(problem(&event.at_s, what));
         }
     }
     Ok(())
@@ -136,6 +127,7 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
     }
     match (&c.ccid, &c.tcp) {
         (None, None) if c.udp && s.mode == Mode::Direct => Ok(()),
+        _ if c.rival.is_some() => rival(s, c),
         _ if c.udp => Err(problem(&c.label, "`udp` stands alone, in mode \"direct\"")),
         _ if c.back_ccid.is_some() && (s.mode != Mode::Direct || c.ccid.is_none()) => {
             Err(problem(&c.label, "`back_ccid` goes with `ccid` in mode \"direct\""))
@@ -163,6 +155,17 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
     s.tunnel_of(c).map(drop)
 }
 
+fn rival(s: &Scenario, c: &Contender) -> Result<(), Problem> {
+    if s.mode != Mode::Tunnel || c.ccid.is_some() || c.tcp.is_some() || c.udp {
+        return Err(problem(&c.label, "`rival` stands alone, in mode \"tunnel\""));
+    }
+    let flows = s.flows_of(c, s.headline());
+    if c.rival == Some(Rival::Mptcp {}) && flows.iter().any(|f| f.kind != FlowKind::Tcp) {
+        return Err(problem(&c.label, "Multipath TCP carries tcp flows only: name them in `flows`"));
+    }
+    Ok(())
+}
+
 fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
     if let Some(via) = &f.via
         && !(s.mode == Mode::Tunnel && s.paths.iter().any(|p| p.name.as_ref() == via.as_ref()))
@@ -177,6 +180,10 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
                 "names a path with `beside = true`, for a udp flow through the tunnel",
             ));
         }
+    }
+    if !f.owd.is_zero() && s.mode != Mode::Direct && f.via.is_none() {
+        let message = "`owd` of a flow is for mode \"direct\" and for flows with `via`: through the tunnel all take its paths";
+        return Err(problem(&f.name, message));
     }
     if f.share_congestion && s.mode != Mode::Direct {
         return Err(problem(&f.name, "share_congestion is for mode \"direct\""));
@@ -199,7 +206,9 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
         let bulk = matches!(f.source, Some(SourceSpec::Bulk {}));
         let first = s.flows.first().is_some_and(|first| first.name == f.name);
         let tcp = s.contenders.iter().any(|c| c.tcp.is_some());
-        if s.mode != Mode::Direct || f.kind != FlowKind::Udp || first || bulk || tcp {
+        if f.kind != FlowKind::Command
+            && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || first || bulk || tcp)
+        {
             let message = "a flow back is a udp flow that is not bulk, in mode \"direct\", after the flow whose DCCP connection it uses";
             return Err(problem(&f.name, message));
         }
@@ -207,7 +216,17 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
     if f.echo && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || f.back) {
         return Err(problem(&f.name, "`echo` is for udp flows from the client in mode \"direct\""));
     }
+    if (f.kind == FlowKind::Command) != (f.server.is_some() || f.client.is_some()) {
+        return Err(problem(&f.name, "`server` and `client` are for kind = \"command\""));
+    }
     match f.kind {
+        FlowKind::Command => {
+            let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some() || f.cc.is_some();
+            if f.client.is_none() || other || s.mode != Mode::Tunnel {
+                let message = "a command flow has `client`, mostly `server`, and no `payload`, `rate`, `source` or `cc`, in mode \"tunnel\"";
+                return Err(problem(&f.name, message));
+            }
+        }
         FlowKind::Udp => {
             let source = f.source.clone().unwrap_or_default();
             let (Some(payload), None) = (&f.payload, &f.cc) else {

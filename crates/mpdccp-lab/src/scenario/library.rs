@@ -40,4 +40,5 @@ pub const LIBRARY: &[Named] = library![
     "reordering/inner-tcp",
     "multipath/profiles",
     "calibration",
+    "examples/three-paths",
 ];

@@ -1,15 +1,13 @@
-//! What a path is made of, beyond rate, delay and the limit of its queue.
+//! What a link is made of, as files write it.
 
 use core::time::Duration;
 
-use linkem::{
-    CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, LinkConfig, LossModel, QueueConfig, QueueKind,
-    RateModel, RedConfig, Spread,
-};
+use linkem::{CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, QueueKind, RedConfig};
 use serde::Deserialize;
+use units::Rate;
 
+use super::QueueLimit;
 use super::quantity;
-use super::{PathSpec, QueueLimit};
 
 /// How a queue is managed.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -87,6 +85,9 @@ pub struct JitterSpec {
     /// Half the width, or the standard deviation.
     #[serde(deserialize_with = "quantity::time")]
     pub by: Duration,
+    /// Time after which deviations are no longer alike (they correlate by 1/e); each packet's is its own if absent.
+    #[serde(default, deserialize_with = "quantity::opt_time")]
+    pub memory: Option<Duration>,
     /// Whether packets may overtake.
     #[serde(default)]
     pub reorder: bool,
@@ -121,97 +122,61 @@ pub struct BurstLoss {
     pub bad: Option<f64>,
 }
 
-/// Independent losses.
-pub(crate) fn loss_model(share: f64) -> LossModel {
-    if share > 0.0 { LossModel::Bernoulli(share) } else { LossModel::None }
+/// A limit without a queue: what exceeds it is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicerSpec {
+    /// In the long run.
+    #[serde(deserialize_with = "quantity::rate")]
+    pub rate: Rate,
+    /// What may pass at once after a pause.
+    #[serde(deserialize_with = "quantity::bytes")]
+    pub burst: u32,
 }
 
-impl PathSpec {
-    /// One direction of it, for the emulator.
-    pub fn link(&self) -> LinkConfig {
-        let loss = match self.burst_loss {
-            Some(b) => LossModel::GilbertElliott {
-                to_bad: b.begin,
-                to_good: b.end,
-                loss_good: b.good,
-                loss_bad: b.bad.unwrap_or(1.0),
-            },
-            None => loss_model(self.loss),
-        };
-        let jitter = self.jitter.map_or_else(Default::default, |j| linkem::Jitter {
-            spread: match j.spread {
-                SpreadKind::Normal => Spread::Normal(j.by),
-                SpreadKind::Uniform => Spread::Uniform(j.by),
-            },
-            reorder: j.reorder,
-        });
-        LinkConfig {
-            rate: self.trace.clone().map_or(RateModel::Constant(self.rate), RateModel::Trace),
-            delay: self.owd,
-            jitter,
-            queue: QueueConfig { kind: self.queue_kind(), limit: self.queue.limit() },
-            loss,
+/// Packets leave in bursts, as in Wi-Fi.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AggregationSpec {
+    /// Mean wait for the medium before each burst.
+    #[serde(deserialize_with = "quantity::time")]
+    pub access: Duration,
+    /// Most packets of a burst.
+    pub packets: u32,
+}
+
+/// For the emulator.
+pub(super) fn queue_kind(discipline: Option<Discipline>) -> QueueKind {
+    let codel = |target: Option<Duration>, interval: Option<Duration>, ecn| {
+        let usual = CoDelConfig::default();
+        CoDelConfig {
+            target: target.unwrap_or(usual.target),
+            interval: interval.unwrap_or(usual.interval),
+            ecn,
         }
-    }
-
-    /// The other direction of it.
-    pub fn link_back(&self) -> LinkConfig {
-        let queue = self.back_queue.unwrap_or(self.queue);
-        PathSpec { rate: self.back_rate.unwrap_or(self.rate), queue, ..self.clone() }.link()
-    }
-
-    fn queue_kind(&self) -> QueueKind {
-        let codel = |target: Option<Duration>, interval: Option<Duration>, ecn| {
-            let usual = CoDelConfig::default();
-            CoDelConfig {
-                target: target.unwrap_or(usual.target),
-                interval: interval.unwrap_or(usual.interval),
+    };
+    match discipline {
+        None | Some(Discipline::DropTail {}) => QueueKind::DropTail,
+        Some(Discipline::MarkAbove { above }) => QueueKind::MarkAbove(above.limit()),
+        Some(Discipline::Red { min, max, probability, weight, ecn }) => {
+            let usual = RedConfig::new(min.number(), max.number());
+            QueueKind::Red(RedConfig {
+                max_p: probability.unwrap_or(usual.max_p),
+                weight: weight.unwrap_or(usual.weight),
                 ecn,
-            }
-        };
-        match self.discipline {
-            None | Some(Discipline::DropTail {}) => QueueKind::DropTail,
-            Some(Discipline::MarkAbove { above }) => QueueKind::MarkAbove(above.limit()),
-            Some(Discipline::Red { min, max, probability, weight, ecn }) => {
-                let usual = RedConfig::new(min.number(), max.number());
-                QueueKind::Red(RedConfig {
-                    max_p: probability.unwrap_or(usual.max_p),
-                    weight: weight.unwrap_or(usual.weight),
-                    ecn,
-                    ..usual
-                })
-            }
-            Some(Discipline::Codel { target, interval, ecn }) => {
-                QueueKind::CoDel(codel(target, interval, ecn))
-            }
-            Some(Discipline::FqCodel { target, interval, flows, ecn }) => {
-                let usual = FqCoDelConfig::default();
-                QueueKind::FqCoDel(FqCoDelConfig {
-                    flows: flows.unwrap_or(usual.flows),
-                    codel: codel(target, interval, ecn.unwrap_or(usual.codel.ecn)),
-                    ..usual
-                })
-            }
-            Some(Discipline::Drd { min, max }) => QueueKind::Drd(DrdConfig { min, max }),
-            Some(Discipline::DualPi2 {}) => QueueKind::DualPi2(DualPi2Config::default()),
+                ..usual
+            })
         }
-    }
-
-    /// What is wrong with the link, if anything.
-    pub(super) fn link_problem(&self) -> Option<String> {
-        let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
-        if let Some(Discipline::Red { min, max, .. }) = self.discipline
-            && (in_bytes(min) != in_bytes(self.queue) || in_bytes(max) != in_bytes(self.queue))
-        {
-            return Some("RED's min and max have the unit of `queue`".to_owned());
+        Some(Discipline::Codel { target, interval, ecn }) => QueueKind::CoDel(codel(target, interval, ecn)),
+        Some(Discipline::FqCodel { target, interval, flows, ecn }) => {
+            let usual = FqCoDelConfig::default();
+            QueueKind::FqCoDel(FqCoDelConfig {
+                flows: flows.unwrap_or(usual.flows),
+                codel: codel(target, interval, ecn.unwrap_or(usual.codel.ecn)),
+                ..usual
+            })
         }
-        if self.burst_loss.is_some() && self.loss > 0.0 {
-            return Some("either loss or burst_loss".to_owned());
-        }
-        if self.back_rate.is_some() && self.rate_trace.is_some() {
-            return Some("either rate_trace or back_rate".to_owned());
-        }
-        let (there, back) = (self.link().validate(), self.link_back().validate());
-        there.and(back).err().map(|e| e.to_string())
+        Some(Discipline::Drd { min, max }) => QueueKind::Drd(DrdConfig { min, max }),
+        Some(Discipline::DualPi2 {}) => QueueKind::DualPi2(DualPi2Config::default()),
     }
 }

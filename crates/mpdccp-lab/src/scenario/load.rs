@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml::Spanned;
 
-use super::{Cell, FlowSpec, LIBRARY, PathSpec, Scenario, SourceSpec, check, source};
+use super::{Cell, FlowSpec, LIBRARY, LinkKeys, PathSpec, Scenario, SourceSpec, check, keys, source};
 use crate::code;
 
 /// Most flows that one entry stands for.
@@ -127,12 +127,19 @@ impl Scenario {
             Ok::<_, String>(text)
         };
         for path in &mut self.paths {
-            if let Some(name) = &path.rate_trace {
-                let trace =
-                    read(name.as_ref()).and_then(|t| linkem::Trace::parse(&t).map_err(|e| e.to_string()));
-                let trace = trace.map_err(|e| (Some(name.span()), e))?;
-                path.rate = trace.mean_rate();
-                path.trace = Some(trace);
+            path.load(&mut read)?;
+            load_ways([&mut path.there, &mut path.back], &mut read)?;
+            for event in &mut path.events {
+                event.load(&mut read)?;
+                load_ways([&mut event.there, &mut event.back], &mut read)?;
+            }
+            path.resolve();
+        }
+        for cell in &mut self.cells {
+            cell.load(&mut read)?;
+            for own in cell.path.values_mut() {
+                own.load(&mut read)?;
+                load_ways([&mut own.there, &mut own.back], &mut read)?;
             }
         }
         for flow in &mut self.flows {
@@ -175,5 +182,22 @@ impl Scenario {
             };
         }
         Ok(())
+    }
+}
+
+fn load_ways(
+    ways: [&mut Option<LinkKeys>; 2],
+    read: &mut dyn FnMut(&str) -> Result<String, String>,
+) -> Result<(), check::Problem> {
+    ways.into_iter().flatten().try_for_each(|keys| keys.load(read))
+}
+
+impl PathSpec {
+    /// Puts its keys together.
+    fn resolve(&mut self) {
+        let older = LinkKeys { rate: self.back_rate, queue: self.back_queue, ..LinkKeys::default() };
+        let back = self.back.as_ref().map_or(older.clone(), |back| back.over(&older));
+        let none = [LinkKeys::default(), LinkKeys::default()];
+        self.ways = keys::ways(&none, &self.link_keys(), self.there.as_ref(), Some(&back));
     }
 }

@@ -1,11 +1,13 @@
 //! Scenarios: what an experiment is, in one TOML file for both backends. `docs/scenarios.md` explains the format to users.
 
 mod check;
+mod keys;
 mod library;
-pub(crate) mod link;
+mod link;
 mod load;
 mod quantity;
 mod resolved;
+mod rival;
 mod source;
 mod sweep;
 mod tunnel;
@@ -19,11 +21,14 @@ use serde::Deserialize;
 use toml::{Spanned, Table};
 use units::Rate;
 
+pub use keys::LinkKeys;
+use keys::with_link_keys;
 pub use library::{LIBRARY, Named};
-pub use link::{BurstLoss, Discipline, JitterSpec, SpreadKind};
+pub use link::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, SpreadKind};
 pub use linkem_net::quantity::QueueLimit;
 pub use load::ScenarioError;
 pub use mpdccp_proto::Variant;
+pub use rival::Rival;
 pub use source::{Ladder, SourceSpec};
 pub use sweep::{Point, SweepSpec};
 pub use tunnel::TunnelSettings;
@@ -115,127 +120,87 @@ pub struct Host {
     pub wake_up: Duration,
 }
 
-/// One path: a link of equal properties in both directions.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PathSpec {
-    /// Unique in the scenario.
-    pub name: Spanned<String>,
-    /// Link rate, outer IP bytes.
-    #[serde(default, deserialize_with = "quantity::rate")]
-    pub rate: Rate,
-    /// Instead of `rate`: a file in Mahimahi's format, beside the scenario's.
-    #[serde(default)]
-    pub rate_trace: Option<Spanned<String>>,
-    /// What is in that file.
-    #[serde(skip)]
-    pub trace: Option<linkem::Trace>,
-    /// The whole link is that of another path, named before this one, and so are all the keys of a link.
-    #[serde(default)]
-    pub shares: Option<Spanned<String>>,
-    /// One-way propagation delay.
-    #[serde(default, deserialize_with = "quantity::time")]
-    pub owd: Duration,
-    /// Limit of the bottleneck's queue.
-    #[serde(default, deserialize_with = "quantity::queue")]
-    pub queue: QueueLimit,
-    /// Rate from server to client, if it is another.
-    #[serde(default, deserialize_with = "quantity::opt_rate")]
-    pub back_rate: Option<Rate>,
-    /// Limit of the queue from server to client, if it is another.
-    #[serde(default, deserialize_with = "quantity::opt_queue")]
-    pub back_queue: Option<QueueLimit>,
-    /// How the queue is managed; drop-tail if absent.
-    #[serde(default)]
-    pub discipline: Option<Discipline>,
-    /// Deviation from `owd`.
-    #[serde(default)]
-    pub jitter: Option<JitterSpec>,
-    /// Share of packets lost on the wire, in each direction.
-    #[serde(default, deserialize_with = "quantity::share")]
-    pub loss: f64,
-    /// Instead of `loss`: losses in bursts.
-    #[serde(default)]
-    pub burst_loss: Option<BurstLoss>,
-    /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
-    #[serde(default)]
-    pub priority: Option<u8>,
-    /// The tunnel does not use it; a flow may, with `via` or `mirror`. No such path comes before one that the tunnel uses.
-    #[serde(default)]
-    pub beside: bool,
-    /// Changes while the scenario runs, in order of time.
-    #[serde(default)]
-    pub events: Vec<PathEvent>,
+with_link_keys! {
+    /// One path: a link. Its keys hold for both directions, but for what `there` and `back` name.
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct PathSpec {
+        /// Unique in the scenario.
+        pub name: Spanned<String>,
+        /// The whole link is that of another path, named before this one, and so are all the keys of a link.
+        #[serde(default)]
+        pub shares: Option<Spanned<String>>,
+        /// From client to server only.
+        #[serde(default)]
+        pub there: Option<LinkKeys>,
+        /// From server to client only.
+        #[serde(default)]
+        pub back: Option<LinkKeys>,
+        /// Rate from server to client, if it is another.
+        #[serde(default, deserialize_with = "quantity::opt_rate")]
+        pub back_rate: Option<Rate>,
+        /// Limit of the queue from server to client, if it is another.
+        #[serde(default, deserialize_with = "quantity::opt_queue")]
+        pub back_queue: Option<QueueLimit>,
+        /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
+        #[serde(default)]
+        pub priority: Option<u8>,
+        /// The tunnel does not use it; a flow may, with `via` or `mirror`. No such path comes before one that the tunnel uses.
+        #[serde(default)]
+        pub beside: bool,
+        /// Changes while the scenario runs, in order of time.
+        #[serde(default)]
+        pub events: Vec<PathEvent>,
+        /// All its keys, client to server and back.
+        #[serde(skip)]
+        pub ways: [LinkKeys; 2],
+    }
 }
 
-/// A change of a path. What is not named stays.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PathEvent {
-    /// When.
-    pub at_s: Spanned<f64>,
-    /// New rate.
-    #[serde(default, deserialize_with = "quantity::opt_rate")]
-    pub rate: Option<Rate>,
-    /// New one-way delay.
-    #[serde(default, deserialize_with = "quantity::opt_time")]
-    pub owd: Option<Duration>,
-    /// New loss.
-    #[serde(default, deserialize_with = "quantity::opt_share")]
-    pub loss: Option<f64>,
-    /// Takes the link down or up.
-    #[serde(default)]
-    pub up: Option<bool>,
+with_link_keys! {
+    /// A change of a path. What is not named stays.
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct PathEvent {
+        /// When.
+        pub at_s: Spanned<f64>,
+        /// From client to server only.
+        #[serde(default)]
+        pub there: Option<LinkKeys>,
+        /// From server to client only.
+        #[serde(default)]
+        pub back: Option<LinkKeys>,
+    }
 }
 
-/// A variant of the links; what is named replaces the same property of every path, or of one.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Cell {
-    /// Unique in the scenario.
-    pub name: String,
-    /// Rate of all paths.
-    #[serde(default, deserialize_with = "quantity::opt_rate")]
-    pub rate: Option<Rate>,
-    /// Deviation from the delay of all paths.
-    #[serde(default)]
-    pub jitter: Option<JitterSpec>,
-    /// Queue limit of all paths.
-    #[serde(default, deserialize_with = "quantity::opt_queue")]
-    pub queue: Option<QueueLimit>,
-    /// One-way delay of all paths.
-    #[serde(default, deserialize_with = "quantity::opt_time")]
-    pub owd: Option<Duration>,
-    /// Loss of all paths.
-    #[serde(default, deserialize_with = "quantity::opt_share")]
-    pub loss: Option<f64>,
-    /// What single paths have else, by name.
-    #[serde(default)]
-    pub path: BTreeMap<Spanned<String>, PathChange>,
-    /// What single flows have else, by name.
-    #[serde(default)]
-    pub flow: BTreeMap<Spanned<String>, FlowChange>,
+with_link_keys! {
+    /// What a path has in a cell. What is not named stays.
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct PathChange {
+        /// From client to server only.
+        #[serde(default)]
+        pub there: Option<LinkKeys>,
+        /// From server to client only.
+        #[serde(default)]
+        pub back: Option<LinkKeys>,
+    }
 }
 
-/// What a path has in a cell. What is not named stays.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PathChange {
-    /// Link rate.
-    #[serde(default, deserialize_with = "quantity::opt_rate")]
-    pub rate: Option<Rate>,
-    /// One-way delay.
-    #[serde(default, deserialize_with = "quantity::opt_time")]
-    pub owd: Option<Duration>,
-    /// Queue limit.
-    #[serde(default, deserialize_with = "quantity::opt_queue")]
-    pub queue: Option<QueueLimit>,
-    /// Loss.
-    #[serde(default, deserialize_with = "quantity::opt_share")]
-    pub loss: Option<f64>,
-    /// Deviation from `owd`.
-    #[serde(default)]
-    pub jitter: Option<JitterSpec>,
+with_link_keys! {
+    /// A variant of the links; what is named replaces the same property of every path, or of one.
+    #[derive(Clone, Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Cell {
+        /// Unique in the scenario.
+        pub name: String,
+        /// What single paths have else, by name.
+        #[serde(default)]
+        pub path: BTreeMap<Spanned<String>, PathChange>,
+        /// What single flows have else, by name.
+        #[serde(default)]
+        pub flow: BTreeMap<Spanned<String>, FlowChange>,
+    }
 }
 
 /// What a flow has in a cell.
@@ -265,6 +230,9 @@ pub struct Contender {
     /// Instead of DCCP: plain UDP (direct mode only).
     #[serde(default)]
     pub udp: bool,
+    /// Instead of our tunnel: somebody else's, or none (mode "tunnel" only).
+    #[serde(default)]
+    pub rival: Option<Rival>,
     /// Which rules of the CCID apply.
     #[serde(default)]
     pub variant: Variant,
@@ -290,6 +258,12 @@ pub struct FlowSpec {
     pub count: Option<Spanned<u32>>,
     /// What it is.
     pub kind: FlowKind,
+    /// Command: what runs in the server's namespace from before t = 0 to the end.
+    #[serde(default)]
+    pub server: Option<String>,
+    /// Command: what runs in the client's from `start_s` to `stop_s`, or until it ends by itself.
+    #[serde(default)]
+    pub client: Option<String>,
     /// UDP: payload bytes a packet.
     #[serde(default)]
     pub payload: Option<Spanned<u32>>,
@@ -311,6 +285,9 @@ pub struct FlowSpec {
     /// Goes beside the tunnel, directly over this path.
     #[serde(default)]
     pub via: Option<Spanned<String>>,
+    /// Its other end is so much farther away than the link is long, each way; not for flows through the tunnel.
+    #[serde(default, deserialize_with = "quantity::time")]
+    pub owd: Duration,
     /// UDP in direct mode: from the server to the client, on the connection of the flow before.
     #[serde(default)]
     pub back: bool,
@@ -342,6 +319,25 @@ impl FlowSpec {
     }
 }
 
+impl PathEvent {
+    /// Both directions after it.
+    pub fn apply(&self, ways: &[LinkKeys; 2]) -> [LinkKeys; 2] {
+        keys::ways(ways, &self.link_keys(), self.there.as_ref(), self.back.as_ref())
+    }
+}
+
+impl PathSpec {
+    /// Both directions from each of its events on, in order of time (seconds after t = 0).
+    pub fn course(&self) -> Vec<(f64, [LinkKeys; 2])> {
+        let mut ways = self.ways.clone();
+        let mut after = |event: &PathEvent| {
+            ways = event.apply(&ways);
+            (*event.at_s.as_ref(), ways.clone())
+        };
+        self.events.iter().map(&mut after).collect()
+    }
+}
+
 /// How TCP finds losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -361,6 +357,8 @@ pub enum FlowKind {
     Udp,
     /// As much as TCP gives.
     Tcp,
+    /// Whatever two commands send.
+    Command,
 }
 
 impl FlowKind {
@@ -369,6 +367,7 @@ impl FlowKind {
         match self {
             FlowKind::Udp => "udp",
             FlowKind::Tcp => "tcp",
+            FlowKind::Command => "command",
         }
     }
 }
@@ -449,12 +448,11 @@ impl Scenario {
     /// A path as a cell has it.
     pub fn path_in(&self, path: usize, cell: &Cell) -> PathSpec {
         let mut spec = self.paths[path].clone();
-        let own = cell.path.iter().find(|(name, _)| name.as_ref() == spec.name.as_ref()).map(|(_, own)| own);
-        spec.rate = own.and_then(|o| o.rate).or(cell.rate).unwrap_or(spec.rate);
-        spec.queue = own.and_then(|o| o.queue).or(cell.queue).unwrap_or(spec.queue);
-        spec.owd = own.and_then(|o| o.owd).or(cell.owd).unwrap_or(spec.owd);
-        spec.loss = own.and_then(|o| o.loss).or(cell.loss).unwrap_or(spec.loss);
-        spec.jitter = own.and_then(|o| o.jitter).or(cell.jitter).or(spec.jitter);
+        let named = |(name, _): &(&Spanned<String>, &PathChange)| name.as_ref() == spec.name.as_ref();
+        spec.ways = keys::ways(&spec.ways, &cell.link_keys(), None, None);
+        if let Some((_, own)) = cell.path.iter().find(named) {
+            spec.ways = keys::ways(&spec.ways, &own.link_keys(), own.there.as_ref(), own.back.as_ref());
+        }
         spec
     }
 
@@ -493,31 +491,14 @@ impl Scenario {
     /// What happens at `at_s`, in a word or two: all of it, or "the change" if several things do.
     pub fn event_words(&self, at_s: f64) -> &'static str {
         let mut words = None;
+        let mut say = |said: &'static str| {
+            words = Some(if words.is_some_and(|w| w != said) { "the change" } else { said });
+        };
         for path in &self.paths {
-            let (mut rate, mut up) = (path.rate, true);
-            for event in &path.events {
-                let here = *event.at_s.as_ref() == at_s;
-                let mut say = |said: &'static str| {
-                    words = Some(if words.is_some_and(|w| w != said) { "the change" } else { said });
-                };
-                if let Some(new) = event.rate {
-                    if here && new != rate {
-                        say(if new < rate { "the drop" } else { "the rise" });
-                    }
-                    rate = new;
-                }
-                if let Some(new) = event.up {
-                    if here && new != up {
-                        say(if new { "the return" } else { "the outage" });
-                    }
-                    up = new;
-                }
-                if here && event.owd.is_some() {
-                    say("the change of delay");
-                }
-                if here && event.loss.is_some() {
-                    say("the change of loss");
-                }
+            let course = path.course();
+            let before = std::iter::once(&path.ways).chain(course.iter().map(|(_, ways)| ways));
+            for ((_, after), before) in course.iter().zip(before).filter(|((at, _), _)| *at == at_s) {
+                before.iter().zip(after).flat_map(|(b, a)| a.words_after(b)).for_each(&mut say);
             }
         }
         words.unwrap_or("the change")
@@ -532,28 +513,41 @@ impl Scenario {
     /// What only the simulator can do, if `contender` asks for it.
     pub fn simulator_only_of(&self, contender: &Contender) -> Option<&'static str> {
         // TCP takes what comes as fast as it can; a DCCP connection's sender on namespaces keeps a pace.
-        let plain = |f: &FlowSpec| match f.source {
+        let simple = |f: &FlowSpec| match &f.source {
             None | Some(SourceSpec::Constant {}) => true,
             Some(SourceSpec::Bulk {}) => contender.tcp.is_some(),
-            _ => false,
+            Some(_) => self.mode == Mode::Tunnel || contender.udp,
         };
         let flows = self.flows_of(contender, self.headline());
         if self.paths.iter().any(|p| p.shares.is_some()) {
             return Some("paths that share a link");
         }
-        if flows.iter().any(|f| f.via.is_some()) {
-            return Some("flows beside the tunnel");
-        }
-        if flows.iter().any(|f| f.back) {
+        if flows.iter().any(|f| f.back && f.kind != FlowKind::Command) {
             return Some("flows from the server to the client");
         }
-        if self.paths.iter().any(|p| p.beside) || flows.iter().any(|f| f.mirror.is_some()) {
-            return Some("paths beside the tunnel and mirrored flows");
+        if flows.iter().any(|f| f.mirror.is_some()) {
+            return Some("mirrored flows");
         }
         if flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
             return Some("a choice of TCP's loss detection");
         }
-        (!flows.iter().all(plain)).then_some("sources other than constant rate")
+        if flows.iter().any(|f| !f.owd.is_zero()) {
+            return Some("a delay of single flows");
+        }
+        let what = "bulk sources, and in mode \"direct\" sources other than constant rate";
+        (!flows.iter().all(simple)).then_some(what)
+    }
+
+    /// What only namespaces can do, if `contender` asks for it.
+    pub fn namespaces_only_of(&self, contender: &Contender) -> Option<&'static str> {
+        let flows = self.flows_of(contender, self.headline());
+        match contender.rival {
+            Some(Rival::Mptcp {}) => return Some("the kernel's Multipath TCP"),
+            Some(Rival::Wireguard { .. }) => return Some("WireGuard"),
+            Some(Rival::Command { .. }) => return Some("other people's tunnels"),
+            Some(Rival::Plain {}) | None => {}
+        }
+        flows.iter().any(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
     }
 
     /// What others have of a contender in a cell.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use linkem_net::quantity::{QueueLimit, parse_queue, parse_rate, parse_share, parse_time};
+use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_rate, parse_share, parse_time};
 use serde::{Deserialize, Deserializer, de};
 use units::Rate;
 
@@ -21,3 +21,4 @@ quantity!(rate, opt_rate, Rate, parse_rate);
 quantity!(time, opt_time, Duration, parse_time);
 quantity!(queue, opt_queue, QueueLimit, parse_queue);
 quantity!(share, opt_share, f64, parse_share);
+quantity!(bytes, opt_bytes, u32, parse_bytes);

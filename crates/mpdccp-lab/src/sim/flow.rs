@@ -12,7 +12,7 @@ use super::source::{self, Source};
 use super::tcp::segment::{self, Segment};
 use super::tcp::{self, Rule, Tcp};
 use super::world::{MTU, Side, World};
-use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
+use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, Rival, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
 /// Datagrams that a backlogged source keeps in the sender's queue; the queue drops what waits too long.
@@ -27,8 +27,8 @@ pub(super) const RETURN: u16 = 1 << 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Session(usize),
-    /// A path's link directly.
-    Beside(usize),
+    /// A path's link directly, to an end that is so much farther away.
+    Beside(usize, Duration),
 }
 
 #[derive(Debug)]
@@ -105,16 +105,20 @@ impl Flow {
         let cc = spec.cc.clone().or(contender);
         let bulk = matches!(spec.source, Some(SourceSpec::Bulk {}));
         let over = match &spec.via {
-            Some(via) => Over::Beside(path_named(plan, via.as_ref())?),
-            None if direct && (cc.is_some() || plan.contender.udp) => Over::Beside(0),
+            Some(via) => Over::Beside(path_named(plan, via.as_ref())?, spec.owd),
+            None if plan.contender.rival == Some(Rival::Plain {}) => {
+                let first = plan.paths().iter().position(|p| !p.beside);
+                Over::Beside(first.unwrap_or(0), spec.owd)
+            }
+            None if direct && (cc.is_some() || plan.contender.udp) => Over::Beside(0, spec.owd),
             None => Over::Session(session),
         };
-        if bulk && cc.is_none() && matches!(over, Over::Beside(_)) {
+        if bulk && cc.is_none() && matches!(over, Over::Beside(..)) {
             let name = spec.name.as_ref();
             return Err(LabError::Failed(format!("flow `{name}`: nothing would slow a bulk source down")));
         }
         let mirror = spec.mirror.as_ref().map(|name| path_named(plan, name.as_ref())).transpose()?;
-        let ip = !direct || matches!(over, Over::Beside(_));
+        let ip = !direct || matches!(over, Over::Beside(..));
         let source = || source::source(spec, from, stop, seed);
         let app = match (spec.kind, &cc) {
             (FlowKind::Udp, None) => App::Datagrams(source()),
@@ -242,7 +246,7 @@ impl Flow {
             for packet in back.drain(..) {
                 let watch: &mut super::world::Watch<'_> =
                     &mut |at, path, side, event| links.on_event(at, path, side, event);
-                world.send_beside(*path, Side::Server, packet, watch);
+                world.send_beside((*path, Duration::ZERO), Side::Server, packet, watch);
             }
         }
         let mut send = |world: &mut World, from, packet: Vec<u8>| {
@@ -250,7 +254,7 @@ impl Flow {
                 &mut |at, path, side, event| links.on_event(at, path, side, event);
             match over {
                 Over::Session(session) => world.send(session, from, packet, watch),
-                Over::Beside(path) => world.send_beside(path, from, packet, watch),
+                Over::Beside(path, detour) => world.send_beside((path, detour), from, packet, watch),
             }
         };
         for packet in self.echoes.drain(..) {
@@ -374,7 +378,7 @@ fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
 fn dropped(world: &World, over: Over) -> u64 {
     match over {
         Over::Session(session) => world.dropped(session),
-        Over::Beside(_) => 0,
+        Over::Beside(..) => 0,
     }
 }
 

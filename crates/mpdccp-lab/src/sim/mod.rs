@@ -7,7 +7,7 @@ mod life;
 mod links;
 mod probe;
 mod run;
-mod source;
+pub(crate) mod source;
 mod tcp;
 mod world;
 
@@ -29,7 +29,15 @@ impl Backend for Sim {
         "sim"
     }
 
+    fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
+        let what = plan.scenario.namespaces_only_of(plan.contender)?;
+        Some(format!("only namespaces have {what}: run this scenario with --backend netns"))
+    }
+
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        if let Some(text) = self.lacks(plan) {
+            return Err(LabError::Missing(text));
+        }
         let begun = Instant::now();
         let record = run::Run::new(plan)?.go(watch)?;
         if let Ok(mut spent) = self.spent.lock() {

@@ -11,8 +11,7 @@ use super::probe;
 use super::tcp::Sender;
 use super::tcp::segment;
 use super::world::{Arrived, World, WorldPath};
-use crate::scenario::link::loss_model;
-use crate::scenario::{FlowSpec, Mode, PathEvent, PathSpec, direct};
+use crate::scenario::{FlowSpec, LinkKeys, Mode, PathSpec, direct};
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
 /// Paths are joined and settle before t = 0.
@@ -27,7 +26,7 @@ pub(super) struct Run<'a> {
     world: World,
     flows: Vec<Flow>,
     /// Path changes to come, latest first.
-    events: Vec<(Time, usize, PathEvent)>,
+    events: Vec<(Time, usize, [LinkKeys; 2])>,
     end: Time,
     links: Links,
     record: RunRecord,
@@ -39,32 +38,34 @@ impl<'a> Run<'a> {
         let end = START + scenario.duration();
         // Through a tunnel all flows share a session; otherwise each that is not TCP has a connection of its own.
         let mut flows = Vec::new();
-        let mut configs: Vec<SessionConfig> = Vec::new();
-        if scenario.mode == Mode::Tunnel {
-            configs.push(session_config(plan));
+        let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
+        if scenario.mode == Mode::Tunnel && plan.contender.rival.is_none() {
+            configs.push((session_config(plan), Duration::ZERO));
         }
         for (i, spec) in plan.flows().iter().enumerate() {
             let FlowSpec { back, share_congestion, .. } = *spec;
             let session = if scenario.mode == Mode::Tunnel { 0 } else { configs.len() - usize::from(back) };
             let flow = Flow::new(plan, (i, spec), session, START, end)?;
             if scenario.mode == Mode::Direct && matches!(flow.over, Over::Session(_)) && !back {
-                configs.push(SessionConfig { share_congestion, ..session_config(plan) });
+                configs.push((SessionConfig { share_congestion, ..session_config(plan) }, spec.owd));
             }
             flows.push(flow);
         }
         let paths = plan.paths();
-        let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
-        let world = World::new(plan.seed, scenario.host.wake_up, &paths, &configs)
-            .map_err(|e| LabError::failed("making the links", e))?;
-        let mut events: Vec<_> = scenario
-            .paths
+        let at = |s: f64| START + secs(s);
+        let mut events: Vec<_> = paths
             .iter()
             .enumerate()
-            .flat_map(|(i, p)| p.events.iter().map(move |e| (START + secs(*e.at_s.as_ref()), i, e.clone())))
+            .filter(|(_, p)| p.shares.is_none())
+            .flat_map(|(i, p)| p.course().into_iter().map(move |(s, ways)| (at(s), i, ways)))
+            .chain(paths.iter().enumerate().map(|(i, p)| (Time::ZERO, i, p.ways.clone())))
             .collect();
         // Stable, so that events of one moment keep their order.
         events.sort_by_key(|e| e.0);
         events.reverse();
+        let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
+        let world = World::new(plan.seed, scenario.host.wake_up, &paths, &configs)
+            .map_err(|e| LabError::failed("making the links", e))?;
         let record = RunRecord {
             label: plan.contender.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
@@ -191,7 +192,7 @@ impl<'a> Run<'a> {
                     app_limited: tx.app_limited,
                 });
             }
-        } else if let Some((Over::Beside(path), tcp)) =
+        } else if let Some((Over::Beside(path, _), tcp)) =
             self.flows.first().and_then(|f| Some((f.over, f.tcp()?)))
         {
             self.record.trace.push(tcp_row(now, path, tcp.sender()));
@@ -230,7 +231,7 @@ fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
     let shared =
         spec.shares.as_ref().and_then(|name| all.iter().position(|p| p.name.as_ref() == name.as_ref()));
     WorldPath {
-        links: [spec.link(), spec.link_back()],
+        links: spec.ways.each_ref().map(LinkKeys::config),
         owner: shared.unwrap_or(index),
         prio: spec.priority.unwrap_or(3),
         beside: spec.beside,
@@ -238,22 +239,9 @@ fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
 }
 
 impl World {
-    fn change(&mut self, now: Time, path: usize, change: &PathEvent) -> Result<(), LabError> {
-        for link in self.links_mut(path) {
-            if let Some(rate) = change.rate {
-                link.set_rate(now, rate);
-            }
-            if let Some(owd) = change.owd {
-                link.set_delay(now, owd);
-            }
-            if let Some(share) = change.loss {
-                link.set_loss(now, loss_model(share)).map_err(|e| LabError::failed("changing a path", e))?;
-            }
-            match change.up {
-                Some(true) => link.set_up(now),
-                Some(false) => link.set_down(now),
-                None => {}
-            }
+    fn change(&mut self, now: Time, path: usize, ways: &[LinkKeys; 2]) -> Result<(), LabError> {
+        for (link, keys) in self.links_mut(path).iter_mut().zip(ways) {
+            crate::links::change(link, now, keys)?;
         }
         Ok(())
     }

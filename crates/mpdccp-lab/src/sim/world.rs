@@ -119,6 +119,8 @@ pub(crate) struct World {
     /// By path, then by the side the packets leave.
     links: Vec<[Link<Wire>; 2]>,
     owners: Vec<usize>,
+    /// How much farther than its links the other end of each session is.
+    detours: Vec<Duration>,
     next_id: u64,
     outbox: Outbox,
     arrived: Vec<Arrived>,
@@ -151,8 +153,8 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// Hosts take a packet up after `wake_up` in the mean. Each session runs over all paths, the first one only if it has no multipath. First Requests leave at once. Every random choice
-    /// derives from `seed`.
+    /// Hosts take a packet up after `wake_up` in the mean. Each session runs over all paths, the first one only if it has no multipath,
+    /// and its packets travel a detour beside. First Requests leave at once. Every random choice derives from `seed`.
     ///
     /// # Errors
     /// If a link makes no sense.
@@ -160,7 +162,7 @@ impl World {
         seed: u64,
         wake_up: Duration,
         paths: &[WorldPath],
-        sessions: &[SessionConfig],
+        sessions: &[(SessionConfig, Duration)],
     ) -> Result<World, ConfigError> {
         let mut links = Vec::new();
         for (i, path) in paths.iter().enumerate() {
@@ -180,7 +182,7 @@ impl World {
             }
         };
         let mut hosts = [host(0), host(1)];
-        for (s, session) in sessions.iter().enumerate() {
+        for (s, (session, _)) in sessions.iter().enumerate() {
             let port = SERVER_PORT + s as u16;
             // What the client sends by, the server receives by.
             let mut server = session.clone();
@@ -214,6 +216,7 @@ impl World {
             hosts,
             links,
             owners: paths.iter().map(|p| p.owner).collect(),
+            detours: sessions.iter().map(|(_, detour)| *detour).collect(),
             next_id: 0,
             outbox: Outbox::default(),
             arrived: Vec::new(),
@@ -275,12 +278,18 @@ impl World {
         }
     }
 
-    /// An IP packet beside the sessions.
-    pub(crate) fn send_beside(&mut self, path: usize, from: Side, packet: Vec<u8>, watch: &mut Watch<'_>) {
+    /// An IP packet beside the sessions, which travels so much longer than the path is.
+    pub(crate) fn send_beside(
+        &mut self,
+        (path, detour): (usize, Duration),
+        from: Side,
+        packet: Vec<u8>,
+        watch: &mut Watch<'_>,
+    ) {
         let data = probe::read_ip(&packet);
         let ecn = packet.get(1).map_or(Ecn::NotEct, |tos| Ecn::from_bits(*tos));
         let meta = Meta { bytes: packet.len() as u32, ecn, flow: PktInfo::of_ip(&packet).flow };
-        self.enter(path, from, meta, data, false, packet, watch);
+        self.enter((path, detour), from, meta, data, false, packet, watch);
     }
 
     /// What came out since the last call, in order.
@@ -320,7 +329,7 @@ impl World {
     #[allow(clippy::too_many_arguments)]
     fn enter(
         &mut self,
-        path: usize,
+        (path, detour): (usize, Duration),
         from: Side,
         meta: Meta,
         data: Option<(u16, u64)>,
@@ -331,7 +340,8 @@ impl World {
         let id = self.next_id;
         self.next_id += 1;
         let link = &mut self.links[self.owners[path]][from.index()];
-        let verdict = link.push(self.now, meta, Wire { id, path, ecn: meta.ecn, dccp, bytes });
+        let verdict =
+            link.push_farther(self.now, meta, detour, Wire { id, path, ecn: meta.ecn, dccp, bytes });
         let queue_bytes = link.queue_len().bytes;
         watch(self.now, path, from, LinkEvent::Entered { id, data, bytes: meta.bytes, verdict, queue_bytes });
     }
@@ -357,7 +367,11 @@ impl World {
                 // Ports tell sessions apart; each would have a socket of its own.
                 let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
                 let meta = Meta { bytes: bytes.len() as u32 + u32::from(OVERHEAD), ecn, flow };
-                self.enter(route.socket as usize, side, meta, data, true, bytes, watch);
+                let [client, server] = [(flow >> 16) as u16, flow as u16];
+                let port = if side == Side::Client { server } else { client };
+                let session = usize::from(port.wrapping_sub(SERVER_PORT));
+                let detour = self.detours.get(session).copied().unwrap_or_default();
+                self.enter((route.socket as usize, detour), side, meta, data, true, bytes, watch);
             }
             self.outbox.0 = outbox;
         }

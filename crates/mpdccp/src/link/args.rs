@@ -134,9 +134,11 @@ impl Args {
             jitter: Jitter {
                 spread: self.jitter.map_or(Spread::None, Spread::Uniform),
                 reorder: self.reorder,
+                ..Jitter::default()
             },
             queue: queue.clone(),
             loss: self.loss.map_or(LossModel::None, LossModel::Bernoulli),
+            ..LinkConfig::default()
         };
         let links = [config(down), config(up)];
         for link in &links {
@@ -196,7 +198,10 @@ mod tests {
         assert_eq!(down.rate, RateModel::Constant(Rate::from_bps(10_000_000)));
         assert_eq!(up.rate, RateModel::Constant(Rate::from_bps(500_000)));
         assert_eq!(down.delay, Duration::from_millis(10));
-        assert_eq!(down.jitter, Jitter { spread: Spread::Uniform(Duration::from_millis(2)), reorder: false });
+        assert_eq!(
+            down.jitter,
+            Jitter { spread: Spread::Uniform(Duration::from_millis(2)), ..Jitter::default() }
+        );
         assert_eq!(down.loss, LossModel::Bernoulli(0.01));
         assert_eq!(up.queue.limit, Limit::Bytes(125_000));
         let [down, up] = links("--rate 1M --qdisc red --ecn --queue 60packets").unwrap();

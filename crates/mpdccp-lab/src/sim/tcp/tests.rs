@@ -77,7 +77,8 @@ fn bbr_keeps_its_rate_under_loss_that_stops_reno() {
 
 #[test]
 fn rack_bears_reordering_and_a_fixed_threshold_does_not() {
-    let jitter = Jitter { spread: Spread::Uniform(Duration::from_millis(5)), reorder: true };
+    let jitter =
+        Jitter { spread: Spread::Uniform(Duration::from_millis(5)), reorder: true, ..Jitter::default() };
     let reordering = LinkConfig { jitter, ..link(10.0, 20) };
     let (rack, tolerant) = run("cubic", Rule::Rack, reordering.clone(), 20);
     let (_, strict) = run("cubic", Rule::Three, reordering, 20);

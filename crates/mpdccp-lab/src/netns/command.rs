@@ -1,0 +1,123 @@
+//! Any program as traffic: a shell command at each end, and taps at the edge of what carries its packets.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+
+use dccp_net::Clock;
+use units::Time;
+
+use super::flow::{Counters, Flow, Sent};
+use super::process::Process;
+use super::tap::{self, Count, Tap};
+use super::udp::{NAP, sleep_until};
+use super::world::Namespace;
+use crate::LabError;
+use crate::record::FlowRecord;
+use crate::scenario::FlowSpec;
+
+/// A flow of other programs.
+pub(super) struct Commands {
+    name: String,
+    client: String,
+    to: SocketAddr,
+    dir: PathBuf,
+    counters: Arc<Counters>,
+    server: Option<Process>,
+    /// Where packets go in, where they come out.
+    taps: [Tap; 2],
+    output: Mutex<Option<String>>,
+}
+
+/// A shell command with what it needs to know in its environment.
+fn start(
+    namespace: &Namespace,
+    what: &str,
+    (command, to): (&str, SocketAddr),
+    dir: &Path,
+) -> Result<Process, LabError> {
+    let script = format!("export SERVER={} PORT={}\n{command}", to.ip(), to.port());
+    let log = dir.join(format!("{}.log", what.replace(' ', "-")));
+    Process::start(namespace, what, Path::new("sh"), &["-c", &script], &log)
+}
+
+impl Commands {
+    /// Starts the server's command and the taps. Packets go from `from` to `to`, or the other way if they come `back`.
+    pub(super) fn start(
+        spec: &FlowSpec,
+        (client, server): (&Namespace, &Namespace),
+        (from, to): (Ipv4Addr, SocketAddr),
+        dir: &Path,
+    ) -> Result<Commands, LabError> {
+        let name = spec.name.as_ref().clone();
+        let counters = Arc::new(Counters::default());
+        let receiver = Some(counters.clone());
+        let taps = if spec.back {
+            let to = SocketAddr::from((from, 0));
+            [Tap::start(server, to, Count::All, None)?, Tap::start(client, to, Count::All, receiver)?]
+        } else {
+            let to = SocketAddr::new(to.ip(), 0);
+            [Tap::start(client, to, Count::All, None)?, Tap::start(server, to, Count::All, receiver)?]
+        };
+        let run = |command: &String| start(server, &format!("server of {name}"), (command, to), dir);
+        let server = spec.server.as_ref().map(run).transpose()?;
+        let client = spec.client.clone().unwrap_or_default();
+        Ok(Commands {
+            name,
+            client,
+            to,
+            dir: dir.to_owned(),
+            counters,
+            server,
+            taps,
+            output: Mutex::default(),
+        })
+    }
+}
+
+impl Flow for Commands {
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
+        sleep_until(from);
+        let what = format!("client of {}", self.name);
+        let mut process = start(client, &what, (&self.client, self.to), &self.dir)?;
+        while process.ended().is_none() && Clock.now() < to && !over.load(Ordering::Relaxed) {
+            sleep(NAP);
+        }
+        let ended = process.ended();
+        process.end();
+        if ended == Some(false) {
+            return Err(LabError::Failed(format!("the {what} failed:\n{}", process.tail())));
+        }
+        if let Ok(mut output) = self.output.lock() {
+            *output = Some(process.output());
+        }
+        Ok(Sent::default())
+    }
+
+    fn finish(mut self: Box<Self>, _sent: Sent) -> Result<FlowRecord, LabError> {
+        let [entry, exit] = self.taps;
+        let (sent, received) = tap::pair(&entry.finish()?, &exit.finish()?);
+        let client = self.output.lock().ok().and_then(|mut text| text.take());
+        let mut output: Vec<(String, String)> =
+            client.map(|text| ("client".to_owned(), text)).into_iter().collect();
+        if let Some(server) = &mut self.server {
+            server.end();
+            output.push(("server".to_owned(), server.output()));
+        }
+        Ok(FlowRecord {
+            name: self.name,
+            kind: "command".to_owned(),
+            sent,
+            received,
+            output,
+            ..FlowRecord::default()
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Carriers that are not our tunnel: none, the kernel's Multipath TCP, WireGuard, any VPN started by commands.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::process::Process;
+use super::tunnel::{CLIENT, SERVER};
+use super::world::{Namespace, ip, path_address};
+use crate::scenario::Rival;
+use crate::{LabError, Plan};
+
+/// Where the kernel says whether it has Multipath TCP.
+const MPTCP_SWITCH: &str = "/proc/sys/net/mptcp/enabled";
+const WIREGUARD_PORT: u16 = 51_820;
+/// How long a program may take to make its device.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What of the machine `rival` lacks, in words for the user.
+pub(super) fn lacks(rival: &Rival) -> Option<String> {
+    match rival {
+        Rival::Mptcp {} if !Path::new(MPTCP_SWITCH).exists() => {
+            Some("this kernel has no Multipath TCP (CONFIG_MPTCP)".to_owned())
+        }
+        Rival::Wireguard { program } => {
+            let program = program.as_deref().unwrap_or(WIREGUARD);
+            let missing =
+                format!("the program `{program}` is not there: put it into PATH, or name it with `program`");
+            find(program).is_none().then_some(missing)
+        }
+        _ => None,
+    }
+}
+
+const WIREGUARD: &str = "wireguard-go";
+
+/// A program by path, or by name in PATH.
+fn find(program: &str) -> Option<PathBuf> {
+    let named = PathBuf::from(program);
+    if program.contains('/') {
+        return named.is_file().then_some(named);
+    }
+    let dirs = std::env::var_os("PATH")?;
+    std::env::split_paths(&dirs).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// A running rival; gone when dropped.
+pub(super) struct Running {
+    processes: Vec<Process>,
+    /// Where its flows go.
+    pub(super) to: Ipv4Addr,
+}
+
+impl Running {
+    /// Starts what carries the flows of `plan`; `paths` are the places of those it may use.
+    pub(super) fn start(
+        plan: &Plan<'_>,
+        rival: &Rival,
+        dir: &Path,
+        (client, server): (&Namespace, &Namespace),
+    ) -> Result<Running, LabError> {
+        let used =
+            plan.paths().iter().enumerate().filter(|(_, p)| !p.beside).map(|(i, _)| i).collect::<Vec<_>>();
+        let first = used.first().copied().unwrap_or(0);
+        let over = path_address(first, 2);
+        match rival {
+            Rival::Plain {} => Ok(Running { processes: Vec::new(), to: over }),
+            Rival::Mptcp {} => {
+                mptcp(client, server, &used)?;
+                Ok(Running { processes: Vec::new(), to: over })
+            }
+            Rival::Wireguard { program } => {
+                let program = find(program.as_deref().unwrap_or(WIREGUARD)).unwrap_or_default();
+                let ends = [
+                    End {
+                        namespace: client,
+                        address: CLIENT,
+                        peer: SERVER,
+                        far: over,
+                        keys: [ALICE.0, BOB.1],
+                    },
+                    End {
+                        namespace: server,
+                        address: SERVER,
+                        peer: CLIENT,
+                        far: path_address(first, 1),
+                        keys: [BOB.0, ALICE.1],
+                    },
+                ];
+                let processes =
+                    ends.iter().map(|end| wireguard(&program, end, dir)).collect::<Result<_, _>>()?;
+                Ok(Running { processes, to: SERVER })
+            }
+            Rival::Command { server: theirs, client: ours } => {
+                let words = |host| {
+                    used.iter().map(|i| path_address(*i, host).to_string()).collect::<Vec<_>>().join(" ")
+                };
+                let known = format!(
+                    "export SERVER_PATHS='{}' CLIENT_PATHS='{}' SERVER={SERVER} CLIENT={CLIENT}\n",
+                    words(2),
+                    words(1)
+                );
+                let start = |namespace, role: &str, command: &str| {
+                    let what = format!("rival's {role}");
+                    let script = format!("{known}{command}");
+                    let log = dir.join(format!("rival-{role}.log"));
+                    Process::start(namespace, &what, Path::new("sh"), &["-c", &script], &log)
+                };
+                let processes = vec![start(server, "server", theirs)?, start(client, "client", ours)?];
+                Ok(Running { processes, to: SERVER })
+            }
+        }
+    }
+
+    /// Whether it takes time to come up.
+    pub(super) fn must_come_up(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
+    /// An error if a program of it has ended.
+    pub(super) fn check(&mut self) -> Result<(), LabError> {
+        self.processes.iter_mut().try_for_each(Process::check)
+    }
+
+    /// What its programs wrote last.
+    pub(super) fn tails(&self) -> String {
+        self.processes.iter().map(Process::tail).collect()
+    }
+}
+
+/// Lets the kernel at both ends use all paths: the server announces its other addresses.
+fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), LabError> {
+    for end in [client, server] {
+        end.inside(|| {
+            fs::write(MPTCP_SWITCH, "1").map_err(|e| LabError::failed("switching Multipath TCP on", e))
+        })?;
+        ip(&["-n", &end.name, "mptcp", "limits", "set", "subflows", "8", "add_addr_accepted", "8"])?;
+    }
+    used.iter().skip(1).try_for_each(|i| {
+        let (address, device) = (path_address(*i, 2).to_string(), format!("path{i}"));
+        ip(&["-n", &server.name, "mptcp", "endpoint", "add", &address, "dev", &device, "signal"]).map(|_| ())
+    })
+}
+
+/// The two key pairs of RFC 7748 section 6.1, private and public: nothing here is a secret.
+const ALICE: (&str, &str) = (
+    "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
+    "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a",
+);
+const BOB: (&str, &str) = (
+    "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb",
+    "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f",
+);
+
+/// One end of a WireGuard tunnel.
+struct End<'a> {
+    namespace: &'a Namespace,
+    address: Ipv4Addr,
+    peer: Ipv4Addr,
+    /// The peer's address on the path.
+    far: Ipv4Addr,
+    /// Own private key, the peer's public one.
+    keys: [&'static str; 2],
+}
+
+/// Starts `program` for one end and tells it all it needs, by the socket it makes (https://www.wireguard.com/xplatform/).
+fn wireguard(program: &Path, end: &End<'_>, dir: &Path) -> Result<Process, LabError> {
+    // Sockets of all ends of all labs lie in one directory.
+    let device = format!("wg{}-{}", std::process::id(), end.address.octets()[3]);
+    let what = format!("WireGuard at {}", end.address);
+    let log = dir.join(format!("{device}.log"));
+    let mut process = Process::start(end.namespace, &what, program, &["--foreground", &device], &log)?;
+    let socket = format!("/var/run/wireguard/{device}.sock");
+    let since = Instant::now();
+    let mut stream = loop {
+        process.check()?;
+        match UnixStream::connect(&socket) {
+            Ok(stream) => break stream,
+            Err(_) if since.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
+            Err(e) => return Err(LabError::failed(format!("{what}: {socket}"), e)),
+        }
+    };
+    let [private, public] = end.keys;
+    let far = SocketAddr::from((end.far, WIREGUARD_PORT));
+    let text = format!(
+        "set=1\nprivate_key={private}\nlisten_port={WIREGUARD_PORT}\npublic_key={public}\nendpoint={far}\nallowed_ip={}/32\n\n",
+        end.peer
+    );
+    let told = stream.write_all(text.as_bytes()).and_then(|()| {
+        let mut answer = [0; 64];
+        let n = stream.read(&mut answer)?;
+        Ok(String::from_utf8_lossy(&answer[..n]).into_owned())
+    });
+    let answer = told.map_err(|e| LabError::failed(&what, e))?;
+    if !answer.starts_with("errno=0") {
+        return Err(LabError::failed(&what, answer.trim()));
+    }
+    let name = &end.namespace.name;
+    ip(&["-n", name, "addr", "add", &format!("{}/24", end.address), "dev", &device])?;
+    ip(&["-n", name, "link", "set", &device, "up"])?;
+    Ok(process)
+}

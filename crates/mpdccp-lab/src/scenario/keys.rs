@@ -1,0 +1,264 @@
+//! The keys of a link: the same for a path, for one direction of it, for a cell and for an event.
+
+use core::time::Duration;
+
+use linkem::{LinkConfig, LossModel, QueueConfig, RateModel, Spread, Trace};
+use serde::Deserialize;
+use units::Rate;
+
+use super::QueueLimit;
+use super::link::{Discipline, SpreadKind, queue_kind};
+
+/// Makes a struct that has all keys of a link beside its own. What is not named is not changed.
+macro_rules! with_link_keys {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($own)*
+            /// Link rate, outer IP bytes.
+            #[serde(default, deserialize_with = "crate::scenario::quantity::opt_rate")]
+            pub rate: Option<units::Rate>,
+            /// Bytes that may leave at once after a pause, as with a token bucket.
+            #[serde(default, deserialize_with = "crate::scenario::quantity::opt_bytes")]
+            pub burst: Option<u32>,
+            /// Instead of `rate`: a file in Mahimahi's format, beside the scenario's.
+            #[serde(default)]
+            pub rate_trace: Option<toml::Spanned<String>>,
+            /// What is in that file.
+            #[serde(skip)]
+            pub trace: Option<linkem::Trace>,
+            /// A trace for both directions is the same in both at any moment; else the way back is half a round behind.
+            #[serde(default)]
+            pub in_phase: Option<bool>,
+            /// One-way propagation delay.
+            #[serde(default, deserialize_with = "crate::scenario::quantity::opt_time")]
+            pub owd: Option<core::time::Duration>,
+            /// Limit of the bottleneck's queue.
+            #[serde(default, deserialize_with = "crate::scenario::quantity::opt_queue")]
+            pub queue: Option<crate::scenario::QueueLimit>,
+            /// How the queue is managed; drop-tail if nothing says.
+            #[serde(default)]
+            pub discipline: Option<crate::scenario::Discipline>,
+            /// Deviation from `owd`.
+            #[serde(default)]
+            pub jitter: Option<crate::scenario::JitterSpec>,
+            /// Share of packets lost on the wire.
+            #[serde(default, deserialize_with = "crate::scenario::quantity::opt_share")]
+            pub loss: Option<f64>,
+            /// Instead of `loss`: losses in bursts.
+            #[serde(default)]
+            pub burst_loss: Option<crate::scenario::BurstLoss>,
+            /// Drops what exceeds a rate.
+            #[serde(default)]
+            pub policer: Option<crate::scenario::PolicerSpec>,
+            /// Packets below this size are taken for acknowledgements, and dropped while a later one of their flow waits.
+            #[serde(default, deserialize_with = "crate::scenario::quantity::opt_bytes")]
+            pub thin_acks: Option<u32>,
+            /// Packets leave in bursts.
+            #[serde(default)]
+            pub aggregation: Option<crate::scenario::AggregationSpec>,
+            /// Whether the link carries anything.
+            #[serde(default)]
+            pub up: Option<bool>,
+        }
+
+        impl $name {
+            /// Its keys of a link.
+            pub fn link_keys(&self) -> crate::scenario::LinkKeys {
+                crate::scenario::LinkKeys {
+                    rate: self.rate,
+                    burst: self.burst,
+                    rate_trace: self.rate_trace.clone(),
+                    trace: self.trace.clone(),
+                    in_phase: self.in_phase,
+                    owd: self.owd,
+                    queue: self.queue,
+                    discipline: self.discipline,
+                    jitter: self.jitter,
+                    loss: self.loss,
+                    burst_loss: self.burst_loss,
+                    policer: self.policer,
+                    thin_acks: self.thin_acks,
+                    aggregation: self.aggregation,
+                    up: self.up,
+                }
+            }
+
+            /// Reads the trace that it names, if it does.
+            pub(in crate::scenario) fn load(
+                &mut self,
+                read: &mut dyn FnMut(&str) -> Result<String, String>,
+            ) -> Result<(), crate::scenario::check::Problem> {
+                let Some(name) = &self.rate_trace else { return Ok(()) };
+                let trace = read(name.as_ref());
+                let trace = trace.and_then(|text| linkem::Trace::parse(&text).map_err(|e| e.to_string()));
+                self.trace = Some(trace.map_err(|e| (Some(name.span()), e))?);
+                Ok(())
+            }
+        }
+    };
+}
+pub(super) use with_link_keys;
+
+with_link_keys! {
+    /// The keys of one direction of a link.
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct LinkKeys {}
+}
+
+impl LinkKeys {
+    /// These where given, those of `base` elsewhere.
+    pub fn over(&self, base: &LinkKeys) -> LinkKeys {
+        let (rate, loss) = (
+            if self.rate.is_some() || self.trace.is_some() { self } else { base },
+            if self.loss.is_some() || self.burst_loss.is_some() { self } else { base },
+        );
+        LinkKeys {
+            rate: rate.rate,
+            rate_trace: rate.rate_trace.clone(),
+            trace: rate.trace.clone(),
+            in_phase: rate.in_phase,
+            burst: self.burst.or(base.burst),
+            owd: self.owd.or(base.owd),
+            queue: self.queue.or(base.queue),
+            discipline: self.discipline.or(base.discipline),
+            jitter: self.jitter.or(base.jitter),
+            loss: loss.loss,
+            burst_loss: loss.burst_loss,
+            policer: self.policer.or(base.policer),
+            thin_acks: self.thin_acks.or(base.thin_acks),
+            aggregation: self.aggregation.or(base.aggregation),
+            up: self.up.or(base.up),
+        }
+    }
+
+    /// Whether it names anything.
+    pub fn is_empty(&self) -> bool {
+        *self == LinkKeys::default()
+    }
+
+    /// Whether it carries anything.
+    pub fn is_up(&self) -> bool {
+        self.up.unwrap_or(true)
+    }
+
+    /// Its rate, of a trace the mean; none is zero.
+    pub fn mean_rate(&self) -> Rate {
+        self.trace.as_ref().map(Trace::mean_rate).or(self.rate).unwrap_or_default()
+    }
+
+    /// Its delay; none if nothing says.
+    pub fn delay(&self) -> Duration {
+        self.owd.unwrap_or_default()
+    }
+
+    /// The limit of its queue; nothing fits if nothing says.
+    pub fn queue_limit(&self) -> QueueLimit {
+        self.queue.unwrap_or_default()
+    }
+
+    /// What became of it since it was `before`, a phrase for each thing.
+    pub(super) fn words_after(&self, before: &LinkKeys) -> Vec<&'static str> {
+        let (old, new) = (before.mean_rate(), self.mean_rate());
+        let phrases = [
+            (new < old, "the drop"),
+            (new > old, "the rise"),
+            (self.is_up() && !before.is_up(), "the return"),
+            (!self.is_up() && before.is_up(), "the outage"),
+            (self.owd != before.owd, "the change of delay"),
+            ((self.loss, self.burst_loss) != (before.loss, before.burst_loss), "the change of loss"),
+        ];
+        phrases.into_iter().filter(|(so, _)| *so).map(|(_, phrase)| phrase).collect()
+    }
+
+    /// For the emulator.
+    pub fn config(&self) -> LinkConfig {
+        let loss = match (self.burst_loss, self.loss) {
+            (Some(b), _) => LossModel::GilbertElliott {
+                to_bad: b.begin,
+                to_good: b.end,
+                loss_good: b.good,
+                loss_bad: b.bad.unwrap_or(1.0),
+            },
+            (None, Some(share)) if share > 0.0 => LossModel::Bernoulli(share),
+            (None, _) => LossModel::None,
+        };
+        let jitter = self.jitter.map_or_else(Default::default, |j| linkem::Jitter {
+            spread: match j.spread {
+                SpreadKind::Normal => Spread::Normal(j.by),
+                SpreadKind::Uniform => Spread::Uniform(j.by),
+            },
+            memory: j.memory.unwrap_or_default(),
+            reorder: j.reorder,
+        });
+        let rate = self.rate.unwrap_or_default();
+        LinkConfig {
+            rate: match (&self.trace, self.burst) {
+                (Some(trace), _) => RateModel::Trace(trace.clone()),
+                (None, Some(burst)) => RateModel::TokenBucket { rate, burst },
+                (None, None) => RateModel::Constant(rate),
+            },
+            delay: self.delay(),
+            jitter,
+            queue: QueueConfig { kind: queue_kind(self.discipline), limit: self.queue_limit().limit() },
+            loss,
+            policer: self.policer.map(|p| linkem::Policer { rate: p.rate, burst: p.burst }),
+            thin_below: self.thin_acks.unwrap_or(0),
+            aggregation: self
+                .aggregation
+                .map(|a| linkem::Aggregation { access: a.access, packets: a.packets }),
+        }
+    }
+
+    /// What is wrong with a link that has them, if anything.
+    pub(super) fn problem(&self) -> Option<String> {
+        let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
+        let queue = self.queue_limit();
+        if self.mean_rate().bps() == 0 {
+            return Some("rate must be above 0; use an event with `up = false` for a dead link".to_owned());
+        }
+        match queue {
+            QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES => {
+                return Some("a queue below 1500 B holds no full-size packet".to_owned());
+            }
+            QueueLimit::Packets(0) => {
+                return Some("a queue of 0 packets passes nothing: `queue` must be above it".to_owned());
+            }
+            _ => {}
+        }
+        if let Some(Discipline::Red { min, max, .. }) = self.discipline
+            && (in_bytes(min) != in_bytes(queue) || in_bytes(max) != in_bytes(queue))
+        {
+            return Some("RED's min and max have the unit of `queue`".to_owned());
+        }
+        if self.burst_loss.is_some() && self.loss.is_some() {
+            return Some("either loss or burst_loss".to_owned());
+        }
+        if self.rate.is_some() && self.rate_trace.is_some() {
+            return Some("either rate or rate_trace".to_owned());
+        }
+        if self.policer.is_some_and(|p| u64::from(p.burst) < MIN_QUEUE_BYTES) {
+            return Some("a policer's burst below 1500 B lets no full-size packet pass".to_owned());
+        }
+        self.config().validate().err().map(|e| e.to_string())
+    }
+}
+
+/// A full-size packet must fit, or the link carries nothing.
+const MIN_QUEUE_BYTES: u64 = 1500;
+
+/// Both directions with what `own` names: `both` in either, `there` from client to server, `back` from server to client.
+pub(super) fn ways(
+    base: &[LinkKeys; 2],
+    both: &LinkKeys,
+    there: Option<&LinkKeys>,
+    back: Option<&LinkKeys>,
+) -> [LinkKeys; 2] {
+    let mut behind = both.clone();
+    if let Some(trace) = both.trace.as_ref().filter(|_| both.in_phase != Some(true)) {
+        behind.trace = Some(trace.later_by(trace.period() / 2));
+    }
+    let single = |own: Option<&LinkKeys>, both: LinkKeys| own.map_or(both.clone(), |own| own.over(&both));
+    [single(there, both.over(&base[0])), single(back, behind.over(&base[1]))]
+}

@@ -1,0 +1,264 @@
+//! Keys of links: one direction, events, what a link is made of, and what carries flows in place of the tunnel.
+
+mod sim_common;
+
+use core::time::Duration;
+
+use mpdccp_lab::netns::Netns;
+use mpdccp_lab::scenario::LinkKeys;
+use mpdccp_lab::sim::Sim;
+use mpdccp_lab::{Backend, Fate, Plan, RunRecord, Scenario};
+use sim_common::{parse, run};
+
+/// One UDP flow over one path with these keys.
+fn one_path(keys: &str, rest: &str) -> Scenario {
+    parse(&format!(
+        r#"
+name = "t"
+title = "t"
+duration_s = 4
+[[path]]
+name = "a"
+queue = "100 kB"
+{keys}
+[[contender]]
+label = "tunnel"
+[[flow]]
+name = "udp"
+kind = "udp"
+payload = 1000
+rate = "4 Mbit/s"
+{rest}
+"#
+    ))
+}
+
+fn ways(scenario: &Scenario) -> [LinkKeys; 2] {
+    scenario.path_in(0, scenario.headline()).ways
+}
+
+#[test]
+fn a_direction_has_its_own_keys_before_those_of_both() {
+    let text = r#"rate = "10 Mbit/s"
+owd = "10 ms"
+there = { loss = "1 %" }
+back = { rate = "1 Mbit/s", owd = "30 ms", queue = "20 kB" }"#;
+    let [there, back] = ways(&one_path(text, ""));
+    let facts = |k: &LinkKeys| (k.mean_rate().mbps(), k.delay().as_millis(), k.queue_limit().text(), k.loss);
+    assert_eq!(facts(&there), (10.0, 10, "100000 B".to_owned(), Some(0.01)));
+    assert_eq!(facts(&back), (1.0, 30, "20000 B".to_owned(), None));
+    let older = ways(&one_path("rate = \"10 Mbit/s\"\nback_rate = \"1 Mbit/s\"\nback_queue = \"20 kB\"", ""));
+    assert_eq!((older[1].mean_rate(), older[1].queue), (back.mean_rate(), back.queue));
+}
+
+#[test]
+fn events_change_any_key_of_either_direction_and_keep_the_rest() {
+    let text = r#"rate = "10 Mbit/s"
+owd = "10 ms"
+events = [
+  { at_s = 1, jitter = { by = "2 ms" }, back = { rate = "2 Mbit/s" } },
+  { at_s = 2, loss = "1 %", there = { up = false } },
+  { at_s = 3, burst_loss = { begin = "1 %", end = "50 %" }, up = true, queue = "50 kB" },
+]"#;
+    let course = one_path(text, "").paths[0].course();
+    let [first, second, third] = &course[..] else { panic!("{course:?}") };
+    assert_eq!((first.1[0].rate, first.1[0].jitter.is_some()), (ways(&one_path(text, ""))[0].rate, true));
+    assert_eq!(first.1[1].mean_rate().mbps(), 2.0);
+    assert_eq!(second.1.each_ref().map(LinkKeys::is_up), [false, true]);
+    assert_eq!(second.1[1].mean_rate().mbps(), 2.0, "what an event does not name stays");
+    assert_eq!(third.1.each_ref().map(LinkKeys::is_up), [true, true]);
+    assert!(third.1.iter().all(|k| k.loss.is_none() && k.burst_loss.is_some()));
+    assert!(third.1.iter().all(|k| k.jitter.is_some() && k.queue_limit().text() == "50000 B"));
+}
+
+/// Delivered on the first path between two moments: packets of the flow, and whether any went back.
+fn delivered(record: &RunRecord, from: f64, to: f64) -> (usize, usize) {
+    let within = |at: units::Time| {
+        let t = at.as_secs_f64() - record.start.as_secs_f64();
+        (from..to).contains(&t)
+    };
+    let count = |packets: &[mpdccp_lab::LinkPacket]| {
+        packets.iter().filter(|p| matches!(p.fate, Fate::Delivered(at) if within(at))).count()
+    };
+    (count(&record.paths[0].forward.packets), count(&record.paths[0].backward.packets))
+}
+
+#[test]
+fn an_outage_of_one_direction_leaves_the_other() {
+    let text = r#"rate = "10 Mbit/s"
+owd = "10 ms"
+events = [{ at_s = 1, back = { up = false } }, { at_s = 1.3, back = { up = true } }]"#;
+    let (record, _) = run(&one_path(text, ""), "tunnel", "base");
+    let (there, back) = delivered(&record, 1.05, 1.3);
+    assert!(there > 0);
+    assert_eq!(back, 0);
+    assert!(delivered(&record, 0.5, 1.0).1 > 0);
+}
+
+#[test]
+fn a_policer_lets_its_rate_through_and_builds_no_queue() {
+    let flow =
+        "[[flow]]\nname = \"beside\"\nkind = \"udp\"\npayload = 1000\nrate = \"8 Mbit/s\"\nvia = \"a\"";
+    let keys = r#"rate = "100 Mbit/s"
+policer = { rate = "5 Mbit/s", burst = "10 kB" }"#;
+    let text = one_path(keys, flow);
+    let (record, stats) = run(&text, "tunnel", "base");
+    let bytes: u32 = record.flows.iter().flat_map(|f| &f.received).map(|p| p.bytes).sum();
+    let mbps = f64::from(bytes) * 8e-6 / 4.0;
+    assert!((4.0..5.1).contains(&mbps), "{mbps}");
+    let wire = stats.flows[1].phases[0].wire_latency_ms.unwrap();
+    assert!(wire.max < 2.0, "{wire:?}");
+}
+
+#[test]
+fn a_trace_is_out_of_phase_with_itself_unless_told() {
+    let dir = tempfile::tempdir().unwrap();
+    // Ten opportunities in the first half of a second, none in the second.
+    let trace: String = (1..=10).map(|i| format!("{}\n", i * 50)).collect::<String>() + "1000\n";
+    std::fs::write(dir.path().join("half.trace"), trace).unwrap();
+    let file = dir.path().join("t.toml");
+    let text = |more: &str| {
+        format!(
+            "name = \"t\"\ntitle = \"t\"\nduration_s = 4\n[[path]]\nname = \"a\"\nqueue = \"100 kB\"\nrate_trace = \"half.trace\"\n{more}\n\
+             [[contender]]\nlabel = \"x\"\n[[flow]]\nname = \"f\"\nkind = \"udp\"\npayload = 100\nrate = \"10 kbit/s\"\n"
+        )
+    };
+    let parse = |more| Scenario::parse(&file.to_string_lossy(), &text(more)).unwrap();
+    let [there, back] = ways(&parse(""));
+    assert_ne!(there.trace, back.trace);
+    assert_eq!(there.trace.as_ref().map(|t| t.later_by(Duration::from_millis(500))), back.trace);
+    let [there, back] = ways(&parse("in_phase = true"));
+    assert_eq!(there.trace, back.trace);
+}
+
+const RIVALS: &str = r#"
+name = "t"
+title = "t"
+duration_s = 2
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "10 ms"
+queue = "100 kB"
+[[path]]
+name = "b"
+rate = "4 Mbit/s"
+owd = "10 ms"
+queue = "100 kB"
+[[contender]]
+label = "plain-b"
+paths = ["b"]
+flows = ["tcp"]
+rival = { kind = "plain" }
+[[contender]]
+label = "mptcp"
+flows = ["tcp"]
+rival = { kind = "mptcp" }
+[[contender]]
+label = "wireguard"
+flows = ["tcp"]
+rival = { kind = "wireguard", program = "/nowhere/wireguard-go" }
+[[contender]]
+label = "commands"
+flows = ["web"]
+[[flow]]
+name = "tcp"
+kind = "tcp"
+cc = "cubic"
+[[flow]]
+name = "web"
+kind = "command"
+server = "nc -l -p $PORT"
+client = "nc $SERVER $PORT"
+"#;
+
+fn plan<'a>(scenario: &'a Scenario, label: &str) -> Plan<'a> {
+    let contender = scenario.contender(label).unwrap();
+    Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed: 1 }
+}
+
+#[test]
+fn what_a_backend_lacks_is_said_for_each_contender() {
+    let scenario = parse(RIVALS);
+    let sim = Sim::default();
+    assert_eq!(sim.lacks(&plan(&scenario, "plain-b")), None);
+    for (label, word) in [("mptcp", "Multipath TCP"), ("wireguard", "WireGuard"), ("commands", "commands")] {
+        let text = sim.lacks(&plan(&scenario, label)).unwrap();
+        assert!(text.contains(word) && text.contains("netns"), "{text}");
+        assert!(sim.run(&plan(&scenario, label), &mut |_| {}).is_err());
+    }
+    let missing = Netns::new("mpdccp".into()).lacks(&plan(&scenario, "wireguard")).unwrap();
+    assert!(missing.contains("/nowhere/wireguard-go"), "{missing}");
+}
+
+#[test]
+fn without_a_tunnel_flows_go_over_the_path_as_they_are() {
+    let (record, stats) = run(&parse(RIVALS), "plain-b", "base");
+    assert!(record.paths[0].forward.packets.is_empty());
+    let rate = stats.metrics["rx_mbps"];
+    assert!((3.0..4.1).contains(&rate), "{rate}");
+}
+
+#[test]
+fn wrong_rivals_and_commands_say_what_is_allowed() {
+    let cases = [
+        ("kind = \"mptcp\"", "kind = \"mtcp\"", "wireguard"),
+        ("rival = { kind = \"mptcp\" }", "rival = { kind = \"mptcp\" }\nccid = 5", "stands alone"),
+        ("label = \"mptcp\"\nflows = [\"tcp\"]", "label = \"mptcp\"", "tcp flows only"),
+        ("client = \"nc $SERVER $PORT\"\n", "", "has `client`"),
+        ("kind = \"command\"", "kind = \"tcp\"\ncc = \"bbr\"", "kind = \"command\""),
+    ];
+    for (from, to, mentions) in cases {
+        assert!(RIVALS.contains(from), "{from}");
+        let error = Scenario::parse("t.toml", &RIVALS.replacen(from, to, 1)).unwrap_err();
+        assert!(error.line.is_some() && error.message.contains(mentions), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_far_end_is_farther_for_its_flow_only() {
+    let text = |owd: &str| {
+        parse(&format!(
+            r#"
+name = "t"
+title = "t"
+duration_s = 2
+mode = "direct"
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "10 ms"
+queue = "100 kB"
+[[contender]]
+label = "udp"
+udp = true
+[[flow]]
+name = "near"
+kind = "udp"
+payload = 1000
+rate = "1 Mbit/s"
+[[flow]]
+name = "far"
+kind = "udp"
+payload = 1000
+rate = "1 Mbit/s"
+{owd}
+"#
+        ))
+    };
+    let p50 = |scenario: &Scenario| {
+        let (_, stats) = run(scenario, "udp", "base");
+        [0, 1].map(|i: usize| stats.flows[i].phases[0].app_latency_ms.unwrap().p50)
+    };
+    let ([near, far], [same, _]) = (p50(&text("owd = \"40 ms\"")), p50(&text("")));
+    assert!((far - near - 40.0).abs() < 1.0 && (near - same).abs() < 1.0, "{near} {far} {same}");
+}
+
+#[test]
+fn the_example_of_three_paths_runs() {
+    let scenario = Scenario::find("examples/three-paths").unwrap();
+    let (record, stats) = run(&scenario, "default", "base");
+    assert!(record.flows[0].received.len() > 1_000);
+    assert!(stats.paths.iter().all(|p| p.phases.iter().any(|phase| phase.tx_mbps > 0.0)));
+    assert!(stats.paths[1].phases.iter().any(|phase| phase.lost > 0), "LTE loses");
+}
