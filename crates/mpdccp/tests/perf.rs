@@ -96,7 +96,7 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("client --connect 127.0.0.1 --size 1500".into(), "packets of 1500 bytes carry"),
         ("client --connect 127.0.0.1 --path ::1".into(), "IP version"),
         ("client --connect 127.0.0.1 --size 3".into(), "at least 4 bytes"),
-        ("client --connect 127.0.0.1 --ccid 1".into(), "CCIDs 2"),
+        ("client --connect 127.0.0.1 --ccid 1".into(), "expected one of: 2, "),
         ("client --connect 127.0.0.1 --rate fast".into(), "500k"),
         ("server --listen 127.0.0.1:0 --pcap /nowhere/x".into(), "/nowhere/x"),
     ] {

@@ -23,6 +23,7 @@ const MP_KEY: u64 = 3;
 const MP_SEQ: u64 = 4;
 const MP_HMAC: u64 = 5;
 const MP_CLOSE: u64 = 10;
+const MP_EXP: u64 = 11;
 
 /// Fields of the dissector for option 46, the same over both carriers.
 const MP_FIELDS: [&str; 12] = [
@@ -60,8 +61,9 @@ impl Frame {
         self.numbers("type") == [ptype]
     }
 
+    /// Without the private options of two ends that are both ours.
     fn subtypes(&self) -> Vec<u64> {
-        self.numbers("mpdccp.subtype")
+        self.numbers("mpdccp.subtype").into_iter().filter(|subtype| *subtype != MP_EXP).collect()
     }
 }
 

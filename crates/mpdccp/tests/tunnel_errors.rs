@@ -89,7 +89,7 @@ fn a_wrong_key_is_named_with_its_line_and_what_is_allowed() {
 #[test]
 fn wrong_values_name_what_is_allowed() {
     let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
-    with("ccid = 6").fails_with(&["line 2", "unknown CCID 6", "expected one of: 2, "]);
+    with("ccid = 6").fails_with(&["line 2", "unknown CCID `6`", "expected one of: 2, "]);
     with("scheduler = \"best\"").fails_with(&["line 2", "best", "cpf, rr"]);
     with("reordering = \"strict\"").fails_with(&["line 2", "passive", "active-fixed"]);
     with("carrier = \"tcp\"").fails_with(&["line 2", "tcp", "`udp`", "`raw`"]);

@@ -135,7 +135,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
 
 /// What carries the flows.
 enum Carrier {
-    Tunnel(Tunnel),
+    Tunnel(Box<Tunnel>),
     Rival(rival::Running),
     /// The path itself.
     Direct,
@@ -150,7 +150,9 @@ impl Carrier {
     ) -> Result<Carrier, LabError> {
         Ok(match (plan.scenario.mode, &plan.contender.rival) {
             (Mode::Direct, _) => Carrier::Direct,
-            (Mode::Tunnel, None) => Carrier::Tunnel(Tunnel::start(plan, program, dir, client, server)?),
+            (Mode::Tunnel, None) => {
+                Carrier::Tunnel(Box::new(Tunnel::start(plan, program, dir, client, server)?))
+            }
             (Mode::Tunnel, Some(rival)) => {
                 Carrier::Rival(rival::Running::start(plan, rival, dir, (client, server))?)
             }

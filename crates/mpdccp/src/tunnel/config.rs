@@ -55,6 +55,26 @@ pub(crate) struct Config {
     others: BTreeMap<String, IgnoredAny>,
 }
 
+/// Keys of the file beside those of the settings.
+const KEYS: &[&str] = &[
+    "role",
+    "interface",
+    "carrier",
+    "security",
+    "private_key",
+    "private_key_file",
+    "ciphers",
+    "listen",
+    "dccp_port",
+    "addresses",
+    "mtu",
+    "routes",
+    "control",
+    "capture",
+    "capture_plaintext",
+    "peer",
+];
+
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
@@ -175,7 +195,14 @@ impl Config {
         let mut cfg: Config = toml::from_str(&text).map_err(whole)?;
         let keys: BTreeMap<Spanned<String>, Spanned<Value>> = toml::from_str(&text).map_err(whole)?;
         for (key, value) in keys.into_iter().filter(|(key, _)| cfg.others.contains_key(key.as_ref())) {
-            let at = if Settings::KEYS.contains(&key.as_ref().as_str()) { value.span() } else { key.span() };
+            if !Settings::KEYS.contains(&key.as_ref().as_str()) {
+                let known: Vec<String> =
+                    KEYS.iter().chain(Settings::KEYS).map(|k| format!("`{k}`")).collect();
+                let known = known.join(", ");
+                let message = format!("unknown field `{}`, expected one of {known}", key.as_ref());
+                return Err(place.fault(key.span(), message));
+            }
+            let at = value.span();
             let set = cfg.settings.set(key.as_ref(), value.into_inner());
             set.map_err(|e| place.fault(at, format!("{}: {}", key.as_ref(), e.message())))?;
         }

@@ -182,7 +182,7 @@ fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost() {
     let mut tcp = Tcp::new(0, 1500, "reno", Rule::Rack, 1);
     tcp.use_ecn();
     let (mbps, tcp) = drive(tcp, marking.clone(), 20);
-    assert!(mbps > 0.9 * FULL, "{mbps}");
+    assert!(mbps > 0.8 * FULL, "{mbps}");
     assert_eq!(tcp.counters().retransmits, 0);
     // Without ECN the same queue fills up, and drops.
     let (_, tcp) = run("reno", Rule::Rack, marking, 20);
