@@ -1,5 +1,5 @@
 //! Sets of experiments, such as those of a paper: made by one command, each run kept as soon as it is finished and not made again, and
-//! one report. A set is a file in `scenarios/sets` ([`spec`]); the DCP paper's figures want more than that and have a page of their own.
+//! one report. A set is a file in `scenarios/sets` (`spec`); the DCP paper's figures want more than that and have a page of their own.
 
 mod dcp;
 mod page;
