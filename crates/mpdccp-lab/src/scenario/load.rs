@@ -55,9 +55,9 @@ fn key_before(text: &str, span: Range<usize>) -> Option<String> {
     let start = text[..span.start.min(text.len())].rfind('\n').map_or(0, |i| i + 1);
     let before = text.get(start..span.start)?.trim_end();
     // In a list, the key is before its bracket.
-    let list = before
-        .rsplit_once('[')
-        .filter(|(head, items)| head.trim_end().ends_with('=') && !items.contains(']'));
+    let list = before.rsplit_once('[').filter(|(head, items)| {
+        head.trim_end().ends_with('=') && !items.contains(']') && !items.ends_with('=')
+    });
     let before = list.map_or(before, |(head, _)| head.trim_end());
     let key = match before.strip_suffix('=') {
         Some(key) => key.trim_end().rsplit([' ', ',', '{']).next().unwrap_or(key),

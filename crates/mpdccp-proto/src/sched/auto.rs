@@ -27,7 +27,7 @@ const KEEP: u32 = 4;
 const SMALL: u64 = 8;
 
 fn cost(path: &PathRow) -> Duration {
-    path.one_way() + path.rttvar / 2 + Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
+    path.one_way() + Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
 }
 
 impl Scheduler for Auto {
