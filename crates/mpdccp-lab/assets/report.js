@@ -7,7 +7,8 @@
   const four = v => v == null ? "–" : String(+v.toPrecision(4));
 
   // Points of all series over one list of places, as uPlot wants them.
-  function joined(panel) {
+  function joined(panel, span) {
+    if (!panel.series.length) return [span];
     const floor = panel.range[0];
     const seen = (s, v) => panel.log && v < floor ? floor : v;
     const tables = panel.series.map(s => [s.x, s.y.map(v => seen(s, v))].map(a => a.slice()));
@@ -167,7 +168,7 @@
             bind: { dblclick: () => () => { whole(); return null; } },
           },
           hooks: { setSelect: [selected], draw: [extras(figure, panel)] },
-        }, joined(panel), cell);
+        }, joined(panel, figure.span), cell);
         // A series without a name is the background of another.
         const rows = u.root.querySelectorAll(".u-legend .u-series");
         panel.series.forEach((s, i) => { if (!s.name) rows[i + 1].style.display = "none"; });

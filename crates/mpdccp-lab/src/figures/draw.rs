@@ -1,6 +1,7 @@
 //! SVG and PNG, and the one place that knows the plotting crate.
 
 use core::fmt::Display;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -81,11 +82,14 @@ impl Figure {
         font()?;
         let mut out = String::new();
         draw(self, &SVGBackend::with_string(&mut out, self.size()).into_drawing_area(), 1)?;
-        // A viewer without the font takes one that is about as wide.
-        Ok(out.replace(
-            &format!("font-family=\"{FONT}\""),
-            &format!("font-family=\"{FONT}, Verdana, sans-serif\""),
-        ))
+        // A viewer without the font takes one that is about as wide. What SVG means by itself need not be said for each dot.
+        Ok(out
+            .replace(
+                &format!("font-family=\"{FONT}\""),
+                &format!("font-family=\"{FONT}, Verdana, sans-serif\""),
+            )
+            .replace(" opacity=\"1\"", "")
+            .replace(" stroke=\"none\" stroke-width=\"1\"", ""))
     }
 
     /// Writes `stem`.svg and `stem`.png (twice the size) and returns what a report shows: the SVG, and its data for a browser that
@@ -176,12 +180,14 @@ fn draw_panel<B: DrawingBackend>(
         draw_line(&mut chart, series, visible(&series.points), scale)?;
         draw_intervals(&mut chart, series, x, scale)?;
     }
-    // Dots of all series in order of time, so that none hides another.
+    // Dots of all series in order of time, so that none hides another. Of dots that fall on the same spot one is enough.
     let mut all: Vec<(f64, f64, &Series)> = Vec::new();
     for series in dots {
         all.extend(visible(&series.points).into_iter().map(|(at, v)| (at, v, series)));
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut seen = HashSet::new();
+    all.retain(|(at, v, _)| seen.insert(chart.backend_coord(&(*at, *v))));
     let circle = |(at, v, series): (f64, f64, &Series)| match series.shape {
         Shape::Rings => Circle::new((at, v), 4 * scale, series.color().stroke_width(2 * scale)),
         _ => Circle::new((at, v), scale, series.color().filled()),
