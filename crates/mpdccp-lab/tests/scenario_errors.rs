@@ -51,8 +51,8 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("rate = \"10 Mbit/s\"", "rate = \"0 Mbit/s\"", "t.toml:8: name", "above 0"),
         ("125000 B", "100 B", "t.toml:8: name", "1500"),
         ("125000 B", "0 packets", "t.toml:8: name", "0 packets"),
-        ("at_s = 5", "at_s = 11", "t.toml:11: events", "10 s"),
-        ("at_s = 5, rate = \"1 Mbit/s\"", "at_s = 5", "t.toml:11: events", "rate, owd, loss"),
+        ("at_s = 5", "at_s = 11", "t.toml:11: at_s", "10 s"),
+        ("at_s = 5, rate = \"1 Mbit/s\"", "at_s = 5", "t.toml:11: at_s", "rate, owd, loss"),
         (
             "events = [{ at_s = 5, rate = \"1 Mbit/s\" }]",
             "events = [\n{ at_s = 5, up = false },\n{ at_s = 4, up = true },\n]",
