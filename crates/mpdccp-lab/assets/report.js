@@ -33,9 +33,12 @@
     return far(best) <= 25 ? best : null;
   }
 
-  function series(s) {
+  // The background of another series, such as a level to aim at.
+  const behind = s => !s.name && (s.color.length > 7 || s.shape === "dots");
+
+  function series(s, y) {
     const dot = { stroke: s.color, fill: s.color, width: 0 };
-    const base = { label: s.name, stroke: s.color, width: 1.5, spanGaps: true, points: { show: false }, value: (u, v) => four(v) };
+    const base = { label: s.name || y, stroke: s.color, width: 1.5, spanGaps: true, points: { show: false }, value: (u, v) => four(v) };
     switch (s.shape) {
       case "dots": return { ...base, paths: () => null, points: { ...dot, show: true, size: 3 } };
       case "rings": return { ...base, paths: () => null, points: { show: true, size: 9, width: 2, stroke: s.color, fill: "#fff0" } };
@@ -160,7 +163,7 @@
             y: { distr: panel.log ? 3 : 1, range: () => zoomed[nth] || panel.range },
           },
           axes: [{ ...axis(figure.x, figure.log), size: 28 }, { ...axis(panel.y, panel.log), size: 46 }],
-          series: [{ label: figure.x, value: (u, v) => four(v) }, ...panel.series.map(series)],
+          series: [{ label: figure.x, value: (u, v) => four(v) }, ...panel.series.map(s => series(s, panel.y))],
           cursor: {
             dataIdx: nearest, points: { size: 6 },
             drag: { x: true, y: true, uni: 30, setScale: false },
@@ -169,9 +172,8 @@
           },
           hooks: { setSelect: [selected], draw: [extras(figure, panel)] },
         }, joined(panel, figure.span), cell);
-        // A series without a name is the background of another.
         const rows = u.root.querySelectorAll(".u-legend .u-series");
-        panel.series.forEach((s, i) => { if (!s.name) rows[i + 1].style.display = "none"; });
+        panel.series.forEach((s, i) => { if (behind(s)) rows[i + 1].style.display = "none"; });
         plots.push({ u, panel, row: nth });
         touch(u, zoomX);
         if (panel.contender) parts.push([panel.contender, on => { cell.hidden = !on; }]);

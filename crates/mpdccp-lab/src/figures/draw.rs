@@ -272,7 +272,7 @@ fn rgb(color: usize) -> RGBColor {
 
 impl Series {
     fn color(&self) -> RGBAColor {
-        rgb(self.color).mix(if self.pale { 0.4 } else { 1.0 })
+        rgb(self.color).mix(if self.pale { 0.5 } else { 1.0 })
     }
 }
 

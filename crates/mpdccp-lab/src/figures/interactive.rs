@@ -68,7 +68,7 @@ impl Series {
             Shape::Rings => "rings",
         };
         let (r, g, b) = PALETTE[self.color % PALETTE.len()];
-        let alpha = if self.pale { "66" } else { "" };
+        let alpha = if self.pale { "80" } else { "" };
         // Those with intervals are few.
         let points =
             if self.intervals.is_empty() { thin(self.points.clone(), span) } else { self.points.clone() };

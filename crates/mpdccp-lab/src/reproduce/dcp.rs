@@ -333,8 +333,13 @@ fn one_flow(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
         let estimate = lines("estimate");
         let end = end_of(&estimate);
         let panel = |title: &str, points| vec![(title.to_owned(), vec![("", points)])];
-        let figure =
-            over_time(panel("one flow: the sender's estimate of its rate", estimate), "kB/s", None, end, 1);
+        let figure = over_time(
+            panel("one flow: the sender's estimate of its rate", estimate),
+            "rate, kB/s",
+            None,
+            end,
+            1,
+        );
         drawn.push((
             "Figure 2: the rate that the sender allows itself, packet headers included. The link carries 1,250 kB/s.".to_owned(),
             figure.save(&figures.join("figure2"))?,
@@ -388,7 +393,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
         (
             "Figure 4: the DCCP flow and all TCP flows together (Reno, derivative random drop); payload, means over 2 s."
                 .to_owned(),
-            over_time(panels, "kB/s", None, end, 3).save(&figures.join("figure4"))?,
+            over_time(panels, "rate, kB/s", None, end, 3).save(&figures.join("figure4"))?,
         ),
         (
             "Figure 5: packets a second of the DCCP flow over the mean of the TCP flows; lines join medians, dots are runs."
