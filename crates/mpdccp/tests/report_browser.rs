@@ -41,7 +41,7 @@ addEventListener("load", () => setTimeout(() => {
     clientX: box.left + box.width * share, clientY: box.top + box.height / 2, button: 0, buttons: 1, movementX: 9, bubbles: true }));
   const time = () => { at("mousemove", 0.5); return all(".u-legend .u-value")[0].textContent; };
   const soon = then => setTimeout(then, 100);
-  seen.push("plots " + (all(".uplot").length > 8), "still hidden " + all(".static").some(s => s.hidden));
+  seen.push("plots " + (all(".uplot").length > 8), "still hidden " + all(".static").every(s => s.hidden));
   at("mouseenter", 0.5);
   time();
   soon(() => {
