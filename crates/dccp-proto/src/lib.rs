@@ -13,6 +13,7 @@ mod config;
 mod connection;
 pub mod features;
 mod route;
+mod service_code;
 
 pub use config::{CcOptions, Config, Experiment};
 pub use connection::{
@@ -20,3 +21,4 @@ pub use connection::{
     Timer, refuse,
 };
 pub use route::{Ecn, Gate, Route, Sink, Why};
+pub use service_code::{BadServiceCode, ServiceCode};

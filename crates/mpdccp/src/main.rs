@@ -10,7 +10,6 @@ mod lab;
 mod link;
 mod perf;
 mod quantity;
-mod reason;
 mod tunnel;
 #[cfg(feature = "lab")]
 mod watch;

@@ -117,6 +117,11 @@ impl Endpoint {
         }
     }
 
+    /// Accepts no more sessions on a DCCP port; those there are go on.
+    pub fn unlisten(&mut self, port: u16) {
+        self.listeners.remove(&port);
+    }
+
     /// Opens a session over a first path.
     pub fn connect(&mut self, now: Time, cfg: SessionConfig, path: PathConfig) -> SessionId {
         let (ci, seed) = (self.fresh_ci(), self.seed());
@@ -292,7 +297,12 @@ impl Endpoint {
 
     /// What happened.
     pub fn poll_event(&mut self) -> Option<(SessionId, SessionEvent)> {
-        self.events.pop_front()
+        let (id, event) = self.events.pop_front()?;
+        if matches!(event, SessionEvent::Closed(_)) {
+            // To be forgotten.
+            self.mark(id);
+        }
+        Some((id, event))
     }
 
     /// Everything about a session.
@@ -397,10 +407,13 @@ impl Endpoint {
         }
     }
 
-    /// Forgets a session that is over and has nothing left to send or to deliver.
+    /// Forgets a session that is over and has nothing left to send, to deliver or to tell.
     fn reap(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get(&id) else { return };
         if entry.dirty || !entry.session.is_finished() || entry.ready {
+            return;
+        }
+        if self.events.iter().any(|(owner, _)| *owner == id) {
             return;
         }
         self.demux.remove_ci(entry.session.local_ci());

@@ -1,3 +1,4 @@
+use core::fmt;
 use dccp_proto::CloseReason;
 use dccp_wire::ResetCode;
 
@@ -72,6 +73,49 @@ impl Reason {
     pub fn is_orderly(self) -> bool {
         matches!(self, Reason::Closed | Reason::ClosedByPeer | Reason::ClosedBeforeOpen)
     }
+}
+
+/// In words.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Closed => "closed",
+            Reason::ClosedByPeer => "closed by the peer",
+            Reason::ClosedBeforeOpen => "closed before it was open",
+            Reason::Aborted => "ended at once by this end",
+            Reason::AbortedByPeer => "ended at once by the peer",
+            Reason::ResetByPeer(code) => {
+                write!(f, "reset by the peer: {code:?}")?;
+                return hint(*code).map_or(Ok(()), |hint| write!(f, " ({hint})"));
+            }
+            Reason::ResetByUs(code) => return write!(f, "reset by this end: {code:?}"),
+            Reason::Removed => "removed",
+            Reason::Replaced => "replaced by a new subflow",
+            Reason::Displaced => "displaced by other joins",
+            Reason::Plain => "plain DCCP has one path",
+            Reason::Silent => "silent for too long",
+            Reason::NoAnswer => "no answer from the peer",
+            Reason::HandshakeTimeout => "no answer in time",
+            Reason::NextTried => "no answer, trying the next",
+            Reason::NoPath => "no path was up for too long",
+            Reason::UnknownToPeer => "the peer does not know the session any more",
+            Reason::NoMultipath => "the peer does not speak Multipath DCCP, and fallback is refused",
+        })
+    }
+}
+
+/// What a Reset most likely means to whoever set the connection up.
+fn hint(code: ResetCode) -> Option<&'static str> {
+    Some(match code {
+        ResetCode::NoConnection => {
+            "it does not know the connection: it was restarted, or a NAT changed the address"
+        }
+        ResetCode::ConnectionRefused => "it does not accept this session, or listens on another DCCP port",
+        ResetCode::BadServiceCode => "another application listens there",
+        ResetCode::TooBusy => "it has all the sessions or paths it allows",
+        ResetCode::OptionError | ResetCode::MandatoryError => "it does not understand our options",
+        _ => return None,
+    })
 }
 
 impl From<CloseReason> for Reason {

@@ -6,7 +6,6 @@ use crate::perf::message::ClockId;
 use crate::perf::report::Reporter;
 use crate::perf::setup;
 use crate::perf::transfer::Transfer;
-use crate::reason::words;
 use dccp_net::{App, Core};
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 use std::collections::BTreeMap;
@@ -67,7 +66,7 @@ impl PerfApp {
     }
 
     fn on_closed(&mut self, core: &mut Core, now: Time, session: SessionId, reason: Reason) {
-        let why = words(reason);
+        let why = reason.to_string();
         let failure = match self.transfers.remove(&session) {
             None => Some(Fault::usage(format!("no connection to {}: {why}", self.plan.peer()))),
             Some(transfer) => {
@@ -116,9 +115,7 @@ impl App for PerfApp {
             }
             SessionEvent::PathUp(path) => self.reporter.path(session, path, "up"),
             SessionEvent::PathStale(path) => self.reporter.path(session, path, "silent"),
-            SessionEvent::PathDown(path, why) => {
-                self.reporter.path(session, path, &format!("down: {}", words(why)))
-            }
+            SessionEvent::PathDown(path, why) => self.reporter.path(session, path, &format!("down: {why}")),
             SessionEvent::Closed(why) => self.on_closed(core, now, session, why),
             _ => {}
         }

@@ -1,7 +1,6 @@
 //! What runs on the data thread: packets between the interface and the sessions, and the life of the sessions.
 
 use crate::fault::Fault;
-use crate::reason::words;
 use crate::tunnel::allowed::{Allowed, addresses};
 use crate::tunnel::config::{Config, Security};
 use crate::tunnel::peer::PeerState;
@@ -346,11 +345,11 @@ impl App for TunnelApp {
                 tracing::warn!(
                     "peer {name}: {} is down: {}",
                     self.path_label(core, now, session, index, id),
-                    words(why)
+                    why
                 );
             }
             SessionEvent::Closed(why) => {
-                tracing::info!("peer {name}: session closed: {}", words(why));
+                tracing::info!("peer {name}: session closed: {}", why);
                 self.sessions.remove(&session);
                 if self.peers[index].session == Some(session) {
                     self.peers[index].on_closed(now);

@@ -1,0 +1,76 @@
+use mpdccp_proto::Reason;
+use std::io;
+use thiserror::Error;
+
+/// Why a listener or a connection could not be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The name or address given names no address.
+    #[error("no address of that name")]
+    NoAddress,
+    /// The options contradict themselves or are not possible.
+    #[error("{0}")]
+    Options(&'static str),
+    /// Nobody answered in the time given by [`Options::connect_timeout`](crate::Options::connect_timeout).
+    #[error("no answer from the peer")]
+    TimedOut,
+    /// The peer refused, or the connection ended before it was open.
+    #[error("not connected: {0}")]
+    Refused(Reason),
+    /// What the system says: address in use, no such address, no route, no permission.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Why a datagram was not taken. It is not lost: the caller still has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// Congestion control lets no more leave now, and the queue is full.
+    #[error("the queue is full")]
+    Full,
+    /// Larger than [`max_datagram_size`](crate::Connection::max_datagram_size).
+    #[error("{len} bytes are more than the {max} that a packet can carry")]
+    TooBig {
+        /// Its bytes.
+        len: usize,
+        /// The most there can be.
+        max: usize,
+    },
+    /// Empty: DCCP gives data packets without data to others' uses (RFC 4340 section 5.4).
+    #[error("an empty datagram cannot be sent")]
+    Empty,
+    /// The connection is over, or being finished.
+    #[error("the connection is over: {0}")]
+    Closed(Reason),
+}
+
+/// Why no datagram was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// None came in the time given.
+    #[error("no datagram came in time")]
+    TimedOut,
+    /// Everything that arrived has been received, and no more will come. [`Reason::is_orderly`] tells a good end from a failure.
+    #[error("the connection is over: {0}")]
+    Closed(Reason),
+}
+
+/// The connection broke before everything was sent and acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the connection ended before all was sent: {0}")]
+pub struct FinishError(pub Reason);
+
+/// Why nobody was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AcceptError {
+    /// Nobody connected in the time given.
+    #[error("nobody connected in time")]
+    TimedOut,
+    /// The data thread ended.
+    #[error("the listener is over")]
+    Closed,
+}

@@ -1,0 +1,124 @@
+//! Datagrams with congestion control, in user space: DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets for Linux.
+//!
+//! Between UDP, which sends as fast as it is told to, and TCP, which waits for what was lost: a [`Connection`] carries datagrams both
+//! ways, unreliable and without order (over one path), at the rate that the congestion control of your choice allows. It travels in UDP,
+//! so that it passes NATs and needs no privilege and no kernel module. The other end may be this crate or any DCCP implementation that
+//! speaks the same carrier.
+//!
+//! # One end listens, the other connects
+//!
+//! ```
+//! use dccp::{Connection, Listener, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options::ccid(5).service("SC:echo");
+//! let listener = Listener::bind("127.0.0.1:0", options.clone())?;
+//! let addr = listener.local_addr();
+//!
+//! let server = std::thread::spawn(move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//!     let connection = listener.accept()?;
+//!     while let Ok(datagram) = connection.recv() {
+//!         connection.send(&datagram)?;
+//!     }
+//!     Ok(())
+//! });
+//!
+//! let connection = Connection::connect(addr, options)?;
+//! connection.send(b"hello")?;
+//! assert_eq!(connection.recv()?, b"hello");
+//! connection.finish()?;
+//! # server.join().unwrap().unwrap();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What happens to a datagram
+//!
+//! [`Connection::send`] waits while the queue ([`Options::queue`]) is full, that is for the congestion window;
+//! [`Connection::try_send`] says [`SendError::Full`] instead. What either refuses, the caller still has. What was taken leaves in order; it may
+//! then be lost on the way, as with UDP. [`Stats`] counts everything: what waits, what was lost, and what was dropped because the
+//! receiving application did not fetch it. [`Connection::finish`] returns once everything has left and was acknowledged or given up for
+//! lost.
+//!
+//! A sender of live media wants its queue short and its data fresh: `Options::queue(1)`, [`Connection::try_send`], and a bit rate below
+//! [`Stats::rate`]. The example `voice` does this.
+//!
+//! # Congestion control
+//!
+//! [`Options::ccid`] chooses it for what this end sends; the peer chooses for its own. 2 behaves as TCP does, 3 and 4 vary smoothly (TFRC,
+//! for media; 4 for small packets), 5 is BBR, 7 is CUBIC. [`known_ccids`] has them all.
+//!
+//! # Several paths
+//!
+//! ```no_run
+//! use dccp::{Connection, Options, Path};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dsl = Path::from("192.168.1.2".parse()?).priority(5);
+//! let lte = Path::from("10.64.0.9".parse()?);
+//! let connection = Connection::connect("example.org:6511", Options::ccid(5).path(dsl).path(lte))?;
+//! for event in connection.events() {
+//!     println!("{event:?}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Listeners take multipath sessions and plain connections alike. [`Connection::add_path`] adds paths later.
+//!
+//! # Encryption
+//!
+//! ```
+//! use dccp::{Listener, Options, PrivateKey};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Keys are in WireGuard's format: `mpdccp keys` makes them, and so does `wg genkey`.
+//! let mine: PrivateKey = "GCuSGFg9ETQNy5vLQ1CQmbQzEdfcaLk+rTRR0yMyO14=".parse()?;
+//! let theirs = "vvJwLfxKISyoOO4cSi1PCPSKg0tzgP0v6ypBWvGc50M=".parse()?;
+//! let listener = Listener::bind("127.0.0.1:0", Options::ccid(5).key(mine).peer(theirs))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Who has none of the keys gets no answer, not even a refusal. Without keys nothing is encrypted, and nothing is known of the peer.
+//!
+//! # tokio
+//!
+#![cfg_attr(feature = "tokio", doc = "[`tokio`] has the same sockets")]
+#![cfg_attr(not(feature = "tokio"), doc = "With the feature `tokio`, `dccp::tokio` has the same sockets")]
+//! with `async` methods.
+//!
+//! # Threads
+//!
+//! Each [`Listener`] with all its connections, and each [`Connector`] with all of its, has one thread that does the protocol work.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod error;
+mod listener;
+mod options;
+mod runtime;
+mod signal;
+mod sockets;
+mod stats;
+mod stream;
+#[cfg(feature = "tokio")]
+pub mod tokio;
+
+pub use connection::{Connection, Connector, Events};
+pub use dccp_proto::{BadServiceCode, ServiceCode};
+pub use dccp_secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
+pub use dccp_wire::{DCCP_UDP_PORT, ResetCode};
+pub use error::{AcceptError, ConnectError, FinishError, RecvError, SendError};
+pub use listener::Listener;
+pub use mpdccp_proto::reorder::ReorderConfig;
+pub use mpdccp_proto::sched::SchedulerKind;
+pub use mpdccp_proto::{Health, Named, PathId, Reason};
+pub use options::{Carrier, Options, Path};
+pub use stats::{Event, PathStats, Stats};
+pub use units::Rate;
+
+/// The congestion controls there are, by number.
+pub fn known_ccids() -> impl Iterator<Item = u8> {
+    mpdccp_proto::Ccid::known()
+}

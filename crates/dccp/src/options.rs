@@ -1,0 +1,249 @@
+use crate::ConnectError;
+use dccp_proto::ServiceCode;
+use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
+use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_proto::{Ccid, Fallback, QueueConfig, SessionConfig, Settings};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Longer than anything waits: queues here are bounded by packets, and what is in them is not dropped for its age.
+const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(1 << 31);
+
+/// How packets travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Carrier {
+    /// DCCP in UDP (RFC 6773): passes NATs, needs no privilege.
+    #[default]
+    Udp,
+    /// Native DCCP, IP protocol 33; needs CAP_NET_RAW. The port of an address is the DCCP port then.
+    Raw,
+}
+
+/// A path of a multipath connection: from a local address to an address of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: Option<SocketAddr>,
+    pub(crate) priority: u8,
+}
+
+impl Path {
+    /// From this address of this host to the address that the connection was made to.
+    pub fn from(local: IpAddr) -> Path {
+        Path { local, remote: None, priority: 3 }
+    }
+
+    /// To another address of the peer.
+    pub fn to(self, remote: SocketAddr) -> Path {
+        Path { remote: Some(remote), ..self }
+    }
+
+    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred (RFC 9897 section 3.2.10); 3 by default.
+    pub fn priority(self, priority: u8) -> Path {
+        Path { priority: priority.min(15), ..self }
+    }
+}
+
+/// How connections are made and what they do. All have a default: `Options::default()` is CCID 5 over UDP.
+///
+/// ```
+/// use dccp::Options;
+/// let options = Options::ccid(2).service("SC:chat").queue(4);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) settings: Settings,
+    pub(crate) service: Result<ServiceCode, &'static str>,
+    pub(crate) dccp_port: u16,
+    pub(crate) carrier: Carrier,
+    pub(crate) multipath: bool,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) queue: usize,
+    pub(crate) receive_queue: usize,
+    pub(crate) backlog: usize,
+    pub(crate) max_connections: usize,
+    pub(crate) mtu: u16,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) survive: Duration,
+    pub(crate) key: Option<PrivateKey>,
+    pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            settings: Settings::default(),
+            service: Ok(ServiceCode::NONE),
+            dccp_port: 5001,
+            carrier: Carrier::default(),
+            multipath: false,
+            paths: Vec::new(),
+            queue: 16,
+            receive_queue: 4096,
+            backlog: 128,
+            max_connections: 16_384,
+            mtu: 1500,
+            connect_timeout: Duration::from_secs(5),
+            survive: Duration::from_secs(60),
+            key: None,
+            peers: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// With this congestion control for what this end sends: 2 as TCP's, 3 and 4 as TFRC, 5 as BBR, 7 as CUBIC, and what else
+    /// [`known_ccids`](crate::known_ccids) has. An unknown one is an error when it is used.
+    pub fn ccid(ccid: u8) -> Options {
+        let mut options = Options::default();
+        options.settings.ccid = Ccid(ccid);
+        options
+    }
+
+    /// Service Code, which must be that of the peer: `SC:chat`, `SC=7`, `SC=x1f` (RFC 4340 section 8.1.2). 0 by default. A text that is none is an
+    /// error when it is used.
+    pub fn service(mut self, code: &str) -> Options {
+        self.service = code.parse().map_err(|_| {
+            "the service code must be SC: and one to four of letters, digits and -_+.*/?@, or SC= and a number, such as SC:chat or SC=7"
+        });
+        self
+    }
+
+    /// DCCP port of the listener, inside UDP; 5001 by default. Not used by [`Carrier::Raw`].
+    pub fn dccp_port(mut self, port: u16) -> Options {
+        self.dccp_port = port;
+        self
+    }
+
+    /// How packets travel.
+    pub fn carrier(mut self, carrier: Carrier) -> Options {
+        self.carrier = carrier;
+        self
+    }
+
+    /// Asks for a multipath session (RFC 9897), to which paths can be added. A peer that has none of it makes a plain connection.
+    /// Listeners take both.
+    pub fn multipath(mut self, multipath: bool) -> Options {
+        self.multipath = multipath;
+        self
+    }
+
+    /// Adds a path of a client's connection. The first one takes the place of the address that the system would choose; two or more make a
+    /// multipath session.
+    pub fn path(mut self, path: Path) -> Options {
+        self.paths.push(path);
+        self
+    }
+
+    /// Which path a packet takes.
+    pub fn scheduler(mut self, scheduler: SchedulerKind) -> Options {
+        self.settings.scheduler = scheduler;
+        self
+    }
+
+    /// How datagrams of several paths are put in order.
+    pub fn reordering(mut self, reordering: ReorderConfig) -> Options {
+        self.settings.reordering = reordering;
+        self
+    }
+
+    /// How many datagrams wait at most for the window, at least 1; 16 by default. A short queue keeps what is sent fresh.
+    pub fn queue(mut self, datagrams: usize) -> Options {
+        self.queue = datagrams.max(1);
+        self
+    }
+
+    /// How many received datagrams wait at most for the application; 4096 by default. Beyond, they are dropped and counted
+    /// ([`Stats::unread`](crate::Stats::unread)).
+    pub fn receive_queue(mut self, datagrams: usize) -> Options {
+        self.receive_queue = datagrams.max(1);
+        self
+    }
+
+    /// How many connections wait at most to be accepted; 128 by default. More are ended.
+    pub fn backlog(mut self, connections: usize) -> Options {
+        self.backlog = connections.max(1);
+        self
+    }
+
+    /// How many connections a listener has at most; 16,384 by default. More are refused with Reset code 9.
+    pub fn max_connections(mut self, connections: usize) -> Options {
+        self.max_connections = connections.max(1);
+        self
+    }
+
+    /// Largest IP packet, bytes, at least 576; 1500 by default. The system may know of a smaller one.
+    pub fn mtu(mut self, bytes: u16) -> Options {
+        self.mtu = bytes.max(576);
+        self
+    }
+
+    /// How long to wait for the peer's answer; 5 s by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Options {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a connection lives on without any path that works; 60 s by default.
+    pub fn survive(mut self, time: Duration) -> Options {
+        self.survive = time;
+        self
+    }
+
+    /// Encrypts: this host's private key. Each peer must be named by its public key.
+    pub fn key(mut self, key: PrivateKey) -> Options {
+        self.key = Some(key);
+        self
+    }
+
+    /// A peer by its public key: the listener that a client connects to, or a client that a listener lets in.
+    pub fn peer(self, key: PublicKey) -> Options {
+        self.peer_with(key, PresharedKey::default())
+    }
+
+    /// As [`peer`](Self::peer), with a secret shared beside the keys.
+    pub fn peer_with(mut self, key: PublicKey, preshared: PresharedKey) -> Options {
+        self.peers.push((key, preshared));
+        self
+    }
+
+    /// What is wrong with them.
+    pub(crate) fn check(&self) -> Result<(), ConnectError> {
+        self.service.map_err(ConnectError::Options)?;
+        let Ccid(ccid) = self.settings.ccid;
+        if !dccp_proto::ccid::is_known(ccid) {
+            return Err(ConnectError::Options("no such CCID; known_ccids() has those there are"));
+        }
+        match (&self.key, self.peers.is_empty()) {
+            (Some(_), true) => {
+                Err(ConnectError::Options("with a key, peers must be named by their public keys"))
+            }
+            (None, false) => Err(ConnectError::Options(
+                "peers are known by their keys: this end needs a private key of its own",
+            )),
+            (Some(key), false) if self.peers.iter().any(|(peer, _)| *peer == key.public()) => {
+                Err(ConnectError::Options("the public key of the peer is that of this end"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The settings of a session.
+    pub(crate) fn session(&self, multipath: bool) -> SessionConfig {
+        let settings = Settings {
+            queue: QueueConfig {
+                max_bytes: usize::MAX,
+                max_packets: usize::MAX,
+                max_sojourn: NO_SOJOURN_LIMIT,
+                ..QueueConfig::default()
+            },
+            fallback: Fallback::Plain,
+            ..self.settings.clone()
+        };
+        let mut session = SessionConfig { multipath, survive: self.survive, ..settings.session() };
+        session.connection.service_code = self.service.unwrap_or_default().0;
+        session
+    }
+}

@@ -1,0 +1,124 @@
+//! From options to sockets, channels and paths.
+
+use crate::options::Carrier;
+use crate::{ConnectError, Options};
+use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
+use dccp_proto::{Ports, Route};
+use dccp_secure::{Aead, OVERHEAD, Settings};
+use mpdccp_proto::{ListenConfig, PathConfig, PeerFilter};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+fn open_socket(core: &mut Core, carrier: Carrier, addr: SocketAddr) -> io::Result<u32> {
+    let bind = Bind { addr, interface: None };
+    match carrier {
+        Carrier::Udp => UdpCarrier::new(bind).and_then(|c| core.add_socket(c)),
+        Carrier::Raw => RawCarrier::new(bind).and_then(|c| core.add_socket(c)),
+    }
+}
+
+fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
+    let secure = if options.key.is_some() { OVERHEAD as u16 } else { 0 };
+    core.net.carrier(socket).map_or(0, |c| c.overhead()) + secure
+}
+
+/// Puts channels between sockets and sessions, if there are keys.
+pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Result<(), ConnectError> {
+    let Some(key) = &options.key else { return Ok(()) };
+    let since_1970 = dccp_net::Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
+    let mut carrier = dccp_secure::Carrier::new(Settings {
+        private_key: key.clone(),
+        accepts,
+        server: 0,
+        shard: 0,
+        aeads: Aead::preferred(),
+        unix: Duration::from_nanos(since_1970),
+        seed: dccp_net::random_seed()?,
+    });
+    for (number, (key, preshared)) in (0u32..).zip(&options.peers) {
+        carrier.add_peer(number, *key, preshared.clone());
+    }
+    core.net.secure(carrier);
+    Ok(())
+}
+
+/// The carrier address, and the DCCP port.
+pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
+    match options.carrier {
+        Carrier::Udp => (addr, options.dccp_port),
+        Carrier::Raw => (SocketAddr::new(addr.ip(), 0), addr.port()),
+    }
+}
+
+/// Waits for sessions; returns the address.
+pub(crate) fn listen(
+    core: &mut Core,
+    options: &Options,
+    addr: SocketAddr,
+) -> Result<SocketAddr, ConnectError> {
+    let (carrier_addr, port) = places(options, addr);
+    let socket = open_socket(core, options.carrier, carrier_addr)?;
+    let overhead = overhead(core, socket, options);
+    let peers = match options.key {
+        None => vec![PeerFilter { id: 0, remotes: Vec::new() }],
+        Some(_) => {
+            (0u32..).zip(&options.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
+        }
+    };
+    core.endpoint.listen(ListenConfig {
+        port,
+        session: options.session(true),
+        peers,
+        mtu: options.mtu,
+        // For IPv4; the endpoint adds what IPv6 takes more.
+        overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
+        max_sessions: options.max_connections,
+    });
+    let bound = core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr);
+    Ok(if options.carrier == Carrier::Raw { SocketAddr::new(bound.ip(), port) } else { bound })
+}
+
+/// Opens the socket of a path, and the channel over it. The number of the peer among the options is that of the channel.
+pub(crate) fn open_path(
+    core: &mut Core,
+    options: &Options,
+    local: Option<IpAddr>,
+    to: SocketAddr,
+    priority: u8,
+    peer: u32,
+) -> Result<PathConfig, ConnectError> {
+    let (remote, port) = places(options, to);
+    let any: IpAddr = match remote {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let local = local.unwrap_or(any);
+    if local.is_ipv4() != remote.is_ipv4() {
+        return Err(ConnectError::Options("both ends of a path must be of the same IP version"));
+    }
+    let socket = open_socket(core, options.carrier, SocketAddr::new(local, 0))?;
+    let overhead = overhead(core, socket, options);
+    let mtu = match core.net.path_mtu(socket, remote) {
+        Ok(mtu) => mtu.min(options.mtu),
+        Err(e) => {
+            core.net.remove(socket);
+            return Err(e.into());
+        }
+    };
+    let socket = match options.key {
+        None => socket,
+        Some(_) => {
+            let route = Route { socket, local: None, remote };
+            let channel = core.net.open_channel(core.clock.now(), peer, &route);
+            channel.ok_or(ConnectError::Options("too many encrypted channels"))?
+        }
+    };
+    Ok(PathConfig {
+        route: Route { socket, local: None, remote },
+        ports: Ports { local: core.ephemeral_port(), remote: port },
+        prio: priority,
+        mtu,
+        overhead,
+    })
+}

@@ -1,0 +1,65 @@
+use mpdccp_proto::{Health, PathId};
+use std::time::Duration;
+use units::Rate;
+
+/// Counters and state of a connection. After its end, those of the last look at it: what was lost after that is not in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Datagrams taken from the application.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Of them, still waiting for the window.
+    pub queued: u64,
+    /// Of them, dropped since no path could carry their size any more, or since the connection broke before they left.
+    pub dropped: u64,
+    /// Packets with data that congestion control takes for lost; with several paths they may have been repaired.
+    pub lost: u64,
+    /// Datagrams that arrived.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Of them, dropped because the application did not fetch them.
+    pub unread: u64,
+    /// What all paths together can carry at present, as far as it is known: a sender that adapts stays below.
+    pub rate: Rate,
+    /// The paths.
+    pub paths: Vec<PathStats>,
+}
+
+/// One path of a connection.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PathStats {
+    /// Which.
+    pub id: PathId,
+    /// How it fares.
+    pub health: Health,
+    /// Congestion control of what this end sends and of what the peer sends, once agreed.
+    pub ccids: Option<(u8, u8)>,
+    /// Smoothed round-trip time.
+    pub rtt: Option<Duration>,
+    /// Congestion window, bytes.
+    pub window: u64,
+    /// What it can carry, as far as it is known.
+    pub rate: Rate,
+    /// Packets with data that left.
+    pub sent: u64,
+    /// Packets with data that congestion control takes for lost.
+    pub lost: u64,
+}
+
+/// What happened to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A path carries data (again).
+    PathUp(PathId),
+    /// A path is silent, or its link is down; the connection goes on without it.
+    PathStale(PathId),
+    /// A path is gone.
+    PathDown(PathId, mpdccp_proto::Reason),
+    /// It is over.
+    Closed(mpdccp_proto::Reason),
+}

@@ -1,0 +1,221 @@
+//! What lies between a connection's handles and the data thread.
+
+use crate::signal::{Signal, lock};
+use crate::stats::{Event, Stats};
+use crate::{FinishError, Options, RecvError, SendError};
+use mpdccp_proto::Reason;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+/// Most events that wait; beyond, the oldest are forgotten.
+const MAX_EVENTS: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) state: Mutex<State>,
+    /// There is room to send, or no more sending.
+    pub(crate) writable: Signal,
+    /// There is a datagram, or there will be none.
+    pub(crate) readable: Signal,
+    /// It opened, something happened to it, or it ended.
+    pub(crate) happened: Signal,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    outgoing: VecDeque<Vec<u8>>,
+    incoming: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    max_outgoing: usize,
+    max_incoming: usize,
+    /// Once it is open: RFC 9897 is in use.
+    opened: Option<bool>,
+    max_datagram: usize,
+    /// No more is to be sent; it closes once everything has left.
+    finishing: bool,
+    /// The data thread has been told that there is something to send.
+    told: bool,
+    end: Option<Reason>,
+    /// Counters of this side, and the newest look at the session.
+    stats: Stats,
+}
+
+impl State {
+    /// Takes a datagram in. `None` while there is no room.
+    pub(crate) fn send(&mut self, data: &[u8]) -> Option<Result<(), SendError>> {
+        let refusal = match self.end {
+            Some(reason) => SendError::Closed(reason),
+            None if self.finishing => SendError::Closed(Reason::Closed),
+            None if data.is_empty() => SendError::Empty,
+            None if data.len() > self.max_datagram => {
+                SendError::TooBig { len: data.len(), max: self.max_datagram }
+            }
+            None if self.outgoing.len() >= self.max_outgoing => return None,
+            None => {
+                self.outgoing.push_back(data.to_vec());
+                self.stats.sent += 1;
+                self.stats.sent_bytes += data.len() as u64;
+                return Some(Ok(()));
+            }
+        };
+        Some(Err(refusal))
+    }
+
+    /// Whether the data thread must be told now.
+    pub(crate) fn tell(&mut self) -> bool {
+        !std::mem::replace(&mut self.told, true)
+    }
+
+    /// The next datagram. `None` while there is none.
+    pub(crate) fn recv(&mut self) -> Option<Result<Vec<u8>, RecvError>> {
+        match self.incoming.pop_front() {
+            Some(data) => Some(Ok(data)),
+            None => self.end.map(|reason| Err(RecvError::Closed(reason))),
+        }
+    }
+
+    /// The next event. `None` while there is none, `Some(None)` if none will come.
+    pub(crate) fn event(&mut self) -> Option<Option<Event>> {
+        match self.events.pop_front() {
+            Some(event) => Some(Some(event)),
+            None => self.end.map(|_| None),
+        }
+    }
+
+    /// `None` until it is open or has failed.
+    pub(crate) fn opening(&self) -> Option<Result<(), Reason>> {
+        match (self.opened, self.end) {
+            (Some(_), _) => Some(Ok(())),
+            (None, end) => end.map(Err),
+        }
+    }
+
+    /// `None` until it has ended.
+    pub(crate) fn finished(&self) -> Option<Result<Stats, FinishError>> {
+        self.end.map(|reason| match reason.is_orderly() && self.stats.dropped == 0 {
+            true => Ok(self.stats()),
+            false => Err(FinishError(reason)),
+        })
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.finishing = true;
+    }
+
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.finishing
+    }
+
+    pub(crate) fn is_multipath(&self) -> bool {
+        self.opened == Some(true)
+    }
+
+    pub(crate) fn max_datagram(&self) -> usize {
+        self.max_datagram
+    }
+
+    pub(crate) fn end(&self) -> Option<Reason> {
+        self.end
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let queued = self.stats.queued + self.outgoing.len() as u64;
+        Stats { queued, ..self.stats.clone() }
+    }
+
+    /// What the session says, beside what is counted here.
+    pub(crate) fn update(&mut self, look: Stats) {
+        let Stats { queued, dropped, lost, rate, paths, .. } = look;
+        self.stats = Stats { queued, dropped, lost, rate, paths, ..std::mem::take(&mut self.stats) };
+    }
+}
+
+impl Stream {
+    pub(crate) fn new(options: &Options) -> Stream {
+        Stream {
+            state: Mutex::new(State {
+                outgoing: VecDeque::new(),
+                incoming: VecDeque::new(),
+                events: VecDeque::new(),
+                max_outgoing: options.queue,
+                max_incoming: options.receive_queue,
+                opened: None,
+                max_datagram: 0,
+                finishing: false,
+                told: false,
+                end: None,
+                stats: Stats::default(),
+            }),
+            writable: Signal::default(),
+            readable: Signal::default(),
+            happened: Signal::default(),
+        }
+    }
+
+    /// Takes up to `most` datagrams out; none are left if the second is true.
+    pub(crate) fn take(&self, most: usize) -> (Vec<Vec<u8>>, bool) {
+        let mut state = lock(&self.state);
+        let some = most.min(state.outgoing.len());
+        let taken: Vec<Vec<u8>> = state.outgoing.drain(..some).collect();
+        let empty = state.outgoing.is_empty();
+        if empty {
+            state.told = false;
+        }
+        drop(state);
+        if !taken.is_empty() {
+            self.writable.notify();
+        }
+        (taken, empty)
+    }
+
+    /// A datagram arrived.
+    pub(crate) fn deliver(&self, data: Vec<u8>) {
+        let mut state = lock(&self.state);
+        state.stats.received += 1;
+        state.stats.received_bytes += data.len() as u64;
+        if state.incoming.len() >= state.max_incoming {
+            state.stats.unread += 1;
+            return;
+        }
+        state.incoming.push_back(data);
+        drop(state);
+        self.readable.notify();
+    }
+
+    pub(crate) fn open(&self, multipath: bool) {
+        lock(&self.state).opened = Some(multipath);
+        self.happened.notify();
+    }
+
+    pub(crate) fn set_max_datagram(&self, bytes: usize) {
+        lock(&self.state).max_datagram = bytes;
+        self.writable.notify();
+    }
+
+    pub(crate) fn tell_event(&self, event: Event) {
+        let mut state = lock(&self.state);
+        if state.events.len() >= MAX_EVENTS {
+            state.events.pop_front();
+        }
+        state.events.push_back(event);
+        drop(state);
+        self.happened.notify();
+    }
+
+    /// It is over; what has not left is dropped, and counted: here, and `dropped` by the session.
+    pub(crate) fn end(&self, reason: Reason, dropped: u64) {
+        let mut state = lock(&self.state);
+        if state.end.is_some() {
+            return;
+        }
+        state.stats.dropped += dropped + state.outgoing.len() as u64;
+        state.stats.queued = 0;
+        state.outgoing.clear();
+        state.end = Some(reason);
+        state.events.push_back(Event::Closed(reason));
+        drop(state);
+        self.writable.notify();
+        self.readable.notify();
+        self.happened.notify();
+    }
+}

@@ -1,0 +1,157 @@
+//! The same sockets for tokio. All futures can be dropped at any time without loss: a datagram is taken or it is not.
+//!
+//! ```
+//! use dccp::{Options, tokio::{Connection, Listener}};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let listener = Listener::bind("127.0.0.1:0", Options::ccid(5)).await?;
+//! let addr = listener.local_addr();
+//! tokio::spawn(async move {
+//!     let connection = listener.accept().await?;
+//!     while let Ok(datagram) = connection.recv().await {
+//!         connection.send(&datagram).await?;
+//!     }
+//!     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+//! });
+//!
+//! let connection = Connection::connect(addr, Options::ccid(5)).await?;
+//! connection.send(b"hello").await?;
+//! assert_eq!(connection.recv().await?, b"hello");
+//! connection.finish().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::listener::accept;
+use crate::{AcceptError, ConnectError, Event, FinishError, Options, RecvError, SendError, Stats};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::ops::Deref;
+
+/// Names are looked up and sockets opened where waiting does not hurt.
+async fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ConnectError> + Send + 'static,
+) -> Result<T, ConnectError> {
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
+}
+
+/// Waits for connections; see [`crate::Listener`].
+#[derive(Debug)]
+pub struct Listener(crate::Listener);
+
+impl Listener {
+    /// As [`crate::Listener::bind`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn bind(
+        addr: impl ToSocketAddrs + Send + 'static,
+        options: Options,
+    ) -> Result<Listener, ConnectError> {
+        elsewhere(|| crate::Listener::bind(addr, options)).await.map(Listener)
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// [`AcceptError::Closed`] if the data thread had to end.
+    pub async fn accept(&self) -> Result<Connection, AcceptError> {
+        let crate::Listener { runtime, backlog, .. } = &self.0;
+        let accepted = backlog.arrived.wait_async(&backlog.state, |s| accept(runtime, s)).await;
+        accepted.map(Connection)
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local_addr()
+    }
+}
+
+/// Makes connections that share one data thread; see [`crate::Connector`].
+#[derive(Clone, Debug)]
+pub struct Connector(crate::Connector);
+
+impl Connector {
+    /// As [`crate::Connector::new`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn new(options: Options) -> Result<Connector, ConnectError> {
+        elsewhere(|| crate::Connector::new(options)).await.map(Connector)
+    }
+
+    /// As [`crate::Connector::connect`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn connect(
+        &self,
+        addr: impl ToSocketAddrs + Send + 'static,
+    ) -> Result<Connection, ConnectError> {
+        let connector = self.0.clone();
+        let connection = elsewhere(move || connector.begin(addr)).await?;
+        let stream = &connection.stream;
+        let opened = stream.happened.wait_async(&stream.state, |s| s.opening()).await;
+        connection.opened(opened).map(Connection)
+    }
+}
+
+/// A connection. What does not wait is as in [`crate::Connection`], to which it dereferences.
+#[derive(Debug)]
+pub struct Connection(crate::Connection);
+
+impl Deref for Connection {
+    type Target = crate::Connection;
+
+    fn deref(&self) -> &crate::Connection {
+        &self.0
+    }
+}
+
+impl Connection {
+    /// As [`crate::Connection::connect`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn connect(
+        addr: impl ToSocketAddrs + Send + 'static,
+        options: Options,
+    ) -> Result<Connection, ConnectError> {
+        Connector::new(options).await?.connect(addr).await
+    }
+
+    /// Queues a datagram; waits while the queue is full.
+    ///
+    /// # Errors
+    /// As [`crate::Connection::send`].
+    pub async fn send(&self, data: &[u8]) -> Result<(), SendError> {
+        let stream = &self.0.stream;
+        let sent = stream.writable.wait_async(&stream.state, |s| s.send(data)).await;
+        self.0.tell_of(sent)
+    }
+
+    /// The next datagram.
+    ///
+    /// # Errors
+    /// As [`crate::Connection::recv`].
+    pub async fn recv(&self) -> Result<Vec<u8>, RecvError> {
+        let stream = &self.0.stream;
+        stream.readable.wait_async(&stream.state, |s| s.recv()).await
+    }
+
+    /// As [`crate::Connection::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn finish(&self) -> Result<Stats, FinishError> {
+        self.0.begin_finish();
+        let stream = &self.0.stream;
+        stream.happened.wait_async(&stream.state, |s| s.finished()).await
+    }
+
+    /// The next event; `None` after [`Event::Closed`].
+    pub async fn event(&self) -> Option<Event> {
+        let stream = &self.0.stream;
+        stream.happened.wait_async(&stream.state, |s| s.event()).await
+    }
+}

@@ -1,0 +1,58 @@
+//! The tokio twins over the loopback interface.
+#![cfg(feature = "tokio")]
+
+use dccp::tokio::{Connection, Connector, Listener};
+use dccp::{ConnectError, Options, Reason, RecvError, SendError};
+use std::time::Duration;
+
+#[tokio::test]
+async fn many_clients_of_one_task_each() {
+    const CLIENTS: usize = 50;
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
+    let addr = listener.local_addr();
+    tokio::spawn(async move {
+        while let Ok(connection) = listener.accept().await {
+            tokio::spawn(async move {
+                while let Ok(data) = connection.recv().await {
+                    connection.send(&data).await.unwrap();
+                }
+            });
+        }
+    });
+    let connector = Connector::new(Options::default()).await.unwrap();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|n| {
+            let connector = connector.clone();
+            tokio::spawn(async move {
+                let connection = connector.connect(addr).await.unwrap();
+                let name = n.to_string().into_bytes();
+                connection.send(&name).await.unwrap();
+                assert_eq!(connection.recv().await.unwrap(), name);
+                connection.finish().await.unwrap()
+            })
+        })
+        .collect();
+    for client in clients {
+        let stats = client.await.unwrap();
+        assert_eq!((stats.sent, stats.received), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn ends_and_refusals() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = silent.local_addr().unwrap();
+    let impatient = Options::default().connect_timeout(Duration::from_millis(200));
+    assert!(matches!(Connection::connect(addr, impatient).await, Err(ConnectError::TimedOut)));
+
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
+    let here = Connection::connect(listener.local_addr(), Options::default()).await.unwrap();
+    let there = listener.accept().await.unwrap();
+    // A receive that is given up takes nothing with it.
+    assert!(tokio::time::timeout(Duration::from_millis(20), there.recv()).await.is_err());
+    here.send(b"one").await.unwrap();
+    assert_eq!(there.recv().await.unwrap(), b"one");
+    here.finish().await.unwrap();
+    assert_eq!(there.recv().await, Err(RecvError::Closed(Reason::ClosedByPeer)));
+    assert_eq!(there.send(b"two").await, Err(SendError::Closed(Reason::ClosedByPeer)));
+}
