@@ -84,6 +84,12 @@ pub trait Carrier: Send {
     /// What the system says; packets on the way are not lost.
     fn receive(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
 
+    /// Whether the interface or address that the socket is bound to is there, switched on, and has a carrier.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn present(&self) -> io::Result<()>;
+
     /// Whether the system could send to `remote` now. Also renews the binding to an interface that went and came back.
     ///
     /// # Errors

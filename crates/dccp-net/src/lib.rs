@@ -35,6 +35,8 @@ mod socket;
 mod tun;
 #[cfg(target_os = "linux")]
 mod udp;
+#[cfg(target_os = "linux")]
+mod watch;
 
 #[cfg(target_os = "linux")]
 pub use {
@@ -48,4 +50,5 @@ pub use {
     socket::Bind,
     tun::{Tun, TunConfig},
     udp::UdpCarrier,
+    watch::HostWatch,
 };

@@ -108,7 +108,9 @@ impl Net {
 
     /// Asks the system whether a destination can still be reached, without sending.
     pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) {
-        if let Err(e) = self.path_mtu(socket, remote) {
+        let under = self.resolve(&Route { socket, local: None, remote }).socket;
+        let present = self.carrier(under).map_or(Ok(()), |carrier| carrier.present());
+        if let Err(e) = present.and_then(|()| self.path_mtu(socket, remote)) {
             self.links.mark(now, socket, remote, Some(e.to_string()));
         }
     }

@@ -112,6 +112,10 @@ impl Carrier for RawCarrier {
         Ok(packets)
     }
 
+    fn present(&self) -> io::Result<()> {
+        crate::watch::present(self.socket.bind())
+    }
+
     fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         self.sources.clear();
         self.socket.check(remote)

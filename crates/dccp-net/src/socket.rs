@@ -132,6 +132,7 @@ impl Socket {
     }
 
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
+        crate::watch::present(&self.bind)?;
         // An interface that came back has another index.
         bind_interface(&self.inner, &self.bind)?;
         self.probe(remote)?;

@@ -61,6 +61,10 @@ impl Carrier for UdpCarrier {
         Ok(packets)
     }
 
+    fn present(&self) -> io::Result<()> {
+        crate::watch::present(self.0.bind())
+    }
+
     fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         self.0.check(remote)
     }

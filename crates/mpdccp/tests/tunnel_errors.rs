@@ -95,10 +95,10 @@ fn wrong_values_name_what_is_allowed() {
     with("carrier = \"tcp\"").fails_with(&["line 2", "tcp", "`udp`", "`raw`"]);
     with("mtu = 60000").fails_with(&["line 2", "\"auto\"", "9000"]);
     with("queue = { max_ms = 50, max = 3 }").fails_with(&["line 2", "max_bytes"]);
-    Case::new(&CLIENT.replace("127.0.0.1:6511", "example.org")).fails_with(&[
+    Case::new(&CLIENT.replace("127.0.0.1:6511", "hub.example.org:many")).fails_with(&[
         "line 13",
-        "example.org",
-        "no IP address",
+        "hub.example.org:many",
+        "neither an IP address nor a host name",
     ]);
     Case::new(&format!("{CLIENT}mtu = 100")).fails_with(&["path `a`", "mtu = 100", "576 to 9000"]);
     Case::new(&format!("{CLIENT}priority = 16")).fails_with(&["line 14", "priority 16", "0 to 15"]);
@@ -172,14 +172,11 @@ fn peers_must_be_told_apart() {
 }
 
 #[test]
-fn an_address_or_interface_that_is_not_here() {
-    Case::new(&CLIENT.replace("local = \"127.0.0.1\"", "local = \"192.0.2.77\"")).fails_with(&[
-        "path `a`",
-        "no address 192.0.2.77",
-        "ip address",
-    ]);
-    let elsewhere = CLIENT.replace("local = \"127.0.0.1\"", "interface = \"nowhere7\"");
-    Case::new(&elsewhere).fails_with(&["path `a`", "nowhere7"]);
+fn an_address_that_is_not_here_to_listen_on() {
+    let elsewhere = SERVER.replace("127.0.0.1:0", "192.0.2.77:0");
+    Case::new(&elsewhere).fails_with(&["listen 192.0.2.77:0", "no address 192.0.2.77", "ip address"]);
+    let named = format!("{SERVER}[[peer.path]]\nname = \"a\"\nremote = \"hub.example.org\"\n");
+    Case::new(&named).fails_with(&["path `a`", "hub.example.org", "address of the client"]);
 }
 
 #[test]

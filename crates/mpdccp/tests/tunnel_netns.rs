@@ -184,6 +184,63 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.down();
 }
 
+/// A path whose interface is not there yet waits for it, one whose name leads nowhere yet for its address; a name whose address
+/// stops working is looked up again.
+#[test]
+fn paths_wait_for_what_is_missing() {
+    let Some(mut bed) = bed() else { return };
+    let c = bed.space[0].clone();
+    run("ip", &format!("-n {c} link del p0"));
+    let hosts = Hosts::new(&c);
+    hosts.say("");
+    bed.remote[1] = "hub.example.org:6511".into();
+    bed.launch("");
+    let why = |path: &str| bed.client_path(path)["why"].as_str().unwrap_or_default().to_owned();
+    wait_for("path one waits", || why("one").contains("no interface `p0`"));
+    wait_for("path two waits", || why("two").contains("cannot look up hub.example.org"));
+    hosts.say(&format!("{} hub.example.org", REMOTE[1]));
+    wait_for("path two joins", || bed.client_path("two")["state"] == "up");
+    bed.link(0);
+    wait_for("path one joins", || bed.client_path("one")["state"] == "up");
+    // The server moves: its name leads elsewhere.
+    let s = bed.space[1].clone();
+    run("ip", &format!("-n {s} addr add fd71::9/64 dev p1 nodad"));
+    run("ip", &format!("-n {s} addr del {}/64 dev p1", REMOTE[1]));
+    hosts.say("fd71::9 hub.example.org");
+    wait_for("path two follows its name", || {
+        let path = bed.client_path("two");
+        path["state"] == "up" && path["remote"] == "[fd71::9]:6511"
+    });
+    // The cable is pulled at the other end: no carrier, and the log says so.
+    run("ip", &format!("-n {s} link set p0 down"));
+    wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
+    assert!(bed.log("c").contains("p0 has no carrier"), "{}", bed.log("c"));
+    bed.down();
+}
+
+/// What `ip netns exec` shows programs of a namespace in place of /etc/hosts.
+struct Hosts(std::path::PathBuf);
+
+impl Hosts {
+    fn new(space: &str) -> Hosts {
+        let directory = std::path::PathBuf::from(format!("/etc/netns/{space}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        // No name server, so that names that are not in the file fail at once.
+        std::fs::write(directory.join("resolv.conf"), "").unwrap();
+        Hosts(directory)
+    }
+
+    fn say(&self, text: &str) {
+        std::fs::write(self.0.join("hosts"), format!("{text}\n")).unwrap();
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 #[test]
 fn native_dccp_carries_it_too() {
     let Some(mut bed) = bed() else { return };

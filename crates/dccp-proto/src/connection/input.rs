@@ -332,6 +332,7 @@ impl Connection {
             return None;
         }
         self.stats.data_received += 1;
+        self.stats.bytes_received += packet.payload.len() as u64;
         Some(packet.payload)
     }
 

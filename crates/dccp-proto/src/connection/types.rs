@@ -135,6 +135,8 @@ pub struct ConnectionStats {
     pub packets_received: u64,
     pub data_sent: u64,
     pub data_received: u64,
+    /// Bytes of application data in them.
+    pub bytes_received: u64,
     pub syncs_sent: u64,
     /// Packets by which the peer said it is a Slow Receiver (section 11.6).
     pub slow_receiver: u64,

@@ -3,11 +3,13 @@
 use crate::fault::Fault;
 use crate::tunnel::allowed::{Allowed, addresses};
 use crate::tunnel::config::{Config, Security};
-use crate::tunnel::peer::PeerState;
+use crate::tunnel::names::Names;
+use crate::tunnel::paths;
+use crate::tunnel::peer::{PeerState, WaitingPath};
 use crate::tunnel::trace::Trace;
 use crate::tunnel::values::Prio;
 use crate::tunnel::{security, setup};
-use dccp_net::{App, Core, LinkChange, Tun};
+use dccp_net::{App, Core, HostWatch, LinkChange, Tun};
 use mpdccp_proto::{Health, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,11 +19,16 @@ use units::{Duration, Time};
 const BUDGET: usize = 64;
 /// How long closing may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
-/// How often to ask the system whether the paths' interfaces and addresses are still there, which a path without traffic would
-/// not notice, and how large packets may be.
+/// How often to ask the system whether the paths' interfaces and addresses are there, and how large packets may be: what
+/// [`HostWatch`] does not tell.
 const WATCH: Duration = Duration::from_secs(1);
+/// How soon after such a look the next one may be, when the system tells of change after change.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long a removed path's socket stays for its last packets.
 const LINGER: Duration = Duration::from_secs(3);
+
+/// Which of the descriptors is [`HostWatch`].
+const HOST: u32 = 1;
 
 /// Counters of the interface; drops by reason.
 #[derive(Default)]
@@ -48,16 +55,19 @@ pub(crate) struct TunnelApp {
     /// Why the tunnel could not go on.
     pub(crate) failure: Option<String>,
     session_cfg: SessionConfig,
+    pub(crate) names: Names,
+    host: HostWatch,
     tun: Tun,
     allowed: Allowed,
-    sessions: BTreeMap<SessionId, usize>,
+    pub(crate) sessions: BTreeMap<SessionId, usize>,
     buffer: Vec<u8>,
     trace: Option<Trace>,
     /// Sockets of removed paths, and when they close.
     pub(crate) retired: Vec<(Time, u32)>,
     closing: Option<Time>,
-    /// When to look at the paths' links next.
+    /// When to look at the paths' links next, and when that was last done.
     watch_at: Time,
+    watched: Time,
 }
 
 impl TunnelApp {
@@ -67,16 +77,19 @@ impl TunnelApp {
         cfg: Config,
         trace: Option<Trace>,
     ) -> Result<TunnelApp, Fault> {
-        let mut peers = Vec::new();
         security::set_up(core, &cfg, false)?;
-        for (number, peer) in (0u32..).zip(cfg.peers.iter().map(|p| p.get_ref())) {
-            let open = |path: &toml::Spanned<_>| setup::open_path(core, &cfg, number, path.get_ref());
-            let paths = peer.paths.iter().map(open).collect::<Result<Vec<_>, Fault>>()?;
-            peers.push(PeerState::new(peer.clone(), paths));
+        let mut names = Names::new();
+        let mut peers: Vec<PeerState> =
+            cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone())).collect();
+        for peer in &mut peers {
+            let specs = peer.cfg.paths.iter().map(|p| p.get_ref().clone());
+            peer.waiting = specs.map(WaitingPath::new).collect();
         }
+        paths::open_waiting(core, now, &cfg, &mut peers, &mut names)?;
         let paths = peers.iter().flat_map(|peer| &peer.paths);
-        let carried = paths.map(|path| setup::inner_mtu(path.mtu, path.overhead)).min().unwrap_or(0);
-        TunnelApp::with(now, cfg, trace, peers, carried)
+        let known = paths.map(|path| setup::inner_mtu(path.mtu, path.overhead)).min();
+        let carried = known.unwrap_or_else(|| setup::guessed_mtu(&cfg));
+        TunnelApp::with(now, cfg, trace, peers, names, carried)
     }
 
     pub(crate) fn server(
@@ -87,8 +100,8 @@ impl TunnelApp {
     ) -> Result<TunnelApp, Fault> {
         security::set_up(core, &cfg, true)?;
         let carried = setup::listen(core, &cfg)?;
-        let peers = cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone(), Vec::new())).collect();
-        TunnelApp::with(now, cfg, trace, peers, carried)
+        let peers = cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone())).collect();
+        TunnelApp::with(now, cfg, trace, peers, Names::new(), carried)
     }
 
     fn with(
@@ -96,6 +109,7 @@ impl TunnelApp {
         cfg: Config,
         trace: Option<Trace>,
         peers: Vec<PeerState>,
+        names: Names,
         carried: u16,
     ) -> Result<TunnelApp, Fault> {
         let (tun, mtu) = setup::create_tun(&cfg, carried)?;
@@ -111,6 +125,8 @@ impl TunnelApp {
             most: mtu,
             started: now,
             failure: None,
+            names,
+            host: HostWatch::new()?,
             tun,
             sessions: BTreeMap::new(),
             buffer: vec![0; 65_536],
@@ -118,6 +134,7 @@ impl TunnelApp {
             retired: Vec::new(),
             closing: None,
             watch_at: now,
+            watched: now,
         })
     }
 
@@ -278,10 +295,15 @@ impl TunnelApp {
 
 impl App for TunnelApp {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.tun.as_fd()]
+        vec![self.tun.as_fd(), self.host.as_fd()]
     }
 
-    fn on_readable(&mut self, core: &mut Core, now: Time, _: u32) {
+    fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
+        if index == HOST {
+            self.host.drain();
+            self.watch_at = now.max(self.watched + PAUSE);
+            return;
+        }
         for _ in 0..BUDGET {
             match self.tun.read(&mut self.buffer) {
                 Ok(Some(len)) => self.send(core, now, len),
@@ -389,8 +411,13 @@ impl App for TunnelApp {
         }
         if self.watch_at <= now {
             self.watch_at = now + WATCH;
+            self.watched = now;
             for path in self.peers.iter().flat_map(|peer| &peer.paths) {
                 core.net.watch(now, path.socket, path.remote);
+            }
+            if self.closing.is_none() {
+                self.open_waiting(core, now);
+                self.watch_names(core, now);
             }
             self.follow_path_mtu(core, now);
         }

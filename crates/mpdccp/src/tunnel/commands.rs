@@ -1,9 +1,10 @@
 //! What the control socket asks of a running tunnel, answered on the data thread.
 
-use crate::tunnel::app::{TunnelApp, retire_at};
+use crate::tunnel::app::TunnelApp;
 use crate::tunnel::control::{Answer, NewPath, Request};
+use crate::tunnel::peer::WaitingPath;
 use crate::tunnel::setup;
-use crate::tunnel::status::{PeerStatus, SocketStatus, Status, TunStatus, VERSION};
+use crate::tunnel::status::{PathReport, PeerStatus, SocketStatus, Status, TunStatus, VERSION};
 use crate::tunnel::values::Prio;
 use dccp_net::{CarrierStats, Core};
 use mpdccp_proto::Named;
@@ -42,32 +43,40 @@ impl TunnelApp {
         let spec = path.spec()?;
         self.cfg.check_path(&spec)?;
         let peer = &mut self.peers[index];
-        if peer.paths.iter().any(|p| p.spec.name == spec.name) {
+        if peer.has_path(&spec.name) {
             return Err(format!("peer `{}` has a path `{}` already", peer.cfg.name, spec.name));
         }
-        let open = setup::open_path(core, &self.cfg, index as u32, &spec).map_err(|e| e.to_string())?;
-        peer.add_path(core, now, open, self.cfg.dccp_port);
-        tracing::info!("peer {}: path {} added", peer.cfg.name, spec.name);
+        let (name, remote) = (spec.name.clone(), spec.remote.ip());
+        match remote {
+            // Whoever types it is to hear at once of what is not here.
+            Some(ip) => {
+                let open = setup::open_path(core, &self.cfg, index as u32, &spec, ip)
+                    .map_err(|e| format!("path `{name}`: {}", e.words()))?;
+                peer.add_path(core, now, open, self.cfg.dccp_port);
+            }
+            None => {
+                peer.waiting.push(WaitingPath::new(spec));
+                self.open_waiting(core, now);
+            }
+        }
+        tracing::info!("peer {}: path {name} added", self.peers[index].cfg.name);
         Ok(())
     }
 
     fn path_del(&mut self, core: &mut Core, peer: Option<&str>, name: &str) -> Result<(), String> {
         let (now, index) = self.now_and_peer(core, peer)?;
-        let id = self.peers[index].path_id(core, now, name);
         let peer = &mut self.peers[index];
-        let Some(at) = peer.paths.iter().position(|p| p.spec.name == name) else {
+        if !peer.has_path(name) {
             return Err(no_such_path(peer));
-        };
-        if peer.paths.len() == 1 {
+        }
+        if peer.paths.len() + peer.waiting.len() == 1 {
             return Err(format!("path `{name}` is the last; use `mpdccp tunnel down` to end the tunnel"));
         }
-        let path = peer.paths[at].clone();
-        if let (Some(session), Some(id)) = (peer.session, id) {
-            core.endpoint.remove_path(now, session, id);
+        peer.waiting.retain(|p| p.spec.name != name);
+        if let Some(at) = peer.paths.iter().position(|p| p.spec.name == name) {
+            self.take_path(core, now, index, at);
         }
-        peer.paths.remove(at);
-        tracing::info!("peer {}: path {name} removed", peer.cfg.name);
-        self.retired.push((retire_at(now), path.socket));
+        tracing::info!("peer {}: path {name} removed", self.peers[index].cfg.name);
         Ok(())
     }
 
@@ -82,11 +91,13 @@ impl TunnelApp {
         let priority = Prio::try_from(i64::from(priority))?;
         let id = self.peers[index].path_id(core, now, name);
         let peer = &mut self.peers[index];
-        let Some(path) = peer.paths.iter_mut().find(|p| p.spec.name == name) else {
+        let specs = peer.paths.iter_mut().map(|p| &mut p.spec);
+        let mut specs = specs.chain(peer.waiting.iter_mut().map(|p| &mut p.spec));
+        let Some(spec) = specs.find(|spec| spec.name == name) else {
             return Err(no_such_path(peer));
         };
         // Kept for the sessions to come.
-        path.spec.priority = priority;
+        spec.priority = priority;
         if let (Some(session), Some(id)) = (peer.session, id) {
             core.endpoint.set_prio(now, session, id, priority.0);
         }
@@ -109,7 +120,7 @@ impl TunnelApp {
     fn status(&self, core: &Core, now: Time) -> Status {
         let peers = self.peers.iter().map(|peer| {
             let status = peer.session.and_then(|s| Some((s, core.endpoint.status(now, s)?)));
-            match status {
+            let mut status = match status {
                 None => PeerStatus::idle(&peer.cfg.name),
                 Some((session, status)) => {
                     let rows = core.endpoint.rows(now, session);
@@ -117,7 +128,10 @@ impl TunnelApp {
                         (peer.path_name(path), core.net.resolve(&path.route).remote)
                     })
                 }
-            }
+            };
+            let waiting = peer.waiting.iter();
+            status.paths.extend(waiting.map(|p| PathReport::waiting(&p.spec, &p.why)));
+            status
         });
         let drops = core.net.channels().map(|channels| channels.drops());
         Status {
@@ -149,7 +163,9 @@ impl TunnelApp {
 }
 
 fn no_such_path(peer: &crate::tunnel::peer::PeerState) -> String {
-    let names: Vec<&str> = peer.paths.iter().map(|p| p.spec.name.as_str()).collect();
+    let waiting = peer.waiting.iter().map(|p| &p.spec);
+    let specs = peer.paths.iter().map(|p| &p.spec).chain(waiting);
+    let names: Vec<&str> = specs.map(|spec| spec.name.as_str()).collect();
     match names.is_empty() {
         true => "paths are changed at the client".into(),
         false => format!("no such path, expected one of: {}", names.join(", ")),

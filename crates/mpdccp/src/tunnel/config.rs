@@ -1,7 +1,7 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use crate::fault::Fault;
-use crate::tunnel::values::{AllOr, Carrier, Cipher, HostPort, Key, Mtu, OneOrMore, Prio, Secret};
+use crate::tunnel::values::{AllOr, Carrier, Cipher, HostPort, Key, Mtu, OneOrMore, Prio, Remote, Secret};
 use ipnet::IpNet;
 use mpdccp_proto::Settings;
 use serde::Deserialize;
@@ -128,7 +128,7 @@ impl Peer {
 
     /// Addresses it may open a session from; empty for any.
     pub(crate) fn origins(&self) -> Vec<IpAddr> {
-        let paths = self.paths.iter().map(|p| p.get_ref().remote.ip);
+        let paths = self.paths.iter().filter_map(|p| p.get_ref().remote.ip());
         match &self.from {
             None => paths.collect(),
             Some(AllOr::Any) => Vec::new(),
@@ -146,7 +146,7 @@ pub(crate) struct PathSpec {
     pub(crate) local: Option<IpAddr>,
     /// Interface to send through.
     pub(crate) interface: Option<String>,
-    pub(crate) remote: HostPort,
+    pub(crate) remote: Remote,
     #[serde(default)]
     pub(crate) priority: Prio,
     /// Largest IP packet of the path, if it is less than the system knows.
@@ -366,8 +366,11 @@ impl Config {
         if let Some(mtu) = path.mtu.filter(|mtu| !MTU.contains(mtu)) {
             return Err(format!("mtu = {mtu}, expected {} to {}", MTU.start(), MTU.end()));
         }
-        if path.local.is_some_and(|ip| ip.is_ipv4() != path.remote.ip.is_ipv4()) {
+        if path.local.zip(path.remote.ip()).is_some_and(|(a, b)| a.is_ipv4() != b.is_ipv4()) {
             return Err("local and remote are of different IP versions".into());
+        }
+        if let (Role::Server, Some(name)) = (self.role, path.remote.name()) {
+            return Err(format!("remote {name}: at a server the address of the client is needed"));
         }
         if self.role == Role::Client && path.local.is_none() && path.interface.is_none() {
             return Err("say where it leaves from: local = \"ADDRESS\" or interface = \"NAME\"".into());

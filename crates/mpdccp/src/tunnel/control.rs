@@ -5,9 +5,12 @@ use crate::tunnel::app::TunnelApp;
 use crate::tunnel::config::PathSpec;
 use crate::tunnel::status::Status;
 use dccp_net::Handle;
+use rustix::fs::{Access, Mode, access};
+use rustix::process::umask;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::DirBuilder;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,19 +60,38 @@ pub(crate) enum Answer {
 const MAX_REQUEST: u64 = 65_536;
 const DIRECTORY: &str = "/run/mpdccp";
 
-/// Where the socket of an interface is, unless the configuration says otherwise.
-pub(crate) fn default_path(interface: &str) -> PathBuf {
-    let directory = Path::new(DIRECTORY);
-    let file = format!("{interface}.sock");
-    // Without permission for /run the temporary directory has to do.
-    match std::fs::create_dir_all(directory).and_then(|()| std::fs::metadata(directory)) {
-        Ok(meta) if !meta.permissions().readonly() && writable(directory) => directory.join(file),
-        _ => std::env::temp_dir().join(format!("mpdccp-{file}")),
-    }
+/// Directories that control sockets are in: that of the system, and one's own where /run cannot be written.
+fn directories() -> [PathBuf; 2] {
+    let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(directory) => PathBuf::from(directory).join("mpdccp"),
+        None => std::env::temp_dir().join(format!("mpdccp-{}", rustix::process::geteuid().as_raw())),
+    };
+    [DIRECTORY.into(), mine]
 }
 
-fn writable(directory: &Path) -> bool {
-    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
+/// Where the socket of an interface is, unless the configuration says otherwise.
+pub(crate) fn default_path(interface: &str) -> PathBuf {
+    let [system, mine] = directories();
+    // Of its own from the first moment on: nobody else gets to a socket in it, whatever its mode.
+    let usable = own_directory(&system).is_ok() && access(&system, Access::WRITE_OK).is_ok();
+    if usable { system } else { mine }.join(format!("{interface}.sock"))
+}
+
+/// Makes a directory that nobody else can look into, or sees that it is one.
+fn own_directory(path: &Path) -> std::io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let meta = std::fs::symlink_metadata(path)?;
+    let mine = meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+    if !mine || meta.mode() & 0o022 != 0 {
+        return Err(std::io::Error::other(format!(
+            "{} belongs to others, or they may write to it",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 /// The socket file; removed when dropped.
@@ -90,12 +112,18 @@ impl ControlSocket {
         }
         let fail =
             |e: std::io::Error| Fault::usage(format!("cannot create control socket {}: {e}", path.display()));
+        if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
+            own_directory(directory).map_err(fail)?;
+        }
         match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(fail(e)),
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(fail(e)),
             _ => {}
         }
-        let listener = UnixListener::bind(&path).map_err(fail)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fail)?;
+        // Never open to others, not even for a moment. No other thread makes files yet.
+        let before = umask(Mode::from_raw_mode(0o177));
+        let listener = UnixListener::bind(&path);
+        umask(before);
+        let listener = listener.map_err(fail)?;
         Ok(ControlSocket { listener, path })
     }
 
@@ -121,6 +149,11 @@ impl Drop for ControlSocket {
 }
 
 fn answer(mut stream: &UnixStream, handle: &Handle<TunnelApp>) -> std::io::Result<()> {
+    let who = rustix::net::sockopt::socket_peercred(stream)?.uid;
+    if !who.is_root() && who != rustix::process::geteuid() {
+        tracing::warn!("control socket: user {} may not use it", who.as_raw());
+        return Ok(());
+    }
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.set_write_timeout(Some(Duration::from_secs(5)))?;
     let mut line = String::new();
@@ -160,17 +193,13 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Fault> {
 
 /// The socket of the one tunnel that runs here.
 pub(crate) fn only_one() -> Result<PathBuf, Fault> {
-    let temp = std::env::temp_dir();
-    let found: Vec<PathBuf> = [Path::new(DIRECTORY), &temp]
+    let found: Vec<PathBuf> = directories()
         .iter()
         .flat_map(std::fs::read_dir)
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.ends_with(".sock") && (path.starts_with(DIRECTORY) || name.starts_with("mpdccp-"))
-        })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
         .filter(|path| !is_leftover(path))
         .collect();
     match &found[..] {
@@ -182,12 +211,32 @@ pub(crate) fn only_one() -> Result<PathBuf, Fault> {
 
 /// Nobody listens: the tunnel was killed.
 fn is_leftover(path: &Path) -> bool {
-    UnixStream::connect(path).is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused)
+    UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_directory_and_the_socket_are_ones_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o777;
+        let own = directory.path().join("own");
+        own_directory(&own).unwrap();
+        assert_eq!(mode(&own), 0o700);
+        own_directory(&own).unwrap();
+        let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
+        assert_eq!(mode(&socket.path), 0o600);
+        // What others may write to is not one's own, nor is what a link leads to.
+        let open = directory.path().join("open");
+        DirBuilder::new().create(&open).unwrap();
+        std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(own_directory(&open).is_err());
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert!(own_directory(&link).is_err());
+    }
 
     #[test]
     fn the_socket_of_a_killed_tunnel_is_told_from_a_live_one() {

@@ -5,6 +5,8 @@ mod app;
 mod commands;
 mod config;
 mod control;
+mod names;
+mod paths;
 mod peer;
 mod routes;
 mod security;

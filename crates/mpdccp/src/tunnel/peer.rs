@@ -3,6 +3,7 @@ use crate::tunnel::setup::OpenPath;
 use dccp_net::Core;
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{PathConfig, PathId, PathStatus, SessionConfig, SessionId};
+use std::net::IpAddr;
 use units::{Duration, Time};
 
 /// How long a session may take to open before another path is tried first.
@@ -11,11 +12,28 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(250);
 const MAX_RETRY: Duration = Duration::from_secs(8);
 
+/// A path that cannot be opened yet: its interface or address is not there, or its name has no address.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitingPath {
+    pub(crate) spec: PathSpec,
+    pub(crate) why: String,
+    /// Its name led there, in vain.
+    pub(crate) failed: Option<IpAddr>,
+}
+
+impl WaitingPath {
+    pub(crate) fn new(spec: PathSpec) -> WaitingPath {
+        WaitingPath { spec, why: String::new(), failed: None }
+    }
+}
+
 /// A peer and the session with it, which may come and go.
 pub(crate) struct PeerState {
     pub(crate) cfg: Peer,
     /// A client's own paths; a server learns its paths from the peer.
     pub(crate) paths: Vec<OpenPath>,
+    /// Those that wait for their interface, address or name.
+    pub(crate) waiting: Vec<WaitingPath>,
     pub(crate) session: Option<SessionId>,
     /// When to connect; `None` for a server, or with a session.
     retry_at: Option<Time>,
@@ -27,8 +45,17 @@ pub(crate) struct PeerState {
 }
 
 impl PeerState {
-    pub(crate) fn new(cfg: Peer, paths: Vec<OpenPath>) -> PeerState {
-        PeerState { cfg, paths, session: None, retry_at: None, wait: RETRY, give_up_at: None, first: 0 }
+    pub(crate) fn new(cfg: Peer) -> PeerState {
+        PeerState {
+            cfg,
+            paths: Vec::new(),
+            waiting: Vec::new(),
+            session: None,
+            retry_at: None,
+            wait: RETRY,
+            give_up_at: None,
+            first: 0,
+        }
     }
 
     /// When [`on_timeout`](Self::on_timeout) has something to do.
@@ -116,6 +143,12 @@ impl PeerState {
         self.paths.push(path);
     }
 
+    /// Whether a path of ours has that name, open or not.
+    pub(crate) fn has_path(&self, name: &str) -> bool {
+        let waiting = self.waiting.iter().map(|p| &p.spec.name);
+        self.paths.iter().map(|p| &p.spec.name).chain(waiting).any(|n| n == name)
+    }
+
     /// The session's number of a path of ours.
     pub(crate) fn path_id(&self, core: &Core, now: Time, name: &str) -> Option<PathId> {
         let socket = self.paths.iter().find(|p| p.spec.name == name)?.socket;
@@ -127,8 +160,9 @@ impl PeerState {
     /// The configuration of a path, if it has one.
     pub(crate) fn cfg_of(&self, path: &PathStatus) -> Option<&PathSpec> {
         let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
-        let theirs =
-            || self.cfg.paths.iter().map(|p| p.get_ref()).find(|p| p.remote.ip == path.route.remote.ip());
+        let theirs = || {
+            self.cfg.paths.iter().map(|p| p.get_ref()).find(|p| p.remote.ip() == Some(path.route.remote.ip()))
+        };
         ours.or_else(theirs)
     }
 

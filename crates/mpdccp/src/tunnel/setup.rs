@@ -9,6 +9,7 @@ use dccp_proto::Route;
 use mpdccp_proto::{ListenConfig, PeerFilter, SessionConfig};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use units::Time;
 
 /// DCCP Service Code of the tunnel, "MPTU" (RFC 4340 section 8.1.2).
 pub(crate) const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
@@ -31,6 +32,8 @@ pub(crate) struct OpenPath {
     pub(crate) remote: SocketAddr,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
+    /// Since when it does not work.
+    pub(crate) bad_since: Option<Time>,
 }
 
 /// Session settings of all peers.
@@ -40,8 +43,24 @@ pub(crate) fn session_config(cfg: &Config) -> SessionConfig {
     session
 }
 
+/// Why a socket cannot be opened.
+pub(crate) enum Unopened {
+    /// Its interface or address is not there; it may come.
+    Absent(String),
+    /// Something to be mended.
+    Fault(String),
+}
+
+impl Unopened {
+    pub(crate) fn words(self) -> String {
+        match self {
+            Unopened::Absent(why) | Unopened::Fault(why) => why,
+        }
+    }
+}
+
 /// Opens a socket of the configured carrier.
-fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind, whose: &str) -> Result<u32, Fault> {
+fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind) -> Result<u32, Unopened> {
     let result = match carrier {
         Carrier::Udp => UdpCarrier::new(bind.clone()).and_then(|c| core.add_socket(c)),
         Carrier::Raw => RawCarrier::new(bind.clone()).and_then(|c| core.add_socket(c)),
@@ -54,39 +73,42 @@ fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind, whose: &str) -> Re
                 "UDP port {port} on {ip} is in use already; is another mpdccp running? (`ss -ulnp` shows by whom)"
             ),
             ErrorKind::AddrNotAvailable => {
-                format!("this host has no address {ip}; `ip address` shows those it has")
+                return Unopened::Absent(format!(
+                    "this host has no address {ip}; `ip address` shows those it has"
+                ));
             }
             ErrorKind::PermissionDenied if carrier == Carrier::Raw => {
                 "carrier = \"raw\" needs CAP_NET_RAW: run as root, or use carrier = \"udp\"".into()
             }
             // ENODEV has no kind of its own.
             _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
-                format!("this host has no interface `{interface}`; `ip link` shows those it has")
+                return Unopened::Absent(format!(
+                    "this host has no interface `{interface}`; `ip link` shows those it has"
+                ));
             }
             _ => format!("cannot open a socket on {}: {e}", bind.addr),
         };
-        Fault::usage(format!("{whose}: {what}"))
+        Unopened::Fault(what)
     })
 }
 
-/// Opens the socket of one path of a client to a peer by its number in the configuration, and the channel over it.
+/// Opens the socket of one path of a client to a peer by its number, towards one address of its remote, and the channel over it.
 pub(crate) fn open_path(
     core: &mut Core,
     cfg: &Config,
     number: u32,
     spec: &PathSpec,
-) -> Result<OpenPath, Fault> {
-    let peer = cfg.peers.get(number as usize).map_or("", |p| p.get_ref().name.as_str());
-    let whose = format!("peer `{peer}`, path `{}`", spec.name);
-    let any: IpAddr = match spec.remote.ip {
+    ip: IpAddr,
+) -> Result<OpenPath, Unopened> {
+    let any: IpAddr = match ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let addr = SocketAddr::new(spec.local.unwrap_or(any), 0);
-    let socket = open_socket(core, cfg.carrier, Bind { addr, interface: spec.interface.clone() }, &whose)?;
+    let socket = open_socket(core, cfg.carrier, Bind { addr, interface: spec.interface.clone() })?;
     let remote = match cfg.carrier {
-        Carrier::Udp => spec.remote.socket_addr(dccp_wire::DCCP_UDP_PORT),
-        Carrier::Raw => SocketAddr::new(spec.remote.ip, 0),
+        Carrier::Udp => SocketAddr::new(ip, spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT)),
+        Carrier::Raw => SocketAddr::new(ip, 0),
     };
     let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead()) + security::overhead(cfg);
     let mtu = path_mtu(core, socket, remote, spec.mtu);
@@ -95,10 +117,10 @@ pub(crate) fn open_path(
         Security::Noise => {
             let to = Route { socket, local: None, remote };
             let channel = core.net.open_channel(core.clock.now(), number, &to);
-            channel.ok_or_else(|| Fault::runtime(format!("{whose}: too many channels")))?
+            channel.ok_or_else(|| Unopened::Fault("too many channels".into()))?
         }
     };
-    Ok(OpenPath { spec: spec.clone(), socket, remote, mtu, overhead })
+    Ok(OpenPath { spec: spec.clone(), socket, remote, mtu, overhead, bad_since: None })
 }
 
 fn path_mtu(core: &Core, socket: u32, remote: SocketAddr, most: Option<u16>) -> u16 {
@@ -115,8 +137,8 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
             Carrier::Udp => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
             Carrier::Raw => SocketAddr::new(listen.ip, 0),
         };
-        let socket =
-            open_socket(core, cfg.carrier, Bind { addr, interface: None }, &format!("listen {listen}"))?;
+        let socket = open_socket(core, cfg.carrier, Bind { addr, interface: None })
+            .map_err(|e| Fault::usage(format!("listen {listen}: {}", e.words())))?;
         sockets.push((socket, addr.is_ipv4()));
     }
     let mut mtu = MAX_MTU;
@@ -125,7 +147,7 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
     let mut peers = Vec::new();
     for (id, peer) in (0u32..).zip(cfg.peers.iter().map(|p| p.get_ref())) {
         let remotes = peer.origins();
-        let limits = peer.paths.iter().map(|p| (p.get_ref().remote.ip, p.get_ref().mtu));
+        let limits = peer.paths.iter().filter_map(|p| Some((p.get_ref().remote.ip()?, p.get_ref().mtu)));
         for (ip, most) in limits.chain(remotes.iter().map(|ip| (*ip, None))) {
             let Some((socket, _)) = sockets.iter().find(|(_, v4)| *v4 == ip.is_ipv4()) else { continue };
             mtu = mtu.min(path_mtu(core, *socket, SocketAddr::new(ip, 9), most));
@@ -154,6 +176,11 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
 /// What is left of a path MTU for an inner packet.
 pub(crate) fn inner_mtu(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
+}
+
+/// What a path is thought to carry before anything is known of it: over IPv6, since that is less.
+pub(crate) fn guessed_mtu(cfg: &Config) -> u16 {
+    inner_mtu(DEFAULT_MTU, 48 + security::overhead(cfg))
 }
 
 /// The smallest MTU with which the interface keeps its addresses.

@@ -1,5 +1,6 @@
 //! What `tunnel status` shows. The JSON is a contract, see docs/formats.md.
 
+use crate::tunnel::config::PathSpec;
 use mpdccp_proto::{Health, PathRow, PathStatus, SessionState, SessionStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -96,12 +97,14 @@ pub(crate) struct ReorderStatus {
 }
 
 /// One path. What is not known yet is null.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PathReport {
     pub(crate) name: String,
-    pub(crate) id: u32,
-    /// `probing`, `up`, `stale`, `down`.
+    pub(crate) id: Option<u32>,
+    /// `probing`, `up`, `stale`, `down`; `waiting` for its interface, address or name.
     pub(crate) state: String,
+    /// What it waits for.
+    pub(crate) why: Option<String>,
     pub(crate) priority: u8,
     pub(crate) remote: String,
     pub(crate) ccid_tx: Option<u8>,
@@ -120,6 +123,7 @@ pub(crate) struct PathReport {
     pub(crate) sent_packets: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_packets: u64,
+    pub(crate) received_bytes: u64,
     pub(crate) lost_packets: u64,
     pub(crate) lost_bytes: u64,
     pub(crate) ce_packets: u64,
@@ -220,12 +224,25 @@ impl PeerStatus {
 }
 
 impl PathReport {
+    /// Of a path that is not open yet.
+    pub(crate) fn waiting(spec: &PathSpec, why: &str) -> PathReport {
+        PathReport {
+            name: spec.name.clone(),
+            state: "waiting".into(),
+            why: Some(why.to_owned()),
+            priority: spec.priority.0,
+            remote: spec.remote.to_string(),
+            ..PathReport::default()
+        }
+    }
+
     fn of(path: &PathStatus, row: Option<&PathRow>, (name, remote): (String, SocketAddr)) -> PathReport {
         let tx = path.tx.as_ref();
         PathReport {
             name,
-            id: path.id.0,
+            id: Some(path.id.0),
             state: health(path.health).into(),
+            why: None,
             priority: path.prio,
             remote: remote.to_string(),
             ccid_tx: path.ccids.map(|(tx, _)| tx),
@@ -244,6 +261,7 @@ impl PathReport {
             sent_packets: tx.map_or(0, |tx| tx.sent.packets),
             sent_bytes: tx.map_or(0, |tx| tx.sent.bytes),
             received_packets: path.stats.data_received,
+            received_bytes: path.stats.bytes_received,
             lost_packets: tx.map_or(0, |tx| tx.lost.packets),
             lost_bytes: tx.map_or(0, |tx| tx.lost.bytes),
             ce_packets: tx.map_or(0, |tx| tx.ce),

@@ -4,7 +4,7 @@ use crate::tunnel::status::Status;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-const HEAD: [&str; 12] = [
+const HEAD: [&str; 13] = [
     "path",
     "state",
     "prio",
@@ -16,6 +16,7 @@ const HEAD: [&str; 12] = [
     "min ms",
     "rate Mbit/s",
     "sent",
+    "received",
     "lost",
 ];
 
@@ -79,6 +80,7 @@ pub(crate) fn render(s: &Status) -> String {
                 num(path.min_rtt_ms),
                 num(path.delivery_mbps),
                 path.sent_packets.to_string(),
+                path.received_packets.to_string(),
                 path.lost_packets.to_string(),
             ]);
         }
@@ -87,6 +89,11 @@ pub(crate) fn render(s: &Status) -> String {
         for row in &rows {
             let cells: Vec<String> = row.iter().zip(&width).map(|(cell, w)| format!("{cell:<w$}")).collect();
             let _ = writeln!(out, "  {}", cells.join("  ").trim_end());
+        }
+        for path in &peer.paths {
+            if let Some(why) = &path.why {
+                let _ = writeln!(out, "  {} waits: {why}", path.name);
+            }
         }
         for path in peer.paths.iter().filter(|path| !path.drops.is_empty()) {
             let _ = writeln!(out, "  {}{}", path.name, counters(&path.drops));

@@ -47,6 +47,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     })?;
     let handle = driver.handle();
     control.serve(handle.clone())?;
+    let resolving = handle.clone();
+    handle.run(move |_, app| {
+        if let Err(e) = app.names.serve(resolving) {
+            tracing::error!("cannot look up names: {e}");
+        }
+    });
     // SIGINT, SIGTERM and SIGHUP.
     ctrlc::set_handler(move || {
         handle.run(|core, app| {

@@ -101,6 +101,78 @@ impl fmt::Display for HostPort {
     }
 }
 
+/// Where a path leads: an address or a name, with or without a port.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub(crate) struct Remote {
+    pub(crate) host: Host,
+    pub(crate) port: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    Ip(IpAddr),
+    Name(String),
+}
+
+impl Remote {
+    /// Its address, unless it is a name.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        match self.host {
+            Host::Ip(ip) => Some(ip),
+            Host::Name(_) => None,
+        }
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        match &self.host {
+            Host::Ip(_) => None,
+            Host::Name(name) => Some(name),
+        }
+    }
+}
+
+impl TryFrom<String> for Remote {
+    type Error = String;
+    fn try_from(s: String) -> Result<Remote, String> {
+        if let Ok(HostPort { ip, port }) = s.parse() {
+            return Ok(Remote { host: Host::Ip(ip), port });
+        }
+        let (name, port) = match s.split_once(':') {
+            None => (s.as_str(), None),
+            Some((name, port)) => (name, Some(port.parse().map_err(|_| no_remote(&s))?)),
+        };
+        let label = |l: &str| {
+            (1..=63).contains(&l.len())
+                && l.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        };
+        let mut labels = name.strip_suffix('.').unwrap_or(name).split('.').peekable();
+        // What has figures only is an address with a slip in it.
+        let figures = labels.clone().all(|l| l.chars().all(|c| c.is_ascii_digit()));
+        if name.len() > 253 || figures || labels.peek().is_none() || !labels.all(label) {
+            return Err(no_remote(&s));
+        }
+        Ok(Remote { host: Host::Name(name.to_ascii_lowercase()), port })
+    }
+}
+
+fn no_remote(s: &str) -> String {
+    format!(
+        "`{s}` is neither an IP address nor a host name, expected \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \
+         \"vpn.example.org:6511\", or without the port"
+    )
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.host, self.port) {
+            (Host::Ip(ip), port) => HostPort { ip: *ip, port }.fmt(f),
+            (Host::Name(name), Some(port)) => write!(f, "{name}:{port}"),
+            (Host::Name(name), None) => f.write_str(name),
+        }
+    }
+}
+
 /// One value or a list.
 #[derive(Clone, Debug)]
 pub(crate) struct OneOrMore<T>(pub(crate) Vec<T>);
@@ -196,5 +268,25 @@ impl TryFrom<i64> for Prio {
             .filter(|n| *n <= 15)
             .map(Prio)
             .ok_or_else(|| format!("priority {n}, expected 0 to 15"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remotes_are_addresses_or_names() {
+        let read = |s: &str| Remote::try_from(s.to_owned());
+        let name = |s: &str| Host::Name(s.to_owned());
+        assert_eq!(read("192.0.2.1:9"), Ok(Remote { host: Host::Ip([192, 0, 2, 1].into()), port: Some(9) }));
+        assert_eq!(read("::1"), Ok(Remote { host: Host::Ip("::1".parse().unwrap()), port: None }));
+        assert_eq!(read("Hub.example.org:9"), Ok(Remote { host: name("hub.example.org"), port: Some(9) }));
+        assert_eq!(read("localhost").unwrap().to_string(), "localhost");
+        for wrong in
+            ["", "192.0.2.300", "192.0.2.1:", "a b", "a..b", "hub:70000", "hub:", "1:2:3", ":9", "hub:9:9"]
+        {
+            assert!(read(wrong).unwrap_err().contains("neither"), "{wrong}");
+        }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Bed {
     /// Namespace of the client, of the server.
     pub(crate) space: [String; 2],
     directory: tempfile::TempDir,
+    /// Remotes of the client's paths, unless the addresses.
+    pub(crate) remote: [String; 2],
     ends: Vec<Child>,
 }
 
@@ -61,7 +63,12 @@ impl Bed {
     pub(crate) fn new() -> Bed {
         let id = format!("mpt{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let space = [format!("{id}c"), format!("{id}s")];
-        let bed = Bed { space, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
+        let bed = Bed {
+            space,
+            directory: tempfile::tempdir().unwrap(),
+            remote: Default::default(),
+            ends: Vec::new(),
+        };
         for space in &bed.space {
             ip(&format!("netns add {space}"));
             ip(&format!("-n {space} link set lo up"));
@@ -90,6 +97,19 @@ impl Bed {
     /// Starts both ends, with keys unless `common` says otherwise. `common` goes into both configurations; addresses carry a port
     /// over UDP only.
     pub(crate) fn up(&mut self, common: &str) {
+        self.launch(common);
+        wait_for("both paths up", || {
+            ["c", "s"].iter().all(|end| {
+                let status = self.status(end);
+                status["peers"][0]["paths"]
+                    .as_array()
+                    .is_some_and(|paths| paths.len() == 2 && paths.iter().all(|path| path["state"] == "up"))
+            })
+        });
+    }
+
+    /// As [`up`](Self::up), without waiting for the paths.
+    pub(crate) fn launch(&mut self, common: &str) {
         let plain = common.contains("security = \"none\"");
         let [c_key, s_key] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
         let own = |key: &PrivateKey| {
@@ -124,6 +144,15 @@ impl Bed {
             CLIENT[1],
             any = if port.is_empty() { "::".into() } else { format!("[::]{port}") },
         );
+        let with_port =
+            [format!("{}{port}", REMOTE[0]), format!("[{}]{port}", REMOTE[1])].map(|r| match port {
+                "" => r.replace(['[', ']'], ""),
+                _ => r,
+            });
+        let remote = [0, 1].map(|i| match self.remote[i].as_str() {
+            "" => &with_port[i],
+            other => other,
+        });
         let client = format!(
             r#"
             role = "client"
@@ -140,31 +169,19 @@ impl Bed {
             [[peer.path]]
             name = "one"
             interface = "p0"
-            remote = "{}{port}"
+            remote = "{}"
             priority = 5
             [[peer.path]]
             name = "two"
             local = "{}"
             remote = "{}"
             "#,
-            CLIENT[0],
-            CLIENT[1],
-            REMOTE[0],
-            LOCAL[1],
-            if port.is_empty() { REMOTE[1].into() } else { format!("[{}]{port}", REMOTE[1]) },
+            CLIENT[0], CLIENT[1], remote[0], LOCAL[1], remote[1],
         );
         for (name, text) in [("s", server), ("c", client)] {
             std::fs::write(self.path(&format!("{name}.toml")), text).unwrap();
             self.start(name);
         }
-        wait_for("both paths up", || {
-            ["c", "s"].iter().all(|end| {
-                let status = self.status(end);
-                status["peers"][0]["paths"]
-                    .as_array()
-                    .is_some_and(|paths| paths.len() == 2 && paths.iter().all(|path| path["state"] == "up"))
-            })
-        });
     }
 
     fn start(&mut self, name: &str) {

@@ -1,0 +1,136 @@
+//! Interfaces and addresses of this host: whether a path can leave, and word from the kernel when that may have changed.
+
+use crate::Bind;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType};
+use nix::sys::socket::{bind, recv, socket};
+use rustix::io::Errno;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Groups of rtnetlink(7): links, addresses and routes of both versions.
+const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
+
+/// Becomes readable whenever an interface, an address or a route of this host changes.
+pub struct HostWatch {
+    socket: OwnedFd,
+}
+
+impl HostWatch {
+    /// Begins to watch; no privilege is needed.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new() -> io::Result<HostWatch> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
+        Ok(HostWatch { socket })
+    }
+
+    /// Takes the messages away. What they say is asked of the system anew, so one that was lost does no harm.
+    pub fn drain(&self) {
+        let mut buffer = [0; 16_384];
+        while let Ok(1..) | Err(nix::Error::ENOBUFS | nix::Error::EINTR) =
+            recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty())
+        {}
+    }
+}
+
+impl AsFd for HostWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Whether what a socket is bound to is there and has a carrier.
+pub(crate) fn present(bound: &Bind) -> io::Result<()> {
+    if bound.interface.is_none() && bound.addr.ip().is_unspecified() {
+        return Ok(());
+    }
+    judge(bound, getifaddrs()?)
+}
+
+fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io::Result<()> {
+    let ip = Some(bound.addr.ip()).filter(|ip| !ip.is_unspecified());
+    let mut absent = match bound.interface {
+        Some(_) => Errno::NODEV.into(),
+        None => Errno::ADDRNOTAVAIL.into(),
+    };
+    for entry in interfaces {
+        if bound.interface.as_ref().is_some_and(|name| *name != entry.interface_name) {
+            continue;
+        }
+        // There is an entry for each address and one, without an IP address, for the interface.
+        if bound.interface.is_some() && ip.is_some() {
+            absent = Errno::ADDRNOTAVAIL.into();
+        }
+        if ip.is_some() && address(&entry) != ip {
+            continue;
+        }
+        let name = &entry.interface_name;
+        return match entry.flags {
+            flags if !flags.contains(InterfaceFlags::IFF_UP) => {
+                Err(io::Error::other(format!("{name} is switched off")))
+            }
+            flags if !flags.contains(InterfaceFlags::IFF_RUNNING) => {
+                Err(io::Error::other(format!("{name} has no carrier")))
+            }
+            _ => Ok(()),
+        };
+    }
+    Err(absent)
+}
+
+fn address(entry: &InterfaceAddress) -> Option<IpAddr> {
+    let address = entry.address.as_ref()?;
+    let v4 = address.as_sockaddr_in().map(|a| a.ip().into());
+    v4.or_else(|| address.as_sockaddr_in6().map(|a| a.ip().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::SockaddrStorage;
+    use std::net::SocketAddrV4;
+
+    fn entry(name: &str, flags: InterfaceFlags, ip: Option<[u8; 4]>) -> InterfaceAddress {
+        let address = ip.map(|ip| SockaddrStorage::from(SocketAddrV4::new(ip.into(), 0)));
+        InterfaceAddress {
+            interface_name: name.into(),
+            flags,
+            address,
+            netmask: None,
+            broadcast: None,
+            destination: None,
+        }
+    }
+
+    #[test]
+    fn what_a_path_is_bound_to_must_be_there_and_have_a_carrier() {
+        let (up, running) = (InterfaceFlags::IFF_UP, InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING);
+        let host = || {
+            [
+                entry("good", running, None),
+                entry("good", running, Some([192, 0, 2, 1])),
+                entry("pulled", up, Some([192, 0, 2, 2])),
+                entry("off", InterfaceFlags::empty(), None),
+            ]
+        };
+        let say = |interface: Option<&str>, ip: [u8; 4]| {
+            let bind = Bind { addr: (ip, 0).into(), interface: interface.map(String::from) };
+            judge(&bind, host().into_iter()).map_err(|e| e.to_string())
+        };
+        let any = [0; 4];
+        assert_eq!(say(Some("good"), any), Ok(()));
+        assert_eq!(say(None, [192, 0, 2, 1]), Ok(()));
+        assert_eq!(say(Some("pulled"), any), Err("pulled has no carrier".into()));
+        assert_eq!(say(None, [192, 0, 2, 2]), Err("pulled has no carrier".into()));
+        assert_eq!(say(Some("off"), any), Err("off is switched off".into()));
+        assert!(say(Some("none"), any).unwrap_err().contains("No such device"));
+        assert!(say(Some("good"), [192, 0, 2, 9]).unwrap_err().contains("Cannot assign"));
+        assert!(say(None, [192, 0, 2, 9]).unwrap_err().contains("Cannot assign"));
+    }
+}
