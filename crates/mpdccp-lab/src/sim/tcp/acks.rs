@@ -1,6 +1,7 @@
 //! What an acknowledgement means to the sending half.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use dccp_cc::{AckEvent, Amount};
 use units::Time;
@@ -47,6 +48,10 @@ impl Sender {
         if ack.dsack {
             self.counters.dsack += 1;
             self.detector.on_duplicate(self.next_no);
+            // RFC 3708: both transmissions arrived, so the first was not lost.
+            if let Some(&(start, end)) = ack.blocks.first() {
+                self.spurious(now, start, end);
+            }
         }
         self.judge_timeout(now, &newly, digest.advanced);
         let newest_before = self.detector.newest();
@@ -55,6 +60,16 @@ impl Sender {
         }
         if !newly.is_empty() {
             self.timers.on_progress(now, self.board.inflight().packets > 0);
+        }
+        // RFC 3522 section 3.2, for all of the window as Linux has it: what arrived had left before anything was sent again.
+        if digest.advanced
+            && self.to_undo.is_some()
+            && self.recover.is_some()
+            && self.first_again.is_some_and(|first| ack.echo < first)
+            && !self.board.repairing()
+        {
+            self.board.revive();
+            self.undo(now);
         }
         if self.recover.is_some_and(|end| self.acked >= end) {
             (self.recover, self.prr) = (None, None);
@@ -102,15 +117,7 @@ impl Sender {
             if segment.recovery.is_some() {
                 self.detector.on_reordered();
             }
-            if segment.recovery == Some(self.recovery)
-                && let Some(left) = self.to_undo.as_mut()
-            {
-                *left = left.saturating_sub(1);
-                if *left == 0 {
-                    (self.to_undo, self.recover, self.prr) = (None, None, None);
-                    self.cc.on_spurious_loss(now);
-                }
-            }
+            self.spurious(now, segment.start, segment.end());
             return;
         }
         let sent_at = segment.snapshot.sent_at;
@@ -121,6 +128,20 @@ impl Sender {
             digest.sent_at = digest.sent_at.max(Some(sent_at));
         }
         self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
+    }
+
+    /// What was sent within `start..end` was not lost. Once that holds for all that the latest recovery took for lost, its reduction is taken back.
+    fn spurious(&mut self, now: Time, start: u64, end: u64) {
+        let Some(left) = self.to_undo.as_mut().filter(|left| !left.is_empty()) else { return };
+        left.retain(|at| !(start..end).contains(at));
+        if left.is_empty() {
+            self.undo(now);
+        }
+    }
+
+    fn undo(&mut self, now: Time) {
+        (self.to_undo, self.recover, self.prr) = (None, None, None);
+        self.cc.on_spurious_loss(now);
     }
 
     /// Finds losses and tells the controller.
@@ -183,7 +204,9 @@ impl Sender {
                         self.begin_recovery();
                         digest.congestion = true;
                     }
-                    self.to_undo = self.to_undo.map(|n| n + 1);
+                    if let Some(left) = &mut self.to_undo {
+                        left.insert(segment.start);
+                    }
                     digest.lost = digest.lost.plus(segment.bytes());
                     self.lose(now, &segment, Some(self.recovery));
                 }
@@ -199,7 +222,8 @@ impl Sender {
     fn begin_recovery(&mut self) {
         self.detector.on_recovery();
         self.recovery += 1;
-        self.to_undo = self.detector.undoes().then_some(0);
+        self.first_again = None;
+        self.to_undo = self.detector.undoes().then(BTreeSet::new);
         self.recover = Some(self.next);
         // RFC 5681 section 3.2: the first lost segment leaves at once.
         self.forced = 1;

@@ -121,6 +121,11 @@ impl Board {
         }
     }
 
+    /// Whether something sent again is in flight.
+    pub(super) fn repairing(&self) -> bool {
+        self.segments.iter().any(|s| s.state == State::Flying && s.transmissions > 1)
+    }
+
     /// Segments lost and not sent again are in flight after all: the timeout that made them so was spurious.
     pub(super) fn revive(&mut self) {
         for start in std::mem::take(&mut self.lost) {

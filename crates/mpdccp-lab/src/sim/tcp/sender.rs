@@ -1,6 +1,7 @@
 //! The sending half: what may leave; `acks.rs` has what an acknowledgement means. The algorithm is a [`Controller`].
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use dccp_cc::{Amount, Controller, Limits, Lost, Pacer, RateSample, RateSampler, RttEstimator, Sent, Window};
 use units::Time;
@@ -52,9 +53,12 @@ pub(crate) struct Sender {
     /// Its packets may be marked instead of dropped; the next new one tells of a reduction.
     pub(super) ecn: bool,
     pub(super) cwr: bool,
-    /// Numbers recoveries; losses of the present one not yet shown to be spurious, none if undoing makes no sense.
+    /// Numbers recoveries; where segments begin that the latest took for lost and that were not yet shown to have arrived, none if undoing
+    /// makes no sense.
     pub(super) recovery: u64,
-    pub(super) to_undo: Option<u64>,
+    pub(super) to_undo: Option<BTreeSet<u64>>,
+    /// The first transmission of the present recovery that was one before.
+    pub(super) first_again: Option<u64>,
     /// When to judge again what is missing.
     pub(super) judge_at: Option<Time>,
     /// Segments that leave whatever the window says: the first of a recovery, and probes.
@@ -93,6 +97,7 @@ impl Sender {
             cwr: false,
             recovery: 0,
             to_undo: None,
+            first_again: None,
             judge_at: None,
             forced: 0,
             limited_at: None,
@@ -311,6 +316,7 @@ impl Sender {
         let bytes = len + HEADERS as u32;
         if again {
             self.counters.retransmits += 1;
+            self.first_again.get_or_insert(no);
         } else {
             let state = State::Flying;
             self.board.push(Outstanding {

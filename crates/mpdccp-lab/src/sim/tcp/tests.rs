@@ -246,3 +246,55 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     assert_eq!(sent(&mut tcp, now + 352), [Data { no: last.no + 2, ..missing }]);
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }
+
+/// In a recovery: segments 1 and 2 are held up, `arrived` later ones are not. With when it began, the window's segments, and what the
+/// controller allowed before.
+fn recovering(arrived: usize) -> (Tcp, u64, Vec<Data>, u64) {
+    let (mut tcp, begun, window) = slow_start("reno");
+    let at = |i: usize| window[i].start;
+    let now = begun + 50;
+    ack(&mut tcp, now, at(1), window[0].no, &[]);
+    let before = tcp.sender().controller().limits().cwnd.bytes(1500);
+    for later in window.iter().skip(3).take(arrived) {
+        ack(&mut tcp, now, at(1), later.no, &[(at(3), later.start + 1448)]);
+    }
+    assert!(tcp.sender().controller().limits().cwnd.bytes(1500) < before);
+    (tcp, now, window, before)
+}
+
+#[test]
+fn duplicates_reported_of_all_that_was_repeated_undo_the_reduction() {
+    let (mut tcp, now, window, before) = recovering(usize::MAX);
+    let at = |i: usize| window[0].start + i as u64 * 1448;
+    let end = at(window.len());
+    let mut again = sent(&mut tcp, now);
+    // Each copy arrives before its original.
+    while again.len() < 2 {
+        let copy = again[0];
+        ack(&mut tcp, now + 50, at(2), copy.no, &[(at(3), end)]);
+        again.extend(sent(&mut tcp, now + 50));
+    }
+    assert_eq!(again.iter().map(|d| d.start).collect::<Vec<_>>(), [at(1), at(2)]);
+    ack(&mut tcp, now + 100, end, again[1].no, &[]);
+    let window_now = |tcp: &Tcp| tcp.sender().controller().limits().cwnd.bytes(1500);
+    let duplicate = |tcp: &mut Tcp, i: usize| {
+        let blocks = vec![(at(i), at(i + 1))];
+        let report =
+            Ack { upto: end, echo: again[1].no, window: 1 << 20, dsack: true, blocks, ..Ack::default() };
+        tcp.handle(Time::from_millis(now + 101), Side::Client, &Segment::Ack(report));
+    };
+    duplicate(&mut tcp, 1);
+    assert!(window_now(&tcp) < before, "one of two");
+    duplicate(&mut tcp, 2);
+    assert!(window_now(&tcp) >= before);
+}
+
+#[test]
+fn an_answer_to_what_left_before_any_repetition_undoes_the_whole_reduction() {
+    let (mut tcp, now, window, before) = recovering(3);
+    let at = |i: usize| window[i].start;
+    assert_eq!(sent(&mut tcp, now)[0].start, at(1));
+    // The first original arrives; the second is still missing.
+    ack(&mut tcp, now + 5, at(2), window[1].no, &[(at(3), at(6))]);
+    assert!(tcp.sender().controller().limits().cwnd.bytes(1500) >= before);
+}
