@@ -77,6 +77,8 @@ pub struct Endpoint {
     /// Sessions that may have datagrams for the application.
     ready: VecDeque<SessionId>,
     events: VecDeque<(SessionId, SessionEvent)>,
+    /// The session whose end was told last: its status can still be read.
+    closed: Option<SessionId>,
     strangers: Strangers,
     stats: EndpointStats,
 }
@@ -96,6 +98,7 @@ impl Endpoint {
             dirty: Vec::new(),
             ready: VecDeque::new(),
             events: VecDeque::new(),
+            closed: None,
             strangers: Strangers::default(),
             stats: EndpointStats::default(),
         }
@@ -297,11 +300,11 @@ impl Endpoint {
 
     /// What happened.
     pub fn poll_event(&mut self) -> Option<(SessionId, SessionEvent)> {
-        let (id, event) = self.events.pop_front()?;
-        if matches!(event, SessionEvent::Closed(_)) {
-            // To be forgotten.
-            self.mark(id);
+        if let Some(id) = self.closed.take() {
+            self.reap(id);
         }
+        let (id, event) = self.events.pop_front()?;
+        self.closed = matches!(event, SessionEvent::Closed(_)).then_some(id);
         Some((id, event))
     }
 
@@ -413,7 +416,7 @@ impl Endpoint {
         if entry.dirty || !entry.session.is_finished() || entry.ready {
             return;
         }
-        if self.events.iter().any(|(owner, _)| *owner == id) {
+        if self.closed == Some(id) || self.events.iter().any(|(owner, _)| *owner == id) {
             return;
         }
         self.demux.remove_ci(entry.session.local_ci());

@@ -19,6 +19,6 @@ pub enum SessionEvent {
     PathStale(PathId),
     /// A path is gone.
     PathDown(PathId, Reason),
-    /// Over. The session's status can still be read until the endpoint is asked to transmit again.
+    /// Over. The session's status can be read until the endpoint is asked for the next event.
     Closed(Reason),
 }
