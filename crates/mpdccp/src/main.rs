@@ -29,20 +29,23 @@ struct Cli {
 #[cfg(not(feature = "lab"))]
 const EXAMPLES: &str = "Examples (built without the lab):
   mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
-  mpdccp perf server --listen 127.0.0.1:6511         measure a path; the other end:
-  mpdccp perf client --connect 127.0.0.1:6511 --time 5";
+  mpdccp perf -s                                     measure a path; the other end:
+  mpdccp perf -c 127.0.0.1 -t 5";
 #[cfg(feature = "lab")]
 const EXAMPLES: &str = "Examples:
   mpdccp demo                                        the main job, in a minute; as root
   mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
   mpdccp lab run paper/single-path --backend sim     an experiment in virtual time
-  mpdccp perf server --listen 127.0.0.1:6511         measure a path; the other end:
-  mpdccp perf client --connect 127.0.0.1:6511 --time 5";
+  mpdccp perf -s                                     measure a path; the other end:
+  mpdccp perf -c 127.0.0.1 -t 5";
 
 const PERF_EXAMPLES: &str = "Examples:
-  mpdccp perf server --listen 0.0.0.0:6511
-  mpdccp perf client --connect 203.0.113.1:6511 --ccid 2 --time 10
-  mpdccp perf client --connect 203.0.113.1 --path 192.0.2.33 --path 198.51.100.7";
+  mpdccp perf -s                                          a server, for all clients
+  mpdccp perf -c 203.0.113.1                              send for 10 s with CCID 5
+  mpdccp perf -c host.example -R -t 30 --ccid 2           the server sends
+  mpdccp perf -c host.example --bidir -P 4 -O 2 -J        both send, four connections, JSON
+  mpdccp perf -c host.example -b 500k -l 160 --echo       round trips of something like voice
+  mpdccp perf -c 203.0.113.1 --path 192.0.2.33 --path 198.51.100.7   two paths";
 
 #[derive(Subcommand)]
 enum Command {
@@ -54,8 +57,8 @@ enum Command {
     #[command(subcommand, after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
     /// Send datagrams over one DCCP connection or a multipath session, and measure them.
-    #[command(subcommand, after_help = PERF_EXAMPLES)]
-    Perf(perf::Command),
+    #[command(after_help = PERF_EXAMPLES)]
+    Perf(perf::PerfArgs),
     /// Join two interfaces by an emulated link: rate, delay, queue, loss. No netem is needed.
     Link(link::Args),
     /// Print a new private key for `private_key_file`.

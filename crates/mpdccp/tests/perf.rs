@@ -91,7 +91,9 @@ fn mistakes_get_one_line_and_exit_code_2() {
     for (args, words) in [
         (format!("server --listen {taken}"), "in use"),
         ("server --listen 203.0.113.7".into(), "no address 203.0.113.7"),
-        ("server --listen localhost".into(), "expected an IP address"),
+        ("server --listen 127.0.0.1:http".into(), "expected a host or an IP address"),
+        ("-c 127.0.0.1 --reverse --send".into(), "agreed with the server"),
+        ("-c 127.0.0.1 -R --bidir".into(), "cannot be used with"),
         ("server --listen 127.0.0.1 --rate 1M".into(), "--rate is for the end that sends"),
         ("client --connect 127.0.0.1 --size 1500".into(), "packets of 1500 bytes carry"),
         ("client --connect 127.0.0.1 --path ::1".into(), "IP version"),
@@ -105,6 +107,89 @@ fn mistakes_get_one_line_and_exit_code_2() {
         assert_eq!(output.status.code(), Some(2), "{args}: {complaint}");
         assert!(complaint.lines().next().unwrap().contains(words), "{args}: {complaint}");
     }
+}
+
+#[test]
+fn a_client_hears_what_the_server_received() {
+    let [server, client] = Place::host()
+        .exchange("--listen 127.0.0.1:0", "--connect localhost:{port} --messages 200 --size 500");
+    all_arrived(&client, &server, 200, 500);
+    let heard = &record(&client, "summary")["peer_received"];
+    assert_eq!((&heard["messages"], &heard["lost"]), (&Value::from(200), &Value::from(0)), "{heard}");
+    assert!(heard["jitter_ms"].as_f64().is_some() && heard["mbps"].as_f64().unwrap() > 0.0, "{heard}");
+}
+
+#[test]
+fn the_server_sends_when_it_is_asked_to() {
+    let [server, client] =
+        Place::host().exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} -R -k 300 -l 700");
+    all_arrived(&server, &client, 300, 700);
+    assert_eq!(record(&server, "summary")["peer_received"]["messages"], 300);
+}
+
+#[test]
+fn both_send() {
+    let [server, client] = Place::host()
+        .exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} --bidir -k 300 -l 700 -b 8M");
+    for end in [server, client] {
+        let summary = record(&end, "summary");
+        for what in ["sent", "received", "peer_received"] {
+            assert_eq!(summary[what]["messages"], 300, "{what}: {summary}");
+        }
+    }
+}
+
+#[test]
+fn echoes_come_back() {
+    let [server, client] = Place::host()
+        .exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} --echo -b 1M -k 100 -l 250");
+    assert_eq!(record(&server, "summary")["received"]["messages"], 100);
+    let summary = record(&client, "summary");
+    assert_eq!(summary["received"]["messages"], 100, "{summary}");
+    assert!(summary["received"]["latency_ms"]["p50"].as_f64().unwrap() > 0.0, "{summary}");
+}
+
+#[test]
+fn the_beginning_can_be_left_out() {
+    // 1,000 messages a second for 0.5 s and 1 s.
+    let [server, client] = Place::host()
+        .exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500");
+    let (sent, received) = (record(&client, "summary"), record(&server, "summary"));
+    assert!(received["received"]["messages"].as_u64().unwrap() < 1_400, "{received}");
+    assert!(sent["sent"]["messages"].as_u64().unwrap() < 1_400, "{sent}");
+    assert_eq!(received["received"]["lost"], 0, "{received}");
+}
+
+#[test]
+fn several_connections_with_the_flags_of_iperf3() {
+    let place = Place::host();
+    let output =
+        place.against_server("--listen 127.0.0.1:0", "-c 127.0.0.1 -p {port} -B 127.0.0.2 -P 3 -k 50 -J");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let summaries: Vec<_> = records.iter().filter(|record| record["type"] == "summary").collect();
+    assert_eq!(summaries.len(), 3, "{text}");
+    assert!(summaries.iter().all(|summary| summary["peer_received"]["messages"] == 50), "{text}");
+    let sum = records.last().unwrap();
+    assert!(sum["type"] == "sum" && sum["sent_mbps"].as_f64().unwrap() > 0.0, "{text}");
+}
+
+#[test]
+fn nobody_there_is_said_soon() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let output = Place::host().run(&format!("-c {}", silent.local_addr().unwrap()));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("no answer from 127.0.0.1"), "{complaint}");
+}
+
+#[test]
+fn a_peer_that_takes_no_part_is_told_of() {
+    let output = Place::host().against_server("--listen 127.0.0.1:0 --send", "-c 127.0.0.1:{port} -k 5");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("does not answer as"), "{complaint}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn capture(place: &Place, carrier: &str, directory: &Path) -> (PathBuf, String) 
     let [server, client] = place.exchange(
         &format!("--carrier {carrier} --listen 127.0.0.1:{}", if carrier == "raw" { 5001 } else { 0 }),
         &format!(
-            "--carrier {carrier} --connect 127.0.0.1:{{port}} --path 127.0.0.2 --path 127.0.0.3 --scheduler rr \
+            "--carrier {carrier} --connect 127.0.0.1:{{port}} --path 127.0.0.2 --path 127.0.0.3 --scheduler rr --send \
              --rate 4M --messages {MESSAGES} --size 800 --queue 300 --pcap {}",
             file.display()
         ),

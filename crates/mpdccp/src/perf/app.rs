@@ -3,14 +3,17 @@
 use crate::fault::Fault;
 use crate::perf::args::{Plan, Role};
 use crate::perf::message::ClockId;
-use crate::perf::report::Reporter;
+use crate::perf::report::{Reporter, Sum};
 use crate::perf::setup;
 use crate::perf::transfer::Transfer;
 use dccp_net::{App, Core};
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use units::Time;
+use units::{Duration, Time};
+
+/// How long a client waits for an answer.
+const ANSWER: Duration = Duration::from_millis(4_500);
 
 pub(crate) struct PerfApp {
     plan: Plan,
@@ -18,6 +21,12 @@ pub(crate) struct PerfApp {
     reporter: Reporter,
     /// Open sessions.
     transfers: BTreeMap<SessionId, Transfer>,
+    /// A client's sessions that have not ended.
+    left: u32,
+    /// A client gives up then, unless a session is open.
+    answer_by: Option<Time>,
+    /// What the sessions that have ended reached together.
+    sum: Sum,
     /// When to report next.
     report_at: Option<Time>,
     /// Interrupted: ends with the last session.
@@ -29,15 +38,26 @@ pub(crate) struct PerfApp {
 impl PerfApp {
     pub(crate) fn start(core: &mut Core, plan: Plan) -> Result<PerfApp, Fault> {
         let now = core.clock.now();
-        let reporter = Reporter::new(plan.json);
-        match plan.role {
+        let (mut left, mut answer_by) = (0, None);
+        let reporter = match plan.role {
             Role::Server { listen, .. } => {
+                let reporter = Reporter::new(plan.json, false);
                 reporter.listening(setup::listen(core, &plan, listen)?, plan.dccp_port);
+                reporter
             }
-            Role::Client { .. } => setup::connect(core, now, &plan)?,
-        }
+            Role::Client { parallel, .. } => {
+                for _ in 0..parallel {
+                    setup::connect(core, now, &plan)?;
+                }
+                (left, answer_by) = (parallel, Some(now + ANSWER));
+                Reporter::new(plan.json, parallel > 1)
+            }
+        };
         Ok(PerfApp {
             reporter,
+            left,
+            answer_by,
+            sum: Sum::default(),
             plan,
             clock: ClockId::here(),
             transfers: BTreeMap::new(),
@@ -61,26 +81,39 @@ impl PerfApp {
     fn is_last(&self) -> bool {
         match self.plan.role {
             Role::Server { once, .. } => (once || self.ending) && self.transfers.is_empty(),
-            Role::Client { .. } => true,
+            Role::Client { .. } => self.left == 0,
         }
     }
 
     fn on_closed(&mut self, core: &mut Core, now: Time, session: SessionId, reason: Reason) {
         let why = reason.to_string();
+        self.left = self.left.saturating_sub(1);
         let failure = match self.transfers.remove(&session) {
             None => Some(Fault::usage(format!("no connection to {}: {why}", self.plan.peer()))),
+            Some(Transfer { failure: Some(failure), .. }) => Some(Fault::usage(failure)),
             Some(transfer) => {
-                self.reporter.summary(session, &transfer, now, &why);
+                self.reporter.summary(session, &transfer, now, &why, &mut self.sum);
                 let early = !self.ending && !transfer.ended_well(reason);
                 early.then(|| Fault::runtime(format!("the connection ended early: {why}")))
             }
         };
-        if self.is_last() {
-            self.fault = failure;
-            core.stop();
-        } else if let Some(failure) = failure {
-            eprintln!("mpdccp: {failure}");
+        match (failure, self.is_last()) {
+            // A server goes on.
+            (Some(failure), false) if self.left == 0 => eprintln!("mpdccp: {failure}"),
+            (Some(failure), _) => self.fault = self.fault.take().or(Some(failure)),
+            (None, _) => {}
         }
+        if self.is_last() {
+            if matches!(self.plan.role, Role::Client { parallel: 2.., .. }) {
+                self.reporter.sum(&self.sum);
+            }
+            core.stop();
+        }
+    }
+
+    fn transfer(&mut self, now: Time, session: SessionId) -> &mut Transfer {
+        let PerfApp { transfers, plan, clock, .. } = self;
+        transfers.entry(session).or_insert_with(|| Transfer::new(plan.mode.clone(), *clock, now))
     }
 }
 
@@ -99,17 +132,17 @@ impl App for PerfApp {
         any
     }
 
-    fn on_deliver(&mut self, _: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
+    fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
+        let queue = self.plan.queue;
         // Data may come before the event of opening was read: nothing is lost by making the transfer now.
-        let transfer = self.transfers.entry(session);
-        transfer.or_insert_with(|| Transfer::new(self.plan.load, self.clock, now)).on_message(now, &data);
+        self.transfer(now, session).on_message(core, now, session, queue, data);
     }
 
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         match event {
             SessionEvent::Opened { multipath } => {
-                let new = || Transfer::new(self.plan.load, self.clock, now);
-                self.transfers.entry(session).or_insert_with(new);
+                self.answer_by = None;
+                self.transfer(now, session);
                 self.report_at = self.report_at.or(self.plan.interval.map(|interval| now + interval));
                 self.reporter.opened(session, core.endpoint.status(now, session).as_ref(), multipath);
             }
@@ -123,19 +156,32 @@ impl App for PerfApp {
 
     fn next_timeout(&self) -> Option<Time> {
         let transfers = self.transfers.values().filter_map(Transfer::next_timeout);
-        transfers.chain(self.report_at.filter(|_| !self.transfers.is_empty())).min()
+        let report = self.report_at.filter(|_| !self.transfers.is_empty());
+        transfers.chain(report).chain(self.answer_by).min()
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
+        if self.answer_by.is_some_and(|at| at <= now) {
+            self.answer_by = None;
+            self.fault = Some(Fault::usage(format!(
+                "no answer from {}: is `mpdccp perf server` running there, and does every firewall on the way let it through?",
+                self.plan.peer()
+            )));
+            return core.stop();
+        }
         // Senders are asked in `fill` anyway.
         let (Some(at), Some(interval)) = (self.report_at.filter(|at| *at <= now), self.plan.interval) else {
             return;
         };
         self.report_at = Some((at + interval).max(now));
+        let mut sum = Sum::default();
         for (session, transfer) in &mut self.transfers {
             if let Some(lap) = transfer.lap(core, now, *session) {
-                self.reporter.interval(*session, &lap);
+                self.reporter.interval(*session, &lap, &mut sum);
             }
+        }
+        if matches!(self.plan.role, Role::Client { parallel: 2.., .. }) {
+            self.reporter.sum(&sum);
         }
     }
 }

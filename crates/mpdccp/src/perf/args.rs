@@ -2,51 +2,102 @@
 
 use crate::choice::choice;
 use crate::fault::Fault;
+use crate::perf::control::Test;
 use crate::perf::message;
 use crate::perf::peer_path::{PathArg, address};
 use crate::perf::sender::Load;
+use crate::perf::transfer::Mode;
 use crate::quantity::rate;
 use clap::{Args, Subcommand, ValueEnum};
 use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Variant};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use units::{Duration, Rate};
 
+/// As `server` and `client`, or with the flags of iperf3.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(crate) struct PerfArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Wait for connections, as `server` does.
+    #[arg(short, long, conflicts_with = "client")]
+    server: bool,
+    /// Connect to a server, as `client` does; for 10 seconds unless told otherwise.
+    #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
+    client: Option<String>,
+    /// Server: the address to wait on, all by default. Client: the address to send from.
+    #[arg(short = 'B', long, value_name = "IP")]
+    bind: Option<IpAddr>,
+    /// UDP port (6511 by default) or, with raw, DCCP port.
+    #[arg(short, long)]
+    port: Option<u16>,
+    /// Server: end after the first connection.
+    #[arg(short = '1', long = "one-off", alias = "once")]
+    once: bool,
+    #[command(flatten)]
+    wishes: Wishes,
+    #[command(flatten)]
+    common: Common,
+}
+
 #[derive(Subcommand)]
-pub(crate) enum Command {
-    /// Wait for connections; receive unless told to send.
+enum Command {
+    /// Wait for connections, and do what clients ask for.
     Server(ServerArgs),
     /// Connect; send unless told to receive.
     Client(ClientArgs),
 }
 
 #[derive(Args)]
-pub(crate) struct ServerArgs {
+struct ServerArgs {
     /// Address to wait on, with the UDP port (6511 by default) or, with raw, the DCCP port.
-    #[arg(long, value_name = "ADDR[:PORT]")]
+    #[arg(long, value_name = "HOST[:PORT]")]
     listen: String,
     /// End after the first connection.
-    #[arg(long)]
+    #[arg(short = '1', long)]
     once: bool,
     #[command(flatten)]
     common: Common,
 }
 
 #[derive(Args)]
-pub(crate) struct ClientArgs {
-    /// Address to connect to, with the UDP port (6511 by default) or, with raw, the DCCP port.
-    #[arg(long, value_name = "ADDR[:PORT]")]
+struct ClientArgs {
+    /// Host to connect to, with the UDP port (6511 by default) or, with raw, the DCCP port.
+    #[arg(long, value_name = "HOST[:PORT]")]
     connect: String,
+    #[command(flatten)]
+    wishes: Wishes,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What a client may want.
+#[derive(Args)]
+struct Wishes {
+    /// The server sends, the client receives.
+    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "echo"])]
+    reverse: bool,
+    /// Both send.
+    #[arg(long, conflicts_with = "echo")]
+    bidir: bool,
+    /// The server sends back what it gets: measures round trips, which need no common clock.
+    #[arg(long)]
+    echo: bool,
+    /// So many connections at a time.
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    parallel: u32,
+    /// Leave the first seconds out of the results.
+    #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds)]
+    omit: Duration,
     /// A path from this address; given twice or more often, a multipath session is opened. Priority 0 to 15, default 3.
     #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
     paths: Vec<PathArg>,
     /// A multipath session, even over one path.
     #[arg(long)]
     multipath: bool,
-    #[command(flatten)]
-    common: Common,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,23 +125,23 @@ struct Common {
     /// CCID 5 as tuned here or exactly after its draft.
     #[arg(long, default_value = "tuned", value_parser = choice::<Variant>())]
     variant: Variant,
-    /// Send.
+    /// Send, without telling the other end, which may be another program.
     #[arg(long, conflicts_with = "receive")]
     send: bool,
-    /// Receive.
+    /// Receive, without telling the other end.
     #[arg(long)]
     receive: bool,
     /// Send at this constant rate instead of as fast as congestion control allows: bit/s, or with k, M, G.
-    #[arg(long, value_parser = rate)]
+    #[arg(short = 'b', long, visible_alias = "bitrate", value_parser = rate)]
     rate: Option<Rate>,
     /// Bytes of each message.
-    #[arg(long, default_value_t = 1200)]
+    #[arg(short = 'l', long, visible_alias = "length", default_value_t = 1200)]
     size: usize,
     /// Send this many messages. Without this and --time: until interrupted.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     messages: Option<u32>,
     /// Send for this long, seconds.
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(short, long, value_name = "S", value_parser = seconds)]
     time: Option<Duration>,
     /// Packets the sender's queue holds.
     #[arg(long, value_name = "PACKETS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -108,10 +159,10 @@ struct Common {
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
     /// Seconds between reports; 0 for none.
-    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
     interval: Duration,
-    /// Report in JSON, one object a line.
-    #[arg(long)]
+    /// Report in JSON, one object per line.
+    #[arg(short = 'J', long)]
     json: bool,
     /// Write all packets to this pcap file.
     #[arg(long, value_name = "FILE")]
@@ -127,8 +178,7 @@ pub(crate) struct Plan {
     /// Acceptable for what the peer sends, preferred first.
     pub(crate) rx_ccids: Vec<u8>,
     pub(crate) variant: Variant,
-    /// `None` receives.
-    pub(crate) load: Option<Load>,
+    pub(crate) mode: Mode,
     pub(crate) queue: u32,
     pub(crate) scheduler: SchedulerKind,
     pub(crate) reorder: ReorderConfig,
@@ -140,7 +190,7 @@ pub(crate) struct Plan {
 
 pub(crate) enum Role {
     Server { listen: SocketAddr, once: bool },
-    Client { connect: SocketAddr, paths: Vec<PathArg>, multipath: bool },
+    Client { connect: SocketAddr, paths: Vec<PathArg>, multipath: bool, parallel: u32 },
 }
 
 impl Plan {
@@ -156,30 +206,106 @@ impl Plan {
     }
 }
 
-impl TryFrom<Command> for Plan {
-    type Error = Fault;
-    fn try_from(command: Command) -> Result<Plan, Fault> {
-        let (is_client, place, common) = match &command {
-            Command::Server(args) => (false, &args.listen, &args.common),
-            Command::Client(args) => (true, &args.connect, &args.common),
-        };
-        let sends = common.send || (is_client && !common.receive);
-        let (place, dccp_port) = places(is_client, place, common)?;
-        let role = match &command {
-            Command::Server(args) => Role::Server { listen: place, once: args.once },
-            Command::Client(args) => {
-                let multipath = args.multipath || args.paths.len() > 1;
-                let paths = args.paths.clone();
-                for path in &paths {
-                    let remote = path.remote.unwrap_or(place.ip());
-                    if path.local.is_ipv4() != remote.is_ipv4() {
-                        return Err(Fault::usage(format!(
-                            "--path {}: not of the same IP version as {remote}",
-                            path.local
-                        )));
-                    }
+/// One end's command line, whichever form it had.
+struct End {
+    /// Of a client.
+    wishes: Option<Wishes>,
+    place: String,
+    once: bool,
+    common: Common,
+}
+
+impl From<PerfArgs> for End {
+    fn from(args: PerfArgs) -> End {
+        match args.command {
+            Some(Command::Server(ServerArgs { listen, once, common })) => {
+                End { wishes: None, place: listen, once, common }
+            }
+            Some(Command::Client(ClientArgs { connect, wishes, common })) => {
+                End { wishes: Some(wishes), place: connect, once: false, common }
+            }
+            None => {
+                let PerfArgs { client, bind, port, once, mut wishes, mut common, .. } = args;
+                let with_port = |host: String| match (port, host.parse::<Ipv6Addr>()) {
+                    (None, _) => host,
+                    (Some(port), Ok(ip)) => format!("[{ip}]:{port}"),
+                    (Some(port), Err(_)) => format!("{host}:{port}"),
+                };
+                let Some(host) = client else {
+                    let any = bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into()).to_string();
+                    return End { wishes: None, place: with_port(any), once, common };
+                };
+                let local = bind.filter(|_| wishes.paths.is_empty());
+                wishes.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
+                if common.messages.is_none() && !common.receive {
+                    common.time.get_or_insert(Duration::from_secs(10));
                 }
-                Role::Client { connect: place, paths, multipath }
+                End { wishes: Some(wishes), place: with_port(host), once: false, common }
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Bytes of the messages of either end, if they are known.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match &self.mode {
+            Mode::Plain(load) => load.map(|load| load.size),
+            Mode::Ask(test) => Some(test.size),
+            Mode::Obey => None,
+        }
+    }
+}
+
+fn mode(wishes: Option<&Wishes>, common: &Common) -> Mode {
+    // As with iperf3: 0 is no limit.
+    let time = common.time.filter(|time| !time.is_zero());
+    let load = Load { size: common.size, rate: common.rate, messages: common.messages, time };
+    match wishes {
+        _ if common.send => Mode::Plain(Some(load)),
+        Some(_) if common.receive => Mode::Plain(None),
+        None => Mode::Obey,
+        Some(wishes) => Mode::Ask(Test {
+            up: !wishes.reverse,
+            down: wishes.reverse || wishes.bidir,
+            echo: wishes.echo,
+            size: common.size,
+            rate_bps: common.rate.map(Rate::bps),
+            messages: common.messages,
+            time_ms: time.map(|time| time.as_millis() as u64),
+            omit_ms: wishes.omit.as_millis() as u64,
+        }),
+    }
+}
+
+impl TryFrom<PerfArgs> for Plan {
+    type Error = Fault;
+    fn try_from(args: PerfArgs) -> Result<Plan, Fault> {
+        let End { wishes, place, once, common } = args.into();
+        let mode = mode(wishes.as_ref(), &common);
+        let paths = wishes.as_ref().map_or(&[][..], |wishes| &wishes.paths);
+        let (place, dccp_port) = places(wishes.is_some(), &place, paths, &common)?;
+        for path in paths {
+            let remote = path.remote.unwrap_or(place.ip());
+            if path.local.is_ipv4() != remote.is_ipv4() {
+                return Err(Fault::usage(format!(
+                    "--path {}: not of the same IP version as {remote}",
+                    path.local
+                )));
+            }
+        }
+        if let (Mode::Plain(_), Some(wishes)) = (&mode, &wishes)
+            && (wishes.reverse || wishes.bidir || wishes.echo || !wishes.omit.is_zero())
+        {
+            return Err(Fault::usage(
+                "--reverse, --bidir, --echo and --omit are agreed with the server: take --send or --receive away",
+            ));
+        }
+        let role = match wishes {
+            None => Role::Server { listen: place, once },
+            Some(Wishes { paths, multipath, parallel, .. }) => {
+                let multipath = multipath || paths.len() > 1;
+                Role::Client { connect: place, paths, multipath, parallel }
             }
         };
         let sender_only = [
@@ -187,6 +313,7 @@ impl TryFrom<Command> for Plan {
             ("--messages", common.messages.is_some()),
             ("--time", common.time.is_some()),
         ];
+        let sends = !matches!(mode, Mode::Obey | Mode::Plain(None));
         if let Some((flag, _)) = sender_only.iter().find(|(_, given)| *given && !sends) {
             return Err(Fault::usage(format!(
                 "{flag} is for the end that sends; add --send or take it away"
@@ -195,6 +322,7 @@ impl TryFrom<Command> for Plan {
         if common.size < message::MIN_LEN {
             return Err(Fault::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
         }
+        let common = &common;
         Ok(Plan {
             role,
             carrier: common.carrier,
@@ -207,12 +335,7 @@ impl TryFrom<Command> for Plan {
                 }
             },
             variant: common.variant,
-            load: sends.then_some(Load {
-                size: common.size,
-                rate: common.rate,
-                messages: common.messages,
-                time: common.time,
-            }),
+            mode,
             queue: common.queue,
             scheduler: common.scheduler,
             reorder: reorder(common),
@@ -236,14 +359,18 @@ fn reorder(common: &Common) -> ReorderConfig {
 }
 
 /// Carrier address and DCCP port.
-fn places(is_client: bool, text: &str, common: &Common) -> Result<(SocketAddr, u16), Fault> {
+fn places(
+    is_client: bool,
+    text: &str,
+    paths: &[PathArg],
+    common: &Common,
+) -> Result<(SocketAddr, u16), Fault> {
     const DCCP_PORT: u16 = 5001;
     let raw = common.carrier == CarrierArg::Raw;
     let default = if raw { DCCP_PORT } else { dccp_wire::DCCP_UDP_PORT };
     let flag = if is_client { "--connect" } else { "--listen" };
-    let place = address(text, default).ok_or_else(|| {
-        Fault::usage(format!("{flag} {text}: expected an IP address, with or without a port"))
-    })?;
+    let fits = |ip: IpAddr| paths.first().is_none_or(|path| path.local.is_ipv4() == ip.is_ipv4());
+    let place = address(text, default, fits).map_err(|e| Fault::usage(format!("{flag} {text}: {e}")))?;
     let inside = if raw { place.port() } else { DCCP_PORT };
     let place = if raw { SocketAddr::new(place.ip(), 0) } else { place };
     Ok((place, common.dccp_port.unwrap_or(inside)))

@@ -30,16 +30,34 @@ pub(crate) fn write(number: u32, size: usize, clock: ClockId, now: Time) -> Vec<
     out
 }
 
-/// Number, and age if it was sent by this machine's clock.
-pub(crate) fn read(bytes: &[u8], clock: ClockId, now: Time) -> Option<(u32, Option<Duration>)> {
+/// When a message was sent, by which clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    clock: ClockId,
+    at: Time,
+}
+
+impl Stamp {
+    /// How old it is, if it was sent by this machine's clock.
+    pub(crate) fn age(&self, clock: ClockId, now: Time) -> Option<Duration> {
+        (clock.0 != 0 && clock == self.clock).then(|| now.since(self.at))
+    }
+
+    /// How long it was on the way, nanoseconds, but for the difference of the clocks.
+    pub(crate) fn transit(&self, now: Time) -> i64 {
+        now.as_nanos().wrapping_sub(self.at.as_nanos()) as i64
+    }
+}
+
+/// Number, and stamp if there is one.
+pub(crate) fn read(bytes: &[u8]) -> Option<(u32, Option<Stamp>)> {
     let (number, rest) = bytes.split_first_chunk()?;
-    let age = || {
+    let stamp = || {
         let (id, rest) = rest.split_first_chunk()?;
         let at = u64::from_be_bytes(*rest.first_chunk()?);
-        let known = clock.0 != 0 && u32::from_be_bytes(*id) == clock.0;
-        known.then(|| now.since(Time::from_nanos(at)))
+        Some(Stamp { clock: ClockId(u32::from_be_bytes(*id)), at: Time::from_nanos(at) })
     };
-    Some((u32::from_be_bytes(*number), age()))
+    Some((u32::from_be_bytes(*number), stamp()))
 }
 
 #[cfg(test)]
@@ -52,16 +70,20 @@ mod tests {
         let clock = ClockId(7);
         let message = write(9, 100, clock, sent);
         assert_eq!(message.len(), 100);
-        assert_eq!(read(&message, clock, now), Some((9, Some(Duration::from_millis(7)))));
-        assert_eq!(read(&message, ClockId(8), now), Some((9, None)), "another machine's clock");
+        let (number, stamp) = read(&message).unwrap();
+        let stamp = stamp.unwrap();
+        assert_eq!((number, stamp.age(clock, now)), (9, Some(Duration::from_millis(7))));
+        assert_eq!(stamp.age(ClockId(8), now), None, "another machine's clock");
+        assert_eq!(stamp.transit(now), 7_000_000);
     }
 
     #[test]
     fn short_messages_have_a_number_or_nothing() {
         let clock = ClockId(7);
         assert_eq!(write(9, 4, clock, Time::ZERO), [0, 0, 0, 9]);
-        assert_eq!(read(&[0, 0, 0, 9], clock, Time::ZERO), Some((9, None)));
-        assert_eq!(read(&[0, 0, 9], clock, Time::ZERO), None);
-        assert_eq!(read(&[0; 1000], ClockId(0), Time::ZERO), Some((0, None)), "no clock is no clock");
+        assert_eq!(read(&[0, 0, 0, 9]), Some((9, None)));
+        assert_eq!(read(&[0, 0, 9]), None);
+        let (_, stamp) = read(&[0; 1000]).unwrap();
+        assert_eq!(stamp.unwrap().age(ClockId(0), Time::ZERO), None, "no clock is no clock");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::perf::message::{self, ClockId};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use units::{Duration, Time};
 
 /// Counts of a span of time.
@@ -40,7 +40,7 @@ impl Span {
 }
 
 /// One-way latency, ms.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
@@ -53,8 +53,16 @@ pub(crate) struct Meter {
     pub(crate) total: Span,
     /// Since [`Meter::lap`].
     pub(crate) span: Span,
+    /// How long from the first message on nothing is counted.
+    pub(crate) omit: Duration,
+    began: Option<Time>,
+    /// Numbers from here on are counted.
+    base: u64,
     /// Numbers seen so far are below this.
     next: u64,
+    /// Transit of the newest message, nanoseconds but for the clocks' difference, and its smoothed variation (RFC 3550 section 6.4.1).
+    transit: Option<i64>,
+    jitter: f64,
     /// Came after a message with a larger number (RFC 4737 section 3.3).
     pub(crate) reordered: u64,
     /// Too short to have a number.
@@ -69,7 +77,12 @@ impl Meter {
             clock,
             total: Span::new(),
             span: Span::new(),
+            omit: Duration::ZERO,
+            began: None,
+            base: 0,
             next: 0,
+            transit: None,
+            jitter: 0.0,
             reordered: 0,
             malformed: 0,
             first: None,
@@ -79,24 +92,43 @@ impl Meter {
 
     /// A datagram arrived.
     pub(crate) fn on_message(&mut self, now: Time, bytes: &[u8]) {
-        let Some((number, latency)) = message::read(bytes, self.clock, now) else {
+        let Some((number, stamp)) = message::read(bytes) else {
             self.malformed += 1;
             return;
         };
         let number = u64::from(number);
+        let began = *self.began.get_or_insert(now);
+        if now.since(began) < self.omit {
+            self.next = self.next.max(number + 1);
+            self.base = self.next;
+            return;
+        }
+        if number < self.base {
+            return;
+        }
         if number < self.next {
             self.reordered += 1;
         }
         self.next = self.next.max(number + 1);
+        let latency = stamp.and_then(|stamp| stamp.age(self.clock, now));
+        if let Some(transit) = stamp.map(|stamp| stamp.transit(now)) {
+            let change = self.transit.replace(transit).map_or(0, |before| transit.wrapping_sub(before));
+            self.jitter += (change.unsigned_abs() as f64 - self.jitter) / 16.0;
+        }
         self.total.add(bytes.len(), latency);
         self.span.add(bytes.len(), latency);
         self.first.get_or_insert(now);
         self.last = Some(now);
     }
 
+    /// Variation of the transit time, ms; needs no common clock.
+    pub(crate) fn jitter_ms(&self) -> Option<f64> {
+        self.transit.map(|_| self.jitter / 1e6)
+    }
+
     /// Numbers that did not come (yet).
     pub(crate) fn lost(&self) -> u64 {
-        self.next.saturating_sub(self.total.messages)
+        (self.next - self.base).saturating_sub(self.total.messages)
     }
 
     /// Starts the next span.
@@ -125,6 +157,33 @@ mod tests {
         assert_eq!(meter.lap().messages, 4);
         assert_eq!(meter.lap().messages, 0);
         assert_eq!(meter.total.messages, 4);
+    }
+
+    #[test]
+    fn leaves_out_the_beginning() {
+        let clock = ClockId::here();
+        let mut meter = Meter::new(clock);
+        meter.omit = Duration::from_millis(10);
+        for (at, number) in [(100, 0), (105, 3), (109, 4), (110, 6), (111, 5), (112, 2), (113, 8)] {
+            meter.on_message(Time::from_millis(at), &message::write(number, 50, clock, Time::ZERO));
+        }
+        // 5, 6 and 8 of 5 to 8.
+        assert_eq!((meter.total.messages, meter.lost(), meter.reordered), (3, 1, 1));
+        assert_eq!(meter.first, Some(Time::from_millis(110)));
+    }
+
+    /// RFC 3550 section 6.4.1.
+    #[test]
+    fn jitter_is_the_variation_of_the_transit() {
+        let clock = ClockId::here();
+        let mut meter = Meter::new(clock);
+        assert_eq!(meter.jitter_ms(), None);
+        for (number, at) in (0..).zip([50, 60, 86]) {
+            let sent = Time::from_millis(u64::from(number) * 10);
+            meter.on_message(Time::from_millis(at), &message::write(number, 50, clock, sent));
+        }
+        // Transits of 50, 50 and 66 ms.
+        assert_eq!(meter.jitter_ms(), Some(1.0));
     }
 
     #[test]

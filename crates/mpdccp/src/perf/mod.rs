@@ -2,6 +2,7 @@
 
 mod app;
 mod args;
+mod control;
 mod message;
 mod meter;
 mod peer_path;
@@ -12,7 +13,7 @@ mod transfer;
 
 use crate::fault::Fault;
 use app::PerfApp;
-pub(crate) use args::Command;
+pub(crate) use args::PerfArgs;
 use args::Plan;
 use dccp_net::{Capture, Driver};
 use mpdccp_proto::Endpoint;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 /// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 
-pub(crate) fn main(command: Command) -> ExitCode {
+pub(crate) fn main(command: PerfArgs) -> ExitCode {
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
@@ -31,7 +32,7 @@ pub(crate) fn main(command: Command) -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Fault> {
+fn run(command: PerfArgs) -> Result<(), Fault> {
     let plan = Plan::try_from(command)?;
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
     let driver = Driver::new(endpoint, |core| -> Result<PerfApp, Fault> {

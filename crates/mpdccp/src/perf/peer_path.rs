@@ -1,12 +1,28 @@
 //! `--path LOCAL[@REMOTE][,PRIO]`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// An address, with a port that may be left out.
-pub(crate) fn address(text: &str, default_port: u16) -> Option<SocketAddr> {
-    let alone = || Some(SocketAddr::new(text.parse().ok()?, default_port));
-    text.parse().ok().or_else(alone)
+/// An address or the name of a host, with a port that may be left out; of several addresses the first that `fits`.
+pub(crate) fn address(
+    text: &str,
+    default_port: u16,
+    fits: impl Fn(IpAddr) -> bool,
+) -> Result<SocketAddr, String> {
+    let literal = text.parse().ok().map(|ip| SocketAddr::new(ip, default_port));
+    if let Some(addr) = text.parse().ok().or(literal) {
+        return Ok(addr);
+    }
+    let (host, port) = match text.split_once(':') {
+        None => (text, default_port),
+        Some((host, port)) => {
+            (host, port.parse().map_err(|_| "expected a host or an IP address, with or without a port")?)
+        }
+    };
+    let mut found = (host, port).to_socket_addrs().map_err(|e| format!("no host `{host}`: {e}"))?;
+    found
+        .find(|addr| fits(addr.ip()))
+        .ok_or_else(|| format!("no address of `{host}` is of the IP version of the paths"))
 }
 
 /// One path of a client.
@@ -62,9 +78,11 @@ mod tests {
 
     #[test]
     fn ports_may_be_left_out() {
-        assert_eq!(address("10.0.0.1", 7), Some(([10, 0, 0, 1], 7).into()));
-        assert_eq!(address("10.0.0.1:8", 7), Some(([10, 0, 0, 1], 8).into()));
-        assert_eq!(address("::1", 7), "[::1]:7".parse().ok());
-        assert_eq!(address("localhost", 7), None);
+        let any = |_| true;
+        assert_eq!(address("10.0.0.1", 7, any), Ok(([10, 0, 0, 1], 7).into()));
+        assert_eq!(address("10.0.0.1:8", 7, any), Ok(([10, 0, 0, 1], 8).into()));
+        assert_eq!(address("::1", 7, any).ok(), "[::1]:7".parse().ok());
+        assert_eq!(address("localhost:9", 7, |ip| ip.is_ipv4()), Ok(([127, 0, 0, 1], 9).into()));
+        assert!(address("localhost:http", 7, any).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use crate::perf::meter::{Latency, Meter, Span};
 use crate::perf::transfer::{Lap, PathSent, Sent, Transfer};
 use mpdccp_proto::{Health, PathId, SessionId, SessionStatus};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,6 +12,8 @@ use units::{Duration, Time};
 
 pub(crate) struct Reporter {
     json: bool,
+    /// Lines name their session.
+    several: bool,
     /// Sessions whose paths are worth telling of.
     multipath: BTreeSet<SessionId>,
 }
@@ -24,7 +26,8 @@ enum Record<'a> {
     Open { session: u64, multipath: bool, tx_ccid: Option<u8>, rx_ccid: Option<u8> },
     Path { session: u64, path: u32, state: &'a str },
     Interval { session: u64, from_s: f64, to_s: f64, sent: Option<Out>, received: Option<In> },
-    Summary { session: u64, end: &'a str, sent: Option<Out>, received: Option<In> },
+    Summary { session: u64, end: &'a str, sent: Option<Out>, received: Option<In>, peer_received: Option<In> },
+    Sum { sent_mbps: Option<f64>, received_mbps: Option<f64> },
 }
 
 /// What was sent in a span of time.
@@ -51,15 +54,18 @@ struct Path {
 }
 
 /// What was received in a span of time.
-#[derive(Serialize)]
-struct In {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct In {
     seconds: f64,
     messages: u64,
     bytes: u64,
     mbps: f64,
     lost: u64,
+    lost_percent: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     reordered: Option<u64>,
+    jitter_ms: Option<f64>,
+    /// One way; of echoes, the round trip.
     latency_ms: Option<Latency>,
 }
 
@@ -120,48 +126,77 @@ impl Out {
 }
 
 impl In {
-    fn of(span: &Span, seconds: f64, lost: u64, reordered: Option<u64>) -> In {
+    fn of(span: &Span, seconds: f64, lost: u64, reordered: Option<u64>, jitter_ms: Option<f64>) -> In {
         In {
             seconds,
             messages: span.messages,
             bytes: span.bytes,
             mbps: mbps(span.bytes, seconds),
             lost,
+            lost_percent: percent(lost, span.messages + lost),
             reordered,
+            jitter_ms,
             latency_ms: span.latency(),
         }
     }
 
-    fn total(meter: &Meter) -> In {
+    /// All that a meter counted.
+    pub(crate) fn total(meter: &Meter) -> In {
         let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
-        In::of(&meter.total, span.as_secs_f64(), meter.lost(), Some(meter.reordered))
+        let reordered = Some(meter.reordered);
+        In::of(&meter.total, span.as_secs_f64(), meter.lost(), reordered, meter.jitter_ms())
     }
 
-    fn text(&self) -> String {
+    fn text(&self, echo: bool) -> String {
         let mut text = format!(
-            "received {} messages, {:.2} Mbit/s, lost {} so far",
-            self.messages, self.mbps, self.lost
+            "received {} messages, {:.2} Mbit/s, lost {}/{} ({:.2} %)",
+            self.messages,
+            self.mbps,
+            self.lost,
+            self.messages + self.lost,
+            self.lost_percent
         );
         if let Some(reordered) = self.reordered {
-            text = format!(
-                "received {} messages, {} bytes, {:.2} Mbit/s, lost {} ({:.2} %), reordered {reordered}",
-                self.messages,
-                self.bytes,
-                self.mbps,
-                self.lost,
-                percent(self.lost, self.messages + self.lost),
-            );
+            let _ = write!(text, ", {} bytes, reordered {reordered}", self.bytes);
+        }
+        if let Some(jitter) = self.jitter_ms {
+            let _ = write!(text, ", jitter {jitter:.3} ms");
         }
         if let Some(Latency { p50, p99, max }) = self.latency_ms {
-            let _ = write!(text, ", one-way latency p50 {p50:.2} p99 {p99:.2} max {max:.2} ms");
+            let what = if echo { "round trip" } else { "one-way latency" };
+            let _ = write!(text, ", {what} p50 {p50:.2} p99 {p99:.2} max {max:.2} ms");
         }
         text
     }
 }
 
+/// The rates of several sessions together, Mbit/s.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sum {
+    sent: Option<f64>,
+    received: Option<f64>,
+}
+
+impl Sum {
+    fn add(&mut self, sent: Option<&Out>, received: Option<&In>) {
+        let add = |sum: &mut Option<f64>, more: Option<f64>| {
+            *sum = more.map(|more| sum.unwrap_or(0.0) + more).or(*sum);
+        };
+        add(&mut self.sent, sent.map(|out| out.mbps));
+        add(&mut self.received, received.map(|received| received.mbps));
+    }
+
+    fn text(&self) -> String {
+        let sent = self.sent.map(|mbps| format!("sent {mbps:.2} Mbit/s"));
+        let received = self.received.map(|mbps| format!("received {mbps:.2} Mbit/s"));
+        let texts: Vec<String> = sent.into_iter().chain(received).collect();
+        texts.join("; ")
+    }
+}
+
 impl Reporter {
-    pub(crate) fn new(json: bool) -> Reporter {
-        Reporter { json, multipath: BTreeSet::new() }
+    pub(crate) fn new(json: bool, several: bool) -> Reporter {
+        Reporter { json, several, multipath: BTreeSet::new() }
     }
 
     /// Whoever read the output may be gone; the transfer goes on.
@@ -207,25 +242,53 @@ impl Reporter {
         });
     }
 
-    pub(crate) fn interval(&self, session: SessionId, lap: &Lap) {
+    /// One session's interval; returns how much that was.
+    pub(crate) fn interval(&self, session: SessionId, lap: &Lap, sum: &mut Sum) {
         let (from, to) = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
         let sent = lap.sent.as_ref();
         let sent = sent.map(|(before, after)| Out::between(before, after, lap.size, lap.to - lap.from));
-        let received = lap.received.as_ref().map(|span| In::of(span, to - from, lap.lost, None));
-        let texts: Vec<String> = sent.iter().map(Out::text).chain(received.iter().map(In::text)).collect();
+        let received =
+            lap.received.as_ref().map(|span| In::of(span, to - from, lap.lost, None, lap.jitter_ms));
+        sum.add(sent.as_ref(), received.as_ref());
+        let texts: Vec<String> =
+            sent.iter().map(Out::text).chain(received.iter().map(|r| r.text(lap.echo))).collect();
+        let omitted = if lap.omitted { " (omitted)" } else { "" };
         let record = Record::Interval { session: session.0, from_s: from, to_s: to, sent, received };
-        self.print(&record, || format!("{from:7.2} - {to:7.2} s: {}", texts.join("; ")));
+        let name = self.name(session);
+        self.print(&record, || format!("{name}{from:7.2} - {to:7.2} s: {}{omitted}", texts.join("; ")));
     }
 
-    pub(crate) fn summary(&mut self, session: SessionId, transfer: &Transfer, now: Time, end: &str) {
+    pub(crate) fn summary(
+        &mut self,
+        session: SessionId,
+        transfer: &Transfer,
+        now: Time,
+        end: &str,
+        sum: &mut Sum,
+    ) {
         self.multipath.remove(&session);
-        let span = transfer.emptied.unwrap_or(now).since(transfer.opened);
+        let span = transfer.emptied.unwrap_or(now).since(transfer.opened).saturating_sub(transfer.omit());
         let sent = transfer.sender.as_ref();
-        let sent = sent.map(|_| Out::between(&Sent::default(), &transfer.sent, transfer.size(), span));
+        let sent = sent.map(|_| Out::between(&transfer.omitted, &transfer.sent, transfer.size(), span));
         let received =
             (transfer.sender.is_none() || transfer.meter.first.is_some()).then(|| In::total(&transfer.meter));
-        let texts: Vec<String> = sent.iter().map(Out::text).chain(received.iter().map(In::text)).collect();
-        let record = Record::Summary { session: session.0, end, sent, received };
-        self.print(&record, || format!("total: {}; {end}", texts.join("; ")));
+        let peer_received = transfer.peer_received.clone();
+        sum.add(sent.as_ref(), received.as_ref());
+        let mut texts: Vec<String> =
+            sent.iter().map(Out::text).chain(received.iter().map(|r| r.text(transfer.echo()))).collect();
+        texts.extend(peer_received.as_ref().map(|r| format!("the peer {}", r.text(false))));
+        let name = self.name(session);
+        let record = Record::Summary { session: session.0, end, sent, received, peer_received };
+        self.print(&record, || format!("{name}total: {}; {end}", texts.join("; ")));
+    }
+
+    /// Several sessions together.
+    pub(crate) fn sum(&self, sum: &Sum) {
+        let record = Record::Sum { sent_mbps: sum.sent, received_mbps: sum.received };
+        self.print(&record, || format!("[sum] {}", sum.text()));
+    }
+
+    fn name(&self, session: SessionId) -> String {
+        if self.several { format!("[{}] ", session.0) } else { String::new() }
     }
 }

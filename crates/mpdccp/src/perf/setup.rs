@@ -18,8 +18,8 @@ const DCCP_HEADER: usize = 28;
 const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(3600);
 /// Sessions of a server at a time.
 const MAX_SESSIONS: usize = 64;
-/// How long a client waits for an answer.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a session lives on without a path.
+const SURVIVE: Duration = Duration::from_secs(30);
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     let settings = Settings {
@@ -37,7 +37,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
         fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
         ..Settings::default()
     };
-    let mut session = SessionConfig { multipath, survive: CONNECT_PATIENCE, ..settings.session() };
+    let mut session = SessionConfig { multipath, survive: SURVIVE, ..settings.session() };
     session.connection.service_code = SERVICE_CODE;
     session.connection.rx_ccids = plan.rx_ccids.clone();
     session.connection.ndp_count = false;
@@ -67,9 +67,9 @@ fn open_socket(core: &mut Core, carrier: CarrierArg, addr: SocketAddr) -> Result
 /// Says it if the messages would not fit into packets.
 fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Fault> {
     let most = usize::from(mtu.saturating_sub(overhead)).saturating_sub(DCCP_HEADER);
-    match &plan.load {
-        Some(load) if load.size > most => {
-            Err(Fault::usage(format!("--size {}: packets of {mtu} bytes carry {most} at most", load.size)))
+    match plan.size() {
+        Some(size) if size > most => {
+            Err(Fault::usage(format!("--size {size}: packets of {mtu} bytes carry {most} at most")))
         }
         _ => Ok(()),
     }
@@ -94,7 +94,7 @@ pub(crate) fn listen(core: &mut Core, plan: &Plan, addr: SocketAddr) -> Result<S
 
 /// Opens a session.
 pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(), Fault> {
-    let Role::Client { connect, paths, multipath } = &plan.role else {
+    let Role::Client { connect, paths, multipath, .. } = &plan.role else {
         return Err(Fault::usage("a server does not connect"));
     };
     let mut configs = Vec::new();

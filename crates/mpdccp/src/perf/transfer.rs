@@ -1,7 +1,9 @@
 //! One session: what is sent and received in it, and when it is over.
 
-use crate::perf::message::ClockId;
+use crate::perf::control::{Control, Test, VERSION};
+use crate::perf::message::{self, ClockId};
 use crate::perf::meter::{Meter, Span};
+use crate::perf::report::In;
 use crate::perf::sender::{Load, Sender};
 use dccp_net::Core;
 use mpdccp_proto::{Health, PktInfo, Reason, SessionId};
@@ -9,18 +11,50 @@ use units::{Duration, Time};
 
 /// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Control datagrams are repeated after this long, ...
+const REPEAT: Duration = Duration::from_millis(250);
+/// ... and so often.
+const REPEATS: u32 = 14;
+/// How long a client waits for the end of what it receives, after the end of what it sends.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// What a session is for.
+#[derive(Clone, Debug)]
+pub(crate) enum Mode {
+    /// To send, or to receive, without a word to the peer, which may be another program.
+    Plain(Option<Load>),
+    /// A client that tells the server what to do.
+    Ask(Test),
+    /// A server that does as it is told.
+    Obey,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// A client's wish has not been answered.
+    Greeting,
     /// The sender makes messages.
     Sending,
     /// All are made; they leave and are acknowledged, at the latest then.
     Draining {
         until: Option<Time>,
     },
+    /// The peer is asked what arrived.
+    Asking,
+    /// The peer sends on, at the latest until then.
+    Lingering {
+        until: Time,
+    },
     Closing,
     /// Nothing to send: the peer closes.
     Receiving,
+}
+
+/// A control datagram that is repeated until it is answered.
+struct Say {
+    what: Control,
+    at: Time,
+    left: u32,
 }
 
 /// A sending side at one moment; counts from the beginning on.
@@ -59,40 +93,203 @@ pub(crate) struct Lap {
     pub(crate) received: Option<Span>,
     /// Missing from the beginning on.
     pub(crate) lost: u64,
+    pub(crate) jitter_ms: Option<f64>,
+    /// What is received are echoes.
+    pub(crate) echo: bool,
+    /// Left out of the summary.
+    pub(crate) omitted: bool,
 }
 
 pub(crate) struct Transfer {
     pub(crate) opened: Time,
+    mode: Mode,
+    clock: ClockId,
     stage: Stage,
+    /// What has been agreed, if anything was.
+    test: Option<Test>,
+    say: Option<Say>,
+    /// The peer has said that it sent all.
+    peer_done: bool,
+    /// What the peer received.
+    pub(crate) peer_received: Option<In>,
+    /// Why it cannot go on.
+    pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     pub(crate) meter: Meter,
     /// When it was last looked at, and what was seen.
     lapped: Time,
     pub(crate) sent: Sent,
+    /// What was sent in the time that is left out.
+    pub(crate) omitted: Sent,
+    /// That time is not over.
+    omitting: bool,
     /// When the last message had left.
     pub(crate) emptied: Option<Time>,
 }
 
 impl Transfer {
-    pub(crate) fn new(load: Option<Load>, clock: ClockId, now: Time) -> Transfer {
-        Transfer {
+    pub(crate) fn new(mode: Mode, clock: ClockId, now: Time) -> Transfer {
+        let mut transfer = Transfer {
             opened: now,
-            stage: if load.is_some() { Stage::Sending } else { Stage::Receiving },
-            sender: load.map(|load| Sender::new(load, clock, now)),
+            clock,
+            stage: Stage::Receiving,
+            test: None,
+            say: None,
+            peer_done: false,
+            peer_received: None,
+            failure: None,
+            sender: None,
             meter: Meter::new(clock),
             lapped: now,
             sent: Sent::default(),
+            omitted: Sent::default(),
+            omitting: false,
             emptied: None,
+            mode: mode.clone(),
+        };
+        match mode {
+            Mode::Plain(load) => transfer.begin(now, load),
+            Mode::Ask(test) => {
+                let hello = Control::Hello { version: VERSION, test };
+                transfer.stage = Stage::Greeting;
+                transfer.say = Some(Say { what: hello, at: now, left: REPEATS });
+            }
+            Mode::Obey => {}
+        }
+        transfer
+    }
+
+    fn begin(&mut self, now: Time, load: Option<Load>) {
+        (self.opened, self.lapped) = (now, now);
+        self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
+        self.sender = load.map(|load| Sender::new(load, self.clock, now));
+        self.meter.omit = self.omit();
+        self.omitting = !self.omit().is_zero();
+    }
+
+    /// How long at the beginning nothing counts.
+    pub(crate) fn omit(&self) -> Duration {
+        self.test.as_ref().map_or(Duration::ZERO, Test::omit)
+    }
+
+    /// This end measures echoes.
+    pub(crate) fn echo(&self) -> bool {
+        matches!(self.mode, Mode::Ask(_)) && self.test.as_ref().is_some_and(|test| test.echo)
+    }
+
+    pub(crate) fn on_message(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        session: SessionId,
+        queue: u32,
+        data: Vec<u8>,
+    ) {
+        let plain = matches!(self.mode, Mode::Plain(_));
+        match Control::read(&data).filter(|_| !plain) {
+            Some(Ok(control)) => self.on_control(core, now, session, control),
+            Some(Err(_)) => self.meter.malformed += 1,
+            None => {
+                self.meter.on_message(now, &data);
+                let echo =
+                    matches!(self.mode, Mode::Obey) && self.test.as_ref().is_some_and(|test| test.echo);
+                if echo && core.endpoint.backlog(now, session).packets < queue {
+                    core.endpoint.send(now, session, data, PktInfo::default());
+                }
+            }
         }
     }
 
-    pub(crate) fn on_message(&mut self, now: Time, data: &[u8]) {
-        self.meter.on_message(now, data);
+    fn on_control(&mut self, core: &mut Core, now: Time, session: SessionId, control: Control) {
+        let mut answer = |control: Control| {
+            core.endpoint.send(now, session, control.write(), PktInfo::default());
+        };
+        match (control, &self.mode) {
+            (Control::Hello { version, test }, Mode::Obey) => {
+                if version != VERSION {
+                    let why =
+                        format!("the server speaks version {VERSION} of the exchange, the client {version}");
+                    return answer(Control::Refused { why });
+                }
+                if test.down && (test.size < message::MIN_LEN || test.rate_bps == Some(0)) {
+                    return answer(Control::Refused { why: "impossible size or rate".into() });
+                }
+                answer(Control::Ready);
+                if self.test.is_none() {
+                    self.test = Some(test.clone());
+                    self.begin(now, test.down.then(|| test.load()));
+                }
+            }
+            (Control::Ready, Mode::Ask(test)) if self.stage == Stage::Greeting => {
+                let test = test.clone();
+                self.say = None;
+                self.test = Some(test.clone());
+                self.begin(now, test.up.then(|| test.load()));
+            }
+            (Control::Refused { why }, Mode::Ask(_)) if self.stage == Stage::Greeting => {
+                self.failure = Some(format!("the server refuses: {why}"));
+                self.close(core, now, session);
+            }
+            (Control::Done, _) => {
+                answer(Control::Results { received: In::total(&self.meter) });
+                self.peer_done = true;
+                if matches!(self.stage, Stage::Lingering { .. }) {
+                    self.close(core, now, session);
+                }
+            }
+            (Control::Results { received }, _) if self.stage == Stage::Asking => {
+                self.peer_received = Some(received);
+                self.on_results(core, now, session);
+            }
+            _ => {}
+        }
+    }
+
+    /// What arrived is known, or will not be.
+    fn on_results(&mut self, core: &mut Core, now: Time, session: SessionId) {
+        self.say = None;
+        let both = self.test.as_ref().is_some_and(|test| test.up && test.down);
+        match (&self.mode, both) {
+            // The client closes, once it has everything.
+            (Mode::Obey, true) => self.stage = Stage::Receiving,
+            (_, true) if !self.peer_done => self.stage = Stage::Lingering { until: now + LINGER },
+            _ => self.close(core, now, session),
+        }
+    }
+
+    /// Says what is due; true if there was something.
+    fn speak(&mut self, core: &mut Core, now: Time, session: SessionId) -> bool {
+        let Some(say) = self.say.as_mut().filter(|say| say.at <= now) else { return false };
+        if say.left > 0 {
+            (say.at, say.left) = (now + REPEAT, say.left - 1);
+            core.endpoint.send(now, session, say.what.write(), PktInfo::default());
+            return true;
+        }
+        self.say = None;
+        if self.stage == Stage::Greeting {
+            self.failure = Some(
+                "the other end does not answer as `mpdccp perf server` does; with --send or --receive at both ends it need not".into(),
+            );
+            self.close(core, now, session);
+        } else {
+            self.on_results(core, now, session);
+        }
+        false
     }
 
     /// Queues what is due; true if there was something. Closes when all has been sent.
     pub(crate) fn fill(&mut self, core: &mut Core, now: Time, session: SessionId, queue: u32) -> bool {
-        let mut any = false;
+        let mut any = self.speak(core, now, session);
+        if self.omitting && now >= self.opened + self.omit() {
+            self.omitting = false;
+            self.look(core, now, session);
+            self.omitted = self.sent.clone();
+        }
+        if let Stage::Lingering { until } = self.stage
+            && now >= until
+        {
+            self.close(core, now, session);
+        }
         if let (Stage::Sending, Some(sender)) = (self.stage, &mut self.sender) {
             let mut waiting = core.endpoint.backlog(now, session).packets;
             // Messages that came due together must not push each other out of the queue before any could leave.
@@ -117,14 +314,25 @@ impl Transfer {
             self.emptied.get_or_insert(now);
             self.stage = Stage::Draining { until: Some(until) };
             if acknowledged || now >= until {
-                self.close(core, now, session);
+                self.look(core, now, session);
+                match self.test {
+                    None => self.close(core, now, session),
+                    Some(_) => {
+                        self.stage = Stage::Asking;
+                        self.say = Some(Say { what: Control::Done, at: now, left: REPEATS });
+                        any = true;
+                    }
+                }
             }
         }
         any
     }
 
     pub(crate) fn close(&mut self, core: &mut Core, now: Time, session: SessionId) {
-        self.look(core, now, session);
+        if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. }) {
+            self.look(core, now, session);
+        }
+        self.say = None;
         self.stage = Stage::Closing;
         core.endpoint.close(now, session);
     }
@@ -134,16 +342,19 @@ impl Transfer {
         match self.stage {
             Stage::Closing => true,
             Stage::Receiving => why.is_orderly(),
-            Stage::Sending | Stage::Draining { .. } => false,
+            Stage::Lingering { .. } => why.is_orderly(),
+            Stage::Greeting | Stage::Sending | Stage::Draining { .. } | Stage::Asking => false,
         }
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        match self.stage {
+        let stage = match self.stage {
             Stage::Sending => self.sender.as_ref().and_then(Sender::next_timeout),
             Stage::Draining { until } => until,
-            Stage::Closing | Stage::Receiving => None,
-        }
+            Stage::Lingering { until } => Some(until),
+            Stage::Greeting | Stage::Asking | Stage::Closing | Stage::Receiving => None,
+        };
+        stage.into_iter().chain(self.say.as_ref().map(|say| say.at)).min()
     }
 
     /// Looks at the sending side.
@@ -176,11 +387,14 @@ impl Transfer {
 
     /// What happened since the last call; `None` once nothing more will.
     pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {
-        if self.stage == Stage::Closing {
+        if matches!(self.stage, Stage::Closing | Stage::Greeting) {
             return None;
         }
         let before = self.sent.clone();
-        self.look(core, now, session);
+        if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. }) {
+            self.look(core, now, session);
+        }
+        let omitted = now.since(self.opened) <= self.omit() && !self.omit().is_zero();
         let from = std::mem::replace(&mut self.lapped, now);
         Some(Lap {
             from: from.since(self.opened),
@@ -189,6 +403,9 @@ impl Transfer {
             sent: self.sender.is_some().then(|| (before, self.sent.clone())),
             received: (self.sender.is_none() || self.meter.first.is_some()).then(|| self.meter.lap()),
             lost: self.meter.lost(),
+            jitter_ms: self.meter.jitter_ms(),
+            echo: self.echo(),
+            omitted,
         })
     }
 
