@@ -1,8 +1,10 @@
 //! Sets of experiments, such as those of a paper: made by one command, each run kept as soon as it is finished and not made again, and
-//! one report. A set is a file in `scenarios/sets` (`spec`); the DCP paper's figures want more than that and have a page of their own.
+//! one report. A set is a file in `scenarios/sets` (`spec`); the DCP paper's figures want more than that and have a page of their own, and
+//! the matrix of access links (`robustness`) has too many points for a section each.
 
 mod dcp;
 mod page;
+mod robustness;
 mod section;
 mod spec;
 mod swept;
@@ -21,7 +23,7 @@ use spec::Spec;
 
 /// The names of all sets that come with the program.
 pub fn names() -> Vec<&'static str> {
-    spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).collect()
+    spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME, robustness::NAME]).collect()
 }
 
 /// How a set is made.
@@ -77,6 +79,9 @@ pub fn run(
         .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
     if name_or_file == dcp::NAME {
         return dcp::run(backend, options, watch);
+    }
+    if name_or_file == robustness::NAME {
+        return robustness::run(options, watch);
     }
     let spec = find(name_or_file)?;
     let called =

@@ -76,3 +76,37 @@ fn what_was_finished_is_not_run_again() {
     let error = run("no such", &none, &options, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("paper") && error.contains("dcp"), "{error}");
 }
+
+/// One class of the matrix of access links, in the simulator.
+#[test]
+fn a_class_of_the_matrix_is_judged_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options {
+        out: dir.path().to_owned(),
+        quick: true,
+        seed: 1,
+        around_in_sim: false,
+        only: vec!["small packets".to_owned()],
+        threads: 1,
+    };
+    // It is the simulator's whatever the backend.
+    let none = MadeUp { made: AtomicUsize::new(0), patience: 0 };
+    let attempt = |options: &Options| {
+        let found = AtomicUsize::new(0);
+        let result = run("robustness", &none, options, &|p| {
+            if let Progress::Sweep(p) = p {
+                found.fetch_add(usize::from(p.found), Ordering::Relaxed);
+            }
+        });
+        (found.into_inner(), result)
+    };
+    let (found, result) = attempt(&options);
+    assert_eq!(found, 0);
+    let report = std::fs::read_to_string(result.unwrap().with_extension("md")).unwrap();
+    assert!(report.contains("| small packets | 1 of 1 | 1 of 1 | 1 of 1 |"), "{report}");
+    // Five CCIDs and the thin flow.
+    assert_eq!(attempt(&options).0, 6);
+    options.only = vec!["potholes".to_owned()];
+    let error = attempt(&options).1.unwrap_err().to_string();
+    assert!(error.contains("no class `potholes`; there are jitter, "), "{error}");
+}

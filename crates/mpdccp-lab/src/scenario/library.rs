@@ -40,5 +40,6 @@ pub const LIBRARY: &[Named] = library![
     "reordering/inner-tcp",
     "multipath/profiles",
     "calibration",
+    "robustness",
     "examples/three-paths",
 ];

@@ -12,7 +12,8 @@ use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Which set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002; or a file in the format of scenarios/sets.
+    /// Which set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `robustness` every
+    /// CCID on access links (simulator); or a file in the format of scenarios/sets.
     set: String,
     /// Where the experiments run; absent: on network namespaces, but what only lies around them in the simulator.
     #[arg(long, value_enum)]
@@ -20,7 +21,7 @@ pub(crate) struct Args {
     /// Headline cells, fewer and shorter runs: under 20 minutes.
     #[arg(long)]
     quick: bool,
-    /// Run this experiment only (not of `dcp`), by the name of its scenario; may be given several times.
+    /// Run this experiment only (not of `dcp`), by the name of its scenario, or of a class of `robustness`; may be given several times.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
     /// The first seed.
@@ -35,7 +36,9 @@ pub(crate) struct Args {
 }
 
 pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
-    let backend = args.backend.unwrap_or(Where::Netns).backend()?;
+    // Its links are many and some are fast: always in virtual time.
+    let usual = if args.set == "robustness" { Where::Sim } else { Where::Netns };
+    let backend = args.backend.unwrap_or(usual).backend()?;
     let set = Path::new(&args.set).file_stem().map_or_else(|| args.set.clone(), |s| s.display().to_string());
     let usual = || PathBuf::from("lab-out").join(format!("reproduce-{set}-{}", backend.name()));
     let options = Options {

@@ -1,0 +1,290 @@
+//! What is measured of a run of the matrix, and whether it reaches the aim.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::metrics::latency;
+use crate::record::{Fate, seconds};
+use crate::scenario::LinkKeys;
+use crate::store::AllSeries;
+use crate::{Plan, RunRecord};
+
+/// Rates are counted in bins of this, s.
+const BIN_S: f64 = 0.1;
+/// A rate reached is one held for so long, s.
+const HELD_S: f64 = 0.5;
+/// Changes are judged from so long after them, s.
+const AFTER_S: f64 = 2.0;
+
+/// What is aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum Aim {
+    #[serde(rename = "bulk")]
+    Bulk,
+    #[serde(rename = "steps")]
+    Steps,
+    #[serde(rename = "outage")]
+    Outage,
+    #[serde(rename = "walk")]
+    Walk,
+    #[serde(rename = "policer")]
+    Policer,
+    #[serde(rename = "share")]
+    Share,
+    #[serde(rename = "share of five")]
+    ShareOfFive,
+    #[serde(rename = "jain")]
+    Jain,
+    #[serde(rename = "jain of three")]
+    JainOfThree,
+}
+
+/// One figure of a point and where it should lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    pub(super) figure: &'static str,
+    pub(super) words: &'static str,
+    pub(super) min: Option<f64>,
+    pub(super) max: Option<f64>,
+    /// Contenders it is for; all that are judged if empty.
+    only: &'static [&'static str],
+}
+
+const fn bound(
+    figure: &'static str,
+    words: &'static str,
+    min: Option<f64>,
+    max: Option<f64>,
+    only: &'static [&'static str],
+) -> Bound {
+    Bound { figure, words, min, max, only }
+}
+
+const UTILISED: Bound = bound("utilisation", "utilisation, %", Some(90.0), None, &[]);
+const LOW_DELAY: &[&str] = &["ccid5", "ccid250"];
+const LATER: &[&str] = &["ccid7"];
+const PROMPT: &[&str] = &["ccid2", "ccid5", "ccid5-draft", "ccid250"];
+
+impl Aim {
+    /// The flow is not alone.
+    pub(super) fn among_others(self) -> bool {
+        matches!(self, Aim::Share | Aim::ShareOfFive | Aim::Jain | Aim::JainOfThree)
+    }
+
+    /// The figures shown, and their bounds.
+    pub(super) fn bounds(self) -> Vec<Bound> {
+        let dropped = |max| bound("dropped", "dropped, %", None, max, &[]);
+        let (share, jain) = ("rate over that of a TCP", "Jain's index");
+        let by_all = bound("utilisation", "utilisation by all, %", None, None, &[]);
+        match self {
+            Aim::Bulk => vec![
+                UTILISED,
+                bound("p95", "latency p95 over the path's own", None, Some(3.0), LOW_DELAY),
+                dropped(None),
+            ],
+            Aim::Steps => vec![
+                bound("worst", "worst second from 2 s after a step, %", Some(70.0), None, &[]),
+                bound("utilisation", "utilisation, %", None, None, &[]),
+                dropped(None),
+            ],
+            Aim::Outage => vec![
+                bound("back", "back at 90 % after, s", None, Some(2.0), PROMPT),
+                bound("back", "for CCID 7", None, Some(5.0), LATER),
+            ],
+            Aim::Walk => vec![UTILISED, dropped(Some(3.0))],
+            Aim::Policer => vec![UTILISED, dropped(Some(2.0))],
+            Aim::Share => vec![bound("share", share, Some(0.5), Some(2.0), &[]), by_all],
+            Aim::ShareOfFive => vec![bound("share", share, Some(0.4), Some(3.0), &[]), by_all],
+            Aim::Jain => vec![bound("jain", jain, Some(0.9), None, &[]), by_all],
+            Aim::JainOfThree => vec![bound("jain", jain, Some(0.7), None, &[]), by_all],
+        }
+    }
+}
+
+impl Bound {
+    /// Whether this contender's figure is one of these.
+    pub(super) fn concerns(&self, label: &str) -> bool {
+        self.only.is_empty() || self.only.contains(&label) || self.min.or(self.max).is_none()
+    }
+
+    pub(super) fn met(&self, value: f64) -> bool {
+        self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
+    }
+
+    /// As a person would write it.
+    pub(super) fn text(&self) -> String {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => format!("{} ({min} to {max})", self.words),
+            (Some(min), None) => format!("{} (≥ {min})", self.words),
+            (None, Some(max)) => format!("{} (≤ {max})", self.words),
+            (None, None) => self.words.to_owned(),
+        }
+    }
+}
+
+/// Bits a second that one way carries, on average over its loss and its waits for the medium.
+fn capacity(way: &LinkKeys, packet_bits: f64) -> f64 {
+    if !way.is_up() {
+        return 0.0;
+    }
+    let mut rate = way.mean_rate().bps() as f64;
+    if let Some(a) = way.aggregation {
+        let burst = f64::from(a.packets) * packet_bits;
+        rate = burst / (a.access.as_secs_f64() + burst / rate);
+    }
+    if let Some(p) = way.policer {
+        rate = rate.min(p.rate.bps() as f64);
+    }
+    let lost = way.loss.unwrap_or(0.0);
+    let in_bursts = way.burst_loss.map_or(0.0, |b| {
+        let bad = b.begin / (b.begin + b.end);
+        bad * b.bad.unwrap_or(1.0) + (1.0 - bad) * b.good
+    });
+    rate * (1.0 - lost) * (1.0 - in_bursts)
+}
+
+/// What is kept of a run: bits delivered and possible in each bin, and figures over the time that is judged.
+pub(super) fn series(plan: &Plan<'_>, run: &RunRecord, skip_s: f64) -> AllSeries {
+    let end = *plan.scenario.duration_s.as_ref();
+    let forward = || run.paths.iter().flat_map(|path| &path.forward.packets).filter(|p| p.bytes > 0);
+    let data = || forward().filter(|p| p.data.is_some() || run.flows.len() > 1);
+    let mut bins = vec![(0.0, 0.0, 0.0); (end / BIN_S).round() as usize];
+    for (i, bin) in bins.iter_mut().enumerate() {
+        bin.0 = i as f64 * BIN_S;
+    }
+    let mut sizes = (0.0, 0.0);
+    for p in data() {
+        let Fate::Delivered(at) = p.fate else { continue };
+        sizes = (sizes.0 + f64::from(p.bytes) * 8.0, sizes.1 + 1.0);
+        let t = seconds(run, at);
+        if let Some(bin) = bins.get_mut((t / BIN_S) as usize).filter(|_| t >= 0.0) {
+            bin.1 += f64::from(p.bytes) * 8.0;
+        }
+    }
+    let path = plan.scenario.path_in(0, plan.cell);
+    let packet = sizes.0 / f64::max(sizes.1, 1.0);
+    let course: Vec<(f64, f64)> = core::iter::once((0.0, path.ways.clone()))
+        .chain(path.course())
+        .map(|(s, ways)| (s, capacity(&ways[0], packet)))
+        .collect();
+    let offered = run.flows.first().and_then(|f| f.offered).map(|r| r.bps() as f64);
+    for bin in &mut bins {
+        let now = course.iter().take_while(|(s, _)| *s <= bin.0 + BIN_S / 2.0).last();
+        let can = now.map_or(0.0, |(_, rate)| *rate);
+        // Headers come on top of what is offered; the link's share of it is what counts.
+        bin.2 = offered.filter(|_| run.flows.len() == 1).map_or(can, |o| can.min(o)) * BIN_S;
+    }
+    let judged = |t: f64| (skip_s..end).contains(&t);
+    let entered = || data().filter(|p| judged(seconds(run, p.entered)));
+    let own = || entered().filter(|p| run.flows.len() == 1 || p.data.is_some_and(|(flow, _)| flow == 0));
+    let delay = |p: &crate::LinkPacket| match p.fate {
+        Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64() * 1e3),
+        Fate::QueueDrop | Fate::Lost => None,
+    };
+    let dropped = own().filter(|p| p.fate == Fate::QueueDrop).count() as f64;
+    let mut all = AllSeries::new();
+    let mut figure = |name: &str, value: Option<f64>| {
+        all.insert(name.to_owned(), value.map(|v| (0.0, v)).into_iter().collect());
+    };
+    figure("p95_ms", latency(own().filter_map(delay).collect()).map(|l| l.p95));
+    figure("dropped", Some(dropped * 100.0 / (own().count() as f64).max(1.0)));
+    let received = |flow: &crate::FlowRecord| -> f64 {
+        let late = flow.received.iter().filter(|p| judged(seconds(run, p.at)));
+        late.map(|p| f64::from(p.bytes)).sum()
+    };
+    let rates: Vec<f64> = run.flows.iter().map(received).collect();
+    if rates.len() > 1 {
+        let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
+        figure("jain", (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares)));
+        let others = (sum - rates[0]) / (rates.len() - 1) as f64;
+        figure("share", Some(rates[0] / others.max(1.0)));
+    }
+    all.insert("bits".to_owned(), bins.iter().map(|(t, bits, _)| (*t, *bits)).collect());
+    all.insert("capacity".to_owned(), bins.iter().map(|(t, _, can)| (*t, *can)).collect());
+    let steps = path.course().into_iter().map(|(s, ways)| (s, f64::from(u8::from(ways[0].is_up()))));
+    all.insert("events".to_owned(), steps.collect());
+    all
+}
+
+/// The figures of a run, by the names of [`Bound::figure`]; `own_p95` is the path's own.
+pub(super) fn figures(all: &AllSeries, skip_s: f64, own_p95: Option<f64>) -> BTreeMap<&'static str, f64> {
+    let points = |name: &str| all.get(name).map(Vec::as_slice).unwrap_or_default();
+    let one = |name: &str| points(name).first().map(|(_, v)| *v);
+    let (bits, can) = (points("bits"), points("capacity"));
+    // Of what was possible between two times, if anything was.
+    let share = |from: f64, to: f64| {
+        let within = |points: &[(f64, f64)]| -> f64 {
+            let inside = |t: f64| t > from - BIN_S / 2.0 && t < to - BIN_S / 2.0;
+            points.iter().filter(|(t, _)| inside(*t)).map(|(_, v)| v).sum()
+        };
+        let possible = within(can);
+        (possible > 0.0).then(|| within(bits) * 100.0 / possible)
+    };
+    let end = bits.last().map_or(0.0, |(t, _)| t + BIN_S);
+    let starts = |from: f64, to: f64, len: f64| {
+        bits.iter().map(|(t, _)| *t).filter(move |t| *t > from - BIN_S / 2.0 && *t + len < to + BIN_S / 2.0)
+    };
+    let events = points("events");
+    let until = |i: usize| events.get(i + 1).map_or(end, |(s, _)| *s);
+    let worst = events
+        .iter()
+        .enumerate()
+        .flat_map(|(i, (s, _))| starts(s + AFTER_S, until(i), 1.0).filter_map(|t| share(t, t + 1.0)));
+    let back = events.last().filter(|(_, up)| *up > 0.0).map(|(s, _)| {
+        starts(*s, end, HELD_S).find(|t| share(*t, t + HELD_S) >= Some(90.0)).map_or(end - s, |t| t - s)
+    });
+    let found = [
+        ("utilisation", share(skip_s, end)),
+        ("p95", own_p95.and_then(|own| Some(one("p95_ms")? / own))),
+        ("dropped", one("dropped")),
+        ("jain", one("jain")),
+        ("share", one("share")),
+        ("worst", worst.min_by(f64::total_cmp)),
+        ("back", back),
+    ];
+    found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1 Mbit/s for 20 s, of which `delivered` of each second come through; down from 5 s to 8 s.
+    fn run(delivered: impl Fn(f64) -> f64) -> AllSeries {
+        let bins = || (0..200).map(|i| f64::from(i) * BIN_S);
+        let up = |t: f64| f64::from(u8::from(!(5.0..8.0).contains(&t))) * 1e6 * BIN_S;
+        AllSeries::from([
+            ("bits".to_owned(), bins().map(|t| (t, up(t) * delivered(t))).collect()),
+            ("capacity".to_owned(), bins().map(|t| (t, up(t))).collect()),
+            ("events".to_owned(), vec![(5.0, 0.0), (8.0, 1.0)]),
+            ("p95_ms".to_owned(), vec![(0.0, 30.0)]),
+        ])
+    }
+
+    #[test]
+    fn what_a_run_says() {
+        let found = figures(&run(|t| if t < 8.95 { 0.5 } else { 1.0 }), 2.0, Some(20.0));
+        assert!((found["back"] - 1.0).abs() < 0.11, "{found:?}");
+        assert!((found["p95"] - 1.5).abs() < 1e-9, "{found:?}");
+        assert!((found["utilisation"] - 86.7).abs() < 1.0, "{found:?}");
+        // The half second of a hole, 4 s after the return.
+        let found = figures(&run(|t| if (12.0..12.5).contains(&t) { 0.0 } else { 1.0 }), 2.0, None);
+        assert!((found["worst"] - 50.0).abs() < 1.0, "{found:?}");
+        assert!(!found.contains_key("p95"));
+    }
+
+    #[test]
+    fn what_a_link_carries() {
+        let mut way = LinkKeys { rate: Some(units::Rate::from_bps(10_000_000)), ..LinkKeys::default() };
+        assert_eq!(capacity(&way, 1e4), 1e7);
+        way.loss = Some(0.1);
+        assert_eq!(capacity(&way, 1e4), 9e6);
+        // Ten packets take 10 ms, after 10 ms of waiting.
+        let access = core::time::Duration::from_millis(10);
+        way.aggregation = Some(crate::scenario::AggregationSpec { access, packets: 10 });
+        assert_eq!(capacity(&way, 1e4), 4.5e6);
+        way.up = Some(false);
+        assert_eq!(capacity(&way, 1e4), 0.0);
+    }
+}
