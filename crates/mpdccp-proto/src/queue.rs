@@ -196,8 +196,13 @@ pub struct SendQueue {
     stats: QueueStats,
     /// How long it may stand beyond what its user set, for the paths' sake.
     allowance: Duration,
+    /// How long at least, for the flows inside whose round trips take as long as the paths'.
+    least: Duration,
 }
 
+/// Round trips for which a path may be slow before packets count as too old, and the longest that this means.
+const SLOW_ROUNDS: u32 = 4;
+const MOST_LEAST: Duration = Duration::from_millis(250);
 /// Flows of the fair queue; more share.
 const FLOWS: u32 = 1024;
 
@@ -211,15 +216,18 @@ impl SendQueue {
                 Waiting::Fair(FqCoDel::new(FqCoDelConfig { flows: FLOWS, codel, ..FqCoDelConfig::default() }))
             }
         };
-        SendQueue { cfg, waiting, head: None, stats: QueueStats::default(), allowance: Duration::ZERO }
+        let (allowance, least) = (Duration::ZERO, Duration::ZERO);
+        SendQueue { cfg, waiting, head: None, stats: QueueStats::default(), allowance, least }
     }
 
     /// Fits it to the paths: a standing queue of `standing` is wanted, and the longest of the paths in use takes `rtt`. A target below that, or
-    /// an interval shorter than the round trips of the flows inside, would keep the paths from being filled (RFC 8289 section 4).
-    pub fn tune(&mut self, rtt: Duration, standing: Duration) {
+    /// an interval shorter than the round trips of the flows inside, would keep the paths from being filled (RFC 8289 section 4). So would a
+    /// bound that falls on many packets at once whenever a path slows down for a few round trips, of which `min_rtt` is the least.
+    pub fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
         // A quarter more than wanted, so that it stands there and not below.
         self.allowance = standing + standing / 4;
         if let Waiting::Fair(fair) = &mut self.waiting {
+            self.least = (min_rtt * SLOW_ROUNDS).min(MOST_LEAST);
             let least = CoDelConfig::default();
             let (target, interval) =
                 (least.target.max(rtt / 8) + self.allowance, least.interval.max(rtt * 2));
@@ -228,7 +236,7 @@ impl SendQueue {
     }
 
     fn max_sojourn(&self) -> Duration {
-        self.cfg.max_sojourn + self.allowance
+        self.cfg.max_sojourn.max(self.least) + self.allowance
     }
 
     /// Takes a packet in, dropping at the head (of the fattest flow) as needed: the oldest is worth least to whoever waits
@@ -489,6 +497,30 @@ mod tests {
         assert_eq!(q.stats(), QueueStats { accepted: 2, dropped_old: 2, ..QueueStats::default() });
         q.drop_too_big();
         assert_eq!(q.stats().dropped_too_big, 0, "nothing there to drop");
+    }
+
+    #[test]
+    fn where_paths_are_long_a_fair_queue_may_stand_longer() {
+        for (discipline, min_rtt_ms, want) in [
+            (Discipline::FqCoDel, 20, 100),
+            (Discipline::FqCoDel, 50, 200),
+            (Discipline::FqCoDel, 600, 250),
+            (Discipline::Fifo, 600, 100),
+        ] {
+            let mut q = SendQueue::new(QueueConfig { discipline, ..QueueConfig::default() });
+            q.tune(Duration::from_millis(min_rtt_ms), Duration::from_millis(min_rtt_ms), Duration::ZERO);
+            for at in 0..=1 {
+                put(&mut q, at, 10, 0);
+            }
+            assert!(
+                q.head(Time::from_millis(want)).is_some_and(|head| head.at == Time::ZERO),
+                "{min_rtt_ms}"
+            );
+            assert!(
+                q.head(Time::from_millis(want + 1)).is_some_and(|head| head.at > Time::ZERO),
+                "{min_rtt_ms}"
+            );
+        }
     }
 
     #[test]

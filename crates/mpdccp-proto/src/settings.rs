@@ -218,6 +218,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_a_tunnel() {
         let cfg = Settings::default().session();
+        assert_eq!((cfg.scheduler.name(), cfg.repair), ("auto", true));
         assert_eq!(cfg.reorder, ReorderConfig::adaptive(Duration::from_millis(250)));
         assert_eq!((cfg.connection.tx_ccids, cfg.queue), (alloc::vec![5], QueueConfig::of_ip_packets()));
     }

@@ -62,14 +62,14 @@ struct Entry {
 /// All schedulers, the default first. Files, `--help` texts and error messages follow.
 static SCHEDULERS: &[Entry] = &[
     Entry {
-        name: "cpf",
-        about: "cheapest pipe first: the highest priority, ties by lowest RTT; others take what it has no room for",
-        new: || Box::new(cpf::Cpf),
-    },
-    Entry {
         name: "auto",
         about: "earliest delivery in order: waits for the better path, leaves out paths that only add delay or loss",
         new: || Box::new(auto::Auto::default()),
+    },
+    Entry {
+        name: "cpf",
+        about: "cheapest pipe first: the highest priority, ties by lowest RTT; others take what it has no room for",
+        new: || Box::new(cpf::Cpf),
     },
     Entry {
         name: "acpf",

@@ -95,9 +95,10 @@ impl Session {
 
     /// The queue may stand as long as the paths in use need it to.
     fn tune_queue(&mut self) {
-        let used = self.rows.iter().filter(|r| r.health == Health::Up && !r.idle);
-        let rtt = used.filter_map(|r| r.srtt).max().unwrap_or_default();
-        self.queue.tune(rtt, self.scheduler.standing_queue());
+        let used = || self.rows.iter().filter(|r| r.health == Health::Up && !r.idle);
+        let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();
+        let min_rtt = used().filter_map(|r| r.min_rtt).max().unwrap_or_default();
+        self.queue.tune(rtt, min_rtt, self.scheduler.standing_queue());
     }
 
     /// Tells the paths with a shut gate that the packet at the head was to be had, if the scheduler might have used them for it.
