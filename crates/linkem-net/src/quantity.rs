@@ -45,6 +45,15 @@ impl QueueLimit {
     }
 }
 
+impl From<Limit> for QueueLimit {
+    fn from(limit: Limit) -> QueueLimit {
+        match limit {
+            Limit::Bytes(n) => QueueLimit::Bytes(n),
+            Limit::Packets(n) => QueueLimit::Packets(n),
+        }
+    }
+}
+
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let unit = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());

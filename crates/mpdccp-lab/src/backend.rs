@@ -98,7 +98,8 @@ impl std::error::Error for LabError {}
 impl Plan<'_> {
     /// All paths, as they are in this run.
     pub fn paths(&self) -> Vec<PathSpec> {
-        self.scenario.paths_of(self.contender, self.cell)
+        let seeded = |(i, path): (usize, PathSpec)| PathSpec { seed: self.seed ^ (i as u64) << 32, ..path };
+        self.scenario.paths_of(self.contender, self.cell).into_iter().enumerate().map(seeded).collect()
     }
 
     /// The flows of this run.

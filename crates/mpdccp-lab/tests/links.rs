@@ -5,7 +5,7 @@ mod sim_common;
 use core::time::Duration;
 
 use mpdccp_lab::netns::Netns;
-use mpdccp_lab::scenario::LinkKeys;
+use mpdccp_lab::scenario::{LinkKeys, PathSpec};
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::{Backend, Fate, Plan, RunRecord, Scenario};
 use sim_common::{parse, run};
@@ -69,6 +69,36 @@ events = [
     assert_eq!(third.1.each_ref().map(LinkKeys::is_up), [true, true]);
     assert!(third.1.iter().all(|k| k.loss.is_none() && k.burst_loss.is_some()));
     assert!(third.1.iter().all(|k| k.jitter.is_some() && k.queue_limit().text() == "50000 B"));
+}
+
+#[test]
+fn a_model_brings_all_keys_and_what_is_named_stays() {
+    let text = one_path(
+        "model = \"starlink\"\nback = { rate = \"50 Mbit/s\" }\nevents = [{ at_s = 3, loss = \"1 %\" }]",
+        "",
+    );
+    let [there, back] = ways(&text);
+    assert_eq!((there.mean_rate().mbps(), back.mean_rate().mbps()), (17.0, 50.0));
+    assert_eq!((there.delay().as_millis(), there.queue_limit().text()), (25, "100000 B".to_owned()));
+    let path = text.path_in(0, text.headline());
+    let seen = |seed: u64, at: f64| {
+        let course = PathSpec { seed, ..path.clone() }.course_with_models(40.0);
+        let keys = &course[course.partition_point(|(from, _)| *from <= at) - 1].1;
+        keys.each_ref().map(|keys| (keys.mean_rate(), keys.delay(), keys.config().loss))
+    };
+    assert_eq!(seen(1, 3.0), seen(1, 3.0));
+    assert_ne!(seen(1, 3.0)[0], seen(2, 3.0)[0]);
+    assert_ne!(seen(1, 3.0)[0].1, seen(1, 16.0)[0].1, "another satellite");
+    for at in [0.0, 2.0, 16.0, 35.0] {
+        let [_, back] = seen(1, at);
+        assert_eq!(back.0.mbps(), 50.0);
+        let lost = if at < 3.0 { linkem::LossModel::None } else { linkem::LossModel::Bernoulli(0.01) };
+        assert_eq!(back.2, lost, "an event's key stays as well: {at}");
+    }
+    // What the model says is what packets meet.
+    let (_, stats) = run(&one_path("model = \"geo\"\nrate = \"10 Mbit/s\"", ""), "tunnel", "base");
+    let wire = stats.flows[0].phases[0].wire_latency_ms.unwrap();
+    assert!((280.0..330.0).contains(&wire.p50), "{wire:?}");
 }
 
 /// Delivered on the first path between two moments: packets of the flow, and whether any went back.

@@ -181,3 +181,91 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
     assert!(flow.phases[0].wire_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());
 }
+
+/// Runs `label` of `text` with a program that is not there: nothing here needs one.
+fn run_rival(text: &str, label: &str) -> Run {
+    let scenario = Scenario::parse("rivals", text).unwrap();
+    let contender = scenario.contender(label).unwrap();
+    let plan = Plan { scenario: &scenario, contender, cell: &scenario.cells[0], repeat: 0, seed: 1 };
+    let backend = Netns::new("/nonexistent".into());
+    assert_eq!(backend.lacks(&plan), None);
+    let record = backend.run(&plan, &mut |_| {}).unwrap();
+    assert_eq!(leftovers(), Vec::<String>::new());
+    let outputs: usize = record.flows.iter().map(|flow| flow.output.len()).sum();
+    assert_eq!(outputs, if record.flows[0].kind == "command" { 2 } else { 0 });
+    run_stats(&plan, &record)
+}
+
+const RIVALS: &str = r#"
+name = "rivals"
+title = "What is not ours"
+duration_s = 1
+[[path]]
+name = "a"
+rate = "20 Mbit/s"
+queue = "50000 B"
+owd = "5 ms"
+[[path]]
+name = "b"
+rate = "10 Mbit/s"
+queue = "50000 B"
+owd = "5 ms"
+[[contender]]
+label = "plain-b"
+paths = ["b"]
+flows = ["shell"]
+rival = { kind = "plain" }
+[[contender]]
+label = "routes"
+flows = ["tcp"]
+[contender.rival]
+kind = "command"
+server = "ip addr add $SERVER/32 dev lo; ip route add $CLIENT via ${CLIENT_PATHS%% *} src $SERVER; exec sleep 60"
+client = "ip addr add $CLIENT/32 dev lo; ip route add $SERVER via ${SERVER_PATHS%% *} src $CLIENT; exec sleep 60"
+[[contender]]
+label = "mptcp"
+flows = ["tcp"]
+rival = { kind = "mptcp" }
+[[flow]]
+name = "shell"
+kind = "command"
+server = "echo $PORT; exec sleep 60"
+client = "echo to $SERVER; ping -c 20 -i 0.02 -s 1000 $SERVER"
+[[flow]]
+name = "tcp"
+kind = "tcp"
+cc = "cubic"
+"#;
+
+#[test]
+fn any_command_is_traffic_and_any_command_a_tunnel() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    if std::process::Command::new("ping").arg("-V").output().is_err() {
+        println!("skipped: there is no ping");
+        return;
+    }
+    let pings = &run_rival(RIVALS, "plain-b").flows[0];
+    // Echo requests of 1,028 bytes, as the server's end of the path sees them.
+    assert_eq!((pings.kind.as_str(), pings.sent, pings.received), ("command", Some(20), 20));
+    assert!(pings.phases[0].app_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 10e3, "{pings:?}");
+    let tcp = &run_rival(RIVALS, "routes").flows[0];
+    assert!(tcp.received > 20 && tcp.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{tcp:?}");
+}
+
+#[test]
+fn multipath_tcp_uses_both_paths() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    if fs::metadata("/proc/sys/net/mptcp/enabled").is_err() {
+        println!("skipped: this kernel has no Multipath TCP");
+        return;
+    }
+    let stats = run_rival(&RIVALS.replace("duration_s = 1", "duration_s = 3"), "mptcp");
+    let paths: Vec<f64> = stats.paths.iter().map(|path| path.phases[0].rx_mbps).collect();
+    assert!(paths.iter().all(|mbps| *mbps > 1.0), "{paths:?}");
+}

@@ -72,6 +72,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("min = 1", "not_above = \"tcp\"", "t.toml:26: not_above", "ccid2"),
         ("name = \"p1\"", "name = \"p 1\"", "t.toml:8: name", "letters"),
         ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "string"),
+        ("owd = \"10 ms\"", "model = \"3g\"", "t.toml:14: model", "starlink"),
     ];
     for (from, to, begins, mentions) in cases {
         assert!(GOOD.contains(from), "{from}");
@@ -142,6 +143,10 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("ecn = true }", "ecn = true }\nbeside = true", "t.toml:7: name", "come last"),
         ("\"codel\"", "\"codl\"", "t.toml:10", "fq-codel"),
         ("\"poisson\"", "\"fish\"", "t.toml:25", "on-off"),
+        ("\"poisson\"", "\"on-off\", on = \"1\", off = \"2 s\"", "t.toml:25: source", "as in"),
+        ("\"poisson\"", "\"on-off\", on = \"0 s\", off = \"2 s\"", "t.toml:25: source", "above 0"),
+        ("\"poisson\"", "\"trace\", file = \"none\"", "t.toml:25: source", "none"),
+        ("rate = \"5 Mbit/s\"", "", "t.toml:25: source", "has `rate`"),
         ("via = \"p1\"", "via = \"p2\"", "t.toml:32: via", "path"),
         ("count = 2", "count = 0", "t.toml:29: count", "between 1 and 100"),
         ("cc = \"cubic\"", "cc = \"vegas\"", "t.toml:28: name", "reno"),

@@ -58,9 +58,9 @@ enum Command {
     Lab(lab::Lab),
     /// Send datagrams over one DCCP connection or a multipath session, and measure them.
     #[command(after_help = PERF_EXAMPLES)]
-    Perf(perf::PerfArgs),
+    Perf(Box<perf::PerfArgs>),
     /// Join two interfaces by an emulated link: rate, delay, queue, loss. No netem is needed.
-    Link(link::Args),
+    Link(Box<link::Args>),
     /// Print a new private key for `private_key_file`.
     #[command(after_help = keys::EXAMPLES)]
     Genkey,
@@ -80,8 +80,8 @@ fn main() -> ExitCode {
         Command::Tunnel(command) => tunnel::main(command),
         #[cfg(feature = "lab")]
         Command::Lab(args) => lab::main(&args),
-        Command::Perf(command) => perf::main(command),
-        Command::Link(args) => link::main(args),
+        Command::Perf(command) => perf::main(*command),
+        Command::Link(args) => link::main(*args),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),
         Command::Genpsk => keys::genpsk(),

@@ -30,6 +30,29 @@ fn namespaces(lab: u32) -> usize {
     names.lines().filter(|name| name.starts_with(&format!("mpdccp-lab-{lab}-"))).count()
 }
 
+/// A lab in the middle of a run, and where its files are.
+fn lab(dir: &std::path::Path) -> (std::process::Child, String) {
+    let file = dir.join("s.toml");
+    std::fs::write(&file, SCENARIO).unwrap();
+    let lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"))
+        .args(["lab", "run"])
+        .arg(&file)
+        .arg("--out")
+        .arg(dir.join("out"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (pid, scratch) = (lab.id(), format!("/dev/shm/mpdccp-lab-{}-", lab.id()));
+    wait_for("both namespaces and tunnel ends", || namespaces(pid) == 2 && tunnels(&scratch) == 2);
+    (lab, scratch)
+}
+
+fn tunnels(scratch: &str) -> usize {
+    let all = String::from_utf8(run("ps", "-eo args").stdout).unwrap();
+    all.lines().filter(|line| line.contains(scratch) && line.contains("tunnel")).count()
+}
+
 #[test]
 fn kill_9_leaves_no_namespace_and_no_tunnel() {
     if let Some(reason) = missing() {
@@ -37,24 +60,33 @@ fn kill_9_leaves_no_namespace_and_no_tunnel() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("s.toml");
-    std::fs::write(&file, SCENARIO).unwrap();
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"))
-        .args(["lab", "run"])
-        .arg(&file)
-        .arg("--out")
-        .arg(dir.path().join("out"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let (pid, scratch) = (lab.id(), format!("/dev/shm/mpdccp-lab-{}-", lab.id()));
-    let tunnels = || {
-        let all = String::from_utf8(run("ps", "-eo args").stdout).unwrap();
-        all.lines().filter(|line| line.contains(&scratch) && line.contains("tunnel")).count()
-    };
-    wait_for("both namespaces and tunnel ends", || namespaces(pid) == 2 && tunnels() == 2);
+    let (mut lab, scratch) = lab(dir.path());
     lab.kill().unwrap();
     lab.wait().unwrap();
-    wait_for("the end of it all", || namespaces(pid) == 0 && tunnels() == 0);
+    wait_for("the end of it all", || namespaces(lab.id()) == 0 && tunnels(&scratch) == 0);
+}
+
+#[test]
+fn tunnels_end_with_a_lab_whose_reaper_is_gone_too() {
+    if let Some(reason) = missing() {
+        println!("skipped: {reason}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (mut lab, scratch) = lab(dir.path());
+    let all = String::from_utf8(run("ps", "-eo pid,args").stdout).unwrap();
+    let reaper = all.lines().find(|line| line.contains(" reaper ") && line.contains(&scratch)).unwrap();
+    let reaper = reaper.split_whitespace().next().unwrap();
+    assert!(run("kill", &format!("-9 {reaper}")).status.success());
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    wait_for("the end of the tunnels", || tunnels(&scratch) == 0);
+    // What the reaper would have done.
+    for role in ["client", "server"] {
+        run("ip", &format!("netns del mpdccp-lab-{}-{role}", lab.id()));
+    }
+    let rest = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.path());
+    for left in rest.filter(|path| path.to_string_lossy().starts_with(&scratch)) {
+        std::fs::remove_dir_all(left).unwrap();
+    }
 }

@@ -41,7 +41,7 @@ impl RunningLink {
     /// Starts carrying packets between `client` and `server`.
     pub(super) fn start(
         spec: &PathSpec,
-        seed: u64,
+        (seed, end_s): (u64, f64),
         client: Tun,
         server: Tun,
     ) -> Result<RunningLink, LabError> {
@@ -53,7 +53,7 @@ impl RunningLink {
         let path = Path {
             name: spec.name.as_ref().clone(),
             cable,
-            events: spec.course(),
+            events: spec.course_with_models(end_s),
             begin: spec.ways.clone(),
             shared: shared.clone(),
         };

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::rival::find;
 use super::world::Namespace;
 use crate::LabError;
 use linkem_net::{Urgency, hurry};
@@ -22,6 +24,17 @@ pub(super) struct Process {
     what: String,
     child: Child,
     log: PathBuf,
+    /// Once dropped, the thread ends that started the child.
+    _keeper: mpsc::Sender<()>,
+}
+
+/// `ip`, which the kernel is to kill as soon as the thread that starts it is no more, whatever ended that thread. Where there is no
+/// `setpriv` to ask for it, the reaper alone cleans up.
+fn ip_that_dies_with_us() -> Command {
+    let Some(setpriv) = find("setpriv") else { return Command::new("ip") };
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "ip"]);
+    command
 }
 
 impl Process {
@@ -36,8 +49,8 @@ impl Process {
         let failed = |e| LabError::failed(format!("starting the {what}"), e);
         let out = File::create(log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
-        // `ip netns exec` becomes the program: the process id stays.
-        let mut command = Command::new("ip");
+        // Each of these becomes the next: the process id stays.
+        let mut command = ip_that_dies_with_us();
         command
             .args(["netns", "exec", &namespace.name])
             .arg(program)
@@ -47,16 +60,17 @@ impl Process {
             .stderr(err)
             // Ctrl-C is for us; we tell it in our own time.
             .process_group(0);
-        // Urgency is inherited, so a thread that has it starts the process.
-        let child = std::thread::scope(|scope| {
-            let spawn = || {
-                hurry(Urgency::Contender);
-                command.spawn()
-            };
-            scope.spawn(spawn).join().unwrap_or_else(|_| Err(std::io::Error::other("a panic")))
-        });
-        let child = child.map_err(failed)?;
-        Ok(Process { what: what.to_owned(), child, log: log.to_owned() })
+        let (keeper, over) = mpsc::channel::<()>();
+        let (told, child) = mpsc::channel();
+        // Urgency is inherited, so a thread that has it starts the process; and the process ends with that thread.
+        let spawn = move || {
+            hurry(Urgency::Contender);
+            let _ = told.send(command.spawn());
+            let _ = over.recv();
+        };
+        std::thread::Builder::new().name("keeper".to_owned()).spawn(spawn).map_err(failed)?;
+        let child = child.recv().unwrap_or_else(|e| Err(std::io::Error::other(e))).map_err(failed)?;
+        Ok(Process { what: what.to_owned(), child, log: log.to_owned(), _keeper: keeper })
     }
 
     /// An error if it has ended, with the last lines it wrote.

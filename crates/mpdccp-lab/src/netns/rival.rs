@@ -38,7 +38,7 @@ pub(super) fn lacks(rival: &Rival) -> Option<String> {
 const WIREGUARD: &str = "wireguard-go";
 
 /// A program by path, or by name in PATH.
-fn find(program: &str) -> Option<PathBuf> {
+pub(super) fn find(program: &str) -> Option<PathBuf> {
     let named = PathBuf::from(program);
     if program.contains('/') {
         return named.is_file().then_some(named);

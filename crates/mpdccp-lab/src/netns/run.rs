@@ -128,7 +128,8 @@ impl Backend for Netns {
 fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<RunningLink>, LabError> {
     let link = |(i, spec): (usize, &PathSpec)| {
         let seed = plan.seed.wrapping_add(2 * i as u64);
-        RunningLink::start(spec, seed, client.path_device(i, 1)?, server.path_device(i, 2)?)
+        let end = *plan.scenario.duration_s.as_ref();
+        RunningLink::start(spec, (seed, end), client.path_device(i, 1)?, server.path_device(i, 2)?)
     };
     plan.paths().iter().enumerate().map(link).collect()
 }
@@ -276,7 +277,7 @@ impl World<'_> {
 
     /// Tells sources that adapt what the tunnel's queue has dropped, about once a second: asking takes time.
     fn tell_drops(&self, carrier: &Carrier, tick: Time) {
-        let adapts = self.specs.iter().any(|f| matches!(f.source, Some(SourceSpec::Video { .. })));
+        let adapts = self.specs.iter().any(|f| matches!(f.source(), Some(SourceSpec::Video { .. })));
         let whole = tick.since(self.start).as_millis().is_multiple_of(5 * TICK.as_millis());
         if let (Carrier::Tunnel(tunnel), true, true) = (carrier, adapts, whole)
             && let Some(dropped) = tunnel.dropped()

@@ -2,7 +2,7 @@
 //! the tunnel can be told from that of TCP.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
@@ -15,6 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use units::Time;
 
 use super::flow::Counters;
+use super::link::MTU;
 use super::udp::NAP;
 use super::world::Namespace;
 use crate::LabError;
@@ -35,7 +36,25 @@ pub(super) struct Seen {
     at: Time,
     /// As the tap counts.
     bytes: u32,
+    /// What it carries of a TCP connection.
+    piece: Option<Piece>,
 }
+
+/// A stretch of a TCP connection's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    /// Its ports.
+    flow: u32,
+    /// Of its options, whose times tell a repetition from the first.
+    options: Key,
+    seq: u32,
+    len: u32,
+    /// What the tap counts beside the data.
+    headers: u32,
+}
+
+/// Devices may hand the kernel several segments as one: then it is longer than any that a link carries.
+const LONGEST: u32 = MTU as u32;
 
 /// What a tap counts as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +134,8 @@ fn watch(
         // An error is the timeout.
         let Ok(n) = socket.read(&mut buf) else { continue };
         let at = Clock.now();
-        let Some((key, bytes)) = packet(&buf[..n], to, count) else { continue };
-        seen.push(Seen { key, at, bytes });
+        let Some((key, bytes, piece)) = packet(&buf[..n], to, count) else { continue };
+        seen.push(Seen { key, at, bytes, piece });
         if let Some(counters) = counters {
             counters.bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);
         }
@@ -125,7 +144,7 @@ fn watch(
 }
 
 /// Key and length of an IPv4 packet to `to`; of TCP data only, unless all packets to that host count.
-fn packet(packet: &[u8], to: SocketAddr, count: Count) -> Option<(Key, u32)> {
+fn packet(packet: &[u8], to: SocketAddr, count: Count) -> Option<(Key, u32, Option<Piece>)> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let header = usize::from(packet.first()? & 15) * 4;
     let IpAddr::V4(address) = to.ip() else { return None };
@@ -133,16 +152,51 @@ fn packet(packet: &[u8], to: SocketAddr, count: Count) -> Option<(Key, u32)> {
         return None;
     }
     let total = word(2)?;
-    if count == Count::All {
-        return Some((key(packet)?, u32::from(total)));
-    }
-    if *packet.get(9)? != 6 || word(header + 2)? != to.port() {
+    let tcp = *packet.get(9)? == 6;
+    if count != Count::All && (!tcp || word(header + 2)? != to.port()) {
         return None;
     }
+    let piece = if tcp { piece(packet, header, u32::from(total), count) } else { None };
+    if count != Count::All && piece.is_none() {
+        return None;
+    }
+    let payload = piece.filter(|_| count == Count::Payload).map(|piece| piece.len);
+    Some((key(packet)?, payload.unwrap_or(u32::from(total)), piece))
+}
+
+/// What a TCP segment carries, if it carries data; `header` is the length of the IP header.
+fn piece(packet: &[u8], header: usize, total: u32, count: Count) -> Option<Piece> {
+    let word = |at: usize| packet.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let data = usize::from(*packet.get(header + 12)? >> 4) * 4 + header;
-    let len = usize::from(total).checked_sub(data).filter(|len| *len > 0)?;
-    let bytes = if count == Count::Payload { len as u32 } else { u32::from(total) };
-    Some((key(packet)?, bytes))
+    let len = total.checked_sub(data as u32).filter(|len| *len > 0)?;
+    let mut hasher = DefaultHasher::new();
+    packet.get(header + 20..data)?.hash(&mut hasher);
+    let headers = if count == Count::Payload { 0 } else { data as u32 };
+    Some(Piece { flow: word(header)?, options: hasher.finish(), seq: word(header + 4)?, len, headers })
+}
+
+/// Cuts segments wherever one begins or ends on either side, so that what was put together for a device comes apart again.
+fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
+    let mut cut = Vec::with_capacity(seen.len());
+    for s in seen {
+        let Some(whole) = s.piece else {
+            cut.push(*s);
+            continue;
+        };
+        // A segment whose numbers wrap stays whole.
+        let end = whole.seq.wrapping_add(whole.len);
+        let inside = (whole.flow, whole.seq.min(end).saturating_add(1))..(whole.flow, end);
+        let mut from = whole.seq;
+        for to in edges.range(inside).map(|(_, seq)| *seq).chain([end]) {
+            let len = to.wrapping_sub(from);
+            let mut hasher = DefaultHasher::new();
+            (whole.flow, whole.options, from, len).hash(&mut hasher);
+            let piece = Some(Piece { seq: from, len, ..whole });
+            cut.push(Seen { key: hasher.finish(), bytes: len + whole.headers, piece, ..*s });
+            from = to;
+        }
+    }
+    cut
 }
 
 /// Of an IPv4 packet, without its type of service, time to live and checksum.
@@ -155,6 +209,15 @@ fn key(packet: &[u8]) -> Option<Key> {
 
 /// Puts what left and what arrived together; of equal packets the first with the first.
 pub(super) fn pair(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<ReceivedPacket>) {
+    let all = || client.iter().chain(server).filter_map(|s| s.piece);
+    if !all().any(|piece| piece.len + piece.headers > LONGEST) {
+        return pair_equal(client, server);
+    }
+    let edges = all().flat_map(|p| [p.seq, p.seq.wrapping_add(p.len)].map(|seq| (p.flow, seq))).collect();
+    pair_equal(&cut(client, &edges), &cut(server, &edges))
+}
+
+fn pair_equal(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<ReceivedPacket>) {
     let sent = client.iter().map(|s| SentPacket { at: s.at, bytes: s.bytes }).collect();
     let mut numbers: HashMap<Key, VecDeque<u64>> = HashMap::new();
     for (i, s) in client.iter().enumerate() {
@@ -190,10 +253,11 @@ mod tests {
     fn data_segments_are_told_apart_and_paired() {
         let to = "10.0.0.2:5001".parse().unwrap();
         let see = |p: &[u8], ms| {
-            let (key, bytes) = super::packet(p, to, Count::Packets).unwrap();
-            Seen { key, at: Time::from_millis(ms), bytes }
+            let (key, bytes, piece) = super::packet(p, to, Count::Packets).unwrap();
+            Seen { key, at: Time::from_millis(ms), bytes, piece }
         };
-        let seen = |p: &[u8], to: &str, count| super::packet(p, to.parse().unwrap(), count).map(|(_, n)| n);
+        let seen =
+            |p: &[u8], to: &str, count| super::packet(p, to.parse().unwrap(), count).map(|(_, n, _)| n);
         let here = "10.0.0.2:5001";
         assert_eq!(seen(&packet(1, 2, 0), here, Count::Packets), None, "an acknowledgement");
         assert_eq!(seen(&packet(1, 2, 9), "10.0.0.2:80", Count::Packets), None);
@@ -214,10 +278,27 @@ mod tests {
         let seen = |ms| {
             let mut p = packet(0, 7, 20);
             p[8] = 64 - ms as u8;
-            let (key, bytes) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), Count::All).unwrap();
-            Seen { key, at: Time::from_millis(ms), bytes }
+            let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), Count::All).unwrap();
+            Seen { key, at: Time::from_millis(ms), bytes, piece }
         };
         let (_, received) = pair(&[seen(0), seen(1)], &[seen(10), seen(11), seen(12)]);
         assert_eq!(received.iter().map(|r| r.seq).collect::<Vec<_>>(), [0, 1, 1]);
+    }
+
+    #[test]
+    fn segments_that_a_device_puts_together_come_apart() {
+        let see = |seq, data, ms| {
+            let p = packet(ms as u16, seq, data);
+            let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), Count::All).unwrap();
+            Seen { key, at: Time::from_millis(ms), bytes, piece }
+        };
+        // One of three segments leaves; the second is lost; the third comes together with the one after.
+        let client = [see(100, 4_200, 0), see(4_300, 1_400, 1)];
+        let server = [see(100, 1_400, 10), see(2_900, 2_800, 11)];
+        let (sent, received) = pair(&client, &server);
+        assert_eq!(sent.iter().map(|s| s.bytes).collect::<Vec<_>>(), [1_440; 4]);
+        let came: Vec<_> = received.iter().map(|r| (r.seq, r.bytes, r.at)).collect();
+        let ms = Time::from_millis;
+        assert_eq!(came, [(0, 1_440, ms(10)), (2, 1_440, ms(11)), (3, 1_440, ms(11))]);
     }
 }

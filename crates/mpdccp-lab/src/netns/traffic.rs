@@ -43,7 +43,7 @@ pub(super) fn start(
             let cc = spec.cc.as_deref().unwrap_or_default();
             Ok(Box::new(Bulk::start(spec, cc, (client, server), (to, count), multipath)?))
         }
-        (Mode::Direct, FlowKind::Udp, Some(cc)) if spec.source == Some(SourceSpec::Bulk {}) => {
+        (Mode::Direct, FlowKind::Udp, Some(cc)) if spec.source() == Some(&SourceSpec::Bulk {}) => {
             Ok(Box::new(Bulk::start(spec, cc.as_ref(), (client, server), (to, Count::Payload), false)?))
         }
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {

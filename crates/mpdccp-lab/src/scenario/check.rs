@@ -203,7 +203,7 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
         ));
     }
     if f.back {
-        let bulk = matches!(f.source, Some(SourceSpec::Bulk {}));
+        let bulk = matches!(f.source(), Some(SourceSpec::Bulk {}));
         let first = s.flows.first().is_some_and(|first| first.name == f.name);
         let tcp = s.contenders.iter().any(|c| c.tcp.is_some());
         if f.kind != FlowKind::Command
@@ -228,17 +228,18 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
             }
         }
         FlowKind::Udp => {
-            let source = f.source.clone().unwrap_or_default();
+            let source = f.source().cloned().unwrap_or_default();
             let (Some(payload), None) = (&f.payload, &f.cc) else {
                 return Err(problem(&f.name, "a udp flow has `payload` and `rate`, and no `cc`"));
             };
             if f.rate.is_some() != source.has_rate() {
                 let message =
                     "a udp flow has `rate` with a constant, on-off or poisson source, and only then";
-                return Err(problem(&f.name, message));
+                let at = f.source.as_ref().map_or(f.name.span(), Spanned::span);
+                return Err((Some(at), message.to_owned()));
             }
             if let Some(what) = source.problem() {
-                return Err(problem(&f.name, format!("source: {what}")));
+                return Err((f.source.as_ref().map(Spanned::span), what.to_owned()));
             }
             if !(32..=1400).contains(payload.as_ref()) {
                 return Err(problem(payload, "must lie between 32 and 1400 bytes"));

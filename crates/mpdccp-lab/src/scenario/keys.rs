@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use linkem::{LinkConfig, LossModel, QueueConfig, RateModel, Spread, Trace};
+use linkem::{LinkConfig, LossModel, QueueConfig, RateModel, Spread, State, Trace};
 use serde::Deserialize;
 use units::Rate;
 
-use super::QueueLimit;
 use super::link::{Discipline, SpreadKind, queue_kind};
+use super::{Modelled, QueueLimit};
 
 /// Makes a struct that has all keys of a link beside its own. What is not named is not changed.
 macro_rules! with_link_keys {
@@ -15,6 +15,12 @@ macro_rules! with_link_keys {
         $(#[$meta])*
         pub struct $name {
             $($own)*
+            /// Of which kind it is; see `docs/link-models.md`. The other keys say what differs.
+            #[serde(default)]
+            pub model: Option<toml::Spanned<String>>,
+            /// The model, in one direction.
+            #[serde(skip)]
+            pub modelled: Option<crate::scenario::Modelled>,
             /// Link rate, outer IP bytes.
             #[serde(default, deserialize_with = "crate::scenario::quantity::opt_rate")]
             pub rate: Option<units::Rate>,
@@ -66,6 +72,8 @@ macro_rules! with_link_keys {
             /// Its keys of a link.
             pub fn link_keys(&self) -> crate::scenario::LinkKeys {
                 crate::scenario::LinkKeys {
+                    model: self.model.clone(),
+                    modelled: self.modelled.clone(),
                     rate: self.rate,
                     burst: self.burst,
                     rate_trace: self.rate_trace.clone(),
@@ -84,11 +92,16 @@ macro_rules! with_link_keys {
                 }
             }
 
-            /// Reads the trace that it names, if it does.
+            /// Finds the model and reads the trace that it names, if it does; `back` is for the server's direction.
             pub(in crate::scenario) fn load(
                 &mut self,
+                back: bool,
                 read: &mut dyn FnMut(&str) -> Result<String, String>,
             ) -> Result<(), crate::scenario::check::Problem> {
+                if let Some(name) = &self.model {
+                    let found = crate::scenario::Modelled::named(name.as_ref(), back);
+                    self.modelled = Some(found.map_err(|e| (Some(name.span()), e))?);
+                }
                 let Some(name) = &self.rate_trace else { return Ok(()) };
                 let trace = read(name.as_ref());
                 let trace = trace.and_then(|text| linkem::Trace::parse(&text).map_err(|e| e.to_string()));
@@ -114,7 +127,10 @@ impl LinkKeys {
             if self.rate.is_some() || self.trace.is_some() { self } else { base },
             if self.loss.is_some() || self.burst_loss.is_some() { self } else { base },
         );
+        let model = if self.model.is_some() { self } else { base };
         LinkKeys {
+            model: model.model.clone(),
+            modelled: model.modelled.clone(),
             rate: rate.rate,
             rate_trace: rate.rate_trace.clone(),
             trace: rate.trace.clone(),
@@ -143,19 +159,20 @@ impl LinkKeys {
         self.up.unwrap_or(true)
     }
 
-    /// Its rate, of a trace the mean; none is zero.
+    /// Its rate, of a trace the mean, of a model the one of the moment; none is zero.
     pub fn mean_rate(&self) -> Rate {
-        self.trace.as_ref().map(Trace::mean_rate).or(self.rate).unwrap_or_default()
+        let own = self.trace.as_ref().map(Trace::mean_rate).or(self.rate);
+        own.or(self.modelled.as_ref().map(|m| m.state.rate)).unwrap_or_default()
     }
 
     /// Its delay; none if nothing says.
     pub fn delay(&self) -> Duration {
-        self.owd.unwrap_or_default()
+        self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }
 
     /// The limit of its queue; nothing fits if nothing says.
     pub fn queue_limit(&self) -> QueueLimit {
-        self.queue.unwrap_or_default()
+        self.queue.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
     }
 
     /// What became of it since it was `before`, a phrase for each thing.
@@ -174,6 +191,7 @@ impl LinkKeys {
 
     /// For the emulator.
     pub fn config(&self) -> LinkConfig {
+        let base = self.modelled.as_ref().map(Modelled::config).unwrap_or_default();
         let loss = match (self.burst_loss, self.loss) {
             (Some(b), _) => LossModel::GilbertElliott {
                 to_bad: b.begin,
@@ -182,9 +200,10 @@ impl LinkKeys {
                 loss_bad: b.bad.unwrap_or(1.0),
             },
             (None, Some(share)) if share > 0.0 => LossModel::Bernoulli(share),
-            (None, _) => LossModel::None,
+            (None, Some(_)) => LossModel::None,
+            (None, None) => base.loss,
         };
-        let jitter = self.jitter.map_or_else(Default::default, |j| linkem::Jitter {
+        let jitter = self.jitter.map_or(base.jitter, |j| linkem::Jitter {
             spread: match j.spread {
                 SpreadKind::Normal => Spread::Normal(j.by),
                 SpreadKind::Uniform => Spread::Uniform(j.by),
@@ -192,23 +211,37 @@ impl LinkKeys {
             memory: j.memory.unwrap_or_default(),
             reorder: j.reorder,
         });
-        let rate = self.rate.unwrap_or_default();
+        let rate = match (&self.trace, self.burst) {
+            (Some(trace), _) => RateModel::Trace(trace.clone()),
+            (None, Some(burst)) => RateModel::TokenBucket { rate: self.mean_rate(), burst },
+            (None, None) => RateModel::Constant(self.mean_rate()),
+        };
+        let policer = self.policer.map(|p| linkem::Policer { rate: p.rate, burst: p.burst });
+        let aggregation =
+            self.aggregation.map(|a| linkem::Aggregation { access: a.access, packets: a.packets });
         LinkConfig {
-            rate: match (&self.trace, self.burst) {
-                (Some(trace), _) => RateModel::Trace(trace.clone()),
-                (None, Some(burst)) => RateModel::TokenBucket { rate, burst },
-                (None, None) => RateModel::Constant(rate),
-            },
+            rate,
             delay: self.delay(),
             jitter,
             queue: QueueConfig { kind: queue_kind(self.discipline), limit: self.queue_limit().limit() },
             loss,
-            policer: self.policer.map(|p| linkem::Policer { rate: p.rate, burst: p.burst }),
-            thin_below: self.thin_acks.unwrap_or(0),
-            aggregation: self
-                .aggregation
-                .map(|a| linkem::Aggregation { access: a.access, packets: a.packets }),
+            policer: policer.or(base.policer),
+            thin_below: self.thin_acks.unwrap_or(base.thin_below),
+            aggregation: aggregation.or(base.aggregation),
         }
+    }
+
+    /// The states that its model takes until `end_s`, with seconds after t = 0; none without a model.
+    pub(super) fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
+        let Some(Modelled { model, back, .. }) = &self.modelled else { return Vec::new() };
+        let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*back)]));
+        states.take_while(|(at, _)| *at < end_s).collect()
+    }
+
+    /// The same with its model in `state`.
+    pub(super) fn in_state(&self, state: Option<State>) -> LinkKeys {
+        let modelled = self.modelled.clone().map(|m| Modelled { state: state.unwrap_or(m.state), ..m });
+        LinkKeys { modelled, ..self.clone() }
     }
 
     /// What is wrong with a link that has them, if anything.
@@ -216,7 +249,7 @@ impl LinkKeys {
         let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
         let queue = self.queue_limit();
         if self.mean_rate().bps() == 0 {
-            return Some("rate must be above 0; use an event with `up = false` for a dead link".to_owned());
+            return Some("rate must be above 0, or come from `rate_trace` or `model`; use an event with `up = false` for a dead link".to_owned());
         }
         match queue {
             QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES => {
@@ -256,6 +289,9 @@ pub(super) fn ways(
     back: Option<&LinkKeys>,
 ) -> [LinkKeys; 2] {
     let mut behind = both.clone();
+    if let Some(modelled) = &both.modelled {
+        behind.modelled = Some(modelled.behind());
+    }
     if let Some(trace) = both.trace.as_ref().filter(|_| both.in_phase != Some(true)) {
         behind.trace = Some(trace.later_by(trace.period() / 2));
     }

@@ -42,4 +42,6 @@ pub const LIBRARY: &[Named] = library![
     "calibration",
     "robustness",
     "examples/three-paths",
+    "examples/link-models",
+    "examples/drive",
 ];

@@ -127,26 +127,27 @@ impl Scenario {
             Ok::<_, String>(text)
         };
         for path in &mut self.paths {
-            path.load(&mut read)?;
+            path.load(false, &mut read)?;
             load_ways([&mut path.there, &mut path.back], &mut read)?;
             for event in &mut path.events {
-                event.load(&mut read)?;
+                event.load(false, &mut read)?;
                 load_ways([&mut event.there, &mut event.back], &mut read)?;
             }
             path.resolve();
         }
         for cell in &mut self.cells {
-            cell.load(&mut read)?;
+            cell.load(false, &mut read)?;
             for own in cell.path.values_mut() {
-                own.load(&mut read)?;
+                own.load(false, &mut read)?;
                 load_ways([&mut own.there, &mut own.back], &mut read)?;
             }
         }
         for flow in &mut self.flows {
-            if let Some(SourceSpec::Trace { file, packets }) = &mut flow.source {
+            let at = flow.source.as_ref().map(Spanned::span);
+            if let Some(SourceSpec::Trace { file, packets }) = flow.source.as_mut().map(Spanned::as_mut) {
                 *packets = read(file)
                     .and_then(|t| source::parse_trace(&t))
-                    .map_err(|e| (Some(flow.name.span()), format!("source trace `{file}`: {e}")))?;
+                    .map_err(|e| (at, format!("trace `{file}`: {e}")))?;
             }
         }
         let mut flows = Vec::new();
@@ -189,7 +190,9 @@ fn load_ways(
     ways: [&mut Option<LinkKeys>; 2],
     read: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<(), check::Problem> {
-    ways.into_iter().flatten().try_for_each(|keys| keys.load(read))
+    let [there, back] = ways;
+    there.as_mut().map_or(Ok(()), |keys| keys.load(false, read))?;
+    back.as_mut().map_or(Ok(()), |keys| keys.load(true, read))
 }
 
 impl PathSpec {

@@ -5,6 +5,7 @@ mod keys;
 mod library;
 mod link;
 mod load;
+mod model;
 mod quantity;
 mod resolved;
 mod rival;
@@ -27,6 +28,7 @@ pub use library::{LIBRARY, Named};
 pub use link::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, SpreadKind};
 pub use linkem_net::quantity::QueueLimit;
 pub use load::ScenarioError;
+pub use model::Modelled;
 pub use mpdccp_proto::Variant;
 pub use rival::Rival;
 pub use source::{Ladder, SourceSpec};
@@ -154,6 +156,9 @@ with_link_keys! {
         /// All its keys, client to server and back.
         #[serde(skip)]
         pub ways: [LinkKeys; 2],
+        /// Of what is random about its model.
+        #[serde(skip)]
+        pub seed: u64,
     }
 }
 
@@ -272,7 +277,7 @@ pub struct FlowSpec {
     pub rate: Option<Rate>,
     /// UDP: how the datagrams come; at a constant rate if absent.
     #[serde(default)]
-    pub source: Option<SourceSpec>,
+    pub source: Option<Spanned<SourceSpec>>,
     /// TCP: the kernel's congestion control; the flow is bulk.
     #[serde(default)]
     pub cc: Option<String>,
@@ -312,6 +317,11 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
+    /// How its datagrams come, if it says.
+    pub fn source(&self) -> Option<&SourceSpec> {
+        self.source.as_ref().map(Spanned::as_ref)
+    }
+
     /// Whether `name` means it: its own, or that of the entry which stands for several alike.
     pub fn is(&self, name: &str) -> bool {
         let number = self.name.as_ref().strip_prefix(name);
@@ -335,6 +345,29 @@ impl PathSpec {
             (*event.at_s.as_ref(), ways.clone())
         };
         self.events.iter().map(&mut after).collect()
+    }
+
+    /// The same from t = 0 to `end_s`, with all that a model does by itself.
+    pub fn course_with_models(&self, end_s: f64) -> Vec<(f64, [LinkKeys; 2])> {
+        let stages: Vec<_> = std::iter::once((0.0, self.ways.clone())).chain(self.course()).collect();
+        let mut course = Vec::new();
+        for (i, (from, ways)) in stages.iter().enumerate() {
+            let to = stages.get(i + 1).map_or(end_s, |stage| stage.0);
+            let states = ways.each_ref().map(|keys| keys.states(self.seed, to));
+            let mut at: Vec<f64> = states.iter().flatten().map(|state| state.0).collect();
+            at.retain(|at| at > from);
+            at.push(*from);
+            at.sort_by(f64::total_cmp);
+            at.dedup();
+            for at in at {
+                let now = |way: usize| {
+                    let passed = states[way].partition_point(|state| state.0 <= at);
+                    ways[way].in_state(passed.checked_sub(1).map(|last| states[way][last].1))
+                };
+                course.push((at, [now(0), now(1)]));
+            }
+        }
+        course
     }
 }
 
@@ -513,7 +546,7 @@ impl Scenario {
     /// What only the simulator can do, if `contender` asks for it.
     pub fn simulator_only_of(&self, contender: &Contender) -> Option<&'static str> {
         // TCP takes what comes as fast as it can; a DCCP connection's sender on namespaces keeps a pace.
-        let simple = |f: &FlowSpec| match &f.source {
+        let simple = |f: &FlowSpec| match f.source() {
             None | Some(SourceSpec::Constant {}) => true,
             Some(SourceSpec::Bulk {}) => contender.tcp.is_some(),
             Some(_) => self.mode == Mode::Tunnel || contender.udp,

@@ -103,7 +103,7 @@ impl Flow {
         // In direct mode a contender that is TCP takes the place of the DCCP connection.
         let contender = plan.contender.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
         let cc = spec.cc.clone().or(contender);
-        let bulk = matches!(spec.source, Some(SourceSpec::Bulk {}));
+        let bulk = matches!(spec.source(), Some(SourceSpec::Bulk {}));
         let over = match &spec.via {
             Some(via) => Over::Beside(path_named(plan, via.as_ref())?, spec.owd),
             None if plan.contender.rival == Some(Rival::Plain {}) => {

@@ -53,11 +53,12 @@ impl<'a> Run<'a> {
         }
         let paths = plan.paths();
         let at = |s: f64| START + secs(s);
+        let until = *scenario.duration_s.as_ref();
         let mut events: Vec<_> = paths
             .iter()
             .enumerate()
             .filter(|(_, p)| p.shares.is_none())
-            .flat_map(|(i, p)| p.course().into_iter().map(move |(s, ways)| (at(s), i, ways)))
+            .flat_map(|(i, p)| p.course_with_models(until).into_iter().map(move |(s, ways)| (at(s), i, ways)))
             .chain(paths.iter().enumerate().map(|(i, p)| (Time::ZERO, i, p.ways.clone())))
             .collect();
         // Stable, so that events of one moment keep their order.

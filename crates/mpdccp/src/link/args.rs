@@ -5,17 +5,18 @@ use crate::quantity::rate;
 use clap::ValueEnum;
 use ipnet::IpNet;
 use linkem::{
-    CoDelConfig, FqCoDelConfig, Jitter, Limit, LinkConfig, LossModel, QueueConfig, QueueKind, RateModel,
-    RedConfig, Spread, Trace,
+    Aggregation, CoDelConfig, FqCoDelConfig, Jitter, Limit, LinkConfig, LossModel, MODELS, Model, Policer,
+    QueueConfig, QueueKind, RateModel, RedConfig, Spread, Step, Trace,
 };
-use linkem_net::quantity::{QueueLimit, parse_queue, parse_share, parse_time};
+use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_share, parse_time};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use units::{Duration, Rate};
 
 #[derive(clap::Args)]
-#[command(after_help = "Example, after `ip netns add left; ip netns add right`:\n  \
-    mpdccp link --a eth0@left --b eth0@right --a-addr 10.0.0.1/24 --b-addr 10.0.0.2/24 --rate 10M --delay 10ms --queue 125000B")]
+#[command(after_help = "Examples, after `ip netns add left; ip netns add right`:\n  \
+    mpdccp link --a eth0@left --b eth0@right --a-addr 10.0.0.1/24 --b-addr 10.0.0.2/24 --rate 10M --delay 10ms --queue 125000B\n  \
+    mpdccp link --a eth0@left --b eth0@right --a-addr 10.0.0.1/24 --b-addr 10.0.0.2/24 --model starlink")]
 pub(crate) struct Args {
     /// Interface to make at one end, in this network namespace or in one that `ip netns add` made.
     #[arg(long, value_name = "NAME[@NETNS]")]
@@ -29,6 +30,9 @@ pub(crate) struct Args {
     /// Address of interface b; may be given several times.
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
+    /// A link of a kind, its customer at a: rate, delay, queue and how they change. Other options say what differs.
+    #[arg(long, value_name = "NAME", value_parser = model)]
+    model: Option<&'static Model>,
     /// Rate from a to b, and back unless --up-rate is given: bit/s of IP packets, or with k, M, G. Unlimited if absent.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
@@ -39,21 +43,48 @@ pub(crate) struct Args {
     /// leave (Mahimahi's format).
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
-    /// Delay each way, as in 10ms.
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = parse_time)]
-    delay: Duration,
+    /// So much leaves at once after a pause, as with the kernel's tbf, as in 15kB.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "trace")]
+    burst: Option<u32>,
+    /// Drop each way, before the queue, what exceeds a rate after a burst, as in 10M,60kB.
+    #[arg(long, value_name = "RATE,SIZE", value_parser = policer)]
+    policer: Option<Policer>,
+    /// Delay each way, as in 10ms; none if absent.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    delay: Option<Duration>,
+    /// Delay from b to a, if it is another.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    up_delay: Option<Duration>,
     /// Largest deviation from the delay, uniform, without reordering.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     jitter: Option<Duration>,
+    /// Deviations so far apart are hardly alike any more; without this each packet's is its own.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "jitter")]
+    jitter_memory: Option<Duration>,
     /// Let jitter reorder.
     #[arg(long, requires = "jitter")]
     reorder: bool,
     /// Share of packets lost each way, as in 1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     loss: Option<f64>,
-    /// What the queue of each direction holds, as in 125000B or 100packets.
-    #[arg(long, value_name = "LIMIT", default_value = "1000packets", value_parser = parse_queue)]
-    queue: QueueLimit,
+    /// Share of packets lost from b to a, if it is another.
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    up_loss: Option<f64>,
+    /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends, as in 0.2%,25%.
+    #[arg(long, value_name = "BEGIN,END", value_parser = burst_loss, conflicts_with_all = ["loss", "up_loss"])]
+    burst_loss: Option<LossModel>,
+    /// Send as Wi-Fi does: wait for the medium so long on average, then send up to so many packets at once, as in 1ms,32.
+    #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
+    aggregation: Option<Aggregation>,
+    /// Packets below this size are acknowledgements, and dropped while a later one of their flow waits, as in 100B.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    thin_acks: Option<u32>,
+    /// What the queue of each direction holds, as in 125000B or 100packets; 1000packets if absent.
+    #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
+    queue: Option<QueueLimit>,
+    /// What the queue from b to a holds, if it is another.
+    #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
+    up_queue: Option<QueueLimit>,
     /// What happens as the queue grows. Red starts at a sixth of it and is in earnest at half of it.
     #[arg(long, value_enum, default_value = "droptail")]
     qdisc: Qdisc,
@@ -117,38 +148,58 @@ impl std::fmt::Display for Place {
 
 impl Args {
     /// How packets travel from a to b and from b to a.
-    pub(super) fn links(&self) -> Result<[LinkConfig; 2], Fault> {
+    pub(super) fn links(&self) -> Result<Links, Fault> {
         if self.a == self.b {
             return Err(Fault::usage(format!("--a and --b are both {}: two interfaces are joined", self.a)));
         }
-        let down = match (&self.trace, self.rate) {
-            (Some(file), _) => RateModel::Trace(read_trace(file)?),
-            (None, Some(rate)) => RateModel::Constant(rate),
-            (None, None) => RateModel::Unlimited,
-        };
-        let up = self.up_rate.map_or_else(|| down.clone(), RateModel::Constant);
-        let queue = self.queue()?;
-        let config = |rate| LinkConfig {
-            rate,
-            delay: self.delay,
-            jitter: Jitter {
-                spread: self.jitter.map_or(Spread::None, Spread::Uniform),
-                reorder: self.reorder,
-                ..Jitter::default()
+        let trace = self.trace.as_deref().map(read_trace).transpose()?;
+        let usual = self.model.map_or_else(Default::default, Model::usual);
+        // What is named stays, whatever the model does.
+        let kept = [
+            Kept { rate: self.rate, delay: self.delay, loss: self.loss },
+            Kept {
+                rate: self.up_rate.or(self.rate),
+                delay: self.up_delay.or(self.delay),
+                loss: self.up_loss.or(self.loss),
             },
-            queue: queue.clone(),
-            loss: self.loss.map_or(LossModel::None, LossModel::Bernoulli),
-            ..LinkConfig::default()
-        };
-        let links = [config(down), config(up)];
-        for link in &links {
+        ];
+        let mut links = usual;
+        for (way, link) in links.iter_mut().enumerate() {
+            let up = way == 1;
+            let given = if up { self.up_queue.or(self.queue) } else { self.queue };
+            let limit = given.map_or(link.queue.limit, QueueLimit::limit);
+            link.queue = self.queue(limit)?;
+            if let Some(rate) = kept[way].rate {
+                link.rate = RateModel::Constant(rate);
+            }
+            if let (Some(trace), None) = (&trace, self.up_rate.filter(|_| up)) {
+                link.rate = RateModel::Trace(trace.clone());
+            }
+            if let (Some(burst), RateModel::Constant(rate)) = (self.burst, &link.rate) {
+                link.rate = RateModel::TokenBucket { rate: *rate, burst };
+            }
+            if let Some(jitter) = self.jitter {
+                let memory = self.jitter_memory.unwrap_or_default();
+                link.jitter = Jitter { spread: Spread::Uniform(jitter), memory, reorder: self.reorder };
+            }
+            link.delay = kept[way].delay.unwrap_or(link.delay);
+            link.loss = match (self.burst_loss, kept[way].loss) {
+                (Some(bursts), _) => bursts,
+                (None, Some(share)) => LossModel::Bernoulli(share),
+                (None, None) => link.loss,
+            };
+            link.policer = self.policer.or(link.policer);
+            link.aggregation = self.aggregation.or(link.aggregation);
+            link.thin_below = self.thin_acks.unwrap_or(link.thin_below);
             link.validate().map_err(|e| Fault::usage(e.to_string()))?;
         }
-        Ok(links)
+        let keeps_rate = self.trace.is_some() || self.burst.is_some();
+        let course = self.model.map(|model| Box::new(model.course(self.seed)) as Box<_>);
+        Ok(Links { begin: links, kept, keeps_rate, keeps_loss: self.burst_loss.is_some(), course })
     }
 
-    fn queue(&self) -> Result<QueueConfig, Fault> {
-        let limit = self.queue.limit();
+    /// A queue with this limit.
+    fn queue(&self, limit: Limit) -> Result<QueueConfig, Fault> {
         let (Limit::Bytes(room) | Limit::Packets(room)) = limit;
         if matches!(limit, Limit::Bytes(n) if n < u64::from(self.mtu)) {
             return Err(Fault::usage(format!("--queue {}: a packet of {} B must fit", room, self.mtu)));
@@ -169,6 +220,73 @@ impl Args {
     }
 }
 
+/// Both directions, and how a model changes them.
+pub(super) struct Links {
+    /// From a to b, and back.
+    pub(super) begin: [LinkConfig; 2],
+    kept: [Kept; 2],
+    keeps_rate: bool,
+    keeps_loss: bool,
+    /// None if they stay as they are.
+    pub(super) course: Option<Box<dyn Iterator<Item = Step> + Send>>,
+}
+
+/// What options say of a direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    rate: Option<Rate>,
+    delay: Option<Duration>,
+    loss: Option<f64>,
+}
+
+impl Links {
+    /// Both directions from a step of the model on.
+    pub(super) fn at(&self, step: &Step) -> [LinkConfig; 2] {
+        let way = |way: usize| {
+            let (begin, kept) = (&self.begin[way], self.kept[way]);
+            let now = step.ways[way].applied(begin.clone());
+            LinkConfig {
+                rate: if self.keeps_rate || kept.rate.is_some() { begin.rate.clone() } else { now.rate },
+                delay: kept.delay.unwrap_or(now.delay),
+                loss: if self.keeps_loss || kept.loss.is_some() { begin.loss } else { now.loss },
+                ..now
+            }
+        };
+        [way(0), way(1)]
+    }
+}
+
+fn model(name: &str) -> Result<&'static Model, String> {
+    Model::named(name).ok_or_else(|| {
+        let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
+        format!("there are {}", known.join(", "))
+    })
+}
+
+/// Two values with a comma between.
+fn pair<A, B>(
+    text: &str,
+    first: impl Fn(&str) -> Result<A, String>,
+    second: impl Fn(&str) -> Result<B, String>,
+) -> Result<(A, B), String> {
+    let (a, b) = text.split_once(',').ok_or("expected two values with a comma between")?;
+    Ok((first(a.trim())?, second(b.trim())?))
+}
+
+fn policer(text: &str) -> Result<Policer, String> {
+    pair(text, rate, parse_bytes).map(|(rate, burst)| Policer { rate, burst })
+}
+
+fn burst_loss(text: &str) -> Result<LossModel, String> {
+    let (to_bad, to_good) = pair(text, parse_share, parse_share)?;
+    Ok(LossModel::GilbertElliott { to_bad, to_good, loss_good: 0.0, loss_bad: 1.0 })
+}
+
+fn aggregation(text: &str) -> Result<Aggregation, String> {
+    let packets = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number of packets"));
+    pair(text, parse_time, packets).map(|(access, packets)| Aggregation { access, packets })
+}
+
 fn read_trace(file: &Path) -> Result<Trace, Fault> {
     let text = std::fs::read_to_string(file)
         .map_err(|e| Fault::usage(format!("--trace {}: {e}", file.display())))?;
@@ -186,9 +304,43 @@ mod tests {
         args: Args,
     }
 
-    fn links(more: &str) -> Result<[LinkConfig; 2], String> {
+    fn all(more: &str) -> Result<Links, String> {
         let words = ["link", "--a", "x0@here", "--b", "x0@there"].into_iter().chain(more.split_whitespace());
         Cli::try_parse_from(words).map_err(|e| e.to_string())?.args.links().map_err(|e| e.to_string())
+    }
+
+    fn links(more: &str) -> Result<[LinkConfig; 2], String> {
+        all(more).map(|links| links.begin)
+    }
+
+    #[test]
+    fn directions_and_all_that_a_link_can_do() {
+        let [down, up] = links(
+            "--rate 10M --burst 15kB --policer 8M,60kB --delay 10ms --up-delay 30ms --up-queue 20packets \
+             --jitter 2ms --jitter-memory 50ms --loss 1% --up-loss 2% --aggregation 1ms,32 --thin-acks 100B",
+        )
+        .unwrap();
+        assert_eq!(down.rate, RateModel::TokenBucket { rate: Rate::from_mbps(10.0), burst: 15_000 });
+        assert_eq!(down.policer, Some(Policer { rate: Rate::from_mbps(8.0), burst: 60_000 }));
+        assert_eq!([down.delay, up.delay].map(|d| d.as_millis()), [10, 30]);
+        assert_eq!([down.queue.limit, up.queue.limit], [Limit::Packets(1_000), Limit::Packets(20)]);
+        assert_eq!([down.loss, up.loss], [0.01, 0.02].map(LossModel::Bernoulli));
+        assert_eq!((down.jitter.memory.as_millis(), down.thin_below), (50, 100));
+        assert_eq!(up.aggregation.unwrap().packets, 32);
+        let bursts = links("--burst-loss 1%,25%").unwrap()[1].loss;
+        assert!(matches!(bursts, LossModel::GilbertElliott { to_bad: 0.01, to_good: 0.25, .. }));
+    }
+
+    #[test]
+    fn a_model_goes_on_but_for_what_is_named() {
+        let mut links = all("--model starlink --up-rate 50M --delay 5ms").unwrap();
+        assert_eq!(links.begin[1].rate, RateModel::Constant(Rate::from_mbps(50.0)));
+        let steps: Vec<Step> = links.course.take().unwrap().take(100).collect();
+        let course: Vec<[LinkConfig; 2]> = steps.iter().map(|step| links.at(step)).collect();
+        assert!(course.iter().all(|[_, up]| up.rate == RateModel::Constant(Rate::from_mbps(50.0))));
+        assert!(course.iter().any(|[down, _]| down.rate != course[0][0].rate));
+        assert!(course.iter().flatten().all(|link| link.delay.as_millis() == 5));
+        assert!(all("--rate 1M").unwrap().course.is_none());
     }
 
     #[test]
@@ -223,6 +375,10 @@ mod tests {
             ("--reorder", "--jitter"),
             ("--trace /nonexistent", "/nonexistent"),
             ("--rate 1M --trace x", "--trace"),
+            ("--model 3g", "starlink"),
+            ("--policer 1M", "comma"),
+            ("--aggregation 1ms,0", "packets"),
+            ("--burst-loss 1%,5% --loss 1%", "--loss"),
         ] {
             let message = links(options).unwrap_err();
             assert!(message.contains(word), "{options}: {message}");

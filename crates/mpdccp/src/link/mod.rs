@@ -5,9 +5,10 @@ mod report;
 
 use crate::fault::Fault;
 pub(crate) use args::Args;
-use args::Place;
+use args::{Links, Place};
 use dccp_net::{Clock, Tun, TunConfig};
 use ipnet::IpNet;
+use linkem::Step;
 use linkem_net::{Cable, Entrance, Strand, Urgency, hurry};
 use report::{Meter, Report};
 use serde::Serialize;
@@ -42,7 +43,9 @@ pub(crate) fn main(args: Args) -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<(), Fault> {
-    let [down, up] = args.links()?;
+    let mut links = args.links()?;
+    let [down, up] = links.begin.clone();
+    let course = links.course.take();
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();
     // SIGINT, SIGTERM and SIGHUP. Caught before there is anything to clean up.
@@ -56,7 +59,7 @@ fn run(args: &Args) -> Result<(), Fault> {
     let time = args.time;
     let carrier = std::thread::Builder::new()
         .name("link".into())
-        .spawn(move || carry(cable, &stop, time, &reports))
+        .spawn(move || carry(cable, (links, course), (&stop, time), &reports))
         .map_err(|e| Fault::runtime(format!("cannot start a thread: {e}")))?;
     eprintln!("mpdccp: {} and {} are joined; Ctrl-C takes the link away", args.a, args.b);
     print(&lines, args.json)?;
@@ -110,18 +113,26 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Fault> {
 /// Carries packets until told to stop, and reports each second.
 fn carry(
     mut cable: Cable<Meter>,
-    stop: &AtomicBool,
-    time: Option<Duration>,
+    (links, course): (Links, Option<Box<dyn Iterator<Item = Step> + Send>>),
+    (stop, time): (&AtomicBool, Option<Duration>),
     reports: &SyncSender<Line>,
 ) -> Result<(), Fault> {
+    let mut course = course.into_iter().flatten().peekable();
     hurry(Urgency::Link);
     let start = Clock.now();
     let end = time.map(|time| start + time);
     let mut last = start;
     while !stop.load(Ordering::Relaxed) && end.is_none_or(|end| Clock.now() < end) {
+        while let Some(step) = course.next_if(|step| start + step.at <= Clock.now()) {
+            for (link, config) in cable.links().into_iter().zip(links.at(&step)) {
+                let changed = link.reconfigure(start + step.at, config);
+                changed.map_err(|e| Fault::runtime(format!("the model does not go on: {e}")))?;
+            }
+        }
         let next = last + INTERVAL;
+        let change = course.peek().map(|step| start + step.at);
         cable
-            .turn(Some(end.map_or(next, |end| end.min(next))))
+            .turn([Some(next), end, change].into_iter().flatten().min())
             .map_err(|e| Fault::runtime(format!("an interface of the link is gone: {e}")))?;
         let now = Clock.now();
         if now >= next {

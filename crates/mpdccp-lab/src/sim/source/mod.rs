@@ -38,7 +38,7 @@ pub(crate) fn source(flow: &FlowSpec, start: Time, stop: Time, seed: u64) -> Box
     let size = flow.payload.as_ref().map_or(1300, |p| *p.as_ref()) as usize;
     let gap = flow.rate.unwrap_or(Rate::from_mbps(1.0)).time_for(size as u64);
     let constant = constant::Constant { size, gap, next: start, stop };
-    match flow.source.clone().unwrap_or_default() {
+    match flow.source().cloned().unwrap_or_default() {
         SourceSpec::Constant {} => Box::new(constant),
         SourceSpec::Bulk {} => Box::new(bulk::Bulk { size, start, stop, begun: false }),
         SourceSpec::OnOff { on, off } => Box::new(on_off::OnOff::new(constant, on, off)),

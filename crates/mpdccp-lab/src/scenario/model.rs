@@ -1,0 +1,38 @@
+//! Links of a kind: `model = "lte"`.
+
+use linkem::{LinkConfig, MODELS, Model, State};
+
+/// A model in one direction at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Modelled {
+    /// Which.
+    pub model: &'static Model,
+    /// From server to client.
+    pub back: bool,
+    /// What it is like now.
+    pub state: State,
+}
+
+impl Modelled {
+    /// One of those that there are, in its usual state.
+    pub(super) fn named(name: &str, back: bool) -> Result<Modelled, String> {
+        let model = Model::named(name).ok_or_else(|| {
+            let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
+            format!("there is no model `{name}`; there are {}", known.join(", "))
+        })?;
+        let state = State::of(&model.usual()[usize::from(back)]);
+        Ok(Modelled { model, back, state })
+    }
+
+    /// The same from server to client.
+    pub(super) fn behind(&self) -> Modelled {
+        let state = State::of(&self.model.usual()[1]);
+        Modelled { model: self.model, back: true, state }
+    }
+
+    /// For the emulator.
+    pub(super) fn config(&self) -> LinkConfig {
+        let [there, back] = self.model.usual();
+        self.state.applied(if self.back { back } else { there })
+    }
+}
