@@ -1,15 +1,17 @@
 //! Requests: new sessions and joins.
 
-use super::Endpoint;
+use super::{Endpoint, cookies};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
 use crate::{ListenConfig, SessionState};
+use alloc::vec::Vec;
 use core::net::IpAddr;
-use dccp_proto::{Ports, Route};
+use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::{Packet, PacketType, Reset, ResetCode};
 use units::Time;
 
-/// Most half-open sessions of a listener; they expire after seconds.
-const MAX_HALF_OPEN: usize = 256;
+/// Most half-open sessions of a listener. Requests beyond are answered without keeping anything of them (RFC 4340 section 8.1.4), so that
+/// however many come from forged addresses, whoever gets the answers can connect.
+const MAX_HALF_OPEN: usize = 64;
 
 /// A listening port.
 #[derive(Debug)]
@@ -62,6 +64,7 @@ impl Endpoint {
         now: Time,
         route: &Route,
         vouched: Option<u32>,
+        (ecn, len): (Ecn, u32),
         packet: &Packet<'_>,
     ) {
         let known = self.listeners.contains_key(&packet.header.dst_port);
@@ -75,6 +78,12 @@ impl Endpoint {
                 Ok(()) => return,
                 Err(refusal) => refusal,
             },
+            _ if known && cookies::find(packet).is_some() => {
+                match self.handle_cookie(now, route, vouched, (ecn, len), packet) {
+                    Ok(()) => return,
+                    Err(refusal) => refusal,
+                }
+            }
             // A native socket sees all DCCP packets of the host; those for other ports are for other programs to answer.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore("no_connection"),
             // RFC 5595 section 3.3.1.
@@ -118,32 +127,132 @@ impl Endpoint {
             self.demux.add(route, ports, id, path);
             return Ok(());
         }
+        let peer = self.admit(port, route, vouched)?;
+        let Some(listener) = self.listeners.get_mut(&port) else { return Ok(()) };
+        if listener.half_open >= MAX_HALF_OPEN {
+            return self.answer_with_cookie(now, route, peer, request);
+        }
+        let (ci, seed) = (self.fresh_ci(), self.seed());
+        let session = self.answer(now, route, peer, request, (ci, seed), &[])?;
+        self.begin(now, route, port, session);
+        Ok(())
+    }
+
+    /// Whether there may be another session with a peer, and which of the listener's peers that is.
+    fn admit(&self, port: u16, route: &Route, vouched: Option<u32>) -> Result<u32, Refusal> {
+        let Some(listener) = self.listeners.get(&port) else {
+            return Err(refuse(ResetCode::ConnectionRefused, "port_not_bound"));
+        };
         let peer = match vouched {
             Some(peer) => listener.cfg.peers.iter().find(|p| p.id == peer).map(|p| p.id),
             None => listener.peer(route.remote.ip()),
         };
-        let Some(peer) = peer else {
-            return Err(refuse(ResetCode::ConnectionRefused, "refused_peer"));
-        };
-        if listener.half_open >= MAX_HALF_OPEN {
-            return Err(refuse(ResetCode::TooBusy, "too_many_half_open"));
-        }
+        let peer = peer.ok_or(refuse(ResetCode::ConnectionRefused, "refused_peer"))?;
         if listener.open >= listener.cfg.max_sessions {
             return Err(refuse(ResetCode::TooBusy, "too_many_sessions"));
         }
-        let (ci, seed) = (self.fresh_ci(), self.seed());
-        let Some(listener) = self.listeners.get_mut(&port) else { return Ok(()) };
-        let offer =
-            Offer { cfg: &listener.cfg.session, route: *route, request, mtu, overhead, peer, ci, seed };
-        let session = Session::server(now, &offer).map_err(|(reset, why)| Refusal::Reset(reset, why))?;
-        listener.half_open += 1;
+        Ok(peer)
+    }
+
+    /// The session that answers a Request, not among the endpoint's yet.
+    fn answer(
+        &self,
+        now: Time,
+        route: &Route,
+        peer: u32,
+        request: &Packet<'_>,
+        (ci, seed): (u32, [u8; 32]),
+        cookie: &[u8],
+    ) -> Result<Session, Refusal> {
+        let Some(listener) = self.listeners.get(&request.header.dst_port) else {
+            return Err(refuse(ResetCode::ConnectionRefused, "port_not_bound"));
+        };
+        let (cfg, mtu, overhead) = (&listener.cfg.session, listener.cfg.mtu, listener.overhead(route));
+        let offer = Offer { cfg, route: *route, request, mtu, overhead, peer, ci, seed, cookie };
+        Session::server(now, &offer).map_err(|(reset, why)| Refusal::Reset(reset, why))
+    }
+
+    /// From now on a session of the endpoint.
+    fn begin(&mut self, now: Time, route: &Route, port: u16, session: Session) {
+        if let Some(listener) = self.listeners.get_mut(&port) {
+            listener.half_open += 1;
+        }
         let first = session.first_connection();
         let id = self.insert(session, Some(port));
         if let Some((path, ports)) = first {
             self.demux.add(route, ports, id, path);
         }
         self.settle(now, id);
+    }
+
+    /// Answers a Request and forgets it (RFC 4340 section 8.1.4).
+    fn answer_with_cookie(
+        &mut self,
+        now: Time,
+        route: &Route,
+        peer: u32,
+        request: &Packet<'_>,
+    ) -> Result<(), Refusal> {
+        let too_long = refuse(ResetCode::TooBusy, "too_long_for_a_cookie");
+        let (cookie, seed) = self.cookies.make(now, route, ports_of(request), request).ok_or(too_long)?;
+        let mut session = self.answer(now, route, peer, request, (self.ci_of(&seed), seed), &cookie)?;
+        match self.strangers.sink() {
+            Some(mut sink) => session.poll_transmit(now, &mut sink),
+            None => return Err(Refusal::Ignore("answers_not_fetched")),
+        }
+        self.stats.count("answered_with_cookie");
         Ok(())
+    }
+
+    /// A client brings its cookie back: the session is made as it was for the answer, and takes the packet.
+    fn handle_cookie(
+        &mut self,
+        now: Time,
+        route: &Route,
+        vouched: Option<u32>,
+        (ecn, len): (Ecn, u32),
+        packet: &Packet<'_>,
+    ) -> Result<(), Refusal> {
+        let port = packet.header.dst_port;
+        let bad = refuse(ResetCode::BadInitCookie, "bad_init_cookie");
+        let cookie = cookies::find(packet).ok_or(bad)?;
+        let remembered = self.cookies.open(now, route, ports_of(packet), cookie).ok_or(bad)?;
+        let request = Packet::parse(&remembered.request).map_err(|_| bad)?;
+        let peer = self.admit(port, route, vouched)?;
+        let ci = self.ci_of(&remembered.seed);
+        if self.demux.knows_ci(ci) {
+            return Err(bad);
+        }
+        let mut session = self.answer(remembered.at, route, peer, &request, (ci, remembered.seed), cookie)?;
+        // The Response left long ago.
+        session.poll_transmit(remembered.at, &mut Nowhere::default());
+        if let Some((path, _)) = session.first_connection() {
+            session.handle_packet(now, path, ecn, len, packet);
+        }
+        // It acknowledges another Response.
+        if session.state() != SessionState::Open {
+            return Err(bad);
+        }
+        self.stats.count("opened_by_cookie");
+        self.begin(now, route, port, session);
+        Ok(())
+    }
+
+    /// The connection identifier of a session that nothing is kept of.
+    fn ci_of(&self, seed: &[u8; 32]) -> u32 {
+        let [a, b, c, d, ..] = *seed;
+        u32::from_be_bytes([self.shard.unwrap_or(a), b, c, d])
+    }
+}
+
+/// Takes packets that have left before.
+#[derive(Default)]
+struct Nowhere(Vec<u8>);
+
+impl Sink for Nowhere {
+    fn reserve(&mut self, _: &Route, _: Ecn, len: usize) -> &mut [u8] {
+        self.0.resize(len, 0);
+        &mut self.0
     }
 }
 

@@ -1,6 +1,7 @@
 //! All sessions of one thread, and the way to them.
 
 mod accept;
+mod cookies;
 mod demux;
 mod groups;
 mod strangers;
@@ -13,6 +14,7 @@ use crate::{
 use accept::Listener;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use cookies::Cookies;
 use core::net::IpAddr;
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::Packet;
@@ -80,14 +82,21 @@ pub struct Endpoint {
     /// The session whose end was told last: its status can still be read.
     closed: Option<SessionId>,
     strangers: Strangers,
+    cookies: Cookies,
     stats: EndpointStats,
 }
 
 impl Endpoint {
     /// Without sessions. `seed` must come from the system's randomness outside simulations: keys and nonces derive from it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        // A stream of its own: the other numbers stay as they are.
+        rng.set_stream(1);
+        let mut secret = [0; 32];
+        rng.fill_bytes(&mut secret);
         Endpoint {
             rng: ChaCha20Rng::from_seed(seed),
+            cookies: Cookies::new(secret),
             sessions: BTreeMap::new(),
             next_session: 0,
             demux: Demux::default(),
@@ -156,7 +165,7 @@ impl Endpoint {
             Some((id, path)) => {
                 self.with(now, id, |session| session.handle_packet(now, path, ecn, len, &packet));
             }
-            None => self.handle_stranger(now, route, peer, &packet),
+            None => self.handle_stranger(now, route, peer, (ecn, len), &packet),
         }
     }
 

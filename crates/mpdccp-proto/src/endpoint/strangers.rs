@@ -61,8 +61,8 @@ pub(super) struct Strangers {
     budgets: [Budget; 2],
 }
 
-/// Takes one packet.
-struct Keep<'a>(&'a mut VecDeque<(Route, Vec<u8>)>);
+/// Takes packets.
+pub(super) struct Keep<'a>(&'a mut VecDeque<(Route, Vec<u8>)>);
 
 impl Sink for Keep<'_> {
     fn reserve(&mut self, route: &Route, _ecn: Ecn, len: usize) -> &mut [u8] {
@@ -87,6 +87,11 @@ impl Strangers {
         }
         refuse(packet, reset, &[], route, &mut Keep(&mut self.waiting));
         true
+    }
+
+    /// For answers of other kinds, if there is room.
+    pub(super) fn sink(&mut self) -> Option<Keep<'_>> {
+        (self.waiting.len() < MAX_RESETS as usize).then_some(Keep(&mut self.waiting))
     }
 
     pub(super) fn is_waiting(&self) -> bool {

@@ -6,7 +6,7 @@ use super::{Reason, Role, Session, encode};
 use crate::keys::{key_data, plain_key};
 use crate::{Fallback, PathConfig, SessionConfig, SessionState};
 use dccp_proto::{Connection, Extra, Ports, Route};
-use dccp_wire::{KeyType, MpOption, Opt, Packet, Reset, ResetCode, feature};
+use dccp_wire::{KeyType, MpOption, Opt, OptionBuf, Packet, Reset, ResetCode, feature};
 use units::Time;
 
 /// What a Request or Response says about multipath.
@@ -63,6 +63,8 @@ pub(crate) struct Offer<'a, 'p> {
     pub(crate) peer: u32,
     pub(crate) ci: u32,
     pub(crate) seed: [u8; 32],
+    /// Init Cookie that goes with the Response; none if empty.
+    pub(crate) cookie: &'a [u8],
 }
 
 impl Session {
@@ -87,13 +89,17 @@ impl Session {
         let seed = session.seed();
         let mut conn = Connection::server(config, now, offer.route, offer.request, seed)
             .map_err(|reset| (reset, "refused_request"))?;
+        let mut options = OptionBuf::new();
         if session.multipath {
             let key = key_data(&session.keys.local);
             let option = MpOption::Key { ci: session.keys.local_ci, keys: &key };
-            let options = session.hello().with(|hello| encode(&[option, hello]));
-            conn.set_extra(Extra::Response, options.as_bytes());
+            options = session.hello().with(|hello| encode(&[option, hello]));
             session.greet(hello.private);
         }
+        if !offer.cookie.is_empty() {
+            options.push(&Opt::InitCookie(offer.cookie));
+        }
+        conn.set_extra(Extra::Response, options.as_bytes());
         session.peer = offer.peer;
         let i = session.new_path(PathConfig {
             route: offer.route,

@@ -215,7 +215,17 @@ mod tests {
         client.poll_transmit(now, &mut out);
         let request = Packet::parse(&out.0[0]).unwrap();
         let (cfg, request) = (&cfg, &request);
-        let offer = Offer { cfg, route, request, mtu: 1500, overhead: 28, peer: 0, ci: 2, seed: [2; 32] };
+        let offer = Offer {
+            cfg,
+            route,
+            request,
+            mtu: 1500,
+            overhead: 28,
+            peer: 0,
+            ci: 2,
+            seed: [2; 32],
+            cookie: &[],
+        };
         let mut server = Session::server(now, &offer).unwrap();
         let mut numbers = Vec::new();
         for n in 0..40 {
