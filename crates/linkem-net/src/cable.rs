@@ -24,6 +24,10 @@ pub trait Recorder {
     type Mark;
     /// A packet is about to be handed to the link.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
+    /// How much longer than the link's delay that packet travels.
+    fn detour(&self, _packet: &[u8]) -> Duration {
+        Duration::ZERO
+    }
     /// That packet was taken from its device after the thread had waited so long for a processor.
     fn on_taken_late(&mut self, _waited: Duration) {}
     /// What the link did with that packet, and the bytes its queue holds now.
@@ -65,7 +69,8 @@ impl<R: Recorder> Direction<R> {
             let meta = Meta { bytes: n as u32, ecn: info.ecn, flow: info.flow };
             let mark = self.recorder.on_packet(now, packet);
             waited.into_iter().for_each(|waited| self.recorder.on_taken_late(waited));
-            let verdict = self.link.push(now, meta, (mark, packet.to_vec()));
+            let detour = self.recorder.detour(packet);
+            let verdict = self.link.push_farther(now, meta, detour, (mark, packet.to_vec()));
             self.recorder.on_verdict(verdict, self.link.queue_len().bytes);
         }
         Ok(())

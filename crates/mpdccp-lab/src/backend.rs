@@ -95,6 +95,11 @@ impl fmt::Display for LabError {
 
 impl std::error::Error for LabError {}
 
+/// Seed of what is random about a flow that both backends make alike.
+pub(crate) fn flow_seed(plan: &Plan<'_>, index: u16) -> u64 {
+    plan.seed.wrapping_mul(1_000_003).wrapping_add(index.into())
+}
+
 impl Plan<'_> {
     /// All paths, as they are in this run.
     pub fn paths(&self) -> Vec<PathSpec> {

@@ -172,7 +172,7 @@ pub fn as_text(all: &[Comparison]) -> String {
     for cell in cells {
         let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
         out += &format!("\n{cell}\n");
-        out += &aligned(&contenders(&here, &[]));
+        out += &aligned(&upright(contenders(&here, &[])));
         let aims = aims(&here);
         if aims.len() > 1 {
             out += "\n";
@@ -205,6 +205,20 @@ pub(crate) fn contenders(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<Stri
         }
     }
     rows
+}
+
+/// Most columns that are still read beside each other.
+const COLUMNS: usize = 9;
+
+/// The table turned, if it is much wider than high: then metrics are below each other, and contenders beside each other.
+pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let columns = lines.first().map_or(0, Vec::len);
+    if columns <= COLUMNS || columns <= lines.len() {
+        return lines;
+    }
+    (0..columns)
+        .map(|i| lines.iter().map(|line| line.get(i).cloned().unwrap_or_default()).collect())
+        .collect()
 }
 
 /// Head and rows: every aim with what becomes of it.

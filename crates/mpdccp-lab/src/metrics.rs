@@ -2,6 +2,7 @@
 
 mod applications;
 mod arrivals;
+mod completion;
 mod convergence;
 mod energy;
 mod gap;
@@ -71,6 +72,9 @@ pub const NAMES: &[(&str, &str)] = &[
     ("video_stalled_s", "video: interrupted for, s (whole run)"),
     ("video_mbps", "video: mean bit rate, Mbit/s (whole run)"),
     ("voip_mos", "telephone call: mean opinion score (whole run)"),
+    ("fct_p50_ms", "short flows: completion time p50, ms (whole run)"),
+    ("fct_p95_ms", "short flows: completion time p95, ms (whole run)"),
+    ("fct_missing_pct", "short flows that did not complete, % (whole run)"),
     ("cpu_s_per_gb", "processor seconds of both ends for each gigabyte received (whole run)"),
 ];
 
@@ -304,6 +308,7 @@ fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]
             put(name, Some(value));
         }
     }
+    completion::completion(run).into_iter().for_each(|(name, value)| put(name, Some(value)));
     if plan.scenario.mode == Mode::Direct {
         let named = friendliness::metrics(plan, run).into_iter();
         out.extend(named.map(|(name, value)| (name.to_owned(), value)));

@@ -51,7 +51,7 @@ pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
 pub struct FlowRecord {
     /// As in the scenario.
     pub name: String,
-    /// `udp`, `tcp`, `command`, or `dccp` (a plain connection without a tunnel).
+    /// `udp`, `tcp`, `short` (TCP connections that come and go, each a packet here), `command`, or `dccp` (a plain connection without a tunnel).
     pub kind: String,
     /// What stands in for the kernel's TCP, in the simulator: `model of TCP CUBIC`.
     pub model: Option<String>,

@@ -102,3 +102,20 @@ fn sentences_name_the_event_and_the_time_of_each_figure() {
     let back = words("{ at_s = 4, up = false }, { at_s = 5, up = true }");
     assert!(back.contains("From the return at t = 5 s") && !back.contains("drop"), "{back}");
 }
+
+#[test]
+fn many_metrics_stand_below_each_other() {
+    let metrics = mpdccp_lab::metrics::NAMES.iter().map(|(name, _)| ((*name).to_owned(), json!(1.5)));
+    let all = json!(metrics.collect::<serde_json::Map<_, _>>());
+    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let text = as_text(&compare(&scenario, &runs([20.0; 3], all)));
+    assert!(
+        text.lines().any(|l| l.starts_with("  contender  ") && l.contains("ccid2") && l.contains("ccid5")),
+        "{text}"
+    );
+    assert!(
+        text.lines().any(|l| l.starts_with("  received, Mbit/s  ") && l.matches("1.50 (").count() == 2),
+        "{text}"
+    );
+    assert!(text.lines().all(|l| l.chars().count() < 160), "{text}");
+}

@@ -256,6 +256,22 @@ fn any_command_is_traffic_and_any_command_a_tunnel() {
 }
 
 #[test]
+fn short_flows_run_over_kernel_tcp() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    let shell = RIVALS.split("[[flow]]").nth(1).unwrap();
+    let web =
+        "\nname = \"shell\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"50 ms\"\n";
+    let stats = run_rival(&RIVALS.replace(shell, web), "plain-b");
+    let web = &stats.flows[0];
+    assert!(web.sent.unwrap() > 5 && stats.metrics["fct_missing_pct"] < 20.0, "{web:?}");
+    // A handshake, and 10 kB at 10 Mbit/s.
+    assert!(stats.metrics["fct_p50_ms"] > 3.0 * 5.0 + 8.0, "{:?}", stats.metrics);
+}
+
+#[test]
 fn multipath_tcp_uses_both_paths() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     if !able() {
@@ -268,4 +284,29 @@ fn multipath_tcp_uses_both_paths() {
     let stats = run_rival(&RIVALS.replace("duration_s = 1", "duration_s = 3"), "mptcp");
     let paths: Vec<f64> = stats.paths.iter().map(|path| path.phases[0].rx_mbps).collect();
     assert!(paths.iter().all(|mbps| *mbps > 1.0), "{paths:?}");
+}
+
+#[test]
+fn paths_share_a_link_and_far_ends_are_farther() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    let udp = "kind = \"udp\"\npayload = 1000\nrate = \"8 Mbit/s\"\n";
+    let flows = format!(
+        "[[flow]]\nname = \"near\"\nvia = \"a\"\n{udp}[[flow]]\nname = \"far\"\nvia = \"b\"\nowd = \"30 ms\"\n{udp}"
+    );
+    let text = format!(
+        "name = \"t\"\ntitle = \"t\"\nduration_s = 1\n[[path]]\nname = \"a\"\nrate = \"10 Mbit/s\"\nqueue = \"20 kB\"\nowd = \"5 ms\"\n\
+         [[path]]\nname = \"b\"\nshares = \"a\"\n[[contender]]\nlabel = \"plain\"\nrival = {{ kind = \"plain\" }}\n{flows}"
+    );
+    let stats = run_rival(&text, "plain");
+    let [near, far] = [0, 1].map(|i: usize| stats.flows[i].phases[0]);
+    // Both find one link of 10 Mbit/s, which has but 16 ms of queue.
+    assert!((6.0..10.5).contains(&(near.rx_mbps + far.rx_mbps)), "{stats:?}");
+    let least = |latency: Option<mpdccp_lab::summary::Latency>| latency.unwrap().p50;
+    assert!(least(far.app_latency_ms) >= 35.0 && least(near.app_latency_ms) < 35.0, "{stats:?}");
+    // Each path has the packets that went over it.
+    let [a, b] = [0, 1].map(|i: usize| stats.paths[i].phases[0].tx_mbps);
+    assert!(a > 4.0 && b > 4.0, "{a} {b}");
 }

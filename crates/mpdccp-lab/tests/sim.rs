@@ -283,3 +283,46 @@ mirror = "back"
     assert!((2.0..2.1).contains(&offset), "{offset}");
     assert!(record.paths[1].forward.packets.is_empty(), "the tunnel used the mirror's line");
 }
+
+#[test]
+fn short_flows_complete_in_the_time_their_bytes_and_round_trips_take() {
+    let scenario = sim_common::parse(
+        r#"
+name = "t"
+title = "t"
+duration_s = 20
+[[path]]
+name = "a"
+rate = "20 Mbit/s"
+owd = "20 ms"
+queue = "200 kB"
+[[contender]]
+label = "tunnel"
+[[contender]]
+label = "plain"
+rival = { kind = "plain" }
+[[flow]]
+name = "web"
+kind = "short"
+cc = "cubic"
+sizes = ["10 kB", "100 kB"]
+every = "200 ms"
+"#,
+    );
+    for label in ["tunnel", "plain"] {
+        let (record, stats) = sim_common::run(&scenario, label, "base");
+        let web = &record.flows[0];
+        let asked = scenario.flows[0].connections(1_000_003, 20.0);
+        assert_eq!(web.sent.len(), asked.len());
+        assert!(web.sent.iter().zip(&asked).all(|(sent, (_, size))| sent.bytes == *size));
+        assert!(stats.metrics["fct_missing_pct"] < 3.0, "{:?}", stats.metrics);
+        // A handshake and a window of ten packets that takes the way once: 60 ms and 10 kB at 20 Mbit/s.
+        for whole in &web.received {
+            let sent = web.sent[whole.seq as usize];
+            let took = whole.at.since(sent.at).as_secs_f64() * 1e3;
+            assert!(took > 60.0 + f64::from(sent.bytes) * 8.0 / 20e3, "{took} {sent:?}");
+        }
+        let (p50, p95) = (stats.metrics["fct_p50_ms"], stats.metrics["fct_p95_ms"]);
+        assert!(p50 < p95 && (64.0..220.0).contains(&p50), "{label}: {p50} {p95}");
+    }
+}

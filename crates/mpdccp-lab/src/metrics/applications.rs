@@ -25,6 +25,11 @@ pub(super) fn metrics(
     let end = spec.stop_s.as_ref().map_or(*plan.scenario.duration_s.as_ref(), |stop| *stop.as_ref());
     let span = (spec.start_s, end);
     let event = plan.scenario.events_s().last().copied().filter(|t| span.0 < *t && *t < span.1);
+    if flow.kind == "short" {
+        // Its connections are no packets: what else follows from their order and times means nothing.
+        let all = [("goodput_mbps", goodput_mbps(flow, &first, span)), ("cpu_s_per_gb", cpu_s_per_gb(run))];
+        return all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    }
     let mut all = vec![
         ("goodput_mbps", goodput_mbps(flow, &first, span)),
         ("on_time_pct", on_time_pct(&first, flow.sent.len(), spec.deadline.unwrap_or(DEADLINE))),

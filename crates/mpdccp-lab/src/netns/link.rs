@@ -1,6 +1,7 @@
 //! One path: a thread that runs a cable between two TUN devices and records every packet.
 
 use core::time::Duration;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -33,35 +34,47 @@ pub(super) struct Shared {
 /// A running path.
 pub(super) struct RunningLink {
     pub(super) shared: Arc<Shared>,
+    /// The paths it carries: their places among all.
+    pub(super) places: Vec<usize>,
     /// None once it was joined.
-    thread: Option<JoinHandle<Result<PathRecord, LabError>>>,
+    thread: Option<JoinHandle<Result<Vec<PathRecord>, LabError>>>,
 }
 
 impl RunningLink {
-    /// Starts carrying packets between `client` and `server`.
+    /// Starts carrying packets of these paths, the first of which has the link, between `client` and `server`. The other ends of some
+    /// flows are `farther`, by their ports at the server.
     pub(super) fn start(
-        spec: &PathSpec,
+        paths: &[(usize, &PathSpec)],
+        farther: &HashMap<u16, Duration>,
         (seed, end_s): (u64, f64),
         client: Tun,
         server: Tun,
     ) -> Result<RunningLink, LabError> {
-        let shared = Arc::new(Shared::default());
-        let strand = |device, config, seed| Strand { device, config, seed, recorder: LinkRecord::default() };
+        let (shared, first) = (Arc::new(Shared::default()), seed);
+        let Some((_, spec)) = paths.first() else {
+            return Err(LabError::Failed("a link that carries no path".to_owned()));
+        };
+        let places: Vec<usize> = paths.iter().map(|(place, _)| *place).collect();
+        let strand = |device, config, seed| {
+            let records = places.iter().map(|place| (*place, LinkRecord::default())).collect();
+            let recorder = Watch { back: seed != first, records, farther: farther.clone(), latest: 0 };
+            Strand { device, config, seed, recorder }
+        };
         let [there, back] = spec.ways.each_ref().map(LinkKeys::config);
         let ends = [strand(client, there, seed), strand(server, back, seed ^ 1)];
         let cable = Cable::new(ends).map_err(|e| LabError::failed("making a link", e))?;
         let path = Path {
-            name: spec.name.as_ref().clone(),
+            names: paths.iter().map(|(_, path)| path.name.as_ref().clone()).collect(),
             cable,
             events: spec.course_with_models(end_s),
             begin: spec.ways.clone(),
             shared: shared.clone(),
         };
         let thread = std::thread::Builder::new()
-            .name(format!("link {}", path.name))
+            .name(format!("link {}", spec.name.as_ref()))
             .spawn(move || path.run())
             .map_err(|e| LabError::failed("starting a link", e))?;
-        Ok(RunningLink { shared, thread: Some(thread) })
+        Ok(RunningLink { shared, places, thread: Some(thread) })
     }
 
     /// Says when t = 0 is; must lie far enough ahead for the thread to notice.
@@ -69,8 +82,8 @@ impl RunningLink {
         self.shared.start.store(start.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Stops it and takes what it recorded.
-    pub(super) fn finish(mut self) -> Result<PathRecord, LabError> {
+    /// Stops it and takes what it recorded of each path.
+    pub(super) fn finish(mut self) -> Result<Vec<PathRecord>, LabError> {
         self.shared.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(record)) => record,
@@ -130,10 +143,64 @@ impl Recorder for LinkRecord {
     }
 }
 
+/// Sees one direction of a link, and keeps the paths it carries apart.
+struct Watch {
+    /// From server to client.
+    back: bool,
+    /// By the paths' places among all.
+    records: Vec<(usize, LinkRecord)>,
+    /// How much farther the other ends of flows are, by their ports at the server.
+    farther: HashMap<u16, Duration>,
+    /// Whose the newest packet is.
+    latest: usize,
+}
+
+impl Watch {
+    fn latest(&mut self) -> &mut LinkRecord {
+        &mut self.records[self.latest].1
+    }
+}
+
+impl Recorder for Watch {
+    /// Path and packet, as places in the records.
+    type Mark = (usize, usize);
+
+    fn on_packet(&mut self, now: Time, packet: &[u8]) -> (usize, usize) {
+        // The third byte of an address tells the path.
+        let place = packet.get(18).map(|byte| usize::from(*byte));
+        self.latest = self.records.iter().position(|(own, _)| Some(*own) == place).unwrap_or(0);
+        (self.latest, self.latest().on_packet(now, packet))
+    }
+
+    fn detour(&self, packet: &[u8]) -> Duration {
+        let header = packet.first().map_or(0, |byte| usize::from(byte & 15) * 4);
+        let port = packet.get(header + if self.back { 0 } else { 2 }..).and_then(|rest| rest.first_chunk());
+        port.and_then(|port| self.farther.get(&u16::from_be_bytes(*port))).copied().unwrap_or_default()
+    }
+
+    fn on_taken_late(&mut self, waited: Duration) {
+        self.latest().on_taken_late(waited);
+    }
+
+    fn on_refused(&mut self, (path, packet): (usize, usize)) {
+        self.records[path].1.on_refused(packet);
+    }
+
+    fn on_verdict(&mut self, verdict: Verdict, queued: u64) {
+        self.latest().on_verdict(verdict, queued);
+    }
+
+    fn on_delivered(&mut self, delivered: Delivered<(usize, usize)>) {
+        let Delivered { mark: (path, mark), due, now, ce } = delivered;
+        self.records[path].1.on_delivered(Delivered { mark, due, now, ce });
+    }
+}
+
 struct Path {
-    name: String,
+    /// Of the paths it carries.
+    names: Vec<String>,
     /// Client to server, server to client.
-    cable: Cable<LinkRecord>,
+    cable: Cable<Watch>,
     /// What it is from each moment on, seconds after t = 0.
     events: Vec<(f64, [LinkKeys; 2])>,
     /// What it is before.
@@ -142,7 +209,7 @@ struct Path {
 }
 
 impl Path {
-    fn run(mut self) -> Result<PathRecord, LabError> {
+    fn run(mut self) -> Result<Vec<PathRecord>, LabError> {
         hurry(Urgency::Link);
         self.change(Clock.now(), &self.begin.clone())?;
         let mut next_event = 0;
@@ -157,8 +224,11 @@ impl Path {
             let offered = self.cable.links()[0].stats().offered.bytes;
             self.shared.forward_bytes.store(offered, Ordering::Relaxed);
         }
-        let [forward, backward] = self.cable.into_recorders();
-        Ok(PathRecord { name: self.name, forward, backward })
+        let [forward, backward] = self.cable.into_recorders().map(|watch| watch.records.into_iter());
+        let records = self.names.into_iter().zip(forward.zip(backward));
+        Ok(records
+            .map(|(name, ((_, forward), (_, backward)))| PathRecord { name, forward, backward })
+            .collect())
     }
 
     /// When event `index` happens, if it is known.

@@ -13,6 +13,7 @@ mod process;
 mod reaper;
 mod rival;
 mod run;
+mod short;
 mod stop;
 mod tag;
 mod tap;

@@ -99,14 +99,16 @@ impl Backend for Netns {
             }
             trace = tunnel.finish(&plan.scenario.path_names());
         }
-        let drops: Vec<[u64; 2]> =
-            (0..links.len()).map(|i| world::device_drops(&client, &server, i)).collect();
-        let with_drops = |(link, [forward, backward]): (RunningLink, [u64; 2])| {
-            let mut path = link.finish()?;
-            path.forward.device_drops += forward;
-            path.backward.device_drops += backward;
-            Ok::<_, LabError>(path)
-        };
+        let mut paths = Vec::new();
+        for link in links {
+            let places = link.places.clone();
+            let [forward, backward] = world::device_drops(&client, &server, places[0]);
+            let mut records = link.finish()?;
+            records[0].forward.device_drops += forward;
+            records[0].backward.device_drops += backward;
+            paths.extend(places.into_iter().zip(records));
+        }
+        paths.sort_by_key(|(place, _)| *place);
         Ok(RunRecord {
             label: plan.contender.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
@@ -118,7 +120,7 @@ impl Backend for Netns {
                 .zip(sent)
                 .map(|(flow, sent)| flow.finish(sent))
                 .collect::<Result<_, _>>()?,
-            paths: links.into_iter().zip(drops).map(with_drops).collect::<Result<_, _>>()?,
+            paths: paths.into_iter().map(|(_, path)| path).collect(),
             trace,
             cpu_s,
         })
@@ -126,12 +128,22 @@ impl Backend for Netns {
 }
 
 fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<RunningLink>, LabError> {
+    let farther = (FIRST_PORT..).zip(plan.flows()).map(|(port, flow)| (port, flow.owd));
+    let farther = farther.filter(|(_, owd)| !owd.is_zero()).collect();
+    let all = plan.paths();
     let link = |(i, spec): (usize, &PathSpec)| {
+        // With those that share it.
+        let shares =
+            |path: &PathSpec| path.shares.as_ref().is_some_and(|of| of.as_ref() == spec.name.as_ref());
+        let sharing = all.iter().enumerate().filter(|(_, path)| shares(path));
+        let paths: Vec<(usize, &PathSpec)> = std::iter::once((i, spec)).chain(sharing).collect();
+        let places: Vec<usize> = paths.iter().map(|(place, _)| *place).collect();
         let seed = plan.seed.wrapping_add(2 * i as u64);
         let end = *plan.scenario.duration_s.as_ref();
-        RunningLink::start(spec, (seed, end), client.path_device(i, 1)?, server.path_device(i, 2)?)
+        let (client, server) = (client.path_device(&places, 1)?, server.path_device(&places, 2)?);
+        RunningLink::start(&paths, &farther, (seed, end), client, server)
     };
-    plan.paths().iter().enumerate().map(link).collect()
+    all.iter().enumerate().filter(|(_, spec)| spec.shares.is_none()).map(link).collect()
 }
 
 /// What carries the flows.
@@ -304,11 +316,16 @@ impl World<'_> {
             let offered: Vec<u64> =
                 self.links.iter().map(|l| l.shared.forward_bytes.load(Ordering::Relaxed)).collect();
             let latency = self.flows.first().map(|f| f.counters().latency_ns.load(Ordering::Relaxed));
+            // Of paths that share a link, the first shows what all of them are offered.
+            let mut path_mbps = vec![0.0; self.plan.scenario.paths.len()];
+            for (link, (now, before)) in self.links.iter().zip(offered.iter().zip(&before.1)) {
+                path_mbps[link.places[0]] = mbps(now - before);
+            }
             watch(&Sample {
                 t: tick.since(self.start),
                 rx_mbps: mbps(received - before.0),
                 latency_ms: latency.filter(|ns| *ns > 0).map(|ns| ns as f64 / 1e6),
-                path_mbps: offered.iter().zip(&before.1).map(|(now, before)| mbps(now - before)).collect(),
+                path_mbps,
             });
             before = (received, offered);
         }

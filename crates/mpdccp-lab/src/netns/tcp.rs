@@ -90,7 +90,7 @@ impl Drop for Sink {
 }
 
 /// Fills `buf`; false at the end of the stream or when told to stop.
-fn read_all(stream: &mut TcpStream, buf: &mut [u8], stop: &AtomicBool) -> bool {
+pub(super) fn read_all(stream: &mut TcpStream, buf: &mut [u8], stop: &AtomicBool) -> bool {
     let mut filled = 0;
     while filled < buf.len() {
         match stream.read(&mut buf[filled..]) {
@@ -152,16 +152,16 @@ fn discard(mut stream: TcpStream, counters: &Counters, count: bool) -> Vec<Recei
     received
 }
 
-fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListener> {
+pub(super) fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
     socket.set_reuse_address(true)?;
     socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into())?;
-    socket.listen(1)?;
+    socket.listen(128)?;
     Ok(socket.into())
 }
 
 /// Connects to `to` with the congestion control `cc`, from the calling thread's namespace.
-fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
+pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
     let failed = |e| LabError::failed(format!("connecting TCP {cc} to {to}"), e);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(failed)?;
     // Set in any case: the system's default may be another.

@@ -6,11 +6,13 @@ use std::path::Path;
 use super::command::Commands;
 use super::direct::Dccp;
 use super::flow::Flow;
+use super::short::Short;
 use super::tap::Count;
 use super::tcp::{Bulk, Paced};
 use super::tunnel::CLIENT;
 use super::udp::Udp;
 use super::world::Namespace;
+use crate::backend::flow_seed;
 use crate::scenario::{FlowKind, FlowSpec, Mode, Rival, SourceSpec};
 use crate::{LabError, Plan};
 
@@ -36,6 +38,9 @@ pub(super) fn start(
     match (plan.scenario.mode, spec.kind, &plan.contender.tcp) {
         (_, FlowKind::Command, _) => {
             Ok(Box::new(Commands::start(spec, (client, server), (CLIENT, to), dir)?))
+        }
+        (_, FlowKind::Short, _) => {
+            Ok(Box::new(Short::start((plan, spec, flow_seed(plan, index)), server, to, multipath)?))
         }
         (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, (index, plan.seed), server, to)?)),
         (mode, FlowKind::Tcp, _) => {

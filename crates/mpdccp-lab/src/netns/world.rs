@@ -71,11 +71,11 @@ impl Namespace {
             .unwrap_or_else(|e| Err(LabError::failed(format!("entering namespace {}", self.name), e)))
     }
 
-    /// Makes the end of path `index` with the given host number.
-    pub(super) fn path_device(&self, index: usize, host: u8) -> Result<Tun, LabError> {
+    /// Makes the end, with the given host number, of a link that carries these paths; it is called after the first.
+    pub(super) fn path_device(&self, paths: &[usize], host: u8) -> Result<Tun, LabError> {
         let config = TunConfig {
-            name: format!("path{index}"),
-            addresses: vec![(path_address(index, host).into(), 24)],
+            name: format!("path{}", paths.first().copied().unwrap_or_default()),
+            addresses: paths.iter().map(|i| (path_address(*i, host).into(), 24)).collect(),
             mtu: MTU,
         };
         self.inside(|| {

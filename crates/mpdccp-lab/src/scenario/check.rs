@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
+use super::short::MAX_SHORT;
 use super::{Contender, FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, Rival, Scenario, SourceSpec};
 use crate::metrics;
 
@@ -160,8 +161,13 @@ fn rival(s: &Scenario, c: &Contender) -> Result<(), Problem> {
         return Err(problem(&c.label, "`rival` stands alone, in mode \"tunnel\""));
     }
     let flows = s.flows_of(c, s.headline());
-    if c.rival == Some(Rival::Mptcp {}) && flows.iter().any(|f| f.kind != FlowKind::Tcp) {
-        return Err(problem(&c.label, "Multipath TCP carries tcp flows only: name them in `flows`"));
+    if c.rival == Some(Rival::Mptcp {})
+        && flows.iter().any(|f| !matches!(f.kind, FlowKind::Tcp | FlowKind::Short))
+    {
+        return Err(problem(
+            &c.label,
+            "Multipath TCP carries tcp flows only, bulk or short: name them in `flows`",
+        ));
     }
     Ok(())
 }
@@ -219,7 +225,11 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
     if (f.kind == FlowKind::Command) != (f.server.is_some() || f.client.is_some()) {
         return Err(problem(&f.name, "`server` and `client` are for kind = \"command\""));
     }
+    if (f.kind == FlowKind::Short) != (f.sizes.is_some() || f.every.is_some()) {
+        return Err(problem(&f.name, "`sizes` and `every` are for kind = \"short\", which needs both"));
+    }
     match f.kind {
+        FlowKind::Short => short(s, f, duration)?,
         FlowKind::Command => {
             let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some() || f.cc.is_some();
             if f.client.is_none() || other || s.mode != Mode::Tunnel {
@@ -256,6 +266,32 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
                 return Err(problem(&f.name, format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
             }
         }
+    }
+    Ok(())
+}
+
+fn short(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
+    let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some() || f.ecn;
+    let (Some(sizes), Some(every), Some(cc), false) = (&f.sizes, f.every, &f.cc, other) else {
+        let message =
+            "a short flow has `cc`, `sizes` and `every`, and no `payload`, `rate`, `source` or `ecn`";
+        return Err(problem(&f.name, message));
+    };
+    if s.mode != Mode::Tunnel {
+        return Err(problem(
+            &f.name,
+            "short flows need mode \"tunnel\"; without a tunnel, a rival of kind \"plain\"",
+        ));
+    }
+    if !TCP_CCS.contains(&cc.as_str()) {
+        return Err(problem(&f.name, format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
+    }
+    if sizes.0.is_empty() || sizes.0.iter().any(|size| !(12..=1 << 30).contains(size)) {
+        return Err(problem(&f.name, "`sizes` names at least one size, each from 12 B to 1 GiB"));
+    }
+    if every.is_zero() || duration / every.as_secs_f64() > MAX_SHORT as f64 {
+        let message = format!("`every` must be so long that no more than {MAX_SHORT} connections come");
+        return Err(problem(&f.name, message));
     }
     Ok(())
 }

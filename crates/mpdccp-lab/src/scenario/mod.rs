@@ -9,6 +9,7 @@ mod model;
 mod quantity;
 mod resolved;
 mod rival;
+mod short;
 mod source;
 mod sweep;
 mod tunnel;
@@ -31,6 +32,7 @@ pub use load::ScenarioError;
 pub use model::Modelled;
 pub use mpdccp_proto::Variant;
 pub use rival::Rival;
+pub use short::Sizes;
 pub use source::{Ladder, SourceSpec};
 pub use sweep::{Point, SweepSpec};
 pub use tunnel::TunnelSettings;
@@ -278,9 +280,15 @@ pub struct FlowSpec {
     /// UDP: how the datagrams come; at a constant rate if absent.
     #[serde(default)]
     pub source: Option<Spanned<SourceSpec>>,
-    /// TCP: the kernel's congestion control; the flow is bulk.
+    /// TCP and short: the kernel's congestion control.
     #[serde(default)]
     pub cc: Option<String>,
+    /// Short: bytes of each connection, any of these as likely.
+    #[serde(default)]
+    pub sizes: Option<Sizes>,
+    /// Short: mean time from the beginning of one connection to that of the next.
+    #[serde(default, deserialize_with = "quantity::opt_time")]
+    pub every: Option<Duration>,
     /// TCP: its packets may be marked instead of dropped (RFC 3168).
     #[serde(default)]
     pub ecn: bool,
@@ -390,6 +398,8 @@ pub enum FlowKind {
     Udp,
     /// As much as TCP gives.
     Tcp,
+    /// TCP connections that come, carry some bytes and go.
+    Short,
     /// Whatever two commands send.
     Command,
 }
@@ -400,6 +410,7 @@ impl FlowKind {
         match self {
             FlowKind::Udp => "udp",
             FlowKind::Tcp => "tcp",
+            FlowKind::Short => "short",
             FlowKind::Command => "command",
         }
     }
@@ -552,9 +563,6 @@ impl Scenario {
             Some(_) => self.mode == Mode::Tunnel || contender.udp,
         };
         let flows = self.flows_of(contender, self.headline());
-        if self.paths.iter().any(|p| p.shares.is_some()) {
-            return Some("paths that share a link");
-        }
         if flows.iter().any(|f| f.back && f.kind != FlowKind::Command) {
             return Some("flows from the server to the client");
         }
@@ -563,9 +571,6 @@ impl Scenario {
         }
         if flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
             return Some("a choice of TCP's loss detection");
-        }
-        if flows.iter().any(|f| !f.owd.is_zero()) {
-            return Some("a delay of single flows");
         }
         let what = "bulk sources, and in mode \"direct\" sources other than constant rate";
         (!flows.iter().all(simple)).then_some(what)

@@ -8,10 +8,12 @@ use units::{Rate, Time};
 use super::life;
 use super::links::Links;
 use super::probe;
+use super::short::Short;
 use super::source::{self, Source};
 use super::tcp::segment::{self, Segment};
 use super::tcp::{self, Rule, Tcp};
 use super::world::{MTU, Side, World};
+use crate::backend::flow_seed;
 use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, Rival, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
@@ -40,6 +42,8 @@ enum App {
         back: Option<Box<Tcp>>,
         writer: Writer,
     },
+    /// TCP connections that come and go.
+    Short(Short),
 }
 
 #[derive(Debug)]
@@ -97,7 +101,7 @@ impl Flow {
     ) -> Result<Flow, LabError> {
         let direct = plan.scenario.mode == Mode::Direct;
         let secs = |s: f64| start + Duration::from_secs_f64(s);
-        let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(index as u64);
+        let seed = flow_seed(plan, index as u16);
         let from = secs(spec.start_s) + life::late_start(plan.scenario.host.start_within, seed);
         let stop = spec.stop_s.as_ref().map_or(end, |s| secs(*s.as_ref()));
         // In direct mode a contender that is TCP takes the place of the DCCP connection.
@@ -121,6 +125,11 @@ impl Flow {
         let ip = !direct || matches!(over, Over::Beside(..));
         let source = || source::source(spec, from, stop, seed);
         let app = match (spec.kind, &cc) {
+            (FlowKind::Short, _) => {
+                let begin = |(at, size)| (from + at, size);
+                let all = spec.connections(seed, *plan.scenario.duration_s.as_ref());
+                App::Short(Short::new(all.into_iter().map(begin).collect(), seed))
+            }
             (FlowKind::Udp, None) => App::Datagrams(source()),
             (FlowKind::Udp, Some(_)) if !bulk => {
                 let writer =
@@ -133,7 +142,12 @@ impl Flow {
         let counts_drops = matches!(&app, App::Stream { writer: Writer::Records { .. }, .. });
         let record = FlowRecord {
             name: spec.name.as_ref().clone(),
-            kind: if cc.is_some() { "tcp" } else { "udp" }.to_owned(),
+            kind: match (spec.kind, &cc) {
+                (FlowKind::Short, _) => "short",
+                (_, Some(_)) => "tcp",
+                (_, None) => "udp",
+            }
+            .to_owned(),
             model: cc.as_deref().map(|cc| format!("model of TCP {}", tcp::name(cc))),
             offered: offered(spec, headers),
             dropped_at_sender: counts_drops.then_some(0),
@@ -168,6 +182,7 @@ impl Flow {
     pub(super) fn next_event(&self) -> Option<Time> {
         match &self.app {
             App::Datagrams(source) => source.next(),
+            App::Short(short) => short.next_event(),
             App::Stream { tcp: None, .. } => Some(self.opens),
             App::Stream { tcp: Some(tcp), back, writer } => {
                 let source = match writer {
@@ -184,8 +199,18 @@ impl Flow {
     pub(super) fn tcp(&self) -> Option<&Tcp> {
         match &self.app {
             App::Stream { tcp, .. } => tcp.as_deref(),
-            App::Datagrams(_) => None,
+            App::Datagrams(_) | App::Short(_) => None,
         }
+    }
+
+    /// Tells short flows that their connections have the numbers from `first` on, and how many there are.
+    pub(super) fn number_connections(&mut self, first: u16) -> u16 {
+        if let App::Short(short) = &mut self.app { short.number(first) } else { 0 }
+    }
+
+    /// Whether packets with this number are its own.
+    pub(super) fn has(&self, number: u16) -> bool {
+        self.index == number || matches!(&self.app, App::Short(short) if short.has(number))
     }
 
     /// A packet of this flow arrived at `side`.
@@ -235,6 +260,11 @@ impl Flow {
                     }
                 }
             }
+            App::Short(short) => {
+                if let Some(segment) = segment::read(packet) {
+                    short.handle(now, side, &segment, &mut self.record);
+                }
+            }
             App::Stream { tcp: None, .. } => {}
         }
     }
@@ -278,6 +308,14 @@ impl Flow {
                         break;
                     }
                     self.sizes.push(size);
+                }
+            }
+            App::Short(short) => {
+                if short.is_due(now) {
+                    short.begin(now, (mtu(world, over)?, &self.cc), &mut self.record);
+                }
+                while let Some(out) = short.poll(now) {
+                    send(world, out.from, out.packet);
                 }
             }
             App::Stream { tcp, back, writer } => {

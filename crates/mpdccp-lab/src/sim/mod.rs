@@ -7,6 +7,7 @@ mod life;
 mod links;
 mod probe;
 mod run;
+mod short;
 pub(crate) mod source;
 mod tcp;
 mod world;

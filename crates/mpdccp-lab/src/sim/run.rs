@@ -51,6 +51,9 @@ impl<'a> Run<'a> {
             }
             flows.push(flow);
         }
+        // Connections of short flows have numbers behind those of the flows.
+        let mut next = flows.len() as u16;
+        flows.iter_mut().for_each(|flow| next += flow.number_connections(next));
         let paths = plan.paths();
         let at = |s: f64| START + secs(s);
         let until = *scenario.duration_s.as_ref();
@@ -122,7 +125,8 @@ impl<'a> Run<'a> {
                 Some(segment) => Some(segment.flow()),
                 None => probe::read(&packet).map(|(flow, _)| flow),
             };
-            if let Some(flow) = flow.and_then(|f| self.flows.get_mut(usize::from(f & !RETURN))) {
+            let owner = flow.and_then(|f| self.flows.iter().position(|flow| flow.has(f & !RETURN)));
+            if let Some(flow) = owner.and_then(|i| self.flows.get_mut(i)) {
                 flow.handle(now, side, &packet);
             }
         }

@@ -1,0 +1,189 @@
+//! Short flows: kernel TCP connections that come, carry what they have and go.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use dccp_net::Clock;
+use socket2::Protocol;
+use units::Time;
+
+use super::flow::{Counters, Flow, Sent};
+use super::tcp::{connect, listen, read_all};
+use super::udp::{NAP, sleep_until, timed_out};
+use super::world::Namespace;
+use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
+use crate::scenario::FlowSpec;
+use crate::{LabError, Plan};
+use linkem_net::{Urgency, hurry};
+
+/// Each connection begins with its number and its size.
+const HEADER: usize = 12;
+
+/// All connections of a flow.
+pub(super) struct Short {
+    name: String,
+    cc: String,
+    to: SocketAddr,
+    /// From the flow's start.
+    connections: Vec<(core::time::Duration, u32)>,
+    counters: Arc<Counters>,
+    /// None once it was joined.
+    server: Option<JoinHandle<Vec<ReceivedPacket>>>,
+    protocol: Protocol,
+}
+
+impl Short {
+    /// Starts the server; `multipath` is Multipath TCP's.
+    pub(super) fn start(
+        (plan, spec, seed): (&Plan<'_>, &FlowSpec, u64),
+        server: &Namespace,
+        to: SocketAddr,
+        multipath: bool,
+    ) -> Result<Short, LabError> {
+        let failed = |e| LabError::failed("the short flows' server", e);
+        let protocol = if multipath { Protocol::MPTCP } else { Protocol::TCP };
+        let listener = server.inside(|| listen(to.port(), protocol).map_err(failed))?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let counters = Arc::new(Counters::default());
+        let shared = counters.clone();
+        let serve = move || {
+            hurry(Urgency::Traffic);
+            serve(&listener, &shared)
+        };
+        let thread = std::thread::Builder::new().name("short flows".to_owned()).spawn(serve);
+        Ok(Short {
+            name: spec.name.as_ref().clone(),
+            cc: spec.cc.clone().unwrap_or_default(),
+            to,
+            connections: spec.connections(seed, *plan.scenario.duration_s.as_ref()),
+            counters,
+            server: Some(thread.map_err(failed)?),
+            protocol,
+        })
+    }
+}
+
+/// Takes connections until told to stop, and notes when each was complete.
+fn serve(listener: &TcpListener, counters: &Counters) -> Vec<ReceivedPacket> {
+    let complete = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        while !counters.stop.load(Ordering::Relaxed) {
+            let Ok((stream, _)) = listener.accept() else {
+                std::thread::sleep(core::time::Duration::from_millis(1));
+                continue;
+            };
+            let complete = &complete;
+            scope.spawn(move || {
+                let whole = receive(stream, counters);
+                if let (Some(whole), Ok(mut complete)) = (whole, complete.lock()) {
+                    complete.push(whole);
+                }
+            });
+        }
+    });
+    let mut complete = complete.into_inner().unwrap_or_default();
+    complete.sort_by_key(|whole| whole.at);
+    complete
+}
+
+/// Reads one connection to its end; none if that does not come.
+fn receive(mut stream: TcpStream, counters: &Counters) -> Option<ReceivedPacket> {
+    stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(NAP))).ok()?;
+    let mut header = [0; HEADER];
+    read_all(&mut stream, &mut header, &counters.stop).then_some(())?;
+    let (number, size) = header.split_at(8);
+    let seq = u64::from_be_bytes(number.try_into().ok()?);
+    let bytes = u32::from_be_bytes(size.try_into().ok()?);
+    let mut rest = (bytes as usize).saturating_sub(HEADER);
+    let mut buf = vec![0; 64 << 10];
+    while rest > 0 {
+        match stream.read(&mut buf) {
+            Ok(0) => return None,
+            Ok(n) => {
+                counters.bytes.fetch_add(n as u64, Ordering::Relaxed);
+                rest = rest.saturating_sub(n);
+            }
+            Err(e) if timed_out(&e) && !counters.stop.load(Ordering::Relaxed) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(ReceivedPacket { seq, at: Clock.now(), bytes })
+}
+
+impl Flow for Short {
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
+        client.enter()?;
+        let mut packets = Vec::new();
+        let late_ns = std::thread::scope(|scope| {
+            let mut late_ns = Vec::new();
+            for (number, (at, bytes)) in (0u64..).zip(&self.connections) {
+                let due = from + *at;
+                sleep_until(due);
+                if due >= to || over.load(Ordering::Relaxed) {
+                    break;
+                }
+                packets.push(SentPacket { at: Clock.now(), bytes: *bytes });
+                late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
+                // What does not come to its end is told by its absence at the server.
+                scope.spawn(move || {
+                    hurry(Urgency::Traffic);
+                    self.carry(number, *bytes, over)
+                });
+            }
+            late_ns
+        });
+        Ok(Sent { packets, late_ns, ..Sent::default() })
+    }
+
+    fn finish(mut self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
+        self.counters.stop.store(true, Ordering::Relaxed);
+        let server = self.server.take().map(JoinHandle::join);
+        let Some(Ok(received)) = server else {
+            return Err(LabError::Failed("the short flows' server panicked".to_owned()));
+        };
+        Ok(FlowRecord {
+            name: self.name.clone(),
+            kind: "short".to_owned(),
+            sent: sent.packets,
+            lateness_ns: sent.late_ns,
+            received,
+            ..FlowRecord::default()
+        })
+    }
+}
+
+impl Short {
+    /// One connection, from its first packet to its last byte written.
+    fn carry(&self, number: u64, bytes: u32, over: &AtomicBool) -> Option<()> {
+        let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol).ok()?.into();
+        stream.set_write_timeout(Some(NAP)).ok()?;
+        let mut data = vec![0; (bytes as usize).max(HEADER)];
+        data[..8].copy_from_slice(&number.to_be_bytes());
+        data[8..HEADER].copy_from_slice(&bytes.to_be_bytes());
+        let mut rest = &data[..];
+        while !rest.is_empty() && !over.load(Ordering::Relaxed) {
+            match stream.write(rest) {
+                Ok(n) => rest = &rest[n..],
+                Err(e) if timed_out(&e) => {}
+                Err(_) => return None,
+            }
+        }
+        Some(())
+    }
+}
+
+impl Drop for Short {
+    fn drop(&mut self) {
+        self.counters.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.server.take() {
+            let _ = thread.join();
+        }
+    }
+}
