@@ -156,7 +156,7 @@ fn run(seed: u64) {
     let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
     let (server, client) = (config(&mut dice), config(&mut dice));
     let mut net = Net::new(seed as u8, 2, server);
-    net.wires.iter_mut().for_each(|wire| wire.loss = if seed % 3 == 0 { 50 } else { 0 });
+    net.wires.iter_mut().for_each(|wire| wire.loss = if seed.is_multiple_of(3) { 50 } else { 0 });
     let id = net.connect(client);
     for round in 0..ROUNDS {
         // From the handshake's first packet on.

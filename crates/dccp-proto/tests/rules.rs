@@ -1,0 +1,131 @@
+//! Rules of RFC 4340 that the other tests pass without.
+mod common;
+
+use common::*;
+use dccp_proto::features::Side;
+use dccp_proto::{Config, Connection, DropReason, Gate, State};
+use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, Seq, feature};
+use units::{Duration, Time};
+
+fn options(list: &[Opt<'_>]) -> OptionBuf {
+    let mut buf = OptionBuf::new();
+    assert!(list.iter().all(|option| buf.push(option)));
+    buf
+}
+
+/// A client in PARTOPEN and the header of the Response that brought it there.
+fn answered(response_options: &[u8]) -> (Connection, Header, Time) {
+    let now = Time::from_millis(5);
+    let mut client = new_client(Config::default(), now);
+    let mut wire = Wire::default();
+    client.poll_transmit(now, &mut wire);
+    let request = Packet::parse(&wire.0[0].1).unwrap().header;
+    let response = Header {
+        ptype: PacketType::Response,
+        src_port: 5002,
+        dst_port: 5001,
+        ack: Some(request.seq),
+        seq: Seq::new(77),
+        ..request
+    };
+    hear(&mut client, now, &response, response_options);
+    assert_eq!(client.state(), State::PartOpen);
+    (client, response, now)
+}
+
+fn hear(client: &mut Connection, now: Time, header: &Header, options: &[u8]) {
+    let bytes = emit(header, options, &[]);
+    client.handle_packet(now, Default::default(), 100, &Packet::parse(&bytes).unwrap());
+}
+
+/// The Init Cookies on the next packet.
+fn cookies(client: &mut Connection, now: Time) -> Vec<Vec<u8>> {
+    let mut wire = Wire::default();
+    assert!(client.poll_transmit(now, &mut wire));
+    let packet = Packet::parse(&wire.0[0].1).unwrap();
+    let cookie = |option| if let Ok(Opt::InitCookie(value)) = option { Some(value.to_vec()) } else { None };
+    packet.options().filter_map(cookie).collect()
+}
+
+/// RFC 4340 section 8.1.4: the cookies of the Response that a packet acknowledges.
+#[test]
+fn cookies_are_those_of_the_newest_response() {
+    let (mut client, response, now) = answered(options(&[Opt::InitCookie(b"first")]).as_bytes());
+    assert_eq!(cookies(&mut client, now), [b"first"]);
+    let newer = Header { seq: Seq::new(79), ..response };
+    hear(&mut client, now, &newer, options(&[Opt::InitCookie(b"second")]).as_bytes());
+    assert_eq!(cookies(&mut client, now), [b"second"]);
+    let overtaken = Header { seq: Seq::new(78), ..response };
+    hear(&mut client, now, &overtaken, options(&[Opt::InitCookie(b"third")]).as_bytes());
+    assert_eq!(cookies(&mut client, now), [b"second"]);
+}
+
+/// RFC 4341 section 4: no data before the peer has agreed to send Ack Vectors.
+#[test]
+fn a_sender_that_needs_ack_vectors_waits_for_them() {
+    let (client, _, now) = answered(&[]);
+    assert!(!matches!(client.gate(now), Gate::Open { .. }), "{:?}", client.gate(now));
+    let confirm = options(&[Opt::ConfirmL(feature::SEND_ACK_VECTOR, &[1])]);
+    let (client, _, now) = answered(confirm.as_bytes());
+    assert!(matches!(client.gate(now), Gate::Open { .. }), "{:?}", client.gate(now));
+}
+
+/// RFC 4340 section 12.1: Mandatory, and no data until the peer knows.
+#[test]
+fn who_cannot_read_ecn_insists_and_takes_no_data_before_it_is_known() {
+    let mut net = Net::new(Config::default(), Config { ecn: false, ..Config::default() });
+    net.run(Duration::from_millis(21));
+    let response = net.last(SERVER);
+    assert_eq!(response.ptype(), PacketType::Response);
+    let list: Vec<_> = response.packet().options().flatten().collect();
+    let change = Opt::ChangeL(feature::ECN_INCAPABLE, &[1]);
+    assert!(list.windows(2).any(|pair| pair == [Opt::Mandatory, change]), "{list:?}");
+
+    let header = net.forge(CLIENT, PacketType::DataAck, net.gss(CLIENT).next(), Some(net.gss(SERVER)));
+    net.strike(CLIENT, &header, &[], b"early");
+    assert!(net.delivered[SERVER].is_empty());
+    assert_eq!(net.end(SERVER).stats().dropped[&DropReason::DataNotAllowed], 1);
+}
+
+/// RFC 4340 section 10.5: once data flows, no escape from congestion control by changing the CCID.
+#[test]
+fn the_ccid_stays_once_the_connection_is_open() {
+    let mut net = Net::open(Config::default(), Config::default());
+    let before = net.end(SERVER).ccids();
+    let header = net.next_from(CLIENT, PacketType::Ack);
+    let changes = [Opt::ChangeL(feature::CCID, &[5]), Opt::ChangeR(feature::CCID, &[5])];
+    assert!(net.strike(CLIENT, &header, options(&changes).as_bytes(), &[]));
+    assert_eq!(net.end(SERVER).ccids(), before);
+    assert_eq!(net.end(SERVER).feature(feature::CCID, Side::Remote), 2);
+}
+
+/// RFC 4340 section 5.7: the number on a Sync acknowledges nothing.
+#[test]
+fn a_sync_acknowledges_no_data() {
+    let mut net = Net::open(Config::default(), Config::default());
+    net.network = Box::new(|_| Fate::Drop);
+    net.send(CLIENT, b"lost");
+    net.pump();
+    let inflight = |net: &mut Net| net.end(CLIENT).tx_view().unwrap().inflight.packets;
+    assert_eq!(inflight(&mut net), 1);
+    let sync = net.next_from(SERVER, PacketType::Sync);
+    assert!(net.strike(SERVER, &sync, &[], &[]));
+    assert_eq!(inflight(&mut net), 1);
+}
+
+/// RFC 4340 section 8.5 step 7: a Response from before the handshake ended is late, not wrong; a later one is.
+#[test]
+fn a_response_that_comes_again_is_no_mistake() {
+    let mut net = Net::open(Config::default(), Config::default());
+    net.now += Duration::from_secs(1);
+    let response = net.log.iter().find(|sent| sent.ptype() == PacketType::Response).unwrap().bytes.clone();
+    let before = net.types(CLIENT);
+    net.inject(CLIENT, &response, dccp_proto::Ecn::NotEct);
+    net.pump();
+    let unexpected =
+        |net: &mut Net| net.end(CLIENT).stats().dropped.get(&DropReason::UnexpectedType).copied();
+    assert_eq!((net.types(CLIENT), unexpected(&mut net)), (before, None));
+    let later = net.next_from(SERVER, PacketType::Response);
+    net.strike(SERVER, &later, &[], &[]);
+    assert_eq!((net.last(CLIENT).ptype(), unexpected(&mut net)), (PacketType::Sync, Some(1)));
+}
