@@ -53,6 +53,8 @@ pub struct Config {
     pub check_data_checksum: bool,
     /// Largest IP packet of the path, bytes.
     pub mtu: u16,
+    /// Find out what the path really carries (RFC 8899); `mtu` is then where that begins and ends.
+    pub probe_mtu: bool,
     /// IP and UDP header bytes the carrier adds.
     pub overhead: u16,
     /// Congestion control of our sending half.
@@ -76,6 +78,7 @@ impl Default for Config {
             allow_short_seqnos: false,
             check_data_checksum: false,
             mtu: 1500,
+            probe_mtu: false,
             overhead: 28,
             cc: CcOptions::default(),
             request_retries: 6,

@@ -380,10 +380,10 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
 fn a_new_mtu_counts_at_once() {
     let mut net = Net::open(Config::default(), Config::default());
     let before = net.end(CLIENT).max_payload(9);
-    net.end(CLIENT).set_mtu(1280);
+    net.end(CLIENT).set_mtu(units::Time::ZERO, 1280);
     assert_eq!(net.end(CLIENT).max_payload(9), before - 220);
     // Not even an impossible one keeps an Ack from leaving, or from being enough.
-    net.end(SERVER).set_mtu(0);
+    net.end(SERVER).set_mtu(units::Time::ZERO, 0);
     assert_eq!(net.end(SERVER).max_payload(9), 0);
     for _ in 0..10 {
         net.send(CLIENT, b"x");

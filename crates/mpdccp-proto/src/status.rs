@@ -69,6 +69,8 @@ pub struct PathStatus {
     pub ports: Ports,
     /// (ours, the peer's), once agreed.
     pub ccids: Option<(u8, u8)>,
+    /// Largest IP packet of the path, bytes, as far as it is known.
+    pub mtu: u16,
     /// Largest payload. In PARTOPEN the largest wait until the connection is open.
     pub max_payload: usize,
     /// Our sending half, once there is one.

@@ -126,6 +126,29 @@ fn the_mtu_follows_that_of_the_paths() {
     bed.down();
 }
 
+/// A path swallows large packets without a word, as a router without ICMP does: here a link whose far end takes 1400 bytes. What it
+/// carries is found, senders inside are told of it, and TCP announces segments that fit.
+#[test]
+fn a_black_hole_for_large_packets_is_found() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let mtu = bed.status("c")["mtu"].as_u64().unwrap();
+    // Only path one is left to be used, so that it is what counts.
+    run("ip", &format!("-n {} link set p0 mtu 1400", bed.space[1]));
+    let large = format!("ping -c 1 -W 1 -M do -s {} {}", mtu - 28, SERVER[0]);
+    wait_for("path one is found to carry less", || {
+        bed.at_client(&large);
+        let mtu = bed.client_path("one")["mtu"].as_u64().unwrap();
+        // A link has four bytes to spare, for a VLAN tag.
+        (1390..=1404).contains(&mtu)
+    });
+    let now = bed.status("c")["mtu"].as_u64().unwrap();
+    assert!(now < mtu, "the interface follows");
+    let fits = bed.at_client(&format!("ping -c 3 -i 0.2 -W 5 -M do -s {} {}", now - 28, SERVER[0]));
+    assert!(String::from_utf8_lossy(&fits.stdout).contains(" 0% packet loss"));
+    bed.down();
+}
+
 #[test]
 fn traffic_survives_a_path_and_uses_it_again() {
     let Some(mut bed) = bed() else { return };

@@ -91,6 +91,7 @@ impl Connection {
             ecn: ecn::EcnPath::default(),
             timestamp: None,
             slow_receiver: false,
+            pmtu: None,
             last_valid: now,
             answers_full_at: now,
             closing: None,

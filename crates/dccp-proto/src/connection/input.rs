@@ -34,6 +34,7 @@ impl Connection {
                 Outcome::Dropped(reason)
             }
         };
+        self.watch_mtu(now);
         self.serve_sender();
         self.arm_feature_timer(now);
         outcome
@@ -101,6 +102,11 @@ impl Connection {
             PacketType::CloseReq => self.on_close_req(now),
             PacketType::Close => self.on_close(),
             PacketType::Sync => self.outbox.sync_ack = Some(seq),
+            PacketType::SyncAck => {
+                if let (Some(pmtu), Some(ack)) = (&mut self.pmtu, ack) {
+                    pmtu.on_sync_ack(now, ack);
+                }
+            }
             _ => {}
         }
         let data = self.accept_data(packet, seq, &seen);

@@ -7,6 +7,7 @@ mod handshake;
 mod input;
 mod options;
 mod output;
+mod pmtu;
 mod refuse;
 mod timers;
 mod types;
@@ -75,6 +76,8 @@ pub struct Connection {
     /// A Timestamp to echo: value, when it came.
     timestamp: Option<(u32, Time)>,
     slow_receiver: bool,
+    /// In OPEN, if it is wanted.
+    pmtu: Option<pmtu::Pmtu>,
     /// When the newest valid packet came (RFC 4340 section 7.5.3, "active").
     last_valid: Time,
     /// When the bucket of answers to what is wrong, Syncs or Resets, will be full.
@@ -161,8 +164,20 @@ impl Connection {
         }
     }
 
-    /// The largest IP packet of the path changed, bytes.
-    pub fn set_mtu(&mut self, mtu: u16) {
+    /// The largest IP packet of the path changed, bytes; with [`Config::probe_mtu`] that is a hint which is tried first.
+    pub fn set_mtu(&mut self, now: Time, mtu: u16) {
+        match &mut self.pmtu {
+            Some(pmtu) => pmtu.on_hint(now, mtu),
+            None => self.use_mtu(mtu),
+        }
+    }
+
+    /// The largest IP packet of the path, bytes, as far as it is known.
+    pub fn mtu(&self) -> u16 {
+        self.cfg.mtu
+    }
+
+    fn use_mtu(&mut self, mtu: u16) {
         self.cfg.mtu = mtu;
         if let Some(halves) = &mut self.halves {
             halves.tx.on_mtu(mtu);

@@ -12,6 +12,9 @@ pub(super) const ACK_HEADER: usize = 24;
 /// NDP Count at its longest.
 pub(super) const NDP_ROOM: usize = 8;
 
+/// An answer to a probe of the path MTU takes no less.
+const LEAST_ANSWER: Duration = Duration::from_millis(100);
+
 /// A packet that begins or ends the connection, repeated by its timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
@@ -67,11 +70,12 @@ impl Connection {
         }
         if let Some(ack) = self.outbox.sync.take() {
             self.stats.syncs_sent += 1;
-            self.transmit_plain(now, PacketType::Sync, ack, sink);
+            self.transmit_plain(now, PacketType::Sync, ack, 0, sink);
             sent = true;
         }
+        sent |= self.transmit_mtu_probe(now, sink);
         if let Some(ack) = self.outbox.sync_ack.take() {
-            self.transmit_plain(now, PacketType::SyncAck, ack, sink);
+            self.transmit_plain(now, PacketType::SyncAck, ack, 0, sink);
             sent = true;
         }
         // The owner's options may need several Acks; each takes some away.
@@ -211,12 +215,37 @@ impl Connection {
         self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &[], sink);
     }
 
-    fn transmit_plain(&mut self, now: Time, ptype: PacketType, ack: Seq, sink: &mut dyn Sink) {
+    /// A Sync as large as the packets in question. Its application data means nothing (RFC 4340 section 5.7).
+    fn transmit_mtu_probe(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
+        let wanted = self.pmtu.as_ref().filter(|_| self.state == State::Open).and_then(|p| p.poll_probe(now));
+        let Some(size) = wanted else { return false };
+        let packet = usize::from(size).saturating_sub(self.cfg.overhead.into());
+        self.stats.mtu_probes += 1;
+        let seq = self.transmit_plain(now, PacketType::Sync, self.numbers.gsr, packet, sink);
+        let answer = (self.rtt() * 3).max(LEAST_ANSWER);
+        if let Some(pmtu) = &mut self.pmtu {
+            pmtu.on_sent(now, seq, answer);
+        }
+        true
+    }
+
+    /// A Sync or SyncAck, filled up to `len` bytes of DCCP packet.
+    fn transmit_plain(
+        &mut self,
+        now: Time,
+        ptype: PacketType,
+        ack: Seq,
+        len: usize,
+        sink: &mut dyn Sink,
+    ) -> Seq {
         let seq = self.numbers.take();
         let mut out = self.start_options();
         out.extend(&self.cookies);
         self.write_ndp(&mut out);
-        self.emit(now, Fixed { ptype, seq, ack: Some(ack), reset: None }, out, &[], sink);
+        let filling = len.saturating_sub(ACK_HEADER + out.len().next_multiple_of(4));
+        let filling = alloc::vec![0; filling];
+        self.emit(now, Fixed { ptype, seq, ack: Some(ack), reset: None }, out, &filling, sink);
+        seq
     }
 
     fn transmit_reset(&mut self, now: Time, reset: OutReset, sink: &mut dyn Sink) {

@@ -1,6 +1,7 @@
 //! All timers of a connection, each with its reason.
 
 use super::output::Control;
+use super::pmtu::Pmtu;
 use super::*;
 use crate::ccid::AckDue;
 use dccp_wire::ResetCode;
@@ -78,6 +79,11 @@ impl Connection {
             self.timers.feature.map(|b| (b.at, Timer::FeatureRetransmit)),
             halves.and_then(|h| h.tx.next_timeout()).map(|at| (at, Timer::Sender)),
             ack,
+            self.pmtu
+                .as_ref()
+                .filter(|_| self.state == State::Open)
+                .and_then(|p| p.next_timeout())
+                .map(|at| (at, Timer::MtuProbe)),
         ]
         .into_iter()
         .flatten()
@@ -103,8 +109,25 @@ impl Connection {
             halves.tx.on_timeout(now);
             self.ecn.on_timeout(&halves.tx.view());
         }
+        self.watch_mtu(now);
         self.serve_sender();
         self.arm_feature_timer(now);
+    }
+
+    /// Follows what the path is found to carry.
+    pub(super) fn watch_mtu(&mut self, now: Time) {
+        if self.state != State::Open || !self.cfg.probe_mtu {
+            return;
+        }
+        let pmtu = self.pmtu.get_or_insert_with(|| Pmtu::new(now, self.cfg.mtu));
+        if let Some(halves) = &self.halves {
+            pmtu.on_loss(now, halves.tx.view().lost.packets);
+        }
+        pmtu.on_timeout(now, self.last_valid);
+        let mtu = pmtu.mtu();
+        if mtu != self.cfg.mtu {
+            self.use_mtu(mtu);
+        }
     }
 
     fn retransmit(&mut self) {

@@ -123,6 +123,7 @@ pub enum Timer {
     FeatureRetransmit,
     AckDelay,
     Sender,
+    MtuProbe,
     CloseRetransmit,
     TimeWait,
 }
@@ -138,6 +139,8 @@ pub struct ConnectionStats {
     /// Bytes of application data in them.
     pub bytes_received: u64,
     pub syncs_sent: u64,
+    /// Syncs that probed the path MTU (RFC 8899).
+    pub mtu_probes: u64,
     /// Packets by which the peer said it is a Slow Receiver (section 11.6).
     pub slow_receiver: u64,
     /// Calls of [`send_options`](super::Connection::send_options) whose options found no room.

@@ -228,9 +228,10 @@ impl Endpoint {
         self.with(now, session, |s| s.set_link(now, path, up));
     }
 
-    /// Tells the largest IP packet of a path, bytes. False if that is nothing new.
-    pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) -> bool {
-        self.with(now, session, |s| s.set_mtu(path, mtu)).unwrap_or(false)
+    /// Tells the largest IP packet of a path, bytes. With [`dccp_proto::Config::probe_mtu`] it is tried first. What becomes of it is
+    /// told by [`SessionEvent::PathMtu`].
+    pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) {
+        self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
     /// Tells the peer of another address of this host (MP_ADDADDR); without a port it is that of the subflow that tells it.

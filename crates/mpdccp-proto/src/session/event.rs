@@ -17,6 +17,8 @@ pub enum SessionEvent {
     PathUp(PathId),
     /// A path is silent or its link is down; the session goes on without it.
     PathStale(PathId),
+    /// The largest IP packet of a path is another one now, bytes.
+    PathMtu(PathId, u16),
     /// A path is gone.
     PathDown(PathId, Reason),
     /// Over. The session's status can be read until the endpoint is asked for the next event.

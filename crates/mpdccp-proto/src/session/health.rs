@@ -28,6 +28,9 @@ impl Session {
                 Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
             }
         }
+        if i < self.paths.len() {
+            self.follow_mtu(i);
+        }
         let Some(path) = self.paths.get_mut(i) else { return };
         let Some(conn) = &path.conn else { return };
         let closing = matches!(conn.state(), State::CloseReq | State::Closing);

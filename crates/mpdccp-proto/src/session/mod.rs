@@ -392,6 +392,7 @@ fn timer_name(timer: Timer) -> &'static str {
         Timer::FeatureRetransmit => "feature_retransmit",
         Timer::AckDelay => "ack_delay",
         Timer::Sender => "sender",
+        Timer::MtuProbe => "mtu_probe",
         Timer::CloseRetransmit => "close_retransmit",
         Timer::TimeWait => "time_wait",
     }

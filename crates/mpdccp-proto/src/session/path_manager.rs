@@ -92,14 +92,24 @@ impl Session {
         }
     }
 
-    /// The largest IP packet of a path, bytes. False if that is nothing new.
-    pub(crate) fn set_mtu(&mut self, path: PathId, mtu: u16) -> bool {
-        let Some(i) = self.index(path).filter(|i| self.paths[*i].cfg.mtu != mtu) else { return false };
-        self.paths[i].cfg.mtu = mtu;
-        if let Some(conn) = &mut self.paths[i].conn {
-            conn.set_mtu(mtu);
+    /// The largest IP packet of a path, bytes.
+    pub(crate) fn set_mtu(&mut self, now: Time, path: PathId, mtu: u16) {
+        let Some(i) = self.index(path) else { return };
+        match &mut self.paths[i].conn {
+            Some(conn) => conn.set_mtu(now, mtu),
+            None => self.paths[i].cfg.mtu = mtu,
         }
-        true
+        self.follow_mtu(i);
+    }
+
+    /// What a connection found its path to carry counts for the connections after it too.
+    pub(super) fn follow_mtu(&mut self, i: usize) {
+        let path = &mut self.paths[i];
+        let Some(mtu) = path.conn.as_ref().map(|conn| conn.mtu()).filter(|mtu| *mtu != path.cfg.mtu) else {
+            return;
+        };
+        path.cfg.mtu = mtu;
+        self.events.push_back(SessionEvent::PathMtu(path.id, mtu));
     }
 
     /// The driver learned about the link of a path.

@@ -264,6 +264,7 @@ impl Subflow {
             route: self.cfg.route,
             ports: self.cfg.ports,
             ccids: conn.and_then(Connection::ccids),
+            mtu: conn.map_or(self.cfg.mtu, Connection::mtu),
             max_payload: conn.map_or(0, |c| c.max_payload_open(options)),
             tx: conn.and_then(Connection::tx_view),
             stats: conn.map_or_else(ConnectionStats::default, |c| c.stats().clone()),

@@ -3,6 +3,8 @@
 use crate::fault::Fault;
 use crate::tunnel::allowed::{Allowed, addresses};
 use crate::tunnel::config::{Config, Security};
+use crate::tunnel::inner;
+use crate::tunnel::mtu::Answers;
 use crate::tunnel::names::Names;
 use crate::tunnel::paths;
 use crate::tunnel::peer::{PeerState, WaitingPath};
@@ -10,7 +12,7 @@ use crate::tunnel::trace::Trace;
 use crate::tunnel::values::Prio;
 use crate::tunnel::{security, setup};
 use dccp_net::{App, Core, HostWatch, LinkChange, Tun};
-use mpdccp_proto::{Health, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
+use mpdccp_proto::{PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use units::{Duration, Time};
@@ -39,7 +41,7 @@ pub(crate) struct TunCounters {
 }
 
 impl TunCounters {
-    fn drop(&mut self, why: &'static str) {
+    pub(crate) fn drop(&mut self, why: &'static str) {
         *self.drops.entry(why).or_default() += 1;
     }
 }
@@ -50,24 +52,27 @@ pub(crate) struct TunnelApp {
     pub(crate) counters: TunCounters,
     pub(crate) mtu: u16,
     /// What it was at the start; it never gets larger.
-    most: u16,
+    pub(crate) most: u16,
     pub(crate) started: Time,
     /// Why the tunnel could not go on.
     pub(crate) failure: Option<String>,
     session_cfg: SessionConfig,
     pub(crate) names: Names,
     host: HostWatch,
-    tun: Tun,
+    pub(crate) tun: Tun,
     allowed: Allowed,
     pub(crate) sessions: BTreeMap<SessionId, usize>,
-    buffer: Vec<u8>,
+    pub(crate) buffer: Vec<u8>,
     trace: Option<Trace>,
     /// Sockets of removed paths, and when they close.
+    pub(crate) answers: Answers,
     pub(crate) retired: Vec<(Time, u32)>,
     closing: Option<Time>,
     /// When to look at the paths' links next, and when that was last done.
     watch_at: Time,
     watched: Time,
+    /// Something about this host's interfaces changed since.
+    changed: bool,
 }
 
 impl TunnelApp {
@@ -86,8 +91,9 @@ impl TunnelApp {
             peer.waiting = specs.map(WaitingPath::new).collect();
         }
         paths::open_waiting(core, now, &cfg, &mut peers, &mut names)?;
-        let paths = peers.iter().flat_map(|peer| &peer.paths);
-        let known = paths.map(|path| setup::inner_mtu(path.mtu, path.overhead)).min();
+        let carried =
+            |peer: &PeerState| peer.paths.iter().map(|path| setup::inner_mtu(path.mtu, path.overhead)).min();
+        let known = peers.iter().filter_map(carried).max();
         let carried = known.unwrap_or_else(|| setup::guessed_mtu(&cfg));
         TunnelApp::with(now, cfg, trace, peers, names, carried)
     }
@@ -135,6 +141,8 @@ impl TunnelApp {
             closing: None,
             watch_at: now,
             watched: now,
+            changed: false,
+            answers: Answers::default(),
         })
     }
 
@@ -213,43 +221,6 @@ impl TunnelApp {
         }
     }
 
-    /// What the system has learned of the paths' MTUs since (ICMP, a changed interface) goes to the sessions.
-    fn follow_path_mtu(&mut self, core: &mut Core, now: Time) {
-        let mut changed = false;
-        for (session, peer) in &self.sessions {
-            for path in core.endpoint.status(now, *session).into_iter().flat_map(|status| status.paths) {
-                let Ok(known) = core.net.path_mtu(path.route.socket, path.route.remote) else { continue };
-                let most = self.peers[*peer].cfg_of(&path).and_then(|spec| spec.mtu);
-                let mtu = known.min(most.unwrap_or(setup::MAX_MTU));
-                changed |= core.endpoint.set_mtu(now, *session, path.id, mtu);
-            }
-        }
-        if changed {
-            self.adapt_mtu(core, now);
-        }
-    }
-
-    /// The interface's MTU follows what the paths carry.
-    fn adapt_mtu(&mut self, core: &Core, now: Time) {
-        let carried = self
-            .sessions
-            .keys()
-            .filter_map(|session| core.endpoint.status(now, *session))
-            .flat_map(|status| status.paths)
-            .filter(|path| matches!(path.health, Health::Up | Health::Stale))
-            .filter_map(|path| u16::try_from(path.max_payload).ok())
-            .min()
-            .map(|carried| carried.max(setup::least_mtu(&self.cfg)).min(self.most));
-        let Some(carried) = carried.filter(|mtu| *mtu != self.mtu) else { return };
-        match self.tun.set_mtu(carried) {
-            Ok(()) => {
-                tracing::info!("{}: MTU {} -> {carried}, as the paths carry", self.cfg.interface, self.mtu);
-                self.mtu = carried;
-            }
-            Err(e) => tracing::warn!("{}: cannot set MTU {carried}: {e}", self.cfg.interface),
-        }
-    }
-
     /// One packet of the interface on its way to a peer.
     fn send(&mut self, core: &mut Core, now: Time, len: usize) {
         self.counters.read.0 += 1;
@@ -261,10 +232,16 @@ impl TunnelApp {
         let Some(peer) = self.allowed.peer(destination) else {
             return self.counters.drop("no_peer");
         };
-        match self.peers[peer].session {
-            Some(session) => core.endpoint.send(now, session, packet.to_vec(), PktInfo::of_ip(packet)),
-            None => self.counters.drop("not_connected"),
+        let Some(session) = self.peers[peer].session else { return self.counters.drop("not_connected") };
+        let limit = self.limit(peer);
+        if len > usize::from(limit) {
+            return self.send_too_big(core, now, session, len, limit);
         }
+        if self.cfg.mss_clamp {
+            inner::clamp_mss(&mut self.buffer[..len], limit);
+        }
+        let packet = &self.buffer[..len];
+        core.endpoint.send(now, session, packet.to_vec(), PktInfo::of_ip(packet));
     }
 
     fn path_label(&self, core: &Core, now: Time, session: SessionId, peer: usize, id: PathId) -> String {
@@ -301,6 +278,7 @@ impl App for TunnelApp {
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
         if index == HOST {
             self.host.drain();
+            self.changed = true;
             self.watch_at = now.max(self.watched + PAUSE);
             return;
         }
@@ -319,8 +297,8 @@ impl App for TunnelApp {
         }
     }
 
-    fn on_deliver(&mut self, _: &mut Core, _: Time, session: SessionId, data: Vec<u8>) {
-        let Some(peer) = self.sessions.get(&session) else {
+    fn on_deliver(&mut self, _: &mut Core, _: Time, session: SessionId, mut data: Vec<u8>) {
+        let Some(&peer) = self.sessions.get(&session) else {
             return self.counters.drop("no_session");
         };
         let Some((source, _)) = addresses(&data) else {
@@ -328,8 +306,11 @@ impl App for TunnelApp {
             let control = data.first().is_some_and(|b| b >> 4 == 1);
             return self.counters.drop(if control { "unknown_control" } else { "not_ip" });
         };
-        if self.allowed.peer(source) != Some(*peer) {
+        if self.allowed.peer(source) != Some(peer) {
             return self.counters.drop("bad_source");
+        }
+        if self.cfg.mss_clamp {
+            inner::clamp_mss(&mut data, self.limit(peer));
         }
         match self.tun.write(&data) {
             Ok(()) => {
@@ -358,7 +339,13 @@ impl App for TunnelApp {
             SessionEvent::PathUp(id) => {
                 self.set_prio(core, now, session, index, id);
                 tracing::info!("peer {name}: {} is up", self.path_label(core, now, session, index, id));
-                self.adapt_mtu(core, now);
+                self.hint_path_mtu(core, now, session, index);
+                self.adapt_mtu(core, now, index);
+            }
+            SessionEvent::PathMtu(id, mtu) => {
+                let path = self.path_label(core, now, session, index, id);
+                tracing::info!("peer {name}: {path} carries packets of {mtu} bytes");
+                self.adapt_mtu(core, now, index);
             }
             SessionEvent::PathStale(id) => {
                 tracing::warn!("peer {name}: {} is silent", self.path_label(core, now, session, index, id));
@@ -419,7 +406,12 @@ impl App for TunnelApp {
                 self.open_waiting(core, now);
                 self.watch_names(core, now);
             }
-            self.follow_path_mtu(core, now);
+            // A server's own interfaces change seldom, and its clients may be many.
+            if setup::is_client(&self.cfg) || std::mem::take(&mut self.changed) {
+                for (session, peer) in &self.sessions {
+                    self.hint_path_mtu(core, now, *session, *peer);
+                }
+            }
         }
         self.retired.retain(|(at, socket)| {
             if *at <= now {

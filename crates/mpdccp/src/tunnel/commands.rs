@@ -129,6 +129,7 @@ impl TunnelApp {
                     })
                 }
             };
+            status.mtu = peer.mtu;
             let waiting = peer.waiting.iter();
             status.paths.extend(waiting.map(|p| PathReport::waiting(&p.spec, &p.why)));
             status

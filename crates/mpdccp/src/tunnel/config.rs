@@ -35,6 +35,12 @@ pub(crate) struct Config {
     pub(crate) addresses: Vec<IpNet>,
     #[serde(default)]
     pub(crate) mtu: Mtu,
+    /// Find out what the paths really carry (RFC 8899).
+    #[serde(default = "yes")]
+    pub(crate) mtu_probing: bool,
+    /// Lower the maximum segment size that TCP connections announce to what the paths carry.
+    #[serde(default = "yes")]
+    pub(crate) mss_clamp: bool,
     /// Route each peer's `allowed_ips` into the interface.
     #[serde(default = "yes")]
     pub(crate) routes: bool,
@@ -68,6 +74,8 @@ const KEYS: &[&str] = &[
     "dccp_port",
     "addresses",
     "mtu",
+    "mtu_probing",
+    "mss_clamp",
     "routes",
     "control",
     "capture",

@@ -5,6 +5,8 @@ mod app;
 mod commands;
 mod config;
 mod control;
+mod inner;
+mod mtu;
 mod names;
 mod paths;
 mod peer;

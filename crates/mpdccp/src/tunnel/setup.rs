@@ -40,6 +40,7 @@ pub(crate) struct OpenPath {
 pub(crate) fn session_config(cfg: &Config) -> SessionConfig {
     let mut session = cfg.settings.session();
     session.connection.service_code = SERVICE_CODE;
+    session.connection.probe_mtu = cfg.mtu_probing;
     session
 }
 

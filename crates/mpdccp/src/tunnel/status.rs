@@ -61,6 +61,8 @@ pub(crate) struct PeerStatus {
     /// `none`, `connecting`, `open`, `closing`, `closed`.
     pub(crate) state: String,
     pub(crate) multipath: bool,
+    /// Largest inner packet its paths carry.
+    pub(crate) mtu: Option<u16>,
     pub(crate) queue: Option<QueueStatus>,
     pub(crate) reorder: Option<ReorderStatus>,
     pub(crate) drops: BTreeMap<String, u64>,
@@ -109,6 +111,7 @@ pub(crate) struct PathReport {
     pub(crate) remote: String,
     pub(crate) ccid_tx: Option<u8>,
     pub(crate) ccid_rx: Option<u8>,
+    pub(crate) mtu: u16,
     pub(crate) max_payload: usize,
     pub(crate) phase: Option<String>,
     pub(crate) cwnd_bytes: Option<u64>,
@@ -163,6 +166,7 @@ impl PeerStatus {
             name: name.into(),
             state: "none".into(),
             multipath: false,
+            mtu: None,
             queue: None,
             reorder: None,
             drops: BTreeMap::new(),
@@ -188,6 +192,7 @@ impl PeerStatus {
             }
             .into(),
             multipath: status.multipath,
+            mtu: None,
             queue: Some(QueueStatus {
                 packets: queue.packets,
                 bytes: queue.bytes,
@@ -247,6 +252,7 @@ impl PathReport {
             remote: remote.to_string(),
             ccid_tx: path.ccids.map(|(tx, _)| tx),
             ccid_rx: path.ccids.map(|(_, rx)| rx),
+            mtu: path.mtu,
             max_payload: path.max_payload,
             phase: tx.map(|tx| tx.phase.into()),
             cwnd_bytes: row.map(|row| row.cwnd),

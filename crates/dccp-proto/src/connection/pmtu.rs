@@ -1,0 +1,267 @@
+//! Packetization Layer Path MTU Discovery (RFC 8899): what the path really carries, found with Syncs that are made as large as the
+//! packets in question (RFC 4340 section 14.1). What the system or the owner says is a hint, tried and never just believed.
+
+use dccp_wire::Seq;
+use units::{Duration, Time};
+
+/// RFC 8899 section 5.1.2: a size that nearly every path carries, IPv6 included.
+const BASE: u16 = 1200;
+/// Tries before a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
+const SEARCH_TRIES: u8 = 3;
+/// Tries before the size in use counts as lost in a black hole: more, since random loss must not look like one.
+const CONFIRM_TRIES: u8 = 5;
+/// When to look for more again (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1).
+const RAISE: Duration = Duration::from_secs(600);
+/// Packets lost since the size in use was last confirmed that make it doubtful, ...
+const DOUBTFUL: u64 = 3;
+/// ... and how long a confirmation holds at least.
+const HOLDS: Duration = Duration::from_secs(1);
+/// The search ends when what arrives and what does not are this close, bytes.
+const FINE: u16 = 8;
+/// What most tunnels and access networks that carry less than 1500 do carry.
+const LIKELY: u16 = 1400;
+
+/// A size being tried.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    size: u16,
+    /// Probes sent without an answer.
+    sent: u8,
+    began: Time,
+    /// The newest, which a SyncAck acknowledges.
+    seq: Option<Seq>,
+    /// When to send the next, or to give up. PROBE_TIMER: from the round-trip time, as RFC 8899 section 5.1.1 permits where there is
+    /// an estimate.
+    due: Time,
+}
+
+/// Path MTU discovery of one connection.
+#[derive(Debug)]
+pub(super) struct Pmtu {
+    /// In use (PLPMTU).
+    mtu: u16,
+    /// What is never exceeded: the largest size hinted at.
+    max: u16,
+    /// The newest hint.
+    hint: u16,
+    /// The least size that did not arrive, or one more than the largest.
+    too_big: u16,
+    probe: Option<Probe>,
+    raise_at: Option<Time>,
+    confirmed: Time,
+    /// Losses up to the last confirmation; `None` until they are told.
+    lost: Option<u64>,
+}
+
+impl Pmtu {
+    /// Begins in OPEN by confirming what is in use: the hint.
+    pub(super) fn new(now: Time, mtu: u16) -> Pmtu {
+        let mut pmtu = Pmtu {
+            mtu,
+            max: mtu,
+            hint: mtu,
+            too_big: mtu.saturating_add(1),
+            probe: None,
+            raise_at: None,
+            confirmed: now,
+            lost: None,
+        };
+        pmtu.try_size(now, mtu);
+        pmtu
+    }
+
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    fn try_size(&mut self, now: Time, size: u16) {
+        self.probe = Some(Probe { size, sent: 0, began: now, seq: None, due: now });
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe) has something to do.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.probe.map(|probe| probe.due).or(self.raise_at)
+    }
+
+    /// The size of a probe to send now; tell its number to [`on_sent`](Self::on_sent).
+    pub(super) fn poll_probe(&self, now: Time) -> Option<u16> {
+        let probe = self.probe.filter(|p| p.due <= now && p.sent < p.tries(self.mtu))?;
+        Some(probe.size)
+    }
+
+    /// A probe left; an answer takes at most `answer`.
+    pub(super) fn on_sent(&mut self, now: Time, seq: Seq, answer: Duration) {
+        if let Some(probe) = &mut self.probe {
+            probe.sent += 1;
+            probe.seq = Some(seq);
+            probe.due = now + answer;
+        }
+    }
+
+    /// A SyncAck came.
+    pub(super) fn on_sync_ack(&mut self, now: Time, ack: Seq) {
+        let Some(probe) = self.probe.filter(|p| p.seq == Some(ack)) else { return };
+        (self.mtu, self.confirmed, self.lost) = (self.mtu.max(probe.size), now, None);
+        self.too_big = self.too_big.max(self.mtu.saturating_add(1));
+        self.search(now);
+    }
+
+    /// Time passed; `heard` is when anything valid last came.
+    pub(super) fn on_timeout(&mut self, now: Time, heard: Time) {
+        if self.probe.is_none() && self.raise_at.is_some_and(|at| at <= now) {
+            self.too_big = self.max.saturating_add(1);
+            self.search(now);
+        }
+        let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
+        if heard <= probe.began {
+            // Nothing arrives, whatever its size: not a matter of the MTU.
+            return self.try_size(now + HOLDS, probe.size);
+        }
+        self.too_big = probe.size;
+        // RFC 8899 section 4.3: a black hole.
+        if probe.size <= self.mtu {
+            self.mtu = if probe.size > BASE { BASE } else { probe.size };
+        }
+        self.search(now);
+    }
+
+    /// The next size to try, if there is one.
+    fn search(&mut self, now: Time) {
+        let (good, bad) = (self.mtu, self.too_big);
+        let fits = |size: u16| (good < size && size < bad).then_some(size);
+        let middle = || (bad.saturating_sub(good) > FINE).then(|| good + (bad - good) / 2);
+        match fits(self.hint).or(fits(self.max)).or(fits(LIKELY)).or_else(middle) {
+            Some(size) => self.try_size(now, size),
+            None => {
+                self.probe = None;
+                self.raise_at = Some(now + RAISE).filter(|_| good < self.max);
+            }
+        }
+    }
+
+    /// The system or the owner says what the path carries. Less than what is in use may be a forgery, so it only makes that doubtful
+    /// (RFC 8899 section 4.6.2); more is tried.
+    pub(super) fn on_hint(&mut self, now: Time, mtu: u16) {
+        let before = core::mem::replace(&mut self.hint, mtu);
+        if mtu > before {
+            self.max = self.max.max(mtu);
+            self.too_big = self.max.saturating_add(1);
+        }
+        if mtu < self.mtu {
+            self.try_size(now, self.mtu);
+        } else if mtu > before && self.probe.is_none() {
+            self.search(now);
+        }
+    }
+
+    /// Packets lost so far: some more, and the size in use is doubtful.
+    pub(super) fn on_loss(&mut self, now: Time, lost: u64) {
+        let doubtful = lost >= self.lost.get_or_insert(lost).saturating_add(DOUBTFUL);
+        if doubtful && self.probe.is_none() && now.since(self.confirmed) >= HOLDS {
+            self.try_size(now, self.mtu);
+        }
+    }
+}
+
+impl Probe {
+    fn tries(&self, in_use: u16) -> u8 {
+        if self.size <= in_use { CONFIRM_TRIES } else { SEARCH_TRIES }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: Duration = Duration::from_millis(100);
+
+    /// Lets probes travel a path that carries `carries` bytes until none is sent for a while; the largest probe seen.
+    fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
+        let end = *now + Duration::from_secs(60);
+        let (mut seq, mut largest) = (Seq::new(now.as_nanos() & 0xffff), 0);
+        while let Some(at) = pmtu.next_timeout().filter(|at| *at <= end) {
+            *now = at.max(*now);
+            if let Some(size) = pmtu.poll_probe(*now) {
+                seq = seq.next();
+                largest = largest.max(size);
+                pmtu.on_sent(*now, seq, ANSWER);
+                if size <= carries {
+                    pmtu.on_sync_ack(*now, seq);
+                }
+            } else {
+                // Something else is heard all the time, unless the path is dead.
+                let heard = if alive { *now } else { Time::ZERO };
+                pmtu.on_timeout(*now, heard);
+            }
+        }
+        *now = end;
+        largest
+    }
+
+    fn new() -> (Pmtu, Time) {
+        let now = Time::from_millis(1000);
+        (Pmtu::new(now, 1500), now)
+    }
+
+    #[test]
+    fn what_is_in_use_is_confirmed_with_one_probe() {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, 1500, true);
+        assert_eq!((pmtu.mtu(), pmtu.next_timeout()), (1500, None));
+    }
+
+    /// RFC 8899 section 4.3.
+    #[test]
+    fn a_black_hole_is_found_and_the_size_that_passes() {
+        for carries in [1200, 1280, 1399, 1400, 1404, 1452, 1492] {
+            let (mut pmtu, mut now) = new();
+            travel(&mut pmtu, &mut now, carries, true);
+            assert!(pmtu.mtu() <= carries && carries - pmtu.mtu() <= FINE, "{} of {carries}", pmtu.mtu());
+        }
+    }
+
+    /// RFC 8899 section 4.3: while it runs, from losses; and one that was found opens again after PMTU_RAISE_TIMER.
+    #[test]
+    fn losses_make_the_size_doubtful_and_time_makes_room() {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, 1500, true);
+        for lost in 7..7 + DOUBTFUL {
+            pmtu.on_loss(now, lost);
+            assert_eq!(pmtu.poll_probe(now), None, "a few losses mean nothing");
+        }
+        pmtu.on_loss(now, 7 + DOUBTFUL);
+        assert_eq!(pmtu.poll_probe(now), Some(1500));
+        travel(&mut pmtu, &mut now, 1400, true);
+        assert_eq!(pmtu.mtu(), 1400);
+        now += RAISE;
+        travel(&mut pmtu, &mut now, 1500, true);
+        assert_eq!(pmtu.mtu(), 1500);
+    }
+
+    /// RFC 8899 section 4.6.2.
+    #[test]
+    fn less_is_believed_only_if_more_does_not_arrive() {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, 1500, true);
+        pmtu.on_hint(now, 552);
+        travel(&mut pmtu, &mut now, 1500, true);
+        assert_eq!(pmtu.mtu(), 1500, "a forged hint changes nothing");
+        pmtu.on_hint(now, 1420);
+        travel(&mut pmtu, &mut now, 1420, true);
+        assert_eq!(pmtu.mtu(), 1420);
+        pmtu.on_hint(now, 1500);
+        travel(&mut pmtu, &mut now, 1500, true);
+        assert_eq!(pmtu.mtu(), 1500);
+        assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "never beyond the largest hint");
+    }
+
+    /// RFC 8899 section 4.3: a path that carries nothing at all has no black hole.
+    #[test]
+    fn a_dead_path_keeps_its_size() {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, 0, false);
+        assert_eq!(pmtu.mtu(), 1500);
+        travel(&mut pmtu, &mut now, 1500, true);
+        assert_eq!(pmtu.mtu(), 1500);
+    }
+}

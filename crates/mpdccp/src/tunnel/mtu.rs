@@ -1,0 +1,93 @@
+//! How large packets may be: what the system says goes to the sessions, which try it; what they find rules the interface, per peer.
+
+use crate::tunnel::app::TunnelApp;
+use crate::tunnel::inner::{self, TooBig};
+use crate::tunnel::setup;
+use dccp_net::Core;
+use mpdccp_proto::{Health, PktInfo, SessionId};
+use units::{Duration, Time};
+
+/// At most so many answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
+const ANSWERS: u32 = 100;
+const PER: Duration = Duration::from_secs(1);
+
+/// Counts answers.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    since: Time,
+    sent: u32,
+}
+
+impl Answers {
+    fn may(&mut self, now: Time) -> bool {
+        if now.since(self.since) >= PER {
+            (self.since, self.sent) = (now, 0);
+        }
+        self.sent += 1;
+        self.sent <= ANSWERS
+    }
+}
+
+impl TunnelApp {
+    /// What the system knows of the paths' MTUs (ICMP, a changed interface) goes to the sessions as a hint.
+    pub(crate) fn hint_path_mtu(&self, core: &mut Core, now: Time, session: SessionId, peer: usize) {
+        for path in core.endpoint.status(now, session).into_iter().flat_map(|status| status.paths) {
+            let Ok(known) = core.net.path_mtu(path.route.socket, path.route.remote) else { continue };
+            let most = self.peers[peer].cfg_of(&path).and_then(|spec| spec.mtu);
+            core.endpoint.set_mtu(now, session, path.id, known.min(most.unwrap_or(setup::MAX_MTU)));
+        }
+    }
+
+    /// A peer's packets may be as large as each of its paths carries, and the interface's as large as some peer's.
+    pub(crate) fn adapt_mtu(&mut self, core: &Core, now: Time, peer: usize) {
+        let status = self.peers[peer].session.and_then(|session| core.endpoint.status(now, session));
+        let paths = status.iter().flat_map(|status| &status.paths);
+        let carried = paths
+            .filter(|path| matches!(path.health, Health::Up | Health::Stale))
+            .filter_map(|path| u16::try_from(path.max_payload).ok())
+            .min();
+        // Without a path it keeps what it was.
+        self.peers[peer].mtu = carried.or(self.peers[peer].mtu);
+        let wanted = self.peers.iter().filter_map(|peer| peer.mtu).max();
+        let wanted = wanted.map(|mtu| mtu.max(setup::least_mtu(&self.cfg)).min(self.most));
+        let Some(wanted) = wanted.filter(|mtu| *mtu != self.mtu) else { return };
+        match self.tun.set_mtu(wanted) {
+            Ok(()) => {
+                tracing::info!("{}: MTU {} -> {wanted}, as the paths carry", self.cfg.interface, self.mtu);
+                self.mtu = wanted;
+            }
+            Err(e) => tracing::warn!("{}: cannot set MTU {wanted}: {e}", self.cfg.interface),
+        }
+    }
+
+    /// What a packet to or from a peer may have.
+    pub(crate) fn limit(&self, peer: usize) -> u16 {
+        self.peers[peer].mtu.unwrap_or(self.mtu)
+    }
+
+    /// The packet in the buffer is larger than the peer's paths carry.
+    pub(crate) fn send_too_big(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        session: SessionId,
+        len: usize,
+        limit: u16,
+    ) {
+        let own = self.cfg.addresses.iter().map(|net| net.addr());
+        match inner::too_big(&self.buffer[..len], limit, own) {
+            TooBig::Answer(answer) if self.answers.may(now) => {
+                self.counters.drop("too_big_told");
+                // The sender will learn it from the next one.
+                let _ = self.tun.write(&answer);
+            }
+            TooBig::Answer(_) | TooBig::Drop => self.counters.drop("too_big"),
+            TooBig::Fragments(pieces) => {
+                for piece in pieces {
+                    let info = PktInfo::of_ip(&piece);
+                    core.endpoint.send(now, session, piece, info);
+                }
+            }
+        }
+    }
+}
