@@ -60,6 +60,19 @@ fn cookies_are_those_of_the_newest_response() {
     assert_eq!(cookies(&mut client, now), [b"second"]);
 }
 
+/// RFC 4340 section 8.1.4: only until a packet that carries them is acknowledged.
+#[test]
+fn cookies_are_gone_once_the_connection_is_open() {
+    let (mut client, response, now) = answered(options(&[Opt::InitCookie(b"first")]).as_bytes());
+    assert_eq!(cookies(&mut client, now), [b"first"]);
+    let ack =
+        Header { ptype: PacketType::Ack, seq: Seq::new(78), ack: response.ack.map(Seq::next), ..response };
+    hear(&mut client, now, &ack, &[]);
+    assert_eq!(client.state(), State::Open);
+    client.close(now, false);
+    assert_eq!(cookies(&mut client, now), Vec::<Vec<u8>>::new());
+}
+
 /// RFC 4341 section 4: no data before the peer has agreed to send Ack Vectors.
 #[test]
 fn a_sender_that_needs_ack_vectors_waits_for_them() {
