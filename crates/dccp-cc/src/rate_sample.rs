@@ -45,6 +45,8 @@ pub struct RateSample {
     pub sent_at: Time,
     /// That packet was sent while application-limited.
     pub app_limited: bool,
+    /// How long the packets newly acknowledged were under way, all together, and how many they are.
+    pub ages: (Duration, u32),
 }
 
 /// Delivery-rate estimator of one connection (draft-cheng-iccrg-delivery-rate-estimation).
@@ -61,6 +63,8 @@ pub struct RateSampler {
     app_limited_until: u64,
     /// Snapshot of the newest packet of the acknowledgement being digested.
     newest: Option<Snapshot>,
+    /// Of the packets of the acknowledgement being digested.
+    ages: (Duration, u32),
 }
 
 impl RateSampler {
@@ -86,6 +90,7 @@ impl RateSampler {
     pub fn on_acked(&mut self, now: Time, snapshot: &Snapshot, bytes: u32) {
         self.delivered = self.delivered.plus(bytes);
         self.delivered_at = now;
+        self.ages = (self.ages.0.saturating_add(now.since(snapshot.sent_at)), self.ages.1 + 1);
         // Section 3.3: the most recently sent packet of the acknowledgement gives the sample.
         let key = |s: &Snapshot| (s.sent_at, s.delivered.packets);
         if self.newest.as_ref().is_none_or(|n| key(snapshot) >= key(n)) {
@@ -125,6 +130,7 @@ impl RateSampler {
             self.app_limited_until = 0;
         }
         let newest = self.newest.take()?;
+        let ages = core::mem::take(&mut self.ages);
         // The next send interval starts where this one ended; an older packet that comes late does not turn it back.
         self.first_sent_at = self.first_sent_at.max(newest.sent_at);
         let send_interval = newest.sent_at.since(newest.first_sent_at);
@@ -147,6 +153,7 @@ impl RateSampler {
             prior_inflight: newest.inflight,
             sent_at: newest.sent_at,
             app_limited: newest.app_limited,
+            ages,
         })
     }
 }

@@ -65,3 +65,21 @@ fn a_higher_ack_ratio_sends_less_back() {
     let rounds = back("ccid = 3");
     assert!(rounds < 2.0, "{rounds}");
 }
+
+#[test]
+fn packets_that_overtake_each_other_leave_no_path_empty() {
+    const BULK: &str =
+        "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
+    // Some are later than others by more than a whole round of the fast ones, which RTTs are sampled of.
+    let path = "there = { jitter = { by = \"20 ms\", reorder = true } }";
+    for ccid in [2, 7] {
+        let text = scenario(path, &format!("ccid = {ccid}"), BULK);
+        let text = text
+            .replace("10 Mbit/s", "50 Mbit/s")
+            .replace("50 ms", "30 ms")
+            .replace("125 packets", "280 packets");
+        let rate = run(&parse(&text), "c", "base").1.metrics["rx_mbps"];
+        println!("CCID {ccid}: {rate} Mbit/s");
+        assert!(rate > 30.0, "CCID {ccid}: {rate}");
+    }
+}

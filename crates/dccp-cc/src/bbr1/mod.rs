@@ -4,13 +4,15 @@
 //! leaves it.
 
 mod aggregation;
+mod losses;
 mod path_model;
 mod state;
 mod tuning;
 mod window;
 
-use crate::{AckEvent, CcConfig, Controller, Limits, RateSample, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Limits, Lost, RateSample, Sent, Window};
 use aggregation::Aggregation;
+use losses::Losses;
 use path_model::{PathModel, Units};
 use state::{Drained, ProbeRtt, State};
 pub use tuning::Tuning;
@@ -37,6 +39,9 @@ pub struct Bbr1 {
 
     path: PathModel,
     aggregation: Aggregation,
+    losses: Losses,
+    /// No probe for bandwidth before this.
+    no_probe_until: Time,
     state: State,
     pacing_gain: f64,
     cwnd_gain: f64,
@@ -88,6 +93,8 @@ impl Bbr1 {
             random: cfg.seed,
             path: PathModel::new(),
             aggregation: Aggregation::default(),
+            losses: Losses::default(),
+            no_probe_until: Time::ZERO,
             state: State::Startup,
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
@@ -121,12 +128,16 @@ impl Bbr1 {
         }
         let round_rtt = if ev.round_end { self.path.on_round_end() } else { None };
         if let Some(rs) = &ev.rate {
+            self.path.on_ages(rs.ages);
             let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
             self.path.on_bandwidth(self.units.rate(rs), app_limited, rs.sent_at);
             self.check_capacity(ev, rs);
         }
         if let Some(least) = round_rtt {
             self.check_drained(now, least);
+        }
+        if self.tuning.bound_by_losses {
+            self.check_losses(ev);
         }
         self.check_cycle_phase(ev);
         self.check_full_pipe(ev, round_rtt);
@@ -153,6 +164,30 @@ impl Bbr1 {
             self.cwnd_gain = 1.0;
             self.drained = Some(Drained { old_bw, old_rtt, look_at_round: None });
         }
+    }
+
+    /// Tuned: losses that are not the path's own bound BtlBw by what came through, and put off the next probe.
+    fn check_losses(&mut self, ev: &AckEvent<'_>) {
+        let units = self.units.of(ev.acked);
+        self.losses.on_delivered(ev.rate.as_ref().map(|rs| rs.sent_at), ev.acked.packets, units, ev.ce);
+        self.losses.on_gain(ev.now, self.pacing_gain < 1.0);
+        if !ev.round_end {
+            return;
+        }
+        if self.state != State::ProbeBw {
+            self.losses.restart(ev.now);
+            return;
+        }
+        let Some(rate) = self.losses.on_round_end(ev.now) else { return };
+        let bw = self.path.bw();
+        self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
+        // BBRv3: two to three seconds, or as many rounds as Reno would take to grow by what was lost.
+        let packets = self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64;
+        let rounds = packets.clamp(1.0, 63.0) as u32;
+        let wait = Duration::from_millis(2_000 + self.random_below(1_000));
+        let reno = self.path.rtprop.unwrap_or_default().saturating_mul(rounds);
+        self.no_probe_until = ev.now + wait.min(reno);
+        self.start_draining(ev.now);
     }
 
     /// Tuned: a queue that outlives our drain belongs to others, or the path became longer. In both cases we were wrong to give way.
@@ -185,6 +220,10 @@ impl Bbr1 {
 impl Controller for Bbr1 {
     fn on_sent(&mut self, _pkt: &Sent) {}
 
+    fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
+        self.losses.on_lost(pkt.snapshot.sent_at);
+    }
+
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.delivered = self.units.of(ev.delivered);
         self.update_model_and_state(ev);
@@ -195,7 +234,9 @@ impl Controller for Bbr1 {
         self.update_control_parameters(ev);
     }
 
-    fn on_rto(&mut self, _now: Time) {
+    fn on_rto(&mut self, now: Time) {
+        // All that was in flight is gone, whatever the rate was.
+        self.losses.restart(now);
         // Section 4.2.3.4.
         self.prior_cwnd = self.saved_cwnd();
         self.cwnd = self.units.packet();

@@ -25,9 +25,11 @@ pub(super) struct PathModel {
     /// Least RTTs of this span of [`LOWEST_SPAN`] and the two before.
     lowest: [Duration; 3],
     lowest_since: Time,
-    /// RTTs of the round: least, sum, count.
-    round_rtt: (Duration, Duration, u32),
-    /// Smoothed mean less least RTT of a round.
+    /// RTTs of the round: least, count.
+    round_rtt: (Duration, u32),
+    /// How long the packets acknowledged in the round were under way, together, and how many.
+    ages: (Duration, u32),
+    /// Smoothed variation of delay.
     jitter: Duration,
     /// Since when delivery rate and RTT have agreed that capacity fell.
     fallen: Option<Fallen>,
@@ -54,7 +56,8 @@ impl PathModel {
             rtprop_stamp: Time::ZERO,
             lowest: [Duration::MAX; 3],
             lowest_since: Time::ZERO,
-            round_rtt: (Duration::MAX, Duration::ZERO, 0),
+            round_rtt: (Duration::MAX, 0),
+            ages: (Duration::ZERO, 0),
             jitter: Duration::ZERO,
             fallen: None,
             clear_bw: 0.0,
@@ -127,19 +130,30 @@ impl PathModel {
             self.lowest = [rtt, self.lowest[0], self.lowest[1]];
         }
         self.lowest[0] = self.lowest[0].min(rtt);
-        let (least, sum, n) = self.round_rtt;
-        self.round_rtt = (least.min(rtt), sum.saturating_add(rtt), n + 1);
+        let (least, n) = self.round_rtt;
+        self.round_rtt = (least.min(rtt), n + 1);
+    }
+
+    /// Notes how long the packets of an acknowledgement were under way.
+    pub(super) fn on_ages(&mut self, (sum, n): (Duration, u32)) {
+        self.ages = (self.ages.0.saturating_add(sum), self.ages.1.saturating_add(n));
     }
 
     /// Ends a round and returns its least RTT, if it had enough samples.
     pub(super) fn on_round_end(&mut self) -> Option<Duration> {
         self.rounds += 1;
-        let (least, sum, n) = self.round_rtt;
+        let (least, n) = self.round_rtt;
         if n < JITTER_SAMPLES {
             return None; // carry on in the next round
         }
-        self.round_rtt = (Duration::MAX, Duration::ZERO, 0);
-        let variation = (sum / n).saturating_sub(least).min(tuning::MAX_JITTER);
+        self.round_rtt = (Duration::MAX, 0);
+        let ages = core::mem::take(&mut self.ages);
+        // Samples are of the packets that overtook others: they tell less than all packets do. RTprop is rarer than a round's least,
+        // but a queue of others lies between the two as well.
+        let mean = ages.0.checked_div(ages.1).unwrap_or_default();
+        let beyond = mean.saturating_sub(self.rtprop.unwrap_or(mean));
+        let within = mean.saturating_sub(least);
+        let variation = beyond.min(scale(within, tuning::BEYOND)).min(tuning::MAX_JITTER);
         self.jitter = (self.jitter * 3 + variation) / 4;
         Some(least)
     }
@@ -189,6 +203,15 @@ impl PathModel {
         self.jitter = Duration::ZERO;
         self.btl_bw.reset(self.rounds, measured);
         Some((core::mem::take(&mut self.clear_bw), least))
+    }
+
+    /// What was sent beyond `bw` got lost: no more than this from here on.
+    pub(super) fn bound_bandwidth(&mut self, now: Time, bw: f64) {
+        if bw < self.bw() {
+            self.fresh_from = now;
+            self.btl_bw.reset(self.rounds, bw);
+            self.clear_bw = self.clear_bw.min(bw);
+        }
     }
 
     /// Capacity had not fallen after all.

@@ -90,8 +90,17 @@ impl Bbr1 {
         }
     }
 
+    /// The 3/4 phase begins.
+    pub(super) fn start_draining(&mut self, now: Time) {
+        self.cycle_index = 0;
+        self.advance_cycle_phase(now);
+    }
+
     fn advance_cycle_phase(&mut self, now: Time) {
         self.cycle_stamp = now;
+        if self.cycle_index + 1 == CYCLE.len() && now < self.no_probe_until {
+            return;
+        }
         self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
         self.pacing_gain = CYCLE[self.cycle_index];
     }

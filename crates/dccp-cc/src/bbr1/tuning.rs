@@ -19,8 +19,8 @@ pub struct Tuning {
     /// Send quantum of 1 ms of rate, at least one packet, instead of at least two above 1.2 Mbit/s. Three quanta stand
     /// in the queue of a slow path.
     pub small_quantum: bool,
-    /// Window and drain targets get what arrives during the variation of delay within a round. Else a path
-    /// with jitter is under-used, for RTprop is the least delay and not the usual one.
+    /// Window and drain targets get what arrives during the variation of delay: how long packets are under way beyond RTprop. Else a
+    /// path with jitter is under-used, for RTprop is the least delay and not the usual one.
     pub allow_for_jitter: bool,
     /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets have no quanta in them. Else an estimate that
     /// is a little high builds a standing queue up to the window.
@@ -30,6 +30,9 @@ pub struct Tuning {
     /// that rate and is useless for seconds when needed; and one whose application answers to acknowledgements, as a TCP in a
     /// tunnel does, stays in Startup with a full queue, application-limited all the time.
     pub full_pipe_shows: bool,
+    /// Losses and marks beyond what the path loses anyhow bound BtlBw by what comes through and put off the next probe, as in BBRv3. Else
+    /// a policer or a short queue loses for ever, and TCP there gets next to nothing.
+    pub bound_by_losses: bool,
     /// Linux's own: pacing 1 % below the estimate, so that queues shrink; the window gets what acknowledgements bring in lumps, is even in packets, and two
     /// packets larger while it probes. No tuning of ours: the model of TCP has it.
     pub linux: bool,
@@ -45,6 +48,7 @@ impl Tuning {
         allow_for_jitter: false,
         full_drain: false,
         full_pipe_shows: false,
+        bound_by_losses: false,
         linux: false,
     };
 
@@ -60,6 +64,7 @@ impl Tuning {
         allow_for_jitter: true,
         full_drain: true,
         full_pipe_shows: true,
+        bound_by_losses: true,
         linux: false,
     };
 }
@@ -86,5 +91,9 @@ pub(super) const QUEUE_FLOOR: Duration = Duration::from_millis(1);
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 /// `full_drain`: the 3/4 phase lasts this many RTprops at most, which drains a whole BDP.
 pub(super) const DRAIN_RTPROPS: u32 = 4;
+/// `allow_for_jitter`: what delay varies by beyond RTprop is believed up to this multiple of what it varies by within a round.
+pub(super) const BEYOND: f64 = 1.5;
+/// `bound_by_losses`: share of BtlBw that one bound leaves at least (BBRv3's Beta).
+pub(super) const LEFT: f64 = 0.7;
 /// `allow_for_jitter`: no more than this.
 pub(super) const MAX_JITTER: Duration = Duration::from_millis(100);

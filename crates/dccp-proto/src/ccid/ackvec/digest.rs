@@ -175,7 +175,7 @@ impl AckVecSender {
     fn detect_losses(&mut self, now: Time, digest: &mut Digest) {
         let rtt = &self.control.rtt;
         let least = rtt.min().map_or(DEFAULT_RTT, |(least, _)| least);
-        let window = self.loss.window(least, rtt.srtt().unwrap_or(DEFAULT_RTT) + rtt.rttvar() * 4);
+        let window = self.loss.window(least, rtt.rto());
         let limit = self.loss.limit();
         let mut at = self.loss.judged().max(self.history.base());
         let mut due = None;

@@ -1,0 +1,166 @@
+//! Which losses are the path's own and which come of sending too much.
+//!
+//! A path that loses at random does so however little is sent; a full queue or a policer loses what is beyond its rate. So losses among
+//! what left while the rate was below the estimate are the path's, and what goes beyond that share is congestion (as in BBRv3, from 2 % on).
+
+use units::Time;
+
+/// Share of congestion losses that is put up with (BBRv3's LossThresh).
+const LOSS_THRESH: f64 = 0.02;
+/// Packets that a stretch of rounds has at least.
+const FEW: f64 = 50.0;
+/// Packets of low-rate phases that are remembered in full.
+const REMEMBERED: f64 = 1_000.0;
+
+/// Counts of packets delivered and lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    all: f64,
+    lost: f64,
+}
+
+/// Delivered, lost and marked in the running stretch of rounds.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    since: Time,
+    counts: Counts,
+    marked: f64,
+    delivered: u64,
+}
+
+/// Losses of one path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Losses {
+    /// When the last phase below the estimate began and ended.
+    low: Option<(Time, Time)>,
+    /// Of packets that left in such phases.
+    own: Counts,
+    stretch: Option<Stretch>,
+}
+
+impl Losses {
+    /// Whether the rate is below the estimate from `now` on.
+    pub(super) fn on_gain(&mut self, now: Time, low: bool) {
+        match &mut self.low {
+            Some((_, end)) if *end == Time::MAX && !low => *end = now,
+            Some((_, end)) if *end == Time::MAX => {}
+            _ if low => self.low = Some((now, Time::MAX)),
+            _ => {}
+        }
+    }
+
+    fn is_low(&self, sent_at: Time) -> bool {
+        self.low.is_some_and(|(begin, end)| (begin..end).contains(&sent_at))
+    }
+
+    /// A packet was declared lost.
+    pub(super) fn on_lost(&mut self, sent_at: Time) {
+        if self.is_low(sent_at) {
+            self.own.all += 1.0;
+            self.own.lost += 1.0;
+        }
+        if let Some(s) = &mut self.stretch {
+            s.counts.all += 1.0;
+            s.counts.lost += 1.0;
+        }
+    }
+
+    /// Packets were delivered, the newest of which left at `sent_at`; `ce` of them were marked.
+    pub(super) fn on_delivered(&mut self, sent_at: Option<Time>, packets: u64, units: u64, ce: u64) {
+        if sent_at.is_some_and(|at| self.is_low(at)) {
+            self.own.all += packets as f64;
+            if self.own.all > REMEMBERED {
+                self.own.all /= 2.0;
+                self.own.lost /= 2.0;
+            }
+        }
+        if let Some(s) = &mut self.stretch {
+            s.counts.all += packets as f64;
+            s.marked += ce as f64;
+            s.delivered += units;
+        }
+    }
+
+    /// A round ends: if more was lost in it than the path loses anyhow, the rate at which the rest came through, units a second.
+    pub(super) fn on_round_end(&mut self, now: Time) -> Option<f64> {
+        let Some(s) = self.stretch else {
+            self.restart(now);
+            return None;
+        };
+        let floor = if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 };
+        let n = s.counts.all;
+        let expected = floor * n;
+        // Two and a half times the deviation of what chance brings.
+        let chance = 2.5 * libm::sqrt(expected + 1.0);
+        let lost = s.counts.lost > LOSS_THRESH * n + expected + chance;
+        let marked = s.marked > (LOSS_THRESH * n).max(1.0);
+        let lasted = now.since(s.since).as_secs_f64();
+        if lost || marked {
+            self.restart(now);
+            return (lasted > 0.0).then(|| s.delivered as f64 / lasted);
+        }
+        // Few packets say little.
+        if n >= FEW {
+            self.restart(now);
+        }
+        None
+    }
+
+    /// What was lost until now is not to be judged.
+    pub(super) fn restart(&mut self, now: Time) {
+        self.stretch = Some(Stretch { since: now, counts: Counts::default(), marked: 0.0, delivered: 0 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    /// A round of 100 packets sent at `sent`, so many of them lost, ends 100 ms later.
+    fn round(l: &mut Losses, sent: u64, lost: u64, ce: u64) -> Option<f64> {
+        (0..lost).for_each(|_| l.on_lost(ms(sent)));
+        l.on_delivered(Some(ms(sent)), 100 - lost, 100 - lost, ce);
+        l.on_round_end(ms(sent + 100))
+    }
+
+    #[test]
+    fn what_a_low_rate_loses_too_is_the_paths() {
+        let mut l = Losses::default();
+        l.restart(ms(0));
+        assert_eq!(round(&mut l, 0, 3, 0), None);
+        // Nothing is known of the path: 10 % are too much; 90 packets came in 100 ms.
+        assert_eq!(round(&mut l, 100, 10, 0), Some(900.0));
+        // A phase at a low rate loses as many.
+        l.on_gain(ms(200), true);
+        round(&mut l, 200, 10, 0);
+        l.on_gain(ms(300), false);
+        l.restart(ms(300));
+        assert_eq!(round(&mut l, 300, 10, 0), None);
+        assert!(round(&mut l, 400, 30, 0).is_some());
+    }
+
+    #[test]
+    fn marks_are_nobodys_chance() {
+        let mut l = Losses::default();
+        l.restart(ms(0));
+        assert_eq!(round(&mut l, 0, 0, 1), None);
+        assert!(round(&mut l, 100, 0, 3).is_some());
+    }
+
+    #[test]
+    fn few_packets_are_gathered_over_rounds() {
+        let mut l = Losses::default();
+        l.restart(ms(0));
+        let mut bounds = 0;
+        for i in 0..4 {
+            l.on_lost(ms(i * 20));
+            l.on_delivered(Some(ms(i * 20)), 9, 9, 0);
+            bounds += u32::from(l.on_round_end(ms(i * 20 + 20)).is_some());
+        }
+        assert_eq!(bounds, 1);
+    }
+}

@@ -1,0 +1,49 @@
+//! Losses that come of sending too much, and those that do not.
+
+mod model;
+
+use dccp_cc::Bbr1Tuning;
+use linkem::{LinkConfig, LossModel, Policer};
+use model::scenario::{Make, at, bbr, bulk, link, ms};
+use model::{full, summary};
+use units::Rate;
+
+const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::TUNED };
+
+/// Share of the policed rate, and loss, in percent.
+fn policed(make: Make) -> (f64, f64) {
+    let policer = Some(Policer { rate: Rate::from_mbps(10.0), burst: 50_000 });
+    let mut w = bulk(LinkConfig { policer, ..link(100.0, ms(50.0), 1.0) }, vec![(0.0, make(3))]);
+    w.run(at(5.0));
+    let before = (w.sessions[0].sender(0).lost, w.sessions[0].got.len());
+    w.run(at(30.0));
+    let lost = (w.sessions[0].sender(0).lost - before.0) as f64;
+    let got = (w.sessions[0].got.len() - before.1) as f64;
+    (100.0 * summary(&w.sessions[0].got, at(5.0), at(30.0)).mbps / full(10.0), 100.0 * lost / (lost + got))
+}
+
+/// Share of what a link's random loss leaves, in percent.
+fn lossy(make: Make, mbps: f64, rtt: f64, loss: f64) -> f64 {
+    let loss_model = LossModel::Bernoulli(loss);
+    let mut w = bulk(LinkConfig { loss: loss_model, ..link(mbps, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
+    w.run(at(20.0));
+    100.0 * summary(&w.sessions[0].got, at(3.0), at(20.0)).mbps / full(mbps) / (1.0 - loss)
+}
+
+#[test]
+fn a_policer_loses_little() {
+    let with = policed(&bbr(Bbr1Tuning::TUNED));
+    let without = policed(&bbr(WITHOUT));
+    println!("share and loss at a policer: {with:?}, without bounds {without:?}");
+    assert!(with.0 > 90.0 && with.1 < 2.5 && without.1 > 5.0);
+}
+
+#[test]
+fn random_losses_are_put_up_with() {
+    for (mbps, rtt, loss) in [(10.0, 20.0, 0.01), (10.0, 20.0, 0.05), (50.0, 40.0, 0.02), (50.0, 40.0, 0.05)]
+    {
+        let share = lossy(&bbr(Bbr1Tuning::TUNED), mbps, rtt, loss);
+        println!("{mbps} Mbit/s, {rtt} ms, loss {loss}: {share:.0} %");
+        assert!(share > 90.0, "{share}");
+    }
+}
