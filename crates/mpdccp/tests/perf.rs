@@ -129,8 +129,10 @@ fn the_server_sends_when_it_is_asked_to() {
 
 #[test]
 fn both_send() {
-    let [server, client] = Place::host()
-        .exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} --bidir -k 300 -l 700 -b 8M");
+    let [server, client] = Place::host().exchange(
+        "--listen 127.0.0.1:0 --queue 500",
+        "--connect 127.0.0.1:{port} --bidir -k 300 -l 700 -b 8M --queue 500",
+    );
     for end in [server, client] {
         let summary = record(&end, "summary");
         for what in ["sent", "received", "peer_received"] {
@@ -141,8 +143,10 @@ fn both_send() {
 
 #[test]
 fn echoes_come_back() {
-    let [server, client] = Place::host()
-        .exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} --echo -b 1M -k 100 -l 250");
+    let [server, client] = Place::host().exchange(
+        "--listen 127.0.0.1:0 --queue 500",
+        "--connect 127.0.0.1:{port} --echo -b 1M -k 100 -l 250 --queue 500",
+    );
     assert_eq!(record(&server, "summary")["received"]["messages"], 100);
     let summary = record(&client, "summary");
     assert_eq!(summary["received"]["messages"], 100, "{summary}");
