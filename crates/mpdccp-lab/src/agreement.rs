@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::LabError;
-use crate::comparison::number;
+use crate::estimate::Estimate;
 
 /// Rates should differ by no more than this, per cent.
 pub const RATE_PCT: f64 = 3.0;
@@ -18,6 +18,9 @@ pub const LATENCY_PCT: f64 = 10.0;
 /// Of TCP, rate and latencies should differ by no more than this, per cent: the model's aim.
 pub const TCP_PCT: f64 = 10.0;
 
+/// A figure of the first and of the second.
+pub type Both = (Estimate, Estimate);
+
 /// One contender in one cell of one scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
@@ -28,29 +31,78 @@ pub struct Pair {
     /// Contender.
     pub label: String,
     /// Rates received, Mbit/s.
-    pub rx_mbps: (f64, f64),
+    pub rx_mbps: Both,
     /// Median latencies; none if either has none.
-    pub p50_ms: Option<(f64, f64)>,
+    pub p50_ms: Option<Both>,
     /// 95th percentiles, likewise.
-    pub p95_ms: Option<(f64, f64)>,
+    pub p95_ms: Option<Both>,
     /// A TCP of its own stack, the kernel's or the model.
     pub tcp: bool,
+}
+
+/// How near two backends are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// The medians are as near as they should be.
+    Within,
+    /// The medians are not, but each figure's 95 % intervals overlap or are near: more runs would have to tell.
+    Open,
+    /// Some figure differs by more than chance and more than it may.
+    Apart,
+}
+
+impl Agreement {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Agreement::Within => "within",
+            Agreement::Open => "open",
+            Agreement::Apart => "apart",
+        }
+    }
 }
 
 impl Pair {
     /// How much the first rate lies above the second, per cent.
     pub fn rate_pct(&self) -> f64 {
-        (self.rx_mbps.0 / self.rx_mbps.1 - 1.0) * 100.0
+        percent(self.rx_mbps)
     }
 
     /// Whether rate and latency are as close as they should be.
-    pub fn agrees(&self) -> bool {
-        if self.tcp {
-            let near = |(a, b): (f64, f64)| (a - b).abs() <= b * TCP_PCT / 100.0;
-            return near(self.rx_mbps) && self.p50_ms.is_none_or(near) && self.p95_ms.is_none_or(near);
+    pub fn agreement(&self) -> Agreement {
+        let tcp = |b: f64| b * TCP_PCT / 100.0;
+        let latency = |b: f64| LATENCY_MS.max(b * LATENCY_PCT / 100.0);
+        let judged = if self.tcp {
+            [
+                Some(judge(self.rx_mbps, tcp)),
+                self.p50_ms.map(|p| judge(p, tcp)),
+                self.p95_ms.map(|p| judge(p, tcp)),
+            ]
+        } else {
+            let rate = judge(self.rx_mbps, |b| b * RATE_PCT / 100.0);
+            [Some(rate), self.p50_ms.map(|p| judge(p, latency)), None]
+        };
+        let all: Vec<Agreement> = judged.into_iter().flatten().collect();
+        match all.iter().find(|a| **a == Agreement::Apart).or(all.iter().find(|a| **a == Agreement::Open)) {
+            Some(worst) => *worst,
+            None => Agreement::Within,
         }
-        let near = |(a, b): (f64, f64)| (a - b).abs() <= LATENCY_MS.max(b * LATENCY_PCT / 100.0);
-        self.rate_pct().abs() <= RATE_PCT && self.p50_ms.is_none_or(near)
+    }
+}
+
+fn percent((a, b): Both) -> f64 {
+    (a.median / b.median - 1.0) * 100.0
+}
+
+/// `allowed`: how far the first may lie from a second of this value.
+fn judge((a, b): Both, allowed: impl Fn(f64) -> f64) -> Agreement {
+    let ((a_low, a_high), (b_low, b_high)) = (a.range(), b.range());
+    if (a.median - b.median).abs() <= allowed(b.median) {
+        Agreement::Within
+    } else if a_low <= b_high && b_low <= a_high {
+        Agreement::Open
+    } else {
+        Agreement::Apart
     }
 }
 
@@ -102,7 +154,7 @@ fn common(a: &Value, b: &Value) -> Vec<Pair> {
     let pair = |m: &Value| {
         let same = |key: &str, o: &Value| o[key] == m[key];
         let other = theirs.iter().find(|o| same("label", o) && same("cell", o))?;
-        let both = |metric: &str| Some((m["metrics"][metric].as_f64()?, other["metrics"][metric].as_f64()?));
+        let both = |metric: &str| Some((estimate(m, metric)?, estimate(other, metric)?));
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         Some(Pair {
             scenario: text(&a["scenario"]),
@@ -117,33 +169,43 @@ fn common(a: &Value, b: &Value) -> Vec<Pair> {
     if a["scenario"] == b["scenario"] { medians(a).iter().filter_map(pair).collect() } else { Vec::new() }
 }
 
+/// Of a summary's medians.
+fn estimate(of: &Value, metric: &str) -> Option<Estimate> {
+    let bound = |i: usize| of["intervals"][metric][i].as_f64();
+    let interval = bound(0).zip(bound(1));
+    Some(Estimate { interval, ..Estimate::single(of["metrics"][metric].as_f64()?) })
+}
+
 /// As a table in Markdown, with a sentence below.
 pub fn as_text(pairs: &[Pair]) -> String {
-    let mut out = "| scenario | cell | contender | Mbit/s | | differ by, % | p50, ms | | differ by, ms | p95, ms | | differ by, ms | |\n"
-        .to_owned();
+    let mut out =
+        "| scenario | cell | contender | Mbit/s | | % | p50, ms | | % | p95, ms | | % | |\n".to_owned();
     out += "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for p in pairs {
-        let ms = |both: Option<(f64, f64)>| {
+        let three = |both: Option<Both>| {
             both.map_or("– | – | –".to_owned(), |(a, b)| {
-                format!("{} | {} | {:+.1}", number(Some(a)), number(Some(b)), a - b)
+                format!("{} | {} | {:+.1}", a.text(), b.text(), percent((a, b)))
             })
         };
-        let verdict = if p.agrees() { "within" } else { "apart" };
         out += &format!(
-            "| {} | {} | {} | {} | {} | {:+.1} | {} | {} | {verdict} |\n",
+            "| {} | {} | {} | {} | {} | {} | {} |\n",
             p.scenario,
             p.cell,
             p.label,
-            number(Some(p.rx_mbps.0)),
-            number(Some(p.rx_mbps.1)),
-            p.rate_pct(),
-            ms(p.p50_ms),
-            ms(p.p95_ms)
+            three(Some(p.rx_mbps)),
+            three(p.p50_ms),
+            three(p.p95_ms),
+            p.agreement().word(),
         );
     }
-    let within = pairs.iter().filter(|p| p.agrees()).count();
+    let count = |which| pairs.iter().filter(|p| p.agreement() == which).count();
     out + &format!(
-        "\n{within} of {} agree within {RATE_PCT} % of rate and {LATENCY_MS} ms or {LATENCY_PCT} % of median latency; TCP within {TCP_PCT} % of rate, p50 and p95.\n",
-        pairs.len()
+        "\nEach figure of the first, of the second, and how far the first lies above. {} of {} are within {RATE_PCT} % of rate and \
+         {LATENCY_MS} ms or {LATENCY_PCT} % of median latency, TCP within {TCP_PCT} % of rate, p50 and p95; {} are open, for the intervals \
+         overlap; {} are apart.\n",
+        count(Agreement::Within),
+        pairs.len(),
+        count(Agreement::Open),
+        count(Agreement::Apart),
     )
 }

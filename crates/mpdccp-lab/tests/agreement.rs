@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use mpdccp_lab::agreement::{Pair, as_text, pairs};
+use mpdccp_lab::agreement::{Agreement, Pair, as_text, pairs};
+use mpdccp_lab::estimate::Estimate;
 use serde_json::json;
 
 fn summary(dir: &Path, scenario: &str, contenders: &[(&str, f64, f64)]) {
@@ -26,15 +27,15 @@ fn what_both_have_is_judged_by_rate_and_latency() {
     // Only one of them has these.
     summary(&a.join("two"), "t", &[("ccid2", 1.0, 1.0)]);
     let pairs = pairs(&a, &b).unwrap();
-    let verdicts: Vec<_> = pairs.iter().map(|p| (p.label.as_str(), p.agrees())).collect();
-    assert_eq!(verdicts, [("ccid2", true), ("ccid5", false), ("tcp-cubic", false)]);
+    let verdicts: Vec<_> = pairs.iter().map(|p| (p.label.as_str(), p.agreement().word())).collect();
+    assert_eq!(verdicts, [("ccid2", "within"), ("ccid5", "apart"), ("tcp-cubic", "apart")]);
     assert!((pairs[0].rate_pct() + 2.0).abs() < 1e-9);
     let text = as_text(&pairs);
     assert!(
-        text.contains("| s | base | ccid5 | 9.80 | 10.0 | -2.0 | 14.0 | 17.1 | -3.1 | – | – | – | apart |"),
+        text.contains("| s | base | ccid5 | 9.80 | 10.0 | -2.0 | 14.0 | 17.1 | -18.1 | – | – | – | apart |"),
         "{text}"
     );
-    assert!(text.contains("1 of 3 agree"), "{text}");
+    assert!(text.contains("1 of 3 are within"), "{text}");
 }
 
 #[test]
@@ -43,15 +44,21 @@ fn tcp_may_differ_by_a_tenth_in_rate_and_both_latencies() {
         scenario: "s".to_owned(),
         cell: "c".to_owned(),
         label: "tcp-reno".to_owned(),
-        rx_mbps: (rx, 10.0),
-        p50_ms: Some((p50, 20.0)),
-        p95_ms: Some((p95, 50.0)),
+        rx_mbps: (Estimate::single(rx), Estimate::single(10.0)),
+        p50_ms: Some((Estimate::single(p50), Estimate::single(20.0))),
+        p95_ms: Some((Estimate::single(p95), Estimate::single(50.0))),
         tcp: true,
     };
-    assert!(pair(10.9, 18.1, 54.0).agrees());
+    assert_eq!(pair(10.9, 18.1, 54.0).agreement(), Agreement::Within);
     for apart in [pair(11.1, 20.0, 50.0), pair(10.0, 22.1, 50.0), pair(10.0, 20.0, 44.0)] {
-        assert!(!apart.agrees(), "{apart:?}");
+        assert_eq!(apart.agreement(), Agreement::Apart, "{apart:?}");
     }
+    // Runs that spread as far as the two differ tell nothing.
+    let mut spread = pair(13.0, 20.0, 50.0);
+    spread.rx_mbps.0.interval = Some((9.5, 15.0));
+    assert_eq!(spread.agreement(), Agreement::Open);
+    spread.rx_mbps.0.interval = Some((11.5, 15.0));
+    assert_eq!(spread.agreement(), Agreement::Apart);
 }
 
 #[test]
@@ -60,7 +67,7 @@ fn a_rate_that_differs_by_more_than_three_per_cent_is_apart() {
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     summary(&a, "s", &[("ccid2", 10.4, 5.0)]);
     summary(&b, "s", &[("ccid2", 10.0, 5.0)]);
-    assert!(!pairs(&a, &b).unwrap()[0].agrees());
+    assert_eq!(pairs(&a, &b).unwrap()[0].agreement(), Agreement::Apart);
     summary(&b, "another", &[("ccid2", 10.0, 5.0)]);
     let error = pairs(&a, &b).unwrap_err().to_string();
     assert!(error.contains("in common"), "{error}");
