@@ -71,6 +71,11 @@ pub trait App {
     /// A datagram arrived.
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>);
 
+    /// All datagrams of this turn were delivered.
+    fn on_delivered(&mut self, core: &mut Core, now: Time) {
+        let _ = (core, now);
+    }
+
     /// Something happened to a session.
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent);
 
@@ -202,8 +207,13 @@ impl<A: App> Driver<A> {
         core.net.retry(now);
         self.transmit(now);
         let core = &mut self.core;
+        let mut delivered = false;
         while let Some((session, data)) = core.endpoint.poll_deliver() {
             self.app.on_deliver(core, now, session, data);
+            delivered = true;
+        }
+        if delivered {
+            self.app.on_delivered(core, now);
         }
         for change in core.net.take_changes() {
             for (session, path) in core.paths_of(now, &change) {

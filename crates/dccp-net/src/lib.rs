@@ -14,6 +14,8 @@ pub use carrier::{Burst, Carrier, CarrierStats, Received, SendError};
 pub use links::LinkChange;
 
 #[cfg(target_os = "linux")]
+mod bursts;
+#[cfg(target_os = "linux")]
 mod capture;
 #[cfg(target_os = "linux")]
 mod clock;
@@ -40,6 +42,7 @@ mod watch;
 
 #[cfg(target_os = "linux")]
 pub use {
+    bursts::{Bursts, Written},
     capture::Capture,
     clock::Clock,
     driver::{App, Core, Driver},

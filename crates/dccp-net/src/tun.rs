@@ -15,6 +15,8 @@ pub struct TunConfig {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest IP packet.
     pub mtu: u16,
+    /// Takes and gives super-packets, for [`Bursts`](crate::Bursts); without, and where the kernel has none, each packet by itself.
+    pub offload: bool,
 }
 
 /// A TUN device: whole IP packets in and out, gone when dropped.
@@ -37,7 +39,8 @@ impl Tun {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         // Twice the default, for the milliseconds in which another process has the CPU. It is not a queue: it is always read.
-        let mut builder = DeviceBuilder::new().name(&cfg.name).mtu(cfg.mtu).tx_queue_len(1000);
+        let mut builder =
+            DeviceBuilder::new().name(&cfg.name).mtu(cfg.mtu).tx_queue_len(1000).offload(cfg.offload);
         for (ip, prefix) in &cfg.addresses {
             if let IpAddr::V6(ip) = ip {
                 builder = builder.ipv6(*ip, *prefix);
@@ -53,7 +56,16 @@ impl Tun {
         Ok(Tun { device })
     }
 
-    /// Reads one packet; `None` if there is none.
+    /// Whether super-packets go in and out, each behind a header; [`Bursts`](crate::Bursts) knows what to do with them.
+    pub fn offloads(&self) -> bool {
+        self.device.tcp_gso()
+    }
+
+    pub(crate) fn device(&self) -> &SyncDevice {
+        &self.device
+    }
+
+    /// Reads one packet, of a device without offload; `None` if there is none.
     ///
     /// # Errors
     /// What the system says, the device being gone among it.
@@ -65,7 +77,7 @@ impl Tun {
         }
     }
 
-    /// Hands one packet to the kernel.
+    /// Hands one packet to the kernel, behind its header if the device has offload.
     ///
     /// # Errors
     /// `InvalidInput` for what the kernel does not take for an IP packet, and what else the system says.

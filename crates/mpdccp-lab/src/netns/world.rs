@@ -77,6 +77,8 @@ impl Namespace {
             name: format!("path{}", paths.first().copied().unwrap_or_default()),
             addresses: paths.iter().map(|i| (path_address(*i, host).into(), 24)).collect(),
             mtu: MTU,
+            // Each packet crosses the link by itself.
+            offload: false,
         };
         self.inside(|| {
             Tun::create(&config).map_err(|e| LabError::failed(format!("making device {}", config.name), e))

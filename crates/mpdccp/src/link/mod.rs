@@ -72,6 +72,8 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Fault> {
         name: place.name.clone(),
         addresses: addresses.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
         mtu,
+        // Each packet crosses the link by itself.
+        offload: false,
     };
     let made = match &place.netns {
         None => Tun::create(&config),

@@ -11,9 +11,10 @@ use crate::tunnel::peer::{PeerState, WaitingPath};
 use crate::tunnel::trace::Trace;
 use crate::tunnel::values::Prio;
 use crate::tunnel::{security, setup};
-use dccp_net::{App, Core, HostWatch, LinkChange, Tun};
+use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
 use mpdccp_proto::{PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use units::{Duration, Time};
 
@@ -44,6 +45,15 @@ impl TunCounters {
     pub(crate) fn drop(&mut self, why: &'static str) {
         *self.drops.entry(why).or_default() += 1;
     }
+
+    fn write(&mut self, written: &Written) {
+        self.written.0 += written.packets;
+        self.written.1 += written.bytes;
+        if let Some(e) = &written.error {
+            let why = if Tun::is_down(e) { "interface_down" } else { "refused_by_kernel" };
+            *self.drops.entry(why).or_default() += written.refused;
+        }
+    }
 }
 
 pub(crate) struct TunnelApp {
@@ -59,7 +69,7 @@ pub(crate) struct TunnelApp {
     session_cfg: SessionConfig,
     pub(crate) names: Names,
     host: HostWatch,
-    pub(crate) tun: Tun,
+    pub(crate) tun: Bursts,
     allowed: Allowed,
     pub(crate) sessions: BTreeMap<SessionId, usize>,
     pub(crate) buffer: Vec<u8>,
@@ -133,7 +143,7 @@ impl TunnelApp {
             failure: None,
             names,
             host: HostWatch::new()?,
-            tun,
+            tun: Bursts::new(tun, mtu),
             sessions: BTreeMap::new(),
             buffer: vec![0; 65_536],
             trace,
@@ -221,6 +231,18 @@ impl TunnelApp {
         }
     }
 
+    /// A packet to the interface, which gets it with the next burst.
+    pub(crate) fn write(&mut self, packet: &[u8]) {
+        if let Some(written) = self.tun.write(packet) {
+            self.counters.write(&written);
+        }
+    }
+
+    fn flush(&mut self) {
+        let written = self.tun.flush();
+        self.counters.write(&written);
+    }
+
     /// One packet of the interface on its way to a peer.
     fn send(&mut self, core: &mut Core, now: Time, len: usize) {
         self.counters.read.0 += 1;
@@ -282,10 +304,23 @@ impl App for TunnelApp {
             self.watch_at = now.max(self.watched + PAUSE);
             return;
         }
-        for _ in 0..BUDGET {
-            match self.tun.read(&mut self.buffer) {
-                Ok(Some(len)) => self.send(core, now, len),
-                Ok(None) => break,
+        let mut read = 0;
+        while read < BUDGET {
+            match self.tun.read() {
+                Ok(0) => break,
+                Ok(packets) => {
+                    for i in 0..packets {
+                        let packet = self.tun.packet(i);
+                        let len = packet.len();
+                        self.buffer[..len].copy_from_slice(packet);
+                        self.send(core, now, len);
+                    }
+                    read += packets;
+                }
+                Err(e) if e.kind() == ErrorKind::InvalidData => {
+                    self.counters.drop("not_cut");
+                    read += 1;
+                }
                 Err(e) => {
                     // The device was deleted under us; nothing can come from it any more.
                     self.failure.get_or_insert(format!("interface {} is gone: {e}", self.cfg.interface));
@@ -295,6 +330,8 @@ impl App for TunnelApp {
                 }
             }
         }
+        // Answers to what is too large.
+        self.flush();
     }
 
     fn on_deliver(&mut self, _: &mut Core, _: Time, session: SessionId, mut data: Vec<u8>) {
@@ -312,14 +349,11 @@ impl App for TunnelApp {
         if self.cfg.mss_clamp {
             inner::clamp_mss(&mut data, self.limit(peer));
         }
-        match self.tun.write(&data) {
-            Ok(()) => {
-                self.counters.written.0 += 1;
-                self.counters.written.1 += data.len() as u64;
-            }
-            Err(e) if Tun::is_down(&e) => self.counters.drop("interface_down"),
-            Err(_) => self.counters.drop("refused_by_kernel"),
-        }
+        self.write(&data);
+    }
+
+    fn on_delivered(&mut self, _: &mut Core, _: Time) {
+        self.flush();
     }
 
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {

@@ -41,6 +41,9 @@ pub(crate) struct Config {
     /// Lower the maximum segment size that TCP connections announce to what the paths carry.
     #[serde(default = "yes")]
     pub(crate) mss_clamp: bool,
+    /// Takes and gives the kernel several segments of a flow at once, as network cards do.
+    #[serde(default = "yes")]
+    pub(crate) offload: bool,
     /// Route each peer's `allowed_ips` into the interface.
     #[serde(default = "yes")]
     pub(crate) routes: bool,
@@ -76,6 +79,7 @@ const KEYS: &[&str] = &[
     "mtu",
     "mtu_probing",
     "mss_clamp",
+    "offload",
     "routes",
     "control",
     "capture",

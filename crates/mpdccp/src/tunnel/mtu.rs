@@ -51,7 +51,7 @@ impl TunnelApp {
         let wanted = self.peers.iter().filter_map(|peer| peer.mtu).max();
         let wanted = wanted.map(|mtu| mtu.max(setup::least_mtu(&self.cfg)).min(self.most));
         let Some(wanted) = wanted.filter(|mtu| *mtu != self.mtu) else { return };
-        match self.tun.set_mtu(wanted) {
+        match self.tun.tun().set_mtu(wanted) {
             Ok(()) => {
                 tracing::info!("{}: MTU {} -> {wanted}, as the paths carry", self.cfg.interface, self.mtu);
                 self.mtu = wanted;
@@ -79,7 +79,7 @@ impl TunnelApp {
             TooBig::Answer(answer) if self.answers.may(now) => {
                 self.counters.drop("too_big_told");
                 // The sender will learn it from the next one.
-                let _ = self.tun.write(&answer);
+                self.write(&answer);
             }
             TooBig::Answer(_) | TooBig::Drop => self.counters.drop("too_big"),
             TooBig::Fragments(pieces) => {

@@ -207,7 +207,7 @@ pub(crate) fn create_tun(cfg: &Config, carried: u16) -> Result<(Tun, u16), Fault
         )));
     }
     let addresses = cfg.addresses.iter().map(|a| (a.addr(), a.prefix_len())).collect();
-    let tun = Tun::create(&TunConfig { name: name.clone(), addresses, mtu }).map_err(|e| {
+    let tun = Tun::create(&TunConfig { name: name.clone(), addresses, mtu, offload: cfg.offload }).map_err(|e| {
         let why = match e.kind() {
             ErrorKind::PermissionDenied => {
                 "no permission; making an interface needs CAP_NET_ADMIN, so run as root (sudo) or in a user namespace".into()

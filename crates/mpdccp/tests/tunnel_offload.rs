@@ -1,0 +1,109 @@
+//! Super-packets of the kernel through the tunnel: what arrives is what was sent, whether the interface takes them or not.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code)] // The bed does more than these tests need.
+mod common;
+
+use common::{Bed, CLIENT, SERVER, missing, run, wait_for};
+use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::thread::JoinHandle;
+
+/// Runs `what` on a thread of its own inside a namespace.
+fn inside<T: Send + 'static>(space: &str, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let space = format!("/run/netns/{space}");
+    std::thread::spawn(move || {
+        let space = std::fs::File::open(space).unwrap();
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        what()
+    })
+}
+
+fn at(address: &str, port: u16) -> SocketAddr {
+    (address.parse::<IpAddr>().unwrap(), port).into()
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// Bytes sent over TCP from `from` to `to`, in writes of odd sizes, and what came out.
+fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: u16) -> Vec<u8> {
+    let listen = move || TcpListener::bind(at(address, port)).unwrap();
+    let listener = inside(&bed.space[to], listen).join().unwrap();
+    let sender = inside(&bed.space[from], move || {
+        let mut stream = TcpStream::connect(at(address, port)).unwrap();
+        pattern(SIZE).chunks(70_001).for_each(|chunk| stream.write_all(chunk).unwrap());
+    });
+    let mut received = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut received).unwrap();
+    sender.join().unwrap();
+    received
+}
+
+const SIZE: usize = 3_000_001;
+
+/// Super-packets that the interface of the client handed over.
+fn handed_over(bed: &Bed) -> u64 {
+    let output = run("ip", &format!("-n {} -j -s link show dev tunC", bed.space[0]));
+    let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    links[0]["stats64"]["tx"]["packets"].as_u64().unwrap()
+}
+
+fn carries_everything(keys: &str) -> Option<(u64, u64)> {
+    if let Some(why) = missing() {
+        println!("skipped: {why}");
+        return None;
+    }
+    let mut bed = Bed::new();
+    bed.up(keys);
+    for family in 0..2 {
+        for (from, to, address) in [(0, 1, SERVER[family]), (1, 0, CLIENT[family])] {
+            let received = over_tcp(&bed, (from, to), address, 7_100 + family as u16);
+            assert!(received == pattern(SIZE), "{address}: {} bytes", received.len());
+        }
+        datagrams(&bed, family);
+    }
+    let mut read = 0;
+    wait_for("figures", || {
+        read = bed.status("c")["tun"]["read_packets"].as_u64().unwrap_or(0);
+        read > 0
+    });
+    Some((handed_over(&bed), read))
+}
+
+/// Twenty datagrams in one call, the last one shorter.
+fn datagrams(bed: &Bed, family: usize) {
+    let (from, to) = (at(CLIENT[family], 0), at(SERVER[family], 7_200));
+    let bind =
+        |space: &str, address| inside(space, move || UdpSocket::bind(address).unwrap()).join().unwrap();
+    let (sender, receiver) = (bind(&bed.space[0], from), bind(&bed.space[1], to));
+    let data = pattern(19 * 603 + 17);
+    // The kernel cuts them itself if the interface cannot.
+    setsockopt(&sender, UdpGsoSegment, &603).unwrap();
+    assert_eq!(sender.send_to(&data, to).unwrap(), data.len());
+    receiver.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    let mut expected: Vec<Vec<u8>> = data.chunks(603).map(<[u8]>::to_vec).collect();
+    let mut room = [0; 2_000];
+    // Two paths may put them in another order.
+    let mut received: Vec<Vec<u8>> =
+        expected.iter().map(|_| receiver.recv(&mut room).map(|n| room[..n].to_vec()).unwrap()).collect();
+    expected.sort();
+    received.sort();
+    assert!(received == expected);
+}
+
+#[test]
+fn cut_and_joined_packets_arrive_as_they_were_sent() {
+    let Some((handed_over, read)) = carries_everything("") else { return };
+    assert!(read > handed_over + handed_over / 4, "{read} packets came of {handed_over}: nothing was cut");
+}
+
+#[test]
+fn without_offload_each_packet_comes_by_itself() {
+    let Some((handed_over, read)) = carries_everything("offload = false") else { return };
+    assert!(read <= handed_over, "{read} packets came of {handed_over}");
+}
