@@ -4,6 +4,7 @@
 
 mod dcp;
 mod page;
+mod ratio;
 mod robustness;
 mod section;
 mod spec;

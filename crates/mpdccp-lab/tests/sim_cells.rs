@@ -42,7 +42,7 @@ flows = ["tcp"]
 [[contender]]
 label = "as-told"
 ccid = 5
-tunnel = { scheduler = "cpf", reordering = "adaptive" }
+tunnel = { scheduler = "auto", reordering = "adaptive" }
 flows = ["udp"]
 [[flow]]
 name = "tcp"

@@ -50,6 +50,8 @@ pub struct PathRow {
     pub loss: f32,
     /// Largest payload a packet on it may carry.
     pub max_payload: usize,
+    /// When it last came up.
+    pub up_since: Time,
     /// When data last left on it.
     pub last_sent: Option<Time>,
     /// Nothing was sent for so long that what its figures say of queues is out of date.

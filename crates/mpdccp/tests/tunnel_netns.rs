@@ -316,6 +316,30 @@ fn paths_come_and_go_by_command() {
 }
 
 #[test]
+fn the_scheduler_is_changed_while_it_runs() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("scheduler = \"handover\"");
+    let carry = || {
+        let sent = || ["one", "two"].map(|name| bed.client_path(name)["sent_packets"].as_u64().unwrap());
+        let before = sent();
+        pings(&bed);
+        let after = sent();
+        (0..2).filter(|i| after[*i] > before[*i]).count()
+    };
+    wait_for("both paths are up", || {
+        ["one", "two"].iter().all(|name| bed.client_path(name)["state"] == "up")
+    });
+    assert_eq!(carry(), 1, "one path at a time");
+    let output = bed.tunnel("c", &["scheduler", "redundant"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(carry(), 2, "a copy on each");
+    let output = bed.tunnel("c", &["scheduler", "fastest"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && message.contains("redundant"), "{message}");
+    bed.down();
+}
+
+#[test]
 fn garbage_and_strangers_are_counted_and_change_nothing() {
     let Some(mut bed) = bed() else { return };
     bed.up("security = \"none\"");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::spec::SectionSpec;
 use super::table::of_comparisons;
-use super::{Options, Progress, swept};
+use super::{Options, Progress, ratio, swept};
 use crate::experiment;
 use crate::figures::over_parameter;
 use crate::report::{self, escape};
@@ -33,7 +33,7 @@ pub(super) fn make(
 ) -> Result<Section, LabError> {
     let out = options.out.join(spec.name_for_files());
     let title = format!("{}: {}", spec.name, scenario.title);
-    let cells = if options.quick { Vec::new() } else { spec.cells.clone() };
+    let cells = if options.quick { spec.quick_cells.clone() } else { spec.cells.clone() };
     let made = if scenario.sweep.is_some() {
         swept(spec, scenario, backend, options, cells, &out, watch)
     } else {
@@ -83,6 +83,15 @@ fn runs(
     let made = made_by(backend, n, options.seed);
     let mut html = format!("<p>{} {made}</p>\n", escape(scenario.about.trim()));
     let mut markdown = format!("{made}\n\n");
+    if !spec.alone.is_empty() {
+        let (table, sentences) = ratio::beside_alone(&outcome.comparisons, &spec.alone);
+        for sentence in sentences {
+            let _ = writeln!(html, "<p>{}</p>", escape(&sentence));
+            let _ = writeln!(markdown, "- {sentence}");
+        }
+        html += &table.html();
+        let _ = writeln!(markdown, "\n{}", table.markdown());
+    }
     let headline = &scenario.headline().name;
     for cell in &outcome.figures {
         let title = if outcome.figures.len() > 1 {

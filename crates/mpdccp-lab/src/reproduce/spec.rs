@@ -17,7 +17,7 @@ macro_rules! sets {
 }
 
 /// The sets that come with the program as data, with their files.
-pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "profiles"];
+pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "profiles", "multipath"];
 
 /// A set of experiments.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,7 +42,7 @@ pub(super) struct SectionSpec {
     /// Labels; all if empty.
     #[serde(default)]
     pub(super) contenders: Vec<String>,
-    /// Cells of a full run; a quick one takes the headline.
+    /// Cells of a full run.
     #[serde(default = "all")]
     pub(super) cells: Vec<String>,
     /// Runs of each contender at each point; the scenario's number if absent.
@@ -51,6 +51,12 @@ pub(super) struct SectionSpec {
     /// Runs in the simulator unless the user names a backend.
     #[serde(default)]
     pub(super) around: bool,
+    /// Cells of a quick run; the headline if empty.
+    #[serde(default)]
+    pub(super) quick_cells: Vec<String>,
+    /// Contenders that use one path each: the others are compared with the best of them, and with their sum.
+    #[serde(default)]
+    pub(super) alone: Vec<String>,
     /// Columns of the table; what the scenario has references and aims for, and the main ones, if empty.
     #[serde(default)]
     pub(super) metrics: Vec<String>,
@@ -90,6 +96,8 @@ impl SectionSpec {
         for quick in [false, true] {
             let scenario = self.scenario(quick)?;
             experiment::choose_contenders(&scenario, &self.contenders)?;
+            experiment::choose_contenders(&scenario, &self.alone)?;
+            experiment::choose_cells(&scenario, &self.quick_cells)?;
             let cells = experiment::choose_cells(&scenario, &self.cells)?;
             if scenario.sweep.is_some() {
                 let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();

@@ -165,6 +165,9 @@ impl Reorderer for Active {
         }
         let small = self.small.on_packet(now, arrival.flow, arrival.path, data.len());
         let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
+        // Not before a packet of its own that waits.
+        let alone =
+            alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
         if small && alone && matches!(self.wait, Wait::Skew { .. }) && self.buffer.is_behind_a_hole(position)
         {
             self.buffer.jump(position, now, data);
@@ -173,7 +176,10 @@ impl Reorderer for Active {
             match self.buffer.put(now, position, data) {
                 Put::Late => self.stats.late += 1,
                 Put::InOrder => {}
-                Put::Held => self.stats.held += 1,
+                Put::Held => {
+                    self.stats.held += 1;
+                    self.small.on_held(arrival.flow, position);
+                }
             }
         }
         self.allowed = (self.allowed + 1).min(BURST);

@@ -24,6 +24,8 @@ struct Flow {
     bytes: usize,
     /// Waits as all others until then.
     until: Time,
+    /// Position of its last packet that had to wait.
+    held: u64,
 }
 
 impl SmallFlows {
@@ -32,7 +34,7 @@ impl SmallFlows {
         if hash == 0 {
             return false;
         }
-        let empty = Flow { hash: 0, path, window: now, bytes: 0, until: now };
+        let empty = Flow { hash: 0, path, window: now, bytes: 0, until: now, held: 0 };
         let flows = self.flows.get_or_insert_with(|| Box::new([empty; TABLE]));
         let flow = &mut flows[hash as usize % TABLE];
         if flow.hash != hash {
@@ -47,6 +49,20 @@ impl SmallFlows {
             (flow.path, flow.until) = (path, now + PROBATION);
         }
         now >= flow.until
+    }
+
+    /// A packet of the flow has to wait at `position`: those behind it do too, until it is gone.
+    pub(super) fn on_held(&mut self, hash: u32, position: u64) {
+        let flow = self.flows.as_mut().map(|flows| &mut flows[hash as usize % TABLE]);
+        if let Some(flow) = flow.filter(|flow| flow.hash == hash) {
+            flow.held = flow.held.max(position);
+        }
+    }
+
+    /// Where the last packet of the flow that had to wait stands, or stood.
+    pub(super) fn last_held(&self, hash: u32) -> Option<u64> {
+        let flow = self.flows.as_ref().map(|flows| &flows[hash as usize % TABLE]);
+        flow.filter(|flow| flow.hash == hash).map(|flow| flow.held)
     }
 }
 

@@ -1,5 +1,6 @@
-use super::{Pick, Scheduler, open};
-use crate::{PathRow, PktInfo, QueueView};
+use super::trial::Trials;
+use super::{Pick, Scheduler};
+use crate::{PathId, PathRow, PktInfo, QueueView};
 use units::{Duration, Rate, Time};
 
 /// Earliest delivery in order, the automatic choice.
@@ -8,13 +9,17 @@ use units::{Duration, Rate, Time};
 /// dearer than a path worth waiting for: a dearer path helps only while the cheaper ones already have a backlog that keeps them busy for
 /// as long as it takes longer. So what the receiver holds back for the dear path never leaves the cheap one without work, a burst that
 /// the cheap path can serve in time does not spill, and a lossy path carries only what the others have no room for. A flow with
-/// little in the queue stays on the cheapest path whatever others have queued.
+/// little in the queue stays on the cheapest path whatever others have queued, and that is the same path until another is clearly cheaper.
+/// A path that adds little rate for its delay, or comes and goes, is left out, and tried again ever more rarely ([`Trials`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {
     /// The most that a path worth using costs beyond the cheapest, as of late.
     spread: Duration,
     /// Paths were dearer than their backlog when last looked at, until when.
     helping_until: Option<Time>,
+    /// The cheapest path, until another is clearly cheaper.
+    first: Option<PathId>,
+    trials: Trials,
 }
 
 /// A path dearer than the cheapest by more than this only adds delay: so long a queue helps nobody.
@@ -25,6 +30,9 @@ const COST_OF_LOSS: f64 = 2.0;
 const KEEP: u32 = 4;
 /// A flow is small if this many times what it has queued is less than the backlog.
 const SMALL: u64 = 8;
+/// Clearly cheaper: by this part, or this much.
+const CLEARLY: u32 = 8;
+const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 
 fn cost(path: &PathRow) -> Duration {
     path.one_way() + Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
@@ -32,22 +40,31 @@ fn cost(path: &PathRow) -> Duration {
 
 impl Scheduler for Auto {
     fn pick(&mut self, now: Time, _pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
-        let Some(best) = paths.iter().map(cost).min() else { return Pick::Wait(None) };
+        if paths.len() > 1 {
+            self.trials.update(now, paths, cost);
+        }
+        let trials = &self.trials;
+        let none = !paths.iter().any(|path| trials.permit(now, path));
+        let used = || paths.iter().filter(|path| none || trials.permit(now, path));
+        let Some(best) = used().map(cost).min() else { return Pick::Wait(None) };
         let worth = |path: &&PathRow| cost(path) <= best + MOST_SPREAD;
-        self.spread = paths.iter().filter(worth).map(cost).max().map_or(Duration::ZERO, |most| most - best);
-        let Some(free) = open(paths).min_by_key(|path| (cost(path), path.id)) else {
-            return Pick::Wait(None);
-        };
-        let cheaper = || paths.iter().filter(|path| (cost(path), path.id) < (cost(free), free.id));
-        let Some(first) = cheaper().min_by_key(|path| (cost(path), path.id)) else {
-            return Pick::One(free.id);
-        };
+        self.spread = used().filter(worth).map(cost).max().map_or(Duration::ZERO, |most| most - best);
+        let kept = used().find(|path| Some(path.id) == self.first);
+        let kept = kept.filter(|path| cost(path) <= best + (best / CLEARLY).max(CLEARLY_LEAST));
+        let settled = kept.or_else(|| used().min_by_key(|path| (cost(path), path.id))).map(|path| path.id);
+        self.first = settled;
+        let order = |path: &PathRow| (Some(path.id) != settled, cost(path), path.id);
+        let open = used().filter(|path| path.is_open());
+        let Some(free) = open.min_by_key(|path| order(path)) else { return Pick::Wait(None) };
+        let cheaper = || used().filter(|path| order(path) < order(free));
+        let Some(first) = cheaper().min_by_key(|path| order(path)) else { return Pick::One(free.id) };
         // All cheaper paths together serve the backlog; the first of them opens after its own wait.
         let rate = cheaper().fold(Rate::ZERO, |sum, path| Rate::from_bps(sum.bps() + path.rate.bps()));
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
         let opens = cheaper().map(|path| path.wait(now)).min().unwrap_or_default();
-        let busy = opens + rate.time_for(backlog);
-        let mut dearer = cost(free) - cost(first);
+        // What has waited longer than that shows that they do not serve it.
+        let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
+        let mut dearer = cost(free).saturating_sub(cost(first)).max(CLEARLY_LEAST);
         if dearer > MOST_SPREAD {
             return Pick::Wait(None);
         }
@@ -73,7 +90,6 @@ impl Scheduler for Auto {
 mod tests {
     use super::super::tests::{closed, pick, row};
     use super::*;
-    use crate::PathId;
 
     /// Full, of 10 Mbit/s and 10 ms round trip: 1,250 bytes are a millisecond.
     fn full() -> PathRow {
@@ -98,8 +114,34 @@ mod tests {
     }
 
     #[test]
-    fn equal_paths_share_whatever_there_is() {
-        assert_eq!(auto(1_000, &[full(), row(1, 3, 10)]), Pick::One(PathId(1)));
+    fn equal_paths_share_all_but_the_least() {
+        assert_eq!(auto(3_000, &[full(), row(1, 3, 10)]), Pick::One(PathId(1)));
+        assert_eq!(auto(1_000, &[full(), row(1, 3, 10)]), Pick::Wait(None));
+    }
+
+    #[test]
+    fn the_first_path_stays_until_another_is_clearly_cheaper() {
+        let mut scheduler = Auto::default();
+        let mut first = |a, b| pick(&mut scheduler, 1_000, &[row(0, 3, a), row(1, 3, b)]);
+        assert_eq!(first(40, 42), Pick::One(PathId(0)));
+        assert_eq!(first(42, 40), Pick::One(PathId(0)), "noise");
+        assert_eq!(first(50, 40), Pick::One(PathId(1)));
+        assert_eq!(first(40, 42), Pick::One(PathId(1)));
+    }
+
+    #[test]
+    fn a_path_of_little_rate_and_much_delay_is_left_out() {
+        let poor = PathRow { rate: Rate::from_mbps(0.5), ..row(1, 3, 90) };
+        let mut scheduler = Auto::default();
+        let queue = QueueView { packets: 100, bytes: 100_000, flow_bytes: 100_000, ..QueueView::default() };
+        let mut at =
+            |ms| scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &[full(), poor.clone()]);
+        assert_eq!(at(0), Pick::One(PathId(1)));
+        assert_eq!(at(800), Pick::Wait(None));
+        let mut scheduler = Auto::default();
+        scheduler.pick(Time::ZERO, &PktInfo::default(), &queue, &[full(), poor.clone()]);
+        let alone = scheduler.pick(Time::from_millis(800), &PktInfo::default(), &queue, &[poor]);
+        assert_eq!(alone, Pick::One(PathId(1)), "better than nothing");
     }
 
     #[test]
@@ -130,6 +172,6 @@ mod tests {
     fn a_burst_does_not_spill_from_a_path_that_was_idle() {
         let idle = PathRow { app_limited: true, ..full() };
         assert_eq!(auto(10_000, &[idle.clone(), row(1, 3, 10)]), Pick::Wait(None), "8 ms of a round of 10");
-        assert_eq!(auto(13_000, &[idle, row(1, 3, 10)]), Pick::One(PathId(1)));
+        assert_eq!(auto(16_000, &[idle, row(1, 3, 10)]), Pick::One(PathId(1)));
     }
 }

@@ -22,6 +22,7 @@ mod redundant;
 mod rr;
 mod srtt;
 pub(crate) mod tiers;
+mod trial;
 mod weighted;
 
 /// A scheduler's answer.
@@ -176,7 +177,7 @@ fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> b
         return false;
     }
     let cold = if path.app_limited { path.srtt.unwrap_or_default() } else { Duration::ZERO };
-    path.drained(now, queue.bytes) > other.one_way().saturating_sub(path.one_way()) + cold
+    path.drained(now, queue.bytes).max(queue.oldest) > other.one_way().saturating_sub(path.one_way()) + cold
 }
 
 #[cfg(test)]
@@ -205,6 +206,7 @@ pub(crate) mod tests {
             loss: 0.0,
             max_payload: 1444,
             last_sent: None,
+            up_since: Time::ZERO,
             idle: false,
         }
     }

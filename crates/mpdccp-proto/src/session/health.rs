@@ -163,7 +163,7 @@ impl Session {
                 self.tell_silence(i);
             }
             (Verdict::Revived, Some(_)) => {
-                path.health = Health::Up;
+                (path.health, path.up_since) = (Health::Up, now);
                 let id = path.id;
                 self.events.push_back(SessionEvent::PathUp(id));
                 self.reorderer.on_path(id, None, true);

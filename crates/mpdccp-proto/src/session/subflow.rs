@@ -35,6 +35,8 @@ pub(super) struct Subflow {
     /// When its connection began to open or to close.
     pub(super) since: Time,
     pub(super) opened: Time,
+    /// When it last became usable: opened, or answered after a silence.
+    pub(super) up_since: Time,
     /// When something last arrived on a connection that was up.
     pub(super) last_up: Option<Time>,
     /// The round trip took no longer than half of the time after which a Request is repeated.
@@ -92,6 +94,7 @@ impl Subflow {
             was_up: false,
             since: Time::ZERO,
             opened: Time::ZERO,
+            up_since: Time::ZERO,
             last_up: None,
             is_quick: false,
             rto: RttEstimator::INITIAL_RTO,
@@ -131,7 +134,7 @@ impl Subflow {
 
     /// Its connection is open.
     pub(super) fn open(&mut self, now: Time) {
-        self.opened = now;
+        (self.opened, self.up_since) = (now, now);
         self.live = Liveness::NEW;
         self.health = Health::Up;
         self.was_up = true;
@@ -242,6 +245,7 @@ impl Subflow {
             app_limited: view.as_ref().is_some_and(|v| v.app_limited),
             loss: self.loss.get(),
             max_payload: self.conn.as_ref().map_or(0, |c| c.max_payload(options)),
+            up_since: self.up_since,
             last_sent,
             idle: last_sent.is_none_or(|at| now.since(at) > IDLE),
         }

@@ -1,0 +1,118 @@
+//! What several paths give together, beside each of them alone.
+
+use super::table::Table;
+use crate::comparison::{Comparison, number};
+
+/// What is compared.
+const METRIC: &str = "goodput_mbps";
+/// Least parts wanted of the best path alone and of the sum.
+const OF_BEST: f64 = 0.95;
+const OF_SUM: f64 = 0.85;
+
+/// One contender in one cell.
+struct Ratio<'a> {
+    label: &'a str,
+    cell: &'a str,
+    of_best: f64,
+    of_sum: f64,
+}
+
+/// A row for each cell: what the contenders `alone` have, each with one path, and the others, times the best of these and times their
+/// sum; and sentences on how often those reach what is wanted.
+pub(super) fn beside_alone(all: &[Comparison], alone: &[String]) -> (Table, Vec<String>) {
+    let mut cells: Vec<&str> = all.iter().map(|c| c.cell.as_str()).collect();
+    cells.dedup();
+    let mut others: Vec<&str> = Vec::new();
+    for c in all.iter().filter(|c| !alone.contains(&c.label)) {
+        if !others.contains(&c.label.as_str()) {
+            others.push(&c.label);
+        }
+    }
+    let value = |cell: &str, label: &str| {
+        let at = all.iter().find(|c| c.cell == cell && c.label == label)?;
+        at.estimate(METRIC).map(|e| e.median)
+    };
+    let mut head = vec!["goodput, Mbit/s".to_owned()];
+    head.extend(alone.iter().cloned());
+    for label in &others {
+        head.extend([(*label).to_owned(), "× best".to_owned(), "× sum".to_owned()]);
+    }
+    let (mut rows, mut ratios) = (Vec::new(), Vec::new());
+    for &cell in &cells {
+        let singles: Vec<Option<f64>> = alone.iter().map(|label| value(cell, label)).collect();
+        let best = singles.iter().flatten().copied().fold(0.0, f64::max);
+        let sum: f64 = singles.iter().flatten().sum();
+        let mut row = vec![cell.to_owned()];
+        row.extend(singles.iter().map(|v| number(*v)));
+        for &label in &others {
+            let both = value(cell, label);
+            let ratio = both.filter(|_| best > 0.0).map(|both| Ratio {
+                label,
+                cell,
+                of_best: both / best,
+                of_sum: both / sum,
+            });
+            let text = |part: Option<f64>| part.map_or("–".to_owned(), |part| format!("{part:.2}"));
+            row.extend([
+                number(both),
+                text(ratio.as_ref().map(|r| r.of_best)),
+                text(ratio.as_ref().map(|r| r.of_sum)),
+            ]);
+            ratios.extend(ratio);
+        }
+        rows.push(row);
+    }
+    let sentences = others.iter().map(|label| sentence(label, &ratios)).collect();
+    (Table { head, rows }, sentences)
+}
+
+fn sentence(label: &str, ratios: &[Ratio<'_>]) -> String {
+    let mine: Vec<&Ratio<'_>> = ratios.iter().filter(|r| r.label == label).collect();
+    let count = |enough: fn(&Ratio<'_>) -> bool| mine.iter().filter(|r| enough(r)).count();
+    let below: Vec<String> =
+        mine.iter().filter(|r| r.of_best < OF_BEST).map(|r| format!("{} {:.2}", r.cell, r.of_best)).collect();
+    let not = if below.is_empty() { String::new() } else { format!(" (not in {})", below.join(", ")) };
+    format!(
+        "{label}: at least {OF_BEST} × the best path alone in {} of {}{not}, at least {OF_SUM} × the sum of all alone in {}.",
+        count(|r| r.of_best >= OF_BEST),
+        mine.len(),
+        count(|r| r.of_sum >= OF_SUM),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::Row;
+    use crate::estimate::Estimate;
+
+    fn comparison(label: &str, cell: &str, mbps: f64) -> Comparison {
+        let row = Row {
+            metric: METRIC,
+            words: "",
+            references: Vec::new(),
+            runs: vec![(1, mbps)],
+            ours: Estimate::of(&[mbps]),
+            aim: None,
+        };
+        let (label, cell) = (label.to_owned(), cell.to_owned());
+        Comparison { label, model: None, cell, n: 1, sources: Vec::new(), rows: vec![row] }
+    }
+
+    #[test]
+    fn compares_with_the_best_and_with_the_sum() {
+        let all = [
+            comparison("both", "near", 38.0),
+            comparison("a", "near", 40.0),
+            comparison("b", "near", 10.0),
+            comparison("both", "far", 18.0),
+            comparison("a", "far", 20.0),
+        ];
+        let (table, sentences) = beside_alone(&all, &["a".to_owned(), "b".to_owned()]);
+        assert_eq!(table.head, ["goodput, Mbit/s", "a", "b", "both", "× best", "× sum"]);
+        assert_eq!(table.rows[0], ["near", "40.0", "10.0", "38.0", "0.95", "0.76"]);
+        assert_eq!(table.rows[1], ["far", "20.0", "–", "18.0", "0.90", "0.90"]);
+        let want = "both: at least 0.95 × the best path alone in 1 of 2 (not in far 0.90), at least 0.85 × the sum of all alone in 1.";
+        assert_eq!(sentences, [want]);
+    }
+}
