@@ -12,8 +12,9 @@ pub(super) struct LossRate {
     at: Time,
 }
 
-/// Packets of a sample.
+/// A sample has so many packets at least, and lasts so long: a fast path that loses while it finds its rate is done with that sooner.
 const SAMPLE: u64 = 250;
+const LASTS: Duration = Duration::from_millis(250);
 /// Samples that count.
 const SAMPLES: usize = 4;
 /// Without a sample for this long, a quarter is forgotten.
@@ -38,7 +39,7 @@ impl LossRate {
         let new = delivered - self.seen.0;
         // Losses that proved spurious are taken back.
         let missing = lost.saturating_sub(self.seen.1);
-        if new + missing >= SAMPLE {
+        if new + missing >= SAMPLE && now.since(self.at) >= LASTS {
             self.samples[self.taken % SAMPLES] = missing as f32 / (new + missing) as f32;
             self.taken += 1;
             (self.seen, self.at) = ((delivered, lost), now);
@@ -60,7 +61,7 @@ mod tests {
         let (mut delivered, mut lost) = (0, 0);
         let mut run = |loss: &mut LossRate, samples: u64, share: u64| {
             for _ in 0..samples {
-                now += Duration::from_millis(10);
+                now += LASTS;
                 (delivered, lost) = (delivered + SAMPLE - share, lost + share);
                 loss.count(now, delivered, lost);
             }
@@ -72,6 +73,11 @@ mod tests {
         assert!((loss.get() - 0.1).abs() < 1e-3, "they last");
         run(&mut loss, 1, 0);
         assert_eq!(loss.get(), 0.0);
+        let mut fast = LossRate::default();
+        for ms in 0..1_000 {
+            fast.count(Time::from_millis(ms), ms * SAMPLE, ms * SAMPLE / 4);
+        }
+        assert_eq!(fast.get(), 0.0, "while a fast path finds its rate");
         let (now, delivered, lost) = run(&mut loss, SAMPLES as u64, 75);
         assert!((loss.get() - 0.3).abs() < 1e-3);
         for s in 1..20 {
