@@ -10,7 +10,7 @@ use units::{Duration, Rate, Time};
 /// as long as it takes longer. So what the receiver holds back for the dear path never leaves the cheap one without work, a burst that
 /// the cheap path can serve in time does not spill, and a lossy path carries only what the others have no room for. A flow with
 /// little in the queue stays on the cheapest path whatever others have queued, and that is the same path until another is clearly cheaper.
-/// A path that adds little rate for its delay, or comes and goes, is left out, and tried again ever more rarely ([`Trials`]).
+/// A path that comes and goes is left out ever longer ([`Trials`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {
     /// The most that a path worth using costs beyond the cheapest, as of late.
@@ -41,7 +41,7 @@ fn cost(path: &PathRow) -> Duration {
 impl Scheduler for Auto {
     fn pick(&mut self, now: Time, _pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
         if paths.len() > 1 {
-            self.trials.update(now, paths, cost);
+            self.trials.update(now, paths);
         }
         let trials = &self.trials;
         let none = !paths.iter().any(|path| trials.permit(now, path));
@@ -130,18 +130,18 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_little_rate_and_much_delay_is_left_out() {
-        let poor = PathRow { rate: Rate::from_mbps(0.5), ..row(1, 3, 90) };
+    fn a_path_that_comes_and_goes_is_left_out_unless_it_is_alone() {
         let mut scheduler = Auto::default();
-        let queue = QueueView { packets: 100, bytes: 100_000, flow_bytes: 100_000, ..QueueView::default() };
-        let mut at =
-            |ms| scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &[full(), poor.clone()]);
-        assert_eq!(at(0), Pick::One(PathId(1)));
-        assert_eq!(at(800), Pick::Wait(None));
-        let mut scheduler = Auto::default();
-        scheduler.pick(Time::ZERO, &PktInfo::default(), &queue, &[full(), poor.clone()]);
-        let alone = scheduler.pick(Time::from_millis(800), &PktInfo::default(), &queue, &[poor]);
-        assert_eq!(alone, Pick::One(PathId(1)), "better than nothing");
+        let mut at = |ms, up_since, alone: bool| {
+            let path = PathRow { up_since: Time::from_millis(up_since), ..row(1, 3, 10) };
+            let paths = [row(0, 3, 40), path];
+            let paths = if alone { &paths[1..] } else { &paths };
+            scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &QueueView::default(), paths)
+        };
+        assert_eq!(at(0, 0, false), Pick::One(PathId(1)));
+        assert_eq!(at(1_000, 1_000, false), Pick::One(PathId(0)));
+        assert_eq!(at(1_001, 1_000, true), Pick::One(PathId(1)), "better than nothing");
+        assert_eq!(at(1_500, 1_000, false), Pick::One(PathId(1)));
     }
 
     #[test]
