@@ -233,9 +233,6 @@ impl Transfer {
             (Control::Done, _) => {
                 answer(Control::Results { received: In::total(&self.meter) });
                 self.peer_done = true;
-                if matches!(self.stage, Stage::Lingering { .. }) {
-                    self.close(core, now, session);
-                }
             }
             (Control::Results { received }, _) if self.stage == Stage::Asking => {
                 self.peer_received = Some(received);
@@ -252,7 +249,7 @@ impl Transfer {
         match (&self.mode, both) {
             // The client closes, once it has everything.
             (Mode::Obey, true) => self.stage = Stage::Receiving,
-            (_, true) if !self.peer_done => self.stage = Stage::Lingering { until: now + LINGER },
+            (_, true) => self.stage = Stage::Lingering { until: now + LINGER },
             _ => self.close(core, now, session),
         }
     }
@@ -285,10 +282,14 @@ impl Transfer {
             self.look(core, now, session);
             self.omitted = self.sent.clone();
         }
-        if let Stage::Lingering { until } = self.stage
-            && now >= until
-        {
-            self.close(core, now, session);
+        if let Stage::Lingering { until } = self.stage {
+            // Closing drops what is queued: the peer's results must have reached it.
+            let told = self.peer_done
+                && core.endpoint.backlog(now, session).packets == 0
+                && core.endpoint.rows(now, session).iter().all(|row| row.inflight.packets == 0);
+            if told || now >= until {
+                self.close(core, now, session);
+            }
         }
         if let (Stage::Sending, Some(sender)) = (self.stage, &mut self.sender) {
             let mut waiting = core.endpoint.backlog(now, session).packets;
