@@ -24,7 +24,7 @@ fn the_report_has_figure_table_and_sentences() {
     let report = run("paper", &Sim::default(), &options(dir.path(), "paper/mirrored"), &watch).unwrap();
     assert_eq!(begun.into_inner().unwrap(), ["paper/mirrored"]);
     let html = fs::read_to_string(&report).unwrap();
-    for part in ["<svg", "<td>ccid2</td><td>1</td>", "p50, p95 and p99 of both ways"] {
+    for part in ["<svg", "<th>ccid2</th>", "<td>runs</td><td>1</td>", "p50, p95 and p99 of both ways"] {
         assert!(html.contains(part), "{part}");
     }
     let markdown = fs::read_to_string(report.with_extension("md")).unwrap();

@@ -29,6 +29,8 @@ pub(super) struct PathModel {
     round_rtt: (Duration, u32),
     /// How long the packets acknowledged in the round were under way, together, and how many.
     ages: (Duration, u32),
+    /// When the first and the last of those samples came.
+    sampled: (Time, Time),
     /// Smoothed variation of delay.
     jitter: Duration,
     /// Since when delivery rate and RTT have agreed that capacity fell.
@@ -58,6 +60,7 @@ impl PathModel {
             lowest_since: Time::ZERO,
             round_rtt: (Duration::MAX, 0),
             ages: (Duration::ZERO, 0),
+            sampled: (Time::ZERO, Time::ZERO),
             jitter: Duration::ZERO,
             fallen: None,
             clear_bw: 0.0,
@@ -131,6 +134,10 @@ impl PathModel {
         }
         self.lowest[0] = self.lowest[0].min(rtt);
         let (least, n) = self.round_rtt;
+        if n == 0 {
+            self.sampled.0 = now;
+        }
+        self.sampled.1 = now;
         self.round_rtt = (least.min(rtt), n + 1);
     }
 
@@ -150,12 +157,20 @@ impl PathModel {
         let ages = core::mem::take(&mut self.ages);
         // Samples are of the packets that overtook others: they tell less than all packets do. RTprop is rarer than a round's least,
         // but a queue of others lies between the two as well.
-        let mean = ages.0.checked_div(ages.1).unwrap_or_default();
+        let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
         let beyond = mean.saturating_sub(self.rtprop.unwrap_or(mean));
         let within = mean.saturating_sub(least);
         let variation = beyond.min(scale(within, tuning::BEYOND)).min(tuning::MAX_JITTER);
         self.jitter = (self.jitter * 3 + variation) / 4;
         Some(least)
+    }
+
+    /// How long the average packet waited for the others of its acknowledgement, had all arrived evenly: no delay of the path. No more than
+    /// a few wait for each other; larger groups came together, and that is delay.
+    fn held(&self, acks: u32, packets: u32) -> Duration {
+        let apart = self.sampled.1.since(self.sampled.0).checked_div(packets.max(1)).unwrap_or_default();
+        let group = (f64::from(packets) / f64::from(acks.max(1))).clamp(1.0, tuning::GROUP);
+        scale(apart, (group - 1.0) / 2.0)
     }
 
     /// Whether capacity fell: for a while, RTTs showed a queue, delivery was well below what it was without one, and the
@@ -261,4 +276,36 @@ fn seconds(s: f64) -> Duration {
 
 fn scale(d: Duration, by: f64) -> Duration {
     seconds(d.as_secs_f64() * by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Jitter after rounds of eight acknowledgements, each of packets that took as long as `ages` says, in milliseconds.
+    fn jitter(ages: &[u64]) -> Duration {
+        let ms = Duration::from_millis;
+        let mut path = PathModel::new();
+        path.set_rtprop(Time::ZERO, ms(20));
+        let mut now = Time::ZERO;
+        for _ in 0..40 {
+            for _ in 0..8 {
+                now += ms(ages.len() as u64 * 2);
+                path.on_rtt(now, ms(20));
+                ages.iter().for_each(|age| path.on_ages((ms(*age), 1)));
+            }
+            path.on_round_end();
+        }
+        path.jitter
+    }
+
+    #[test]
+    fn packets_that_wait_for_a_shared_acknowledgement_are_no_jitter() {
+        // One each 2 ms.
+        assert_eq!(jitter(&[20]), Duration::ZERO);
+        assert!(jitter(&[22, 20]) < Duration::from_micros(200), "{:?}", jitter(&[22, 20]));
+        assert!(jitter(&[26, 24, 22, 20]) < Duration::from_micros(400), "{:?}", jitter(&[26, 24, 22, 20]));
+        // The same groups, later than that.
+        assert!(jitter(&[32, 30]) > Duration::from_millis(8));
+    }
 }

@@ -93,6 +93,8 @@ pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 pub(super) const DRAIN_RTPROPS: u32 = 4;
 /// `allow_for_jitter`: what delay varies by beyond RTprop is believed up to this multiple of what it varies by within a round.
 pub(super) const BEYOND: f64 = 1.5;
+/// `allow_for_jitter`: packets that wait for each other's acknowledgement.
+pub(super) const GROUP: f64 = 4.0;
 /// `bound_by_losses`: share of BtlBw that one bound leaves at least (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
 /// `allow_for_jitter`: no more than this.

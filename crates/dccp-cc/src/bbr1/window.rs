@@ -8,6 +8,9 @@ use units::{Duration, Rate};
 /// Most a quantum holds (section 4.2.2).
 const MAX_QUANTUM: u64 = 64 * 1024;
 
+/// A round trip below this stays within a host or a LAN.
+const LAN: Duration = Duration::from_millis(1);
+
 /// Loss recovery (section 4.2.3.4). DCCP repairs nothing, so it lasts until a round passes without a loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
@@ -58,8 +61,10 @@ impl Bbr1 {
         let mtu = u64::from(self.units.mtu.max(1));
         let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
         let quantum = if self.tuning.small_quantum {
-            // A burst overflows a short queue: no more than an eighth of a BDP, where the window is two.
-            millisecond.min(self.cwnd_bytes() / 16)
+            // A burst overflows a short queue: no more than an eighth of a BDP, where the window is two. Hosts and switches a fraction of a
+            // millisecond apart bear more, and each burst costs the host as much as a packet.
+            let lan = self.path.rtprop.is_some_and(|rtprop| rtprop < LAN);
+            millisecond.min(self.cwnd_bytes() / if lan { 4 } else { 16 })
         } else if self.pacing_rate < Rate::from_bps(1_200_000) {
             mtu
         } else if self.pacing_rate < Rate::from_bps(24_000_000) {
@@ -203,4 +208,24 @@ impl Bbr1 {
 fn ceil(x: f64) -> u64 {
     let floor = x as u64;
     if (floor as f64) < x { floor.saturating_add(1) } else { floor }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CcConfig;
+    use units::Time;
+
+    #[test]
+    fn bursts_are_a_sixteenth_of_the_window_and_a_quarter_between_near_hosts() {
+        let mut bbr = Bbr1::new(&CcConfig { mtu: 1500, packets: false, draft: false, seed: 0 });
+        (bbr.cwnd, bbr.pacing_rate) = (160_000, Rate::from_mbps(1000.0));
+        for (rtt_us, quantum) in [(2_000, 10_000), (200, 40_000)] {
+            bbr.path.set_rtprop(Time::ZERO, Duration::from_micros(rtt_us));
+            assert_eq!(bbr.send_quantum(), quantum, "{rtt_us} us");
+        }
+        // A millisecond of rate is the bound on slow paths.
+        bbr.pacing_rate = Rate::from_mbps(40.0);
+        assert_eq!(bbr.send_quantum(), 5_000);
+    }
 }
