@@ -8,7 +8,7 @@ const WINDOW_PART: u32 = 4;
 /// What a packet may be later than the latest one lately, in quarters of that.
 const MARGIN_QUARTERS: u32 = 5;
 /// The lateness that is remembered shrinks by this part of itself in a round.
-const FORGET_PART: u32 = 128;
+const FORGET_PART: u32 = 32;
 /// Rounds with losses, none of them spurious and nothing late, after which reordering counts as over (RFC 8985 section 6.2.4 takes 16).
 const TRUE_LOSS_ROUNDS: u32 = 16;
 
@@ -216,7 +216,7 @@ mod tests {
         loss.on_late(Time::from_millis(160), Time::from_millis(100));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 100 * MS);
         assert_eq!(loss.window(40 * MS, 70 * MS), 70 * MS);
-        for _ in 0..800 {
+        for _ in 0..200 {
             loss.on_round();
         }
         assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
