@@ -23,9 +23,21 @@ impl RawCarrier {
     ///
     /// # Errors
     /// What the system says: no permission, `AddrNotAvailable`, no such interface.
-    pub fn new(mut bind: Bind) -> io::Result<RawCarrier> {
+    pub fn new(bind: Bind) -> io::Result<RawCarrier> {
+        RawCarrier::marked(bind, None)
+    }
+
+    /// As [`new`](Self::new), its packets marked for policy routing (SO_MARK).
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
+    pub fn marked(mut bind: Bind, mark: Option<u32>) -> io::Result<RawCarrier> {
         bind.addr.set_port(0);
-        Ok(RawCarrier { socket: Socket::new(bind, true)?, sources: BTreeMap::new(), packet: Vec::new() })
+        Ok(RawCarrier {
+            socket: Socket::new(bind, true, mark)?,
+            sources: BTreeMap::new(),
+            packet: Vec::new(),
+        })
     }
 
     fn source_of(&mut self, burst: &Burst<'_>) -> io::Result<IpAddr> {

@@ -31,6 +31,8 @@ const RECEIVE: usize = 65_536;
 pub(crate) struct Socket {
     bind: Bind,
     raw: bool,
+    /// Of its packets, for policy routing (SO_MARK).
+    mark: Option<u32>,
     inner: socket2::Socket,
     state: UdpSocketState,
     /// Off once the kernel refused a segmented send.
@@ -49,7 +51,7 @@ pub(crate) struct Message<'a> {
     pub(crate) bytes: &'a mut [u8],
 }
 
-fn open(bind: &Bind, raw: bool) -> io::Result<socket2::Socket> {
+fn open(bind: &Bind, raw: bool, mark: Option<u32>) -> io::Result<socket2::Socket> {
     let domain = Domain::for_address(bind.addr);
     let socket = match raw {
         true => socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(IPPROTO_DCCP))))?,
@@ -59,6 +61,9 @@ fn open(bind: &Bind, raw: bool) -> io::Result<socket2::Socket> {
     // Raw IPv6 sockets never see IPv4.
     if bind.addr.is_ipv6() && !raw {
         socket.set_only_v6(true)?;
+    }
+    if let Some(mark) = mark {
+        socket.set_mark(mark)?;
     }
     bind_interface(&socket, bind)?;
     socket.bind(&SockAddr::from(bind.addr))?;
@@ -92,8 +97,8 @@ fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSoc
 }
 
 impl Socket {
-    pub(crate) fn new(bind: Bind, raw: bool) -> io::Result<Socket> {
-        let inner = open(&bind, raw)?;
+    pub(crate) fn new(bind: Bind, raw: bool, mark: Option<u32>) -> io::Result<Socket> {
+        let inner = open(&bind, raw, mark)?;
         let state = set_up(&inner, &bind, raw)?;
         // The privileged forms go beyond net.core.*mem_max; without privilege the plain ones get what is allowed.
         if sockopt::set_socket_recv_buffer_size_force(&inner, BUFFER).is_err() {
@@ -104,7 +109,7 @@ impl Socket {
         }
         let segmentation = !raw && state.max_gso_segments() > 1;
         let buffer = vec![0; BATCH_SIZE * RECEIVE];
-        Ok(Socket { bind, raw, inner, state, segmentation, buffer, stats: CarrierStats::default() })
+        Ok(Socket { bind, raw, mark, inner, state, segmentation, buffer, stats: CarrierStats::default() })
     }
 
     pub(crate) fn bind(&self) -> &Bind {
@@ -126,7 +131,7 @@ impl Socket {
         if remote.port() == 0 {
             remote.set_port(9);
         }
-        let socket = open(&bind, false)?;
+        let socket = open(&bind, false, self.mark)?;
         socket.connect(&SockAddr::from(remote))?;
         Ok(socket)
     }

@@ -14,7 +14,15 @@ impl UdpCarrier {
     /// # Errors
     /// What the system says: `AddrInUse`, `AddrNotAvailable`, no such interface, no permission.
     pub fn new(bind: Bind) -> io::Result<UdpCarrier> {
-        Ok(UdpCarrier(Socket::new(bind, false)?))
+        UdpCarrier::marked(bind, None)
+    }
+
+    /// As [`new`](Self::new), its packets marked for policy routing (SO_MARK).
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
+    pub fn marked(bind: Bind, mark: Option<u32>) -> io::Result<UdpCarrier> {
+        Ok(UdpCarrier(Socket::new(bind, false, mark)?))
     }
 }
 

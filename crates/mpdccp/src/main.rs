@@ -4,6 +4,7 @@ mod choice;
 #[cfg(feature = "lab")]
 mod demo;
 mod fault;
+mod generate;
 mod keys;
 #[cfg(feature = "lab")]
 mod lab;
@@ -16,7 +17,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Multipath DCCP in user space: bond several access networks, and measure how well it goes.
 #[derive(Parser)]
@@ -61,6 +62,9 @@ enum Command {
     Perf(Box<perf::PerfArgs>),
     /// Join two interfaces by an emulated link: rate, delay, queue, loss. No netem is needed.
     Link(Box<link::Args>),
+    /// Write manual pages and shell completions, for packages.
+    #[command(hide = true)]
+    Generate(generate::Args),
     /// Print a new private key for `private_key_file`.
     #[command(after_help = keys::EXAMPLES)]
     Genkey,
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::main(&args),
         Command::Perf(command) => perf::main(*command),
         Command::Link(args) => link::main(*args),
+        Command::Generate(args) => generate::main(&args, Cli::command()),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),
         Command::Genpsk => keys::genpsk(),

@@ -138,6 +138,20 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
 }
 
 #[test]
+fn what_does_not_go_together_is_named() {
+    let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
+    with("kill_switch = true").fails_with(&["kill_switch needs default_route"]);
+    with("default_route = true").fails_with(&["default_route needs", "0.0.0.0/0"]);
+    Case::new(&format!("default_route = true\n{SERVER}")).fails_with(&["role = \"client\""]);
+    with("metrics = \"127.0.0.1\"").fails_with(&["metrics", "no port"]);
+    let clash = SERVER.replace("10.99.99.2/32", "10.99.99.1/24");
+    let clash = format!(
+        "{clash}[[peer]]\nname = \"two\"\nallowed_ips = [\"10.99.99.7/24\"]\nfrom = [\"192.0.2.1\"]\n"
+    );
+    Case::new(&clash).fails_with(&["`one` and `two`", "10.99.99.7/24", "allowed_ips"]);
+}
+
+#[test]
 fn what_is_missing_is_named() {
     Case::new("role = \"client\"\naddresses = [\"10.0.0.1/24\"]").fails_with(&["[[peer]]"]);
     Case::new(&SERVER.replace("listen", "#")).fails_with(&["listen"]);

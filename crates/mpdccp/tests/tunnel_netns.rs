@@ -1,6 +1,7 @@
 //! The tunnel end to end, between two network namespaces.
 #![cfg(target_os = "linux")]
 
+#[allow(dead_code)] // Parts of the bed are for other tests.
 mod common;
 
 use common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, missing, run, wait_for};

@@ -1,22 +1,29 @@
 use ipnet::IpNet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 /// Which peer an inner address belongs to: the longest prefix that holds it counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
-    /// Longest prefix first.
-    nets: Vec<(IpNet, usize)>,
+    /// By length, the longest first; there are few lengths, however many prefixes.
+    lengths: BTreeMap<Reverse<u8>, HashMap<IpAddr, usize>>,
 }
 
 impl Allowed {
     pub(crate) fn new(nets: impl IntoIterator<Item = (IpNet, usize)>) -> Allowed {
-        let mut nets: Vec<(IpNet, usize)> = nets.into_iter().collect();
-        nets.sort_by_key(|(net, _)| std::cmp::Reverse(net.prefix_len()));
-        Allowed { nets }
+        let mut lengths: BTreeMap<Reverse<u8>, HashMap<IpAddr, usize>> = BTreeMap::new();
+        for (net, peer) in nets {
+            lengths.entry(Reverse(net.prefix_len())).or_default().insert(net.network(), peer);
+        }
+        Allowed { lengths }
     }
 
     pub(crate) fn peer(&self, ip: IpAddr) -> Option<usize> {
-        self.nets.iter().find(|(net, _)| net.contains(&ip)).map(|(_, peer)| *peer)
+        self.lengths.iter().find_map(|(length, nets)| {
+            let net = IpNet::new(ip, length.0).ok()?;
+            nets.get(&net.network()).copied()
+        })
     }
 }
 

@@ -3,16 +3,19 @@
 use crate::fault::Fault;
 use crate::tunnel::allowed::{Allowed, addresses};
 use crate::tunnel::config::{Config, Security};
+use crate::tunnel::default_route::DefaultRoute;
 use crate::tunnel::inner;
 use crate::tunnel::mtu::Answers;
 use crate::tunnel::names::Names;
 use crate::tunnel::paths;
 use crate::tunnel::peer::{PeerState, WaitingPath};
 use crate::tunnel::trace::Trace;
+use crate::tunnel::up::notify;
 use crate::tunnel::values::Prio;
 use crate::tunnel::{security, setup};
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
-use mpdccp_proto::{PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
+use mpdccp_proto::{ListenConfig, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
+use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -66,8 +69,12 @@ pub(crate) struct TunnelApp {
     pub(crate) started: Time,
     /// Why the tunnel could not go on.
     pub(crate) failure: Option<String>,
-    session_cfg: SessionConfig,
+    pub(crate) session_cfg: SessionConfig,
+    /// A server's.
+    pub(crate) listener: Option<ListenConfig>,
     pub(crate) names: Names,
+    /// Goes before the interface does.
+    pub(crate) default_route: Option<DefaultRoute>,
     host: HostWatch,
     pub(crate) tun: Bursts,
     allowed: Allowed,
@@ -81,6 +88,8 @@ pub(crate) struct TunnelApp {
     /// When to look at the paths' links next, and when that was last done.
     watch_at: Time,
     watched: Time,
+    /// systemd wants to hear that this thread lives.
+    watchdog: bool,
     /// Something about this host's interfaces changed since.
     changed: bool,
 }
@@ -115,9 +124,11 @@ impl TunnelApp {
         trace: Option<Trace>,
     ) -> Result<TunnelApp, Fault> {
         security::set_up(core, &cfg, true)?;
-        let carried = setup::listen(core, &cfg)?;
+        let (listener, carried) = setup::listen(core, &cfg)?;
         let peers = cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone())).collect();
-        TunnelApp::with(now, cfg, trace, peers, Names::new(), carried)
+        let mut app = TunnelApp::with(now, cfg, trace, peers, Names::new(), carried)?;
+        app.listener = Some(listener);
+        Ok(app)
     }
 
     fn with(
@@ -129,11 +140,10 @@ impl TunnelApp {
         carried: u16,
     ) -> Result<TunnelApp, Fault> {
         let (tun, mtu) = setup::create_tun(&cfg, carried)?;
-        let nets = peers.iter().enumerate();
-        let allowed = nets.flat_map(|(i, peer)| peer.cfg.allowed_ips.iter().map(move |net| (*net, i)));
-        Ok(TunnelApp {
+        let mut app = TunnelApp {
             session_cfg: setup::session_config(&cfg),
-            allowed: Allowed::new(allowed),
+            listener: None,
+            allowed: Allowed::default(),
             cfg,
             peers,
             counters: TunCounters::default(),
@@ -142,6 +152,7 @@ impl TunnelApp {
             started: now,
             failure: None,
             names,
+            default_route: None,
             host: HostWatch::new()?,
             tun: Bursts::new(tun, mtu),
             sessions: BTreeMap::new(),
@@ -151,9 +162,12 @@ impl TunnelApp {
             closing: None,
             watch_at: now,
             watched: now,
+            watchdog: sd_notify::watchdog_enabled(false, &mut 0),
             changed: false,
             answers: Answers::default(),
-        })
+        };
+        app.allow();
+        Ok(app)
     }
 
     /// Everything is in place: connect, or wait for peers.
@@ -209,12 +223,20 @@ impl TunnelApp {
         }
     }
 
+    /// Packets go by the prefixes of those who are peers now.
+    pub(crate) fn allow(&mut self) {
+        let peers = self.peers.iter().enumerate().filter(|(_, peer)| !peer.gone);
+        let nets = peers.flat_map(|(i, peer)| peer.cfg.allowed_ips.iter().map(move |net| (*net, i)));
+        self.allowed = Allowed::new(nets);
+    }
+
     /// Settings of the file that a new path has to go with.
     pub(crate) fn now_and_peer(&self, core: &Core, peer: Option<&str>) -> Result<(Time, usize), String> {
-        let names = || self.peers.iter().map(|p| p.cfg.name.as_str()).collect::<Vec<_>>().join(", ");
+        let present = || self.peers.iter().enumerate().filter(|(_, p)| !p.gone);
+        let names = || present().map(|(_, p)| p.cfg.name.as_str()).collect::<Vec<_>>().join(", ");
         let index = match peer {
-            Some(name) => self.peers.iter().position(|p| p.cfg.name == name),
-            None if self.peers.len() == 1 => Some(0),
+            Some(name) => present().find(|(_, p)| p.cfg.name == name).map(|(i, _)| i),
+            None if present().count() == 1 => present().next().map(|(i, _)| i),
             None => return Err(format!("say which --peer: {}", names())),
         };
         let index = index.ok_or_else(|| format!("no such peer, expected one of: {}", names()))?;
@@ -281,7 +303,9 @@ impl TunnelApp {
 
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId, peer: u32) {
         let index = peer as usize;
-        let Some(state) = self.peers.get_mut(index) else { return };
+        let Some(state) = self.peers.get_mut(index).filter(|peer| !peer.gone) else {
+            return core.endpoint.abort(now, session);
+        };
         // A peer has one session; a second one means that it lost the first.
         if let Some(old) = state.session.replace(session).filter(|old| *old != session) {
             tracing::info!("peer {}: a new session replaces the old one", state.cfg.name);
@@ -433,6 +457,9 @@ impl App for TunnelApp {
         if self.watch_at <= now {
             self.watch_at = now + WATCH;
             self.watched = now;
+            if self.watchdog {
+                notify(&[NotifyState::Watchdog]);
+            }
             for path in self.peers.iter().flat_map(|peer| &peer.paths) {
                 core.net.watch(now, path.socket, path.remote);
             }

@@ -16,6 +16,8 @@ impl TunnelApp {
     /// Answers a request.
     pub(crate) fn control(&mut self, core: &mut Core, request: Request) -> Answer {
         let done = match request {
+            // Answered without the data thread.
+            Request::Events { .. } | Request::Reload => Ok(()),
             Request::Status => return Answer::Status(Box::new(self.status(core, core.clock.now()))),
             Request::Down => {
                 let now = core.clock.now();
@@ -88,7 +90,17 @@ impl TunnelApp {
         priority: u8,
     ) -> Result<(), String> {
         let (now, index) = self.now_and_peer(core, peer)?;
-        let priority = Prio::try_from(i64::from(priority))?;
+        self.prio_of(core, now, index, name, Prio::try_from(i64::from(priority))?)
+    }
+
+    pub(crate) fn prio_of(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        index: usize,
+        name: &str,
+        priority: Prio,
+    ) -> Result<(), String> {
         let id = self.peers[index].path_id(core, now, name);
         let peer = &mut self.peers[index];
         let specs = peer.paths.iter_mut().map(|p| &mut p.spec);
@@ -117,8 +129,8 @@ impl TunnelApp {
     }
 
     /// Everything there is to know.
-    fn status(&self, core: &Core, now: Time) -> Status {
-        let peers = self.peers.iter().map(|peer| {
+    pub(crate) fn status(&self, core: &Core, now: Time) -> Status {
+        let peers = self.peers.iter().filter(|peer| !peer.gone).map(|peer| {
             let status = peer.session.and_then(|s| Some((s, core.endpoint.status(now, s)?)));
             let mut status = match status {
                 None => PeerStatus::idle(&peer.cfg.name),

@@ -47,8 +47,16 @@ pub(crate) struct Config {
     /// Route each peer's `allowed_ips` into the interface.
     #[serde(default = "yes")]
     pub(crate) routes: bool,
+    /// Everything through the tunnel but its own packets; for a client.
+    #[serde(default)]
+    pub(crate) default_route: bool,
+    /// And nothing beside it, should it break down.
+    #[serde(default)]
+    pub(crate) kill_switch: bool,
     /// Path of the control socket.
     pub(crate) control: Option<PathBuf>,
+    /// Where Prometheus may ask for the counters.
+    pub(crate) metrics: Option<HostPort>,
     /// Write all carrier packets to this pcap file.
     pub(crate) capture: Option<PathBuf>,
     /// Write them as they are before they are sealed.
@@ -81,7 +89,10 @@ const KEYS: &[&str] = &[
     "mss_clamp",
     "offload",
     "routes",
+    "default_route",
+    "kill_switch",
     "control",
+    "metrics",
     "capture",
     "capture_plaintext",
     "peer",
@@ -150,7 +161,7 @@ impl Peer {
 }
 
 /// One access network.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PathSpec {
     pub(crate) name: String,
@@ -222,6 +233,32 @@ impl Config {
         Ok(cfg)
     }
 
+    /// The first key, of those that cannot change while the tunnel runs, in which another configuration differs.
+    pub(crate) fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
+        let secret = |cfg: &Config| cfg.private_key.as_ref().map(|key| key.0.clone());
+        let same = [
+            ("role", self.role == new.role),
+            ("interface", self.interface == new.interface),
+            ("carrier", self.carrier == new.carrier),
+            ("security", self.security == new.security),
+            ("private_key", secret(self) == secret(new)),
+            ("private_key_file", self.private_key_file == new.private_key_file),
+            ("ciphers", self.ciphers == new.ciphers),
+            ("listen", self.listen.0 == new.listen.0),
+            ("dccp_port", self.dccp_port == new.dccp_port),
+            ("addresses", self.addresses == new.addresses),
+            ("mtu", self.mtu == new.mtu),
+            ("routes", self.routes == new.routes),
+            ("default_route", self.default_route == new.default_route),
+            ("kill_switch", self.kill_switch == new.kill_switch),
+            ("control", self.control == new.control),
+            ("capture", self.capture == new.capture),
+            ("capture_plaintext", self.capture_plaintext == new.capture_plaintext),
+            ("metrics", self.metrics == new.metrics),
+        ];
+        same.into_iter().find(|(_, same)| !same).map(|(key, _)| key)
+    }
+
     fn check(&self, place: &Place<'_>) -> Result<(), Fault> {
         if self.interface.is_empty() || self.interface.len() > 15 || self.interface.contains(['/', ' ']) {
             return Err(
@@ -233,6 +270,24 @@ impl Config {
         }
         if self.peers.is_empty() {
             return Err(place.whole("at least one [[peer]] is needed"));
+        }
+        if let Some(at) = self.metrics.filter(|at| at.port.is_none()) {
+            return Err(
+                place.whole(format!("metrics: {at} has no port, expected \"127.0.0.1:9586\" or the like"))
+            );
+        }
+        let everything =
+            self.peers.iter().flat_map(|p| &p.get_ref().allowed_ips).any(|net| net.prefix_len() == 0);
+        let wrong = match (self.default_route, self.kill_switch) {
+            (true, _) if self.role == Role::Server => Some("default_route is for role = \"client\""),
+            (true, _) if !everything => {
+                Some("default_route needs a peer with \"0.0.0.0/0\" or \"::/0\" in allowed_ips")
+            }
+            (false, true) => Some("kill_switch needs default_route = true"),
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(place.whole(wrong));
         }
         self.check_own_keys().map_err(|e| place.whole(e))?;
         match self.role {
@@ -274,7 +329,8 @@ impl Config {
     /// Whether `later` can be told from a peer before it in the file.
     fn check_apart(&self, earlier: &Peer, later: &Peer) -> Result<(), String> {
         let (first, second) = (&earlier.name, &later.name);
-        if let Some(net) = later.allowed_ips.iter().find(|net| earlier.allowed_ips.contains(net)) {
+        let taken = |net: &&IpNet| earlier.allowed_ips.iter().any(|other| other.trunc() == net.trunc());
+        if let Some(net) = later.allowed_ips.iter().find(taken) {
             return Err(format!("peers `{first}` and `{second}` both have {net} in allowed_ips"));
         }
         if self.role == Role::Client || self.security == Security::Noise {
@@ -396,3 +452,23 @@ makes one, `mpdccp pubkey < FILE` prints what the other end needs), or say secur
 /// Largest IP packets that a path may be said to carry.
 const MTU: std::ops::RangeInclusive<u16> = 576..=9000;
 const NO_PORT: &str = "carrier = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_are_right_but_for_the_keys() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["client", "server"] {
+            let example = format!("{}/../../packaging/examples/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(example).unwrap();
+            let (before, rest) = text.split_once('<').unwrap();
+            let (_, after) = rest.split_once(">\"\n").unwrap();
+            let key = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=";
+            let file = directory.path().join(name);
+            std::fs::write(&file, format!("{before}{key}\"\n{after}")).unwrap();
+            Config::load(&file).unwrap();
+        }
+    }
+}

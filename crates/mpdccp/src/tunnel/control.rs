@@ -3,6 +3,8 @@
 use crate::fault::Fault;
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::config::PathSpec;
+use crate::tunnel::events::{Event, Events};
+use crate::tunnel::reload;
 use crate::tunnel::status::Status;
 use dccp_net::Handle;
 use rustix::fs::{Access, Mode, access};
@@ -20,11 +22,30 @@ use std::time::Duration;
 #[serde(tag = "command", rename_all = "snake_case")]
 pub(crate) enum Request {
     Status,
+    /// Events after the one with this number.
+    Events {
+        after: u64,
+    },
+    /// The configuration file anew.
+    Reload,
     Down,
-    PathAdd { peer: Option<String>, path: NewPath },
-    PathDel { peer: Option<String>, name: String },
-    PathPrio { peer: Option<String>, name: String, priority: u8 },
-    Scheduler { peer: Option<String>, name: String },
+    PathAdd {
+        peer: Option<String>,
+        path: NewPath,
+    },
+    PathDel {
+        peer: Option<String>,
+        name: String,
+    },
+    PathPrio {
+        peer: Option<String>,
+        name: String,
+        priority: u8,
+    },
+    Scheduler {
+        peer: Option<String>,
+        name: String,
+    },
 }
 
 /// A path as the command line gives it; the tunnel checks it as it checks its configuration.
@@ -53,6 +74,9 @@ impl NewPath {
 pub(crate) enum Answer {
     Ok,
     Status(Box<Status>),
+    Events(Vec<Event>),
+    /// What was done, in words.
+    Done(String),
     Error(String),
 }
 
@@ -128,11 +152,16 @@ impl ControlSocket {
     }
 
     /// Serves requests on a thread of its own, which ends with the process.
-    pub(crate) fn serve(&self, handle: Handle<TunnelApp>) -> Result<(), Fault> {
+    pub(crate) fn serve(
+        &self,
+        handle: Handle<TunnelApp>,
+        file: PathBuf,
+        events: Events,
+    ) -> Result<(), Fault> {
         let listener = self.listener.try_clone()?;
         std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Err(e) = answer(&stream, &handle) {
+                if let Err(e) = answer(&stream, &handle, &file, &events) {
                     tracing::debug!("control socket: {e}");
                 }
             }
@@ -148,7 +177,12 @@ impl Drop for ControlSocket {
     }
 }
 
-fn answer(mut stream: &UnixStream, handle: &Handle<TunnelApp>) -> std::io::Result<()> {
+fn answer(
+    mut stream: &UnixStream,
+    handle: &Handle<TunnelApp>,
+    file: &Path,
+    events: &Events,
+) -> std::io::Result<()> {
     let who = rustix::net::sockopt::socket_peercred(stream)?.uid;
     if !who.is_root() && who != rustix::process::geteuid() {
         tracing::warn!("control socket: user {} may not use it", who.as_raw());
@@ -159,6 +193,11 @@ fn answer(mut stream: &UnixStream, handle: &Handle<TunnelApp>) -> std::io::Resul
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST)).read_line(&mut line)?;
     let answer = match serde_json::from_str::<Request>(&line) {
+        Ok(Request::Events { after }) => Answer::Events(events.after(after)),
+        Ok(Request::Reload) => match reload::from_file(handle, file) {
+            Ok(words) => Answer::Done(words),
+            Err(e) => Answer::Error(e),
+        },
         Ok(request) => handle
             .call(move |core, app| app.control(core, request))
             .unwrap_or(Answer::Error("the tunnel is ending".into())),
@@ -189,6 +228,19 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Fault> {
         Ok(answer) => Ok(answer),
         Err(_) => Err(Fault::runtime(format!("no answer from the tunnel at {}", path.display()))),
     }
+}
+
+/// Asks a running tunnel for its status.
+pub(crate) fn status(path: &Path) -> Result<Box<Status>, Fault> {
+    match ask(path, &Request::Status)? {
+        Answer::Status(status) => Ok(status),
+        _ => Err(odd()),
+    }
+}
+
+/// The tunnel is of another version, perhaps.
+pub(crate) fn odd() -> Fault {
+    Fault::runtime("the tunnel answered something else; is it of another version?")
 }
 
 /// The socket of the one tunnel that runs here.

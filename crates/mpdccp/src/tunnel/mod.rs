@@ -5,11 +5,17 @@ mod app;
 mod commands;
 mod config;
 mod control;
+mod default_route;
+mod events;
+mod health;
 mod inner;
+mod live;
+mod metrics;
 mod mtu;
 mod names;
 mod paths;
 mod peer;
+mod reload;
 mod routes;
 mod security;
 mod setup;
@@ -32,7 +38,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) const EXAMPLES: &str = "Examples (docs/tunnel.md has both configuration files):
   mpdccp tunnel up --config client.toml
-  mpdccp tunnel status
+  mpdccp tunnel status --watch
+  mpdccp tunnel events --follow
+  mpdccp tunnel reload
   mpdccp tunnel path add cable --interface eth1 --remote 203.0.113.1:6511
   mpdccp tunnel path prio lte 1
   mpdccp tunnel down";
@@ -44,8 +52,38 @@ pub(crate) enum Command {
     /// Show sessions, paths and counters.
     Status {
         /// As JSON (docs/formats.md).
+        #[arg(long, conflicts_with = "watch")]
+        json: bool,
+        /// Keep showing it, with rates, until Ctrl-C.
+        #[arg(long)]
+        watch: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show what happened to sessions and paths, the newest thousand events.
+    Events {
+        /// One JSON object a line (docs/formats.md).
         #[arg(long)]
         json: bool,
+        /// Go on with those to come, until Ctrl-C.
+        #[arg(long)]
+        follow: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// For scripts: exit code 0 if every session is open over at least one path, otherwise 1 and what is wrong.
+    Health {
+        /// All paths have to be up.
+        #[arg(long)]
+        all_paths: bool,
+        /// Only this peer; a server's other peers may be away.
+        #[arg(long)]
+        peer: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Follow the configuration file as it is now, without dropping the sessions it does not concern.
+    Reload {
         #[command(flatten)]
         which: Which,
     },
@@ -145,6 +183,8 @@ impl Config {
     }
 }
 
+/// How often `tunnel events --follow` looks.
+const FOLLOW: Duration = Duration::from_millis(500);
 /// How long `tunnel down` waits for the tunnel to be gone.
 const DOWN_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -162,15 +202,42 @@ pub(crate) fn main(command: Command) -> ExitCode {
 fn run(command: Command) -> Result<(), Fault> {
     match command {
         Command::Up(args) => up::run(&args),
-        Command::Status { json, which } => {
-            let Answer::Status(status) = control::ask(&which.socket()?, &Request::Status)? else {
-                return Err(Fault::runtime("the tunnel answered something else"));
-            };
+        Command::Status { watch: true, which, .. } => live::watch(&which.socket()?),
+        Command::Status { json, which, .. } => {
+            let status = control::status(&which.socket()?)?;
             if json {
                 println!("{}", serde_json::to_string_pretty(&status).map_err(std::io::Error::from)?);
             } else {
                 print!("{}", table::render(&status));
             }
+            Ok(())
+        }
+        Command::Events { json, follow, which } => {
+            let (socket, mut after) = (which.socket()?, 0);
+            loop {
+                let Answer::Events(events) = control::ask(&socket, &Request::Events { after })? else {
+                    return Err(control::odd());
+                };
+                for event in events {
+                    after = event.number;
+                    println!("{}", events::line(&event, json)?);
+                }
+                if !follow {
+                    return Ok(());
+                }
+                std::thread::sleep(FOLLOW);
+            }
+        }
+        Command::Health { all_paths, peer, which } => {
+            let status = control::status(&which.socket()?)?;
+            let wrong = health::wrong(&status, peer.as_deref(), all_paths);
+            if wrong.is_empty() { Ok(()) } else { Err(Fault::runtime(wrong.join("; "))) }
+        }
+        Command::Reload { which } => {
+            let Answer::Done(words) = control::ask(&which.socket()?, &Request::Reload)? else {
+                return Err(control::odd());
+            };
+            println!("{words}");
             Ok(())
         }
         Command::Path(PathCommand::Add { name, remote, local, interface, priority, peer, which }) => {

@@ -35,6 +35,8 @@ pub(crate) struct PeerState {
     /// Those that wait for their interface, address or name.
     pub(crate) waiting: Vec<WaitingPath>,
     pub(crate) session: Option<SessionId>,
+    /// Not in the configuration any more.
+    pub(crate) gone: bool,
     /// Largest inner packet, once a path is up.
     pub(crate) mtu: Option<u16>,
     /// When to connect; `None` for a server, or with a session.
@@ -53,6 +55,7 @@ impl PeerState {
             paths: Vec::new(),
             waiting: Vec::new(),
             session: None,
+            gone: false,
             mtu: None,
             retry_at: None,
             wait: RETRY,

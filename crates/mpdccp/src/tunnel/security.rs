@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::tunnel::config::{Config, Peer, Security};
 use crate::tunnel::values::Secret;
 use dccp_net::{Clock, Core};
-use dccp_secure::{Aead, Carrier, KeyError, OVERHEAD, PresharedKey, PrivateKey, Settings};
+use dccp_secure::{Aead, Carrier, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -25,10 +25,7 @@ pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool) -> Result<(),
     if cfg.security == Security::None {
         return Ok(());
     }
-    let private_key: PrivateKey =
-        secret("", "private_key", &cfg.private_key, cfg.private_key_file.as_deref())?
-            .ok_or_else(|| Fault::usage("private_key is missing"))?;
-    let own = private_key.public();
+    let private_key = private_key(cfg)?;
     let aeads = cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
     let at_zero = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
     let mut carrier = Carrier::new(Settings {
@@ -40,17 +37,36 @@ pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool) -> Result<(),
         unix: Duration::from_nanos(at_zero),
         seed: dccp_net::random_seed()?,
     });
-    for (number, peer) in (0u32..).zip(cfg.peers.iter().map(|p| p.get_ref())) {
-        let Some(key) = peer.public_key else { continue };
-        if key.0 == own {
-            let message = "public_key is that of this end; the other end's is needed";
-            return Err(Fault::usage(format!("peer `{}`: {message}", peer.name)));
+    for (number, key) in (0u32..).zip(peer_keys(cfg)?) {
+        if let Some((key, preshared)) = key {
+            carrier.add_peer(number, key, preshared);
         }
-        carrier.add_peer(number, key.0, preshared(peer)?);
     }
     core.net.secure(carrier);
     core.net.capture_plaintext = cfg.capture_plaintext;
     Ok(())
+}
+
+fn private_key(cfg: &Config) -> Result<PrivateKey, Fault> {
+    secret("", "private_key", &cfg.private_key, cfg.private_key_file.as_deref())?
+        .ok_or_else(|| Fault::usage("private_key is missing"))
+}
+
+/// The keys of each peer of the configuration, in its order; none without security.
+pub(crate) fn peer_keys(cfg: &Config) -> Result<Vec<Option<(PublicKey, PresharedKey)>>, Fault> {
+    if cfg.security == Security::None {
+        return Ok(cfg.peers.iter().map(|_| None).collect());
+    }
+    let own = private_key(cfg)?.public();
+    let keys = cfg.peers.iter().map(|p| p.get_ref()).map(|peer| {
+        let Some(key) = peer.public_key else { return Ok(None) };
+        if key.0 == own {
+            let message = "public_key is that of this end; the other end's is needed";
+            return Err(Fault::usage(format!("peer `{}`: {message}", peer.name)));
+        }
+        Ok(Some((key.0, preshared(peer)?)))
+    });
+    keys.collect()
 }
 
 fn preshared(peer: &Peer) -> Result<PresharedKey, Fault> {

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::tunnel::config::{Config, PathSpec, Role, Security};
+use crate::tunnel::default_route::MARK;
 use crate::tunnel::security;
 use crate::tunnel::values::{Carrier, Mtu};
 use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier};
@@ -22,7 +23,7 @@ pub(crate) const MAX_MTU: u16 = 9000;
 /// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 const MIN_MTU_V6: u16 = 1280;
 /// Most sessions of a server beyond one a peer: a peer that lost its session may open the next before the old one ends.
-const SPARE_SESSIONS: usize = 2;
+pub(crate) const SPARE_SESSIONS: usize = 2;
 
 /// A path of ours with its socket.
 #[derive(Clone, Debug)]
@@ -61,10 +62,12 @@ impl Unopened {
 }
 
 /// Opens a socket of the configured carrier.
-fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind) -> Result<u32, Unopened> {
+fn open_socket(core: &mut Core, cfg: &Config, bind: Bind) -> Result<u32, Unopened> {
+    let carrier = cfg.carrier;
+    let mark = cfg.default_route.then_some(MARK);
     let result = match carrier {
-        Carrier::Udp => UdpCarrier::new(bind.clone()).and_then(|c| core.add_socket(c)),
-        Carrier::Raw => RawCarrier::new(bind.clone()).and_then(|c| core.add_socket(c)),
+        Carrier::Udp => UdpCarrier::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
+        Carrier::Raw => RawCarrier::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
     };
     result.map_err(|e| {
         let (ip, port) = (bind.addr.ip(), bind.addr.port());
@@ -106,7 +109,7 @@ pub(crate) fn open_path(
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let addr = SocketAddr::new(spec.local.unwrap_or(any), 0);
-    let socket = open_socket(core, cfg.carrier, Bind { addr, interface: spec.interface.clone() })?;
+    let socket = open_socket(core, cfg, Bind { addr, interface: spec.interface.clone() })?;
     let remote = match cfg.carrier {
         Carrier::Udp => SocketAddr::new(ip, spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT)),
         Carrier::Raw => SocketAddr::new(ip, 0),
@@ -130,15 +133,15 @@ fn path_mtu(core: &Core, socket: u32, remote: SocketAddr, most: Option<u16>) -> 
     known.min(most.unwrap_or(MAX_MTU))
 }
 
-/// Opens the sockets of a server and lets its peers in. Returns the smallest inner MTU of the paths it knows of.
-pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
+/// Opens the sockets of a server and lets its peers in. Returns how, and the smallest inner MTU of the paths it knows of.
+pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<(ListenConfig, u16), Fault> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {
         let addr = match cfg.carrier {
             Carrier::Udp => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
             Carrier::Raw => SocketAddr::new(listen.ip, 0),
         };
-        let socket = open_socket(core, cfg.carrier, Bind { addr, interface: None })
+        let socket = open_socket(core, cfg, Bind { addr, interface: None })
             .map_err(|e| Fault::usage(format!("listen {listen}: {}", e.words())))?;
         sockets.push((socket, addr.is_ipv4()));
     }
@@ -163,15 +166,16 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<u16, Fault> {
     }
     overhead += security::overhead(cfg);
     let v6 = sockets.iter().any(|(_, v4)| !v4);
-    core.endpoint.listen(ListenConfig {
+    let listener = ListenConfig {
         port: cfg.dccp_port,
         session: session_config(cfg),
         max_sessions: peers.len() + SPARE_SESSIONS,
         peers,
         mtu,
         overhead,
-    });
-    Ok(inner_mtu(mtu, overhead + if v6 { 20 } else { 0 }))
+    };
+    core.endpoint.listen(listener.clone());
+    Ok((listener, inner_mtu(mtu, overhead + if v6 { 20 } else { 0 })))
 }
 
 /// What is left of a path MTU for an inner packet.

@@ -69,7 +69,7 @@ pub(crate) struct PeerStatus {
     pub(crate) paths: Vec<PathReport>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct QueueStatus {
     pub(crate) packets: u32,
     pub(crate) bytes: u64,
@@ -82,7 +82,7 @@ pub(crate) struct QueueStatus {
     pub(crate) dropped_too_big: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ReorderStatus {
     pub(crate) occupancy: u64,
     pub(crate) occupancy_bytes: u64,

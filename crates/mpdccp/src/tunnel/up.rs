@@ -4,13 +4,16 @@ use crate::fault::Fault;
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::config::Config;
 use crate::tunnel::control::ControlSocket;
+use crate::tunnel::default_route::DefaultRoute;
+use crate::tunnel::events::{LogFormat, log};
 use crate::tunnel::trace::Trace;
-use crate::tunnel::{routes, setup};
-use dccp_net::{Capture, Driver};
+use crate::tunnel::{metrics, reload, routes, setup};
+use dccp_net::{Capture, Driver, Handle};
 use mpdccp_proto::Endpoint;
-use std::io::IsTerminal;
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::path::PathBuf;
-use tracing_subscriber::filter::LevelFilter;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -23,6 +26,9 @@ pub(crate) struct Args {
     /// Write all carrier packets to this pcap file; overrides `capture` of the configuration.
     #[arg(long)]
     capture: Option<PathBuf>,
+    /// How to write the log; into the journal of systemd it goes without times.
+    #[arg(long, value_enum, default_value_t)]
+    log_format: LogFormat,
     /// Log more.
     #[arg(long, short)]
     verbose: bool,
@@ -30,8 +36,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let cfg = Config::load(&args.config)?;
-    log(args.verbose);
+    let events = log(args.log_format, args.verbose);
+    let file = std::fs::canonicalize(&args.config)?;
     let control = ControlSocket::bind(cfg.control_path())?;
+    let metrics = cfg.metrics.map(|at| at.socket_addr(0));
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
     let driver = Driver::new(endpoint, |core| -> Result<TunnelApp, Fault> {
         if let Some(file) = args.capture.as_ref().or(cfg.capture.as_ref()) {
@@ -46,22 +54,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
         TunnelApp::new(core, now, cfg, trace.transpose()?)
     })?;
     let handle = driver.handle();
-    control.serve(handle.clone())?;
+    control.serve(handle.clone(), file.clone(), events)?;
+    if let Some(at) = metrics {
+        metrics::serve(at, handle.clone())?;
+    }
     let resolving = handle.clone();
     handle.run(move |_, app| {
         if let Err(e) = app.names.serve(resolving) {
             tracing::error!("cannot look up names: {e}");
         }
     });
-    // SIGINT, SIGTERM and SIGHUP.
-    ctrlc::set_handler(move || {
-        handle.run(|core, app| {
-            tracing::info!("closing");
-            let now = core.clock.now();
-            app.shut_down(core, now);
-        });
-    })
-    .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
+    obey_signals(handle, file)?;
+    notify(&[NotifyState::Ready]);
     let app = driver.run()?;
     match app.failure {
         Some(failure) => Err(Fault::runtime(failure)),
@@ -72,14 +76,35 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     }
 }
 
-fn log(verbose: bool) {
-    let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+/// SIGINT and SIGTERM end the tunnel, SIGHUP reloads its configuration.
+fn obey_signals(handle: Handle<TunnelApp>, file: PathBuf) -> Result<(), Fault> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
+    let obey = move || {
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                if let Err(e) = reload::from_file(&handle, &file) {
+                    tracing::error!("not reloaded: {e}");
+                }
+                continue;
+            }
+            notify(&[NotifyState::Stopping]);
+            handle.run(|core, app| {
+                tracing::info!("closing");
+                let now = core.clock.now();
+                app.shut_down(core, now);
+            });
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(obey)?;
+    Ok(())
+}
+
+/// Tells systemd, if it started us with Type=notify.
+pub(crate) fn notify(states: &[NotifyState<'_>]) {
+    if let Err(e) = sd_notify::notify(false, states) {
+        tracing::debug!("sd_notify: {e}");
+    }
 }
 
 impl TunnelApp {
@@ -97,6 +122,7 @@ impl TunnelApp {
         if app.cfg.routes {
             routes::add(&app.cfg)?;
         }
+        app.default_route = DefaultRoute::set(&app.cfg)?;
         app.start(core, now);
         Ok(app)
     }

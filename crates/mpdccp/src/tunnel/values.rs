@@ -29,7 +29,7 @@ impl TryFrom<String> for Key {
 }
 
 /// How records may be sealed.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub(crate) struct Cipher(pub(crate) dccp_secure::Aead);
 

@@ -23,6 +23,10 @@ pub(crate) struct Bed {
     directory: tempfile::TempDir,
     /// Remotes of the client's paths, unless the addresses.
     pub(crate) remote: [String; 2],
+    /// More prefixes of the server, for the client's file.
+    pub(crate) allowed: String,
+    /// Of both ends.
+    pub(crate) environment: Vec<(&'static str, String)>,
     ends: Vec<Child>,
 }
 
@@ -67,6 +71,8 @@ impl Bed {
             space,
             directory: tempfile::tempdir().unwrap(),
             remote: Default::default(),
+            allowed: String::new(),
+            environment: Vec::new(),
             ends: Vec::new(),
         };
         for space in &bed.space {
@@ -97,7 +103,12 @@ impl Bed {
     /// Starts both ends, with keys unless `common` says otherwise. `common` goes into both configurations; addresses carry a port
     /// over UDP only.
     pub(crate) fn up(&mut self, common: &str) {
-        self.launch(common);
+        self.up_with(common, "");
+    }
+
+    /// As [`up`](Self::up), with more in the client's file.
+    pub(crate) fn up_with(&mut self, common: &str, of_client: &str) {
+        self.launch_with(common, of_client);
         wait_for("both paths up", || {
             ["c", "s"].iter().all(|end| {
                 let status = self.status(end);
@@ -110,6 +121,11 @@ impl Bed {
 
     /// As [`up`](Self::up), without waiting for the paths.
     pub(crate) fn launch(&mut self, common: &str) {
+        self.launch_with(common, "");
+    }
+
+    fn launch_with(&mut self, common: &str, of_client: &str) {
+        let allowed = self.allowed.clone();
         let plain = common.contains("security = \"none\"");
         let [c_key, s_key] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
         let own = |key: &PrivateKey| {
@@ -162,10 +178,11 @@ impl Bed {
             addresses = ["{}/24", "{}/64"]
             {c_own}
             {common}
+            {of_client}
             [[peer]]
             name = "server"
             {c_peer}
-            allowed_ips = ["10.71.0.0/24", "fd71:71::/64", "10.72.0.0/16"]
+            allowed_ips = ["10.71.0.0/24", "fd71:71::/64", "10.72.0.0/16", {allowed}]
             [[peer.path]]
             name = "one"
             interface = "p0"
@@ -188,11 +205,20 @@ impl Bed {
         let space = &self.space[usize::from(name == "s")];
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
         let mut command = Command::new("ip");
+        command.envs(self.environment.iter().cloned());
         command.args(["netns", "exec", space, env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
         command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
         self.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
         let socket = self.path(&format!("{name}.sock"));
         wait_for("control socket", || socket.exists());
+    }
+
+    /// Starts an end that was killed anew.
+    pub(crate) fn again(&mut self, end: &str) {
+        let mut dead = self.ends.remove(usize::from(end == "c"));
+        let _ = dead.wait();
+        let _ = std::fs::remove_file(self.path(&format!("{end}.sock")));
+        self.start(end);
     }
 
     /// `mpdccp tunnel ARGS --socket ...` at one end.
@@ -239,6 +265,12 @@ impl Bed {
         let mut text = String::new();
         std::fs::File::open(self.path(&format!("{end}.log"))).unwrap().read_to_string(&mut text).unwrap();
         text
+    }
+
+    /// Sends a signal to one end.
+    pub(crate) fn signal(&self, end: &str, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.ends[usize::from(end == "c")]);
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Asks both ends to stop, and checks that they leave nothing behind.

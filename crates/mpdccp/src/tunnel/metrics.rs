@@ -1,0 +1,251 @@
+//! The status as Prometheus metrics, over HTTP. Every number of the status is there: what is added to it shows here by itself.
+
+use crate::fault::Fault;
+use crate::tunnel::app::TunnelApp;
+use crate::tunnel::status::Status;
+use dccp_net::Handle;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Longest request that is read.
+const MAX_REQUEST: usize = 8192;
+/// How long a client may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Numbers that go up and down; all others only go up.
+const GAUGES: &[&str] = &[
+    "mtu",
+    "uptime_s",
+    "queue_packets",
+    "queue_bytes",
+    "queue_oldest_ms",
+    "reorder_occupancy",
+    "reorder_occupancy_bytes",
+    "reorder_occupancy_max",
+    "reorder_wait_ms",
+    "reorder_held_p95_ms",
+    "id",
+    "priority",
+    "ccid_tx",
+    "ccid_rx",
+    "max_payload",
+    "cwnd_bytes",
+    "inflight_bytes",
+    "inflight_packets",
+    "srtt_ms",
+    "min_rtt_ms",
+    "pacing_mbps",
+    "delivery_mbps",
+    "btlbw_mbps",
+    "app_limited",
+    "multipath",
+    "up",
+];
+
+type Labels = Vec<(String, String)>;
+
+/// Metrics by name, each with its values.
+#[derive(Default)]
+struct Metrics(BTreeMap<String, Vec<(Labels, f64)>>);
+
+impl Metrics {
+    /// All numbers below a value of the status.
+    fn walk(&mut self, prefix: &str, name: &str, labels: &Labels, value: &Value) {
+        let mut put = |n: f64| {
+            self.0.entry(format!("{prefix}{name}")).or_default().push((labels.clone(), n));
+        };
+        match value {
+            Value::Number(n) => put(n.as_f64().unwrap_or(f64::NAN)),
+            Value::Bool(b) => put(f64::from(u8::from(*b))),
+            // Reasons are labels.
+            Value::Object(reasons) if name.ends_with("drops") || matches!(name, "endpoint" | "channels") => {
+                for (reason, n) in reasons {
+                    let labels = [labels.clone(), vec![("reason".into(), reason.clone())]].concat();
+                    self.walk(prefix, &format!("{name}_by_reason"), &labels, n);
+                }
+            }
+            Value::Object(fields) => {
+                for (field, value) in fields {
+                    let name = if name.is_empty() { field.clone() } else { format!("{name}_{field}") };
+                    self.walk(prefix, &name, labels, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn each(&mut self, prefix: &str, label: &str, labels: &Labels, items: &Value, key: &str) {
+        for item in items.as_array().into_iter().flatten() {
+            let name = item[key].as_str().map_or_else(|| item[key].to_string(), String::from);
+            // The library writes labels as they are.
+            let name = name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let labels = [labels.clone(), vec![(label.to_owned(), name)]].concat();
+            if let Some(state) = item["state"].as_str() {
+                let up = matches!(state, "up" | "open");
+                self.walk(prefix, "up", &labels, &up.into());
+            }
+            self.walk(prefix, "", &labels, item);
+            if !item["paths"].is_null() {
+                self.each("path_", "path", &labels, &item["paths"], "name");
+            }
+        }
+    }
+}
+
+/// The status in the text format of OpenMetrics.
+pub(crate) fn render(status: &Status) -> String {
+    let value = serde_json::to_value(status).unwrap_or_default();
+    let mut metrics = Metrics::default();
+    let Value::Object(mut fields) = value else { return String::new() };
+    let (peers, sockets) = (fields.remove("peers"), fields.remove("sockets"));
+    fields.remove("version");
+    metrics.walk("", "", &Labels::new(), &Value::Object(fields));
+    metrics.each("peer_", "peer", &Labels::new(), &peers.unwrap_or_default(), "name");
+    metrics.each("socket_", "socket", &Labels::new(), &sockets.unwrap_or_default(), "local");
+    let mut registry = Registry::with_prefix("mpdccp");
+    for (name, values) in metrics.0 {
+        let bare = ["peer_", "path_", "socket_"].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(&name);
+        let help = format!("`{bare}` of `mpdccp tunnel status --json`");
+        if GAUGES.contains(&bare) {
+            let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+            for (labels, n) in values {
+                family.get_or_create(&labels).set(n);
+            }
+            registry.register(&name, help, family);
+        } else {
+            let family = Family::<Labels, Counter<u64>>::default();
+            for (labels, n) in values {
+                family.get_or_create(&labels).inc_by(n as u64);
+            }
+            registry.register(&name, help, family);
+        }
+    }
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = encode(&mut text, &registry);
+    text.replace("{} ", " ")
+}
+
+/// Answers requests on a thread of its own, which ends with the process.
+pub(crate) fn serve(at: SocketAddr, handle: Handle<TunnelApp>) -> Result<(), Fault> {
+    let listener = TcpListener::bind(at).map_err(|e| {
+        Fault::usage(format!("metrics: cannot listen on {at}: {e}; choose another address or port"))
+    })?;
+    if !at.ip().is_loopback() {
+        tracing::warn!("metrics: everybody who can reach {at} can read them");
+    }
+    std::thread::Builder::new().name("metrics".into()).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            if let Err(e) = answer(&stream, &handle) {
+                tracing::debug!("metrics: {e}");
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn answer(mut stream: &TcpStream, handle: &Handle<TunnelApp>) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = Vec::new();
+    let mut piece = [0; 1024];
+    while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < MAX_REQUEST {
+        match stream.read(&mut piece)? {
+            0 => break,
+            n => request.extend_from_slice(&piece[..n]),
+        }
+    }
+    let (code, body) = match request.starts_with(b"GET /metrics ") {
+        true => match handle.call(|core, app| app.status(core, core.clock.now())) {
+            Some(status) => ("200 OK", render(&status)),
+            None => ("503 Service Unavailable", String::new()),
+        },
+        false => ("404 Not Found", "metrics are at /metrics\n".into()),
+    };
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let head = format!(
+        "HTTP/1.1 {code}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tunnel::status::{PathReport, PeerStatus, QueueStatus, ReorderStatus};
+
+    fn status() -> Status {
+        let path = |name: &str| PathReport {
+            name: name.into(),
+            state: "up".into(),
+            srtt_ms: Some(12.5),
+            min_rtt_ms: Some(12.0),
+            cwnd_bytes: Some(1),
+            inflight_bytes: Some(1),
+            delivery_mbps: Some(1.0),
+            sent_packets: 7,
+            drops: [("sequence_invalid".to_string(), 3)].into(),
+            ..PathReport::default()
+        };
+        let peer = PeerStatus {
+            state: "open".into(),
+            queue: Some(QueueStatus::default()),
+            reorder: Some(ReorderStatus::default()),
+            paths: vec![path("dsl"), path("lte \"5\"")],
+            ..PeerStatus::idle("hub")
+        };
+        Status { mtu: 1412, peers: vec![peer], ..Status::default() }
+    }
+
+    #[test]
+    fn every_number_is_there_with_its_labels() {
+        let text = render(&status());
+        for line in [
+            "mpdccp_mtu 1412.0",
+            "mpdccp_tun_read_packets_total 0",
+            "mpdccp_peer_up{peer=\"hub\"} 1.0",
+            "mpdccp_peer_queue_dropped_full_total{peer=\"hub\"} 0",
+            "mpdccp_path_srtt_ms{peer=\"hub\",path=\"dsl\"} 12.5",
+            "mpdccp_path_sent_packets_total{peer=\"hub\",path=\"dsl\"} 7",
+            "mpdccp_path_drops_by_reason_total{peer=\"hub\",path=\"dsl\",reason=\"sequence_invalid\"} 3",
+            "mpdccp_path_up{peer=\"hub\",path=\"lte \\\"5\\\"\"} 1.0",
+            "# TYPE mpdccp_path_srtt_ms gauge",
+        ] {
+            assert!(text.lines().any(|l| l == line), "no `{line}` in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn the_dashboard_asks_for_what_there_is() {
+        let text = render(&status());
+        let file = include_str!("../../../../packaging/grafana/mpdccp.json");
+        let dashboard: Value = serde_json::from_str(file).unwrap();
+        let mut asked = 0;
+        for panel in dashboard["panels"].as_array().unwrap() {
+            for target in panel["targets"].as_array().unwrap() {
+                for word in target["expr"].as_str().unwrap().split(|c: char| !c.is_alphanumeric() && c != '_')
+                {
+                    if word.starts_with("mpdccp_") {
+                        asked += 1;
+                        let there =
+                            text.contains(&format!("\n{word} ")) || text.contains(&format!("\n{word}{{"));
+                        assert!(there || word.ends_with("_by_reason_total"), "no metric {word}");
+                    }
+                }
+            }
+        }
+        assert!(asked >= 10);
+    }
+}

@@ -1,0 +1,170 @@
+//! `tunnel reload` and SIGHUP: the configuration file anew. It is refused whole if anything in it is wrong or cannot be changed while
+//! the tunnel runs; sessions that it does not concern do not notice.
+
+use crate::tunnel::app::TunnelApp;
+use crate::tunnel::config::{Config, PathSpec, Peer};
+use crate::tunnel::peer::{PeerState, WaitingPath};
+use crate::tunnel::{routes, security, setup};
+use dccp_net::{Core, Handle};
+use mpdccp_proto::PeerFilter;
+use std::path::Path;
+use units::Time;
+
+/// Reads the file again and has the tunnel follow it; in words what changed, or why nothing did.
+pub(crate) fn from_file(handle: &Handle<TunnelApp>, file: &Path) -> Result<String, String> {
+    let cfg = Config::load(file).map_err(|e| e.to_string())?;
+    let done = handle.call(move |core, app| app.reload(core, cfg));
+    done.unwrap_or_else(|| Err("the tunnel is ending".into()))
+}
+
+/// Whether two entries of a file, before and after, are of one peer with the same keys.
+fn same_peer(a: &Peer, b: &Peer) -> bool {
+    let text = |p: &Peer| p.preshared_key.as_ref().map(|s| s.0.clone());
+    a.name == b.name
+        && a.public_key == b.public_key
+        && a.preshared_key_file == b.preshared_key_file
+        && text(a) == text(b)
+}
+
+/// What was done.
+#[derive(Default)]
+struct Done {
+    added: usize,
+    removed: usize,
+    paths: usize,
+}
+
+impl TunnelApp {
+    fn reload(&mut self, core: &mut Core, new: Config) -> Result<String, String> {
+        if let Some(key) = self.cfg.first_fixed_change(&new) {
+            return Err(format!(
+                "{key} cannot change while the tunnel runs; nothing was changed. Put it back, or start the tunnel again"
+            ));
+        }
+        let keys = security::peer_keys(&new).map_err(|e| format!("{e}; nothing was changed"))?;
+        let now = core.clock.now();
+        let (mut done, mut kept) = (Done::default(), Vec::new());
+        let peers: Vec<Peer> = new.peers.iter().map(|p| p.get_ref().clone()).collect();
+        for (i, peer) in self.peers.iter().enumerate().filter(|(_, p)| !p.gone) {
+            kept.extend(peers.iter().any(|p| same_peer(p, &peer.cfg)).then_some(i));
+        }
+        let old_routes = routes::wanted(&self.cfg);
+        for i in 0..self.peers.len() {
+            if !self.peers[i].gone && !kept.contains(&i) {
+                self.remove_peer(core, now, i);
+                done.removed += 1;
+            }
+        }
+        let scheduler = new.settings.scheduler;
+        let rescheduled = scheduler != self.cfg.settings.scheduler;
+        self.session_cfg = setup::session_config(&new);
+        self.cfg = new;
+        for (peer, key) in peers.into_iter().zip(keys) {
+            match kept.iter().find(|i| self.peers[**i].cfg.name == peer.name) {
+                Some(&i) => done.paths += self.change_peer(core, now, i, peer),
+                None => {
+                    let number = self.peers.len() as u32;
+                    if let (Some((key, psk)), Some(channels)) = (key, core.net.channels_mut()) {
+                        channels.add_peer(number, key, psk);
+                    }
+                    self.peers.push(self.fresh_peer(peer));
+                    done.added += 1;
+                }
+            }
+        }
+        self.allow();
+        self.listen_again(core);
+        if rescheduled {
+            for session in self.sessions.keys() {
+                core.endpoint.set_scheduler(now, *session, scheduler);
+            }
+        }
+        if self.cfg.routes
+            && let Err(e) = routes::change(&self.cfg, &old_routes)
+        {
+            tracing::warn!("{e}");
+        }
+        self.open_waiting(core, now);
+        let Done { added, removed, paths } = done;
+        let words = format!(
+            "{added} peer(s) added, {removed} removed, {paths} path(s) changed{}; other settings count for sessions from now on",
+            if rescheduled { ", scheduler changed" } else { "" }
+        );
+        tracing::info!("reloaded: {words}");
+        Ok(words)
+    }
+
+    /// A peer with its paths still to be opened.
+    pub(crate) fn fresh_peer(&self, peer: Peer) -> PeerState {
+        let mut state = PeerState::new(peer);
+        if setup::is_client(&self.cfg) {
+            let specs = state.cfg.paths.iter().map(|p| p.get_ref().clone());
+            state.waiting = specs.map(WaitingPath::new).collect();
+        }
+        state
+    }
+
+    /// Nothing of the peer is let through from now on. Its number is not used again.
+    fn remove_peer(&mut self, core: &mut Core, now: Time, i: usize) {
+        let peer = &mut self.peers[i];
+        tracing::info!("peer {}: removed", peer.cfg.name);
+        peer.gone = true;
+        peer.waiting.clear();
+        peer.shut_down();
+        if let Some(session) = peer.session.take() {
+            core.endpoint.abort(now, session);
+            self.sessions.remove(&session);
+        }
+        for path in std::mem::take(&mut self.peers[i].paths) {
+            core.net.remove(path.socket);
+        }
+        if let Some(channels) = core.net.channels_mut() {
+            channels.remove_peer(i as u32);
+        }
+    }
+
+    /// The peer is as the file has it now; what was changed by command and not in the file stays. Returns how many paths changed.
+    fn change_peer(&mut self, core: &mut Core, now: Time, i: usize, new: Peer) -> usize {
+        let old = std::mem::replace(&mut self.peers[i].cfg, new.clone());
+        if !setup::is_client(&self.cfg) {
+            return 0;
+        }
+        let specs = |peer: &Peer| peer.paths.iter().map(|p| p.get_ref().clone()).collect::<Vec<PathSpec>>();
+        let (before, after) = (specs(&old), specs(&new));
+        let mut changed = 0;
+        for path in &before {
+            let next = after.iter().find(|p| p.name == path.name);
+            match next {
+                Some(next) if next == path => continue,
+                // Another priority alone does not need another connection.
+                Some(next) if (PathSpec { priority: path.priority, ..next.clone() }) == *path => {
+                    let _ = self.prio_of(core, now, i, &path.name, next.priority);
+                }
+                _ => {
+                    self.peers[i].waiting.retain(|p| p.spec.name != path.name);
+                    if let Some(at) = self.peers[i].paths.iter().position(|p| p.spec.name == path.name) {
+                        self.take_path(core, now, i, at);
+                    }
+                }
+            }
+            changed += 1;
+        }
+        for path in after {
+            if !self.peers[i].has_path(&path.name) {
+                changed += usize::from(!before.iter().any(|p| p.name == path.name));
+                self.peers[i].waiting.push(WaitingPath::new(path));
+            }
+        }
+        changed
+    }
+
+    /// A server lets in those that are peers now.
+    fn listen_again(&mut self, core: &mut Core) {
+        let Some(listener) = &mut self.listener else { return };
+        let peers = (0u32..).zip(&self.peers).filter(|(_, peer)| !peer.gone);
+        listener.peers = peers.map(|(id, peer)| PeerFilter { id, remotes: peer.cfg.origins() }).collect();
+        listener.session = self.session_cfg.clone();
+        listener.max_sessions = listener.peers.len() + setup::SPARE_SESSIONS;
+        core.endpoint.listen(listener.clone());
+    }
+}

@@ -1,0 +1,228 @@
+//! What an operator does with a running tunnel: reload it, watch it, ask whether all is well.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code)] // Parts of the bed are for other tests.
+mod common;
+
+use common::{Bed, LOCAL, REMOTE, SERVER, missing, run, wait_for};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn bed() -> Option<Bed> {
+    match missing() {
+        Some(why) => {
+            println!("skipped: {why}");
+            None
+        }
+        None => Some(Bed::new()),
+    }
+}
+
+fn edit(bed: &Bed, end: &str, change: impl Fn(&str) -> String) {
+    let file = bed.path(&format!("{end}.toml"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(file, change(&text)).unwrap();
+}
+
+fn ping(bed: &Bed) -> bool {
+    bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0])).status.success()
+}
+
+#[test]
+fn a_reload_changes_what_the_file_says_and_drops_no_session() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let reload = |end: &str| {
+        let output = bed.tunnel(end, &["reload"]);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let before = std::fs::read_to_string(bed.path("c.toml")).unwrap();
+    // A path more, another priority, another scheduler.
+    let third =
+        format!("[[peer.path]]\nname = \"three\"\nlocal = \"{}\"\nremote = \"{}\"\n", LOCAL[0], REMOTE[0]);
+    edit(&bed, "c", |text| {
+        let text = text.replace("priority = 5", "priority = 4");
+        format!("scheduler = \"rr\"\n{text}\n{third}")
+    });
+    assert_eq!(reload("c"), (Some(0), String::new()));
+    wait_for("the new path is up", || bed.client_path("three")["state"] == "up");
+    assert_eq!(bed.client_path("one")["priority"], 4);
+    assert!(ping(&bed));
+    // Refused whole: nothing of it counts, neither what is wrong nor what is right.
+    let good = std::fs::read_to_string(bed.path("c.toml")).unwrap();
+    for (from, to, words) in [
+        ("priority = 4", "priority = 99", "0 to 15"),
+        ("priority = 4", "priority = 2\nmtu = 5", "576 to 9000"),
+        ("interface = \"tunC\"", "interface = \"tunX\"", "interface cannot change"),
+        ("10.72.0.0/16", "10.72.0.0/40", "10.72.0.0/40"),
+        ("role = \"client\"", "role = \"client", "c.toml"),
+    ] {
+        edit(&bed, "c", |_| good.replace(from, to));
+        let (code, message) = reload("c");
+        assert!(code == Some(2) && message.contains(words), "{to}: {message}");
+        assert_eq!(bed.client_path("one")["priority"], 4);
+    }
+    // A peer more at the server, then one less; prefixes change for the one that stays.
+    let server = std::fs::read_to_string(bed.path("s.toml")).unwrap();
+    let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
+    let other =
+        format!("[[peer]]\nname = \"other\"\nallowed_ips = [\"10.71.0.9/32\"]\npublic_key = \"{key}\"\n");
+    edit(&bed, "s", |text| format!("{text}\n{other}"));
+    assert_eq!(reload("s"), (Some(0), String::new()));
+    assert_eq!(bed.status("s")["peers"].as_array().unwrap().len(), 2);
+    edit(&bed, "s", |_| server.replace("10.71.0.2/32\", ", "10.75.0.0/16\", "));
+    assert_eq!(reload("s"), (Some(0), String::new()));
+    assert_eq!(bed.status("s")["peers"].as_array().unwrap().len(), 1);
+    let routes = run("ip", &format!("-n {} route show dev tunS", bed.space[1]));
+    assert!(String::from_utf8_lossy(&routes.stdout).contains("10.75.0.0/16"));
+    assert!(!ping(&bed), "its address is not the client's any more");
+    // Back to the beginning, by signal.
+    std::fs::write(bed.path("s.toml"), &server).unwrap();
+    std::fs::write(bed.path("c.toml"), &before).unwrap();
+    for end in ["s", "c"] {
+        bed.signal(end, rustix::process::Signal::HUP);
+    }
+    wait_for("path three leaves", || bed.client_path("three")["state"] != "up");
+    wait_for("an echo", || ping(&bed));
+    assert_eq!(bed.client_path("one")["priority"], 5);
+    for end in ["c", "s"] {
+        assert!(!bed.log(end).contains("session closed"), "{}", bed.log(end));
+    }
+    // A peer that is gone from the file is gone at once.
+    edit(&bed, "s", |text| {
+        let key = dccp_secure::PrivateKey::from_random([1; 32]).public().to_string();
+        text.replace(&key, &dccp_secure::PrivateKey::from_random([8; 32]).public().to_string())
+    });
+    assert_eq!(reload("s"), (Some(0), String::new()));
+    wait_for("the server has no session", || bed.status("s")["peers"][0]["state"] == "none");
+    assert!(!ping(&bed));
+    bed.down();
+}
+
+/// What a server in the client's namespace answers.
+fn fetch(bed: &Bed, path: &str) -> String {
+    let space = format!("/run/netns/{}", bed.space[0]);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let fetch = move || {
+        let space = std::fs::File::open(space).unwrap();
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        let mut stream = TcpStream::connect("127.0.0.1:9586").unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    std::thread::spawn(fetch).join().unwrap()
+}
+
+#[test]
+fn a_tunnel_tells_how_it_fares() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("metrics = \"127.0.0.1:9586\"");
+    assert!(ping(&bed));
+    let metrics = fetch(&bed, "/metrics");
+    assert!(metrics.starts_with("HTTP/1.1 200 ") && metrics.ends_with("# EOF\n"), "{metrics}");
+    assert!(metrics.contains("mpdccp_path_up{peer=\"server\",path=\"one\"} 1.0\n"), "{metrics}");
+    let received = |text: &str| -> u64 {
+        let line =
+            text.lines().find(|l| l.starts_with("mpdccp_tun_written_packets_total ")).unwrap().to_owned();
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    };
+    assert!(received(&metrics) >= 1);
+    assert!(fetch(&bed, "/").starts_with("HTTP/1.1 404 "));
+
+    let health = |args: &[&str]| bed.tunnel("c", &[&["health"], args].concat());
+    assert_eq!(health(&["--all-paths"]).status.code(), Some(0));
+    run("ip", &format!("-n {} link set p0 down", bed.space[0]));
+    wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
+    assert_eq!(health(&[]).status.code(), Some(0));
+    let output = health(&["--all-paths"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("path one is"));
+
+    let events = String::from_utf8(bed.tunnel("c", &["events", "--json"]).stdout).unwrap();
+    let events: Vec<serde_json::Value> = events.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let told = |words: &str| events.iter().any(|e| e["message"].as_str().unwrap().contains(words));
+    assert!(told("session open") && told("fails: "), "{events:?}");
+    bed.down();
+}
+
+/// What systemd gets to hear with Type=notify.
+#[test]
+fn a_service_manager_is_told() {
+    let Some(mut bed) = bed() else { return };
+    let socket = bed.path("notify");
+    let heard = UnixDatagram::bind(&socket).unwrap();
+    heard.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    bed.environment = vec![("NOTIFY_SOCKET", socket.display().to_string())];
+    bed.up("");
+    let wait = |word: &str| {
+        let mut buffer = [0; 1000];
+        wait_for(word, || {
+            let n = heard.recv(&mut buffer).unwrap();
+            std::str::from_utf8(&buffer[..n]).unwrap().contains(word)
+        });
+    };
+    wait("READY=1");
+    bed.down();
+    wait("STOPPING=1");
+}
+
+/// Everything goes through the tunnel but its own packets and what is nearby; nothing goes beside it, not even when it is killed.
+#[test]
+fn a_default_route_and_a_kill_switch() {
+    let Some(mut bed) = bed() else { return };
+    let [c, s] = bed.space.clone();
+    let ip = |args: &str| assert!(run("ip", args).status.success(), "{args}");
+    // A host far away, which is reached without the tunnel too.
+    ip(&format!("-n {s} addr add 198.18.0.1/32 dev lo"));
+    ip(&format!("-n {c} route add default via {}", REMOTE[0]));
+    let way = || {
+        let output = run("ip", &format!("-n {c} route get 198.18.0.1"));
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    assert!(way().contains("dev p0"), "{}", way());
+    bed.allowed = "\"0.0.0.0/0\"".into();
+    bed.up_with("", "default_route = true\nkill_switch = true");
+    assert!(way().contains("dev tunC"), "{}", way());
+    let far = |bed: &Bed| bed.at_client("ping -c 1 -W 1 198.18.0.1").status.success();
+    wait_for("the host far away answers through the tunnel", || far(&bed));
+    assert!(bed.status("s")["tun"]["read_packets"].as_u64() >= Some(1));
+    assert!(bed.at_client(&format!("ping -c 1 -W 1 {}", REMOTE[0])).status.success(), "what is nearby");
+    bed.signal("c", rustix::process::Signal::KILL);
+    wait_for("the interface is gone", || !run("ip", &format!("-n {c} link show tunC")).status.success());
+    assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());
+    assert!(!far(&bed), "nothing goes beside the tunnel");
+    // Nor while it starts again.
+    let stop = Arc::new(AtomicBool::new(false));
+    let leaks = {
+        let (stop, space) = (stop.clone(), c.clone());
+        std::thread::spawn(move || {
+            let (mut leaks, mut pings) = (0, 0);
+            while !stop.load(Ordering::Relaxed) {
+                let way = run("ip", &format!("-n {space} route get 198.18.0.1"));
+                pings += 1;
+                leaks += usize::from(String::from_utf8_lossy(&way.stdout).contains("dev p0"));
+            }
+            (leaks, pings)
+        })
+    };
+    // Started again and ended in good order it leaves nothing.
+    bed.again("c");
+    wait_for("both paths are up again", || {
+        !["one", "two"].iter().any(|path| bed.client_path(path)["state"] != "up")
+    });
+    wait_for("the tunnel is back", || far(&bed));
+    stop.store(true, Ordering::Relaxed);
+    let (leaks, asked) = leaks.join().unwrap();
+    assert!(leaks == 0 && asked > 0, "{leaks} of {asked} times the way led beside the tunnel");
+    bed.down();
+    assert!(way().contains("dev p0"), "{}", way());
+    let rules = run("ip", &format!("-n {c} rule"));
+    assert!(!String::from_utf8_lossy(&rules.stdout).contains("0x6d70"));
+}
