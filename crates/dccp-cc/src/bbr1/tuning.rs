@@ -92,7 +92,7 @@ pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 /// `full_drain`: the 3/4 phase lasts this many RTprops at most, which drains a whole BDP.
 pub(super) const DRAIN_RTPROPS: u32 = 4;
 /// `allow_for_jitter`: what delay varies by beyond RTprop is believed up to this multiple of what it varies by within a round.
-pub(super) const BEYOND: f64 = 1.5;
+pub(super) const BEYOND: f64 = 1.2;
 /// `allow_for_jitter`: packets that wait for each other's acknowledgement.
 pub(super) const GROUP: f64 = 4.0;
 /// `bound_by_losses`: share of BtlBw that one bound leaves at least (BBRv3's Beta).
