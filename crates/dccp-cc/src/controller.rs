@@ -174,6 +174,40 @@ pub trait Controller: Send + core::fmt::Debug {
     }
     /// Told that another path of the session is in ProbeRTT, so this one should wait with its own.
     fn hold_probe_rtt(&mut self, _hold: bool) {}
+    /// Whether it has found out what the path carries, and only feels its way on from there.
+    fn settled(&self) -> bool {
+        true
+    }
+    /// Takes the place of another congestion control on the same path, before any input. Without it this one starts afresh.
+    fn inherit(&mut self, _from: &Inherited) {}
+}
+
+/// What a congestion control leaves to the one that takes its place in a running connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Inherited {
+    /// When.
+    pub now: Time,
+    /// What it kept in flight, IP bytes.
+    pub window: u64,
+    /// Smoothed round-trip time.
+    pub srtt: Option<Duration>,
+    /// The least one known.
+    pub min_rtt: Option<Duration>,
+    /// See [`Controller::settled`]. The next must not begin a new search then: changing would be a way around congestion control
+    /// (RFC 4340 section 10.5).
+    pub settled: bool,
+}
+
+impl Inherited {
+    /// The window in packets of `mtu` bytes, at least one.
+    pub fn packets(&self, mtu: u16) -> u64 {
+        Window::Bytes(self.window).packets(mtu)
+    }
+
+    /// Bytes per second, if there is a round-trip time.
+    pub fn rate(&self) -> Option<f64> {
+        self.srtt.filter(|srtt| !srtt.is_zero()).map(|srtt| self.window as f64 / srtt.as_secs_f64())
+    }
 }
 
 /// The algorithms, by name.

@@ -1,7 +1,7 @@
 use crate::hystart::HyStart;
 use crate::hystart_linux;
 use crate::reno::{TCP_INITIAL_WINDOW, initial_window};
-use crate::{AckEvent, CcConfig, Controller, Limits, RttEstimator, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, RttEstimator, Sent, Window};
 use units::{Duration, Time};
 
 /// C, segments a cubic second (RFC 9438 section 5).
@@ -299,6 +299,19 @@ impl Controller for Cubic {
 
     fn phase(&self) -> &'static str {
         if self.slow_start() { "slow_start" } else { "congestion_avoidance" }
+    }
+
+    fn settled(&self) -> bool {
+        self.state.ssthresh.is_some()
+    }
+
+    fn inherit(&mut self, from: &Inherited) {
+        self.state.cwnd = (from.window as f64 / f64::from(self.mtu.max(1))).clamp(1.0, MAX_CWND);
+        if from.settled {
+            self.state.ssthresh = Some(self.state.cwnd.max(2.0));
+            self.state.prior = self.state.cwnd;
+        }
+        self.last_sent = from.now;
     }
 }
 

@@ -24,7 +24,9 @@ pub mod tfrc;
 
 pub use bbr1::{Bbr1, Tuning as Bbr1Tuning};
 pub use bbr3::Bbr3;
-pub use controller::{AckEvent, Algorithm, Amount, CcConfig, Controller, Limits, Lost, Sent, Window};
+pub use controller::{
+    AckEvent, Algorithm, Amount, CcConfig, Controller, Inherited, Limits, Lost, Sent, Window,
+};
 pub use cubic::Cubic;
 pub use filter::WindowedMax;
 pub use pacer::Pacer;

@@ -1,5 +1,5 @@
 use crate::reno::initial_window;
-use crate::{AckEvent, CcConfig, Controller, Limits, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Sent, Window};
 use units::{Duration, Rate, Time};
 
 /// Weight of a round in the average share of marks (RFC 8257 section 3.3, g).
@@ -153,6 +153,16 @@ impl Controller for Prague {
 
     fn phase(&self) -> &'static str {
         if self.slow_start() { "slow_start" } else { "congestion_avoidance" }
+    }
+
+    fn settled(&self) -> bool {
+        self.ssthresh.is_some()
+    }
+
+    fn inherit(&mut self, from: &Inherited) {
+        self.cwnd = (from.window as f64 / f64::from(self.mtu.max(1))).clamp(1.0, MAX_CWND);
+        self.ssthresh = from.settled.then_some(self.cwnd);
+        self.srtt = from.srtt;
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::{AckEvent, CcConfig, Controller, Limits, RttEstimator, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, RttEstimator, Sent, Window};
 use units::{Duration, Time};
 
 /// Arbitrarily high (RFC 4341 section 5).
@@ -168,5 +168,17 @@ impl Controller for Reno {
 
     fn phase(&self) -> &'static str {
         if self.cwnd < self.ssthresh { "slow_start" } else { "congestion_avoidance" }
+    }
+
+    fn settled(&self) -> bool {
+        self.ssthresh < INFINITE
+    }
+
+    fn inherit(&mut self, from: &Inherited) {
+        self.cwnd = from.packets(self.mtu).min(MAX_CWND);
+        if from.settled {
+            self.ssthresh = self.cwnd.max(2);
+        }
+        self.last_sent = from.now;
     }
 }

@@ -2,7 +2,7 @@ use crate::options::Path;
 use crate::runtime::{Runtime, Streams};
 use crate::signal::lock;
 use crate::stream::Stream;
-use crate::{ConnectError, Event, FinishError, Options, RecvError, SendError, Stats, sockets};
+use crate::{CcidError, ConnectError, Event, FinishError, Options, RecvError, SendError, Stats, sockets};
 use dccp_net::Core;
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, Reason, SessionId};
@@ -246,6 +246,20 @@ impl Connection {
     pub fn set_priority(&self, path: PathId, priority: u8) {
         let (id, priority) = (self.id, priority.min(15));
         self.runtime.handle.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));
+    }
+
+    /// Changes the congestion control of what this end sends, on all paths, while data flows: window and round-trip time are carried over.
+    /// The peer has its say: [`PathStats::ccids`](crate::PathStats::ccids) tells what is in force a round trip later.
+    ///
+    /// # Errors
+    /// There is no such CCID, or no path is open.
+    pub fn set_ccid(&self, ccid: u8) -> Result<(), CcidError> {
+        if !crate::known_ccids().any(|known| known == ccid) {
+            return Err(CcidError::Unknown(ccid));
+        }
+        let id = self.id;
+        let set = self.runtime.handle.call(move |core, _| core.endpoint.set_ccid(core.clock.now(), id, ccid));
+        if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
     /// What happens to it, from its beginning on: waits for the next event, and ends after [`Event::Closed`]. Of events that nobody fetches

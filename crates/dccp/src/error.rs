@@ -63,6 +63,18 @@ pub enum RecvError {
 #[error("the connection ended before all was sent: {0}")]
 pub struct FinishError(pub Reason);
 
+/// Why the congestion control stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CcidError {
+    /// This crate has none of that number: [`known_ccids`](crate::known_ccids) names those there are.
+    #[error("there is no CCID {0}; known_ccids() has those there are")]
+    Unknown(u8),
+    /// No path of the connection is open.
+    #[error("no path of the connection is open")]
+    NotOpen,
+}
+
 /// Why nobody was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -109,7 +109,7 @@ pub use connection::{Connection, Connector, Events};
 pub use dccp_proto::{BadServiceCode, ServiceCode};
 pub use dccp_secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use dccp_wire::{DCCP_UDP_PORT, ResetCode};
-pub use error::{AcceptError, ConnectError, FinishError, RecvError, SendError};
+pub use error::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError};
 pub use listener::Listener;
 pub use mpdccp_proto::reorder::ReorderConfig;
 pub use mpdccp_proto::sched::SchedulerKind;

@@ -1,8 +1,8 @@
 //! Listener and connection over the loopback interface: no privilege needed.
 
 use dccp::{
-    AcceptError, ConnectError, Connection, Event, FinishError, Health, Listener, Options, Path, PrivateKey,
-    Reason, RecvError, ResetCode, SendError,
+    AcceptError, CcidError, ConnectError, Connection, Event, FinishError, Health, Listener, Options, Path,
+    PrivateKey, Reason, RecvError, ResetCode, SendError,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -39,6 +39,25 @@ fn datagrams_go_both_ways_under_every_ccid() {
         assert_eq!(here.stats().paths[0].ccids, Some((ccid, ccid)));
         assert_eq!(here.recv_timeout(SOON), Err(RecvError::TimedOut));
     }
+}
+
+#[test]
+fn the_congestion_control_changes_while_data_flows() {
+    let (_listener, here, there) = pair(Options::ccid(2), Options::ccid(2));
+    let reader = std::thread::spawn(move || drain(&there));
+    for ccid in [5, 3, 2] {
+        here.set_ccid(ccid).unwrap();
+        // Whatever waits meanwhile: the change takes a round trip, and data goes on.
+        while here.stats().paths[0].ccids.map(|(tx, _)| tx) != Some(ccid) {
+            here.send(&[1; 500]).unwrap();
+        }
+        (0..50).for_each(|_| here.send(&[2; 500]).unwrap());
+    }
+    assert_eq!(here.set_ccid(99), Err(CcidError::Unknown(99)));
+    let stats = here.finish().unwrap();
+    assert_eq!(here.set_ccid(2), Err(CcidError::NotOpen));
+    let (received, _) = reader.join().unwrap();
+    assert!(received + stats.lost >= stats.sent, "{received} of {}, {} lost", stats.sent, stats.lost);
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod state;
 mod tuning;
 mod window;
 
-use crate::{AckEvent, CcConfig, Controller, Limits, Lost, RateSample, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
 use aggregation::Aggregation;
 use losses::Losses;
 use path_model::{PathModel, Units};
@@ -281,5 +281,24 @@ impl Controller for Bbr1 {
 
     fn hold_probe_rtt(&mut self, hold: bool) {
         self.probe_rtt.hold = hold;
+    }
+
+    fn settled(&self) -> bool {
+        self.filled_pipe
+    }
+
+    fn inherit(&mut self, from: &Inherited) {
+        let (Some(rate), Some(rtt)) = (from.rate(), from.min_rtt.or(from.srtt)) else { return };
+        let unit = self.units.bytes();
+        self.path.on_bandwidth(rate / unit, false, from.now);
+        self.path.set_rtprop(from.now, rtt);
+        self.cwnd = ((from.window as f64 / unit) as u64).max(self.min_pipe_cwnd());
+        self.pacing_from_rtt = true;
+        self.pacing_rate = Rate::ZERO;
+        if from.settled {
+            self.filled_pipe = true;
+            self.enter_probe_bw(from.now);
+        }
+        self.set_pacing_rate(self.pacing_gain);
     }
 }

@@ -77,7 +77,7 @@ impl Bbr1 {
     }
 
     /// BBREnterProbeBW (section 4.3.4.3).
-    fn enter_probe_bw(&mut self, now: Time) {
+    pub(super) fn enter_probe_bw(&mut self, now: Time) {
         // Never in the 3/4 phase; after a capacity drain, not in the 5/4 phase either.
         let skip = if self.state == State::CapacityDrain { 6 } else { 7 };
         self.state = State::ProbeBw;

@@ -6,7 +6,7 @@ mod path_model;
 mod state;
 mod window;
 
-use crate::{AckEvent, CcConfig, Controller, Limits, Lost, RateSample, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
 use path_model::{ExtraAcked, LOSS_THRESH, MaxBw, MinRtt, Rounds, Signals, Undo};
 use state::{AckPhase, FullBw, ProbeRtt, State};
 use units::{Duration, Rate, Time};
@@ -267,5 +267,24 @@ impl Controller for Bbr3 {
 
     fn hold_probe_rtt(&mut self, hold: bool) {
         self.probe_rtt.hold = hold;
+    }
+
+    fn settled(&self) -> bool {
+        self.full_bw.reached
+    }
+
+    fn inherit(&mut self, from: &Inherited) {
+        let (Some(rate), Some(rtt)) = (from.rate(), from.min_rtt.or(from.srtt)) else { return };
+        self.max_bw = MaxBw::of(rate);
+        self.bw = rate;
+        self.min_rtt.update(from.now, Some(rtt), false);
+        self.cwnd = from.window.max(self.min_pipe_cwnd());
+        self.pacing_from_rtt = true;
+        self.pacing_rate = Rate::ZERO;
+        if from.settled {
+            self.full_bw.reached = true;
+            self.start_down(from.now);
+        }
+        self.set_pacing_rate(self.state.gains().0);
     }
 }

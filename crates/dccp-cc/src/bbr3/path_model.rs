@@ -23,6 +23,11 @@ pub(super) struct MaxBw {
 }
 
 impl MaxBw {
+    /// One sample.
+    pub(super) fn of(bw: f64) -> MaxBw {
+        MaxBw { cycles: [0.0, bw] }
+    }
+
     pub(super) fn get(&self) -> f64 {
         self.cycles[0].max(self.cycles[1])
     }

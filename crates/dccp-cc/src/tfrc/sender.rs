@@ -2,6 +2,7 @@ use super::equation::throughput;
 use super::not_limited::NotLimited;
 use super::receive_rates::ReceiveRates;
 use super::segment_size::SegmentSize;
+use crate::Inherited;
 use units::{Duration, Rate, Time};
 
 /// Longest time between two packets, seconds (RFC 5348 section 4.3, t_mbi).
@@ -75,6 +76,8 @@ pub struct TfrcSender {
     /// Slow Receiver, and packets dropped in the receive buffer, for the next report.
     slow_receiver: Option<u64>,
     timeouts: u64,
+    /// It began with the rate of another congestion control, which was settled or not.
+    inherited: Option<bool>,
 }
 
 impl TfrcSender {
@@ -97,6 +100,7 @@ impl TfrcSender {
             active: false,
             slow_receiver: None,
             timeouts: 0,
+            inherited: None,
         };
         if let Some(rtt) = rtt {
             sender.measure(rtt);
@@ -104,6 +108,20 @@ impl TfrcSender {
             sender.x = Some(sender.initial_rate());
         }
         sender
+    }
+
+    /// Takes the place of another congestion control on the same path, before any input.
+    pub fn inherit(&mut self, from: &Inherited) {
+        let (Some(rate), Some(srtt)) = (from.rate(), from.srtt) else { return };
+        self.measure(srtt);
+        self.x = Some((rate * self.size.payload() / self.size.wire()).clamp(self.initial_rate(), MAX_RATE));
+        self.inherited = Some(from.settled);
+        self.doubled_at = from.now;
+    }
+
+    /// It has found out what the path carries.
+    pub fn settled(&self) -> bool {
+        self.p > 0.0 || self.inherited == Some(true)
     }
 
     /// The rate at which data may leave now (X_inst).
@@ -162,7 +180,7 @@ impl TfrcSender {
     pub fn on_sent(&mut self, now: Time, payload: u32, wire: u32, limited: bool) {
         let first = self.size.is_empty();
         self.size.on_sent(payload, wire);
-        if first && self.x.is_some() {
+        if first && self.x.is_some() && self.inherited.is_none() {
             // RFC 5348 section 4.2: by the segments that are sent, as soon as these are known.
             self.x = Some(self.initial_rate());
         }
@@ -303,8 +321,11 @@ impl TfrcSender {
     fn slow_start(&mut self, now: Time, limit: f64, round: Duration) {
         self.x_bps = f64::INFINITY;
         if now.since(self.doubled_at) >= round {
-            let doubled = (2.0 * self.x.unwrap_or(0.0)).min(limit).max(self.initial_rate());
-            self.x = Some(doubled.min(MAX_RATE));
+            let x = self.x.unwrap_or(0.0);
+            // No search of its own after one that is settled: then as TCP does, by a segment a round trip.
+            let settled = self.inherited == Some(true);
+            let more = if settled { x + self.segment() / round.as_secs_f64() } else { 2.0 * x };
+            self.x = Some(more.min(limit).max(self.initial_rate()).min(MAX_RATE));
             self.doubled_at = now;
         }
     }

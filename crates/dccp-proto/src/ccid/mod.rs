@@ -3,8 +3,9 @@
 
 use crate::{CcOptions, Ecn, Experiment, Gate};
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
-use dccp_cc::{Amount, CcConfig, RttEstimator, Window};
+use dccp_cc::{Amount, CcConfig, Inherited, RttEstimator, Window};
 use dccp_wire::ack_vector::{State, runs};
 use dccp_wire::{OptionBuf, Seq};
 use table::{AckVectors, Engine};
@@ -198,6 +199,64 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     }
     /// Everything one may look at.
     fn view(&self) -> TxView;
+    /// What the half leaves to the next; of what is under way, that after `acked`.
+    fn hand_over(&self, now: Time, acked: Seq) -> Handover;
+    /// Takes the place of another half, before anything else.
+    fn take_over(&mut self, from: &Handover);
+}
+
+/// What a sending half leaves to the one that takes its place in a running connection.
+#[derive(Clone, Debug)]
+pub struct Handover {
+    /// What its congestion control found out.
+    pub found: Inherited,
+    /// Data packets under way, oldest first.
+    pub outstanding: Vec<Outstanding>,
+    /// Counters, as in [`TxView`].
+    pub counts: Counts,
+}
+
+/// A data packet under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Its number.
+    pub seq: Seq,
+    /// When it left.
+    pub at: Time,
+    /// IP bytes.
+    pub bytes: u32,
+}
+
+/// Counters of a sending half; see [`TxView`].
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub sent: Amount,
+    pub delivered: Amount,
+    pub lost: Amount,
+    pub spurious: u64,
+    pub ce: u64,
+    pub timeouts: u64,
+}
+
+impl Handover {
+    /// What the half with this view leaves.
+    fn of(view: &TxView, now: Time, mtu: u16, settled: bool, outstanding: Vec<Outstanding>) -> Handover {
+        let srtt = view.rtt.srtt();
+        let cwnd = view.cwnd.bytes(mtu);
+        // Some keep a window well above what they mean to have in flight.
+        let window = match (view.bottleneck, srtt) {
+            (Some(rate), Some(srtt)) => rate.bytes_in(srtt).min(cwnd),
+            _ => cwnd,
+        };
+        let min_rtt = view.rtt.min().map(|(least, _)| least);
+        let TxView { sent, delivered, lost, spurious, ce, timeouts, .. } = *view;
+        Handover {
+            found: Inherited { now, window, srtt, min_rtt, settled },
+            outstanding,
+            counts: Counts { sent, delivered, lost, spurious, ce, timeouts },
+        }
+    }
 }
 
 /// The receiving half of one direction.
@@ -293,6 +352,29 @@ pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
         Engine::AckVectors(by) => Box::new(AckVecSender::new(&by, cfg)),
         Engine::Tfrc { small_packets } => Box::new(TfrcSenderHalf::new(small_packets, cfg)),
     })
+}
+
+/// The sending half of `ccid` in place of another; `None` if unknown.
+pub(crate) fn succeed(
+    mut old: Box<dyn SenderHalf>,
+    ccid: u8,
+    acked: Seq,
+    cfg: &HalfConfig,
+) -> Option<Box<dyn SenderHalf>> {
+    let engine = engine(ccid, &cfg.cc)?;
+    if let (Engine::AckVectors(by), Some(half)) = (&engine, old.shareable()) {
+        half.change_control(by, cfg);
+        return Some(old);
+    }
+    let mut new = sender(ccid, cfg)?;
+    new.take_over(&old.hand_over(cfg.now, acked));
+    Some(new)
+}
+
+/// Whether the receiving half of one of these CCIDs does for the other.
+pub(crate) fn same_receiver(one: u8, other: u8, cc: &CcOptions) -> bool {
+    let by_vectors = |ccid| matches!(engine(ccid, cc), Some(Engine::AckVectors(_)));
+    one == other || by_vectors(one) && by_vectors(other)
 }
 
 /// The receiving half of `ccid`, `None` if unknown.

@@ -72,6 +72,71 @@ impl Connection {
         self.apply_features(now);
     }
 
+    /// Has what we send governed by another CCID from now on, as soon as the peer agrees; what the old one knows of the path is carried
+    /// over. False if that cannot be: not open, not a CCID these settings can use, or congestion state shared with other connections.
+    pub fn set_ccid(&mut self, ccid: u8) -> bool {
+        use Side::{Local, Remote};
+        let Some(halves) = self.halves.as_mut().filter(|_| self.state == State::Open) else { return false };
+        let shared = halves.tx.shareable().is_some_and(|half| half.group().is_some());
+        if shared || !ccid::is_usable(ccid, &self.cfg.cc) {
+            return false;
+        }
+        if ccid::is_tfrc(ccid) && !self.features.is_known(feature::SEND_LOSS_EVENT_RATE, Remote) {
+            self.features.add(feature::SEND_LOSS_EVENT_RATE, Remote, &[1, 0]);
+        }
+        // On the same packet, or data would wait for a second round trip (RFC 4341 section 4).
+        if ccid::needs_ack_vector(ccid) && !self.features.is_on(feature::SEND_ACK_VECTOR, Remote) {
+            self.features.change(feature::SEND_ACK_VECTOR, Remote, &[1], true);
+        }
+        self.features.change(feature::CCID, Local, &[ccid.into()], false);
+        true
+    }
+
+    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits to begin anew and forbids to gain by it: what was found out is kept.
+    fn change_halves(&mut self, now: Time, (tx_ccid, rx_ccid): (u8, u8)) {
+        let common = HalfConfig {
+            mtu: self.cfg.mtu,
+            first_seq: self.numbers.gss.next(),
+            cc: self.cfg.cc,
+            seed: self.rng.next_u64(),
+            handshake_rtt: Some(self.rtt()),
+            now,
+        };
+        let Some(halves) = self.halves.take() else { return };
+        self.halves = self.succeed(halves, &common, (tx_ccid, rx_ccid));
+        if self.halves.is_none() {
+            self.fail(Reset { code: ResetCode::MandatoryError, data: [0; 3] });
+        }
+    }
+
+    /// `None` if this end has no such CCID, which it did not agree to then.
+    fn succeed(
+        &mut self,
+        mut halves: Halves,
+        common: &HalfConfig,
+        (tx_ccid, rx_ccid): (u8, u8),
+    ) -> Option<Halves> {
+        if halves.tx_ccid != tx_ccid {
+            let acked = self.numbers.gar;
+            let under_way = halves.tx.hand_over(common.now, acked).outstanding;
+            let first_seq = under_way.first().map_or(common.first_seq, |packet| packet.seq);
+            halves.tx = ccid::succeed(halves.tx, tx_ccid, acked, &HalfConfig { first_seq, ..*common })?;
+            halves.tx.on_ack_ratio(halves.ack_ratio);
+            halves.tx_ccid = tx_ccid;
+            if !ccid::needs_ack_vector(tx_ccid) {
+                self.features.change(feature::SEND_ACK_VECTOR, Side::Remote, &[0], false);
+            }
+        }
+        if halves.rx_ccid != rx_ccid {
+            if !ccid::same_receiver(halves.rx_ccid, rx_ccid, &self.cfg.cc) {
+                halves.rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..*common })?;
+                (halves.peer_ack_ratio, halves.send_ack_vector) = (2, false);
+            }
+            halves.rx_ccid = rx_ccid;
+        }
+        Some(halves)
+    }
+
     /// Puts the values of the features into force.
     pub(super) fn apply_features(&mut self, now: Time) {
         use Side::{Local, Remote};
@@ -90,9 +155,8 @@ impl Connection {
         self.apply_local_window();
         self.tell_halves(now);
         if self.state == State::Open {
-            // RFC 4340 section 10.5: no escape from congestion control by changing the CCID.
+            // Of what we send we decide: `set_ccid`. The peer decides of what it sends, within what we accept.
             self.features.freeze(feature::CCID, Local);
-            self.features.freeze(feature::CCID, Remote);
         }
     }
 
@@ -111,10 +175,13 @@ impl Connection {
         let send_ack_vector = self.features.is_on(feature::SEND_ACK_VECTOR, Side::Local);
         let Some(halves) = &mut self.halves else { return };
         if (halves.tx_ccid, halves.rx_ccid) != ccids {
-            // Only between the two ends of the handshake: afterwards the CCIDs are frozen.
-            self.make_halves(now);
-            return;
+            if self.state != State::Open {
+                // Between the two ends of the handshake.
+                return self.make_halves(now);
+            }
+            self.change_halves(now, ccids);
         }
+        let Some(halves) = &mut self.halves else { return };
         if halves.ack_ratio != ack_ratio {
             halves.ack_ratio = ack_ratio;
             halves.tx.on_ack_ratio(ack_ratio);

@@ -70,6 +70,11 @@ impl Negotiator {
         self.features.iter_mut().find(|f| f.number == number && f.side == side)
     }
 
+    /// Whether this end understands the feature.
+    pub fn is_known(&self, number: u8, side: Side) -> bool {
+        self.find(number, side).is_some()
+    }
+
     /// The value in force, the initial one if the feature is not known here.
     pub fn value(&self, number: u8, side: Side) -> u64 {
         match self.find(number, side) {

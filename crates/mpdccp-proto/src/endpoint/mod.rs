@@ -223,6 +223,12 @@ impl Endpoint {
         self.with(now, session, |s| s.set_scheduler(scheduler));
     }
 
+    /// Has what this end sends governed by another CCID from now on, on all paths, as soon as the peer agrees; see
+    /// [`dccp_proto::Connection::set_ccid`]. False if no path can, or there is no such session.
+    pub fn set_ccid(&mut self, now: Time, session: SessionId, ccid: u8) -> bool {
+        self.with(now, session, |s| s.set_ccid(ccid)).unwrap_or(false)
+    }
+
     /// The driver learned that sending on a path's link fails (`up` false) or works again.
     pub fn set_link(&mut self, now: Time, session: SessionId, path: PathId, up: bool) {
         self.with(now, session, |s| s.set_link(now, path, up));

@@ -227,6 +227,15 @@ impl Session {
         self.scheduler = kind.scheduler();
     }
 
+    /// Another congestion control for what this end sends, also on paths to come. False if no path takes it.
+    pub(crate) fn set_ccid(&mut self, ccid: u8) -> bool {
+        let taken = self.open_connections().fold(false, |taken, conn| conn.set_ccid(ccid) | taken);
+        if taken {
+            self.cfg.connection.tx_ccids = alloc::vec![ccid];
+        }
+        taken
+    }
+
     /// Queues one datagram.
     pub(crate) fn send(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         let info = PktInfo { len: data.len(), ..info };

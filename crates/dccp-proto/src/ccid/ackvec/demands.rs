@@ -32,6 +32,11 @@ impl Demands {
         }
     }
 
+    /// In place of others, which asked for something else.
+    pub(crate) fn anew(rule: RatioRule) -> Demands {
+        Demands { ratio_asked: 0, ..Demands::new(rule) }
+    }
+
     /// A packet of the peer arrived.
     pub(crate) fn on_peer_packet(&mut self, arrival: &Arrival) {
         self.ratio.on_packet(arrival);

@@ -23,6 +23,7 @@ mod sender_tests;
 mod share;
 #[cfg(test)]
 mod share_tests;
+mod succession;
 mod usage;
 
 pub use control::Control;

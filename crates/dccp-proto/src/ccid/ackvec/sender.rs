@@ -6,7 +6,7 @@ use super::loss::{LossDetector, Rule};
 use super::restraint::Restraint;
 use super::rto::RtoTimer;
 use crate::ccid::table::AckVectors;
-use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, SenderHalf, TxView};
+use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, Handover, SenderHalf, TxView};
 use crate::{Ecn, Gate, Why};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -32,7 +32,7 @@ pub struct AckVecSender {
     pub(super) resting: Option<Box<TxView>>,
     /// CCID 2: see [`AckVectors`].
     pub(super) strict: bool,
-    ecn: Ecn,
+    pub(super) ecn: Ecn,
     pub(super) mtu: u16,
     pub(super) history: History,
     pub(super) loss: LossDetector,
@@ -250,6 +250,14 @@ impl SenderHalf for AckVecSender {
 
     fn shareable(&mut self) -> Option<&mut AckVecSender> {
         Some(self)
+    }
+
+    fn hand_over(&self, now: Time, acked: Seq) -> Handover {
+        self.leave(now, acked)
+    }
+
+    fn take_over(&mut self, from: &Handover) {
+        self.succeed(from);
     }
 
     fn view(&self) -> TxView {

@@ -1,7 +1,7 @@
 use super::counter::{Counter, wrapped};
 use super::options::Told;
 use super::sent_log::{Sent, SentLog};
-use crate::ccid::{Demand, Feedback, HalfConfig, SenderHalf, TxView};
+use crate::ccid::{Demand, Feedback, HalfConfig, Handover, SenderHalf, TxView};
 use crate::{Gate, Why};
 use alloc::vec::Vec;
 use dccp_cc::tfrc::{LossInterval, NINTERVAL, Report, TfrcConfig, TfrcSender, loss_event_rate};
@@ -54,6 +54,10 @@ pub struct TfrcSenderHalf {
     sent: Amount,
     delivered: Amount,
     lost: Amount,
+    /// Of the halves before it.
+    spurious: u64,
+    ce: u64,
+    timeouts: u64,
     receive_rate: f64,
     last_sent: Option<(Time, u32)>,
     window: u64,
@@ -89,6 +93,9 @@ impl TfrcSenderHalf {
             sent: Amount::default(),
             delivered: Amount::default(),
             lost: Amount::default(),
+            spurious: 0,
+            ce: 0,
+            timeouts: 0,
             receive_rate: 0.0,
             last_sent: None,
             window: 0,
@@ -299,6 +306,26 @@ impl SenderHalf for TfrcSenderHalf {
 
     fn hold_probe_rtt(&mut self, _hold: bool) {}
 
+    fn hand_over(&self, now: Time, acked: Seq) -> Handover {
+        let outstanding = self.log.outstanding(acked);
+        Handover::of(&self.view(), now, self.mtu, self.tfrc.settled(), outstanding)
+    }
+
+    fn take_over(&mut self, from: &Handover) {
+        self.tfrc.inherit(&from.found);
+        if let Some(srtt) = from.found.srtt {
+            self.rtt = RttEstimator::default();
+            self.rtt.update(from.found.now, srtt);
+        }
+        for packet in &from.outstanding {
+            self.log.push(packet.seq, Sent { at: packet.at, counter: 0, bytes: packet.bytes.max(1) });
+            self.inflight = self.inflight.plus(packet.bytes);
+        }
+        let counts = from.counts;
+        (self.sent, self.delivered, self.lost) = (counts.sent, counts.delivered, counts.lost);
+        (self.spurious, self.ce, self.timeouts) = (counts.spurious, counts.ce, counts.timeouts);
+    }
+
     /// There is no window: it is what the rate sends in a round trip. Of lost packets only loss events are known.
     fn view(&self) -> TxView {
         let rate = self.tfrc.wire_rate();
@@ -317,9 +344,9 @@ impl SenderHalf for TfrcSenderHalf {
             sent: self.sent,
             delivered: self.delivered,
             lost: self.lost,
-            spurious: 0,
-            ce: 0,
-            timeouts: self.tfrc.timeouts(),
+            spurious: self.spurious,
+            ce: self.ce,
+            timeouts: self.timeouts + self.tfrc.timeouts(),
             last_sent,
             probing_rtt: false,
         }

@@ -1,4 +1,6 @@
+use crate::ccid::Outstanding;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use dccp_wire::Seq;
 use units::Time;
 
@@ -82,6 +84,15 @@ impl SentLog {
             self.pop();
         }
         left
+    }
+
+    /// Data under way, of that what left after `acked`.
+    pub(super) fn outstanding(&self, acked: Seq) -> Vec<Outstanding> {
+        let numbered = self.packets.iter().enumerate().skip(self.acked);
+        let data = numbered.filter(|(_, sent)| sent.bytes > 0);
+        data.map(|(i, sent)| Outstanding { seq: self.first.add(i as u64), at: sent.at, bytes: sent.bytes })
+            .filter(|packet| packet.seq.after(acked))
+            .collect()
     }
 
     /// As [`acknowledge`](Self::acknowledge), of all that left.

@@ -1,0 +1,73 @@
+//! How the congestion control of a sending half is changed while it runs.
+
+use super::ack_ratio::RatioRule;
+use super::demands::Demands;
+use super::history::{Fate, Packet};
+use super::sender::AckVecSender;
+use crate::ccid::table::AckVectors;
+use crate::ccid::{HalfConfig, Handover, Outstanding, SenderHalf};
+use alloc::vec::Vec;
+use dccp_cc::CcConfig;
+use dccp_wire::Seq;
+use units::Time;
+
+impl AckVecSender {
+    /// Puts another controller in place of the one there is: the history and what is measured stay. Not while it is shared.
+    pub(crate) fn change_control(&mut self, by: &AckVectors, cfg: &HalfConfig) {
+        if self.group.is_some() {
+            return;
+        }
+        let found = self.hand_over(cfg.now, self.history.seq(self.history.next())).found;
+        let mut cc = (by.controller)(&CcConfig { packets: by.strict || cfg.cc.packets, ..cfg.controller() });
+        cc.inherit(&found);
+        self.control.cc = cc;
+        self.control.reduction = None;
+        self.strict = by.strict;
+        self.ecn = by.ecn;
+        self.demands = demands(by.strict);
+    }
+
+    pub(super) fn leave(&self, now: Time, acked: Seq) -> Handover {
+        let mut outstanding = Vec::new();
+        let from = self.history.index(acked).map_or(self.history.base(), |index| index + 1);
+        for index in from..self.history.next() {
+            if let Some(packet) = self.history.get(index)
+                && packet.fate == Fate::InFlight
+                && packet.snapshot.is_some()
+            {
+                let (at, bytes) = (packet.sent_at, packet.bytes);
+                outstanding.push(Outstanding { seq: self.history.seq(index), at, bytes });
+            }
+        }
+        Handover::of(&self.view(), now, self.mtu, self.control.cc.settled(), outstanding)
+    }
+
+    pub(super) fn succeed(&mut self, from: &Handover) {
+        self.control.cc.inherit(&from.found);
+        self.demands = demands(self.strict);
+        if let Some(srtt) = from.found.srtt {
+            self.control.rtt = Default::default();
+            self.control.rtt.update(from.found.now, srtt);
+        }
+        for packet in &from.outstanding {
+            let snapshot = self.control.sampler.on_sent(packet.at, packet.bytes, self.inflight);
+            let sent = Packet {
+                sent_at: packet.at,
+                bytes: packet.bytes,
+                fate: Fate::InFlight,
+                snapshot: Some(snapshot),
+            };
+            self.history.push(packet.seq, sent);
+            self.inflight = self.inflight.plus(packet.bytes);
+            self.rto.start(from.found.now);
+        }
+        self.control.inflight = self.inflight;
+        let counts = from.counts;
+        (self.sent, self.delivered, self.lost) = (counts.sent, counts.delivered, counts.lost);
+        (self.spurious, self.ce, self.timeouts) = (counts.spurious, counts.ce, counts.timeouts);
+    }
+}
+
+fn demands(strict: bool) -> Demands {
+    Demands::anew(if strict { RatioRule::AckCongestion } else { RatioRule::Window })
+}
