@@ -82,6 +82,10 @@
 //!
 //! Who has none of the keys gets no answer, not even a refusal. Without keys nothing is encrypted, and nothing is known of the peer.
 //!
+//! # Reliable messages and streams
+//!
+//! [`reliable::Channel`] makes of a connection one over which everything arrives, in order: messages of any length, or bytes.
+//!
 //! # tokio
 //!
 #![cfg_attr(feature = "tokio", doc = "[`tokio`] has the same sockets")]
@@ -97,6 +101,7 @@ mod connection;
 mod error;
 mod listener;
 mod options;
+pub mod reliable;
 mod runtime;
 mod signal;
 mod sockets;

@@ -24,6 +24,7 @@
 //! ```
 
 use crate::listener::accept;
+use crate::reliable::ChannelError;
 use crate::{AcceptError, ConnectError, Event, FinishError, Options, RecvError, SendError, Stats};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Deref;
@@ -153,5 +154,50 @@ impl Connection {
     pub async fn event(&self) -> Option<Event> {
         let stream = &self.0.stream;
         stream.happened.wait_async(&stream.state, |s| s.event()).await
+    }
+}
+
+/// Reliable messages; see [`crate::reliable::Channel`].
+#[derive(Debug)]
+pub struct Channel(crate::reliable::Channel);
+
+impl Channel {
+    /// As [`crate::reliable::Channel::new`].
+    pub fn new(connection: Connection) -> Channel {
+        Channel(crate::reliable::Channel::new(connection.0))
+    }
+
+    /// As [`crate::reliable::Channel::send`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send(&self, message: &[u8]) -> Result<(), ChannelError> {
+        let shared = &self.0.0;
+        let sent = shared.writable.wait_async(&shared.state, |s| s.send(message)).await;
+        shared.notify();
+        sent
+    }
+
+    /// As [`crate::reliable::Channel::recv`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn recv(&self) -> Result<Option<Vec<u8>>, ChannelError> {
+        let shared = &self.0.0;
+        let received = shared.readable.wait_async(&shared.state, |s| s.recv()).await;
+        shared.notify();
+        received
+    }
+
+    /// As [`crate::reliable::Channel::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn finish(&self) -> Result<(), ChannelError> {
+        let shared = &self.0.0;
+        shared.begin_finish();
+        shared.finished.wait_async(&shared.state, |s| s.finished()).await?;
+        shared.closed().await;
+        Ok(())
     }
 }

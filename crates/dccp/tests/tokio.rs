@@ -1,7 +1,7 @@
 //! The tokio twins over the loopback interface.
 #![cfg(feature = "tokio")]
 
-use dccp::tokio::{Connection, Connector, Listener};
+use dccp::tokio::{Channel, Connection, Connector, Listener};
 use dccp::{ConnectError, Options, Reason, RecvError, SendError};
 use std::time::Duration;
 
@@ -55,4 +55,25 @@ async fn ends_and_refusals() {
     here.finish().await.unwrap();
     assert_eq!(there.recv().await, Err(RecvError::Closed(Reason::ClosedByPeer)));
     assert_eq!(there.send(b"two").await, Err(SendError::Closed(Reason::ClosedByPeer)));
+}
+
+#[tokio::test]
+async fn reliable_messages() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
+    let addr = listener.local_addr();
+    let echo = tokio::spawn(async move {
+        let channel = Channel::new(listener.accept().await.unwrap());
+        while let Some(message) = channel.recv().await.unwrap() {
+            channel.send(&message).await.unwrap();
+        }
+        channel.finish().await
+    });
+    let channel = Channel::new(Connection::connect(addr, Options::default()).await.unwrap());
+    let long = vec![9; 300_000];
+    for message in [&b"short"[..], &long, b""] {
+        channel.send(message).await.unwrap();
+        assert_eq!(channel.recv().await.unwrap().as_deref(), Some(message));
+    }
+    channel.finish().await.unwrap();
+    assert_eq!(echo.await.unwrap(), Ok(()));
 }
