@@ -1,5 +1,6 @@
 use crate::Burst;
 use crate::channels::is_channel;
+use crate::marking::{Mark, Marking, Part, data_of};
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_secure::{HEADER, TAG};
 use std::net::{IpAddr, SocketAddr};
@@ -27,12 +28,32 @@ impl Run {
 
     /// For a carrier, from and to where the route says.
     pub fn burst(&self) -> Burst<'_> {
-        self.burst_to(self.route.local, self.route.remote)
+        let (local, remote) = (self.route.local, self.route.remote);
+        Burst { local, remote, dscp: 0, ecn: self.ecn, segment: self.segment, bytes: &self.bytes }
     }
 
-    /// For a carrier, to where a channel leads now.
-    pub(crate) fn burst_to(&self, local: Option<IpAddr>, remote: SocketAddr) -> Burst<'_> {
-        Burst { local, remote, ecn: self.ecn, segment: self.segment, bytes: &self.bytes }
+    /// For a carrier, those packets that `part` is about, to where a channel leads now.
+    pub(crate) fn burst_to(&self, part: &Part, local: Option<IpAddr>, remote: SocketAddr) -> Burst<'_> {
+        let at = |packet: usize| (packet * self.segment).min(self.bytes.len());
+        let bytes = &self.bytes[at(part.packets.start)..at(part.packets.end)];
+        Burst { local, remote, dscp: part.mark.dscp, ecn: part.mark.ecn, segment: self.segment, bytes }
+    }
+
+    /// Packets with one mark each, in order; all of them in one part unless `marking` has other wishes. Before they are sealed.
+    pub(crate) fn parts(&self, marking: Option<&dyn Marking>, parts: &mut Vec<Part>) {
+        parts.clear();
+        let Some(marking) = marking else {
+            let packets = 0..self.bytes.len().div_ceil(self.segment.max(1));
+            return parts.push(Part { packets, mark: Mark { dscp: 0, ecn: self.ecn } });
+        };
+        for (i, packet) in self.packets().enumerate() {
+            let data = data_of(packet).map(|data| &packet[data]);
+            let mark = marking.outer(data, self.ecn);
+            match parts.last_mut() {
+                Some(part) if part.mark == mark => part.packets.end = i + 1,
+                _ => parts.push(Part { packets: i..i + 1, mark }),
+            }
+        }
     }
 
     /// The packets, without what a channel puts around them.

@@ -54,7 +54,7 @@ impl Capture {
             if local.port() == 0 && packet.len() >= 12 && local.is_ipv4() == burst.remote.is_ipv4() {
                 checksum::fill(&mut packet, local.ip(), burst.remote.ip());
             }
-            self.write(local, burst.remote, burst.ecn.bits(), &packet);
+            self.write(local, burst.remote, burst.tos(), &packet);
         }
     }
 
@@ -88,12 +88,12 @@ impl Capture {
     }
 
     /// A capture that cannot be written (disk full) must not stop the traffic: the packet is left out.
-    fn write(&mut self, from: SocketAddr, to: SocketAddr, ecn: u8, dccp: &[u8]) {
+    fn write(&mut self, from: SocketAddr, to: SocketAddr, tos: u8, dccp: &[u8]) {
         // Sockets of native DCCP have no port.
         let udp = from.port() != 0 || to.port() != 0;
         let payload = dccp.len() + if udp { 8 } else { 0 };
         let protocol = if udp { IPPROTO_UDP } else { IPPROTO_DCCP };
-        let mut head = ip_header(from.ip(), to.ip(), ecn, protocol, payload as u16);
+        let mut head = ip_header(from.ip(), to.ip(), tos, protocol, payload as u16);
         if udp {
             for field in [from.port(), to.port(), payload as u16, 0] {
                 head.extend_from_slice(&field.to_be_bytes());
@@ -107,11 +107,11 @@ impl Capture {
     }
 }
 
-fn ip_header(from: IpAddr, to: IpAddr, ecn: u8, protocol: u8, payload: u16) -> Vec<u8> {
+fn ip_header(from: IpAddr, to: IpAddr, tos: u8, protocol: u8, payload: u16) -> Vec<u8> {
     let mut out = Vec::with_capacity(48);
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            out.extend_from_slice(&[0x45, ecn]);
+            out.extend_from_slice(&[0x45, tos]);
             out.extend_from_slice(&(payload + 20).to_be_bytes());
             // Identification 0, Don't Fragment.
             out.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
@@ -122,7 +122,7 @@ fn ip_header(from: IpAddr, to: IpAddr, ecn: u8, protocol: u8, payload: u16) -> V
             out[10..12].copy_from_slice(&sum.to_be_bytes());
         }
         (from, to) => {
-            out.extend_from_slice(&[0x60, ecn << 4, 0, 0]);
+            out.extend_from_slice(&[0x60 | tos >> 4, tos << 4, 0, 0]);
             out.extend_from_slice(&payload.to_be_bytes());
             out.extend_from_slice(&[protocol, 64]);
             for ip in [from, to] {

@@ -20,19 +20,28 @@ pub struct Received<'a> {
     pub bytes: &'a mut [u8],
 }
 
-/// DCCP packets for one destination with one ECN field, all of `segment` bytes but the last, which may be shorter.
+/// DCCP packets for one destination with one DSCP and ECN field, all of `segment` bytes but the last, which may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst<'a> {
     /// Source address, where the socket is not bound to one.
     pub local: Option<IpAddr>,
     /// Destination; the port is ignored by native DCCP.
     pub remote: SocketAddr,
+    /// DSCP for the IP header (RFC 2474), 0 to 63.
+    pub dscp: u8,
     /// ECN field for the IP header.
     pub ecn: Ecn,
     /// Bytes of each packet.
     pub segment: usize,
     /// The packets, back to back.
     pub bytes: &'a [u8],
+}
+
+impl Burst<'_> {
+    /// The IPv4 TOS or IPv6 traffic class byte.
+    pub fn tos(&self) -> u8 {
+        self.dscp << 2 | self.ecn.bits()
+    }
 }
 
 /// Why a burst, or the rest of one, did not leave. Each is counted in [`CarrierStats`].

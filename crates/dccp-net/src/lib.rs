@@ -8,10 +8,12 @@ mod batch;
 mod carrier;
 mod channels;
 mod links;
+mod marking;
 
 pub use batch::{Batch, Run};
 pub use carrier::{Burst, Carrier, CarrierStats, Received, SendError};
 pub use links::LinkChange;
+pub use marking::{Mark, Marking};
 
 #[cfg(target_os = "linux")]
 mod bursts;

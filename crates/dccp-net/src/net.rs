@@ -1,5 +1,6 @@
 use crate::channels::{self, Channels, is_channel};
 use crate::links::Links;
+use crate::marking::{Marking, Part, data_of};
 use crate::poller::{Poller, Source};
 use crate::{Batch, Burst, Capture, Carrier, CarrierStats, LinkChange, Received, SendError};
 use dccp_proto::{Ecn, Route};
@@ -22,6 +23,9 @@ pub struct Net {
     pub batch: Batch,
     /// Copies everything sent and received.
     pub capture: Option<Capture>,
+    /// Says what outer headers are to say of the data; without one, the congestion control alone does.
+    pub marking: Option<Box<dyn Marking>>,
+    parts: Vec<Part>,
     /// What is copied is what channels hold, not their records.
     pub capture_plaintext: bool,
 }
@@ -35,6 +39,8 @@ impl Net {
             batch: Batch::default(),
             capture: None,
             capture_plaintext: false,
+            marking: None,
+            parts: Vec::new(),
         }
     }
 
@@ -118,7 +124,8 @@ impl Net {
     /// Receives once from a socket and hands everything to `endpoint`; the time handed on never runs backwards.
     pub(crate) fn receive(&mut self, socket: u32, now: Time, last: &mut Time, endpoint: &mut Endpoint) {
         let Some(Some(carrier)) = self.sockets.get_mut(socket as usize) else { return };
-        let Net { capture, capture_plaintext, channels, .. } = self;
+        let Net { capture, capture_plaintext, channels, marking, .. } = self;
+        let marking = marking.as_deref();
         let bound = if capture.is_some() { carrier.local_addr().ok() } else { None };
         let result = carrier.receive(now, &mut |packet: Received<'_>| {
             *last = packet.at.max(*last);
@@ -128,14 +135,14 @@ impl Net {
                 capture.received(socket, bound, &packet, packet.bytes);
             }
             let Some(channels) = channels else {
-                endpoint.handle_datagram(*last, &outer, packet.ecn, packet.ip_len, packet.bytes);
-                return;
+                let bytes = carried(marking, packet.ecn, packet.bytes);
+                return endpoint.handle_datagram(*last, &outer, packet.ecn, packet.ip_len, bytes);
             };
             let Some(opened) = channels.handle(*last, &outer, packet.bytes) else { return };
-            let inner = packet.bytes.get(opened.packet).unwrap_or_default();
             if let Some(capture) = capture.as_mut().filter(|_| plaintext) {
-                capture.received(socket, bound, &packet, inner);
+                capture.received(socket, bound, &packet, &packet.bytes[opened.packet.clone()]);
             }
+            let inner = carried(marking, packet.ecn, &mut packet.bytes[opened.packet]);
             endpoint.handle_peer(*last, &opened.route, opened.peer, packet.ecn, packet.ip_len, inner);
         });
         if let Err(e) = result {
@@ -146,8 +153,9 @@ impl Net {
 
     /// Sends everything in the batch, and what the channels say themselves.
     pub(crate) fn flush(&mut self, now: Time) {
-        let Net { sockets, links, channels, batch, capture, capture_plaintext } = self;
+        let Net { sockets, links, channels, batch, capture, capture_plaintext, marking, parts } = self;
         for run in batch.runs_mut() {
+            run.parts(marking.as_deref(), parts);
             let route = *run.route();
             let plaintext = *capture_plaintext && is_channel(route.socket);
             let to = if is_channel(route.socket) {
@@ -156,7 +164,10 @@ impl Net {
                 let Some(to) = channels.resolve(route.socket) else { continue };
                 let under = sockets.get(to.socket as usize).and_then(Option::as_deref);
                 if let (true, Some(capture), Some(carrier)) = (plaintext, capture.as_mut(), under) {
-                    capture.sent(to.socket, carrier, &run.burst_to(to.local, to.remote), run.packets());
+                    for part in &*parts {
+                        let packets = run.packets().take(part.packets.end).skip(part.packets.start);
+                        capture.sent(to.socket, carrier, &run.burst_to(part, to.local, to.remote), packets);
+                    }
                 }
                 let Some(to) = channels.seal(now, route.socket, run.records()) else { continue };
                 to
@@ -164,17 +175,19 @@ impl Net {
                 channels::address(&route)
             };
             let Some(Some(carrier)) = sockets.get_mut(to.socket as usize) else { continue };
-            let burst = run.burst_to(to.local, to.remote);
-            if let (Some(capture), false) = (capture.as_mut(), plaintext) {
-                capture.sent(to.socket, &**carrier, &burst, burst.bytes.chunks(burst.segment.max(1)));
-            }
-            match carrier.send(&burst) {
-                Ok(()) => links.mark(now, route.socket, route.remote, None),
-                Err(SendError::LinkDown(e)) => {
-                    links.mark(now, route.socket, route.remote, Some(e.to_string()));
+            for part in &*parts {
+                let burst = run.burst_to(part, to.local, to.remote);
+                if let (Some(capture), false) = (capture.as_mut(), plaintext) {
+                    capture.sent(to.socket, &**carrier, &burst, burst.bytes.chunks(burst.segment.max(1)));
                 }
-                // Counted; the congestion control will see the loss.
-                Err(SendError::BufferFull | SendError::TooBig) => {}
+                match carrier.send(&burst) {
+                    Ok(()) => links.mark(now, route.socket, route.remote, None),
+                    Err(SendError::LinkDown(e)) => {
+                        links.mark(now, route.socket, route.remote, Some(e.to_string()));
+                    }
+                    // Counted; the congestion control will see the loss.
+                    Err(SendError::BufferFull | SendError::TooBig) => {}
+                }
             }
         }
         batch.clear();
@@ -189,6 +202,7 @@ impl Net {
             let burst = Burst {
                 local: to.local,
                 remote: to.remote,
+                dscp: 0,
                 ecn: Ecn::NotEct,
                 segment: message.len(),
                 bytes: &message,
@@ -237,4 +251,13 @@ impl Net {
     pub(crate) fn take_changes(&mut self) -> Vec<LinkChange> {
         self.links.take_changes()
     }
+}
+
+/// A packet as the endpoint gets it: what its outer header says is told to the data first.
+fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) -> &'a [u8] {
+    if let (Some(marking), true, Some(data)) = (marking, ecn.is_capable(), data_of(packet)) {
+        let kept = marking.arrived(&mut packet[data.clone()], ecn);
+        return &packet[..(data.start + kept).min(data.end)];
+    }
+    packet
 }

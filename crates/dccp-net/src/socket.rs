@@ -4,14 +4,16 @@ use crate::clock::Clock;
 use crate::{Burst, CarrierStats, SendError};
 use dccp_proto::Ecn;
 use dccp_wire::IPPROTO_DCCP;
-use nix::sys::socket::setsockopt;
+use nix::libc;
 use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns};
-use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt};
+use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Type};
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use units::{Duration, Time};
 
 /// Where a carrier socket is bound.
@@ -141,8 +143,6 @@ impl Socket {
         // An interface that came back has another index.
         bind_interface(&self.inner, &self.bind)?;
         self.probe(remote)?;
-        // quinn-udp gives up ECN for good after an EINVAL, which a vanished address causes too.
-        self.state = set_up(&self.inner, &self.bind, self.raw)?;
         self.segmentation = !self.raw && self.state.max_gso_segments() > 1;
         Ok(())
     }
@@ -173,7 +173,6 @@ impl Socket {
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
                     tracing::info!("segmentation offload refused ({e}), sending packet by packet");
                     self.segmentation = false;
-                    self.state = set_up(&self.inner, &self.bind, self.raw).map_err(SendError::LinkDown)?;
                 }
                 result => return self.count(result, burst.bytes.len().div_ceil(burst.segment)),
             }
@@ -189,17 +188,26 @@ impl Socket {
         Ok(())
     }
 
-    fn transmit(&self, burst: &Burst<'_>, contents: &[u8], segment_size: Option<usize>) -> io::Result<()> {
-        self.state.try_send(
-            (&self.inner).into(),
-            &Transmit {
-                destination: burst.remote,
-                ecn: EcnCodepoint::from_bits(burst.ecn.bits()),
-                contents,
-                segment_size,
-                src_ip: burst.local,
-            },
-        )
+    fn transmit(&self, burst: &Burst<'_>, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
+        let (tos, class) = (burst.tos(), i32::from(burst.tos()));
+        let segment = segment.map(u16::try_from).transpose().map_err(io::Error::other)?;
+        let (from4, from6) = source_info(burst.local);
+        let mut control = Vec::with_capacity(3);
+        control.push(match burst.remote {
+            SocketAddr::V4(_) => ControlMessage::Ipv4Tos(&tos),
+            SocketAddr::V6(_) => ControlMessage::Ipv6TClass(&class),
+        });
+        control.extend(segment.as_ref().map(ControlMessage::UdpGsoSegments));
+        control.extend(from4.as_ref().map(ControlMessage::Ipv4PacketInfo));
+        control.extend(from6.as_ref().map(ControlMessage::Ipv6PacketInfo));
+        let to = SockaddrStorage::from(burst.remote);
+        let fd = self.inner.as_raw_fd();
+        loop {
+            match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
+                Err(nix::Error::EINTR) => {}
+                result => return result.map(drop).map_err(io::Error::from),
+            }
+        }
     }
 
     fn count(&mut self, result: io::Result<()>, packets: usize) -> Result<(), SendError> {
@@ -260,5 +268,21 @@ impl Socket {
             );
         }
         Ok(())
+    }
+}
+
+/// What tells the kernel to send from an address.
+fn source_info(local: Option<IpAddr>) -> (Option<libc::in_pktinfo>, Option<libc::in6_pktinfo>) {
+    match local {
+        None => (None, None),
+        Some(IpAddr::V4(ip)) => {
+            let ipi_spec_dst = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
+            let ipi_addr = libc::in_addr { s_addr: 0 };
+            (Some(libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst, ipi_addr }), None)
+        }
+        Some(IpAddr::V6(ip)) => {
+            let ipi6_addr = libc::in6_addr { s6_addr: ip.octets() };
+            (None, Some(libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 }))
+        }
     }
 }

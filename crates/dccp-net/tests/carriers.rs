@@ -103,11 +103,13 @@ fn a_wildcard_socket_answers_from_the_address_it_was_asked_at() {
     let mut client = UdpCarrier::new(bind("127.0.0.1:0")).unwrap();
     let port = server.local_addr().unwrap().port();
     let asked = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 7).into(), port);
-    client.send(&Burst { local: None, remote: asked, ecn: Ecn::NotEct, segment: 3, bytes: b"ask" }).unwrap();
+    client
+        .send(&Burst { local: None, remote: asked, dscp: 0, ecn: Ecn::NotEct, segment: 3, bytes: b"ask" })
+        .unwrap();
     let got = receive(&mut server, 1);
     assert_eq!(got[0].local, Some(asked.ip()));
     let (local, remote) = (got[0].local, got[0].remote);
-    server.send(&Burst { local, remote, ecn: Ecn::NotEct, segment: 3, bytes: b"yes" }).unwrap();
+    server.send(&Burst { local, remote, dscp: 0, ecn: Ecn::NotEct, segment: 3, bytes: b"yes" }).unwrap();
     assert_eq!(receive(&mut client, 1)[0].remote, asked);
 }
 
@@ -118,6 +120,7 @@ fn errors_are_told_apart_and_counted() {
     let burst = |remote: &str, bytes| Burst {
         local: None,
         remote: remote.parse().unwrap(),
+        dscp: 0,
         ecn: Ecn::NotEct,
         segment: big.len(),
         bytes,
@@ -153,7 +156,7 @@ fn raw_pair(addr: &str, header: u32) {
     let packets = [dccp(1, 500), dccp(2, 500), dccp(3, 7)];
     let bytes = packets.concat();
     let segment = packets[0].len();
-    a.send(&Burst { local: None, remote, ecn: Ecn::Ect0, segment, bytes: &bytes }).unwrap();
+    a.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::Ect0, segment, bytes: &bytes }).unwrap();
     // Both sockets see what comes to their common address.
     let got = receive(&mut b, 3);
     for (got, sent) in got.iter().zip(&packets) {
@@ -171,7 +174,7 @@ fn raw_pair(addr: &str, header: u32) {
     )
     .unwrap();
     raw.send_to(&dccp(4, 9), &remote.into()).unwrap();
-    a.send(&Burst { local: None, remote, ecn: Ecn::NotEct, segment, bytes: &packets[0] }).unwrap();
+    a.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes: &packets[0] }).unwrap();
     assert_eq!(receive(&mut b, 1).len(), 1);
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (4, 1));
 }

@@ -4,7 +4,7 @@
 #[allow(dead_code)] // Parts of the bed are for other tests.
 mod common;
 
-use common::{Bed, LOCAL, REMOTE, SERVER, missing, run, wait_for};
+use common::{Bed, LOCAL, REMOTE, SERVER, bed, run, wait_for};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,16 +12,6 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn bed() -> Option<Bed> {
-    match missing() {
-        Some(why) => {
-            println!("skipped: {why}");
-            None
-        }
-        None => Some(Bed::new()),
-    }
-}
 
 fn edit(bed: &Bed, end: &str, change: impl Fn(&str) -> String) {
     let file = bed.path(&format!("{end}.toml"));

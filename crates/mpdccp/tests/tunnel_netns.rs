@@ -4,27 +4,12 @@
 #[allow(dead_code)] // Parts of the bed are for other tests.
 mod common;
 
-use common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, missing, run, wait_for};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, wait_for};
 use serde_json::Value;
-use std::net::UdpSocket;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// A UDP socket made inside a namespace.
-fn socket(space: &str, bind: &str) -> UdpSocket {
-    let (space, bind) = (format!("/run/netns/{space}"), bind.to_owned());
-    // On a thread of its own, since it stays in the namespace.
-    let make = move || {
-        let space = std::fs::File::open(space).unwrap();
-        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-        UdpSocket::bind(bind).unwrap()
-    };
-    std::thread::spawn(make).join().unwrap()
-}
 
 /// Numbered datagrams through the tunnel, one each millisecond, and who counts them.
 struct Stream {
@@ -88,16 +73,6 @@ fn decodes(bed: &Bed) {
     }
     let bad = bed.decoded("_ws.malformed || dccp.checksum.status == \"Bad\"").unwrap();
     assert!(bad.is_empty(), "{bad}");
-}
-
-fn bed() -> Option<Bed> {
-    match missing() {
-        Some(why) => {
-            println!("skipped: {why}");
-            None
-        }
-        None => Some(Bed::new()),
-    }
 }
 
 fn pings(bed: &Bed) {

@@ -5,6 +5,7 @@ use crate::tunnel::allowed::{Allowed, addresses};
 use crate::tunnel::config::{Config, Security};
 use crate::tunnel::default_route::DefaultRoute;
 use crate::tunnel::inner;
+use crate::tunnel::marking::REFUSED;
 use crate::tunnel::mtu::Answers;
 use crate::tunnel::names::Names;
 use crate::tunnel::paths;
@@ -362,6 +363,9 @@ impl App for TunnelApp {
         let Some(&peer) = self.sessions.get(&session) else {
             return self.counters.drop("no_session");
         };
+        if data == REFUSED {
+            return self.counters.drop("ce_not_ect");
+        }
         let Some((source, _)) = addresses(&data) else {
             // First nibble 1 is set aside for messages between tunnels; there are none yet.
             let control = data.first().is_some_and(|b| b >> 4 == 1);

@@ -1,6 +1,7 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use crate::fault::Fault;
+use crate::tunnel::marking::{OuterDscp, OuterEcn};
 use crate::tunnel::values::{AllOr, Carrier, Cipher, HostPort, Key, Mtu, OneOrMore, Prio, Remote, Secret};
 use ipnet::IpNet;
 use mpdccp_proto::Settings;
@@ -44,6 +45,11 @@ pub(crate) struct Config {
     /// Takes and gives the kernel several segments of a flow at once, as network cards do.
     #[serde(default = "yes")]
     pub(crate) offload: bool,
+    /// What outer headers say of ECN and DSCP.
+    #[serde(default)]
+    pub(crate) ecn: OuterEcn,
+    #[serde(default)]
+    pub(crate) dscp: OuterDscp,
     /// Route each peer's `allowed_ips` into the interface.
     #[serde(default = "yes")]
     pub(crate) routes: bool,
@@ -88,6 +94,8 @@ const KEYS: &[&str] = &[
     "mtu_probing",
     "mss_clamp",
     "offload",
+    "ecn",
+    "dscp",
     "routes",
     "default_route",
     "kill_switch",
@@ -248,6 +256,7 @@ impl Config {
             ("dccp_port", self.dccp_port == new.dccp_port),
             ("addresses", self.addresses == new.addresses),
             ("mtu", self.mtu == new.mtu),
+            ("offload", self.offload == new.offload),
             ("routes", self.routes == new.routes),
             ("default_route", self.default_route == new.default_route),
             ("kill_switch", self.kill_switch == new.kill_switch),

@@ -10,6 +10,7 @@ mod events;
 mod health;
 mod inner;
 mod live;
+mod marking;
 mod metrics;
 mod mtu;
 mod names;

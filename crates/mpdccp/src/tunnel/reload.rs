@@ -3,6 +3,7 @@
 
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::config::{Config, PathSpec, Peer};
+use crate::tunnel::marking::Marker;
 use crate::tunnel::peer::{PeerState, WaitingPath};
 use crate::tunnel::{routes, security, setup};
 use dccp_net::{Core, Handle};
@@ -59,6 +60,7 @@ impl TunnelApp {
         let rescheduled = scheduler != self.cfg.settings.scheduler;
         self.session_cfg = setup::session_config(&new);
         self.cfg = new;
+        core.net.marking = Some(Box::new(Marker::new(&self.cfg)));
         for (peer, key) in peers.into_iter().zip(keys) {
             match kept.iter().find(|i| self.peers[**i].cfg.name == peer.name) {
                 Some(&i) => done.paths += self.change_peer(core, now, i, peer),

@@ -6,6 +6,7 @@ use crate::tunnel::config::Config;
 use crate::tunnel::control::ControlSocket;
 use crate::tunnel::default_route::DefaultRoute;
 use crate::tunnel::events::{LogFormat, log};
+use crate::tunnel::marking::Marker;
 use crate::tunnel::trace::Trace;
 use crate::tunnel::{metrics, reload, routes, setup};
 use dccp_net::{Capture, Driver, Handle};
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
             let cannot = |e| Fault::usage(format!("cannot write {}: {e}", file.display()));
             core.net.capture = Some(Capture::create(file).map_err(cannot)?);
         }
+        core.net.marking = Some(Box::new(Marker::new(&cfg)));
         let now = core.clock.now();
         let trace = args.trace.as_ref().map(|file| {
             Trace::create(file, now)

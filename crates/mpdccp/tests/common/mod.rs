@@ -1,8 +1,11 @@
 //! Two network namespaces joined by two veth paths, with a tunnel end in each; all of it gone when dropped.
 
 use dccp_secure::PrivateKey;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use std::io::Read;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,6 +48,18 @@ pub(crate) fn missing() -> Option<String> {
     }
 }
 
+/// A UDP socket made inside a namespace.
+pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
+    let (space, bind) = (format!("/run/netns/{space}"), bind.to_owned());
+    // On a thread of its own, since it stays in the namespace.
+    let make = move || {
+        let space = std::fs::File::open(space).unwrap();
+        move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        UdpSocket::bind(bind).unwrap()
+    };
+    std::thread::spawn(make).join().unwrap()
+}
+
 pub(crate) fn run(program: &str, args: &str) -> Output {
     Command::new(program).args(args.split_whitespace()).output().unwrap()
 }
@@ -52,6 +67,17 @@ pub(crate) fn run(program: &str, args: &str) -> Output {
 fn ip(args: &str) {
     let output = run("ip", args);
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A bed, or a word on why there is none.
+pub(crate) fn bed() -> Option<Bed> {
+    match missing() {
+        Some(why) => {
+            println!("skipped: {why}");
+            None
+        }
+        None => Some(Bed::new()),
+    }
 }
 
 /// Waits for what may take a while on a busy machine; a failure here is a failure of the thing, not of the clock.

@@ -1,0 +1,83 @@
+//! What the outer header of a packet says beside its addresses: DSCP and ECN, by what the packet carries.
+
+use dccp_proto::Ecn;
+use std::ops::Range;
+
+/// DSCP and ECN field of an outer header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// 0 to 63.
+    pub dscp: u8,
+    /// The ECN field.
+    pub ecn: Ecn,
+}
+
+/// An application's say in the outer headers, if its datagrams have such fields of their own.
+pub trait Marking: Send {
+    /// For a packet with this application data, or none, which the congestion control of its path would send with `ecn`.
+    fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark;
+
+    /// Application data came in a packet with this ECN field; how much of it is to be delivered.
+    fn arrived(&self, data: &mut [u8], ecn: Ecn) -> usize;
+}
+
+/// Neighbours of a run that leave with one mark.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) packets: Range<usize>,
+    pub(crate) mark: Mark,
+}
+
+/// Where in a DCCP packet the application's data is; none in packets without any (RFC 4340 section 5.1).
+pub(crate) fn data_of(packet: &[u8]) -> Option<Range<usize>> {
+    const DATA: u8 = 2;
+    const DATA_ACK: u8 = 4;
+    let kind = packet.get(8)? >> 1 & 0xf;
+    let start = usize::from(packet[4]) * 4;
+    (matches!(kind, DATA | DATA_ACK) && start < packet.len()).then_some(start..packet.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Batch;
+    use dccp_proto::{Route, Sink};
+
+    /// DSCP is the first byte of the data, and CE where that is odd.
+    struct ByFirstByte;
+
+    impl Marking for ByFirstByte {
+        fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark {
+            let first = data.map_or(0, |data| data[0]);
+            Mark { dscp: first, ecn: if first % 2 == 1 { Ecn::Ce } else { ecn } }
+        }
+
+        fn arrived(&self, data: &mut [u8], _: Ecn) -> usize {
+            data.len()
+        }
+    }
+
+    #[test]
+    fn a_run_is_parted_where_its_marks_differ() {
+        let route = Route { socket: 0, local: None, remote: ([127, 0, 0, 1], 9).into() };
+        let mut batch = Batch::default();
+        // Types 2 and 4 carry data, 3 does not; the header is 16 bytes.
+        for (kind, first) in [(2, 6), (4, 6), (3, 7), (2, 7), (2, 6)] {
+            let packet = batch.reserve(&route, Ecn::Ect0, 20);
+            (packet[4], packet[8], packet[16]) = (4, kind << 1, first);
+        }
+        let mut parts = Vec::new();
+        batch.runs()[0].parts(Some(&ByFirstByte), &mut parts);
+        let shape = |p: &Part| (p.packets.clone(), p.mark.dscp, p.mark.ecn);
+        let shapes: Vec<_> = parts.iter().map(shape).collect();
+        let expected = [(0..2, 6, Ecn::Ect0), (2..3, 0, Ecn::Ect0), (3..4, 7, Ecn::Ce), (4..5, 6, Ecn::Ect0)];
+        assert_eq!(shapes, expected);
+        let bytes = |p: &Part| batch.runs()[0].burst_to(p, None, route.remote).bytes.len();
+        assert_eq!(parts.iter().map(bytes).collect::<Vec<_>>(), [40, 20, 20, 20]);
+        batch.runs()[0].parts(None, &mut parts);
+        assert_eq!(shape(&parts[0]), (0..5, 0, Ecn::Ect0));
+        for len in 0..20 {
+            let _ = data_of(&vec![0xff; len]);
+        }
+    }
+}
