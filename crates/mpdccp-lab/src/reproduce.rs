@@ -32,6 +32,8 @@ pub fn names() -> Vec<&'static str> {
 pub struct Options {
     /// Headline cells, fewer and shorter runs, to see that all works.
     pub quick: bool,
+    /// Seconds of each run instead of what the set says.
+    pub duration_s: Option<f64>,
     /// What a set calls `around` runs in the simulator even if the rest does not.
     pub around_in_sim: bool,
     /// Only these sections, by their names or their scenarios' names; all if empty.
@@ -78,6 +80,10 @@ pub fn run(
 ) -> Result<PathBuf, LabError> {
     fs::create_dir_all(&options.out)
         .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
+    if options.duration_s.is_some() && [dcp::NAME, robustness::NAME].contains(&name_or_file) {
+        let text = format!("`{name_or_file}` has durations of its own: leave --duration out");
+        return Err(LabError::Failed(text));
+    }
     if name_or_file == dcp::NAME {
         return dcp::run(backend, options, watch);
     }
@@ -101,9 +107,10 @@ pub fn run(
     let sim = Sim::default();
     let mut sections = Vec::new();
     for (done, section) in chosen.iter().enumerate() {
-        let scenario = section.scenario(options.quick)?;
+        let scenario = section.scenario(options.quick, options.duration_s)?;
         watch(Progress::Experiment { scenario: &scenario, index: done + 1, total: chosen.len() });
-        let virtually = scenario.simulator_only().is_some() || (options.around_in_sim && section.around);
+        let lacking = section::lacking(section, &scenario, backend)?;
+        let virtually = lacking || (options.around_in_sim && section.around);
         let backend: &dyn Backend = if virtually { &sim } else { backend };
         sections.push(section::make(section, &scenario, backend, options, watch)?);
         write(&spec, &sections, backend.name(), options, &report)?;
@@ -127,7 +134,8 @@ fn find(name_or_file: &str) -> Result<Spec, LabError> {
 /// What to type for a report.
 fn command(set: &str, backend: &str, options: &Options) -> String {
     let quick = if options.quick { " --quick" } else { "" };
-    format!("mpdccp lab reproduce {set} --backend {backend}{quick} --seed {}", options.seed)
+    let duration = options.duration_s.map_or(String::new(), |s| format!(" --duration {s}"));
+    format!("mpdccp lab reproduce {set} --backend {backend}{quick}{duration} --seed {}", options.seed)
 }
 
 fn write(

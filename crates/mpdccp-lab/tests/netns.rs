@@ -272,6 +272,24 @@ fn short_flows_run_over_kernel_tcp() {
 }
 
 #[test]
+fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    let text = RIVALS.replace(
+        "kind = \"tcp\"\ncc = \"cubic\"",
+        "kind = \"tcp\"\ncc = \"bbr\"\nloss_detection = \"three\"",
+    );
+    let stats = run_rival(&text, "routes");
+    let flow = &stats.flows[0];
+    assert_eq!(flow.model.as_deref(), Some("model of TCP BBR"));
+    assert!(flow.received > 20 && flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
+    // Its packets are as large as the path takes, and not larger.
+    assert!(stats.metrics["goodput_mbps"] > 1.0 && stats.paths[0].phases[0].rx_mbps <= 21.0, "{stats:?}");
+}
+
+#[test]
 fn multipath_tcp_uses_both_paths() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     if !able() {

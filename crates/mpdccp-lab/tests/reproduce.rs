@@ -37,6 +37,7 @@ fn what_was_finished_is_not_run_again() {
     let mut options = Options {
         out: dir.path().to_owned(),
         quick: true,
+        duration_s: None,
         seed: 1,
         around_in_sim: false,
         only: Vec::new(),
@@ -84,6 +85,7 @@ fn a_class_of_the_matrix_is_judged_and_kept() {
     let mut options = Options {
         out: dir.path().to_owned(),
         quick: true,
+        duration_s: None,
         seed: 1,
         around_in_sim: false,
         only: vec!["small packets".to_owned()],

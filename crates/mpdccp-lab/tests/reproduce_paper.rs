@@ -9,7 +9,15 @@ use mpdccp_lab::sim::Sim;
 
 fn options(out: &Path, only: &str) -> Options {
     let only = vec![only.to_owned()];
-    Options { quick: true, around_in_sim: true, only, seed: 1, threads: 2, out: out.to_owned() }
+    Options {
+        quick: true,
+        duration_s: None,
+        around_in_sim: true,
+        only,
+        seed: 1,
+        threads: 2,
+        out: out.to_owned(),
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod direct;
 mod environment;
 mod flow;
 mod link;
+mod model;
 mod process;
 mod reaper;
 mod rival;

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::command::Commands;
 use super::direct::Dccp;
 use super::flow::Flow;
+use super::model::Modelled;
 use super::short::Short;
 use super::tap::Count;
 use super::tcp::{Bulk, Paced};
@@ -13,7 +14,7 @@ use super::tunnel::CLIENT;
 use super::udp::Udp;
 use super::world::Namespace;
 use crate::backend::flow_seed;
-use crate::scenario::{FlowKind, FlowSpec, Mode, Rival, SourceSpec};
+use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, Rival, SourceSpec};
 use crate::{LabError, Plan};
 
 /// Has TCP in `namespace` ask for ECN and grant it; by default Linux only grants it.
@@ -43,6 +44,9 @@ pub(super) fn start(
             Ok(Box::new(Short::start((plan, spec, flow_seed(plan, index)), server, to, multipath)?))
         }
         (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, (index, plan.seed), server, to)?)),
+        (_, FlowKind::Tcp, _) if spec.loss_detection == LossDetection::Three => {
+            Ok(Box::new(Modelled::start(spec, (index, flow_seed(plan, index)), server, to)?))
+        }
         (mode, FlowKind::Tcp, _) => {
             let count = if mode == Mode::Direct { Count::Payload } else { Count::Packets };
             let cc = spec.cc.as_deref().unwrap_or_default();

@@ -13,13 +13,14 @@ const OF_SUM: f64 = 0.85;
 struct Ratio<'a> {
     label: &'a str,
     cell: &'a str,
+    mbps: f64,
     of_best: f64,
     of_sum: f64,
 }
 
 /// A row for each cell: what the contenders `alone` have, each with one path, and the others, times the best of these and times their
-/// sum; and sentences on how often those reach what is wanted.
-pub(super) fn beside_alone(all: &[Comparison], alone: &[String]) -> (Table, Vec<String>) {
+/// sum; and sentences on how often those reach what is wanted, and what the `rivals` among them have.
+pub(super) fn beside_alone(all: &[Comparison], alone: &[String], rivals: &[&str]) -> (Table, Vec<String>) {
     let mut cells: Vec<&str> = all.iter().map(|c| c.cell.as_str()).collect();
     cells.dedup();
     let mut others: Vec<&str> = Vec::new();
@@ -49,6 +50,7 @@ pub(super) fn beside_alone(all: &[Comparison], alone: &[String]) -> (Table, Vec<
             let ratio = both.filter(|_| best > 0.0).map(|both| Ratio {
                 label,
                 cell,
+                mbps: both,
                 of_best: both / best,
                 of_sum: both / sum,
             });
@@ -62,16 +64,34 @@ pub(super) fn beside_alone(all: &[Comparison], alone: &[String]) -> (Table, Vec<
         }
         rows.push(row);
     }
-    let sentences = others.iter().map(|label| sentence(label, &ratios)).collect();
+    let (theirs, ours): (Vec<&str>, Vec<&str>) = others.iter().partition(|label| rivals.contains(label));
+    let mut sentences: Vec<String> = others.iter().map(|label| sentence(label, &ratios)).collect();
+    let pairs = theirs.iter().flat_map(|rival| ours.iter().map(move |label| (label, rival)));
+    sentences.extend(pairs.map(|(label, rival)| beside_rival(label, rival, &ratios)));
     (Table { head, rows }, sentences)
+}
+
+/// In how many cells one has no less than the other, and what part of it elsewhere.
+fn beside_rival(label: &str, rival: &str, ratios: &[Ratio<'_>]) -> String {
+    let theirs = |cell: &str| ratios.iter().find(|r| r.label == rival && r.cell == cell).map(|r| r.mbps);
+    let ours = ratios.iter().filter(|r| r.label == label);
+    let parts: Vec<(&str, f64)> = ours.filter_map(|r| Some((r.cell, r.mbps / theirs(r.cell)?))).collect();
+    let no_less = parts.iter().filter(|(_, part)| *part >= 1.0).count();
+    format!("{label}: no less than {rival} in {no_less} of {}{}.", parts.len(), listed(&parts, 1.0))
+}
+
+/// Cells that stay below `enough`, with what they have.
+fn listed(cells: &[(&str, f64)], enough: f64) -> String {
+    let below = cells.iter().filter(|(_, part)| *part < enough);
+    let below: Vec<String> = below.map(|(cell, part)| format!("{cell} {part:.2}")).collect();
+    if below.is_empty() { String::new() } else { format!(" (not in {})", below.join(", ")) }
 }
 
 fn sentence(label: &str, ratios: &[Ratio<'_>]) -> String {
     let mine: Vec<&Ratio<'_>> = ratios.iter().filter(|r| r.label == label).collect();
     let count = |enough: fn(&Ratio<'_>) -> bool| mine.iter().filter(|r| enough(r)).count();
-    let below: Vec<String> =
-        mine.iter().filter(|r| r.of_best < OF_BEST).map(|r| format!("{} {:.2}", r.cell, r.of_best)).collect();
-    let not = if below.is_empty() { String::new() } else { format!(" (not in {})", below.join(", ")) };
+    let parts: Vec<(&str, f64)> = mine.iter().map(|r| (r.cell, r.of_best)).collect();
+    let not = listed(&parts, OF_BEST);
     format!(
         "{label}: at least {OF_BEST} × the best path alone in {} of {}{not}, at least {OF_SUM} × the sum of all alone in {}.",
         count(|r| r.of_best >= OF_BEST),
@@ -108,11 +128,15 @@ mod tests {
             comparison("both", "far", 18.0),
             comparison("a", "far", 20.0),
         ];
-        let (table, sentences) = beside_alone(&all, &["a".to_owned(), "b".to_owned()]);
+        let (table, sentences) = beside_alone(&all, &["a".to_owned(), "b".to_owned()], &[]);
         assert_eq!(table.head, ["goodput, Mbit/s", "a", "b", "both", "× best", "× sum"]);
         assert_eq!(table.rows[0], ["near", "40.0", "10.0", "38.0", "0.95", "0.76"]);
         assert_eq!(table.rows[1], ["far", "20.0", "–", "18.0", "0.90", "0.90"]);
         let want = "both: at least 0.95 × the best path alone in 1 of 2 (not in far 0.90), at least 0.85 × the sum of all alone in 1.";
         assert_eq!(sentences, [want]);
+        let rival = [comparison("theirs", "near", 37.0), comparison("theirs", "far", 20.0)];
+        let (_, sentences) =
+            beside_alone(&[&all[..], &rival].concat(), &["a".to_owned(), "b".to_owned()], &["theirs"]);
+        assert_eq!(sentences[2], "both: no less than theirs in 1 of 2 (not in far 0.90).");
     }
 }

@@ -10,7 +10,7 @@ use crate::experiment;
 use crate::figures::over_parameter;
 use crate::report::{self, escape};
 use crate::scenario::Scenario;
-use crate::{Backend, LabError, sweep};
+use crate::{Backend, LabError, Plan, sweep};
 
 /// Runs of each contender of a quick reproduction in real time; in virtual time one is enough to see that all works.
 const QUICK_RUNS: u32 = 3;
@@ -21,6 +21,17 @@ pub(super) struct Section {
     pub(super) title: String,
     pub(super) html: String,
     pub(super) markdown: String,
+}
+
+/// Whether `backend` lacks something for every contender of a section.
+pub(super) fn lacking(
+    spec: &SectionSpec,
+    scenario: &Scenario,
+    backend: &dyn Backend,
+) -> Result<bool, LabError> {
+    let contenders = experiment::choose_contenders(scenario, &spec.contenders)?;
+    let plan = |contender| Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed: 0 };
+    Ok(contenders.into_iter().all(|contender| backend.lacks(&plan(contender)).is_some()))
 }
 
 /// Makes what is missing of a section and writes it.
@@ -84,7 +95,9 @@ fn runs(
     let mut html = format!("<p>{} {made}</p>\n", escape(scenario.about.trim()));
     let mut markdown = format!("{made}\n\n");
     if !spec.alone.is_empty() {
-        let (table, sentences) = ratio::beside_alone(&outcome.comparisons, &spec.alone);
+        let rivals = scenario.contenders.iter().filter(|c| c.rival.is_some());
+        let rivals: Vec<&str> = rivals.map(|c| c.label.as_ref().as_str()).collect();
+        let (table, sentences) = ratio::beside_alone(&outcome.comparisons, &spec.alone, &rivals);
         for sentence in sentences {
             let _ = writeln!(html, "<p>{}</p>", escape(&sentence));
             let _ = writeln!(markdown, "- {sentence}");

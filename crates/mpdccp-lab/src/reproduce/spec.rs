@@ -94,7 +94,7 @@ impl SectionSpec {
             return Err(LabError::Failed(format!("no metric `{unknown}`; docs/summary.md lists them")));
         }
         for quick in [false, true] {
-            let scenario = self.scenario(quick)?;
+            let scenario = self.scenario(quick, None)?;
             experiment::choose_contenders(&scenario, &self.contenders)?;
             experiment::choose_contenders(&scenario, &self.alone)?;
             experiment::choose_cells(&scenario, &self.quick_cells)?;
@@ -107,12 +107,13 @@ impl SectionSpec {
         Ok(())
     }
 
-    /// The scenario with all changes.
-    pub(super) fn scenario(&self, quick: bool) -> Result<Scenario, LabError> {
+    /// The scenario with all changes, and so many seconds long if it is said.
+    pub(super) fn scenario(&self, quick: bool, duration_s: Option<f64>) -> Result<Scenario, LabError> {
         let wrong = |e: crate::scenario::ScenarioError| LabError::Failed(e.to_string());
         let scenario = Scenario::find(&self.scenario).map_err(wrong)?;
         let mut values: Vec<(String, Value)> = self.change.clone().into_iter().collect();
         values.extend(quick.then(|| self.quick.clone()).into_iter().flatten());
+        values.extend(duration_s.map(|s| ("duration_s".to_owned(), Value::from(s))));
         if !self.sweep.is_empty() {
             let parameters: Table =
                 self.sweep.iter().map(|(k, v)| (k.clone(), Value::Array(v.clone()))).collect();

@@ -548,12 +548,6 @@ impl Scenario {
         words.unwrap_or("the change")
     }
 
-    /// What only the simulator can do, if every contender asks for it.
-    pub fn simulator_only(&self) -> Option<&'static str> {
-        let lacks: Option<Vec<_>> = self.contenders.iter().map(|c| self.simulator_only_of(c)).collect();
-        lacks?.into_iter().next()
-    }
-
     /// What only the simulator can do, if `contender` asks for it.
     pub fn simulator_only_of(&self, contender: &Contender) -> Option<&'static str> {
         // TCP takes what comes as fast as it can; a DCCP connection's sender on namespaces keeps a pace.
@@ -569,8 +563,8 @@ impl Scenario {
         if flows.iter().any(|f| f.mirror.is_some()) {
             return Some("mirrored flows");
         }
-        if flows.iter().any(|f| f.loss_detection != LossDetection::Rack) {
-            return Some("a choice of TCP's loss detection");
+        if flows.iter().any(|f| f.loss_detection != LossDetection::Rack && f.ecn) {
+            return Some("ECN of flows that are modelled");
         }
         let what = "bulk sources, and in mode \"direct\" sources other than constant rate";
         (!flows.iter().all(simple)).then_some(what)

@@ -9,8 +9,10 @@ mod probe;
 mod run;
 mod short;
 pub(crate) mod source;
-mod tcp;
+pub(crate) mod tcp;
 mod world;
+
+pub(crate) use world::Side;
 
 use core::time::Duration;
 use std::sync::Mutex;

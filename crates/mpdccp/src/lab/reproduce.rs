@@ -12,7 +12,8 @@ use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Which set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `robustness` every
+    /// Which set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `multipath` unequal
+    /// paths together and each alone, `calibration` the model of TCP beside the kernel's, `robustness` every
     /// CCID on access links (simulator); or a file in the format of scenarios/sets.
     set: String,
     /// Where the experiments run; absent: on network namespaces, but what only lies around them in the simulator.
@@ -21,6 +22,9 @@ pub(crate) struct Args {
     /// Headline cells, fewer and shorter runs: under 20 minutes.
     #[arg(long)]
     quick: bool,
+    /// Seconds of each run instead of what the set says (not of `dcp` and `robustness`).
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    duration: Option<f64>,
     /// Run this experiment only (not of `dcp`), by the name of its scenario, or of a class of `robustness`; may be given several times.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
@@ -35,6 +39,11 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    let s: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
+    if s >= 1.0 && s <= 86_400.0 { Ok(s) } else { Err("from 1 to 86400 seconds".to_owned()) }
+}
+
 pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
     // Its links are many and some are fast: always in virtual time.
     let usual = if args.set == "robustness" { Where::Sim } else { Where::Netns };
@@ -43,6 +52,7 @@ pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
     let usual = || PathBuf::from("lab-out").join(format!("reproduce-{set}-{}", backend.name()));
     let options = Options {
         quick: args.quick,
+        duration_s: args.duration,
         around_in_sim: args.backend.is_none(),
         only: args.only.clone(),
         seed: args.seed,

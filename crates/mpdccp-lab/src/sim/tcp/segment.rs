@@ -104,14 +104,19 @@ pub(super) fn open(flow: u16, step: Step) -> Vec<u8> {
     p
 }
 
+/// The part of an IP header by which [`read`] knows the model's packets.
+pub(crate) fn write_ip_header(packet: &mut [u8]) {
+    (packet[0], packet[9]) = (0x45, 6);
+}
+
 fn frame(flow: u16, bytes: usize, is_ack: bool) -> Vec<u8> {
     let mut p = vec![0; bytes];
     let hosts = [Ipv4Addr::new(10, 9, 0, 1).octets(), Ipv4Addr::new(10, 9, 0, 2).octets()];
     let ports = [FIRST_PORT.wrapping_add(flow), 9].map(u16::to_be_bytes);
     let [from, to] = if is_ack { [1, 0] } else { [0, 1] };
-    p[0] = 0x45;
+    write_ip_header(&mut p);
     p[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
-    p[8..10].copy_from_slice(&[64, 6]);
+    p[8] = 64;
     p[12..16].copy_from_slice(&hosts[from]);
     p[16..20].copy_from_slice(&hosts[to]);
     p[20..22].copy_from_slice(&ports[from]);
