@@ -65,7 +65,7 @@ pub struct FlowRecord {
     pub received: Vec<ReceivedPacket>,
     /// What came back to the client of a flow that the server mirrors.
     pub mirrored: Vec<ReceivedPacket>,
-    /// Bytes that the receiving application has read from a TCP connection; none of other flows.
+    /// Bytes that the receiving application had read from a TCP connection at the end of the flow's time; none of other flows.
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,

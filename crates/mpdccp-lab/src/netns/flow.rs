@@ -15,8 +15,6 @@ pub(super) struct Counters {
     pub(super) stop: AtomicBool,
     /// Bytes received so far, counted as in [`SentPacket::bytes`].
     pub(super) bytes: AtomicU64,
-    /// Bytes that the receiving application has read from a TCP connection.
-    pub(super) read: AtomicU64,
     /// Latency of the last packet.
     pub(super) latency_ns: AtomicU64,
     /// Packets that the sender's queue has dropped so far, for sources that adapt; told about once a second.
@@ -34,6 +32,10 @@ pub(super) struct Sent {
     pub(super) late_ns: Vec<u32>,
     /// As in [`FlowRecord::dropped_at_sender`].
     pub(super) dropped: Option<u64>,
+    /// When it was told to end.
+    pub(super) until: Time,
+    /// As in [`FlowRecord::stream_bytes`], where the sender knows.
+    pub(super) stream_bytes: Option<u64>,
     /// As in [`FlowRecord::tcp`].
     pub(super) tcp: Option<TcpCounters>,
     /// As in [`crate::RunRecord::trace`], if the sender is a DCCP connection itself.

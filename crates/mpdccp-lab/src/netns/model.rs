@@ -82,7 +82,9 @@ impl Flow for Modelled {
         segment::write_ip_header(&mut buf);
         while !over.load(Ordering::Relaxed) {
             let now = Clock.now();
-            if now >= to {
+            if now < to {
+                sent.stream_bytes = Some(tcp.delivered());
+            } else {
                 tcp.finish();
             }
             while let Some(out) = tcp.poll(now) {
@@ -115,7 +117,6 @@ impl Flow for Modelled {
                     }
                 }
             }
-            self.counters.read.store(tcp.delivered(), Ordering::Relaxed);
         }
         sent.tcp = Some(tcp.counters());
         Ok(sent)
@@ -128,7 +129,7 @@ impl Flow for Modelled {
             model: Some(format!("model of TCP {}", tcp::name(self.cc()))),
             sent: sent.packets,
             received: sent.echoed,
-            stream_bytes: Some(self.counters.read.load(Ordering::Relaxed)),
+            stream_bytes: sent.stream_bytes,
             tcp: sent.tcp,
             ..FlowRecord::default()
         })

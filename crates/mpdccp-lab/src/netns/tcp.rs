@@ -114,7 +114,6 @@ fn read_records(
     let mut buf = vec![0; size];
     while read_all(&mut stream, &mut buf, stop) {
         let at = Clock.now();
-        counters.read.fetch_add(size as u64, Ordering::Relaxed);
         if echo {
             if stream.write_all(&buf).is_err() {
                 break;
@@ -140,7 +139,6 @@ fn discard(mut stream: TcpStream, counters: &Counters, count: bool) -> Vec<Recei
             Ok(n) => {
                 let seq = received.len() as u64;
                 received.push(ReceivedPacket { seq, at: Clock.now(), bytes: n as u32 });
-                counters.read.fetch_add(n as u64, Ordering::Relaxed);
                 if count {
                     counters.bytes.fetch_add(n as u64, Ordering::Relaxed);
                 }
@@ -243,12 +241,13 @@ impl Flow for Bulk {
                 Err(e) => return Err(LabError::failed(format!("sending TCP flow `{}`", self.name), e)),
             }
         }
-        Ok(Sent { tcp: counters(client, self.to), ..Sent::default() })
+        Ok(Sent { tcp: counters(client, self.to), until: to, ..Sent::default() })
     }
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
-        let counters = self.sink.counters.clone();
         let read = self.sink.finish()?;
+        let in_time = read.iter().filter(|part| part.at <= sent.until);
+        let stream_bytes = in_time.map(|part| u64::from(part.bytes)).sum();
         let (packets, received) = match self.taps {
             Some([client, server]) => super::tap::pair(&client.finish()?, &server.finish()?),
             None => (Vec::new(), read),
@@ -260,7 +259,7 @@ impl Flow for Bulk {
             sent: packets,
             received,
             dropped_at_sender: None,
-            stream_bytes: Some(counters.read.load(Ordering::Relaxed)),
+            stream_bytes: Some(stream_bytes),
             tcp: sent.tcp,
             ..FlowRecord::default()
         })

@@ -343,7 +343,7 @@ impl Flow {
                 };
                 match writer {
                     Writer::Bulk if now >= self.stop => tcp.finish(),
-                    Writer::Bulk => {}
+                    Writer::Bulk => self.record.stream_bytes = Some(tcp.delivered()),
                     Writer::Records { source, open, written, .. } => {
                         if source.next().is_some_and(|t| t <= now) {
                             let dropped = self.record.dropped_at_sender.unwrap_or(0);
@@ -388,7 +388,8 @@ impl Flow {
     pub(super) fn finish(mut self, world: &World, alone: bool) -> FlowRecord {
         if let Some(tcp) = self.tcp() {
             let (counters, read) = (tcp.counters(), tcp.delivered());
-            (self.record.tcp, self.record.stream_bytes) = (Some(counters), Some(read));
+            self.record.tcp = Some(counters);
+            self.record.stream_bytes.get_or_insert(read);
         } else if let (Over::Session(_), true) = (self.over, alone) {
             self.record.dropped_at_sender = Some(dropped(world, self.over));
         }
