@@ -134,9 +134,10 @@ mod tests {
         assert_eq!(table.rows[1], ["far", "20.0", "–", "18.0", "0.90", "0.90"]);
         let want = "both: at least 0.95 × the best path alone in 1 of 2 (not in far 0.90), at least 0.85 × the sum of all alone in 1.";
         assert_eq!(sentences, [want]);
-        let rival = [comparison("theirs", "near", 37.0), comparison("theirs", "far", 20.0)];
-        let (_, sentences) =
-            beside_alone(&[&all[..], &rival].concat(), &["a".to_owned(), "b".to_owned()], &["theirs"]);
+        let mut all = Vec::from(all);
+        all.push(comparison("theirs", "far", 20.0));
+        all.insert(3, comparison("theirs", "near", 37.0));
+        let (_, sentences) = beside_alone(&all, &["a".to_owned(), "b".to_owned()], &["theirs"]);
         assert_eq!(sentences[2], "both: no less than theirs in 1 of 2 (not in far 0.90).");
     }
 }
