@@ -8,7 +8,7 @@ use crate::columns;
 use crate::estimate::Estimate;
 use crate::experiment::{choose_cells, choose_contenders};
 use crate::metrics::NAMES;
-use crate::runs::{Keep, Runs, What};
+use crate::runs::{Event, Keep, Runs, What};
 use crate::scenario::{Point, Scenario};
 use crate::store::{Kept, Store};
 use crate::summary::Flow;
@@ -73,6 +73,20 @@ pub struct Progress<'a> {
     pub error: Option<&'a str>,
 }
 
+impl Progress<'_> {
+    /// Tells `watch` of the run that people call `what`, if it ended.
+    pub(crate) fn tell(event: &Event<'_>, what: &str, watch: impl FnOnce(&Progress<'_>)) {
+        let told = |found, error| {
+            watch(&Progress { done: event.ended, total: event.total, what, found, error });
+        };
+        match &event.what {
+            What::Begin | What::Sample(_) | What::Skipped(_) => {}
+            What::Done { found, .. } => told(*found, None),
+            What::Failed(e) => told(false, Some(&e.to_string())),
+        }
+    }
+}
+
 /// What came out.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -130,7 +144,7 @@ pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
     options: &Options,
-    watch: &(dyn Fn(Progress<'_>) + Sync),
+    watch: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
     let wrong = |e: crate::scenario::ScenarioError| LabError::Failed(e.to_string());
     let cells: Vec<&str> =
@@ -148,14 +162,7 @@ pub fn run(
     };
     let plans: Vec<Plan<'_>> = jobs.iter().map(|job| job.plan).collect();
     let results = runs.make(&plans, &|event| {
-        let what = line(&jobs[event.index].key);
-        let progress =
-            |found, error| Progress { done: event.ended, total: event.total, what: &what, found, error };
-        match event.what {
-            What::Begin | What::Sample(_) | What::Skipped(_) => {}
-            What::Done { found, .. } => watch(progress(found, None)),
-            What::Failed(e) => watch(progress(false, Some(&e.to_string()))),
-        }
+        Progress::tell(&event, &line(&jobs[event.index].key), watch);
     });
     let mut outcome = Outcome::default();
     let mut made: Vec<(&Job<'_>, Kept)> = Vec::new();
@@ -189,7 +196,7 @@ pub fn merge(
     backend: &dyn Backend,
     options: &Options,
     parts: &[PathBuf],
-    watch: &(dyn Fn(Progress<'_>) + Sync),
+    watch: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
     let store = Store::open(&beside(&options.out))?;
     for part in parts {

@@ -83,3 +83,17 @@ fn packets_that_overtake_each_other_leave_no_path_empty() {
         assert!(rate > 30.0, "CCID {ccid}: {rate}");
     }
 }
+
+#[test]
+fn short_flows_go_beside_a_plain_connection() {
+    const WEB: &str = "[[flow]]\nname = \"web\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"500 ms\"\n";
+    const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n";
+    let alone = run(&parse(&scenario("", "udp = true", WEB)), "c", "base").1.metrics["fct_p50_ms"];
+    // A handshake, half a round and 10 kB at 10 Mbit/s.
+    assert!((158.0..175.0).contains(&alone), "{alone}");
+    let (_, stats) = run(&parse(&scenario("", "ccid = 2", &format!("{WEB}{BULK}"))), "c", "base");
+    let [web, bulk] = &stats.flows[..] else { panic!("two flows") };
+    assert!(web.sent.unwrap() > 5 && web.received > 5, "{web:?}");
+    // They wait in the queue that the connection fills.
+    assert!(bulk.phases[0].rx_mbps > 5.0 && stats.metrics["fct_p50_ms"] > alone, "{stats:?}");
+}

@@ -44,7 +44,7 @@ fn sweep(dir: &Path, text: &str) -> (Result<Outcome, String>, Vec<String>) {
         seeds: None,
         shard: Shard::default(),
     };
-    let watch = |p: Progress<'_>| {
+    let watch = |p: &Progress<'_>| {
         if !p.found {
             made.lock().unwrap().push(p.what.to_owned());
         }

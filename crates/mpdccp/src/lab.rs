@@ -267,7 +267,7 @@ fn sweep(args: &Sweep, shard: Shard, parts: &[PathBuf]) -> Result<(), LabError> 
         seeds: None,
         shard,
     };
-    let watch = |progress: sweep::Progress<'_>| sweep_line(&progress);
+    let watch = |progress: &sweep::Progress<'_>| sweep_line(progress);
     let outcome = if parts.is_empty() {
         sweep::run(&scenario, backend.as_ref(), &options, &watch)?
     } else {

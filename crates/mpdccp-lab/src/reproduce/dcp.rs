@@ -12,7 +12,7 @@ use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
 use crate::friendliness::Seen;
 use crate::metrics::NAMES;
 use crate::record::seconds;
-use crate::runs::{Keep, Runs, What};
+use crate::runs::{Keep, Runs};
 use crate::scenario::Scenario;
 use crate::store::{AllSeries, Kept, Store};
 use crate::{Backend, LabError, Plan, RunRecord, sweep};
@@ -98,18 +98,7 @@ pub(super) fn run(
     };
     let results = runs.make(&plans, &|event| {
         let what = format!("{} {}", jobs[event.index].name, event.plan.seed);
-        let progress = |found, error| sweep::Progress {
-            done: event.ended,
-            total: event.total,
-            what: &what,
-            found,
-            error,
-        };
-        match event.what {
-            What::Begin | What::Sample(_) | What::Skipped(_) => {}
-            What::Done { found, .. } => watch(Progress::Sweep(&progress(found, None))),
-            What::Failed(e) => watch(Progress::Sweep(&progress(false, Some(&e.to_string())))),
-        }
+        sweep::Progress::tell(&event, &what, |progress| watch(Progress::Sweep(progress)));
     });
     let named = |(job, result): (&Job, Result<Kept, LabError>)| {
         result.map(|kept| Made { name: job.name.clone(), kept })

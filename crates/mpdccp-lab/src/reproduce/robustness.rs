@@ -13,7 +13,7 @@ use matrix::{Class, Point};
 
 use super::{Options, Progress};
 use crate::report::{self, escape};
-use crate::runs::{Keep, Runs, What};
+use crate::runs::{Keep, Runs};
 use crate::scenario::Scenario;
 use crate::sim::Sim;
 use crate::store::{AllSeries, Kept, Store};
@@ -101,18 +101,7 @@ fn make(
     let made = runs.make(&plans, &|event| {
         let job = &jobs[event.index];
         let what = format!("{}: {}: {}", job.class.name, job.point.name, job.label);
-        let progress = |found, error| sweep::Progress {
-            done: event.ended,
-            total: event.total,
-            what: &what,
-            found,
-            error,
-        };
-        match event.what {
-            What::Begin | What::Sample(_) | What::Skipped(_) => {}
-            What::Done { found, .. } => watch(Progress::Sweep(&progress(found, None))),
-            What::Failed(e) => watch(Progress::Sweep(&progress(false, Some(&e.to_string())))),
-        }
+        sweep::Progress::tell(&event, &what, |progress| watch(Progress::Sweep(progress)));
     });
     let mut results = Results::new();
     for (job, made) in jobs.iter().zip(made) {

@@ -161,7 +161,7 @@ fn swept(
         seeds: Some(seeds),
         shard: sweep::Shard::default(),
     };
-    let outcome = sweep::run(scenario, backend, &chosen, &|progress| watch(Progress::Sweep(&progress)))?;
+    let outcome = sweep::run(scenario, backend, &chosen, &|progress| watch(Progress::Sweep(progress)))?;
     let made = made_by(backend, seeds.into(), options.seed);
     let mut html = format!("<p>{} {made}</p>\n", escape(scenario.about.trim()));
     let mut markdown = format!("{made}\n\n");

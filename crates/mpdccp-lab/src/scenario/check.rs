@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
+use super::place::{Places, of_link, value};
 use super::short::MAX_SHORT;
-use super::{Contender, FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, Rival, Scenario, SourceSpec};
+use super::{Cell, Contender, FlowKind, FlowSpec, Mode, PathSpec, Rival, Scenario, SourceSpec};
 use crate::metrics;
 
 pub(super) type Problem = (Option<Range<usize>>, String);
@@ -22,7 +23,7 @@ fn general(message: impl Into<String>) -> Problem {
 }
 
 /// Refuses a scenario that makes no sense, with the place in the file where there is one.
-pub(super) fn check(s: &Scenario) -> Result<(), Problem> {
+pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     let duration = *s.duration_s.as_ref();
     if !(duration > 0.0 && duration <= 86_400.0) {
         return Err(problem(&s.duration_s, "must lie between 0 and 86400 seconds"));
@@ -50,11 +51,12 @@ pub(super) fn check(s: &Scenario) -> Result<(), Problem> {
     if let Some(name) = &s.headline {
         known_cell(s, name)?;
     }
-    for cell in &s.cells {
+    let places = Places::of(text);
+    for (i, cell) in s.cells.iter().enumerate() {
         cell.path.keys().try_for_each(|name| known_path(s, name))?;
         cell.flow.keys().try_for_each(|name| known_flow(s, name))?;
-        for i in 0..s.paths.len() {
-            link(&s.path_in(i, cell), duration)?;
+        for path in 0..s.paths.len() {
+            link(&s.path_in(path, cell), &places, (i, cell), duration)?;
         }
     }
     let beside = s.paths.iter().position(|p| p.beside).unwrap_or(s.paths.len());
@@ -63,7 +65,7 @@ pub(super) fn check(s: &Scenario) -> Result<(), Problem> {
         return Err(problem(&wrong.name, message));
     }
     s.contenders.iter().try_for_each(|c| contender(s, c))?;
-    s.flows.iter().try_for_each(|f| flow(s, f, duration))?;
+    s.flows.iter().try_for_each(|f| flow(s, f, &places, duration))?;
     compare(s)
 }
 
@@ -81,13 +83,26 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> R
     Ok(())
 }
 
-fn link(path: &PathSpec, duration: f64) -> Result<(), Problem> {
-    let bad = |message: &str| Err(problem(&path.name, format!("path `{}`: {message}", path.name.as_ref())));
-    if let Some(what) = path.ways.iter().find_map(LinkKeys::problem) {
-        return bad(&what);
+/// A path as it is in a cell.
+fn link(
+    path: &PathSpec,
+    places: &Places<'_>,
+    (nth, cell): (usize, &Cell),
+    duration: f64,
+) -> Result<(), Problem> {
+    let name = path.name.as_ref();
+    let own = places.table(&path.name.span());
+    let bad = |at: Option<Range<usize>>, what: &str| {
+        Err((Some(at.unwrap_or(path.name.span())), format!("path `{name}`: {what}")))
+    };
+    for (way, keys) in path.ways.iter().enumerate() {
+        let Some((key, what)) = keys.problem() else { continue };
+        let change = cell.path.keys().find(|changed| changed.as_ref() == name);
+        let tables = [change.and_then(|c| places.table(&c.span())), places.nth("cell", nth), own];
+        return bad(tables.into_iter().flatten().find_map(|table| of_link(table, way, key)), &what);
     }
     if path.priority.is_some_and(|p| p > 15) {
-        return bad("priority must lie between 0 and 15");
+        return bad(own.and_then(|t| value(t, "priority")), "priority must lie between 0 and 15");
     }
     let mut last = 0.0;
     for event in &path.events {
@@ -113,8 +128,10 @@ fn link(path: &PathSpec, duration: f64) -> Result<(), Problem> {
         }
     }
     for (event, (_, ways)) in path.events.iter().zip(path.course()) {
-        if let Some(what) = ways.iter().find_map(LinkKeys::problem) {
-            return Err(problem(&event.at_s, what));
+        for (way, keys) in ways.iter().enumerate() {
+            let Some((key, what)) = keys.problem() else { continue };
+            let at = places.table(&event.at_s.span()).and_then(|table| of_link(table, way, key));
+            return Err((Some(at.unwrap_or(event.at_s.span())), what));
         }
     }
     Ok(())
@@ -172,7 +189,12 @@ fn rival(s: &Scenario, c: &Contender) -> Result<(), Problem> {
     Ok(())
 }
 
-fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
+fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Result<(), Problem> {
+    // At the value of `key`, if it is there.
+    let at = |key: &str, message: String| -> Problem {
+        let place = places.table(&f.name.span()).and_then(|table| value(table, key));
+        (Some(place.unwrap_or(f.name.span())), message)
+    };
     if let Some(via) = &f.via
         && !(s.mode == Mode::Tunnel && s.paths.iter().any(|p| p.name.as_ref() == via.as_ref()))
     {
@@ -189,10 +211,10 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
     }
     if !f.owd.is_zero() && s.mode != Mode::Direct && f.via.is_none() {
         let message = "`owd` of a flow is for mode \"direct\" and for flows with `via`: through the tunnel all take its paths";
-        return Err(problem(&f.name, message));
+        return Err(at("owd", message.to_owned()));
     }
     if f.share_congestion && s.mode != Mode::Direct {
-        return Err(problem(&f.name, "share_congestion is for mode \"direct\""));
+        return Err(at("share_congestion", "share_congestion is for mode \"direct\"".to_owned()));
     }
     if let Some(stop) = &f.stop_s
         && !(*stop.as_ref() > f.start_s && *stop.as_ref() <= duration)
@@ -203,8 +225,8 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
         ));
     }
     if !(f.start_s >= 0.0 && f.start_s < duration) {
-        return Err(problem(
-            &f.name,
+        return Err(at(
+            "start_s",
             format!("start_s must lie between 0 and the scenario's end, {duration} s"),
         ));
     }
@@ -216,11 +238,11 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
             && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || first || bulk || tcp)
         {
             let message = "a flow back is a udp flow that is not bulk, in mode \"direct\", after the flow whose DCCP connection it uses";
-            return Err(problem(&f.name, message));
+            return Err(at("back", message.to_owned()));
         }
     }
     if f.echo && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || f.back) {
-        return Err(problem(&f.name, "`echo` is for udp flows from the client in mode \"direct\""));
+        return Err(at("echo", "`echo` is for udp flows from the client in mode \"direct\"".to_owned()));
     }
     if (f.kind == FlowKind::Command) != (f.server.is_some() || f.client.is_some()) {
         return Err(problem(&f.name, "`server` and `client` are for kind = \"command\""));
@@ -229,7 +251,7 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
         return Err(problem(&f.name, "`sizes` and `every` are for kind = \"short\", which needs both"));
     }
     match f.kind {
-        FlowKind::Short => short(s, f, duration)?,
+        FlowKind::Short => short(f, duration, &at)?,
         FlowKind::Command => {
             let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some() || f.cc.is_some();
             if f.client.is_none() || other || s.mode != Mode::Tunnel {
@@ -255,7 +277,7 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
                 return Err(problem(payload, "must lie between 32 and 1400 bytes"));
             }
             if f.rate.is_some_and(|rate| rate.bps() == 0) {
-                return Err(problem(&f.name, "rate must be above 0"));
+                return Err(at("rate", "rate must be above 0".to_owned()));
             }
         }
         FlowKind::Tcp => {
@@ -263,35 +285,29 @@ fn flow(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
                 return Err(problem(&f.name, "a tcp flow has `cc`, and no `payload`, `rate` or `source`"));
             };
             if !TCP_CCS.contains(&cc.as_str()) {
-                return Err(problem(&f.name, format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
+                return Err(at("cc", format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
             }
         }
     }
     Ok(())
 }
 
-fn short(s: &Scenario, f: &FlowSpec, duration: f64) -> Result<(), Problem> {
+fn short(f: &FlowSpec, duration: f64, at: &dyn Fn(&str, String) -> Problem) -> Result<(), Problem> {
     let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some() || f.ecn;
     let (Some(sizes), Some(every), Some(cc), false) = (&f.sizes, f.every, &f.cc, other) else {
         let message =
             "a short flow has `cc`, `sizes` and `every`, and no `payload`, `rate`, `source` or `ecn`";
         return Err(problem(&f.name, message));
     };
-    if s.mode != Mode::Tunnel {
-        return Err(problem(
-            &f.name,
-            "short flows need mode \"tunnel\"; without a tunnel, a rival of kind \"plain\"",
-        ));
-    }
     if !TCP_CCS.contains(&cc.as_str()) {
-        return Err(problem(&f.name, format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
+        return Err(at("cc", format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
     }
     if sizes.0.is_empty() || sizes.0.iter().any(|size| !(12..=1 << 30).contains(size)) {
-        return Err(problem(&f.name, "`sizes` names at least one size, each from 12 B to 1 GiB"));
+        return Err(at("sizes", "`sizes` names at least one size, each from 12 B to 1 GiB".to_owned()));
     }
     if every.is_zero() || duration / every.as_secs_f64() > MAX_SHORT as f64 {
         let message = format!("`every` must be so long that no more than {MAX_SHORT} connections come");
-        return Err(problem(&f.name, message));
+        return Err(at("every", message));
     }
     Ok(())
 }

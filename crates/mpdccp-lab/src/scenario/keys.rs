@@ -244,37 +244,45 @@ impl LinkKeys {
         LinkKeys { modelled, ..self.clone() }
     }
 
-    /// What is wrong with a link that has them, if anything.
-    pub(super) fn problem(&self) -> Option<String> {
+    /// What is wrong with a link that has them, if anything, and by which key.
+    pub(super) fn problem(&self) -> Option<(&'static str, String)> {
         let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
         let queue = self.queue_limit();
-        if self.mean_rate().bps() == 0 {
-            return Some("rate must be above 0, or come from `rate_trace` or `model`; use an event with `up = false` for a dead link".to_owned());
+        let red_apart = matches!(self.discipline, Some(Discipline::Red { min, max, .. })
+            if in_bytes(min) != in_bytes(queue) || in_bytes(max) != in_bytes(queue));
+        let short = self.policer.is_some_and(|p| u64::from(p.burst) < MIN_QUEUE_BYTES);
+        let all = [
+            (
+                self.mean_rate().bps() == 0,
+                "rate",
+                "rate must be above 0, or come from `rate_trace` or `model`; use an event with `up = false` for a dead link",
+            ),
+            (
+                matches!(queue, QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES),
+                "queue",
+                "a queue below 1500 B holds no full-size packet",
+            ),
+            (
+                queue == QueueLimit::Packets(0),
+                "queue",
+                "a queue of 0 packets passes nothing: `queue` must be above it",
+            ),
+            (red_apart, "discipline", "RED's min and max have the unit of `queue`"),
+            (self.burst_loss.is_some() && self.loss.is_some(), "burst_loss", "either loss or burst_loss"),
+            (self.rate.is_some() && self.rate_trace.is_some(), "rate_trace", "either rate or rate_trace"),
+            (short, "policer", "a policer's burst below 1500 B lets no full-size packet pass"),
+        ];
+        let own = all.into_iter().find(|(wrong, ..)| *wrong).map(|(_, key, what)| (key, what.to_owned()));
+        own.or_else(|| self.config().validate().err().map(|e| (self.key_of(e.field), e.to_string())))
+    }
+
+    /// The key that a setting of the emulator comes from.
+    fn key_of(&self, field: &'static str) -> &'static str {
+        match field {
+            "queue" if self.discipline.is_some() => "discipline",
+            "loss" if self.burst_loss.is_some() => "burst_loss",
+            other => other,
         }
-        match queue {
-            QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES => {
-                return Some("a queue below 1500 B holds no full-size packet".to_owned());
-            }
-            QueueLimit::Packets(0) => {
-                return Some("a queue of 0 packets passes nothing: `queue` must be above it".to_owned());
-            }
-            _ => {}
-        }
-        if let Some(Discipline::Red { min, max, .. }) = self.discipline
-            && (in_bytes(min) != in_bytes(queue) || in_bytes(max) != in_bytes(queue))
-        {
-            return Some("RED's min and max have the unit of `queue`".to_owned());
-        }
-        if self.burst_loss.is_some() && self.loss.is_some() {
-            return Some("either loss or burst_loss".to_owned());
-        }
-        if self.rate.is_some() && self.rate_trace.is_some() {
-            return Some("either rate or rate_trace".to_owned());
-        }
-        if self.policer.is_some_and(|p| u64::from(p.burst) < MIN_QUEUE_BYTES) {
-            return Some("a policer's burst below 1500 B lets no full-size packet pass".to_owned());
-        }
-        self.config().validate().err().map(|e| e.to_string())
     }
 }
 

@@ -83,7 +83,8 @@ impl Scenario {
             .parse()
             .map_err(|e: toml::de::Error| ScenarioError::at(file, text, e.span(), e.to_string()))?;
         scenario.resolve(file).map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
-        check::check(&scenario).map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
+        check::check(&scenario, text)
+            .map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
         Ok(scenario)
     }
 

@@ -1,11 +1,16 @@
 //! Scenarios: what an experiment is, in one TOML file for both backends. `docs/scenarios.md` explains the format to users.
 
 mod check;
+mod compare;
+mod contender;
+mod flow;
 mod keys;
 mod library;
 mod link;
 mod load;
 mod model;
+mod path;
+mod place;
 mod quantity;
 mod resolved;
 mod rival;
@@ -16,21 +21,22 @@ mod tunnel;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use mpdccp_proto::{Fallback, Named as _, SessionConfig, Settings};
 use serde::Deserialize;
 use toml::{Spanned, Table};
-use units::Rate;
 
+pub use compare::{Aim, Reference};
+pub use contender::Contender;
+pub use flow::{FlowChange, FlowKind, FlowSpec, LossDetection};
 pub use keys::LinkKeys;
-use keys::with_link_keys;
 pub use library::{LIBRARY, Named};
 pub use link::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, SpreadKind};
 pub use linkem_net::quantity::QueueLimit;
 pub use load::ScenarioError;
 pub use model::Modelled;
 pub use mpdccp_proto::Variant;
+pub use path::{Cell, PathChange, PathEvent, PathSpec};
 pub use rival::Rival;
 pub use short::Sizes;
 pub use source::{Ladder, SourceSpec};
@@ -122,350 +128,6 @@ pub struct Host {
     /// Mean time from a packet's arrival at the interface until the program has it; exponentially distributed, in order.
     #[serde(default, deserialize_with = "quantity::time")]
     pub wake_up: Duration,
-}
-
-with_link_keys! {
-    /// One path: a link. Its keys hold for both directions, but for what `there` and `back` name.
-    #[derive(Clone, Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    pub struct PathSpec {
-        /// Unique in the scenario.
-        pub name: Spanned<String>,
-        /// The whole link is that of another path, named before this one, and so are all the keys of a link.
-        #[serde(default)]
-        pub shares: Option<Spanned<String>>,
-        /// From client to server only.
-        #[serde(default)]
-        pub there: Option<LinkKeys>,
-        /// From server to client only.
-        #[serde(default)]
-        pub back: Option<LinkKeys>,
-        /// Rate from server to client, if it is another.
-        #[serde(default, deserialize_with = "quantity::opt_rate")]
-        pub back_rate: Option<Rate>,
-        /// Limit of the queue from server to client, if it is another.
-        #[serde(default, deserialize_with = "quantity::opt_queue")]
-        pub back_queue: Option<QueueLimit>,
-        /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
-        #[serde(default)]
-        pub priority: Option<u8>,
-        /// The tunnel does not use it; a flow may, with `via` or `mirror`. No such path comes before one that the tunnel uses.
-        #[serde(default)]
-        pub beside: bool,
-        /// Changes while the scenario runs, in order of time.
-        #[serde(default)]
-        pub events: Vec<PathEvent>,
-        /// All its keys, client to server and back.
-        #[serde(skip)]
-        pub ways: [LinkKeys; 2],
-        /// Of what is random about its model.
-        #[serde(skip)]
-        pub seed: u64,
-    }
-}
-
-with_link_keys! {
-    /// A change of a path. What is not named stays.
-    #[derive(Clone, Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    pub struct PathEvent {
-        /// When.
-        pub at_s: Spanned<f64>,
-        /// From client to server only.
-        #[serde(default)]
-        pub there: Option<LinkKeys>,
-        /// From server to client only.
-        #[serde(default)]
-        pub back: Option<LinkKeys>,
-    }
-}
-
-with_link_keys! {
-    /// What a path has in a cell. What is not named stays.
-    #[derive(Clone, Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    pub struct PathChange {
-        /// From client to server only.
-        #[serde(default)]
-        pub there: Option<LinkKeys>,
-        /// From server to client only.
-        #[serde(default)]
-        pub back: Option<LinkKeys>,
-    }
-}
-
-with_link_keys! {
-    /// A variant of the links; what is named replaces the same property of every path, or of one.
-    #[derive(Clone, Debug, Default, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    pub struct Cell {
-        /// Unique in the scenario.
-        pub name: String,
-        /// What single paths have else, by name.
-        #[serde(default)]
-        pub path: BTreeMap<Spanned<String>, PathChange>,
-        /// What single flows have else, by name.
-        #[serde(default)]
-        pub flow: BTreeMap<Spanned<String>, FlowChange>,
-    }
-}
-
-/// What a flow has in a cell.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FlowChange {
-    /// Offered rate.
-    #[serde(deserialize_with = "quantity::rate")]
-    pub rate: Rate,
-}
-
-/// Who is compared.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Contender {
-    /// `ccid2`, `ccid5`, `ccid5-draft`, `tcp-cubic`, `tcp-bbr` in the published scenarios.
-    pub label: Spanned<String>,
-    /// DCCP congestion control identifier.
-    #[serde(default)]
-    pub ccid: Option<Spanned<u8>>,
-    /// Of what the server sends, if it is another (direct mode only).
-    #[serde(default)]
-    pub back_ccid: Option<Spanned<u8>>,
-    /// Instead of DCCP: kernel TCP with this congestion control (direct mode only).
-    #[serde(default)]
-    pub tcp: Option<Spanned<String>>,
-    /// Instead of DCCP: plain UDP (direct mode only).
-    #[serde(default)]
-    pub udp: bool,
-    /// Instead of our tunnel: somebody else's, or none (mode "tunnel" only).
-    #[serde(default)]
-    pub rival: Option<Rival>,
-    /// Which rules of the CCID apply.
-    #[serde(default)]
-    pub variant: Variant,
-    /// Settings that differ from the scenario's.
-    #[serde(default)]
-    pub tunnel: TunnelSettings,
-    /// The paths it uses, by name; all that the tunnel may use if absent.
-    #[serde(default)]
-    pub paths: Option<Vec<Spanned<String>>>,
-    /// The flows it carries, by name; all if absent.
-    #[serde(default)]
-    pub flows: Option<Vec<Spanned<String>>>,
-}
-
-/// A flow from the client to the server.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FlowSpec {
-    /// Unique in the scenario.
-    pub name: Spanned<String>,
-    /// So many alike, called `NAME-1` and so on.
-    #[serde(default)]
-    pub count: Option<Spanned<u32>>,
-    /// What it is.
-    pub kind: FlowKind,
-    /// Command: what runs in the server's namespace from before t = 0 to the end.
-    #[serde(default)]
-    pub server: Option<String>,
-    /// Command: what runs in the client's from `start_s` to `stop_s`, or until it ends by itself.
-    #[serde(default)]
-    pub client: Option<String>,
-    /// UDP: payload bytes a packet.
-    #[serde(default)]
-    pub payload: Option<Spanned<u32>>,
-    /// UDP: offered rate, payload bytes.
-    #[serde(default, deserialize_with = "quantity::opt_rate")]
-    pub rate: Option<Rate>,
-    /// UDP: how the datagrams come; at a constant rate if absent.
-    #[serde(default)]
-    pub source: Option<Spanned<SourceSpec>>,
-    /// TCP and short: the kernel's congestion control.
-    #[serde(default)]
-    pub cc: Option<String>,
-    /// Short: bytes of each connection, any of these as likely.
-    #[serde(default)]
-    pub sizes: Option<Sizes>,
-    /// Short: mean time from the beginning of one connection to that of the next.
-    #[serde(default, deserialize_with = "quantity::opt_time")]
-    pub every: Option<Duration>,
-    /// TCP: its packets may be marked instead of dropped (RFC 3168).
-    #[serde(default)]
-    pub ecn: bool,
-    /// TCP: when a segment is lost.
-    #[serde(default)]
-    pub loss_detection: LossDetection,
-    /// Goes beside the tunnel, directly over this path.
-    #[serde(default)]
-    pub via: Option<Spanned<String>>,
-    /// Its other end is so much farther away than the link is long, each way; not for flows through the tunnel.
-    #[serde(default, deserialize_with = "quantity::time")]
-    pub owd: Duration,
-    /// UDP in direct mode: from the server to the client, on the connection of the flow before.
-    #[serde(default)]
-    pub back: bool,
-    /// UDP in direct mode: the server sends every packet back, and what is received is what came back.
-    #[serde(default)]
-    pub echo: bool,
-    /// The server sends each datagram straight back, over this path, which the tunnel does not use.
-    #[serde(default)]
-    pub mirror: Option<Spanned<String>>,
-    /// A packet that takes longer is of no use; see the metric `on_time_pct`.
-    #[serde(default, deserialize_with = "quantity::opt_time")]
-    pub deadline: Option<Duration>,
-    /// In direct mode: its connection shares its congestion state with those of the other flows that do.
-    #[serde(default)]
-    pub share_congestion: bool,
-    /// From here ...
-    #[serde(default)]
-    pub start_s: f64,
-    /// ... to here; the end of the scenario if absent.
-    #[serde(default)]
-    pub stop_s: Option<Spanned<f64>>,
-}
-
-impl FlowSpec {
-    /// How its datagrams come, if it says.
-    pub fn source(&self) -> Option<&SourceSpec> {
-        self.source.as_ref().map(Spanned::as_ref)
-    }
-
-    /// Whether `name` means it: its own, or that of the entry which stands for several alike.
-    pub fn is(&self, name: &str) -> bool {
-        let number = self.name.as_ref().strip_prefix(name);
-        number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))
-    }
-}
-
-impl PathEvent {
-    /// Both directions after it.
-    pub fn apply(&self, ways: &[LinkKeys; 2]) -> [LinkKeys; 2] {
-        keys::ways(ways, &self.link_keys(), self.there.as_ref(), self.back.as_ref())
-    }
-}
-
-impl PathSpec {
-    /// Both directions from each of its events on, in order of time (seconds after t = 0).
-    pub fn course(&self) -> Vec<(f64, [LinkKeys; 2])> {
-        let mut ways = self.ways.clone();
-        let mut after = |event: &PathEvent| {
-            ways = event.apply(&ways);
-            (*event.at_s.as_ref(), ways.clone())
-        };
-        self.events.iter().map(&mut after).collect()
-    }
-
-    /// The same from t = 0 to `end_s`, with all that a model does by itself.
-    pub fn course_with_models(&self, end_s: f64) -> Vec<(f64, [LinkKeys; 2])> {
-        let stages: Vec<_> = std::iter::once((0.0, self.ways.clone())).chain(self.course()).collect();
-        let mut course = Vec::new();
-        for (i, (from, ways)) in stages.iter().enumerate() {
-            let to = stages.get(i + 1).map_or(end_s, |stage| stage.0);
-            let states = ways.each_ref().map(|keys| keys.states(self.seed, to));
-            let mut at: Vec<f64> = states.iter().flatten().map(|state| state.0).collect();
-            at.retain(|at| at > from);
-            at.push(*from);
-            at.sort_by(f64::total_cmp);
-            at.dedup();
-            for at in at {
-                let now = |way: usize| {
-                    let passed = states[way].partition_point(|state| state.0 <= at);
-                    ways[way].in_state(passed.checked_sub(1).map(|last| states[way][last].1))
-                };
-                course.push((at, [now(0), now(1)]));
-            }
-        }
-        course
-    }
-}
-
-/// How TCP finds losses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LossDetection {
-    /// RFC 8985, as the kernel.
-    #[default]
-    Rack,
-    /// By three later packets whatever the reordering, as QUIC (RFC 9002).
-    Three,
-}
-
-/// Kinds of flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FlowKind {
-    /// Datagrams.
-    Udp,
-    /// As much as TCP gives.
-    Tcp,
-    /// TCP connections that come, carry some bytes and go.
-    Short,
-    /// Whatever two commands send.
-    Command,
-}
-
-impl FlowKind {
-    /// As in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            FlowKind::Udp => "udp",
-            FlowKind::Tcp => "tcp",
-            FlowKind::Short => "short",
-            FlowKind::Command => "command",
-        }
-    }
-}
-
-/// Figures of somebody else, from the last event to the end.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Reference {
-    /// Whose.
-    pub source: String,
-    /// How they were taken, where that differs from ours: the bytes counted, timers, with a tunnel or without.
-    #[serde(default)]
-    pub conditions: Option<String>,
-    /// The contender it compares with.
-    pub label: Spanned<String>,
-    /// The cell; every cell if absent.
-    #[serde(default)]
-    pub cell: Option<Spanned<String>>,
-    /// Values by metric name (`docs/scenarios.md` lists them).
-    pub values: BTreeMap<Spanned<String>, f64>,
-}
-
-/// What we set out to reach.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Aim {
-    /// Contender.
-    pub label: Spanned<String>,
-    /// The cell; the headline if absent, every cell if `all`.
-    #[serde(default)]
-    pub cell: Option<Spanned<String>>,
-    /// Name of the metric.
-    pub metric: Spanned<String>,
-    /// At least.
-    #[serde(default)]
-    pub min: Option<f64>,
-    /// At most.
-    #[serde(default)]
-    pub max: Option<f64>,
-    /// At most what this contender has in the same cell.
-    #[serde(default)]
-    pub not_above: Option<Spanned<String>>,
-}
-
-impl Aim {
-    /// As a person would write it.
-    pub fn text(&self) -> String {
-        let bounds = [
-            self.min.map(|min| format!("≥ {min}")),
-            self.max.map(|max| format!("≤ {max}")),
-            self.not_above.as_ref().map(|label| format!("≤ {}", label.as_ref())),
-        ];
-        bounds.into_iter().flatten().collect::<Vec<_>>().join(", ")
-    }
 }
 
 impl Scenario {

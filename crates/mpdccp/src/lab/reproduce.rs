@@ -41,7 +41,7 @@ pub(crate) struct Args {
 
 fn seconds(text: &str) -> Result<f64, String> {
     let s: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
-    if s >= 1.0 && s <= 86_400.0 { Ok(s) } else { Err("from 1 to 86400 seconds".to_owned()) }
+    if (1.0..=86_400.0).contains(&s) { Ok(s) } else { Err("from 1 to 86400 seconds".to_owned()) }
 }
 
 pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {

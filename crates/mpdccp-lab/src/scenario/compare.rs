@@ -1,0 +1,58 @@
+//! What a scenario compares its figures with.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+/// Figures of somebody else, from the last event to the end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Whose.
+    pub source: String,
+    /// How they were taken, where that differs from ours: the bytes counted, timers, with a tunnel or without.
+    #[serde(default)]
+    pub conditions: Option<String>,
+    /// The contender it compares with.
+    pub label: Spanned<String>,
+    /// The cell; every cell if absent.
+    #[serde(default)]
+    pub cell: Option<Spanned<String>>,
+    /// Values by metric name (`docs/scenarios.md` lists them).
+    pub values: BTreeMap<Spanned<String>, f64>,
+}
+
+/// What we set out to reach.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Aim {
+    /// Contender.
+    pub label: Spanned<String>,
+    /// The cell; the headline if absent, every cell if `all`.
+    #[serde(default)]
+    pub cell: Option<Spanned<String>>,
+    /// Name of the metric.
+    pub metric: Spanned<String>,
+    /// At least.
+    #[serde(default)]
+    pub min: Option<f64>,
+    /// At most.
+    #[serde(default)]
+    pub max: Option<f64>,
+    /// At most what this contender has in the same cell.
+    #[serde(default)]
+    pub not_above: Option<Spanned<String>>,
+}
+
+impl Aim {
+    /// As a person would write it.
+    pub fn text(&self) -> String {
+        let bounds = [
+            self.min.map(|min| format!("≥ {min}")),
+            self.max.map(|max| format!("≤ {max}")),
+            self.not_above.as_ref().map(|label| format!("≤ {}", label.as_ref())),
+        ];
+        bounds.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}

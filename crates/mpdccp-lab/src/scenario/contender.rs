@@ -1,0 +1,43 @@
+//! Who is compared.
+
+use mpdccp_proto::Variant;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::rival::Rival;
+use super::tunnel::TunnelSettings;
+
+/// Who is compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contender {
+    /// `ccid2`, `ccid5`, `ccid5-draft`, `tcp-cubic`, `tcp-bbr` in the published scenarios.
+    pub label: Spanned<String>,
+    /// DCCP congestion control identifier.
+    #[serde(default)]
+    pub ccid: Option<Spanned<u8>>,
+    /// Of what the server sends, if it is another (direct mode only).
+    #[serde(default)]
+    pub back_ccid: Option<Spanned<u8>>,
+    /// Instead of DCCP: kernel TCP with this congestion control (direct mode only).
+    #[serde(default)]
+    pub tcp: Option<Spanned<String>>,
+    /// Instead of DCCP: plain UDP (direct mode only).
+    #[serde(default)]
+    pub udp: bool,
+    /// Instead of our tunnel: somebody else's, or none (mode "tunnel" only).
+    #[serde(default)]
+    pub rival: Option<Rival>,
+    /// Which rules of the CCID apply.
+    #[serde(default)]
+    pub variant: Variant,
+    /// Settings that differ from the scenario's.
+    #[serde(default)]
+    pub tunnel: TunnelSettings,
+    /// The paths it uses, by name; all that the tunnel may use if absent.
+    #[serde(default)]
+    pub paths: Option<Vec<Spanned<String>>>,
+    /// The flows it carries, by name; all if absent.
+    #[serde(default)]
+    pub flows: Option<Vec<Spanned<String>>>,
+}

@@ -1,0 +1,55 @@
+//! Where in a scenario's text a value stands, for errors about what was read from it long before.
+
+use core::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+/// The text, with the place of everything in it.
+#[derive(Debug)]
+pub(super) struct Places<'a>(DeTable<'a>);
+
+impl<'a> Places<'a> {
+    /// Of a text that was read without an error.
+    pub(super) fn of(text: &'a str) -> Places<'a> {
+        Places(DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default())
+    }
+
+    /// The table that has a value, or is itself a value under a key, at `place`.
+    pub(super) fn table(&self, place: &Range<usize>) -> Option<&DeTable<'a>> {
+        table_with(&self.0, place)
+    }
+
+    /// Number `index` of the tables called `name`.
+    pub(super) fn nth(&self, name: &str, index: usize) -> Option<&DeTable<'a>> {
+        match self.0.get(name)?.get_ref() {
+            DeValue::Array(items) => items.get(index)?.get_ref().as_table(),
+            _ => None,
+        }
+    }
+}
+
+fn table_with<'t, 'a>(table: &'t DeTable<'a>, place: &Range<usize>) -> Option<&'t DeTable<'a>> {
+    if table.values().any(|value| value.span() == *place) {
+        return Some(table);
+    }
+    table.iter().find_map(|(key, value)| match value.get_ref() {
+        DeValue::Table(inner) if key.span() == *place => Some(inner),
+        DeValue::Table(inner) => table_with(inner, place),
+        DeValue::Array(items) => {
+            items.iter().filter_map(|i| i.get_ref().as_table()).find_map(|t| table_with(t, place))
+        }
+        _ => None,
+    })
+}
+
+/// The place of `key` in a table.
+pub(super) fn value(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
+    table.get(key).map(toml::Spanned::span)
+}
+
+/// The place of a key of a link that holds for one direction (0 there, 1 back) in a table of a path, a cell or an event.
+pub(super) fn of_link(table: &DeTable<'_>, way: usize, key: &str) -> Option<Range<usize>> {
+    let (name, older) = (["there", "back"][way], format!("back_{key}"));
+    let single = table.get(name).and_then(|t| value(t.get_ref().as_table()?, key));
+    single.or_else(|| value(table, &older).filter(|_| way == 1)).or_else(|| value(table, key))
+}
