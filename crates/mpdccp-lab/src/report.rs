@@ -83,6 +83,21 @@ pub(crate) fn page(title: &str, body: &str) -> String {
     )
 }
 
+/// Sentences as a list.
+pub(crate) fn list(out: &mut String, sentences: &[String]) {
+    let items: String = sentences.iter().map(|s| format!("<li>{}</li>\n", escape(s))).collect();
+    let _ = write!(out, "<ul>\n{items}</ul>\n");
+}
+
+/// What stands in a table's cell: an interval has a line of its own, below its median, so that columns stay narrow.
+pub(crate) fn entry(text: &str) -> String {
+    let parts = text.strip_suffix(')').and_then(|text| text.split_once(" ("));
+    match parts.filter(|(_, rest)| rest.contains(" to ")) {
+        Some((median, interval)) => format!("{}<small>{}</small>", escape(median), escape(interval)),
+        None => escape(text),
+    }
+}
+
 /// A figure, as [`crate::figures::Figure::save`] gives it, with what it shows.
 pub(crate) fn figure(html: &str, caption: &str) -> String {
     format!("<figure>{html}<figcaption>{}</figcaption></figure>\n", escape(caption))
@@ -90,9 +105,7 @@ pub(crate) fn figure(html: &str, caption: &str) -> String {
 
 /// What one cell shows: sentences, figures, tables.
 pub(crate) fn cell_html(out: &mut String, scenario: &Scenario, all: &[Comparison], cell: &CellFigures) {
-    for sentence in sentences(scenario, all, &cell.cell) {
-        let _ = writeln!(out, "<p>{}</p>", escape(&sentence));
-    }
+    list(out, &sentences(scenario, all, &cell.cell));
     let lateness = match cell.lateness_us_p99 {
         Some(us) => {
             format!("99 % of packets left the emulated links no more than {} µs late.", number(Some(us)))
@@ -120,7 +133,7 @@ fn table(out: &mut String, caption: &str, lines: &[Vec<String>]) {
     for (i, line) in lines.iter().enumerate() {
         let tag = if i == 0 { "th" } else { "td" };
         let cells: String =
-            line.iter().map(|cell| format!("<{tag}{}>{}</{tag}>", class(cell), escape(cell))).collect();
+            line.iter().map(|cell| format!("<{tag}{}>{}</{tag}>", class(cell), entry(cell))).collect();
         let _ = writeln!(out, "<tr>{cells}</tr>");
     }
     out.push_str("</table></div>\n");

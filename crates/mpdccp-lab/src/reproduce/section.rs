@@ -98,8 +98,8 @@ fn runs(
         let rivals = scenario.contenders.iter().filter(|c| c.rival.is_some());
         let rivals: Vec<&str> = rivals.map(|c| c.label.as_ref().as_str()).collect();
         let (table, sentences) = ratio::beside_alone(&outcome.comparisons, &spec.alone, &rivals);
+        report::list(&mut html, &sentences);
         for sentence in sentences {
-            let _ = writeln!(html, "<p>{}</p>", escape(&sentence));
             let _ = writeln!(markdown, "- {sentence}");
         }
         html += &table.html();
@@ -165,8 +165,9 @@ fn swept(
     let made = made_by(backend, seeds.into(), options.seed);
     let mut html = format!("<p>{} {made}</p>\n", escape(scenario.about.trim()));
     let mut markdown = format!("{made}\n\n");
-    for sentence in swept::sentences(scenario, &outcome) {
-        let _ = writeln!(html, "<p>{}</p>", escape(&sentence));
+    let sentences = swept::sentences(scenario, &outcome);
+    report::list(&mut html, &sentences);
+    for sentence in sentences {
         let _ = writeln!(markdown, "- {sentence}");
     }
     if let Some(sweep) = &scenario.sweep

@@ -1,7 +1,7 @@
 //! A table, for HTML and for Markdown.
 
 use crate::comparison::{self, Comparison, Row};
-use crate::report::{class, escape};
+use crate::report::{class, entry};
 
 /// Rows of text under a head.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,7 +44,7 @@ impl Table {
     pub(super) fn html(&self) -> String {
         let row = |tag: &str, cells: &[String]| {
             let cells: String =
-                cells.iter().map(|c| format!("<{tag}{}>{}</{tag}>", class(c), escape(c))).collect();
+                cells.iter().map(|c| format!("<{tag}{}>{}</{tag}>", class(c), entry(c))).collect();
             format!("<tr>{cells}</tr>\n")
         };
         let rows: String = self.rows.iter().map(|cells| row("td", cells)).collect();

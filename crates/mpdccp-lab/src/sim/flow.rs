@@ -1,7 +1,6 @@
 //! The scenario's flows: applications at both ends, and what carries their data.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 
 use units::{Rate, Time};
 
@@ -10,8 +9,8 @@ use super::links::Links;
 use super::probe;
 use super::short::Short;
 use super::source::{self, Source};
-use super::tcp::segment::{self, Segment};
-use super::tcp::{self, Rule, Tcp};
+use super::stream::{self, Stream, Writer};
+use super::tcp::{self, Rule, Tcp, segment};
 use super::world::{MTU, Side, World};
 use crate::backend::flow_seed;
 use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, Rival, SourceSpec};
@@ -19,12 +18,6 @@ use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
 /// Datagrams that a backlogged source keeps in the sender's queue; the queue drops what waits too long.
 const BACKLOG: u32 = 4;
-/// Records that an application lets wait unsent in TCP; beyond, it drops them, as the sender queue of a datagram socket does.
-const UNSENT_RECORDS: u64 = 5;
-
-/// Marks, in the number of a flow, the TCP connection that carries its echoes.
-pub(super) const RETURN: u16 = 1 << 15;
-
 /// What a flow goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
@@ -36,27 +29,9 @@ pub(super) enum Over {
 #[derive(Debug)]
 enum App {
     Datagrams(Box<dyn Source>),
-    /// TCP, once it has begun, what carries its echoes, and who writes to it.
-    Stream {
-        tcp: Option<Box<Tcp>>,
-        back: Option<Box<Tcp>>,
-        writer: Writer,
-    },
+    Stream(Box<Stream>),
     /// TCP connections that come and go.
     Short(Short),
-}
-
-#[derive(Debug)]
-enum Writer {
-    Bulk,
-    /// Each datagram of the source becomes a record; ends of those under way, with their numbers.
-    Records {
-        source: Box<dyn Source>,
-        open: VecDeque<(u64, u64)>,
-        written: u64,
-        /// Bytes that the server has sent back.
-        echoed: u64,
-    },
 }
 
 #[derive(Debug)]
@@ -71,20 +46,11 @@ pub(super) struct Flow {
     echoes: Vec<Vec<u8>>,
     /// Datagrams are IP packets.
     ip: bool,
-    /// Header bytes of a TCP segment that do not count: on plain connections payload does, elsewhere IP packets.
-    uncounted: usize,
-    /// When TCP opens its connection.
-    opens: Time,
-    stop: Time,
-    cc: String,
-    ecn: bool,
-    rule: Rule,
-    seed: u64,
     app: App,
+    /// The congestion control of short flows' connections.
+    cc: String,
     /// Path on which the server sends everything back, and what it has not sent back yet.
     mirror: Option<(usize, Vec<Vec<u8>>)>,
-    /// Something arrived for TCP.
-    touched: bool,
     pub(super) record: FlowRecord,
     sizes: Vec<usize>,
 }
@@ -124,6 +90,24 @@ impl Flow {
         let mirror = spec.mirror.as_ref().map(|name| path_named(plan, name.as_ref())).transpose()?;
         let ip = !direct || matches!(over, Over::Beside(..));
         let source = || source::source(spec, from, stop, seed);
+        let stream = |writer| {
+            let records = matches!(writer, Writer::Records { .. });
+            let settings = stream::Settings {
+                index: index as u16,
+                cc: cc.clone().unwrap_or_default(),
+                ecn: spec.ecn,
+                rule: match spec.loss_detection {
+                    LossDetection::Rack => Rule::Rack,
+                    LossDetection::Three => Rule::Three,
+                },
+                seed,
+                echo: spec.echo,
+                opens: if records { early(from) } else { from },
+                stop,
+                uncounted: if direct { segment::HEADERS } else { 0 },
+            };
+            App::Stream(Box::new(Stream::new(settings, writer)))
+        };
         let app = match (spec.kind, &cc) {
             (FlowKind::Short, _) => {
                 let begin = |(at, size)| (from + at, size);
@@ -131,15 +115,11 @@ impl Flow {
                 App::Short(Short::new(all.into_iter().map(begin).collect(), seed))
             }
             (FlowKind::Udp, None) => App::Datagrams(source()),
-            (FlowKind::Udp, Some(_)) if !bulk => {
-                let writer =
-                    Writer::Records { source: source(), open: VecDeque::new(), written: 0, echoed: 0 };
-                App::Stream { tcp: None, back: None, writer }
-            }
-            _ => App::Stream { tcp: None, back: None, writer: Writer::Bulk },
+            (FlowKind::Udp, Some(_)) if !bulk => stream(Writer::records(source())),
+            _ => stream(Writer::Bulk),
         };
         let headers = if ip && cc.is_none() { probe::INNER_HEADERS } else { 0 };
-        let counts_drops = matches!(&app, App::Stream { writer: Writer::Records { .. }, .. });
+        let counts_drops = spec.kind == FlowKind::Udp && cc.is_some() && !bulk;
         let record = FlowRecord {
             name: spec.name.as_ref().clone(),
             kind: match (spec.kind, &cc) {
@@ -160,19 +140,9 @@ impl Flow {
             echo: spec.echo,
             echoes: Vec::new(),
             ip,
-            uncounted: if direct { segment::HEADERS } else { 0 },
-            opens: if counts_drops { early(from) } else { from },
-            stop,
-            cc: cc.unwrap_or_default(),
-            ecn: spec.ecn,
-            rule: match spec.loss_detection {
-                LossDetection::Rack => Rule::Rack,
-                LossDetection::Three => Rule::Three,
-            },
-            seed,
             app,
+            cc: cc.unwrap_or_default(),
             mirror: mirror.map(|path| (path, Vec::new())),
-            touched: false,
             record,
             sizes: Vec::new(),
         })
@@ -183,22 +153,14 @@ impl Flow {
         match &self.app {
             App::Datagrams(source) => source.next(),
             App::Short(short) => short.next_event(),
-            App::Stream { tcp: None, .. } => Some(self.opens),
-            App::Stream { tcp: Some(tcp), back, writer } => {
-                let source = match writer {
-                    Writer::Records { source, .. } => source.next(),
-                    Writer::Bulk => None,
-                };
-                let back = back.as_ref().and_then(|tcp| tcp.next_timeout());
-                tcp.next_timeout().into_iter().chain(back).chain(source).min()
-            }
+            App::Stream(stream) => stream.next_event(),
         }
     }
 
     /// The model TCP, if it is one and has begun.
     pub(super) fn tcp(&self) -> Option<&Tcp> {
         match &self.app {
-            App::Stream { tcp, .. } => tcp.as_deref(),
+            App::Stream(stream) => stream.tcp(),
             App::Datagrams(_) | App::Short(_) => None,
         }
     }
@@ -228,44 +190,12 @@ impl Flow {
                     self.mirror.iter_mut().for_each(|(_, back)| back.push(packet.to_vec()));
                 }
             }
-            App::Stream { tcp: Some(tcp), back, writer } => {
-                let Some(segment) = segment::read(packet) else { return };
-                match back {
-                    // Its data goes the other way.
-                    Some(back) if segment.flow() & RETURN != 0 => back.handle(now, side.other(), &segment),
-                    _ => tcp.handle(now, side, &segment),
-                }
-                self.touched = true;
-                match writer {
-                    Writer::Bulk => {
-                        if let Segment::Data(data) = segment {
-                            let bytes = (packet.len() - self.uncounted) as u32;
-                            self.record.received.push(ReceivedPacket { seq: data.no, at: now, bytes });
-                        }
-                    }
-                    Writer::Records { open, echoed, .. } => {
-                        let mut arrived = tcp.delivered();
-                        if let Some(back) = back {
-                            // Whole records only.
-                            let whole =
-                                open.iter().map(|(end, _)| *end).take_while(|end| *end <= arrived).last();
-                            back.write(whole.map_or(0, |end| end.saturating_sub(*echoed)));
-                            *echoed = whole.unwrap_or(0).max(*echoed);
-                            arrived = back.delivered();
-                        }
-                        while let Some((_, seq)) = open.pop_front_if(|(end, _)| *end <= arrived) {
-                            let bytes = self.record.sent[seq as usize].bytes;
-                            self.record.received.push(ReceivedPacket { seq, at: now, bytes });
-                        }
-                    }
-                }
-            }
+            App::Stream(stream) => stream.handle(now, side, packet, &mut self.record),
             App::Short(short) => {
                 if let Some(segment) = segment::read(packet) {
                     short.handle(now, side, &segment, &mut self.record);
                 }
             }
-            App::Stream { tcp: None, .. } => {}
         }
     }
 
@@ -318,67 +248,11 @@ impl Flow {
                     send(world, out.from, out.packet);
                 }
             }
-            App::Stream { tcp, back, writer } => {
-                if tcp.is_none() && now < self.opens {
-                    return Ok(());
+            App::Stream(stream) => {
+                if stream.is_to_begin(now) {
+                    stream.begin(mtu(world, over)?);
                 }
-                let tcp = match tcp {
-                    Some(tcp) => tcp,
-                    None => {
-                        self.touched = true;
-                        let mtu = mtu(world, over)?;
-                        let mut begun = Box::new(Tcp::new(index, mtu, &self.cc, self.rule, self.seed));
-                        if self.ecn {
-                            begun.use_ecn();
-                        }
-                        if matches!(writer, Writer::Bulk) {
-                            begun.write(u64::MAX);
-                        }
-                        if self.echo {
-                            let made = Tcp::new(index | RETURN, mtu, &self.cc, self.rule, self.seed ^ 1);
-                            *back = Some(Box::new(made));
-                        }
-                        tcp.insert(begun)
-                    }
-                };
-                match writer {
-                    Writer::Bulk if now >= self.stop => tcp.finish(),
-                    Writer::Bulk => self.record.stream_bytes = Some(tcp.delivered()),
-                    Writer::Records { source, open, written, .. } => {
-                        if source.next().is_some_and(|t| t <= now) {
-                            let dropped = self.record.dropped_at_sender.unwrap_or(0);
-                            source.emit(now, dropped, &mut self.sizes);
-                        }
-                        for size in self.sizes.drain(..) {
-                            let seq = self.record.sent.len() as u64;
-                            self.record.sent.push(SentPacket { at: now, bytes: size as u32 });
-                            if !self.echo && tcp.sender().unsent() >= UNSENT_RECORDS * size as u64 {
-                                *self.record.dropped_at_sender.get_or_insert(0) += 1;
-                                continue;
-                            }
-                            tcp.write(size as u64);
-                            *written += size as u64;
-                            open.push_back((*written, seq));
-                            self.touched = true;
-                        }
-                    }
-                }
-                let ends = || back.iter().map(|b| b.next_timeout()).chain([tcp.next_timeout()]).flatten();
-                if !self.touched && ends().all(|t| t > now) {
-                    return Ok(());
-                }
-                self.touched = false;
-                while let Some(out) = back.as_mut().and_then(|back| back.poll(now)) {
-                    send(world, out.from.other(), out.packet);
-                }
-                let is_bulk = matches!(writer, Writer::Bulk);
-                while let Some(out) = tcp.poll(now) {
-                    if is_bulk && matches!(segment::read(&out.packet), Some(Segment::Data(_))) {
-                        let bytes = (out.packet.len() - self.uncounted) as u32;
-                        self.record.sent.push(SentPacket { at: now, bytes });
-                    }
-                    send(world, out.from, out.packet);
-                }
+                stream.step(now, &mut self.record, &mut |from, packet| send(world, from, packet));
             }
         }
         Ok(())

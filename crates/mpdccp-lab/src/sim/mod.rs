@@ -9,6 +9,7 @@ mod probe;
 mod run;
 mod short;
 pub(crate) mod source;
+mod stream;
 pub(crate) mod tcp;
 mod world;
 

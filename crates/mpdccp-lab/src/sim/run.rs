@@ -5,9 +5,10 @@ use core::time::Duration;
 use mpdccp_proto::{SessionConfig, SessionEvent};
 use units::{Rate, Time};
 
-use super::flow::{Flow, Over, RETURN};
+use super::flow::{Flow, Over};
 use super::links::{Links, Progress};
 use super::probe;
+use super::stream::RETURN;
 use super::tcp::Sender;
 use super::tcp::segment;
 use super::world::{Arrived, World, WorldPath};

@@ -1,0 +1,176 @@
+//! The emulator's policer and token bucket beside the kernel's: packets go into a TUN device behind the kernel's rule, and the emulator
+//! gets the same packets at the same times. When exactly the kernel saw a packet lies between a stamp before and one after the sending, so
+//! that a busy machine makes the comparison less sharp, and not wrong.
+
+use std::net::UdpSocket;
+use std::process::Command;
+use std::thread::sleep;
+
+use dccp_net::{Clock, Tun, TunConfig};
+use linkem::{Limit, Link, LinkConfig, Meta, Policer, QueueConfig, QueueKind, RateModel};
+use linkem_net::Entrance;
+use units::{Duration, Rate, Time};
+
+/// An IP packet of the test's.
+const SIZE: u32 = 1_000;
+const HEADERS: usize = 28;
+
+/// A packet's number, and when it came.
+type Came = (u32, Time);
+
+/// A namespace with a TUN device to 10.79.0.0/24; gone when dropped.
+struct Space {
+    name: String,
+    tun: Tun,
+}
+
+impl Space {
+    /// None, with the reason told, if this machine cannot have one, or not with the rule that `command` makes.
+    fn with(role: &str, command: &str) -> Option<Space> {
+        let name = format!("linkem-{role}-{}", std::process::id());
+        let made = run("ip", &format!("netns add {name}"));
+        let tun = made.and_then(|()| device(&name).map_err(|e| format!("a TUN device: {e}")));
+        let space = tun.map(|tun| Space { name: name.clone(), tun });
+        let ruled =
+            space.and_then(|space| run("ip", &format!("netns exec {name} {command}")).map(|()| space));
+        ruled.inspect_err(|why| println!("skipped: {why}")).ok()
+    }
+
+    /// Sends `bursts` of so many packets with pauses between them; when each was sent at the earliest and at the latest, and what came out.
+    fn send(&self, bursts: &[u32], pause: Duration) -> (Vec<[Time; 2]>, Vec<Came>) {
+        let entrance = Entrance::open(&self.name).unwrap();
+        let socket = entrance.inside(|| UdpSocket::bind("10.79.0.1:0")).unwrap().unwrap();
+        let (mut sent, mut came) = (Vec::new(), Vec::new());
+        for burst in bursts {
+            for _ in 0..*burst {
+                let mut payload = vec![0; SIZE as usize - HEADERS];
+                payload[..4].copy_from_slice(&(sent.len() as u32).to_be_bytes());
+                let before = Clock.now();
+                // A rule that drops may say so.
+                let _ = socket.send_to(&payload, "10.79.0.2:9");
+                sent.push([before, Clock.now()]);
+                self.read(&mut came);
+            }
+            let until = Clock.now() + pause;
+            while Clock.now() < until {
+                sleep(Duration::from_micros(500));
+                self.read(&mut came);
+            }
+        }
+        (sent, came)
+    }
+
+    fn read(&self, came: &mut Vec<Came>) {
+        let mut buf = [0; 2048];
+        while let Ok(Some(n)) = self.tun.read(&mut buf) {
+            // The kernel itself may send something, too.
+            if n == SIZE as usize && buf[0] == 0x45 {
+                came.push((u32::from_be_bytes(*buf[HEADERS..].first_chunk().unwrap()), Clock.now()));
+            }
+        }
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let _ = run("ip", &format!("netns del {}", self.name));
+    }
+}
+
+fn device(name: &str) -> std::io::Result<Tun> {
+    let config = TunConfig {
+        name: "tun0".to_owned(),
+        addresses: vec![([10, 79, 0, 1].into(), 24)],
+        mtu: 1500,
+        offload: false,
+    };
+    Entrance::open(name)?.inside(|| Tun::create(&config))?
+}
+
+fn run(program: &str, args: &str) -> Result<(), String> {
+    let out = Command::new(program).args(args.split_whitespace()).output();
+    let out = out.map_err(|e| format!("{program}: {e}"))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    if out.status.success() { Ok(()) } else { Err(format!("{program} {args}: {}", said.trim())) }
+}
+
+/// What comes out of the emulator for packets that go in at these times.
+fn emulated(config: &LinkConfig, at: impl Iterator<Item = Time>) -> Vec<Came> {
+    let mut link = Link::new(config.clone(), 1, Time::ZERO).unwrap();
+    let mut came = Vec::new();
+    for (number, at) in (0..).zip(at) {
+        came.extend(std::iter::from_fn(|| link.pop(at)).map(|d| (d.packet, d.at)));
+        link.push(at, Meta { bytes: SIZE, ..Meta::default() }, number);
+    }
+    while let Some(at) = link.next_event() {
+        came.extend(std::iter::from_fn(|| link.pop(at)).map(|d| (d.packet, d.at)));
+    }
+    came
+}
+
+/// How many of each burst came.
+fn of_bursts(bursts: &[u32], came: &[Came]) -> Vec<u32> {
+    let ends = bursts.iter().scan(0, |end, n| {
+        *end += n;
+        Some(*end)
+    });
+    let before: Vec<u32> = ends.map(|end| came.iter().filter(|(n, _)| *n < end).count() as u32).collect();
+    (0..before.len()).map(|i| before[i] - i.checked_sub(1).map_or(0, |i| before[i])).collect()
+}
+
+/// Both pass as many packets of each burst, but for one by rounding and what tokens come while nobody knows when the kernel saw a packet.
+/// Gives what the emulator passed, and that time.
+fn compare(
+    bursts: &[u32],
+    (config, rate): (&LinkConfig, Rate),
+    sent: &[[Time; 2]],
+    came: &[Came],
+) -> (Vec<Came>, Duration) {
+    let emulated = emulated(config, sent.iter().map(|[earliest, _]| *earliest));
+    let (kernel, ours) = (of_bursts(bursts, came), of_bursts(bursts, &emulated));
+    let unsure = 2 * sent.iter().map(|[earliest, latest]| latest.since(*earliest)).max().unwrap_or_default();
+    let slack = 1 + (rate.bytes_in(unsure) as u32).div_ceil(SIZE);
+    println!("of bursts of {bursts:?} the kernel passed {kernel:?}, the emulator {ours:?}; within {slack}");
+    for (kernel, ours) in kernel.iter().zip(&ours) {
+        assert!(kernel.abs_diff(*ours) <= slack, "the kernel {kernel}, the emulator {ours}, slack {slack}");
+    }
+    (emulated, unsure)
+}
+
+#[test]
+fn a_policer_passes_what_the_kernels_passes() {
+    // nft's bucket holds what comes in a second beside the burst.
+    let rule = "nft add table ip t; add chain ip t o { type filter hook output priority 0; }; \
+                add rule ip t o udp dport 9 limit rate over 250000 bytes/second burst 20000 bytes drop";
+    let Some(space) = Space::with("police", rule) else { return };
+    let (rate, bursts) = (Rate::from_mbps(2.0), [400, 60, 60]);
+    let (sent, came) = space.send(&bursts, Duration::from_millis(100));
+    let config = LinkConfig {
+        rate: RateModel::Constant(Rate::from_mbps(100_000.0)),
+        policer: Some(Policer { rate, burst: 270_000 }),
+        queue: QueueConfig { kind: QueueKind::DropTail, limit: Limit::Packets(1_000) },
+        ..LinkConfig::default()
+    };
+    compare(&bursts, (&config, rate), &sent, &came);
+}
+
+#[test]
+fn a_token_bucket_passes_what_the_kernels_passes_and_no_earlier() {
+    let rule = "tc qdisc add dev tun0 root tbf rate 2mbit burst 20000 limit 30000";
+    let Some(space) = Space::with("bucket", rule) else { return };
+    let (rate, bursts) = (Rate::from_mbps(2.0), [100, 60, 100]);
+    let (sent, came) = space.send(&bursts, Duration::from_millis(150));
+    let config = LinkConfig {
+        rate: RateModel::TokenBucket { rate, burst: 20_000 },
+        queue: QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(30_000) },
+        ..LinkConfig::default()
+    };
+    let (emulated, unsure) = compare(&bursts, (&config, rate), &sent, &came);
+    // The machine may be late, the bucket must not be early.
+    for ((number, at), (_, ours)) in came.iter().zip(&emulated) {
+        assert!(
+            *at + unsure + rate.time_for(SIZE.into()) >= *ours,
+            "packet {number}: {at:?} against {ours:?}"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! A flow that TCP carries: the model's connection, the one that brings its echoes back, and the application that writes to it.
+
+use std::collections::VecDeque;
+
+use units::Time;
+
+use super::source::Source;
+use super::tcp::segment::{self, Segment};
+use super::tcp::{Rule, Tcp};
+use super::world::Side;
+use crate::{FlowRecord, ReceivedPacket, SentPacket};
+
+/// Records that an application lets wait unsent in TCP; beyond, it drops them, as the sender queue of a datagram socket does.
+const UNSENT_RECORDS: u64 = 5;
+
+/// Marks, in the number of a flow, the TCP connection that carries its echoes.
+pub(super) const RETURN: u16 = 1 << 15;
+
+/// What its connections are like.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// Number of the flow.
+    pub(super) index: u16,
+    pub(super) cc: String,
+    pub(super) ecn: bool,
+    pub(super) rule: Rule,
+    pub(super) seed: u64,
+    /// What arrives at the other side comes back.
+    pub(super) echo: bool,
+    /// When it opens its connection.
+    pub(super) opens: Time,
+    /// When its application has no more.
+    pub(super) stop: Time,
+    /// Header bytes of a segment that do not count: on plain connections payload does, elsewhere IP packets.
+    pub(super) uncounted: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    settings: Settings,
+    /// Once it has begun.
+    tcp: Option<Box<Tcp>>,
+    back: Option<Box<Tcp>>,
+    writer: Writer,
+    /// Something arrived, or was written.
+    touched: bool,
+    sizes: Vec<usize>,
+}
+
+/// Who writes.
+#[derive(Debug)]
+pub(super) enum Writer {
+    Bulk,
+    /// Each datagram of the source becomes a record; ends of those under way, with their numbers.
+    Records {
+        source: Box<dyn Source>,
+        open: VecDeque<(u64, u64)>,
+        written: u64,
+        /// Bytes that the server has sent back.
+        echoed: u64,
+    },
+}
+
+impl Writer {
+    pub(super) fn records(source: Box<dyn Source>) -> Writer {
+        Writer::Records { source, open: VecDeque::new(), written: 0, echoed: 0 }
+    }
+}
+
+impl Stream {
+    pub(super) fn new(settings: Settings, writer: Writer) -> Stream {
+        Stream { settings, tcp: None, back: None, writer, touched: false, sizes: Vec::new() }
+    }
+
+    /// The connection, if it has begun.
+    pub(super) fn tcp(&self) -> Option<&Tcp> {
+        self.tcp.as_deref()
+    }
+
+    /// When it will do something by itself.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        let Some(tcp) = &self.tcp else { return Some(self.settings.opens) };
+        let source = match &self.writer {
+            Writer::Records { source, .. } => source.next(),
+            Writer::Bulk => None,
+        };
+        let back = self.back.as_ref().and_then(|tcp| tcp.next_timeout());
+        tcp.next_timeout().into_iter().chain(back).chain(source).min()
+    }
+
+    /// Whether its connection shall begin now.
+    pub(super) fn is_to_begin(&self, now: Time) -> bool {
+        self.tcp.is_none() && now >= self.settings.opens
+    }
+
+    /// Begins it, in packets of at most `mtu` bytes.
+    pub(super) fn begin(&mut self, mtu: u16) {
+        let Settings { index, cc, ecn, rule, seed, echo, .. } = &self.settings;
+        let mut tcp = Box::new(Tcp::new(*index, mtu, cc, *rule, *seed));
+        if *ecn {
+            tcp.use_ecn();
+        }
+        if matches!(self.writer, Writer::Bulk) {
+            tcp.write(u64::MAX);
+        }
+        self.back = echo.then(|| Box::new(Tcp::new(index | RETURN, mtu, cc, *rule, seed ^ 1)));
+        self.tcp = Some(tcp);
+        self.touched = true;
+    }
+
+    /// A packet of it arrived at `side`.
+    pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8], record: &mut FlowRecord) {
+        let (Some(tcp), Some(segment)) = (&mut self.tcp, segment::read(packet)) else { return };
+        match &mut self.back {
+            // Its data goes the other way.
+            Some(back) if segment.flow() & RETURN != 0 => back.handle(now, side.other(), &segment),
+            _ => tcp.handle(now, side, &segment),
+        }
+        self.touched = true;
+        match &mut self.writer {
+            Writer::Bulk => {
+                if let Segment::Data(data) = segment {
+                    let bytes = (packet.len() - self.settings.uncounted) as u32;
+                    record.received.push(ReceivedPacket { seq: data.no, at: now, bytes });
+                }
+            }
+            Writer::Records { open, echoed, .. } => {
+                let mut arrived = tcp.delivered();
+                if let Some(back) = &mut self.back {
+                    // Whole records only.
+                    let whole = open.iter().map(|(end, _)| *end).take_while(|end| *end <= arrived).last();
+                    back.write(whole.map_or(0, |end| end.saturating_sub(*echoed)));
+                    *echoed = whole.unwrap_or(0).max(*echoed);
+                    arrived = back.delivered();
+                }
+                while let Some((_, seq)) = open.pop_front_if(|(end, _)| *end <= arrived) {
+                    let bytes = record.sent[seq as usize].bytes;
+                    record.received.push(ReceivedPacket { seq, at: now, bytes });
+                }
+            }
+        }
+    }
+
+    /// Writes and sends what is due; `send` gets the side that a packet leaves, and the packet.
+    pub(super) fn step(&mut self, now: Time, record: &mut FlowRecord, send: &mut dyn FnMut(Side, Vec<u8>)) {
+        self.write(now, record);
+        let Some(tcp) = &mut self.tcp else { return };
+        let ends = self.back.iter().map(|b| b.next_timeout()).chain([tcp.next_timeout()]);
+        if !self.touched && ends.flatten().all(|t| t > now) {
+            return;
+        }
+        self.touched = false;
+        while let Some(out) = self.back.as_mut().and_then(|back| back.poll(now)) {
+            send(out.from.other(), out.packet);
+        }
+        let is_bulk = matches!(self.writer, Writer::Bulk);
+        while let Some(out) = tcp.poll(now) {
+            if is_bulk && matches!(segment::read(&out.packet), Some(Segment::Data(_))) {
+                let bytes = (out.packet.len() - self.settings.uncounted) as u32;
+                record.sent.push(SentPacket { at: now, bytes });
+            }
+            send(out.from, out.packet);
+        }
+    }
+
+    /// The application writes what it has.
+    fn write(&mut self, now: Time, record: &mut FlowRecord) {
+        let Some(tcp) = &mut self.tcp else { return };
+        match &mut self.writer {
+            Writer::Bulk if now >= self.settings.stop => tcp.finish(),
+            Writer::Bulk => record.stream_bytes = Some(tcp.delivered()),
+            Writer::Records { source, open, written, .. } => {
+                if source.next().is_some_and(|t| t <= now) {
+                    let dropped = record.dropped_at_sender.unwrap_or(0);
+                    source.emit(now, dropped, &mut self.sizes);
+                }
+                for size in self.sizes.drain(..) {
+                    let seq = record.sent.len() as u64;
+                    record.sent.push(SentPacket { at: now, bytes: size as u32 });
+                    if !self.settings.echo && tcp.sender().unsent() >= UNSENT_RECORDS * size as u64 {
+                        *record.dropped_at_sender.get_or_insert(0) += 1;
+                        continue;
+                    }
+                    tcp.write(size as u64);
+                    *written += size as u64;
+                    open.push_back((*written, seq));
+                    self.touched = true;
+                }
+            }
+        }
+    }
+}
