@@ -74,6 +74,8 @@
       let free = -Infinity;
       for (const [at, words] of figure.marks) {
         const x = u.valToPos(at, "x", true);
+        // Zoomed away; its words would reach back in.
+        if (x < bbox.left || x > bbox.left + bbox.width) continue;
         ctx.strokeStyle = ctx.fillStyle = "#5a5a5a";
         ctx.beginPath();
         ctx.moveTo(x, bbox.top);

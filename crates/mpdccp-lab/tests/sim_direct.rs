@@ -40,6 +40,17 @@ fn everything_comes_back_and_a_window_takes_rounds() {
 }
 
 #[test]
+fn a_flow_that_begins_later_lasts_as_long() {
+    const TEN: &str =
+        "[[flow]]\nname = \"ten\"\nkind = \"udp\"\npayload = 1400\nrate = \"100 Mbit/s\"\nstop_s = 0.00111\n";
+    let text =
+        scenario("", "udp = true", TEN).replace("[tunnel]", "[host]\nstart_within = \"20 ms\"\n[tunnel]");
+    let (record, _) = run(&parse(&text), "c", "base");
+    assert_eq!(record.flows[0].received.len(), 10);
+    assert!(record.flows[0].sent[0].at > record.start);
+}
+
+#[test]
 fn each_direction_has_its_ccid_and_its_rate() {
     const BOTH: &str = "[[flow]]\nname = \"there\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n\
                         [[flow]]\nname = \"back\"\nkind = \"udp\"\npayload = 500\nrate = \"512 kbit/s\"\nback = true\n";

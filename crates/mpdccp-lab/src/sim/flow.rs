@@ -68,8 +68,10 @@ impl Flow {
         let direct = plan.scenario.mode == Mode::Direct;
         let secs = |s: f64| start + Duration::from_secs_f64(s);
         let seed = flow_seed(plan, index as u16);
-        let from = secs(spec.start_s) + life::late_start(plan.scenario.host.start_within, seed);
-        let stop = spec.stop_s.as_ref().map_or(end, |s| secs(*s.as_ref()));
+        let late = life::late_start(plan.scenario.host.start_within, seed);
+        let from = secs(spec.start_s) + late;
+        // As long as the scenario says, also if it begins later.
+        let stop = spec.stop_s.as_ref().map_or(end, |s| end.min(secs(*s.as_ref()) + late));
         // In direct mode a contender that is TCP takes the place of the DCCP connection.
         let contender = plan.contender.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
         let cc = spec.cc.clone().or(contender);
