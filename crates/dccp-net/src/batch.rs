@@ -26,6 +26,11 @@ impl Run {
         &self.route
     }
 
+    /// ECN field of all of them.
+    pub(crate) fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
     /// For a carrier, from and to where the route says.
     pub fn burst(&self) -> Burst<'_> {
         let (local, remote) = (self.route.local, self.route.remote);

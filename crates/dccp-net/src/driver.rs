@@ -221,8 +221,14 @@ impl<A: App> Driver<A> {
             }
             self.app.on_link(core, &change);
         }
+        if let Some(qlog) = &mut core.net.qlog {
+            qlog.look(now, &core.endpoint);
+        }
         let mut happened = false;
         while let Some((session, event)) = core.endpoint.poll_event() {
+            if let Some(qlog) = &mut core.net.qlog {
+                qlog.happened(now, &core.endpoint, session, &event);
+            }
             self.app.on_event(core, now, session, event);
             happened = true;
         }

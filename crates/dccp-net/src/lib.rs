@@ -30,6 +30,8 @@ mod net;
 #[cfg(target_os = "linux")]
 mod poller;
 #[cfg(target_os = "linux")]
+mod qlog;
+#[cfg(target_os = "linux")]
 mod raw33;
 #[cfg(target_os = "linux")]
 mod seed;
@@ -50,6 +52,7 @@ pub use {
     driver::{App, Core, Driver},
     handle::Handle,
     net::Net,
+    qlog::Qlog,
     raw33::RawCarrier,
     seed::random_seed,
     socket::Bind,

@@ -2,7 +2,7 @@ use crate::channels::{self, Channels, is_channel};
 use crate::links::Links;
 use crate::marking::{Marking, Part, data_of};
 use crate::poller::{Poller, Source};
-use crate::{Batch, Burst, Capture, Carrier, CarrierStats, LinkChange, Received, SendError};
+use crate::{Batch, Burst, Capture, Carrier, CarrierStats, LinkChange, Qlog, Received, SendError};
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
 use rustix::fd::AsFd;
@@ -28,6 +28,8 @@ pub struct Net {
     parts: Vec<Part>,
     /// What is copied is what channels hold, not their records.
     pub capture_plaintext: bool,
+    /// Writes down what happens.
+    pub qlog: Option<Qlog>,
 }
 
 impl Net {
@@ -41,6 +43,7 @@ impl Net {
             capture_plaintext: false,
             marking: None,
             parts: Vec::new(),
+            qlog: None,
         }
     }
 
@@ -124,7 +127,7 @@ impl Net {
     /// Receives once from a socket and hands everything to `endpoint`; the time handed on never runs backwards.
     pub(crate) fn receive(&mut self, socket: u32, now: Time, last: &mut Time, endpoint: &mut Endpoint) {
         let Some(Some(carrier)) = self.sockets.get_mut(socket as usize) else { return };
-        let Net { capture, capture_plaintext, channels, marking, .. } = self;
+        let Net { capture, capture_plaintext, channels, marking, qlog, .. } = self;
         let marking = marking.as_deref();
         let bound = if capture.is_some() { carrier.local_addr().ok() } else { None };
         let result = carrier.receive(now, &mut |packet: Received<'_>| {
@@ -136,6 +139,9 @@ impl Net {
             }
             let Some(channels) = channels else {
                 let bytes = carried(marking, packet.ecn, packet.bytes);
+                if let Some(qlog) = qlog {
+                    qlog.packet(*last, false, bytes, packet.ecn);
+                }
                 return endpoint.handle_datagram(*last, &outer, packet.ecn, packet.ip_len, bytes);
             };
             let Some(opened) = channels.handle(*last, &outer, packet.bytes) else { return };
@@ -143,6 +149,9 @@ impl Net {
                 capture.received(socket, bound, &packet, &packet.bytes[opened.packet.clone()]);
             }
             let inner = carried(marking, packet.ecn, &mut packet.bytes[opened.packet]);
+            if let Some(qlog) = qlog {
+                qlog.packet(*last, false, inner, packet.ecn);
+            }
             endpoint.handle_peer(*last, &opened.route, opened.peer, packet.ecn, packet.ip_len, inner);
         });
         if let Err(e) = result {
@@ -153,11 +162,14 @@ impl Net {
 
     /// Sends everything in the batch, and what the channels say themselves.
     pub(crate) fn flush(&mut self, now: Time) {
-        let Net { sockets, links, channels, batch, capture, capture_plaintext, marking, parts } = self;
+        let Net { sockets, links, channels, batch, capture, capture_plaintext, marking, parts, qlog } = self;
         for run in batch.runs_mut() {
             run.parts(marking.as_deref(), parts);
             let route = *run.route();
             let plaintext = *capture_plaintext && is_channel(route.socket);
+            if let Some(qlog) = qlog {
+                run.packets().for_each(|packet| qlog.packet(now, true, packet, run.ecn()));
+            }
             let to = if is_channel(route.socket) {
                 let Some(channels) = channels else { continue };
                 // Captured before it is sealed, if that is wanted.

@@ -31,6 +31,10 @@ pub struct Experiment {
 pub struct Config {
     /// Service Code (RFC 4340 section 8.1.2); both ends must agree.
     pub service_code: u32,
+    /// Others that a server takes as well; [`Connection::service_code`](crate::Connection::service_code) tells which one it is.
+    pub also_services: Vec<u32>,
+    /// Take data that comes on Request or Response (RFC 4340 section 8.1.3).
+    pub early_data: bool,
     /// CCIDs for our sending half, most preferred first.
     pub tx_ccids: Vec<u8>,
     /// CCIDs we accept for the peer's sending half, most preferred first.
@@ -49,6 +53,17 @@ pub struct Config {
     pub ndp_count: bool,
     /// Permit short sequence numbers (RFC 4340 section 7.6.1).
     pub allow_short_seqnos: bool,
+    /// Send short sequence numbers if the peer permits it, while the Sequence Window is small: 4 to 8 bytes a packet less, and weaker
+    /// protection against forged packets (RFC 4340 section 7.6.2).
+    pub short_seqnos: bool,
+    /// Least Checksum Coverage to accept data with, 1 to 15 (RFC 4340 section 9.2); 0: only data that is covered whole.
+    pub min_coverage: u8,
+    /// Checksum Coverage of the data we send, if the peer accepts it; 0: all. In UDP the UDP checksum covers all anyhow.
+    pub coverage: u8,
+    /// Deliver data whose Data Checksum is wrong too, and tell the peer so (RFC 4340 section 11.7, Drop Code 7).
+    pub take_corrupt: bool,
+    /// Send a Timestamp on Request, for a round-trip time without the time the server held it (RFC 4340 section 13.1).
+    pub timestamps: bool,
     /// Ask that data be covered by a Data Checksum option (RFC 4340 section 9.3.1).
     pub check_data_checksum: bool,
     /// Largest IP packet of the path, bytes.
@@ -67,6 +82,8 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             service_code: 0,
+            also_services: Vec::new(),
+            early_data: false,
             tx_ccids: alloc::vec![2],
             rx_ccids: alloc::vec![2, 5, 3, 4],
             multipath: false,
@@ -76,6 +93,11 @@ impl Default for Config {
             ecn: true,
             ndp_count: false,
             allow_short_seqnos: false,
+            short_seqnos: false,
+            min_coverage: 0,
+            coverage: 0,
+            take_corrupt: false,
+            timestamps: true,
             check_data_checksum: false,
             mtu: 1500,
             probe_mtu: false,

@@ -17,8 +17,8 @@ mod service_code;
 
 pub use config::{CcOptions, Config, Experiment};
 pub use connection::{
-    CloseReason, Connection, ConnectionStats, DropReason, Event, Extra, Outcome, Ports, Received, State,
-    Timer, refuse,
+    CloseReason, Connection, ConnectionStats, DropCode, DropReason, Event, Extra, Outcome, Ports, Received,
+    State, Timer, refuse,
 };
 pub use route::{Ecn, Gate, Route, Sink, Why};
 pub use service_code::{BadServiceCode, ServiceCode};

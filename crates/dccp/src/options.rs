@@ -5,6 +5,7 @@ use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Fallback, QueueConfig, SessionConfig, Settings};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longer than anything waits: queues here are bounded by packets, and what is in them is not dropped for its age.
@@ -69,6 +70,7 @@ pub struct Options {
     pub(crate) survive: Duration,
     pub(crate) key: Option<PrivateKey>,
     pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
+    pub(crate) qlog: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -89,6 +91,7 @@ impl Default for Options {
             survive: Duration::from_secs(60),
             key: None,
             peers: Vec::new(),
+            qlog: None,
         }
     }
 }
@@ -189,6 +192,13 @@ impl Options {
     /// How long a connection lives on without any path that works; 60 s by default.
     pub fn survive(mut self, time: Duration) -> Options {
         self.survive = time;
+        self
+    }
+
+    /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3), for qvis and the like: one for all
+    /// connections of a listener or a connector. For looking into things; it costs much more than the traffic itself.
+    pub fn qlog(mut self, file: impl Into<PathBuf>) -> Options {
+        self.qlog = Some(file.into());
         self
     }
 

@@ -4,7 +4,7 @@ use crate::signal::{Signal, lock};
 use crate::stats::{Event, PathStats, Stats};
 use crate::stream::Stream;
 use crate::{ConnectError, Options};
-use dccp_net::{App, Core, Driver, Handle};
+use dccp_net::{App, Core, Driver, Handle, Qlog};
 use mpdccp_proto::{Endpoint, PktInfo, Reason, SessionEvent, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
@@ -79,6 +79,10 @@ impl Runtime {
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
         let driver = Driver::new(endpoint, |core| -> Result<Streams, ConnectError> {
             result = Some(set_up(core, &options)?);
+            core.net.qlog = match &options.qlog {
+                Some(file) => Some(Qlog::create(file, backlog.is_some())?),
+                None => None,
+            };
             Ok(Streams {
                 options,
                 entries: BTreeMap::new(),

@@ -65,7 +65,7 @@ fn ipv6_over_udp() {
         return perf_ends::skipped("ipv6_over_udp", "no IPv6 here");
     }
     let [server, client] =
-        Place::host().exchange("--listen [::1]:0", "--connect [::1]:{port} --messages 50 --size 1424");
+        Place::host().exchange("--listen [::1]:0 -6", "--connect [::1]:{port} -6 --messages 50 --size 1424");
     all_arrived(&client, &server, 50, 1424);
 }
 
@@ -98,6 +98,10 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("client --connect 127.0.0.1 --size 1500".into(), "packets of 1500 bytes carry"),
         ("client --connect 127.0.0.1 --path ::1".into(), "IP version"),
         ("client --connect 127.0.0.1 --size 3".into(), "at least 4 bytes"),
+        ("-c 127.0.0.1 -6".into(), "that -6 asks for"),
+        ("-s -B ::1 -4".into(), "that -4 asks for"),
+        ("-c 127.0.0.1 -4 -6".into(), "cannot be used with"),
+        ("-s --qlog /nowhere/x".into(), "/nowhere/x"),
         ("client --connect 127.0.0.1 --ccid 1".into(), "expected one of: 2, "),
         ("client --connect 127.0.0.1 --rate fast".into(), "500k"),
         ("server --listen 127.0.0.1:0 --pcap /nowhere/x".into(), "/nowhere/x"),

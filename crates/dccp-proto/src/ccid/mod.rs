@@ -208,8 +208,8 @@ pub trait SenderHalf: Send + core::fmt::Debug {
 /// What a sending half leaves to the one that takes its place in a running connection.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// What its congestion control found out.
-    pub found: Inherited,
+    /// What its congestion control found out, unless it counts no more.
+    pub found: Option<Inherited>,
     /// Data packets under way, oldest first.
     pub outstanding: Vec<Outstanding>,
     /// Counters, as in [`TxView`].
@@ -252,7 +252,7 @@ impl Handover {
         let min_rtt = view.rtt.min().map(|(least, _)| least);
         let TxView { sent, delivered, lost, spurious, ce, timeouts, .. } = *view;
         Handover {
-            found: Inherited { now, window, srtt, min_rtt, settled },
+            found: Some(Inherited { now, window, srtt, min_rtt, settled }),
             outstanding,
             counts: Counts { sent, delivered, lost, spurious, ce, timeouts },
         }

@@ -1,7 +1,7 @@
 //! What negotiation means for the packets we send and accept, and for the two half-connections.
 
 use super::*;
-use crate::ccid::{self, HalfConfig};
+use crate::ccid::{self, HalfConfig, Handover};
 use dccp_wire::ResetCode;
 use rand_core::RngCore;
 
@@ -20,6 +20,12 @@ pub(super) struct Agreed {
     pub(super) ect: bool,
     /// The peer may send short sequence numbers.
     pub(super) short: bool,
+    /// We do.
+    pub(super) send_short: bool,
+    /// Least Checksum Coverage of data to accept; 0: all.
+    pub(super) min_coverage: u8,
+    /// Checksum Coverage of data to send; 0: all.
+    pub(super) coverage: u8,
 }
 
 /// The two half-connections as seen from this end, and what they were told of the features.
@@ -109,6 +115,40 @@ impl Connection {
         }
     }
 
+    /// Packets take another way from now on, as the owner knows: what congestion control found out of the old one is forgotten (RFC 4340
+    /// section 10.5). Without effect before OPEN, and where congestion state is shared.
+    pub fn on_path_change(&mut self, now: Time) {
+        let shared = |halves: &mut Halves| halves.tx.shareable().is_some_and(|half| half.group().is_some());
+        let Some(mut halves) = self.halves.take_if(|halves| self.state == State::Open && !shared(halves))
+        else {
+            return;
+        };
+        let left = Handover { found: None, ..halves.tx.hand_over(now, self.numbers.gar) };
+        let mut cfg = HalfConfig {
+            mtu: self.cfg.mtu,
+            first_seq: left.outstanding.first().map_or(self.numbers.gss.next(), |packet| packet.seq),
+            cc: self.cfg.cc,
+            seed: self.rng.next_u64(),
+            handshake_rtt: None,
+            now,
+        };
+        if let Some(mut tx) = ccid::sender(halves.tx_ccid, &cfg) {
+            tx.take_over(&left);
+            tx.on_ack_ratio(halves.ack_ratio);
+            halves.tx = tx;
+        }
+        cfg.first_seq = self.numbers.gsr;
+        // Ack Vectors tell what arrived, whatever the way; loss intervals speak of the old one.
+        if ccid::is_tfrc(halves.rx_ccid)
+            && let Some(rx) = ccid::receiver(halves.rx_ccid, &cfg)
+        {
+            (halves.rx, halves.send_ack_vector) = (rx, false);
+        }
+        self.halves = Some(halves);
+        (self.ecn, self.pmtu) = Default::default();
+        self.tell_halves(now);
+    }
+
     /// `None` if this end has no such CCID, which it did not agree to then.
     fn succeed(
         &mut self,
@@ -143,6 +183,9 @@ impl Connection {
         wishes::depend(&mut self.features);
         let needs_vector = ccid::needs_ack_vector(self.agreed_ccids().0);
         let on = |number, side| self.features.is_on(number, side);
+        let coverage =
+            |side| u8::try_from(self.features.value(feature::MIN_CHECKSUM_COVERAGE, side)).unwrap_or(0);
+        let accepted = coverage(Remote);
         self.agreed = Agreed {
             may_send: !needs_vector || on(feature::SEND_ACK_VECTOR, Remote),
             may_accept: self.cfg.ecn || on(feature::ECN_INCAPABLE, Local),
@@ -150,6 +193,9 @@ impl Connection {
             checksum: self.cfg.check_data_checksum && on(feature::CHECK_DATA_CHECKSUM, Remote),
             ect: self.cfg.ecn && !on(feature::ECN_INCAPABLE, Remote),
             short: on(feature::ALLOW_SHORT_SEQNOS, Remote),
+            send_short: self.cfg.short_seqnos && on(feature::ALLOW_SHORT_SEQNOS, Local),
+            min_coverage: coverage(Local),
+            coverage: if accepted > 0 && self.cfg.coverage >= accepted { self.cfg.coverage } else { 0 },
         };
         self.numbers.remote_window = self.features.value(feature::SEQUENCE_WINDOW, Remote);
         self.apply_local_window();

@@ -29,6 +29,12 @@ impl Connection {
         }
     }
 
+    /// As [`abort`](Self::abort), with a reason in words for the peer, at most 255 bytes in UTF-8 (RFC 4340 section 5.6, Error Text).
+    pub fn abort_with(&mut self, code: ResetCode, text: &str) {
+        self.error_text = text.into();
+        self.abort(code);
+    }
+
     /// CLOSING or CLOSEREQ.
     pub(super) fn begin_close(&mut self, now: Time, reason: CloseReason, close_req: bool) {
         self.state = if close_req { State::CloseReq } else { State::Closing };

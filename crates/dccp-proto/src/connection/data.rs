@@ -87,10 +87,9 @@ impl Connection {
         seq
     }
 
-    /// The owner could not use the data of packet `seq` and dropped it: the peer is told with Data Dropped, Drop Code 3
-    /// (RFC 4340 section 11.7, RFC 9897 section 3.6).
-    pub fn report_unusable(&mut self, seq: Seq) {
-        self.drops.note(seq, dropped::CORRUPT);
+    /// The owner did not deliver the data of packet `seq`: the peer is told with Data Dropped (RFC 4340 section 11.7, RFC 9897 section 3.6).
+    pub fn report_dropped(&mut self, seq: Seq, code: DropCode) {
+        self.drops.note(seq, code as u8);
     }
 
     /// NDP Count on data is always there, zero too, in its short form where possible. A longer count that would not fit the path MTU

@@ -1,15 +1,17 @@
 //! Data Dropped (RFC 4340 section 11.7): what we tell the peer about data we threw away, and what it tells us.
 
+use super::types::DropCode;
 use crate::ccid::Feedback;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq, ack_vector};
 
 /// Drop Codes (RFC 4340 section 11.7).
-pub(super) const PROTOCOL_CONSTRAINTS: u8 = 0;
-const NOT_LISTENING: u8 = 1;
-const RECEIVE_BUFFER: u8 = 2;
-pub(super) const CORRUPT: u8 = 3;
+pub(super) const PROTOCOL_CONSTRAINTS: u8 = DropCode::ProtocolConstraints as u8;
+const NOT_LISTENING: u8 = DropCode::NotListening as u8;
+const RECEIVE_BUFFER: u8 = DropCode::ReceiveBuffer as u8;
+#[cfg(test)]
+const CORRUPT: u8 = DropCode::Corrupt as u8;
 
 /// Dropped packets remembered; older ones are forgotten.
 const MAX_DROPS: usize = 1024;

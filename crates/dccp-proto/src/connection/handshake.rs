@@ -37,9 +37,12 @@ impl Connection {
             return Err(refused(ResetCode::NoConnection));
         }
         // RFC 4340 section 8.1.2.
-        if header.service_code != Some(cfg.service_code) || cfg.service_code == INVALID_SERVICE_CODE {
+        let mut cfg = cfg;
+        let asked = header.service_code.unwrap_or(INVALID_SERVICE_CODE);
+        if asked == INVALID_SERVICE_CODE || asked != cfg.service_code && !cfg.also_services.contains(&asked) {
             return Err(refused(ResetCode::BadServiceCode));
         }
+        cfg.service_code = asked;
         let ports = Ports { local: header.dst_port, remote: header.src_port };
         let mut connection = Connection::new(cfg, now, route, ports, seed, true);
         connection.stats.packets_received = 1;
@@ -48,7 +51,7 @@ impl Connection {
         let seen = options::read(request, header.seq, None, multipath, &mut connection.features)?;
         connection.timestamp = seen.timestamp.map(|value| (value, now));
         connection.apply_features(now);
-        connection.refuse_handshake_data(request);
+        connection.take_handshake_data(request);
         connection.outbox.control = Some(Control::Response);
         // RFC 4340 section 8.1.3: RESPOND may end after 4MSL.
         connection.timers.give_up = Some(now + FOUR_MSL);
@@ -91,6 +94,10 @@ impl Connection {
             ecn: ecn::EcnPath::default(),
             timestamp: None,
             slow_receiver: false,
+            early_data: Vec::new(),
+            early_received: None,
+            error_text: Vec::new(),
+            peer_error_text: None,
             pmtu: None,
             last_valid: now,
             answers_full_at: now,
@@ -109,24 +116,33 @@ impl Connection {
         }
     }
 
-    fn measure_handshake(&mut self, now: Time, ack: Option<Seq>) {
+    /// `held`: how long the peer had what it answers.
+    fn measure_handshake(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         let sent = self.handshake_sent.iter().find(|(seq, _)| Some(*seq) == ack);
-        self.handshake_rtt = sent.map(|(_, at)| now.since(*at));
+        self.handshake_rtt = sent.map(|(_, at)| now.since(*at)).map(|rtt| match rtt.checked_sub(held) {
+            Some(without) if !without.is_zero() => without,
+            _ => rtt,
+        });
         self.handshake_sent.clear();
     }
 
-    /// Data on Request and Response is not accepted: the owner could not tell it from a repetition (RFC 4340 section 8.1.3).
-    pub(super) fn refuse_handshake_data(&mut self, packet: &Packet<'_>) {
-        if !packet.payload.is_empty() {
+    /// Data on the first Request or Response that arrives, of all that repeat it (RFC 4340 section 8.1.3).
+    pub(super) fn take_handshake_data(&mut self, packet: &Packet<'_>) {
+        if packet.payload.is_empty() {
+            return;
+        }
+        if self.cfg.early_data {
+            self.early_received = Some(packet.payload.into());
+        } else {
             self.count_drop(DropReason::DataNotAllowed);
             self.drops.note(packet.header.seq, dropped::PROTOCOL_CONSTRAINTS);
         }
     }
 
     /// Step 10 of RFC 4340 section 8.5: the Response came.
-    pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>) {
+    pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         self.state = State::PartOpen;
-        self.measure_handshake(now, ack);
+        self.measure_handshake(now, ack, held);
         // RFC 4340 section 8.1.5: a timer of roughly 200 ms with every packet, and an end after 4MSL.
         self.timers.retransmit = Some(Backoff::new(now, Duration::from_millis(200)));
         self.timers.give_up = Some(now + FOUR_MSL);
@@ -148,7 +164,7 @@ impl Connection {
         // RFC 9897 section 3.1: not negotiated again.
         self.features.retire(feature::MULTIPATH_CAPABLE);
         if self.is_server {
-            self.measure_handshake(now, ack);
+            self.measure_handshake(now, ack, Duration::ZERO);
             self.make_halves(now);
             // RFC 9897 section 3.3: tells the client that its HandshakeAck arrived.
             self.outbox.ack |= self.cfg.ack_on_open;

@@ -3,6 +3,7 @@
 use super::options::{self, Seen};
 use super::output::{Control, OutReset};
 use super::refuse::reset_numbers;
+use super::types::DropCode;
 use super::validity::Validity;
 use super::*;
 use crate::Ecn;
@@ -13,6 +14,8 @@ use dccp_wire::{Packet, PacketType, ResetCode, checksum};
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
 /// ... so many of them at once, as getting back in step takes several: never more than eight a second (RFC 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
+/// Most bytes of Error Text that are kept.
+const MAX_PEER_TEXT: usize = 512;
 /// Most bytes of Init Cookies we carry; more would leave no room for what else the handshake has to say.
 const MAX_COOKIES: usize = 512;
 /// Option type (RFC 4340 section 8.1.4).
@@ -93,7 +96,10 @@ impl Connection {
         // Step 9.
         if let Some(reset) = header.reset.filter(|_| ptype == PacketType::Reset) {
             self.on_reset(now, reset);
-            return Ok(Received { data: None, seq, ndp: seen.ndp, reset: Some(reset) });
+            // RFC 4340 section 5.6: the data of a Reset is Error Text.
+            let text = packet.payload.get(..packet.payload.len().min(MAX_PEER_TEXT)).unwrap_or_default();
+            self.peer_error_text = (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned());
+            return Ok(Received { data: None, corrupt: false, seq, ndp: seen.ndp, reset: Some(reset) });
         }
         self.advance_handshake(now, packet, seq, ack, &seen);
         self.feed_halves(now, ecn, len, packet, seq, ack, &seen);
@@ -109,8 +115,8 @@ impl Connection {
             }
             _ => {}
         }
-        let data = self.accept_data(packet, seq, &seen);
-        Ok(Received { data, seq, ndp: seen.ndp, reset: None })
+        let (data, corrupt) = self.accept_data(packet, seq, &seen);
+        Ok(Received { data, corrupt, seq, ndp: seen.ndp, reset: None })
     }
 
     /// Step 4: in REQUEST only a Response or a Reset that acknowledges a Request of ours is right.
@@ -225,11 +231,18 @@ impl Connection {
             }
             (State::Request, _) => {
                 self.cookies.clone_from(&seen.cookies);
-                self.refuse_handshake_data(packet);
-                self.enter_part_open(now, ack);
+                self.take_handshake_data(packet);
+                // RFC 4340 section 13.3: only the echo of a Timestamp of ours says how long the server had the Request.
+                self.enter_part_open(
+                    now,
+                    ack,
+                    if self.cfg.timestamps { seen.elapsed } else { Duration::ZERO },
+                );
             }
             (State::Respond, PacketType::Request) => {
-                self.refuse_handshake_data(packet);
+                if !self.cfg.early_data {
+                    self.take_handshake_data(packet);
+                }
                 self.outbox.control = Some(Control::Response);
             }
             (State::Respond, _) => self.enter_open(now, seq, ack),
@@ -312,34 +325,43 @@ impl Connection {
         self.ecn.on_feedback(&view);
     }
 
-    /// Step 16, and the reasons not to deliver.
-    fn accept_data<'a>(&mut self, packet: &Packet<'a>, seq: Seq, seen: &Seen<'_>) -> Option<&'a [u8]> {
+    /// Step 16, and the reasons not to deliver. The second: it is corrupt, and wanted all the same.
+    fn accept_data<'a>(
+        &mut self,
+        packet: &Packet<'a>,
+        seq: Seq,
+        seen: &Seen<'_>,
+    ) -> (Option<&'a [u8]>, bool) {
         let is_data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
         // RFC 4340 section 9.3: checked on any packet that has it.
         let corrupt = seen.checksum.is_some_and(|crc| crc != checksum::crc32c(packet.payload));
-        let refused = if corrupt {
-            Some((DropReason::DataChecksum, dropped::CORRUPT))
+        let covered = packet.header.cscov;
+        let refused = if corrupt && !(is_data && self.cfg.take_corrupt) {
+            Some((DropReason::DataChecksum, DropCode::Corrupt))
         } else if !is_data {
             None
-        } else if packet.header.cscov != 0 {
-            // RFC 4340 section 9.2.1: we negotiate nothing but full coverage.
-            Some((DropReason::Coverage, dropped::PROTOCOL_CONSTRAINTS))
+        } else if covered != 0 && (self.agreed.min_coverage == 0 || covered < self.agreed.min_coverage) {
+            // RFC 4340 section 9.2.1.
+            Some((DropReason::Coverage, DropCode::ProtocolConstraints))
         } else if !self.agreed.may_accept {
-            Some((DropReason::DataNotAllowed, dropped::PROTOCOL_CONSTRAINTS))
+            Some((DropReason::DataNotAllowed, DropCode::ProtocolConstraints))
         } else {
             None
         };
         if let Some((reason, code)) = refused {
             self.count_drop(reason);
-            self.drops.note(seq, code);
-            return None;
+            self.report_dropped(seq, code);
+            return (None, false);
         }
         if !is_data || self.state == State::Closed {
-            return None;
+            return (None, false);
+        }
+        if corrupt {
+            self.report_dropped(seq, DropCode::DeliveredCorrupt);
         }
         self.stats.data_received += 1;
         self.stats.bytes_received += packet.payload.len() as u64;
-        Some(packet.payload)
+        (Some(packet.payload), corrupt)
     }
 
     /// Does what the sending half asks for.

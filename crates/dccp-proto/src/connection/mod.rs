@@ -18,7 +18,7 @@ mod wrap_tests;
 
 pub use refuse::refuse;
 pub use types::{
-    CloseReason, ConnectionStats, DropReason, Event, Extra, Outcome, Ports, Received, State, Timer,
+    CloseReason, ConnectionStats, DropCode, DropReason, Event, Extra, Outcome, Ports, Received, State, Timer,
 };
 
 use crate::ccid::{AckVecSender, Fated, ReceiverHalf, SenderHalf, TxView};
@@ -27,8 +27,10 @@ use crate::{Config, Route};
 use agreed::{Agreed, Halves};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
-use dccp_wire::{OptionBuf, Reset, Seq, feature};
+use dccp_wire::{OptionBuf, Reset, ResetCode, Seq, feature};
 use output::Outbox;
 use rand_chacha::ChaCha8Rng;
 use timers::Timers;
@@ -76,6 +78,12 @@ pub struct Connection {
     /// A Timestamp to echo: value, when it came.
     timestamp: Option<(u32, Time)>,
     slow_receiver: bool,
+    /// Application data for Request or Response, and what came on one.
+    early_data: Vec<u8>,
+    early_received: Option<Vec<u8>>,
+    /// Error Text for our Reset, and that of the peer's.
+    error_text: Vec<u8>,
+    peer_error_text: Option<String>,
     /// In OPEN, if it is wanted.
     pmtu: Option<pmtu::Pmtu>,
     /// When the newest valid packet came (RFC 4340 section 7.5.3, "active").
@@ -189,6 +197,29 @@ impl Connection {
         self.slow_receiver = slow;
     }
 
+    /// Data to go on the Request, or as server on the Response, and all repetitions: at most a few hundred bytes, as options need room beside
+    /// it (RFC 4340 sections 8.1.1 and 8.1.3). The peer takes it if it is set to ([`Config::early_data`]), and says otherwise that it did not.
+    pub fn set_early_data(&mut self, data: &[u8]) {
+        if matches!(self.state, State::Request | State::Respond) {
+            self.early_data = data.into();
+        }
+    }
+
+    /// Data that came on Request or Response.
+    pub fn take_early_data(&mut self) -> Option<Vec<u8>> {
+        self.early_received.take()
+    }
+
+    /// What the peer's Reset said in words.
+    pub fn error_text(&self) -> Option<&str> {
+        self.peer_error_text.as_deref()
+    }
+
+    /// The Service Code in use.
+    pub fn service_code(&self) -> u32 {
+        self.cfg.service_code
+    }
+
     /// Where the handshake or close stands.
     pub fn state(&self) -> State {
         self.state
@@ -248,8 +279,14 @@ impl Connection {
         measured.or(self.handshake_rtt).unwrap_or(Duration::from_millis(200))
     }
 
-    /// Tears the connection down for a fault found in it.
+    /// Tears the connection down for a fault found in it, and says which.
     fn fail(&mut self, reset: Reset) {
+        let [option, ..] = reset.data;
+        self.error_text = match reset.code {
+            ResetCode::OptionError => format!("option {option} is not as it should be").into(),
+            ResetCode::MandatoryError => format!("option {option} must be understood and is not").into(),
+            _ => core::mem::take(&mut self.error_text),
+        };
         self.send_reset(reset);
         self.finish(CloseReason::Aborted(reset.code));
     }

@@ -12,8 +12,24 @@ pub(super) const ACK_HEADER: usize = 24;
 /// NDP Count at its longest.
 pub(super) const NDP_ROOM: usize = 8;
 
+/// Largest Sequence Window with which short sequence numbers are sent.
+const SHORT_WINDOW: u64 = 1 << 16;
+
+/// Longest Error Text of a Reset, bytes.
+const MAX_ERROR_TEXT: usize = 255;
+
+/// Bytes of data that a Checksum Coverage needs (RFC 4340 section 9.2).
+fn least_covered(coverage: u8) -> usize {
+    usize::from(coverage.saturating_sub(1)) * 4
+}
+
 /// An answer to a probe of the path MTU takes no less.
 const LEAST_ANSWER: Duration = Duration::from_millis(100);
+
+/// The time in a Timestamp: in 10 microseconds, wrapping (RFC 4340 section 13.1).
+pub(super) fn ticks(now: Time) -> u32 {
+    (now.as_nanos() / 10_000) as u32
+}
 
 /// A packet that begins or ends the connection, repeated by its timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +216,9 @@ impl Connection {
             Control::Request => {
                 self.requests_sent += 1;
                 self.on_handshake_sent(now, seq);
+                if self.cfg.timestamps {
+                    out.push(&Opt::Timestamp(ticks(now)));
+                }
                 self.features.write(Moment::Request, seq, &mut out);
             }
             Control::Response => {
@@ -212,7 +231,13 @@ impl Connection {
             }
             Control::CloseReq | Control::Close => {}
         }
-        self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &[], sink);
+        let early = match control {
+            Control::Request | Control::Response => core::mem::take(&mut self.early_data),
+            Control::CloseReq | Control::Close => Vec::new(),
+        };
+        self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &early, sink);
+        // Every repetition carries it.
+        self.early_data = early;
     }
 
     /// A Sync as large as the packets in question. Its application data means nothing (RFC 4340 section 5.7).
@@ -253,7 +278,9 @@ impl Connection {
         let mut out = self.start_options();
         out.extend(self.extra(Extra::Reset));
         let fixed = Fixed { ptype: PacketType::Reset, seq, ack: Some(reset.ack), reset: Some(reset.reset) };
-        self.emit(now, fixed, out, &[], sink);
+        let mut text = core::mem::take(&mut self.error_text);
+        text.truncate(MAX_ERROR_TEXT);
+        self.emit(now, fixed, out, &text, sink);
     }
 
     /// The option buffer, empty, to be given back by [`emit`](Self::emit).
@@ -285,9 +312,14 @@ impl Connection {
             src_port: self.ports.local,
             dst_port: self.ports.remote,
             ccval: self.halves.as_ref().filter(|_| data).map_or(0, |h| h.tx.ccval(now)),
-            cscov: 0,
+            cscov: if data && payload.len() >= least_covered(self.agreed.coverage) {
+                self.agreed.coverage
+            } else {
+                0
+            },
             ptype,
-            short: false,
+            // RFC 4340 section 7.6.2: not with large windows.
+            short: self.agreed.send_short && self.numbers.local_window <= SHORT_WINDOW,
             seq,
             ack,
             service_code: ptype.has_service_code().then_some(self.cfg.service_code),

@@ -55,6 +55,8 @@ pub enum Outcome<'a> {
 pub struct Received<'a> {
     /// Application data, on Data and DataAck only, `None` where it was dropped or must not be read.
     pub data: Option<&'a [u8]>,
+    /// The data has changed on the way ([`Config::take_corrupt`](crate::Config::take_corrupt)).
+    pub corrupt: bool,
     /// Sequence number, 48 bits.
     pub seq: Seq,
     /// NDP Count if present.
@@ -85,6 +87,22 @@ pub enum DropReason {
     DataNotAllowed,
     /// The connection is closed.
     Closed,
+}
+
+/// What became of data that arrived and was not delivered as it was sent, for the peer (RFC 4340 section 11.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DropCode {
+    /// The protocol forbids to take it.
+    ProtocolConstraints = 0,
+    /// The application listens no more: the peer sends no more data.
+    NotListening = 1,
+    /// No room in the receive buffer: the peer sends less.
+    ReceiveBuffer = 2,
+    /// Corrupt, and dropped for it.
+    Corrupt = 3,
+    /// Corrupt, and delivered all the same.
+    DeliveredCorrupt = 7,
 }
 
 /// Why a connection ended.

@@ -63,8 +63,11 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::SEND_NDP_COUNT, Remote, &[1, 0], false);
     }
 
-    // We never send short numbers, but may be allowed to; the peer may send them if our settings permit.
+    // We may be allowed to send short numbers, and ask for it if we want to; the peer may send them if our settings permit.
     n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0]);
+    if cfg.short_seqnos {
+        n.change(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0], false);
+    }
     if cfg.allow_short_seqnos {
         n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[1, 0]);
         n.change(feature::ALLOW_SHORT_SEQNOS, Remote, &[1, 0], false);
@@ -72,9 +75,18 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[0]);
     }
 
-    // We accept only full coverage, and send nothing else.
-    n.add(feature::MIN_CHECKSUM_COVERAGE, Local, &[0]);
-    n.add(feature::MIN_CHECKSUM_COVERAGE, Remote, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    // Located at who receives data: less than what its application needs it does not accept, more it does.
+    let from =
+        |least: u8| (1..=15).filter(move |coverage| least > 0 && *coverage >= u64::from(least)).chain([0]);
+    n.add(feature::MIN_CHECKSUM_COVERAGE, Local, &from(cfg.min_coverage).collect::<Vec<u64>>());
+    let coverage = u64::from(cfg.coverage.min(15));
+    if coverage > 0 {
+        let down: Vec<u64> = (0..=coverage).rev().collect();
+        n.add(feature::MIN_CHECKSUM_COVERAGE, Remote, &down);
+        n.change(feature::MIN_CHECKSUM_COVERAGE, Remote, &down, false);
+    } else {
+        n.add(feature::MIN_CHECKSUM_COVERAGE, Remote, &(0..=15).collect::<Vec<u64>>());
+    }
 
     // We always check.
     n.add(feature::CHECK_DATA_CHECKSUM, Local, &[1, 0]);

@@ -190,7 +190,7 @@ impl Session {
         if signals.unknown {
             // RFC 9897 section 3.6: the data is dropped and reported as corrupt.
             if let Some(conn) = &mut self.paths[i].conn {
-                conn.report_unusable(received.seq);
+                conn.report_dropped(received.seq, dccp_proto::DropCode::Corrupt);
             }
             return self.count("unknown_mp_option");
         }

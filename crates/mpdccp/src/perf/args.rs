@@ -110,6 +110,12 @@ pub(crate) enum CarrierArg {
 
 #[derive(Args)]
 struct Common {
+    /// Only IPv4.
+    #[arg(short = '4', long = "version4", conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Only IPv6.
+    #[arg(short = '6', long = "version6")]
+    ipv6: bool,
     /// How packets travel.
     #[arg(long, value_enum, default_value = "udp")]
     carrier: CarrierArg,
@@ -167,6 +173,9 @@ struct Common {
     /// Write all packets to this pcap file.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
+    /// Write packets, congestion control and losses to this qlog file (JSON-SEQ, for qvis and the like).
+    #[arg(long, value_name = "FILE")]
+    qlog: Option<PathBuf>,
 }
 
 /// What to do, checked.
@@ -186,6 +195,7 @@ pub(crate) struct Plan {
     pub(crate) interval: Option<Duration>,
     pub(crate) json: bool,
     pub(crate) pcap: Option<PathBuf>,
+    pub(crate) qlog: Option<PathBuf>,
 }
 
 pub(crate) enum Role {
@@ -232,7 +242,12 @@ impl From<PerfArgs> for End {
                     (Some(port), Err(_)) => format!("{host}:{port}"),
                 };
                 let Some(host) = client else {
-                    let any = bind.unwrap_or(Ipv4Addr::UNSPECIFIED.into()).to_string();
+                    let any = if common.ipv6 {
+                        IpAddr::from(Ipv6Addr::UNSPECIFIED)
+                    } else {
+                        Ipv4Addr::UNSPECIFIED.into()
+                    };
+                    let any = bind.unwrap_or(any).to_string();
                     return End { wishes: None, place: with_port(any), once, common };
                 };
                 let local = bind.filter(|_| wishes.paths.is_empty());
@@ -343,6 +358,7 @@ impl TryFrom<PerfArgs> for Plan {
             interval: Some(common.interval).filter(|interval| !interval.is_zero()),
             json: common.json,
             pcap: common.pcap.clone(),
+            qlog: common.qlog.clone(),
         })
     }
 }
@@ -369,8 +385,14 @@ fn places(
     let raw = common.carrier == CarrierArg::Raw;
     let default = if raw { DCCP_PORT } else { dccp_wire::DCCP_UDP_PORT };
     let flag = if is_client { "--connect" } else { "--listen" };
-    let fits = |ip: IpAddr| paths.first().is_none_or(|path| path.local.is_ipv4() == ip.is_ipv4());
+    let version = |ip: IpAddr| if ip.is_ipv4() { !common.ipv6 } else { !common.ipv4 };
+    let fits =
+        |ip: IpAddr| version(ip) && paths.first().is_none_or(|path| path.local.is_ipv4() == ip.is_ipv4());
     let place = address(text, default, fits).map_err(|e| Fault::usage(format!("{flag} {text}: {e}")))?;
+    if let Some(ip) = paths.iter().map(|path| path.local).chain([place.ip()]).find(|ip| !version(*ip)) {
+        let only = if common.ipv4 { "-4" } else { "-6" };
+        return Err(Fault::usage(format!("{ip} is not of the IP version that {only} asks for")));
+    }
     let inside = if raw { place.port() } else { DCCP_PORT };
     let place = if raw { SocketAddr::new(place.ip(), 0) } else { place };
     Ok((place, common.dccp_port.unwrap_or(inside)))

@@ -14,8 +14,8 @@ mod transfer;
 use crate::fault::Fault;
 use app::PerfApp;
 pub(crate) use args::PerfArgs;
-use args::Plan;
-use dccp_net::{Capture, Driver};
+use args::{Plan, Role};
+use dccp_net::{Capture, Driver, Qlog};
 use mpdccp_proto::Endpoint;
 use std::process::ExitCode;
 
@@ -39,6 +39,11 @@ fn run(command: PerfArgs) -> Result<(), Fault> {
         if let Some(file) = &plan.pcap {
             let cannot = |e| Fault::usage(format!("--pcap {}: {e}", file.display()));
             core.net.capture = Some(Capture::create(file).map_err(cannot)?);
+        }
+        if let Some(file) = &plan.qlog {
+            let cannot = |e| Fault::usage(format!("--qlog {}: {e}", file.display()));
+            let is_server = matches!(plan.role, Role::Server { .. });
+            core.net.qlog = Some(Qlog::create(file, is_server).map_err(cannot)?);
         }
         PerfApp::start(core, plan)
     })?;

@@ -19,7 +19,9 @@ impl AckVecSender {
         }
         let found = self.hand_over(cfg.now, self.history.seq(self.history.next())).found;
         let mut cc = (by.controller)(&CcConfig { packets: by.strict || cfg.cc.packets, ..cfg.controller() });
-        cc.inherit(&found);
+        if let Some(found) = &found {
+            cc.inherit(found);
+        }
         self.control.cc = cc;
         self.control.reduction = None;
         self.strict = by.strict;
@@ -43,11 +45,13 @@ impl AckVecSender {
     }
 
     pub(super) fn succeed(&mut self, from: &Handover) {
-        self.control.cc.inherit(&from.found);
         self.demands = demands(self.strict);
-        if let Some(srtt) = from.found.srtt {
-            self.control.rtt = Default::default();
-            self.control.rtt.update(from.found.now, srtt);
+        if let Some(found) = &from.found {
+            self.control.cc.inherit(found);
+            if let Some(srtt) = found.srtt {
+                self.control.rtt = Default::default();
+                self.control.rtt.update(found.now, srtt);
+            }
         }
         for packet in &from.outstanding {
             let snapshot = self.control.sampler.on_sent(packet.at, packet.bytes, self.inflight);
@@ -59,7 +63,7 @@ impl AckVecSender {
             };
             self.history.push(packet.seq, sent);
             self.inflight = self.inflight.plus(packet.bytes);
-            self.rto.start(from.found.now);
+            self.rto.start(packet.at);
         }
         self.control.inflight = self.inflight;
         let counts = from.counts;

@@ -162,8 +162,10 @@ impl TfrcSenderHalf {
             known.push(Known { first, counter, interval: LossInterval { data, ..*interval } });
             next = first;
         }
-        // What the receiver need not say again (RFC 4342 section 8.6.1).
-        known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
+        // What the receiver need not say again (RFC 4342 section 8.6.1). One without losses is its first: whatever was before counts no more.
+        if told.intervals.last().is_some_and(|interval| interval.lossy > 0) {
+            known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
+        }
         known.truncate(MAX_INTERVALS);
         let mut end = self.log.get(ack).map(|sent| sent.counter);
         for known in &mut known {
@@ -312,10 +314,12 @@ impl SenderHalf for TfrcSenderHalf {
     }
 
     fn take_over(&mut self, from: &Handover) {
-        self.tfrc.inherit(&from.found);
-        if let Some(srtt) = from.found.srtt {
-            self.rtt = RttEstimator::default();
-            self.rtt.update(from.found.now, srtt);
+        if let Some(found) = &from.found {
+            self.tfrc.inherit(found);
+            if let Some(srtt) = found.srtt {
+                self.rtt = RttEstimator::default();
+                self.rtt.update(found.now, srtt);
+            }
         }
         for packet in &from.outstanding {
             self.log.push(packet.seq, Sent { at: packet.at, counter: 0, bytes: packet.bytes.max(1) });

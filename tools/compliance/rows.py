@@ -1,0 +1,41 @@
+"""The rows of the compliance tables: rule, code places, tests. Each table's columns are named in its head."""
+import re
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+TABLES = ["rfc4340", "rfc4341", "rfc4342", "rfc9897", "wire"]
+SPAN = re.compile(r"`([^`]+)`")
+
+
+class Row:
+    def __init__(self, table, line, section, rule, code, test):
+        self.table, self.line, self.section, self.rule = table, line, section, rule
+        self.code, self.tests = SPAN.findall(code), SPAN.findall(test)
+        self.same = "same" in test
+
+    def __str__(self):
+        return f"docs/{self.table}.md:{self.line}: {self.section} {self.rule[:60]}"
+
+
+def rows():
+    """All rows of tables that have a column for tests."""
+    found = []
+    for table in TABLES:
+        columns, previous = None, None
+        for number, text in enumerate((TOP / "docs" / f"{table}.md").read_text().splitlines(), 1):
+            if not text.startswith("|"):
+                columns = None
+                continue
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", text)[1:-1]]
+            if columns is None:
+                columns = {name: i for i, name in enumerate(cells)}
+                continue
+            if set(text) <= set("|-: ") or "test" not in columns or "rule" not in columns:
+                continue
+            cell = lambda name: cells[columns[name]] if name in columns and columns[name] < len(cells) else ""
+            row = Row(table, number, cell("section"), cell("rule"), cell("code"), cell("test"))
+            if row.same and previous is not None:
+                row.tests = previous.tests + row.tests
+            found.append(row)
+            previous = row
+    return found
