@@ -1,6 +1,8 @@
+use super::extra::Extra;
 use super::trial::Trials;
 use super::{Pick, Scheduler};
 use crate::{PathId, PathRow, PktInfo, QueueView};
+use alloc::vec::Vec;
 use units::{Duration, Rate, Time};
 
 /// Earliest delivery in order, the automatic choice.
@@ -10,7 +12,8 @@ use units::{Duration, Rate, Time};
 /// as long as it takes longer. So what the receiver holds back for the dear path never leaves the cheap one without work, a burst that
 /// the cheap path can serve in time does not spill, and a lossy path carries only what the others have no room for. A flow with
 /// little in the queue stays on the cheapest path whatever others have queued, and that is the same path until another is clearly cheaper.
-/// A path that comes and goes is left out ever longer ([`Trials`]).
+/// A path that comes and goes is left out ever longer ([`Trials`]), and while the cheap paths are full a dearer one is tried for a while,
+/// lest a flow that keeps no queue never learn that there is more ([`Extra`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {
     /// The most that a path worth using costs beyond the cheapest, as of late.
@@ -20,6 +23,9 @@ pub(super) struct Auto {
     /// The cheapest path, until another is clearly cheaper.
     first: Option<PathId>,
     trials: Trials,
+    extra: Extra,
+    /// The flow of the packet that was picked for.
+    flow: u32,
 }
 
 /// A path dearer than the cheapest by more than this only adds delay: so long a queue helps nobody.
@@ -39,7 +45,7 @@ fn cost(path: &PathRow) -> Duration {
 }
 
 impl Scheduler for Auto {
-    fn pick(&mut self, now: Time, _pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
+    fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
         if paths.len() > 1 {
             self.trials.update(now, paths);
         }
@@ -54,6 +60,17 @@ impl Scheduler for Auto {
         let settled = kept.or_else(|| used().min_by_key(|path| (cost(path), path.id))).map(|path| path.id);
         self.first = settled;
         let order = |path: &PathRow| (Some(path.id) != settled, cost(path), path.id);
+        self.flow = pkt.flow;
+        let rtt = used().find(|path| Some(path.id) == settled).and_then(|path| path.srtt);
+        if self.extra.is_time(now, rtt.unwrap_or_default()) {
+            let mut all: Vec<_> = used().map(|path| (cost(path), path)).collect();
+            all.sort_by_key(|(_, path)| order(path));
+            self.extra.look(now, &all);
+        }
+        let due = self.extra.due(pkt.flow);
+        if let Some(path) = used().find(|path| Some(path.id) == due && path.is_open()) {
+            return Pick::One(path.id);
+        }
         let open = used().filter(|path| path.is_open());
         let Some(free) = open.min_by_key(|path| order(path)) else { return Pick::Wait(None) };
         let cheaper = || used().filter(|path| order(path) < order(free));
@@ -68,8 +85,10 @@ impl Scheduler for Auto {
         if dearer > MOST_SPREAD {
             return Pick::Wait(None);
         }
-        // A path that was idle does not know yet how fast it can go: a round shows it.
-        if first.app_limited {
+        if self.extra.counts(free.id) {
+            dearer = CLEARLY_LEAST;
+        } else if first.app_limited {
+            // A path that was idle does not know yet how fast it can go: a round shows it.
             dearer += first.srtt.unwrap_or_default();
         }
         let helping = self.helping_until.is_some_and(|until| now < until);
@@ -79,6 +98,10 @@ impl Scheduler for Auto {
         }
         self.helping_until = Some(now + free.srtt.unwrap_or_default() * 2);
         Pick::One(free.id)
+    }
+
+    fn on_sent(&mut self, _now: Time, path: PathId, bytes: usize) {
+        self.extra.on_sent(path, self.flow, bytes);
     }
 
     fn standing_queue(&self) -> Duration {
@@ -127,6 +150,22 @@ mod tests {
         assert_eq!(first(42, 40), Pick::One(PathId(0)), "noise");
         assert_eq!(first(50, 40), Pick::One(PathId(1)));
         assert_eq!(first(40, 42), Pick::One(PathId(1)));
+    }
+
+    #[test]
+    fn a_full_path_without_a_queue_has_the_next_one_tried() {
+        let mut scheduler = Auto::default();
+        let paths = [row(0, 3, 20), row(1, 3, 60)];
+        let mut on_slow = [0; 2];
+        for ms in 0..1_500u64 {
+            let now = Time::from_millis(ms);
+            let (pkt, queue) = (PktInfo { flow: 7, ..PktInfo::default() }, QueueView::default());
+            let Pick::One(path) = scheduler.pick(now, &pkt, &queue, &paths) else { panic!() };
+            scheduler.on_sent(now, path, 1_250); // 10 Mbit/s
+            on_slow[usize::from(ms >= 400)] += u32::from(path == PathId(1));
+        }
+        assert_eq!(on_slow[0], 0, "nothing is known yet");
+        assert!((80..130).contains(&on_slow[1]), "a tenth of 1100: {}", on_slow[1]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod auto;
 mod blest;
 mod cpf;
 mod ecf;
+mod extra;
 mod handover;
 mod otias;
 mod redundant;

@@ -1,0 +1,229 @@
+//! Whether a dearer path brings more, found out by trying it while the cheaper ones are full.
+//!
+//! A flow that keeps no queue (BBR in the tunnel, say) never shows a backlog that a dearer path would help with: it sends what it
+//! measured, and it measured the cheaper paths. It asks for more now and then, for a round trip, and hears nothing of what came of it if
+//! that takes longer than usual. So the path gets a steady share for some rounds, and stays if more gets through.
+
+use crate::{PathId, PathRow};
+use alloc::vec::Vec;
+use units::{Duration, Rate, Time};
+
+/// Tries one path at a time.
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    state: State,
+    /// What each path was given since the last look, bytes.
+    since: Time,
+    sent: Vec<(PathId, u64)>,
+    /// How long the next failure leaves paths alone.
+    pause: Option<Duration>,
+    /// The flow that sends most, if one does, with the votes it is ahead by: what others send has no part in a trial.
+    heavy: (u32, u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// Nothing is tried until then.
+    Resting(Time),
+    /// This path is, since then; so much got through before.
+    Trying(PathId, Time, Rate),
+    /// This path brings more; whether it did at the last look.
+    Helping(PathId, bool),
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::Resting(Time::ZERO)
+    }
+}
+
+/// One look: this many round trips of the cheapest path, no less and no more than this.
+const ROUNDS: u32 = 10;
+const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
+/// Paths are full if this share of what they can carry left on them; headers and the probing of their congestion control are the rest.
+const FULL: f64 = 0.88;
+/// A trial takes this many looks; it is a success with this much more than before, and over at once with this much less.
+const LOOKS: u32 = 4;
+const MORE: f64 = 1.05;
+const LESS: f64 = 0.9;
+/// One in so many bytes goes to the path being tried. A path that carries more than that needs no trial.
+const SHARE: u64 = 10;
+/// Paths dearer by more of the cheapest's least round trips than this are not tried (no flow would keep so much more in flight), nor those
+/// that lose more than this.
+const MOST_DEARER: f64 = 1.5;
+const MOST_LOSS: f32 = 0.005;
+/// The first pause after a failure, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(64));
+
+impl Extra {
+    /// Whether the path is to be used as if it were hardly dearer.
+    pub(super) fn counts(&self, id: PathId) -> bool {
+        matches!(self.state, State::Trying(path, ..) | State::Helping(path, _) if path == id)
+    }
+
+    /// The path that is due a packet of this flow whatever the backlog.
+    pub(super) fn due(&self, flow: u32) -> Option<PathId> {
+        let State::Trying(path, ..) = self.state else { return None };
+        (flow == self.heavy.0 && self.sent_on(path) * SHARE < self.total()).then_some(path)
+    }
+
+    pub(super) fn on_sent(&mut self, path: PathId, flow: u32, bytes: usize) {
+        let bytes = bytes as u64;
+        match self.sent.iter_mut().find(|(id, _)| *id == path) {
+            Some((_, sent)) => *sent += bytes,
+            None => self.sent.push((path, bytes)),
+        }
+        // A vote by bytes (Boyer and Moore): whoever has the majority wins it.
+        let (heavy, votes) = &mut self.heavy;
+        if *heavy == flow {
+            *votes += bytes;
+        } else if let Some(left) = votes.checked_sub(bytes) {
+            *votes = left;
+        } else {
+            (*heavy, *votes) = (flow, bytes);
+        }
+    }
+
+    /// Whether it is time for a look, by the round-trip time of the cheapest path.
+    pub(super) fn is_time(&self, now: Time, rtt: Duration) -> bool {
+        now.since(self.since) >= (rtt * ROUNDS).clamp(LOOK.0, LOOK.1)
+    }
+
+    /// Looks at the paths, cheapest first, with what each costs.
+    pub(super) fn look(&mut self, now: Time, paths: &[(Duration, &PathRow)]) {
+        let took = now.since(self.since);
+        let through = Rate::from_bytes_per(self.total(), took);
+        let cheaper = |at: usize| paths[..at].iter().map(|(_, path)| path.rate.bps()).sum::<u64>() as f64;
+        let found =
+            |id| paths.iter().position(|(_, path)| path.id == id).filter(|at| is_worth_a_trial(paths, *at));
+        let rate = through.bps() as f64;
+        self.state = match self.state {
+            State::Resting(until) if now < until => self.state,
+            State::Resting(_) => {
+                let idle = |at: &usize| self.sent_on(paths[*at].1.id) * SHARE < self.total();
+                let next = (1..paths.len()).find(idle).filter(|at| is_worth_a_trial(paths, *at));
+                match next {
+                    Some(at) if rate >= cheaper(at) * FULL => State::Trying(paths[at].1.id, now, through),
+                    _ => State::Resting(now),
+                }
+            }
+            State::Trying(path, since, before) => match found(path) {
+                None => State::Resting(now),
+                Some(at) if rate > cheaper(at) && rate > before.bps() as f64 * MORE => {
+                    self.pause = None;
+                    State::Helping(path, true)
+                }
+                Some(_) if rate < before.bps() as f64 * LESS || now.since(since) >= took * LOOKS => {
+                    let pause = self.pause.unwrap_or(PAUSE.0);
+                    self.pause = Some((pause * 2).min(PAUSE.1));
+                    State::Resting(now + pause)
+                }
+                Some(_) => self.state,
+            },
+            State::Helping(path, did) => match found(path).map(|at| rate > cheaper(at)) {
+                Some(does) if does || did => State::Helping(path, does),
+                _ => State::Resting(now),
+            },
+        };
+        self.since = now;
+        self.sent.clear();
+    }
+
+    fn total(&self) -> u64 {
+        self.sent.iter().map(|(_, sent)| sent).sum()
+    }
+
+    fn sent_on(&self, path: PathId) -> u64 {
+        self.sent.iter().find(|(id, _)| *id == path).map_or(0, |(_, sent)| *sent)
+    }
+}
+
+fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
+    let ((least, first), (cost, path)) = (paths[0], paths[at]);
+    let most = first.min_rtt.map(|rtt| rtt.mul_f64(MOST_DEARER));
+    path.loss <= MOST_LOSS && most.is_some_and(|most| cost.saturating_sub(least) <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::row;
+    use super::*;
+
+    const FAST: PathId = PathId(0);
+    const SLOW: PathId = PathId(1);
+
+    /// 10 Mbit/s with 10 ms one way beside a path that is dearer by `dearer_ms`.
+    struct World {
+        extra: Extra,
+        now: Time,
+        rows: Vec<PathRow>,
+    }
+
+    impl World {
+        fn new(dearer_ms: u64) -> World {
+            let rows = alloc::vec![row(0, 3, 20), row(1, 3, 20 + dearer_ms * 2)];
+            World { extra: Extra::default(), now: Time::ZERO, rows }
+        }
+
+        /// A second of this many Mbit/s on both paths, then looks.
+        fn second(&mut self, fast: f64, slow: f64) -> &Extra {
+            for (path, rate) in [(FAST, fast), (SLOW, slow)] {
+                self.extra.on_sent(path, 7, (rate * 125_000.0) as usize);
+            }
+            self.now += Duration::from_secs(1);
+            let paths: Vec<_> = self.rows.iter().map(|row| (row.one_way(), row)).collect();
+            self.extra.look(self.now, &paths);
+            &self.extra
+        }
+    }
+
+    #[test]
+    fn a_path_is_tried_while_the_cheaper_is_full_and_stays_if_it_brings_more() {
+        let mut w = World::new(20);
+        assert!(!w.second(8.0, 0.0).counts(SLOW), "not full");
+        let tried = w.second(9.5, 0.0);
+        assert!(tried.counts(SLOW) && !tried.counts(FAST));
+        assert!(w.second(9.0, 1.0).counts(SLOW), "not more yet");
+        assert!(w.second(9.0, 3.0).counts(SLOW));
+        assert!((0..10).all(|_| w.second(9.0, 3.0).counts(SLOW)), "helps");
+        assert!(w.second(9.0, 0.0).counts(SLOW), "once may be chance");
+        assert!(!w.second(9.0, 0.0).counts(SLOW));
+    }
+
+    #[test]
+    fn a_trial_that_brings_nothing_ends_and_the_next_comes_later() {
+        let mut w = World::new(20);
+        let mut tried = |seconds: u32| (0..seconds).filter(|_| w.second(9.5, 0.1).counts(SLOW)).count();
+        assert_eq!(tried(5), 4);
+        assert_eq!((tried(3), tried(4)), (0, 4), "after 4 s");
+        assert_eq!((tried(8), tried(4)), (0, 4), "after 8 s");
+    }
+
+    #[test]
+    fn a_trial_that_costs_something_ends_at_once() {
+        let mut w = World::new(20);
+        assert!(w.second(9.5, 0.0).counts(SLOW));
+        assert!(!w.second(7.0, 1.0).counts(SLOW));
+    }
+
+    #[test]
+    fn paths_that_are_far_or_lose_or_carry_their_part_are_not_tried() {
+        assert!(!World::new(31).second(9.5, 0.0).counts(SLOW), "1.5 round trips are 30 ms");
+        assert!(!World::new(20).second(9.5, 3.0).counts(SLOW));
+        let mut w = World::new(20);
+        w.rows[1].loss = 0.01;
+        assert!(!w.second(9.5, 0.0).counts(SLOW));
+    }
+
+    #[test]
+    fn what_is_tried_gets_a_tenth_of_the_flow_that_sends_most() {
+        let mut w = World::new(20);
+        w.second(9.5, 0.0);
+        let (heavy, light) = (7, 8);
+        w.extra.on_sent(FAST, heavy, 11_000);
+        w.extra.on_sent(FAST, light, 100);
+        assert_eq!((w.extra.due(heavy), w.extra.due(light)), (Some(SLOW), None));
+        w.extra.on_sent(SLOW, heavy, 1_300);
+        assert_eq!(w.extra.due(heavy), None);
+    }
+}
