@@ -4,6 +4,7 @@ use crate::sched::SchedulerKind;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Config, Ports, Route};
+use dccp_wire::KeyType;
 use units::Duration;
 
 /// What to do with a peer that does not speak Multipath DCCP (RFC 9897 section 3.6).
@@ -26,6 +27,9 @@ pub struct SessionConfig {
     pub multipath: bool,
     /// When the peer does not.
     pub fallback: Fallback,
+    /// Key types that a client offers and a server accepts, the one it likes best first (RFC 9897 section 3.2.4). Type 0 is what all
+    /// others understand; who wants another only leaves it out, lest a peer in between takes the others away.
+    pub key_types: Vec<KeyType>,
     /// Connections between the same two hosts, of this and of other sessions with the same endpoint, socket and CCID that have this set,
     /// share one congestion state as soon as they are open: together they take the part of one. CCIDs 3 and 4 do not.
     pub share_congestion: bool,
@@ -54,6 +58,7 @@ impl Default for SessionConfig {
             connection: Config::default(),
             multipath: true,
             fallback: Fallback::Refuse,
+            key_types: alloc::vec![KeyType::Plain],
             share_congestion: false,
             scheduler: SchedulerKind::default(),
             reorder: ReorderConfig::passive(),

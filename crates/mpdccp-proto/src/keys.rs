@@ -1,29 +1,35 @@
 //! Keys, connection identifiers and HMACs (RFC 9897 sections 3.2.4 and 3.2.6).
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_wire::{KeyType, MpOption};
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use rand_core::RngCore;
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Key data of type 0, in the clear (RFC 9897 section 3.2.4).
-pub(crate) type Key = [u8; 8];
 /// The leftmost 160 bits of an HMAC-SHA256 (RFC 9897 section 3.2.6).
 pub(crate) type Tag = [u8; 20];
 
+/// The longest key data: type 255.
+const LONGEST: usize = 64;
+
 /// Both ends' keys and identifiers, as one end sees them.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Keys {
     pub(crate) local_ci: u32,
     pub(crate) remote_ci: u32,
-    pub(crate) local: Key,
-    pub(crate) remote: Key,
+    /// Of the key that both ends use (RFC 9897 section 3.2.4).
+    kind: KeyType,
+    /// Ours of each type that we offer, and the peer's.
+    offered: Vec<(KeyType, Vec<u8>)>,
+    remote: Vec<u8>,
 }
 
 impl core::fmt::Debug for Keys {
     /// Keys stay out of logs.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Keys({:#x}, {:#x})", self.local_ci, self.remote_ci)
+        write!(f, "Keys({:#x}, {:#x}, {:?})", self.local_ci, self.remote_ci, self.kind)
     }
 }
 
@@ -35,15 +41,62 @@ pub(crate) enum By {
 }
 
 impl Keys {
+    /// Random key data of each of the types; those of unknown length are left out.
+    pub(crate) fn new(local_ci: u32, types: &[KeyType], rng: &mut impl RngCore) -> Keys {
+        let mut offered = Vec::new();
+        for &kind in types {
+            let Some(len) = kind.key_len() else { continue };
+            let mut data = alloc::vec![0; len];
+            rng.fill_bytes(&mut data);
+            offered.push((kind, data));
+        }
+        Keys { local_ci, remote_ci: 0, kind: KeyType::Plain, offered, remote: Vec::new() }
+    }
+
+    /// The key data of MP_KEY: of all types that we offer.
+    pub(crate) fn all(&self) -> Vec<u8> {
+        self.offered.iter().flat_map(|(kind, data)| [&[kind.number()], &data[..]].concat()).collect()
+    }
+
+    /// The key data of MP_KEY: of the agreed type.
+    pub(crate) fn agreed(&self) -> Vec<u8> {
+        [&[self.kind.number()], self.local()].concat()
+    }
+
+    /// Takes the first of our types that `keys`, the list of an MP_KEY, has too. False if there is none.
+    pub(crate) fn choose(&mut self, keys: &[u8]) -> bool {
+        let theirs = |kind: KeyType| MpOption::keys(keys).find(|(k, data)| *k == kind && Some(data.len()) == kind.key_len());
+        let common = self.offered.iter().find_map(|(kind, _)| theirs(*kind));
+        if let Some((kind, data)) = common {
+            (self.kind, self.remote) = (kind, data.to_vec());
+        }
+        common.is_some()
+    }
+
+    /// Ours of the agreed type.
+    fn local(&self) -> &[u8] {
+        self.offered.iter().find(|(kind, _)| *kind == self.kind).map_or(&[], |(_, data)| data)
+    }
+
+    /// The peer's, as MP_CLOSE and MP_FAST_CLOSE carry it.
+    pub(crate) fn remote(&self) -> &[u8] {
+        &self.remote
+    }
+
     fn tag(&self, by: By, message: &[&[u8]]) -> Tag {
         let (first, second) = match by {
-            By::Local => (self.local, self.remote),
-            By::Remote => (self.remote, self.local),
+            By::Local => (self.local(), self.remote()),
+            By::Remote => (self.remote(), self.local()),
         };
-        let mut key = [0; 64];
-        // HMAC pads a short key with zeros to the block (RFC 2104 section 2), so this is the 16-byte derived key.
-        key[..8].copy_from_slice(&first);
-        key[8..16].copy_from_slice(&second);
+        // The derived key is 16 or 128 bytes. HMAC pads a short key with zeros to the block, and hashes a longer one (RFC 2104 section 2).
+        let mut key = [0; LONGEST];
+        if first.len() + second.len() <= key.len() {
+            key[..first.len()].copy_from_slice(first);
+            key[first.len()..first.len() + second.len()].copy_from_slice(second);
+        } else {
+            let hash = Sha256::new().chain_update(first).chain_update(second).finalize();
+            key[..hash.len()].copy_from_slice(&hash);
+        }
         let mut mac = Hmac::<Sha256>::new(&key.into());
         message.iter().for_each(|part| mac.update(part));
         let full = mac.finalize().into_bytes();
@@ -78,22 +131,11 @@ impl Keys {
 
     /// Whether MP_CLOSE or MP_FAST_CLOSE carries our key.
     pub(crate) fn is_ours(&self, key: &[u8]) -> bool {
-        same(&self.local, key)
+        same(self.local(), key)
     }
 }
 
 /// Equality in constant time.
 pub(crate) fn same(ours: &[u8], theirs: &[u8]) -> bool {
     ours.ct_eq(theirs).into()
-}
-
-/// The key of type 0 in MP_KEY, if it is offered.
-pub(crate) fn plain_key(keys: &[u8]) -> Option<Key> {
-    MpOption::keys(keys).find(|(kind, _)| *kind == KeyType::Plain)?.1.try_into().ok()
-}
-
-/// The key data of MP_KEY for one key of type 0.
-pub(crate) fn key_data(key: &Key) -> [u8; 9] {
-    let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
-    [KeyType::Plain.number(), k0, k1, k2, k3, k4, k5, k6, k7]
 }

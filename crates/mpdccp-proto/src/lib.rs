@@ -20,6 +20,8 @@ mod session;
 mod settings;
 mod status;
 
+pub use dccp_wire::KeyType;
+
 pub use config::{Fallback, ListenConfig, PathConfig, PeerFilter, SessionConfig};
 pub use endpoint::{Endpoint, EndpointStats, SessionId};
 pub use names::Named;

@@ -63,6 +63,57 @@ fn byte_for_byte() {
     assert!(last.is(Server, PacketType::Ack));
 }
 
+/// RFC 9897 section 3.2.4: of all that the client offers the server takes one; all HMACs and closes are made of that.
+#[test]
+fn key_type_255_is_used_where_both_ends_want_it() {
+    let types = |types: &[KeyType]| SessionConfig { key_types: types.to_vec(), ..config() };
+    let (plain, experimental) = (KeyType::Plain, KeyType::Experimental);
+    for (client, server, agreed) in [
+        (vec![plain, experimental], vec![experimental, plain], 255),
+        (vec![experimental], vec![plain, experimental], 255),
+        (vec![experimental, plain], vec![plain], 0),
+    ] {
+        let mut net = Net::new(1, 2, types(&server));
+        let id = net.connect(types(&client));
+        net.run(Duration::from_millis(500));
+        let on = |p: usize| net.log.iter().filter(move |l| l.path == p).collect::<Vec<_>>();
+        let keys = |l: &Logged| match l.mp()[0] {
+            MpOption::Key { keys, .. } => keys.to_vec(),
+            ref other => panic!("{other:?}"),
+        };
+        let [request, response, ..] = on(0)[..] else { panic!() };
+        let (offered, key_b) = (keys(request), keys(response));
+        assert_eq!(MpOption::keys(&offered).count(), client.len());
+        assert_eq!((key_b[0], key_b.len()), (agreed, if agreed == 255 { 65 } else { 9 }));
+        let wanted = KeyType::from_number(agreed);
+        let key_a = MpOption::keys(&offered).find(|(kind, _)| *kind == wanted).unwrap().1;
+        let [request, response, ack, ..] = on(1)[..] else { panic!() };
+        let [MpOption::Join { nonce: ra, .. }] = request.mp()[..] else { panic!() };
+        let [MpOption::Join { nonce: rb, .. }, MpOption::Hmac(tag_b)] = response.mp()[..] else { panic!() };
+        let [MpOption::Hmac(tag_a)] = ack.mp()[..] else { panic!() };
+        let (ra, rb) = (ra.to_be_bytes(), rb.to_be_bytes());
+        assert_eq!(tag_a[..], hmac(&[key_a, &key_b[1..]].concat(), &[ra, rb].concat()));
+        assert_eq!(tag_b[..], hmac(&[&key_b[1..], key_a].concat(), &[rb, ra].concat()));
+        net.client.close(net.now, id);
+        net.drain();
+        let close = net.logged(Client, PacketType::Close)[0];
+        assert!(close.mp().contains(&MpOption::Close(&key_b[1..])), "{:?}", close.mp());
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
+    }
+}
+
+/// RFC 9897 section 3.6: without a type in common there is no multipath.
+#[test]
+fn no_key_type_in_common() {
+    for (client, server) in [(KeyType::Plain, KeyType::Experimental), (KeyType::Experimental, KeyType::Plain)] {
+        let mut net = Net::new(1, 1, SessionConfig { key_types: vec![server], ..config() });
+        net.connect(SessionConfig { key_types: vec![client], ..config() });
+        net.run(Duration::from_millis(300));
+        assert!(net.closed_reason(Client).is_some());
+    }
+}
+
 #[test]
 fn data_flows_over_two_paths() {
     let (mut net, id) = Net::connected(1, 2, config());

@@ -34,7 +34,7 @@ impl Session {
         // RFC 9897 section 3.2.3: the peer's key, on all subflows.
         let fast = self.multipath && self.state != SessionState::Connecting;
         if fast {
-            let option = encode(&[MpOption::FastClose(&self.keys.remote)]);
+            let option = encode(&[MpOption::FastClose(self.keys.remote())]);
             self.connections().for_each(|conn| conn.set_extra(Extra::Reset, option.as_bytes()));
         }
         self.abort_all(if fast { ResetCode::AbruptMpTermination } else { ResetCode::Aborted });
@@ -72,7 +72,7 @@ impl Session {
     /// Sends Close on every subflow, with MP_CLOSE and the peer's key.
     fn close_all(&mut self, now: Time) {
         let option = match self.multipath {
-            true => encode(&[MpOption::Close(&self.keys.remote)]),
+            true => encode(&[MpOption::Close(self.keys.remote())]),
             false => encode(&[]),
         };
         for conn in self.connections() {

@@ -3,10 +3,9 @@
 use super::private::Private;
 use super::subflow::Stage;
 use super::{Reason, Role, Session, encode};
-use crate::keys::{key_data, plain_key};
 use crate::{Fallback, PathConfig, SessionConfig, SessionState};
 use dccp_proto::{Connection, Extra, Ports, Route};
-use dccp_wire::{KeyType, MpOption, Opt, OptionBuf, Packet, Reset, ResetCode, feature};
+use dccp_wire::{MpOption, Opt, OptionBuf, Packet, Reset, ResetCode, feature};
 use units::Time;
 
 /// What a Request or Response says about multipath.
@@ -76,10 +75,10 @@ impl Session {
             return Err((reset(ResetCode::OptionError), "malformed_mp_option"));
         }
         let mut session = Session::new(offer.cfg.clone(), Role::Server, now, offer.ci, offer.seed);
-        let remote =
-            hello.key.filter(|_| hello.version_0).and_then(|(ci, keys)| Some((ci, plain_key(keys)?)));
+        // RFC 9897 section 3.2.4: one key, of a type that the client offered.
+        let remote = hello.key.filter(|(_, keys)| hello.version_0 && session.keys.choose(keys));
         match remote {
-            Some((ci, key)) if session.multipath => (session.keys.remote_ci, session.keys.remote) = (ci, key),
+            Some((ci, _)) if session.multipath => session.keys.remote_ci = ci,
             None if session.multipath && offer.cfg.fallback == Fallback::Refuse => {
                 return Err((reset(ResetCode::ConnectionRefused), "refused_no_multipath"));
             }
@@ -91,7 +90,7 @@ impl Session {
             .map_err(|reset| (reset, "refused_request"))?;
         let mut options = OptionBuf::new();
         if session.multipath {
-            let key = key_data(&session.keys.local);
+            let key = session.keys.agreed();
             let option = MpOption::Key { ci: session.keys.local_ci, keys: &key };
             options = session.hello().with(|hello| encode(&[option, hello]));
             session.greet(hello.private);
@@ -120,7 +119,7 @@ impl Session {
         let mut conn = Connection::client(config, now, route, ports, seed);
         let mut stage = Stage::Proven;
         if self.multipath {
-            let key = key_data(&self.keys.local);
+            let key = self.keys.all();
             let option = MpOption::Key { ci: self.keys.local_ci, keys: &key };
             let options = self.hello().with(|hello| encode(&[option, hello]));
             conn.set_extra(Extra::Request, options.as_bytes());
@@ -139,13 +138,10 @@ impl Session {
         match hello.key {
             Some((ci, keys)) if agreed => {
                 // RFC 9897 section 3.3: exactly one key, of a type that was offered.
-                let mut list = MpOption::keys(keys);
-                match (list.next(), list.next()) {
-                    (Some((KeyType::Plain, _)), None) => {}
-                    _ => return self.reset_path(i, ResetCode::OptionError, "bad_mp_key"),
+                if MpOption::keys(keys).count() != 1 || !self.keys.choose(keys) {
+                    return self.reset_path(i, ResetCode::OptionError, "bad_mp_key");
                 }
-                let Some(key) = plain_key(keys) else { return };
-                (self.keys.remote_ci, self.keys.remote) = (ci, key);
+                self.keys.remote_ci = ci;
                 self.greet(hello.private);
                 self.paths[i].stage = Stage::Proven;
             }

@@ -129,13 +129,12 @@ pub(crate) struct Session {
 impl Session {
     fn new(cfg: SessionConfig, role: Role, now: Time, ci: u32, seed: [u8; 32]) -> Session {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        let mut local = [0; 8];
-        rng.fill_bytes(&mut local);
+        let keys = Keys::new(ci, &cfg.key_types, &mut rng);
         Session {
             role,
             state: SessionState::Connecting,
             multipath: cfg.multipath,
-            keys: Keys { local_ci: ci, remote_ci: 0, local, remote: [0; 8] },
+            keys,
             // RFC 9897 section 3.2.5: starts at random.
             next_mp_seq: Seq::new(rng.next_u64()),
             plausible: Plausible::default(),
