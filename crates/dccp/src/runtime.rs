@@ -312,8 +312,8 @@ impl App for Streams {
                 self.follow_mtu(core, now, id);
                 self.tell(core, id, Event::PathUp(path));
             }
-            // Asked for when somebody wants to know it.
-            SessionEvent::PathMtu(..) => {}
+            // Asked for when somebody wants to know it; not asked for.
+            SessionEvent::PathMtu(..) | SessionEvent::Private(..) => {}
             SessionEvent::PathStale(path) => self.tell(core, id, Event::PathStale(path)),
             SessionEvent::PathDown(path, why) => self.tell(core, id, Event::PathDown(path, why)),
             SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),

@@ -18,6 +18,18 @@ pub enum Fallback {
     Plain,
 }
 
+/// Whether addresses that the peer advertises (MP_ADDADDR) are joined. Only sources of the address's family count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JoinAdvertised {
+    /// Not by themselves; they are in the session's status.
+    #[default]
+    Never,
+    /// From where the subflow leaves that told the address.
+    FromOne,
+    /// From everywhere that a path of ours leaves: full mesh.
+    FromAll,
+}
+
 /// Settings of a session, the same for all its paths.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
@@ -43,6 +55,12 @@ pub struct SessionConfig {
     pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,
+    /// Client: whether the server may join too (RFC 9897 section 3.2.2: either host may begin subflows). The endpoint has to listen.
+    pub joinable: bool,
+    /// Whether to join addresses that the peer advertises, for ends without a path manager of their own.
+    pub join_advertised: JoinAdvertised,
+    /// Hand the application what comes in MP_EXP and is none of our own ([`crate::SessionEvent::Private`]); else it is ignored.
+    pub private_options: bool,
     /// Most paths at a time; joins beyond are refused with Reset code 9.
     pub max_paths: usize,
     /// A path that hears nothing for this long is probed: keeps NAT bindings alive and finds dead paths. The server
@@ -65,6 +83,9 @@ impl Default for SessionConfig {
             repair: true,
             repair_max: Duration::from_millis(500),
             queue: QueueConfig::default(),
+            joinable: false,
+            join_advertised: JoinAdvertised::Never,
+            private_options: false,
             max_paths: 8,
             keepalive: Duration::from_secs(12),
             survive: Duration::from_secs(60),

@@ -65,7 +65,9 @@ impl Keys {
 
     /// Takes the first of our types that `keys`, the list of an MP_KEY, has too. False if there is none.
     pub(crate) fn choose(&mut self, keys: &[u8]) -> bool {
-        let theirs = |kind: KeyType| MpOption::keys(keys).find(|(k, data)| *k == kind && Some(data.len()) == kind.key_len());
+        let theirs = |kind: KeyType| {
+            MpOption::keys(keys).find(|(k, data)| *k == kind && Some(data.len()) == kind.key_len())
+        };
         let common = self.offered.iter().find_map(|(kind, _)| theirs(*kind));
         if let Some((kind, data)) = common {
             (self.kind, self.remote) = (kind, data.to_vec());

@@ -22,7 +22,7 @@ mod status;
 
 pub use dccp_wire::KeyType;
 
-pub use config::{Fallback, ListenConfig, PathConfig, PeerFilter, SessionConfig};
+pub use config::{Fallback, JoinAdvertised, ListenConfig, PathConfig, PeerFilter, SessionConfig};
 pub use endpoint::{Endpoint, EndpointStats, SessionId};
 pub use names::Named;
 pub use path::{Health, PathId, PathRow};

@@ -106,7 +106,8 @@ fn key_type_255_is_used_where_both_ends_want_it() {
 /// RFC 9897 section 3.6: without a type in common there is no multipath.
 #[test]
 fn no_key_type_in_common() {
-    for (client, server) in [(KeyType::Plain, KeyType::Experimental), (KeyType::Experimental, KeyType::Plain)] {
+    for (client, server) in [(KeyType::Plain, KeyType::Experimental), (KeyType::Experimental, KeyType::Plain)]
+    {
         let mut net = Net::new(1, 1, SessionConfig { key_types: vec![server], ..config() });
         net.connect(SessionConfig { key_types: vec![client], ..config() });
         net.run(Duration::from_millis(300));

@@ -80,6 +80,29 @@ fn private_and_misplaced_options_do_no_harm() {
     assert_eq!(status.state, SessionState::Open);
 }
 
+/// RFC 9897 section 3.2.12: MP_EXP is for whoever agrees on what it means.
+#[test]
+fn an_application_has_options_of_its_own() {
+    let (mut net, id) = Net::connected(1, 2, SessionConfig { private_options: true, ..config() });
+    let sid = net.server_id();
+    assert!(net.client.send_private(net.now, id, b"hello"));
+    assert!(net.server.send_private(net.now, sid, &[7; 252]));
+    for refused in [&[7; 253][..], b"mpd1", b"mpd1 and more"] {
+        assert!(!net.client.send_private(net.now, id, refused));
+    }
+    net.drain();
+    net.run(Duration::from_millis(100));
+    let private = |net: &Net, end| {
+        let events = net.events_of(end).into_iter();
+        events
+            .filter_map(|e| if let SessionEvent::Private(_, bytes) = e { Some(bytes) } else { None })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(private(&net, Server), [b"hello".to_vec()]);
+    assert_eq!(private(&net, Client), [vec![7; 252]]);
+    assert_eq!(counter(&net.status(Server, sid), "mp_exp_ignored"), 0);
+}
+
 #[test]
 fn a_malformed_mp_option_resets_the_subflow() {
     let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 8, 4, 1, 2, 3, 4, 5]].concat());

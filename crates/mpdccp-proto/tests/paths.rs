@@ -429,3 +429,104 @@ fn removing_the_address_in_use_closes_the_subflow() {
     net.run(secs(4));
     assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }
+
+/// A session of one path; the server advertises its address on the second wire, which both of the client's sources may reach.
+fn advertised(join_advertised: JoinAdvertised) -> (Net, SessionId, SessionId, u8) {
+    let mut net = Net::new(1, 1, config());
+    net.add_wire();
+    net.wires[1].socket = 0;
+    let id = net.client.connect(net.now, SessionConfig { join_advertised, ..config() }, path(0));
+    net.drain();
+    net.run(secs(1));
+    let sid = net.server_id();
+    let addr = net.server.advertise(net.now, sid, client_route(1).remote.ip(), None).unwrap();
+    net.drain();
+    net.run(secs(1));
+    (net, id, sid, addr)
+}
+
+/// RFC 9897 section 3.2.8: the port is that of the subflow that told the address.
+#[test]
+fn an_advertised_address_is_joined_if_that_is_wanted() {
+    for (join, paths) in
+        [(JoinAdvertised::Never, 1), (JoinAdvertised::FromOne, 2), (JoinAdvertised::FromAll, 2)]
+    {
+        let (mut net, id, sid, addr) = advertised(join);
+        assert_eq!(net.health(Client, id), vec![Health::Up; paths], "{join:?}");
+        net.stream(Client, id, 0, 20, Duration::from_millis(4));
+        net.run(secs(1));
+        assert_eq!(net.numbers(Server).len(), 20);
+        net.server.withdraw(net.now, sid, addr);
+        net.drain();
+        net.run(secs(10));
+        assert_eq!(net.health(Client, id), [Health::Up], "RFC 9897 section 3.2.9: its subflows end");
+    }
+}
+
+/// RFC 9897 section 3.4: a failed connect is not tried again until the address is advertised again.
+#[test]
+fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement() {
+    let (mut net, id) =
+        Net::connected(1, 1, SessionConfig { join_advertised: JoinAdvertised::FromOne, ..config() });
+    net.add_wire();
+    (net.wires[1].socket, net.wires[1].up) = (0, false);
+    let sid = net.server_id();
+    let there = client_route(1).remote.ip();
+    let addr = net.server.advertise(net.now, sid, there, None);
+    net.drain();
+    net.run(secs(60));
+    assert_eq!(net.health(Client, id), [Health::Up]);
+    net.wires[1].up = true;
+    net.run(secs(60));
+    assert_eq!(net.health(Client, id), [Health::Up], "not by itself");
+    assert_eq!(net.server.advertise(net.now, sid, there, None), addr);
+    net.drain();
+    net.run(secs(1));
+    assert_eq!(net.health(Client, id), [Health::Up; 2]);
+}
+
+/// Sources of the other address family are left out.
+#[test]
+fn an_advertised_address_of_the_other_family_is_not_joined() {
+    let (mut net, id) =
+        Net::connected(1, 1, SessionConfig { join_advertised: JoinAdvertised::FromAll, ..config() });
+    let sid = net.server_id();
+    net.server.advertise(net.now, sid, "2001:db8::7".parse().unwrap(), None).unwrap();
+    net.drain();
+    net.run(secs(1));
+    assert_eq!((net.status(Client, id).peer_addresses.len(), net.health(Client, id).len()), (1, 1));
+}
+
+/// RFC 9897 section 3.2.2: either host may begin a subflow.
+#[test]
+fn the_server_joins_a_path_and_joins_it_again() {
+    let mut net = Net::new(1, 1, config());
+    net.add_wire();
+    net.client.listen(listen(config()));
+    let id = net.client.connect(net.now, SessionConfig { joinable: true, ..config() }, path(0));
+    net.drain();
+    net.run(secs(1));
+    let sid = net.server_id();
+    let remote = std::net::SocketAddr::new(client_addr(1), net.wires[1].nat_port);
+    let back = PathConfig { route: Route { socket: 0, local: None, remote }, ..path(1) };
+    let joined = net.server.add_path(net.now, sid, back).unwrap();
+    net.drain();
+    net.run(secs(1));
+    assert_eq!((net.health(Client, id), net.health(Server, sid)), (vec![Health::Up; 2], vec![Health::Up; 2]));
+    net.stream(Client, id, 0, 40, Duration::from_millis(4));
+    net.stream(Server, sid, 0, 40, Duration::from_millis(4));
+    net.run(secs(1));
+    assert_eq!((net.numbers(Server).len(), net.numbers(Client).len()), (40, 40));
+    // The client closes it; it was the server's to connect, and is again.
+    let accepted = net.status(Client, id).paths[1].id;
+    net.client.remove_path(net.now, id, accepted);
+    net.drain();
+    net.run(Duration::from_millis(500));
+    assert_eq!(net.health(Client, id), [Health::Up], "the client does not connect it");
+    net.run(secs(5));
+    assert_eq!(net.health(Client, id), [Health::Up; 2]);
+    net.server.remove_path(net.now, sid, joined);
+    net.drain();
+    net.run(secs(5));
+    assert_eq!((net.health(Client, id), net.health(Server, sid)), (vec![Health::Up], vec![Health::Up]));
+}

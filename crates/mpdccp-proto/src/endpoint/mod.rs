@@ -202,7 +202,13 @@ impl Endpoint {
         }
     }
 
-    /// Joins another path to a client session; `None` if there is no such session. Before the first path is open it is kept
+    /// Sends an option of the application's to the peer (MP_EXP, RFC 9897 section 3.2.12), with an Ack: it may be lost. False if it cannot be
+    /// sent: no path is up, it is longer than 252 bytes, or begins as our own do (`mpd1`).
+    pub fn send_private(&mut self, now: Time, session: SessionId, bytes: &[u8]) -> bool {
+        self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
+    }
+
+    /// Joins another path to a session; `None` if there is no such session, or it is a server's that is not open. Before the first path is open it is kept
     /// until then, or tried in its place if that one does not answer.
     pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
         self.with(now, session, |s| s.add_path(now, path))?

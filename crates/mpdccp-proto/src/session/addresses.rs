@@ -3,12 +3,12 @@
 use super::Session;
 use super::confirm::Signal;
 use super::subflow::Subflow;
-use crate::SessionState;
 use crate::keys::{By, same};
+use crate::{JoinAdvertised, PathConfig, SessionState};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use dccp_proto::Route;
+use dccp_proto::{Ports, Route};
 use dccp_wire::Seq;
 use rand_core::RngCore;
 use units::Time;
@@ -36,7 +36,10 @@ impl LocalAddrs {
 
     /// The ID of a subflow's source; `None` if all are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        self.id(Local::Source(route.socket, route.local))
+        // One address, one ID (RFC 9897 section 3.2.2), also if the peer was told of it before a subflow used it.
+        let told = |local: &Local| matches!(local, Local::Advertised(addr, _) if Some(*addr) == route.local);
+        let known = self.0.iter().find(|(_, local)| told(local)).map(|(id, _)| *id);
+        known.or_else(|| self.id(Local::Source(route.socket, route.local)))
     }
 
     /// Frees the IDs of sources that nothing uses any more.
@@ -128,6 +131,8 @@ impl Session {
     /// MP_ADDADDR arrived with `mp_seq` and directly followed by `tag`. True: to be confirmed.
     pub(super) fn on_add_addr(
         &mut self,
+        now: Time,
+        i: usize,
         mp_seq: Seq,
         addr_id: u8,
         nonce: u32,
@@ -158,9 +163,44 @@ impl Session {
             None | Some(Remote { addr: None, .. }) if given >= MAX_REMOTE => self.count("add_addr_too_many"),
             _ => {
                 self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
+                self.join_advertised(now, i, addr_id, (addr, port));
             }
         }
         true
+    }
+
+    /// Joins an address that the peer advertised on path `i`, if that is wanted: from where that path leaves, or from everywhere. Sources of
+    /// the other address family cannot reach it.
+    fn join_advertised(&mut self, now: Time, i: usize, addr_id: u8, (addr, port): (IpAddr, Option<u16>)) {
+        let from = self.paths[i].cfg.route;
+        let source = |route: &Route| (route.socket, route.local);
+        let wanted = |p: &&Subflow| match self.cfg.join_advertised {
+            JoinAdvertised::Never => false,
+            JoinAdvertised::FromOne => source(&p.cfg.route) == source(&from),
+            JoinAdvertised::FromAll => true,
+        };
+        let usable = |p: &&Subflow| p.ours && !p.removed && p.cfg.route.remote.is_ipv4() == addr.is_ipv4();
+        let mut begun: Vec<PathConfig> = Vec::new();
+        for path in self.paths.iter().filter(usable).filter(wanted) {
+            let mut cfg = path.cfg;
+            cfg.route.remote.set_ip(addr);
+            // RFC 9897 section 3.2.8: without a port it is that of the subflow that told the address.
+            cfg.ports = Ports { local: 0, remote: port.unwrap_or(self.paths[i].cfg.ports.remote) };
+            let same =
+                |other: &PathConfig| other.route == cfg.route && other.ports.remote == cfg.ports.remote;
+            if !self.paths.iter().any(|p| p.ours && same(&p.cfg)) && !begun.iter().any(same) {
+                begun.push(cfg);
+            }
+        }
+        for cfg in begun {
+            if self.paths.iter().filter(|p| p.ours).count() >= self.cfg.max_paths {
+                return self.count("beyond_max_paths");
+            }
+            let id = self.begin_path(now, cfg);
+            if let Some(k) = self.index(id) {
+                self.paths[k].advertised = Some(addr_id);
+            }
+        }
     }
 
     /// MP_REMOVEADDR arrived. True: to be confirmed.
@@ -192,7 +232,11 @@ impl Session {
         // RFC 9897 section 3.2.9: ends the subflows that use it.
         for i in 0..self.paths.len() {
             let path = &mut self.paths[i];
-            if let (true, Some(conn)) = (path.remote_addr == addr_id, &mut path.conn) {
+            let advertised = path.advertised == Some(addr_id);
+            if advertised {
+                (path.removed, path.connect_at) = (true, None);
+            }
+            if let (true, Some(conn)) = (advertised || path.remote_addr == addr_id, &mut path.conn) {
                 conn.close(now, false);
                 self.after_input(now, i);
             }

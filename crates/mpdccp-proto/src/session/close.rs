@@ -161,7 +161,7 @@ impl Session {
         self.state = SessionState::Closed;
         for path in &mut self.paths {
             if let Some(conn) = path.conn.take() {
-                self.gone.push(Gone::of(&conn, self.role));
+                self.gone.push(Gone::of(&conn, path.ours));
                 self.dying.push(conn);
             }
         }

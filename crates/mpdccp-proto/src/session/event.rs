@@ -1,4 +1,5 @@
 use crate::{PathId, Reason};
+use alloc::vec::Vec;
 
 /// What happened to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum SessionEvent {
     PathStale(PathId),
     /// The largest IP packet of a path is another one now, bytes.
     PathMtu(PathId, u16),
+    /// The peer sent an option of the application's on this path ([`crate::SessionConfig::private_options`]).
+    Private(PathId, Vec<u8>),
     /// A path is gone.
     PathDown(PathId, Reason),
     /// Over. The session's status can be read until the endpoint is asked for the next event.

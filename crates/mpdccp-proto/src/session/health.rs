@@ -84,7 +84,7 @@ impl Session {
             path.last_up = Some(path.heard());
         }
         if let Some(conn) = path.conn.take() {
-            self.gone.push(Gone::of(&conn, self.role));
+            self.gone.push(Gone::of(&conn, path.ours));
             self.dying.push(conn);
         }
         if core::mem::replace(&mut path.health, Health::Down) == Health::Up {
@@ -103,10 +103,12 @@ impl Session {
         if path.removed {
             self.events.push_back(SessionEvent::PathDown(id, Reason::Removed));
         } else {
-            if self.role == Role::Client || path.was_up {
+            if path.ours || path.was_up {
                 self.events.push_back(SessionEvent::PathDown(id, reason));
             }
-            if self.role == Role::Client {
+            // RFC 9897 section 3.4: not again where an advertised address could not be reached, until it is advertised again.
+            path.removed = path.advertised.is_some() && !path.was_up;
+            if path.ours && !path.removed {
                 // What was up and is not known to the peer any more, or silent, is most likely behind a NAT that forgot it, or was away.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
                 match lost && path.is_missed(now) {
@@ -120,17 +122,17 @@ impl Session {
             && matches!(path.stage, Stage::JoinSent { .. });
         if !self.multipath {
             self.finish(reason);
-        } else if unknown_ci && !self.paths.iter().any(Subflow::is_live) {
+        } else if unknown_ci && self.role == Role::Client && !self.paths.iter().any(Subflow::is_live) {
             self.finish(Reason::UnknownToPeer);
         }
     }
 
     pub(super) fn evidence(&self, path: &Subflow) -> Evidence {
         let (keepalive, survive) = (self.cfg.keepalive, self.cfg.survive);
-        let (keepalive, patience) = match self.role {
-            Role::Client if self.multipath => (keepalive, RECONNECT_AFTER),
-            Role::Client => (keepalive, survive),
-            Role::Server => (keepalive.saturating_mul(2), survive),
+        let (keepalive, patience) = match path.ours {
+            true if self.multipath => (keepalive, RECONNECT_AFTER),
+            true => (keepalive, survive),
+            false => (keepalive.saturating_mul(2), survive),
         };
         // While data flows, a path that carries none must be known to work for when it is needed.
         let data_at = self.paths.iter().map(|p| p.data_at.max(p.live.asked())).max();

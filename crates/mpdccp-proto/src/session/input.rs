@@ -3,7 +3,7 @@
 use super::plausible::Judgement;
 use super::private::Private;
 use super::subflow::Stage;
-use super::{MAX_DELIVERABLE, Session};
+use super::{MAX_DELIVERABLE, Session, SessionEvent, encode};
 use crate::reorder::Arrival;
 use crate::{PathId, PktInfo};
 use alloc::vec::Vec;
@@ -13,6 +13,11 @@ use units::{Duration, Time};
 
 /// Most options of one packet that are confirmed; more are ignored until they come again.
 const MAX_SIGNALS: usize = 8;
+
+/// The most that MP_EXP can carry (RFC 9897 section 3.2.12), bytes.
+const MAX_PRIVATE: usize = 252;
+/// Events of a session that wait, before options of the application's are dropped.
+const MAX_EVENTS: usize = 64;
 
 /// An RTT told by the peer that is older says nothing any more, milliseconds.
 const MAX_RTT_AGE: u32 = 10_000;
@@ -137,8 +142,19 @@ impl Session {
             Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(self.cfg.repair_max)),
             Some(Private::Silent(theirs, ours)) => self.doubt_paths(now, i, ours, theirs),
             Some(Private::Hello { .. }) => {}
-            None => self.count("mp_exp_ignored"),
+            None if !self.cfg.private_options || Private::is_ours(bytes) => self.count("mp_exp_ignored"),
+            None if self.events.len() >= MAX_EVENTS => self.count("mp_exp_too_many"),
+            None => self.events.push_back(SessionEvent::Private(self.paths[i].id, bytes.to_vec())),
         }
+    }
+
+    /// Sends an option of the application's (MP_EXP) with the next Ack of a path that is up; it may be lost.
+    pub(crate) fn send_private(&mut self, bytes: &[u8]) -> bool {
+        if !self.multipath || bytes.len() > MAX_PRIVATE || Private::is_ours(bytes) {
+            return false;
+        }
+        let path = self.paths.iter_mut().find(|p| p.is_up()).and_then(|p| p.conn.as_mut());
+        path.map(|conn| conn.send_options(encode(&[MpOption::Exp(bytes)]).as_bytes())).is_some()
     }
 
     /// Second look at the few packets that carry MP_PRIO, MP_ADDADDR or MP_REMOVEADDR, now that the MP_SEQ is known.
@@ -156,7 +172,7 @@ impl Session {
             }
             let confirm = match option {
                 MpOption::AddAddr { addr_id, nonce, addr, port } => {
-                    self.on_add_addr(mp_seq, addr_id, nonce, (addr, port), tag)
+                    self.on_add_addr(now, i, mp_seq, addr_id, nonce, (addr, port), tag)
                 }
                 MpOption::RemoveAddr { addr_id, nonce } => {
                     self.on_remove_addr(now, mp_seq, addr_id, nonce, tag)

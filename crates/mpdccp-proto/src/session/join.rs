@@ -80,8 +80,8 @@ impl Session {
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, "join_of_plain_session");
         }
-        // A client joins, a server is joined: this end would try to connect again to whatever address a join came from.
-        if self.role == Role::Client {
+        // A client says whether it lets the server join; whoever listens for other reasons keeps its sessions to itself.
+        if self.role == Role::Client && !self.cfg.joinable {
             return refuse(ResetCode::ConnectionRefused, "join_of_client_session");
         }
         // RFC 9897 section 3.6: without the version of the first subflow, or with faulty options, it is closed.

@@ -66,9 +66,9 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// A client lets its ports rest after a Reset of its own too: the peer that got it is in TIMEWAIT.
-    fn of(conn: &Connection, role: Role) -> Gone {
-        let time_wait = conn.state() == State::TimeWait || role == Role::Client;
+    /// Who connected lets its ports rest after a Reset of its own too: the peer that got it is in TIMEWAIT.
+    fn of(conn: &Connection, ours: bool) -> Gone {
+        let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
     }
 }
@@ -177,7 +177,7 @@ impl Session {
         seed: [u8; 32],
     ) -> Session {
         let mut session = Session::new(cfg, Role::Client, now, ci, seed);
-        session.add_path(now, path);
+        session.begin_path(now, path);
         session.paths[0].connect_at = Some(now);
         session
     }

@@ -31,12 +31,16 @@ impl FirstAttempt {
 }
 
 impl Session {
-    /// Adds a path to a client; `None` on a server.
+    /// Adds a path; `None` on a server whose session is not open or not multipath: a server joins, a client also connects first.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
-        if self.role == Role::Server {
-            return None;
-        }
+        let may_join = self.state == SessionState::Open && self.multipath;
+        (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))
+    }
+
+    /// A path that this end connects.
+    pub(super) fn begin_path(&mut self, now: Time, cfg: PathConfig) -> PathId {
         let i = self.new_path(cfg);
+        self.paths[i].ours = true;
         let id = self.paths[i].id;
         if self.state == SessionState::Open {
             match self.multipath {
@@ -44,7 +48,7 @@ impl Session {
                 false => self.drop_other_paths(0),
             }
         }
-        Some(id)
+        id
     }
 
     /// A plain session has one path.
@@ -139,7 +143,7 @@ impl Session {
         if !matches!(self.state, SessionState::Connecting | SessionState::Open) {
             return None;
         }
-        let busy = self.paths.iter().filter(|p| p.conn.is_some()).count();
+        let busy = self.paths.iter().filter(|p| p.conn.is_some() && !p.is_half_open()).count();
         let i = self.paths.iter().position(|p| p.connect_time().is_some_and(|t| t <= now))?;
         if busy >= self.cfg.max_paths {
             self.paths[i].connect_later(now);
@@ -239,9 +243,8 @@ impl Session {
 
     /// Drops paths that will not come back; only between inputs, as indices change.
     pub(super) fn forget_paths(&mut self) {
-        let client = self.role == Role::Client;
         let before = self.paths.len();
-        self.paths.retain(|p| p.conn.is_some() || (client && !p.removed));
+        self.paths.retain(|p| p.conn.is_some() || (p.ours && !p.removed));
         if self.paths.len() != before {
             self.release_sources();
         }

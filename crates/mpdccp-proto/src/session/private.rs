@@ -30,6 +30,11 @@ impl Private {
         })
     }
 
+    /// Whether an option is one of ours, known or not.
+    pub(super) fn is_ours(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
     fn write(self) -> [u8; 7] {
         let body = match self {
             Private::Hello { repairs } => [0, repairs.into(), 0],

@@ -58,6 +58,10 @@ pub(super) struct Subflow {
     pub(super) peer_prio: Option<(u8, Seq)>,
     /// The application removed it.
     pub(super) removed: bool,
+    /// This end connects it, and again when it was lost; the peer does that with those it began.
+    pub(super) ours: bool,
+    /// Goes to an address that the peer advertised under this Address ID.
+    pub(super) advertised: Option<u8>,
     /// Client: has tried to connect before.
     pub(super) tried: bool,
     /// Client: when to connect (again), and the gap before the attempt after that.
@@ -107,6 +111,8 @@ impl Subflow {
             yields: false,
             peer_prio: None,
             removed: false,
+            ours: false,
+            advertised: None,
             tried: false,
             connect_at: None,
             connect_gap: CONNECT_GAP.0,

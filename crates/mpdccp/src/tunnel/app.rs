@@ -409,6 +409,8 @@ impl App for TunnelApp {
                 tracing::info!("peer {name}: {path} carries packets of {mtu} bytes");
                 self.adapt_mtu(core, now, index);
             }
+            // The tunnel has none.
+            SessionEvent::Private(..) => {}
             SessionEvent::PathStale(id) => {
                 tracing::warn!("peer {name}: {} is silent", self.path_label(core, now, session, index, id));
             }
