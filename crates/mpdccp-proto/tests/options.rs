@@ -332,3 +332,19 @@ fn advertised_addresses_are_bounded() {
     assert_eq!(status.peer_addresses.len(), 32);
     assert_eq!(counter(&status, "add_addr_too_many"), 18);
 }
+
+#[test]
+fn options_of_an_application_that_nobody_fetches_are_bounded() {
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { private_options: true, ..config() });
+    let remote = std::net::SocketAddr::new(client_addr(0), net.wires[0].nat_port);
+    for _ in 0..2000 {
+        assert!(net.client.send_private(net.now, id, b"hello"));
+        for bytes in net.intercept(Client) {
+            let route = dccp_proto::Route { socket: 0, local: None, remote };
+            net.inject(Server, route, dccp_proto::Ecn::NotEct, &bytes);
+        }
+    }
+    let waiting = std::iter::from_fn(|| net.server.poll_event()).count();
+    assert_eq!(waiting, 1024);
+    assert_eq!(net.server.stats().counters["mp_exp_too_many"], 2000 - 1024);
+}

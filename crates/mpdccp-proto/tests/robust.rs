@@ -192,6 +192,28 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
+/// RFC 9897 section 3.10: the limit is for subflows, and a join that proved nothing is none yet.
+#[test]
+fn half_open_joins_do_not_keep_the_server_from_joining() {
+    let mut net = Net::new(1, 1, config());
+    net.add_wire();
+    net.client.listen(listen(config()));
+    let id = net.client.connect(net.now, SessionConfig { joinable: true, ..config() }, path(0));
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let sid = net.server_id();
+    let ci = net.status(Server, sid).ci.0;
+    for n in 0..40 {
+        net.inject(Server, stranger(n), Ecn::NotEct, &request(n, Some(ci)));
+    }
+    let remote = SocketAddr::new(client_addr(1), net.wires[1].nat_port);
+    let back = PathConfig { route: Route { socket: 0, local: None, remote }, ..path(1) };
+    net.server.add_path(net.now, sid, back).unwrap();
+    net.drain();
+    net.run(Duration::from_millis(500));
+    assert_eq!(net.health(Client, id), [Health::Up; 2]);
+}
+
 #[test]
 fn a_client_that_listens_too_lets_nobody_join_its_session() {
     let (mut net, id) = Net::connected(1, 1, config());
@@ -306,6 +328,7 @@ fn unknown_sessions_and_paths_are_harmless() {
     e.withdraw(now, id, 9);
     assert_eq!(e.add_path(now, ghost, path(0)), None);
     assert!(e.status(now, ghost).is_none() && e.rows(now, ghost).is_empty());
+    let (mut net, _) = Net::connected(1, 1, SessionConfig { multipath: false, ..config() });
     let sid = net.server_id();
-    assert_eq!(net.server.add_path(now, sid, path(0)), None, "servers do not connect");
+    assert_eq!(net.server.add_path(net.now, sid, path(0)), None, "a plain session has one path");
 }

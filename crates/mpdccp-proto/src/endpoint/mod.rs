@@ -57,6 +57,9 @@ struct Entry {
     opened: bool,
 }
 
+/// Events that wait, before options of applications are dropped.
+const MAX_EVENTS: usize = 1024;
+
 /// All sessions of one thread, and the way to them.
 ///
 /// The contract: call one input ([`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout)) or command
@@ -425,6 +428,11 @@ impl Endpoint {
             listener.follow(&mut entry.opened, entry.session.state());
         }
         while let Some(event) = entry.session.poll_event() {
+            // As many as the peer likes, unlike all others.
+            if matches!(event, SessionEvent::Private(..)) && self.events.len() >= MAX_EVENTS {
+                self.stats.count("mp_exp_too_many");
+                continue;
+            }
             self.events.push_back((id, event));
         }
         if !core::mem::replace(&mut entry.ready, true) {

@@ -94,8 +94,7 @@ impl Extra {
         let took = now.since(self.since);
         let through = Rate::from_bytes_per(self.total(), took);
         let cheaper = |at: usize| paths[..at].iter().map(|(_, path)| path.rate.bps()).sum::<u64>() as f64;
-        let found =
-            |id| paths.iter().position(|(_, path)| path.id == id).filter(|at| is_worth_a_trial(paths, *at));
+        let found = |id| paths.iter().position(|(_, path)| path.id == id).filter(|at| *at > 0);
         let rate = through.bps() as f64;
         self.state = match self.state {
             State::Resting(until) if now < until => self.state,
@@ -138,10 +137,11 @@ impl Extra {
     }
 }
 
+/// By what the first path costs without a queue: a queue of its own makes no other path nearer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
-    let ((least, first), (cost, path)) = (paths[0], paths[at]);
-    let most = first.min_rtt.map(|rtt| rtt.mul_f64(MOST_DEARER));
-    path.loss <= MOST_LOSS && most.is_some_and(|most| cost.saturating_sub(least) <= most)
+    let ((_, first), (cost, path)) = (paths[0], paths[at]);
+    let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MOST_DEARER));
+    path.loss <= MOST_LOSS && near.is_some_and(|near| cost <= near)
 }
 
 #[cfg(test)]

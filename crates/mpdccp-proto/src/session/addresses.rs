@@ -244,3 +244,23 @@ impl Session {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9897 section 3.2.2.
+    #[test]
+    fn a_source_that_was_advertised_keeps_its_id() {
+        let mut ids = LocalAddrs::default();
+        let local: IpAddr = "192.0.2.7".parse().unwrap();
+        let route = |local| Route { socket: 1, local, remote: "192.0.2.1:6511".parse().unwrap() };
+        ids.set_first(&route(None));
+        let told = ids.id(Local::Advertised(local, None));
+        assert_eq!((told, ids.id_of(&route(Some(local)))), (Some(1), Some(1)));
+        assert_eq!(
+            (ids.id_of(&route(None)), ids.id_of(&route("192.0.2.8".parse().ok()))),
+            (Some(0), Some(2))
+        );
+    }
+}

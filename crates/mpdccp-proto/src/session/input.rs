@@ -16,8 +16,6 @@ const MAX_SIGNALS: usize = 8;
 
 /// The most that MP_EXP can carry (RFC 9897 section 3.2.12), bytes.
 const MAX_PRIVATE: usize = 252;
-/// Events of a session that wait, before options of the application's are dropped.
-const MAX_EVENTS: usize = 64;
 
 /// An RTT told by the peer that is older says nothing any more, milliseconds.
 const MAX_RTT_AGE: u32 = 10_000;
@@ -143,7 +141,6 @@ impl Session {
             Some(Private::Silent(theirs, ours)) => self.doubt_paths(now, i, ours, theirs),
             Some(Private::Hello { .. }) => {}
             None if !self.cfg.private_options || Private::is_ours(bytes) => self.count("mp_exp_ignored"),
-            None if self.events.len() >= MAX_EVENTS => self.count("mp_exp_too_many"),
             None => self.events.push_back(SessionEvent::Private(self.paths[i].id, bytes.to_vec())),
         }
     }

@@ -228,6 +228,13 @@ impl Net {
         }
     }
 
+    /// What an end sends now, kept from the network.
+    pub fn intercept(&mut self, from: End) -> Vec<Vec<u8>> {
+        let (mut out, now) = (Out(Vec::new()), self.now);
+        self.end(from).poll_transmit(now, &mut out);
+        out.0.into_iter().map(|(_, _, bytes)| bytes).collect()
+    }
+
     fn launch(&mut self, from: End, route: Route, ecn: Ecn, mut bytes: Vec<u8>) {
         let IpAddr::V4(ip) = route.remote.ip() else { panic!("{route:?}") };
         let path = usize::from(ip.octets()[2]);
