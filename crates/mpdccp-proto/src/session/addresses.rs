@@ -131,8 +131,6 @@ impl Session {
     /// MP_ADDADDR arrived with `mp_seq` and directly followed by `tag`. True: to be confirmed.
     pub(super) fn on_add_addr(
         &mut self,
-        now: Time,
-        i: usize,
         mp_seq: Seq,
         addr_id: u8,
         nonce: u32,
@@ -163,15 +161,16 @@ impl Session {
             None | Some(Remote { addr: None, .. }) if given >= MAX_REMOTE => self.count("add_addr_too_many"),
             _ => {
                 self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
-                self.join_advertised(now, i, addr_id, (addr, port));
             }
         }
         true
     }
 
-    /// Joins an address that the peer advertised on path `i`, if that is wanted: from where that path leaves, or from everywhere. Sources of
-    /// the other address family cannot reach it.
-    fn join_advertised(&mut self, now: Time, i: usize, addr_id: u8, (addr, port): (IpAddr, Option<u16>)) {
+    /// Joins an address that the peer advertised on path `i` with `mp_seq`, if it was taken and that is wanted: from where that path leaves,
+    /// or from everywhere. Sources of the other address family cannot reach it.
+    pub(super) fn join_advertised(&mut self, now: Time, i: usize, mp_seq: Seq, addr_id: u8) {
+        let taken = self.remote_addrs.0.get(&addr_id).filter(|known| known.seq == mp_seq);
+        let Some((addr, port)) = taken.and_then(|known| known.addr) else { return };
         let from = self.paths[i].cfg.route;
         let source = |route: &Route| (route.socket, route.local);
         let wanted = |p: &&Subflow| match self.cfg.join_advertised {

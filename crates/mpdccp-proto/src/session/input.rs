@@ -169,7 +169,7 @@ impl Session {
             }
             let confirm = match option {
                 MpOption::AddAddr { addr_id, nonce, addr, port } => {
-                    self.on_add_addr(now, i, mp_seq, addr_id, nonce, (addr, port), tag)
+                    self.on_add_addr(mp_seq, addr_id, nonce, (addr, port), tag)
                 }
                 MpOption::RemoveAddr { addr_id, nonce } => {
                     self.on_remove_addr(now, mp_seq, addr_id, nonce, tag)
@@ -177,6 +177,9 @@ impl Session {
                 MpOption::Prio(prio) => self.on_prio(i, mp_seq, prio),
                 _ => false,
             };
+            if let (true, MpOption::AddAddr { addr_id, .. }) = (confirm, option) {
+                self.join_advertised(now, i, mp_seq, addr_id);
+            }
             if confirm {
                 confirmed.push(option);
             }
