@@ -2,7 +2,7 @@ use crate::options::Path;
 use crate::runtime::{Runtime, Streams};
 use crate::signal::lock;
 use crate::stream::Stream;
-use crate::{CcidError, ConnectError, Event, FinishError, Options, RecvError, SendError, Stats, sockets};
+use crate::{CcidError, ConnectError, Delivery, Event, FinishError, Options, RecvError, SendError, Stats, sockets};
 use dccp_net::Core;
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, Reason, SessionId};
@@ -116,7 +116,15 @@ impl Connection {
     /// # Errors
     /// [`SendError::TooBig`], [`SendError::Empty`], [`SendError::Closed`]. The datagram has not been taken then.
     pub fn send(&self, data: &[u8]) -> Result<(), SendError> {
-        let sent = self.stream.writable.wait(&self.stream.state, None, |s| s.send(data));
+        self.send_with(data, Delivery::default())
+    }
+
+    /// As [`send`](Self::send), with a priority, or a time after which it is dropped if it has not left.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
+        let sent = self.stream.writable.wait(&self.stream.state, None, |s| s.send(data, delivery));
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
@@ -125,7 +133,15 @@ impl Connection {
     /// # Errors
     /// [`SendError::Full`], and those of [`send`](Self::send). The datagram has not been taken then.
     pub fn try_send(&self, data: &[u8]) -> Result<(), SendError> {
-        let sent = lock(&self.stream.state).send(data);
+        self.try_send_with(data, Delivery::default())
+    }
+
+    /// As [`try_send`](Self::try_send), with a priority, or a time after which it is dropped if it has not left.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
+        let sent = lock(&self.stream.state).send(data, delivery);
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 

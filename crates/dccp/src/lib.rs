@@ -40,6 +40,9 @@
 //! receiving application did not fetch it. [`Connection::finish`] returns once everything has left and was acknowledged or given up for
 //! lost.
 //!
+//! [`Options::send_policy`] has the queue drop instead of wait: the oldest, the newest, or what matters least; [`Connection::send_with`]
+//! gives a datagram its priority, and a time after which it is not worth sending.
+//!
 //! A sender of live media wants its queue short and its data fresh: `Options::queue(1)`, [`Connection::try_send`], and a bit rate below
 //! [`Stats::rate`]. The example `voice` does this.
 //!
@@ -101,6 +104,7 @@ mod connection;
 mod error;
 mod listener;
 mod options;
+mod outgoing;
 pub mod reliable;
 mod runtime;
 mod signal;
@@ -120,6 +124,7 @@ pub use mpdccp_proto::reorder::ReorderConfig;
 pub use mpdccp_proto::sched::SchedulerKind;
 pub use mpdccp_proto::{Health, Named, PathId, Reason};
 pub use options::{Carrier, Options, Path};
+pub use outgoing::{Delivery, SendPolicy};
 pub use stats::{Event, PathStats, Stats};
 pub use units::Rate;
 

@@ -1,4 +1,4 @@
-use crate::ConnectError;
+use crate::{ConnectError, SendPolicy};
 use dccp_proto::ServiceCode;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use mpdccp_proto::reorder::ReorderConfig;
@@ -62,6 +62,7 @@ pub struct Options {
     pub(crate) multipath: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) queue: usize,
+    pub(crate) policy: SendPolicy,
     pub(crate) receive_queue: usize,
     pub(crate) backlog: usize,
     pub(crate) max_connections: usize,
@@ -83,6 +84,7 @@ impl Default for Options {
             multipath: false,
             paths: Vec::new(),
             queue: 16,
+            policy: SendPolicy::default(),
             receive_queue: 4096,
             backlog: 128,
             max_connections: 16_384,
@@ -155,6 +157,12 @@ impl Options {
     /// How many datagrams wait at most for the window, at least 1; 16 by default. A short queue keeps what is sent fresh.
     pub fn queue(mut self, datagrams: usize) -> Options {
         self.queue = datagrams.max(1);
+        self
+    }
+
+    /// What happens when that queue is full; by default the sender waits.
+    pub fn send_policy(mut self, policy: SendPolicy) -> Options {
+        self.policy = policy;
         self
     }
 

@@ -3,7 +3,7 @@
 use crate::signal::{Signal, lock};
 use crate::stats::{Event, PathStats, Stats};
 use crate::stream::Stream;
-use crate::{ConnectError, Options};
+use crate::{ConnectError, Options, SendPolicy};
 use dccp_net::{App, Core, Driver, Handle, Qlog};
 use mpdccp_proto::{Endpoint, PktInfo, Reason, SessionEvent, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,8 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use units::{Rate, Time};
 
-/// How many datagrams wait in a session's own queue: enough for a burst, few enough to stay fresh.
+/// How many datagrams wait in a session's own queue: enough for a burst, few enough to stay fresh. Fewer where it matters which one
+/// leaves next.
 const SESSION_QUEUE: u32 = 16;
+const CHOSEN: u32 = 2;
 /// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -248,7 +250,8 @@ impl Streams {
             return false;
         };
         let waiting = core.endpoint.backlog(now, id).packets;
-        let (taken, empty) = entry.stream.take(SESSION_QUEUE.saturating_sub(waiting) as usize);
+        let most = if self.options.policy == SendPolicy::Wait { SESSION_QUEUE } else { CHOSEN };
+        let (taken, empty) = entry.stream.take(most.saturating_sub(waiting) as usize);
         let any = !taken.is_empty();
         for data in taken {
             core.endpoint.send(now, id, data, PktInfo::default());

@@ -14,6 +14,10 @@ pub struct Stats {
     pub queued: u64,
     /// Of them, dropped since no path could carry their size any more, or since the connection broke before they left.
     pub dropped: u64,
+    /// Of them, dropped because the queue was full, as [`Options::send_policy`](crate::Options::send_policy) has it.
+    pub displaced: u64,
+    /// Of them, dropped because they had not left in time ([`Delivery::expires_in`](crate::Delivery::expires_in)).
+    pub expired: u64,
     /// Packets with data that congestion control takes for lost; with several paths they may have been repaired.
     pub lost: u64,
     /// Datagrams that arrived.

@@ -1,11 +1,13 @@
 //! What lies between a connection's handles and the data thread.
 
+use crate::outgoing::{Delivery, Outgoing};
 use crate::signal::{Signal, lock};
 use crate::stats::{Event, Stats};
 use crate::{FinishError, Options, RecvError, SendError};
 use mpdccp_proto::Reason;
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::time::Instant;
 
 /// Most events that wait; beyond, the oldest are forgotten.
 const MAX_EVENTS: usize = 256;
@@ -23,10 +25,9 @@ pub(crate) struct Stream {
 
 #[derive(Debug)]
 pub(crate) struct State {
-    outgoing: VecDeque<Vec<u8>>,
+    outgoing: Outgoing,
     incoming: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
-    max_outgoing: usize,
     max_incoming: usize,
     /// Once it is open: RFC 9897 is in use.
     opened: Option<bool>,
@@ -42,7 +43,7 @@ pub(crate) struct State {
 
 impl State {
     /// Takes a datagram in. `None` while there is no room.
-    pub(crate) fn send(&mut self, data: &[u8]) -> Option<Result<(), SendError>> {
+    pub(crate) fn send(&mut self, data: &[u8], delivery: Delivery) -> Option<Result<(), SendError>> {
         let refusal = match self.end {
             Some(reason) => SendError::Closed(reason),
             None if self.finishing => SendError::Closed(Reason::Closed),
@@ -50,9 +51,8 @@ impl State {
             None if data.len() > self.max_datagram => {
                 SendError::TooBig { len: data.len(), max: self.max_datagram }
             }
-            None if self.outgoing.len() >= self.max_outgoing => return None,
+            None if !self.outgoing.push(Instant::now(), data, delivery) => return None,
             None => {
-                self.outgoing.push_back(data.to_vec());
                 self.stats.sent += 1;
                 self.stats.sent_bytes += data.len() as u64;
                 return Some(Ok(()));
@@ -120,7 +120,8 @@ impl State {
 
     pub(crate) fn stats(&self) -> Stats {
         let queued = self.stats.queued + self.outgoing.len() as u64;
-        Stats { queued, ..self.stats.clone() }
+        let Outgoing { displaced, expired, .. } = self.outgoing;
+        Stats { queued, displaced, expired, ..self.stats.clone() }
     }
 
     /// What the session says, beside what is counted here.
@@ -134,10 +135,9 @@ impl Stream {
     pub(crate) fn new(options: &Options) -> Stream {
         Stream {
             state: Mutex::new(State {
-                outgoing: VecDeque::new(),
+                outgoing: Outgoing::new(options.policy, options.queue),
                 incoming: VecDeque::new(),
                 events: VecDeque::new(),
-                max_outgoing: options.queue,
                 max_incoming: options.receive_queue,
                 opened: None,
                 max_datagram: 0,
@@ -155,9 +155,8 @@ impl Stream {
     /// Takes up to `most` datagrams out; none are left if the second is true.
     pub(crate) fn take(&self, most: usize) -> (Vec<Vec<u8>>, bool) {
         let mut state = lock(&self.state);
-        let some = most.min(state.outgoing.len());
-        let taken: Vec<Vec<u8>> = state.outgoing.drain(..some).collect();
-        let empty = state.outgoing.is_empty();
+        let taken = state.outgoing.take(Instant::now(), most);
+        let empty = state.outgoing.len() == 0;
         if empty {
             state.told = false;
         }
@@ -208,9 +207,8 @@ impl Stream {
         if state.end.is_some() {
             return;
         }
-        state.stats.dropped += dropped + state.outgoing.len() as u64;
+        state.stats.dropped += dropped + state.outgoing.clear();
         state.stats.queued = 0;
-        state.outgoing.clear();
         state.end = Some(reason);
         state.events.push_back(Event::Closed(reason));
         drop(state);

@@ -25,7 +25,7 @@
 
 use crate::listener::accept;
 use crate::reliable::ChannelError;
-use crate::{AcceptError, ConnectError, Event, FinishError, Options, RecvError, SendError, Stats};
+use crate::{AcceptError, ConnectError, Delivery, Event, FinishError, Options, RecvError, SendError, Stats};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Deref;
 
@@ -126,8 +126,16 @@ impl Connection {
     /// # Errors
     /// As [`crate::Connection::send`].
     pub async fn send(&self, data: &[u8]) -> Result<(), SendError> {
+        self.send_with(data, Delivery::default()).await
+    }
+
+    /// As [`crate::Connection::send_with`].
+    ///
+    /// # Errors
+    /// As [`crate::Connection::send`].
+    pub async fn send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
         let stream = &self.0.stream;
-        let sent = stream.writable.wait_async(&stream.state, |s| s.send(data)).await;
+        let sent = stream.writable.wait_async(&stream.state, |s| s.send(data, delivery)).await;
         self.0.tell_of(sent)
     }
 

@@ -1,8 +1,8 @@
 //! Listener and connection over the loopback interface: no privilege needed.
 
 use dccp::{
-    AcceptError, CcidError, ConnectError, Connection, Event, FinishError, Health, Listener, Options, Path,
-    PrivateKey, Reason, RecvError, ResetCode, SendError,
+    AcceptError, CcidError, ConnectError, Connection, Delivery, Event, FinishError, Health, Listener, Options, Path,
+    PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -58,6 +58,25 @@ fn the_congestion_control_changes_while_data_flows() {
     assert_eq!(here.set_ccid(2), Err(CcidError::NotOpen));
     let (received, _) = reader.join().unwrap();
     assert!(received + stats.lost >= stats.sent, "{received} of {}, {} lost", stats.sent, stats.lost);
+}
+
+#[test]
+fn a_full_queue_drops_what_its_policy_says() {
+    let client = Options::default().queue(4).send_policy(SendPolicy::Priority);
+    let (_listener, here, there) = pair(Options::default(), client);
+    let size = here.max_datagram_size();
+    // Faster than any window; one in a hundred matters.
+    for n in 0..5_000u32 {
+        let priority = u8::from(n % 100 == 0);
+        here.send_with(&vec![priority; size], Delivery { priority, ..Delivery::default() }).unwrap();
+    }
+    let stats = here.finish().unwrap();
+    assert!(stats.displaced > 0 && stats.sent == 5_000, "{stats:?}");
+    let mut urgent = 0;
+    while let Ok(datagram) = there.recv_timeout(PATIENT) {
+        urgent += u64::from(datagram[0]);
+    }
+    assert!(urgent + stats.lost >= 50, "{urgent} of 50 came, {} were lost", stats.lost);
 }
 
 #[test]

@@ -1,0 +1,166 @@
+//! What waits for the window, and who has to go when it is full.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What happens when a datagram finds the queue ([`Options::queue`](crate::Options::queue)) full. Whatever is dropped is counted
+/// ([`Stats::displaced`](crate::Stats::displaced)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendPolicy {
+    /// It waits: `send` until there is room, `try_send` says `Full`. Nothing is dropped.
+    #[default]
+    Wait,
+    /// The oldest goes: for data whose worth is to be new.
+    DropOldest,
+    /// It is dropped itself: what has begun is brought to its end.
+    DropNewest,
+    /// Of the lowest priority the oldest goes, which may be the datagram itself if all others matter more. Higher priorities leave first,
+    /// equal ones in order.
+    Priority,
+}
+
+/// How a datagram is sent: see [`Connection::send_with`](crate::Connection::send_with).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Under [`SendPolicy::Priority`]; larger matters more.
+    pub priority: u8,
+    /// Dropped and counted ([`Stats::expired`](crate::Stats::expired)) if it has not left by then.
+    pub expires_in: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    data: Vec<u8>,
+    priority: u8,
+    expires: Option<Instant>,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    policy: SendPolicy,
+    most: usize,
+    /// By falling priority, if that is the policy; else in order.
+    waiting: VecDeque<Waiting>,
+    pub(crate) displaced: u64,
+    pub(crate) expired: u64,
+}
+
+impl Outgoing {
+    pub(crate) fn new(policy: SendPolicy, most: usize) -> Outgoing {
+        Outgoing { policy, most, waiting: VecDeque::new(), displaced: 0, expired: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes a datagram in, or drops one. False if it has to wait.
+    pub(crate) fn push(&mut self, now: Instant, data: &[u8], delivery: Delivery) -> bool {
+        if self.waiting.len() >= self.most {
+            self.expire(now);
+        }
+        let by_priority = self.policy == SendPolicy::Priority;
+        let mut at = match by_priority {
+            true => self.waiting.partition_point(|other| other.priority >= delivery.priority),
+            false => self.waiting.len(),
+        };
+        if self.waiting.len() >= self.most {
+            let lowest = self.waiting.back().map_or(0, |last| last.priority);
+            let victim = match self.policy {
+                SendPolicy::Wait => return false,
+                SendPolicy::DropOldest => Some(0),
+                SendPolicy::DropNewest => None,
+                SendPolicy::Priority if delivery.priority < lowest => None,
+                SendPolicy::Priority => self.waiting.iter().position(|other| other.priority == lowest),
+            };
+            self.displaced += 1;
+            let Some(victim) = victim else { return true };
+            self.waiting.remove(victim);
+            at -= usize::from(victim < at);
+        }
+        let expires = delivery.expires_in.and_then(|time| now.checked_add(time));
+        let priority = if by_priority { delivery.priority } else { 0 };
+        self.waiting.insert(at, Waiting { data: data.to_vec(), priority, expires });
+        true
+    }
+
+    /// Takes up to `most` datagrams out.
+    pub(crate) fn take(&mut self, now: Instant, most: usize) -> Vec<Vec<u8>> {
+        self.expire(now);
+        let some = most.min(self.waiting.len());
+        self.waiting.drain(..some).map(|waiting| waiting.data).collect()
+    }
+
+    /// Drops what came too late.
+    fn expire(&mut self, now: Instant) {
+        let before = self.waiting.len();
+        self.waiting.retain(|waiting| waiting.expires.is_none_or(|at| at > now));
+        self.expired += (before - self.waiting.len()) as u64;
+    }
+
+    /// Drops everything; how much that was.
+    pub(crate) fn clear(&mut self) -> u64 {
+        let dropped = self.waiting.len() as u64;
+        self.waiting.clear();
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(policy: SendPolicy) -> (Outgoing, Instant) {
+        (Outgoing::new(policy, 3), Instant::now())
+    }
+
+    fn put(queue: &mut Outgoing, now: Instant, name: u8, priority: u8) -> bool {
+        queue.push(now, &[name], Delivery { priority, ..Delivery::default() })
+    }
+
+    fn rest(queue: &mut Outgoing, now: Instant) -> Vec<u8> {
+        queue.take(now, 99).concat()
+    }
+
+    #[test]
+    fn who_goes_when_it_is_full() {
+        for (policy, left, displaced, taken) in [
+            (SendPolicy::Wait, vec![1, 2, 3], 0, false),
+            (SendPolicy::DropOldest, vec![3, 4, 5], 2, true),
+            (SendPolicy::DropNewest, vec![1, 2, 3], 2, true),
+        ] {
+            let (mut queue, now) = queue(policy);
+            (1..=3).for_each(|name| assert!(put(&mut queue, now, name, name)));
+            assert_eq!((put(&mut queue, now, 4, 0), put(&mut queue, now, 5, 9)), (taken, taken), "{policy:?}");
+            assert_eq!((rest(&mut queue, now), queue.displaced), (left, displaced), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn higher_priorities_leave_first_and_lower_ones_give_way() {
+        let (mut queue, now) = queue(SendPolicy::Priority);
+        for (name, priority) in [(1, 5), (2, 1), (3, 1)] {
+            assert!(put(&mut queue, now, name, priority));
+        }
+        // The older of the two lowest goes; then what matters less than all there is; then the other low one.
+        assert!(put(&mut queue, now, 4, 5) && put(&mut queue, now, 5, 0) && put(&mut queue, now, 6, 7));
+        assert_eq!((rest(&mut queue, now), queue.displaced), (vec![6, 1, 4], 3));
+        // Among equals the oldest goes.
+        for name in 1..=4 {
+            put(&mut queue, now, name, 2);
+        }
+        assert_eq!(rest(&mut queue, now), [2, 3, 4]);
+    }
+
+    #[test]
+    fn what_comes_too_late_is_dropped_and_makes_room() {
+        let (mut queue, now) = queue(SendPolicy::Wait);
+        let short = Delivery { expires_in: Some(Duration::from_millis(10)), ..Delivery::default() };
+        assert!(queue.push(now, &[1], short) && put(&mut queue, now, 2, 0) && queue.push(now, &[3], short));
+        let later = now + Duration::from_millis(10);
+        assert!(!put(&mut queue, now, 4, 0) && put(&mut queue, later, 5, 0));
+        assert_eq!((rest(&mut queue, later), queue.expired, queue.displaced), (vec![2, 5], 2, 0));
+    }
+}
