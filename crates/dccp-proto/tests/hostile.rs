@@ -142,3 +142,53 @@ proptest! {
         finish(net, changes.len());
     }
 }
+
+/// Whoever does not see the packets guesses 48 bits of number twice (RFC 4340 section 7.5.5).
+#[test]
+fn a_million_blind_packets_have_no_effect() {
+    const PACKETS: u64 = 1_000_000;
+    let mut net = stage(3);
+    let features = |net: &mut Net, side: usize| {
+        let end = net.end(side);
+        let local = (0..=10).map(|number| end.feature(number, dccp_proto::features::Side::Local));
+        let remote = (0..=10).map(|number| end.feature(number, dccp_proto::features::Side::Remote));
+        (end.state(), end.ccids(), local.collect::<Vec<_>>(), remote.collect::<Vec<_>>())
+    };
+    let before = [features(&mut net, CLIENT), features(&mut net, SERVER)];
+    let (delivered, received) =
+        (net.delivered.clone(), [CLIENT, SERVER].map(|s| net.end(s).stats().data_received));
+    let mut random = 1u64;
+    let mut next = || {
+        // SplitMix64.
+        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    // What would do most harm: features, Slow Receiver, drops, vectors.
+    let options: [&[u8]; 5] = [&[], &[32, 4, 1, 2], &[2, 0, 0, 0], &[40, 3, 0x90, 0], &[38, 4, 0, 0xff]];
+    for n in 0..PACKETS {
+        let from = (n % 2) as usize;
+        let ptype = PacketType::from_number((next() % 10) as u8);
+        let header = net.forge(from, ptype, Seq::new(next()), Some(Seq::new(next())));
+        let bytes = emit(&header, options[(next() % 5) as usize], b"forged");
+        let packet = dccp_wire::Packet::parse(&bytes).unwrap();
+        let now = net.now;
+        // They come within a minute, while the connection is idle.
+        net.now += Duration::from_micros(60);
+        net.end(1 - from).handle_packet(now, Ecn::Ce, 100, &packet);
+        if n % 1000 == 0 {
+            net.pump();
+        }
+    }
+    assert_eq!([features(&mut net, CLIENT), features(&mut net, SERVER)], before);
+    assert_eq!([CLIENT, SERVER].map(|s| net.end(s).stats().data_received), received);
+    // At most eight Syncs a second from each end, and their answers.
+    assert!(net.log.len() < 3_000, "{} packets", net.log.len());
+    net.run(Duration::from_secs(5));
+    net.send(CLIENT, b"still here");
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.delivered[CLIENT], delivered[CLIENT]);
+    assert_eq!(net.delivered[SERVER][delivered[SERVER].len()..], [b"still here".to_vec()]);
+}

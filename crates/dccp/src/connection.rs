@@ -2,7 +2,9 @@ use crate::options::Path;
 use crate::runtime::{Runtime, Streams};
 use crate::signal::lock;
 use crate::stream::Stream;
-use crate::{CcidError, ConnectError, Delivery, Event, FinishError, Options, RecvError, SendError, Stats, sockets};
+use crate::{
+    CcidError, ConnectError, Delivery, Event, FinishError, Options, RecvError, SendError, Stats, sockets,
+};
 use dccp_net::Core;
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, Reason, SessionId};

@@ -133,7 +133,11 @@ mod tests {
         ] {
             let (mut queue, now) = queue(policy);
             (1..=3).for_each(|name| assert!(put(&mut queue, now, name, name)));
-            assert_eq!((put(&mut queue, now, 4, 0), put(&mut queue, now, 5, 9)), (taken, taken), "{policy:?}");
+            assert_eq!(
+                (put(&mut queue, now, 4, 0), put(&mut queue, now, 5, 9)),
+                (taken, taken),
+                "{policy:?}"
+            );
             assert_eq!((rest(&mut queue, now), queue.displaced), (left, displaced), "{policy:?}");
         }
     }

@@ -1,8 +1,8 @@
 //! Listener and connection over the loopback interface: no privilege needed.
 
 use dccp::{
-    AcceptError, CcidError, ConnectError, Connection, Delivery, Event, FinishError, Health, Listener, Options, Path,
-    PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
+    AcceptError, CcidError, ConnectError, Connection, Delivery, Event, FinishError, Health, Listener,
+    Options, Path, PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
