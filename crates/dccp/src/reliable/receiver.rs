@@ -5,9 +5,11 @@ use super::ranges::Ranges;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Frames acknowledged together at most, and how long the first of them waits.
-const TOGETHER: u32 = 8;
+/// Frames acknowledged together at most, and how long the first of them waits; less if something is missing. Congestion control governs
+/// acknowledgements as any datagram: more of them would queue up and come late.
+const TOGETHER: u32 = 64;
 const WAIT: Duration = Duration::from_millis(5);
+const SHORT_WAIT: Duration = Duration::from_millis(1);
 /// Pieces out of order that are kept; a sender of whole datagrams needs far fewer.
 const MAX_PIECES: usize = 1 << 14;
 
@@ -139,7 +141,11 @@ impl Receiver {
     /// When an acknowledgement is due.
     pub(super) fn ack_due(&self) -> Option<Instant> {
         let since = self.since?;
-        Some(if self.at_once || self.waiting >= TOGETHER { since } else { since + WAIT })
+        Some(match (self.waiting >= TOGETHER, self.at_once) {
+            (true, _) => since,
+            (false, true) => since + SHORT_WAIT,
+            (false, false) => since + WAIT,
+        })
     }
 
     /// One is to be sent again although nothing arrived.

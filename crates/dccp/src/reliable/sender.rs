@@ -166,7 +166,8 @@ impl Sender {
         if new > 0 {
             (self.timeouts, self.heard) = (0, Some(now));
         }
-        self.detect(now);
+        // Of what lies beyond, an acknowledgement has room for the lowest stretches only.
+        self.detect(now, ack.beyond.last().map_or(self.base, |range| range.end));
         true
     }
 
@@ -179,8 +180,8 @@ impl Sender {
         self.fresh = self.fresh.max(to);
     }
 
-    /// Settles what arrived, and finds what was overtaken by too much.
-    fn detect(&mut self, now: Instant) {
+    /// Settles what arrived, and finds what was overtaken by too much, up to where the acknowledgement tells all.
+    fn detect(&mut self, now: Instant, told: u64) {
         let rtt = self.rtt.map(|(rtt, _)| rtt);
         let mut newest = None;
         let mut settle = |sent: &Sent| {
@@ -207,7 +208,7 @@ impl Sender {
         self.measure(now.saturating_duration_since(newest));
         let late = self.rtt.map_or(MIN_TIMEOUT, |(rtt, _)| rtt * self.patience / REORDERING);
         if !self.acked.is_empty() {
-            self.lose(|sent| newest.saturating_duration_since(sent.at) > late);
+            self.lose(|sent| sent.end <= told && newest.saturating_duration_since(sent.at) > late);
         }
     }
 
