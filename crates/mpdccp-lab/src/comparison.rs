@@ -1,6 +1,7 @@
 //! Our figures beside those of others and the aims.
 
 use crate::Scenario;
+pub use crate::estimate::number;
 use crate::estimate::{Estimate, Verdict, paired};
 use crate::metrics::NAMES;
 use crate::record::with_model;
@@ -147,17 +148,6 @@ fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run
     let theirs = values(&others, aim.metric.as_ref());
     let beside = differences(ours, &theirs)?.reaches(None, Some(0.0));
     Some(alone.max(beside))
-}
-
-/// A value as tables show it.
-pub fn number(value: Option<f64>) -> String {
-    match value {
-        None => "–".to_owned(),
-        Some(v) if v == 0.0 || v.abs() >= 99.95 => format!("{v:.0}"),
-        Some(v) if v.abs() >= 9.995 => format!("{v:.1}"),
-        Some(v) if v.abs() >= 0.1 => format!("{v:.2}"),
-        Some(v) => format!("{v:.3}"),
-    }
 }
 
 /// The comparisons as tables for a terminal: for each cell the contenders by their metrics, those of others below each, then the aims.

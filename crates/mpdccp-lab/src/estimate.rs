@@ -76,11 +76,22 @@ impl Estimate {
 
     /// Median and interval for a table.
     pub fn text(&self) -> String {
-        let number = |v| crate::comparison::number(Some(v));
+        let number = |v| number(Some(v));
         match self.interval {
             None => number(self.median),
             Some((low, high)) => format!("{} ({} to {})", number(self.median), number(low), number(high)),
         }
+    }
+}
+
+/// A value as tables show it.
+pub fn number(value: Option<f64>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(v) if v == 0.0 || v.abs() >= 99.95 => format!("{v:.0}"),
+        Some(v) if v.abs() >= 9.995 => format!("{v:.1}"),
+        Some(v) if v.abs() >= 0.1 => format!("{v:.2}"),
+        Some(v) => format!("{v:.3}"),
     }
 }
 

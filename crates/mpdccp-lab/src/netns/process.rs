@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::rival::find;
 use super::world::Namespace;
 use crate::LabError;
 use linkem_net::{Urgency, hurry};
@@ -139,6 +138,16 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A program by path, or by name in PATH.
+pub(super) fn find(program: &str) -> Option<PathBuf> {
+    let named = PathBuf::from(program);
+    if program.contains('/') {
+        return named.is_file().then_some(named);
+    }
+    let dirs = std::env::var_os("PATH")?;
+    std::env::split_paths(&dirs).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::process::Process;
+use super::process::{Process, find};
 use super::tunnel::{CLIENT, SERVER};
 use super::world::{Namespace, ip, path_address};
 use crate::scenario::Rival;
@@ -36,16 +36,6 @@ pub(super) fn lacks(rival: &Rival) -> Option<String> {
 }
 
 const WIREGUARD: &str = "wireguard-go";
-
-/// A program by path, or by name in PATH.
-pub(super) fn find(program: &str) -> Option<PathBuf> {
-    let named = PathBuf::from(program);
-    if program.contains('/') {
-        return named.is_file().then_some(named);
-    }
-    let dirs = std::env::var_os("PATH")?;
-    std::env::split_paths(&dirs).map(|dir| dir.join(program)).find(|file| file.is_file())
-}
 
 /// A running rival; gone when dropped.
 pub(super) struct Running {

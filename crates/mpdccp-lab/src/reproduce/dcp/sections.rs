@@ -1,0 +1,291 @@
+//! What the report says of each experiment of the DCP paper: sentences, figures, tables.
+
+use std::path::Path;
+
+use super::super::page::{Page, Row, Section};
+use super::{ACKS, ASYMMETRIC, BETWEEN, ECHOES, LOSSES, MANY, Made, NAME, VARIANTS, with_tcp};
+use crate::LabError;
+use crate::estimate::Verdict;
+use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
+use crate::metrics::NAMES;
+use crate::store::Kept;
+
+/// The report of all runs; figures go into a directory.
+pub(super) fn page(runs: &[Made], figures: &Path) -> Result<Page, LabError> {
+    let mut sections = vec![one_flow(runs, figures)?, among_tcp(runs, figures)?];
+    sections.extend(long(runs));
+    sections.extend(many(runs));
+    sections.extend(fast_link(runs));
+    sections.extend(asymmetric(runs));
+    sections.extend(acknowledgements(runs));
+    sections.extend(overhead(runs));
+    Ok(Page {
+        title: "Experimentation of the Datagram Control Protocol (2002), made again",
+        set: NAME,
+        sections,
+    })
+}
+
+/// The runs of a name, whatever their seed.
+fn called<'a>(runs: &'a [Made], name: &str) -> Vec<&'a Kept> {
+    runs.iter().filter(|made| made.name == name).map(|made| &made.kept).collect()
+}
+
+fn row(
+    runs: &[&Kept],
+    what: Option<String>,
+    metric: &str,
+    paper: Option<&'static str>,
+    aim: Option<(Option<f64>, Option<f64>)>,
+) -> Row {
+    let words = || NAMES.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, words)| words);
+    Row {
+        what: what.unwrap_or_else(|| words().to_owned()),
+        paper,
+        ours: runs.iter().filter_map(|run| run.run.metrics.get(metric).copied()).collect(),
+        aim,
+    }
+}
+
+fn alone_rows(runs: &[&Kept], paper: bool) -> Vec<Row> {
+    let said = |text| Some(text).filter(|_| paper);
+    let mut rows = vec![
+        row(runs, None, "utilisation_pct", said("48"), Some((Some(93.0), None))),
+        row(runs, None, "friendliness_run", said("0.94"), Some((Some(0.9), Some(1.1)))),
+        row(runs, None, "steady_pct", said("“the entire 3 minutes” to settle"), Some((Some(90.0), None))),
+    ];
+    rows.extend(
+        ["friendliness", "loss_events", "loss_event_pct", "rx_mbps", "wire_p50_ms"]
+            .map(|metric| row(runs, None, metric, None, None)),
+    );
+    rows
+}
+
+fn value(row: &Row) -> String {
+    crate::comparison::number(row.median())
+}
+
+/// What the aims of a section come to.
+fn verdict(rows: &[Row]) -> String {
+    let judged: Vec<Verdict> = rows.iter().filter_map(Row::met).collect();
+    let count = |of| judged.iter().filter(|v| **v == of).count();
+    match (judged.len(), count(Verdict::Met), count(Verdict::Open)) {
+        (0, ..) => String::new(),
+        (1, 1, _) => "The aim is met.".to_owned(),
+        (n, met, _) if n == met => format!("All {n} aims are met."),
+        (n, met, 0) => format!("{met} of {n} aims are met."),
+        (n, met, open) => format!("{met} of {n} aims are met; for {open} the runs differ too much to say."),
+    }
+}
+
+fn end_of(points: &[(f64, f64)]) -> f64 {
+    points.last().map_or(1.0, |(t, _)| t.ceil())
+}
+
+fn one_flow(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
+    let runs = called(runs, "one-flow");
+    let rows = alone_rows(&runs, true);
+    let mut drawn = Vec::new();
+    if let Some(first) = runs.first() {
+        let lines = |name: &str| first.series.get(name).cloned().unwrap_or_default();
+        let estimate = lines("estimate");
+        let end = end_of(&estimate);
+        let panel = |title: &str, points| vec![(title.to_owned(), vec![("", points)])];
+        let figure = over_time(
+            panel("one flow: the sender's estimate of its rate", estimate),
+            "rate, kB/s",
+            None,
+            end,
+            1,
+        );
+        drawn.push((
+            "Figure 2: the rate that the sender allows itself, packet headers included. The link carries 1,250 kB/s.".to_owned(),
+            figure.save(&figures.join("figure2"))?,
+        ));
+        let ratio = panel("one flow: friendliness", lines("friendliness"));
+        drawn.push((
+            "Figure 3: what the throughput equation gives for the losses on the link, over what was sent, in windows of 6 s.".to_owned(),
+            over_time(ratio, "friendliness", Some(1.0), end, 1).save(&figures.join("figure3"))?,
+        ));
+    }
+    let sentence = format!(
+        "Alone, the flow used {} % of the link at a friendliness of {}; from the tenth second on {} % of windows of ten seconds lay within a tenth of the last one. {}",
+        value(&rows[0]),
+        value(&rows[1]),
+        value(&rows[2]),
+        verdict(&rows),
+    );
+    Ok(Section { title: "One flow alone (figures 2 and 3)".to_owned(), sentence, figures: drawn, rows })
+}
+
+fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
+    let mut rows = Vec::new();
+    let mut panels: Vec<Lines> = Vec::new();
+    let mut lines = Vec::new();
+    for (i, variant) in VARIANTS.iter().enumerate() {
+        let (mut medians, mut dots) = (Vec::new(), Vec::new());
+        for n in variant.counts {
+            let at = called(runs, &with_tcp(variant, *n));
+            let Some(first) = at.first() else { continue };
+            if i == 0 {
+                let line = |name: &str| first.series.get(name).cloned().unwrap_or_default();
+                let flows = if *n == 1 { "one TCP flow".to_owned() } else { format!("{n} TCP flows") };
+                panels.push((flows, vec![("DCCP", line("dccp")), ("all TCP", line("tcp"))]));
+            }
+            let paper = match (i, n) {
+                (0, 1) => Some("“equally”"),
+                (0, 9) => Some("close to 1"),
+                _ => None,
+            };
+            let aim = (i == 0).then_some((Some(BETWEEN.0), Some(BETWEEN.1)));
+            let row = row(&at, Some(format!("F, n = {n}, {}", variant.words)), "packet_share", paper, aim);
+            let x = f64::from(*n);
+            medians.extend(row.median().map(|f| (x, f)));
+            dots.extend(row.ours.iter().map(|f| (x, *f)));
+            rows.push(row);
+        }
+        lines.push(figures::Variant { name: variant.short, medians, runs: dots });
+    }
+    let end = panels.first().map_or(1.0, |(_, lines)| end_of(&lines[0].1) + BIN_S / 2.0 - 1.0);
+    let drawn = vec![
+        (
+            "Figure 4: the DCCP flow and all TCP flows together (Reno, derivative random drop); payload, means over 2 s."
+                .to_owned(),
+            over_time(panels, "rate, kB/s", None, end, 3).save(&figures.join("figure4"))?,
+        ),
+        (
+            "Figure 5: packets a second of the DCCP flow over the mean of the TCP flows; lines join medians, dots are runs."
+                .to_owned(),
+            against_flows(lines, BETWEEN).save(&figures.join("figure5"))?,
+        ),
+    ];
+    let reno: Vec<f64> = rows.iter().filter(|r| r.aim.is_some()).filter_map(Row::median).collect();
+    let (low, high) =
+        reno.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h): (f64, f64), f| (l.min(*f), h.max(*f)));
+    let sentence = format!(
+        "Among TCP Reno flows friendliness lay between {} and {}. {}",
+        crate::comparison::number(Some(low)),
+        crate::comparison::number(Some(high)),
+        verdict(&rows),
+    );
+    Ok(Section {
+        title: "One flow among TCP flows (figures 4 and 5)".to_owned(),
+        sentence,
+        figures: drawn,
+        rows,
+    })
+}
+
+fn many(runs: &[Made]) -> Option<Section> {
+    let row = |n: &u32| {
+        let at = called(runs, &format!("many-{n}"));
+        (!at.is_empty()).then(|| {
+            let aim = Some((Some(BETWEEN.0), Some(BETWEEN.1)));
+            row(&at, Some(format!("F, n = {n}, TCP Reno")), "packet_share", None, aim)
+        })
+    };
+    let rows: Vec<Row> = MANY.iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| {
+        let each: Vec<String> =
+            MANY.iter().zip(&rows).map(|(n, row)| format!("{} among {n}", value(row))).collect();
+        let sentence = format!("Friendliness is {}. {}", each.join(", "), verdict(&rows));
+        Section { title: "More than nine TCP flows".to_owned(), sentence, figures: Vec::new(), rows }
+    })
+}
+
+/// One flow for longer.
+fn long(runs: &[Made]) -> Option<Section> {
+    let runs = called(runs, "one-flow-long");
+    let rows = alone_rows(&runs, false);
+    (!runs.is_empty()).then(|| {
+        let sentence = format!(
+            "Over {LONG_S} s friendliness is {} at {} loss events in the median run. {}",
+            value(&rows[1]),
+            value(&rows[4]),
+            verdict(&rows),
+        );
+        Section { title: "One flow alone for longer".to_owned(), sentence, figures: Vec::new(), rows }
+    })
+}
+
+fn fast_link(runs: &[Made]) -> Option<Section> {
+    let runs = called(runs, "fast-link");
+    let rows = alone_rows(&runs, false);
+    (!runs.is_empty()).then(|| {
+        let sentence = format!(
+            "On 100 Mbit/s with 5 ms each way the flow used {} % of the link at a friendliness of {}. {}",
+            value(&rows[0]),
+            value(&rows[1]),
+            verdict(&rows),
+        );
+        Section { title: "A faster link with a lower delay".to_owned(), sentence, figures: Vec::new(), rows }
+    })
+}
+
+fn asymmetric(runs: &[Made]) -> Option<Section> {
+    let mut rows = Vec::new();
+    let mut words = Vec::new();
+    for label in ASYMMETRIC {
+        let at = called(runs, &format!("asymmetric-{label}"));
+        let there = row(&at, Some(format!("{label}: received there, Mbit/s")), "rx_mbps", None, None);
+        let total = row(&at, None, "total_mbps", None, None);
+        let back = total.ours.iter().zip(&there.ours).map(|(all, there)| (all - there) * 1e3).collect();
+        let back = Row { what: format!("{label}: received back, kbit/s"), ours: back, ..there.clone() };
+        words.push(format!("{label} {} Mbit/s there and {} kbit/s back", value(&there), value(&back)));
+        rows.extend([there, back]);
+    }
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
+        title: "One CCID there, another back, over 10 Mbit/s and 256 kbit/s".to_owned(),
+        sentence: format!("Payload received: {}.", words.join("; ")),
+        figures: Vec::new(),
+        rows,
+    })
+}
+
+fn acknowledgements(runs: &[Made]) -> Option<Section> {
+    let mut rows = Vec::new();
+    let mut words = Vec::new();
+    for label in ACKS {
+        let at = called(runs, &format!("ack-ratio-{label}"));
+        let of = |what: &str, metric: &str| row(&at, Some(format!("{label}: {what}")), metric, None, None);
+        let (bytes, packets) = (
+            of("bytes back for 100 there", "back_pct"),
+            of("packets back for 100 there", "back_packets_pct"),
+        );
+        words.push(format!("{} with {label}", value(&bytes)));
+        rows.extend([bytes, packets, of("of the link's rate delivered, %", "utilisation_pct")]);
+    }
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
+        title: "What acknowledgements cost".to_owned(),
+        sentence: format!("Bytes back for 100 there: {}.", words.join(", ")),
+        figures: Vec::new(),
+        rows,
+    })
+}
+
+fn overhead(runs: &[Made]) -> Option<Section> {
+    let mut rows = Vec::new();
+    let mut words = Vec::new();
+    for label in ECHOES {
+        for (loss, _) in LOSSES {
+            let at = called(runs, &format!("overhead-{label}-{loss}"));
+            let of = |what: &str, metric: &str| {
+                row(&at, Some(format!("{label}, {loss}: {what}")), metric, None, None)
+            };
+            let total = of("until the last echo, ms", "all_back_ms");
+            if loss == LOSSES[0].0 {
+                words.push(format!("{} ms with {label}", value(&total)));
+            }
+            rows.extend([total, of("a packet there and back, median, ms", "app_p50_ms")]);
+            if loss != LOSSES[0].0 {
+                rows.push(of("not come back, %", "lost_pct"));
+            }
+        }
+    }
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
+        title: "Delay of ten packets and their echoes (section 4.3)".to_owned(),
+        sentence: format!("Without loss the last echo came after {}.", words.join(", ")),
+        figures: Vec::new(),
+        rows,
+    })
+}
