@@ -71,6 +71,8 @@ pub trait Backend: Sync {
 pub enum LabError {
     /// The machine lacks something; the text says what, and how to get it.
     Missing(String),
+    /// What was asked for makes no sense; the text says what, where, and what is allowed.
+    Wrong(String),
     /// The user asked to stop.
     Interrupted,
     /// Anything else.
@@ -87,7 +89,7 @@ impl LabError {
 impl fmt::Display for LabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LabError::Missing(text) | LabError::Failed(text) => f.write_str(text),
+            LabError::Missing(text) | LabError::Wrong(text) | LabError::Failed(text) => f.write_str(text),
             LabError::Interrupted => f.write_str("interrupted"),
         }
     }

@@ -57,7 +57,7 @@ pub(crate) fn choose_contenders<'a>(
     let find = |label: &String| {
         let found = scenario.contender(label);
         found.ok_or_else(|| {
-            LabError::Failed(format!("{}: no contender `{label}`; there are {}", scenario.name, known()))
+            LabError::Wrong(format!("{}: no contender `{label}`; there are {}", scenario.name, known()))
         })
     };
     only.iter().map(find).collect()
@@ -75,7 +75,7 @@ pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Resu
     let find = |name: &String| {
         let found = scenario.cell(name);
         found.ok_or_else(|| {
-            LabError::Failed(format!("{}: no cell `{name}`; there are all, {}", scenario.name, known()))
+            LabError::Wrong(format!("{}: no cell `{name}`; there are all, {}", scenario.name, known()))
         })
     };
     cells.iter().map(find).collect()

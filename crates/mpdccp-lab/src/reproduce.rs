@@ -78,11 +78,9 @@ pub fn run(
     options: &Options,
     watch: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<PathBuf, LabError> {
-    fs::create_dir_all(&options.out)
-        .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
     if options.duration_s.is_some() && [dcp::NAME, robustness::NAME].contains(&name_or_file) {
         let text = format!("`{name_or_file}` has durations of its own: leave --duration out");
-        return Err(LabError::Failed(text));
+        return Err(LabError::Wrong(text));
     }
     if name_or_file == dcp::NAME {
         return dcp::run(backend, options, watch);
@@ -96,13 +94,15 @@ pub fn run(
     let known = |name: &String| spec.sections.iter().any(|section| called(section, name));
     if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
         let names: Vec<&str> = spec.sections.iter().map(|section| section.scenario.as_str()).collect();
-        return Err(LabError::Failed(format!("no experiment `{unknown}`; there are {}", names.join(", "))));
+        return Err(LabError::Wrong(format!("no experiment `{unknown}`; there are {}", names.join(", "))));
     }
     let chosen: Vec<_> = spec
         .sections
         .iter()
         .filter(|section| options.only.is_empty() || options.only.iter().any(|name| called(section, name)))
         .collect();
+    fs::create_dir_all(&options.out)
+        .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
     let report = options.out.join("report.html");
     let sim = Sim::default();
     let mut sections = Vec::new();
@@ -124,7 +124,7 @@ fn find(name_or_file: &str) -> Result<Spec, LabError> {
     }
     if !Path::new(name_or_file).is_file() {
         let text = format!("no set or file `{name_or_file}`; the program comes with {}", names().join(", "));
-        return Err(LabError::Failed(text));
+        return Err(LabError::Wrong(text));
     }
     let text = fs::read_to_string(name_or_file)
         .map_err(|e| LabError::failed(format!("reading {name_or_file}"), e))?;

@@ -146,7 +146,7 @@ pub fn run(
     options: &Options,
     watch: &(dyn Fn(&Progress<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
-    let wrong = |e: crate::scenario::ScenarioError| LabError::Failed(e.to_string());
+    let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());
     let cells: Vec<&str> =
         choose_cells(scenario, &options.cells)?.into_iter().map(|cell| cell.name.as_str()).collect();
     let points = scenario.points(&cells).map_err(wrong)?;

@@ -156,19 +156,19 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     finish(result)
 }
 
-/// The exit code: 0 done, 1 failed, 2 the machine lacks something, 130 interrupted.
+/// The exit code: 0 done, 1 failed, 2 the machine lacks something or what was asked for makes no sense, 130 interrupted.
 pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     eprintln!("mpdccp: {e}");
     match e {
-        LabError::Missing(_) => ExitCode::from(2),
+        LabError::Missing(_) | LabError::Wrong(_) => ExitCode::from(2),
         LabError::Interrupted => ExitCode::from(130),
         LabError::Failed(_) => ExitCode::FAILURE,
     }
 }
 
 fn load(name: &str) -> Result<Scenario, LabError> {
-    Scenario::find(name).map_err(|e| LabError::Failed(e.to_string()))
+    Scenario::find(name).map_err(|e| LabError::Wrong(e.to_string()))
 }
 
 fn list() -> Result<(), LabError> {

@@ -50,7 +50,7 @@ pub(super) fn run(options: &Options, watch: &(dyn Fn(Progress<'_>) + Sync)) -> R
     let known = |name: &String| matrix.classes.iter().any(|class| class.name == *name);
     if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
         let names: Vec<&str> = matrix.classes.iter().map(|class| class.name.as_str()).collect();
-        return Err(LabError::Failed(format!("no class `{unknown}`; there are {}", names.join(", "))));
+        return Err(LabError::Wrong(format!("no class `{unknown}`; there are {}", names.join(", "))));
     }
     let wanted = |class: &&Class| options.only.is_empty() || options.only.contains(&class.name);
     let classes: Vec<(&Class, Vec<Point>)> = matrix

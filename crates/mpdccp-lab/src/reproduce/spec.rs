@@ -78,7 +78,7 @@ fn all() -> Vec<String> {
 impl Spec {
     /// Reads a set; `file` is what errors call it. Every scenario it names is read too.
     pub(super) fn parse(file: &str, text: &str) -> Result<Spec, LabError> {
-        let wrong = |e: &dyn core::fmt::Display| LabError::Failed(format!("{file}: {e}"));
+        let wrong = |e: &dyn core::fmt::Display| LabError::Wrong(format!("{file}: {e}"));
         let spec: Spec = toml::from_str(text).map_err(|e| wrong(&e.to_string().trim_end()))?;
         for section in &spec.sections {
             section.check().map_err(|e| wrong(&format!("section `{}`: {e}", section.name)))?;
@@ -91,7 +91,7 @@ impl SectionSpec {
     fn check(&self) -> Result<(), LabError> {
         let known = |metric: &&String| NAMES.iter().any(|(name, _)| name == metric);
         if let Some(unknown) = self.metrics.iter().find(|metric| !known(metric)) {
-            return Err(LabError::Failed(format!("no metric `{unknown}`; docs/summary.md lists them")));
+            return Err(LabError::Wrong(format!("no metric `{unknown}`; docs/summary.md lists them")));
         }
         for quick in [false, true] {
             let scenario = self.scenario(quick, None)?;
@@ -101,7 +101,7 @@ impl SectionSpec {
             let cells = experiment::choose_cells(&scenario, &self.cells)?;
             if scenario.sweep.is_some() {
                 let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
-                scenario.points(&names).map_err(|e| LabError::Failed(e.to_string()))?;
+                scenario.points(&names).map_err(|e| LabError::Wrong(e.to_string()))?;
             }
         }
         Ok(())
@@ -109,7 +109,7 @@ impl SectionSpec {
 
     /// The scenario with all changes, and so many seconds long if it is said.
     pub(super) fn scenario(&self, quick: bool, duration_s: Option<f64>) -> Result<Scenario, LabError> {
-        let wrong = |e: crate::scenario::ScenarioError| LabError::Failed(e.to_string());
+        let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());
         let scenario = Scenario::find(&self.scenario).map_err(wrong)?;
         let mut values: Vec<(String, Value)> = self.change.clone().into_iter().collect();
         values.extend(quick.then(|| self.quick.clone()).into_iter().flatten());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::page::{Page, Row, Section};
-use super::{ACKS, ASYMMETRIC, BETWEEN, ECHOES, LOSSES, MANY, Made, NAME, VARIANTS, with_tcp};
+use super::{ACKS, ASYMMETRIC, BETWEEN, BIN_S, ECHOES, LONG_S, LOSSES, MANY, Made, NAME, VARIANTS, with_tcp};
 use crate::LabError;
 use crate::estimate::Verdict;
 use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};

@@ -1,0 +1,31 @@
+//! What the lab cannot run is told in one line, with exit code 2, and leaves nothing behind.
+#![cfg(feature = "lab")]
+
+use std::process::Command;
+
+#[test]
+fn wrong_scenarios_and_arguments_end_with_two() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("bad.toml");
+    std::fs::write(&file, "name = \"t\"\ntitle = \"t\"\nduration_s = 0\n[[path]]\nname = \"p\"\n[[contender]]\nlabel = \"c\"\n[[flow]]\nname = \"f\"\nkind = \"tcp\"\ncc = \"cubic\"\n").unwrap();
+    let file = file.to_str().unwrap();
+    let cases: [(&[&str], &str); 5] = [
+        (&["run", file, "--backend", "sim"], "bad.toml:3: duration_s: must lie between"),
+        (&["run", "paper/no-such", "--backend", "sim"], "paper/multipath-udp"),
+        (&["run", "paper/delay", "--backend", "sim", "--only", "nobody"], "no contender `nobody`"),
+        (&["reproduce", "papers", "--backend", "sim"], "the program comes with paper"),
+        (&["reproduce", "dcp", "--backend", "sim", "--duration", "5"], "leave --duration out"),
+    ];
+    for (args, says) in cases {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+        let out = lab.arg("lab").args(args).current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
+        assert!(
+            said.starts_with("mpdccp: ") && said.lines().count() == 1 && said.contains(says),
+            "{args:?}: {said}"
+        );
+    }
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["bad.toml"]);
+}
