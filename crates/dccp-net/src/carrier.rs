@@ -60,6 +60,8 @@ pub enum SendError {
 pub struct CarrierStats {
     /// Packets handed to the kernel.
     pub tx_packets: u64,
+    /// Bytes of their IP packets.
+    pub tx_bytes: u64,
     /// System calls that did so.
     pub tx_calls: u64,
     /// Dropped: socket buffer full.
@@ -70,6 +72,8 @@ pub struct CarrierStats {
     pub tx_link_down: u64,
     /// Packets received.
     pub rx_packets: u64,
+    /// Bytes of their IP packets.
+    pub rx_bytes: u64,
     /// System calls that did so.
     pub rx_calls: u64,
     /// Native packets with a wrong checksum, dropped (RFC 4340 section 9.1).

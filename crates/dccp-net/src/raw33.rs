@@ -112,6 +112,7 @@ impl Carrier for RawCarrier {
             }
             packets += 1;
             stats.rx_packets += 1;
+            stats.rx_bytes += u64::from(header) + bytes.len() as u64;
             each(Received {
                 at,
                 local: wildcard.then_some(local),

@@ -174,16 +174,18 @@ impl Socket {
                     tracing::info!("segmentation offload refused ({e}), sending packet by packet");
                     self.segmentation = false;
                 }
-                result => return self.count(result, burst.bytes.len().div_ceil(burst.segment)),
+                result => return self.count(result, burst.bytes, burst.segment),
             }
         }
-        let packets = burst.bytes.len().div_ceil(burst.segment);
-        for (i, packet) in burst.bytes.chunks(burst.segment).enumerate() {
+        let mut rest = burst.bytes;
+        while !rest.is_empty() {
+            let (packet, later) = rest.split_at(burst.segment.min(rest.len()));
             match self.transmit(burst, packet, None) {
-                Ok(()) => self.count(Ok(()), 1)?,
+                Ok(()) => self.count(Ok(()), packet, burst.segment)?,
                 // What is in the way of one packet is in the way of the rest.
-                Err(e) => return self.count(Err(e), packets - i),
+                Err(e) => return self.count(Err(e), rest, burst.segment),
             }
+            rest = later;
         }
         Ok(())
     }
@@ -210,10 +212,14 @@ impl Socket {
         }
     }
 
-    fn count(&mut self, result: io::Result<()>, packets: usize) -> Result<(), SendError> {
-        let packets = packets as u64;
+    /// What became of packets of `segment` bytes each, the last perhaps shorter.
+    fn count(&mut self, result: io::Result<()>, bytes: &[u8], segment: usize) -> Result<(), SendError> {
+        let packets = bytes.len().div_ceil(segment) as u64;
         let Err(e) = result else {
+            let ip = if self.bind.addr.is_ipv4() { 20 } else { 40 };
+            let header = if self.raw { ip } else { ip + 8 };
             self.stats.tx_packets += packets;
+            self.stats.tx_bytes += bytes.len() as u64 + packets * header;
             self.stats.tx_calls += 1;
             return Ok(());
         };

@@ -56,6 +56,7 @@ impl Carrier for UdpCarrier {
             for bytes in message.bytes.chunks_mut(message.stride) {
                 packets += 1;
                 stats.rx_packets += 1;
+                stats.rx_bytes += u64::from(overhead) + bytes.len() as u64;
                 each(Received {
                     at: message.at,
                     local: message.local,

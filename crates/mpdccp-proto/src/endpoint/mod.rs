@@ -23,7 +23,7 @@ use groups::Groups;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use strangers::Strangers;
-use units::Time;
+use units::{Rate, Time};
 
 /// A session of an endpoint; not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -225,6 +225,17 @@ impl Endpoint {
     /// Changes a path's priority and tells the peer (MP_PRIO).
     pub fn set_prio(&mut self, now: Time, session: SessionId, path: PathId, prio: u8) {
         self.with(now, session, |s| s.set_prio(now, path, prio));
+    }
+
+    /// Bounds what this end sends on a path, in bits of IP packets with data; none for no bound. What a path must not carry, the
+    /// others do, and the rest waits in the queue.
+    pub fn cap_path(&mut self, now: Time, session: SessionId, path: PathId, rate: Option<Rate>) {
+        self.with(now, session, |s| s.cap_path(path, rate));
+    }
+
+    /// Bounds what this end sends to the peer in all, in bits of datagrams; none for no bound.
+    pub fn cap(&mut self, now: Time, session: SessionId, rate: Option<Rate>) {
+        self.with(now, session, |s| s.cap(rate));
     }
 
     /// Has packets scheduled otherwise from now on, those of this end; the peer chooses for its own.

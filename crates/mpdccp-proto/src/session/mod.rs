@@ -1,6 +1,7 @@
 //! A session: one or more connections that carry one stream of datagrams (RFC 9897).
 
 mod addresses;
+mod cap;
 mod close;
 mod confirm;
 mod event;
@@ -32,6 +33,7 @@ use addresses::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
+use cap::Cap;
 use confirm::Pending;
 use dccp_proto::ccid::AckVecSender;
 use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State, Timer};
@@ -94,6 +96,8 @@ pub(crate) struct Session {
     /// Where they were.
     gone: Vec<Gone>,
     queue: SendQueue,
+    /// Bounds the rate at which it empties.
+    cap: Cap,
     scheduler: Box<dyn Scheduler>,
     rows: Vec<PathRow>,
     /// Those of them that priorities leave for the packet at the head.
@@ -144,6 +148,7 @@ impl Session {
             dying: Vec::new(),
             gone: Vec::new(),
             queue: SendQueue::new(cfg.queue),
+            cap: Cap::default(),
             scheduler: cfg.scheduler.scheduler(),
             rows: Vec::new(),
             offered: Vec::new(),

@@ -7,7 +7,7 @@ use super::{Reason, Role, Session, SessionEvent};
 use crate::{Health, PathConfig, PathId, SessionState};
 use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
-use units::{Duration, Time};
+use units::{Duration, Rate, Time};
 
 /// With several paths given, how long the first subflow may take on one before the next is tried.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
@@ -94,6 +94,18 @@ impl Session {
         if self.multipath && self.paths[i].is_live() {
             self.signal(now, Signal::Prio { path, prio });
         }
+    }
+
+    /// Bounds what this end sends on a path, in bits of IP packets; beside data, acknowledgements and probes go on.
+    pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
+        if let Some(i) = self.index(path) {
+            self.paths[i].cap.set(rate);
+        }
+    }
+
+    /// Bounds what this end sends in all, in bits of datagrams.
+    pub(crate) fn cap(&mut self, rate: Option<Rate>) {
+        self.cap.set(rate);
     }
 
     /// The largest IP packet of a path, bytes.

@@ -1,3 +1,4 @@
+use super::cap::Cap;
 use super::liveness::Liveness;
 use super::loss_rate::LossRate;
 use crate::keys::Tag;
@@ -49,6 +50,8 @@ pub(super) struct Subflow {
     pub(super) data_at: Time,
     pub(super) live: Liveness,
     pub(super) loss: LossRate,
+    /// Bounds the rate of its data packets.
+    pub(super) cap: Cap,
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
@@ -106,6 +109,7 @@ impl Subflow {
             data_at: Time::ZERO,
             live: Liveness::NEW,
             loss: LossRate::default(),
+            cap: Cap::default(),
             local_addr: 0,
             remote_addr: 0,
             yields: false,
@@ -212,13 +216,23 @@ impl Subflow {
         let heard = self.heard();
         let conn = self.conn.as_mut()?;
         self.live.on_sent(now, heard);
-        Some(conn.transmit(now, options, payload, sink))
+        let sent = |conn: &Connection| conn.tx_view().map_or(0, |view| view.sent.bytes);
+        let before = if self.cap.is_set() { sent(conn) } else { 0 };
+        let seq = conn.transmit(now, options, payload, sink);
+        if self.cap.is_set() {
+            self.cap.on_sent(now, sent(conn).saturating_sub(before));
+        }
+        Some(seq)
     }
 
     /// Whether a data packet may leave now.
     pub(super) fn gate(&self, now: Time) -> Gate {
         match &self.conn {
-            Some(conn) if self.is_up() => conn.gate(now),
+            Some(conn) if self.is_up() => match (conn.gate(now), self.cap.shut(now)) {
+                (Gate::Open { .. }, Some(at)) => Gate::At(at, Why::Pacing),
+                (Gate::At(gate, why), Some(at)) => Gate::At(gate.max(at), why),
+                (gate, _) => gate,
+            },
             Some(_) => Gate::Closed(Why::Handshake),
             None => Gate::Closed(Why::Closing),
         }

@@ -53,6 +53,11 @@ impl Session {
         let most = most(Health::Up).or_else(|| most(Health::Stale));
         self.tune_queue();
         for _ in 0..BUDGET {
+            if let Some(at) = self.cap.shut(now) {
+                // Paths that could send more are not what limits it.
+                self.tell_app_limited(now);
+                return self.wake_at(Some(at), "rate");
+            }
             let again = self.repair.head(now).map(|copy| copy.packet.info);
             let Some(info) = again.or_else(|| self.queue.head(now).map(|head| head.info)) else {
                 return self.tell_app_limited(now);
@@ -141,6 +146,7 @@ impl Session {
             };
             let seq = self.paths[i].transmit(now, self.options.as_bytes(), &packet.data, sink);
             left = seq.map(|seq| (path, seq));
+            self.cap.on_sent(now, packet.data.len() as u64);
             self.rows[i] = self.paths[i].row(now, self.options.len());
             self.scheduler.on_sent(now, path, packet.data.len());
         }

@@ -10,9 +10,9 @@ use crate::tunnel::mtu::Answers;
 use crate::tunnel::names::Names;
 use crate::tunnel::paths;
 use crate::tunnel::peer::{PeerState, WaitingPath};
+use crate::tunnel::quota::Quotas;
 use crate::tunnel::trace::Trace;
 use crate::tunnel::up::notify;
-use crate::tunnel::values::Prio;
 use crate::tunnel::{security, setup};
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
 use mpdccp_proto::{ListenConfig, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
@@ -74,6 +74,7 @@ pub(crate) struct TunnelApp {
     /// A server's.
     pub(crate) listener: Option<ListenConfig>,
     pub(crate) names: Names,
+    pub(crate) quotas: Quotas,
     /// Goes before the interface does.
     pub(crate) default_route: Option<DefaultRoute>,
     host: HostWatch,
@@ -141,7 +142,9 @@ impl TunnelApp {
         carried: u16,
     ) -> Result<TunnelApp, Fault> {
         let (tun, mtu) = setup::create_tun(&cfg, carried)?;
+        let quotas = Quotas::load(&cfg);
         let mut app = TunnelApp {
+            quotas,
             session_cfg: setup::session_config(&cfg),
             listener: None,
             allowed: Allowed::default(),
@@ -244,14 +247,15 @@ impl TunnelApp {
         Ok((core.clock.now(), index))
     }
 
-    /// A server's own wish for the priority of a path it knows; the smaller of both ends' counts.
-    fn set_prio(&self, core: &mut Core, now: Time, session: SessionId, peer: usize, id: PathId) {
+    /// The limit of a path, and a server's own wish for the priority of one it knows; the smaller of both ends' counts.
+    pub(crate) fn set_limits(&self, core: &mut Core, now: Time, session: SessionId, peer: usize, id: PathId) {
         let status = core.endpoint.status(now, session);
         let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) else { return };
         let Some(spec) = self.peers[peer].cfg_of(path) else { return };
-        if !setup::is_client(&self.cfg) && spec.priority != Prio::default() {
-            core.endpoint.set_prio(now, session, id, spec.priority.0);
+        if let (false, Some(prio)) = (setup::is_client(&self.cfg), spec.priority) {
+            core.endpoint.set_prio(now, session, id, prio.0);
         }
+        core.endpoint.cap_path(now, session, id, spec.rate.map(|rate| rate.0));
     }
 
     /// A packet to the interface, which gets it with the next burst.
@@ -393,13 +397,14 @@ impl App for TunnelApp {
         match event {
             SessionEvent::Opened { multipath } => {
                 self.peers[index].on_opened();
+                core.endpoint.cap(now, session, self.peers[index].cfg.rate.map(|rate| rate.0));
                 tracing::info!(
                     "peer {name}: session open{}",
                     if multipath { "" } else { " without multipath" }
                 );
             }
             SessionEvent::PathUp(id) => {
-                self.set_prio(core, now, session, index, id);
+                self.set_limits(core, now, session, index, id);
                 tracing::info!("peer {name}: {} is up", self.path_label(core, now, session, index, id));
                 self.hint_path_mtu(core, now, session, index);
                 self.adapt_mtu(core, now, index);
@@ -472,6 +477,7 @@ impl App for TunnelApp {
             if self.closing.is_none() {
                 self.open_waiting(core, now);
                 self.watch_names(core, now);
+                self.charge(core, now);
             }
             // A server's own interfaces change seldom, and its clients may be many.
             if setup::is_client(&self.cfg) || std::mem::take(&mut self.changed) {

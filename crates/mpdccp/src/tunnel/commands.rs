@@ -3,7 +3,7 @@
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::control::{Answer, NewPath, Request};
 use crate::tunnel::peer::WaitingPath;
-use crate::tunnel::setup;
+use crate::tunnel::setup::{self, OpenPath};
 use crate::tunnel::status::{PathReport, PeerStatus, SocketStatus, Status, TunStatus, VERSION};
 use crate::tunnel::values::Prio;
 use dccp_net::{CarrierStats, Core};
@@ -109,9 +109,10 @@ impl TunnelApp {
             return Err(no_such_path(peer));
         };
         // Kept for the sessions to come.
-        spec.priority = priority;
+        spec.priority = Some(priority);
         if let (Some(session), Some(id)) = (peer.session, id) {
-            core.endpoint.set_prio(now, session, id, priority.0);
+            let prio = peer.paths.iter().find(|p| p.spec.name == name).map_or(priority, OpenPath::prio);
+            core.endpoint.set_prio(now, session, id, prio.0);
         }
         Ok(())
     }
@@ -142,6 +143,13 @@ impl TunnelApp {
                 }
             };
             status.mtu = peer.mtu;
+            status.rate_limit_mbps = peer.cfg.rate.map(|rate| rate.0.mbps());
+            for report in &mut status.paths {
+                let spec = peer.paths.iter().map(|p| &p.spec).chain(peer.cfg.paths.iter().map(|p| p.get_ref()));
+                if let Some(spec) = spec.into_iter().find(|spec| spec.name == report.name) {
+                    self.quotas.report(&peer.cfg.name, spec, report);
+                }
+            }
             let waiting = peer.waiting.iter();
             status.paths.extend(waiting.map(|p| PathReport::waiting(&p.spec, &p.why)));
             status
@@ -200,8 +208,10 @@ fn socket_status(core: &Core, socket: u32, stats: &CarrierStats) -> SocketStatus
         socket,
         local: local.map_or_else(|| "?".into(), |a| a.to_string()),
         tx_packets: stats.tx_packets,
+        tx_bytes: stats.tx_bytes,
         tx_calls: stats.tx_calls,
         rx_packets: stats.rx_packets,
+        rx_bytes: stats.rx_bytes,
         rx_calls: stats.rx_calls,
         drops,
     }

@@ -2,7 +2,9 @@
 
 use crate::fault::Fault;
 use crate::tunnel::marking::{OuterDscp, OuterEcn};
-use crate::tunnel::values::{AllOr, Carrier, Cipher, HostPort, Key, Mtu, OneOrMore, Prio, Remote, Secret};
+use crate::tunnel::values::{
+    AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, Prio, RateLimit, Remote, Secret, Volume,
+};
 use ipnet::IpNet;
 use mpdccp_proto::Settings;
 use serde::Deserialize;
@@ -61,6 +63,9 @@ pub(crate) struct Config {
     pub(crate) kill_switch: bool,
     /// Path of the control socket.
     pub(crate) control: Option<PathBuf>,
+    /// Directory for what must outlive the tunnel: volumes used.
+    #[serde(default = "state")]
+    pub(crate) state: PathBuf,
     /// Where Prometheus may ask for the counters.
     pub(crate) metrics: Option<HostPort>,
     /// Write all carrier packets to this pcap file.
@@ -100,6 +105,7 @@ const KEYS: &[&str] = &[
     "default_route",
     "kill_switch",
     "control",
+    "state",
     "metrics",
     "capture",
     "capture_plaintext",
@@ -147,11 +153,24 @@ pub(crate) struct Peer {
     pub(crate) preshared_key_file: Option<PathBuf>,
     /// Without security: outer addresses a server lets the peer come from, beside those of its paths.
     pub(crate) from: Option<AllOr<IpAddr>>,
+    /// Most that this end sends to it.
+    pub(crate) rate: Option<RateLimit>,
     #[serde(default, rename = "path")]
     pub(crate) paths: Vec<Spanned<PathSpec>>,
 }
 
 impl Peer {
+    /// What costs more than the cheapest path is for what those before it cannot carry, unless it has a priority of its own.
+    fn rank_by_cost(&mut self) {
+        let cost = |path: &PathSpec| path.cost.unwrap_or_default();
+        let cheapest = self.paths.iter().map(|p| cost(p.get_ref())).fold(f64::INFINITY, f64::min);
+        for path in self.paths.iter_mut().map(Spanned::as_mut) {
+            if path.priority.is_none() && cost(path) > cheapest {
+                path.priority = Some(Prio::OVERFLOW);
+            }
+        }
+    }
+
     /// Whether it may come from any address.
     fn is_anywhere(&self) -> bool {
         matches!(self.from, Some(AllOr::Any))
@@ -178,10 +197,31 @@ pub(crate) struct PathSpec {
     /// Interface to send through.
     pub(crate) interface: Option<String>,
     pub(crate) remote: Remote,
-    #[serde(default)]
-    pub(crate) priority: Prio,
+    pub(crate) priority: Option<Prio>,
     /// Largest IP packet of the path, if it is less than the system knows.
     pub(crate) mtu: Option<u16>,
+    /// Most that this end sends on it.
+    pub(crate) rate: Option<RateLimit>,
+    /// What it may carry in a month, both ways, before it is standby; a client's.
+    pub(crate) quota: Option<Volume>,
+    /// When the month begins.
+    #[serde(default)]
+    pub(crate) quota_day: Day,
+    /// What a gigabyte costs, in whatever currency.
+    pub(crate) cost: Option<f64>,
+}
+
+impl PathSpec {
+    /// As configured.
+    pub(crate) fn prio(&self) -> Prio {
+        self.priority.unwrap_or_default()
+    }
+
+    /// Without what can change under a running connection.
+    pub(crate) fn unlimited(&self) -> PathSpec {
+        let quota_day = Day::default();
+        PathSpec { priority: None, rate: None, quota: None, quota_day, cost: None, ..self.clone() }
+    }
 }
 
 fn interface() -> String {
@@ -190,6 +230,10 @@ fn interface() -> String {
 
 fn dccp_port() -> u16 {
     dccp_wire::DCCP_UDP_PORT
+}
+
+fn state() -> PathBuf {
+    "/var/lib/mpdccp".into()
 }
 
 fn yes() -> bool {
@@ -238,6 +282,7 @@ impl Config {
             set.map_err(|e| place.fault(at, format!("{}: {}", key.as_ref(), e.message())))?;
         }
         cfg.check(&place)?;
+        cfg.peers.iter_mut().for_each(|peer| peer.as_mut().rank_by_cost());
         Ok(cfg)
     }
 
@@ -261,6 +306,7 @@ impl Config {
             ("default_route", self.default_route == new.default_route),
             ("kill_switch", self.kill_switch == new.kill_switch),
             ("control", self.control == new.control),
+            ("state", self.state == new.state),
             ("capture", self.capture == new.capture),
             ("capture_plaintext", self.capture_plaintext == new.capture_plaintext),
             ("metrics", self.metrics == new.metrics),
@@ -442,6 +488,12 @@ impl Config {
         }
         if let Some(mtu) = path.mtu.filter(|mtu| !MTU.contains(mtu)) {
             return Err(format!("mtu = {mtu}, expected {} to {}", MTU.start(), MTU.end()));
+        }
+        if path.cost.is_some_and(|cost| !(0.0..=1e9).contains(&cost)) {
+            return Err("cost: expected what a gigabyte costs, 0 or more".into());
+        }
+        if self.role == Role::Server && (path.quota.is_some() || path.cost.is_some()) {
+            return Err("quota and cost are for role = \"client\", whose access network it is".into());
         }
         if path.local.zip(path.remote.ip()).is_some_and(|(a, b)| a.is_ipv4() != b.is_ipv4()) {
             return Err("local and remote are of different IP versions".into());

@@ -49,6 +49,10 @@ const GAUGES: &[&str] = &[
     "app_limited",
     "multipath",
     "up",
+    "rate_limit_mbps",
+    "quota_bytes",
+    "quota_used_bytes",
+    "cost",
 ];
 
 type Labels = Vec<(String, String)>;

@@ -16,6 +16,7 @@ mod mtu;
 mod names;
 mod paths;
 mod peer;
+mod quota;
 mod reload;
 mod routes;
 mod security;

@@ -182,7 +182,7 @@ fn path_config(path: &OpenPath, local: u16, remote: u16) -> PathConfig {
     PathConfig {
         route: Route { socket: path.socket, local: None, remote: path.remote },
         ports: Ports { local, remote },
-        prio: path.spec.priority.0,
+        prio: path.prio().0,
         mtu: path.mtu,
         overhead: path.overhead,
     }

@@ -63,7 +63,10 @@ impl TunnelApp {
         core.net.marking = Some(Box::new(Marker::new(&self.cfg)));
         for (peer, key) in peers.into_iter().zip(keys) {
             match kept.iter().find(|i| self.peers[**i].cfg.name == peer.name) {
-                Some(&i) => done.paths += self.change_peer(core, now, i, peer),
+                Some(&i) => {
+                    done.paths += self.change_peer(core, now, i, peer);
+                    self.limit_session(core, now, i);
+                }
                 None => {
                     let number = self.peers.len() as u32;
                     if let (Some((key, psk)), Some(channels)) = (key, core.net.channels_mut()) {
@@ -138,10 +141,8 @@ impl TunnelApp {
             let next = after.iter().find(|p| p.name == path.name);
             match next {
                 Some(next) if next == path => continue,
-                // Another priority alone does not need another connection.
-                Some(next) if (PathSpec { priority: path.priority, ..next.clone() }) == *path => {
-                    let _ = self.prio_of(core, now, i, &path.name, next.priority);
-                }
+                // Another priority or limit does not need another connection.
+                Some(next) if next.unlimited() == path.unlimited() => self.limit_anew(core, now, i, path, next),
                 _ => {
                     self.peers[i].waiting.retain(|p| p.spec.name != path.name);
                     if let Some(at) = self.peers[i].paths.iter().position(|p| p.spec.name == path.name) {
@@ -158,6 +159,27 @@ impl TunnelApp {
             }
         }
         changed
+    }
+
+    /// A path with other limits, and another priority if the file has another.
+    fn limit_anew(&mut self, core: &mut Core, now: Time, i: usize, old: &PathSpec, new: &PathSpec) {
+        let peer = &mut self.peers[i];
+        let open = peer.paths.iter_mut().map(|p| &mut p.spec);
+        for spec in open.chain(peer.waiting.iter_mut().map(|p| &mut p.spec)).filter(|s| s.name == new.name) {
+            *spec = PathSpec { priority: spec.priority, ..new.clone() };
+        }
+        if old.prio() != new.prio() {
+            let _ = self.prio_of(core, now, i, &new.name, new.prio());
+        }
+    }
+
+    /// The limits of a peer's session and of its paths are those of the file.
+    fn limit_session(&self, core: &mut Core, now: Time, i: usize) {
+        let Some(session) = self.peers[i].session else { return };
+        core.endpoint.cap(now, session, self.peers[i].cfg.rate.map(|rate| rate.0));
+        for path in core.endpoint.status(now, session).into_iter().flat_map(|status| status.paths) {
+            self.set_limits(core, now, session, i, path.id);
+        }
     }
 
     /// A server lets in those that are peers now.

@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::tunnel::config::{Config, PathSpec, Role, Security};
 use crate::tunnel::default_route::MARK;
 use crate::tunnel::security;
-use crate::tunnel::values::{Carrier, Mtu};
+use crate::tunnel::values::{Carrier, Mtu, Prio};
 use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier};
 use dccp_proto::Route;
 use mpdccp_proto::{ListenConfig, PeerFilter, SessionConfig};
@@ -35,6 +35,18 @@ pub(crate) struct OpenPath {
     pub(crate) overhead: u16,
     /// Since when it does not work.
     pub(crate) bad_since: Option<Time>,
+    /// Bytes of its socket that its volume has been charged with.
+    pub(crate) charged: u64,
+    /// Its volume is used up.
+    pub(crate) exhausted: bool,
+}
+
+impl OpenPath {
+    /// Priority in force at this end.
+    pub(crate) fn prio(&self) -> Prio {
+        let prio = self.spec.prio();
+        if self.exhausted { prio.min(Prio::STANDBY) } else { prio }
+    }
 }
 
 /// Session settings of all peers.
@@ -124,7 +136,7 @@ pub(crate) fn open_path(
             channel.ok_or_else(|| Unopened::Fault("too many channels".into()))?
         }
     };
-    Ok(OpenPath { spec: spec.clone(), socket, remote, mtu, overhead, bad_since: None })
+    Ok(OpenPath { spec: spec.clone(), socket, remote, mtu, overhead, bad_since: None, charged: 0, exhausted: false })
 }
 
 fn path_mtu(core: &Core, socket: u32, remote: SocketAddr, most: Option<u16>) -> u16 {

@@ -48,8 +48,12 @@ pub(crate) struct SocketStatus {
     pub(crate) socket: u32,
     pub(crate) local: String,
     pub(crate) tx_packets: u64,
+    #[serde(default)]
+    pub(crate) tx_bytes: u64,
     pub(crate) tx_calls: u64,
     pub(crate) rx_packets: u64,
+    #[serde(default)]
+    pub(crate) rx_bytes: u64,
     pub(crate) rx_calls: u64,
     pub(crate) drops: BTreeMap<String, u64>,
 }
@@ -63,6 +67,9 @@ pub(crate) struct PeerStatus {
     pub(crate) multipath: bool,
     /// Largest inner packet its paths carry.
     pub(crate) mtu: Option<u16>,
+    /// Most that is sent to it.
+    #[serde(default)]
+    pub(crate) rate_limit_mbps: Option<f64>,
     pub(crate) queue: Option<QueueStatus>,
     pub(crate) reorder: Option<ReorderStatus>,
     pub(crate) drops: BTreeMap<String, u64>,
@@ -108,6 +115,11 @@ pub(crate) struct PathReport {
     /// What it waits for.
     pub(crate) why: Option<String>,
     pub(crate) priority: u8,
+    /// Most that is sent on it, what it may carry in a month, what it carried of that, and what that cost, if limits or costs are set.
+    pub(crate) rate_limit_mbps: Option<f64>,
+    pub(crate) quota_bytes: Option<u64>,
+    pub(crate) quota_used_bytes: Option<u64>,
+    pub(crate) cost: Option<f64>,
     pub(crate) remote: String,
     pub(crate) ccid_tx: Option<u8>,
     pub(crate) ccid_rx: Option<u8>,
@@ -167,6 +179,7 @@ impl PeerStatus {
             state: "none".into(),
             multipath: false,
             mtu: None,
+            rate_limit_mbps: None,
             queue: None,
             reorder: None,
             drops: BTreeMap::new(),
@@ -193,6 +206,7 @@ impl PeerStatus {
             .into(),
             multipath: status.multipath,
             mtu: None,
+            rate_limit_mbps: None,
             queue: Some(QueueStatus {
                 packets: queue.packets,
                 bytes: queue.bytes,
@@ -235,7 +249,7 @@ impl PathReport {
             name: spec.name.clone(),
             state: "waiting".into(),
             why: Some(why.to_owned()),
-            priority: spec.priority.0,
+            priority: spec.prio().0,
             remote: spec.remote.to_string(),
             ..PathReport::default()
         }
@@ -249,6 +263,10 @@ impl PathReport {
             state: health(path.health).into(),
             why: None,
             priority: path.prio,
+            rate_limit_mbps: None,
+            quota_bytes: None,
+            quota_used_bytes: None,
+            cost: None,
             remote: remote.to_string(),
             ccid_tx: path.ccids.map(|(tx, _)| tx),
             ccid_rx: path.ccids.map(|(_, rx)| rx),

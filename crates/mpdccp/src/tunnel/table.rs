@@ -95,6 +95,14 @@ pub(crate) fn render(s: &Status) -> String {
                 let _ = writeln!(out, "  {} waits: {why}", path.name);
             }
         }
+        for path in &peer.paths {
+            let gb = |bytes: u64| bytes as f64 / 1e9;
+            let of = path.quota_bytes.map_or_else(String::new, |quota| format!(" of {:.1}", gb(quota)));
+            let cost = path.cost.map_or_else(String::new, |cost| format!(", cost {cost:.2}"));
+            if let Some(used) = path.quota_used_bytes {
+                let _ = writeln!(out, "  {} carried {:.1}{of} GB this month{cost}", path.name, gb(used));
+            }
+        }
         for path in peer.paths.iter().filter(|path| !path.drops.is_empty()) {
             let _ = writeln!(out, "  {}{}", path.name, counters(&path.drops));
         }

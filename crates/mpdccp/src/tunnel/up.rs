@@ -68,7 +68,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     });
     obey_signals(handle, file)?;
     notify(&[NotifyState::Ready]);
-    let app = driver.run()?;
+    let mut app = driver.run()?;
+    app.quotas.save();
     match app.failure {
         Some(failure) => Err(Fault::runtime(failure)),
         None => {

@@ -250,9 +250,14 @@ impl<'de> Deserialize<'de> for Mtu {
 }
 
 /// Priority of a path: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(try_from = "i64")]
 pub(crate) struct Prio(pub(crate) u8);
+
+impl Prio {
+    pub(crate) const STANDBY: Prio = Prio(1);
+    pub(crate) const OVERFLOW: Prio = Prio(2);
+}
 
 impl Default for Prio {
     fn default() -> Prio {
@@ -271,9 +276,73 @@ impl TryFrom<i64> for Prio {
     }
 }
 
+/// Most bits a second, such as "500k" or "12.5M".
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub(crate) struct RateLimit(pub(crate) units::Rate);
+
+impl TryFrom<String> for RateLimit {
+    type Error = String;
+    fn try_from(text: String) -> Result<RateLimit, String> {
+        crate::quantity::rate(&text).map(RateLimit)
+    }
+}
+
+/// Bytes of a month, such as "500MB" or "50GB".
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub(crate) struct Volume(pub(crate) u64);
+
+impl TryFrom<String> for Volume {
+    type Error = String;
+    fn try_from(text: String) -> Result<Volume, String> {
+        let (number, factor) = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)]
+            .iter()
+            .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))
+            .ok_or_else(|| no_volume(&text))?;
+        let bytes = number.trim().parse::<f64>().ok().map(|n| n * factor);
+        let bytes = bytes.filter(|n| (1.0..=1e18).contains(n)).ok_or_else(|| no_volume(&text))?;
+        Ok(Volume(bytes as u64))
+    }
+}
+
+fn no_volume(text: &str) -> String {
+    format!("`{text}` is no volume, expected such as \"500MB\", \"50GB\" or \"1.5TB\"")
+}
+
+/// Day of the month, 1 to 28.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "i64")]
+pub(crate) struct Day(pub(crate) u32);
+
+impl Default for Day {
+    fn default() -> Day {
+        Day(1)
+    }
+}
+
+impl TryFrom<i64> for Day {
+    type Error = String;
+    fn try_from(n: i64) -> Result<Day, String> {
+        let day = u32::try_from(n).ok().filter(|day| (1..=28).contains(day));
+        day.map(Day).ok_or_else(|| format!("{n} is no day that every month has, expected 1 to 28"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn volumes_and_days() {
+        let read = |s: &str| Volume::try_from(s.to_owned());
+        assert_eq!(read("50GB"), Ok(Volume(50_000_000_000)));
+        assert_eq!(read("1.5 TB"), Ok(Volume(1_500_000_000_000)));
+        for wrong in ["", "GB", "50", "50G", "-1GB", "0MB", "NaNGB", "1e30TB"] {
+            assert!(read(wrong).unwrap_err().contains("50GB"), "{wrong}");
+        }
+        assert_eq!((Day::try_from(28), Day::try_from(0).is_err(), Day::try_from(29).is_err()), (Ok(Day(28)), true, true));
+    }
 
     #[test]
     fn remotes_are_addresses_or_names() {

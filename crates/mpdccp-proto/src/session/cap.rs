@@ -1,0 +1,66 @@
+use units::{Duration, Rate, Time};
+
+/// What may leave at once after a pause, in time at the rate.
+const CREDIT: Duration = Duration::from_millis(2);
+
+/// A bound on a rate that its owner set; none at first. Packets are let go while what left before is paid for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cap {
+    rate: Option<Rate>,
+    /// When everything that left will have been paid for.
+    paid: Time,
+}
+
+impl Cap {
+    pub(super) fn set(&mut self, rate: Option<Rate>) {
+        self.rate = rate.filter(|rate| *rate > Rate::ZERO);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// Until when nothing may leave.
+    pub(super) fn shut(&self, now: Time) -> Option<Time> {
+        self.rate.map(|_| self.paid).filter(|paid| *paid > now)
+    }
+
+    /// `bytes` of IP packets left.
+    pub(super) fn on_sent(&mut self, now: Time, bytes: u64) {
+        let Some(rate) = self.rate else { return };
+        let credit = Time::from_nanos(now.as_nanos().saturating_sub(CREDIT.as_nanos() as u64));
+        self.paid = self.paid.max(credit) + rate.time_for(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_leaves_than_the_rate_and_a_little_at_first() {
+        let mut cap = Cap::default();
+        let mut now = Time::from_millis(1_000);
+        cap.on_sent(now, 1 << 30);
+        assert_eq!(cap.shut(now), None, "not set");
+        cap.set(Some(Rate::from_bps(8_000_000)));
+        // 1,000 bytes are a millisecond: three at once, then one each millisecond.
+        for _ in 0..3 {
+            assert_eq!(cap.shut(now), None);
+            cap.on_sent(now, 1_000);
+        }
+        let mut sent = 0u64;
+        while now < Time::from_millis(2_000) {
+            match cap.shut(now) {
+                Some(at) => now = at,
+                None => {
+                    cap.on_sent(now, 1_000);
+                    sent += 1;
+                }
+            }
+        }
+        assert_eq!(sent, 999);
+        cap.set(Some(Rate::ZERO));
+        assert_eq!(cap.shut(now), None);
+    }
+}
