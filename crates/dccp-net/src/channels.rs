@@ -1,6 +1,7 @@
 //! Encrypted channels among the carrier sockets: to the endpoint each is a socket of its own, whose number and address stay as they are
 //! while the peer moves.
 
+use crate::refusals::Refusals;
 use dccp_proto::Route;
 use dccp_secure::{Address, Carrier, ChannelId, Event, HEADER, Input};
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ pub(crate) struct Channels {
     pub(crate) carrier: Carrier,
     /// Where each led when it was new: what its route says for good.
     routes: BTreeMap<ChannelId, SocketAddr>,
+    refusals: Refusals,
 }
 
 /// A packet that came through a channel.
@@ -39,7 +41,7 @@ fn id(socket: u32) -> Option<ChannelId> {
 
 impl Channels {
     pub(crate) fn new(carrier: Carrier) -> Channels {
-        Channels { carrier, routes: BTreeMap::new() }
+        Channels { carrier, routes: BTreeMap::new(), refusals: Refusals::default() }
     }
 
     /// Begins a channel to a peer; the number of the socket that stands for it.
@@ -54,6 +56,10 @@ impl Channels {
             self.carrier.close(channel);
             self.routes.remove(&channel);
         }
+    }
+
+    pub(crate) fn peer(&self, socket: u32) -> Option<u32> {
+        self.carrier.peer(id(socket)?)
     }
 
     /// Where packets of a channel go now.
@@ -73,8 +79,13 @@ impl Channels {
 
     /// Opens a datagram in place.
     pub(crate) fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Option<Opened> {
-        let Input::Packet { channel, peer, len } = self.carrier.handle(now, &address(from), datagram) else {
-            return None;
+        let (channel, peer, len) = match self.carrier.handle(now, &address(from), datagram) {
+            Input::Packet { channel, peer, len } => (channel, peer, len),
+            Input::Handled => return None,
+            Input::Dropped(reason) => {
+                self.refusals.tell(now, from.remote, reason, self.carrier.stranger());
+                return None;
+            }
         };
         let remote = *self.routes.entry(channel).or_insert(from.remote);
         let route = Route { socket: channel.0.checked_add(FIRST)?, local: None, remote };

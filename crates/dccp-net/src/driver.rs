@@ -5,6 +5,7 @@ use crate::{Clock, LinkChange};
 use mpdccp_proto::{Endpoint, PathId, SessionEvent, SessionId};
 use rustix::fd::BorrowedFd;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 use units::Time;
 
@@ -82,6 +83,11 @@ pub trait App {
     /// Sending on a link stopped or started to work; the endpoint has been told.
     fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
         let _ = (core, change);
+    }
+
+    /// The peer at the other end of a channel, a socket by this number, is at another address now.
+    fn on_moved(&mut self, core: &mut Core, socket: u32, remote: SocketAddr) {
+        let _ = (core, socket, remote);
     }
 
     /// A source that fills the sessions' queues as they empty does it here; true if it queued something, to be asked again
@@ -223,6 +229,9 @@ impl<A: App> Driver<A> {
         }
         if let Some(qlog) = &mut core.net.qlog {
             qlog.look(now, &core.endpoint);
+        }
+        for (socket, remote) in core.net.take_moves() {
+            self.app.on_moved(core, socket, remote);
         }
         let mut happened = false;
         while let Some((session, event)) = core.endpoint.poll_event() {

@@ -9,6 +9,7 @@ mod carrier;
 mod channels;
 mod links;
 mod marking;
+mod refusals;
 
 pub use batch::{Batch, Run};
 pub use carrier::{Burst, Carrier, CarrierStats, Received, SendError};

@@ -26,6 +26,8 @@ pub struct Net {
     /// Says what outer headers are to say of the data; without one, the congestion control alone does.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
+    /// Channels whose peer is elsewhere now.
+    moves: Vec<(u32, SocketAddr)>,
     /// What is copied is what channels hold, not their records.
     pub capture_plaintext: bool,
     /// Writes down what happens.
@@ -44,6 +46,7 @@ impl Net {
             marking: None,
             parts: Vec::new(),
             qlog: None,
+            moves: Vec::new(),
         }
     }
 
@@ -71,6 +74,11 @@ impl Net {
     pub fn resolve(&self, route: &Route) -> Route {
         let to = is_channel(route.socket).then(|| self.channels.as_ref()?.resolve(route.socket)).flatten();
         to.map_or(*route, |to| Route { socket: to.socket, local: to.local, remote: to.remote })
+    }
+
+    /// The peer at the other end of a channel, a socket by this number.
+    pub fn peer_of(&self, socket: u32) -> Option<u32> {
+        self.channels.as_ref()?.peer(socket)
     }
 
     pub(crate) fn add(&mut self, poller: &Poller, carrier: Box<dyn LinuxCarrier>) -> io::Result<u32> {
@@ -162,7 +170,7 @@ impl Net {
 
     /// Sends everything in the batch, and what the channels say themselves.
     pub(crate) fn flush(&mut self, now: Time) {
-        let Net { sockets, links, channels, batch, capture, capture_plaintext, marking, parts, qlog } = self;
+        let Net { sockets, links, channels, batch, capture, capture_plaintext, marking, parts, qlog, .. } = self;
         for run in batch.runs_mut() {
             run.parts(marking.as_deref(), parts);
             let route = *run.route();
@@ -237,9 +245,7 @@ impl Net {
         if channels.carrier.poll_timeout().is_some_and(|at| at <= now) {
             channels.carrier.handle_timeout(now);
         }
-        for (socket, to) in channels.moved() {
-            tracing::info!("channel {}: the peer is at {} now", socket - channels::FIRST, to.remote);
-        }
+        self.moves.extend(channels.moved().into_iter().map(|(socket, to)| (socket, to.remote)));
     }
 
     /// When to call [`retry`](Self::retry).
@@ -258,6 +264,10 @@ impl Net {
                 _ => false,
             }
         });
+    }
+
+    pub(crate) fn take_moves(&mut self) -> Vec<(u32, SocketAddr)> {
+        std::mem::take(&mut self.moves)
     }
 
     pub(crate) fn take_changes(&mut self) -> Vec<LinkChange> {

@@ -115,6 +115,7 @@ pub struct Carrier {
     load: Load,
     sources: Sources,
     drops: BTreeMap<Reason, u64>,
+    stranger: Option<PublicKey>,
 }
 
 impl Carrier {
@@ -136,6 +137,7 @@ impl Carrier {
             load: Load::default(),
             sources: Sources::default(),
             drops: BTreeMap::new(),
+            stranger: None,
             settings,
         }
     }
@@ -208,6 +210,11 @@ impl Carrier {
     /// Datagrams dropped, by reason.
     pub fn drops(&self) -> &BTreeMap<Reason, u64> {
         &self.drops
+    }
+
+    /// The key of the last handshake that was no peer's ([`Reason::UnknownPeer`]).
+    pub fn stranger(&self) -> Option<&PublicKey> {
+        self.stranger.as_ref()
     }
 
     /// Seals records in place, `segment` bytes each but for the last: room for a header ([`HEADER`](crate::HEADER)), a packet, room for a
@@ -428,7 +435,10 @@ impl Carrier {
     /// Answers a first message that could be read.
     fn answer(&mut self, now: Time, from: &Address, offered: Offered, to: Receiver) -> Result<Input, Reason> {
         let Hello { aeads, path, time } = offered.hello;
-        let number = *self.by_key.get(&offered.remote).ok_or(Reason::UnknownPeer)?;
+        let Some(&number) = self.by_key.get(&offered.remote) else {
+            self.stranger = Some(offered.remote);
+            return Err(Reason::UnknownPeer);
+        };
         let peer = self.peers.get(&number).ok_or(Reason::UnknownPeer)?;
         let known = peer.channels.get(&path).copied();
         let newest = match known.and_then(|at| self.channels.get(at)) {

@@ -94,6 +94,9 @@ impl Endpoint {
             Refusal::Ignore(why) => self.stats.count(why),
             Refusal::Reset(reset, why) => {
                 self.stats.count(why);
+                if packet.header.ptype == PacketType::Request {
+                    self.stats.refused = Some((route.remote, why));
+                }
                 if !self.strangers.answer(now, route, packet, reset) {
                     self.stats.count("reset_rate_limited");
                 }

@@ -15,7 +15,7 @@ use accept::Listener;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cookies::Cookies;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::Packet;
 use demux::Demux;
@@ -34,6 +34,8 @@ pub struct SessionId(pub u64);
 pub struct EndpointStats {
     /// Name to count.
     pub counters: BTreeMap<&'static str, u64>,
+    /// Whose Request was refused last, and why.
+    pub refused: Option<(SocketAddr, &'static str)>,
 }
 
 impl EndpointStats {

@@ -19,6 +19,7 @@ use mpdccp_proto::{ListenConfig, PathId, PktInfo, SessionConfig, SessionEvent, S
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use units::{Duration, Time};
 
@@ -81,6 +82,10 @@ pub(crate) struct TunnelApp {
     pub(crate) tun: Bursts,
     allowed: Allowed,
     pub(crate) sessions: BTreeMap<SessionId, usize>,
+    /// What the log called their paths.
+    labels: BTreeMap<(SessionId, PathId), String>,
+    /// Refused so far, without keys.
+    refused: u64,
     pub(crate) buffer: Vec<u8>,
     trace: Option<Trace>,
     /// Sockets of removed paths, and when they close.
@@ -160,6 +165,8 @@ impl TunnelApp {
             host: HostWatch::new()?,
             tun: Bursts::new(tun, mtu),
             sessions: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            refused: 0,
             buffer: vec![0; 65_536],
             trace,
             retired: Vec::new(),
@@ -293,17 +300,38 @@ impl TunnelApp {
         core.endpoint.send(now, session, packet.to_vec(), PktInfo::of_ip(packet));
     }
 
-    fn path_label(&self, core: &Core, now: Time, session: SessionId, peer: usize, id: PathId) -> String {
+    /// A path as the log names it; as it was named last, should it be gone.
+    fn path_label(&mut self, core: &Core, now: Time, session: SessionId, peer: usize, id: PathId) -> String {
         let status = core.endpoint.status(now, session);
-        let path = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id));
-        match path {
-            Some(path) => {
-                let remote = core.net.resolve(&path.route).remote.to_string();
-                let name = self.peers[peer].path_name(path);
-                if name == remote { format!("path {name}") } else { format!("path {name} ({remote})") }
-            }
-            None => format!("path {}", id.0),
+        if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
+            let remote = core.net.resolve(&path.route).remote.to_string();
+            let name = self.peers[peer].path_name(path);
+            let label = if name == remote { format!("path {name}") } else { format!("path {name} ({remote})") };
+            self.labels.insert((session, id), label);
         }
+        self.labels.get(&(session, id)).cloned().unwrap_or_else(|| "a path".into())
+    }
+
+    /// A socket's path as the log names it, if it is known whose it is.
+    fn socket_label(&self, core: &Core, socket: u32) -> Option<String> {
+        let ours = |peer: &PeerState| {
+            let path = peer.paths.iter().find(|p| p.socket == socket)?;
+            Some(format!("peer {}: path {}", peer.cfg.name, path.spec.name))
+        };
+        self.peers.iter().filter(|peer| !peer.gone).find_map(ours).or_else(|| {
+            let peer = self.peers.get(core.net.peer_of(socket)? as usize)?;
+            Some(format!("peer {}", peer.cfg.name))
+        })
+    }
+
+    /// Says who was refused, at most once each time this is called. Of those without a key the carrier tells.
+    fn tell_refused(&mut self, core: &Core) {
+        let stats = core.endpoint.stats();
+        let count = stats.counters.get("refused_peer").copied().unwrap_or(0);
+        if let (true, Some((from, "refused_peer"))) = (count > self.refused, stats.refused) {
+            tracing::warn!("{from} was refused: no peer may come from there ({count} times in all)");
+        }
+        self.refused = count;
     }
 
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId, peer: u32) {
@@ -429,6 +457,7 @@ impl App for TunnelApp {
             SessionEvent::Closed(why) => {
                 tracing::info!("peer {name}: session closed: {}", why);
                 self.sessions.remove(&session);
+                self.labels.retain(|(of, _), _| *of != session);
                 if self.peers[index].session == Some(session) {
                     self.peers[index].on_closed(now);
                 }
@@ -443,10 +472,17 @@ impl App for TunnelApp {
         }
     }
 
-    fn on_link(&mut self, _: &mut Core, change: &LinkChange) {
+    fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
+        let whose = self.socket_label(core, change.socket).map_or_else(String::new, |label| label + ": ");
         match change.up {
-            true => tracing::info!("sending to {} works again", change.remote),
-            false => tracing::warn!("sending to {} fails: {}", change.remote, change.why),
+            true => tracing::info!("{whose}sending to {} works again", change.remote),
+            false => tracing::warn!("{whose}sending to {} fails: {}", change.remote, change.why),
+        }
+    }
+
+    fn on_moved(&mut self, core: &mut Core, socket: u32, remote: SocketAddr) {
+        if let Some(whose) = self.socket_label(core, socket) {
+            tracing::info!("{whose} is at {remote} now");
         }
     }
 
@@ -478,6 +514,7 @@ impl App for TunnelApp {
                 self.open_waiting(core, now);
                 self.watch_names(core, now);
                 self.charge(core, now);
+                self.tell_refused(core);
             }
             // A server's own interfaces change seldom, and its clients may be many.
             if setup::is_client(&self.cfg) || std::mem::take(&mut self.changed) {

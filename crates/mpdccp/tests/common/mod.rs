@@ -48,16 +48,22 @@ pub(crate) fn missing() -> Option<String> {
     }
 }
 
-/// A UDP socket made inside a namespace.
-pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
-    let (space, bind) = (format!("/run/netns/{space}"), bind.to_owned());
+/// What `make` makes inside a namespace.
+pub(crate) fn inside<T: Send + 'static>(space: &str, make: impl FnOnce() -> T + Send + 'static) -> T {
+    let space = format!("/run/netns/{space}");
     // On a thread of its own, since it stays in the namespace.
-    let make = move || {
+    let there = move || {
         let space = std::fs::File::open(space).unwrap();
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-        UdpSocket::bind(bind).unwrap()
+        make()
     };
-    std::thread::spawn(make).join().unwrap()
+    std::thread::spawn(there).join().unwrap()
+}
+
+/// A UDP socket made inside a namespace.
+pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
+    let bind = bind.to_owned();
+    inside(space, move || UdpSocket::bind(bind).unwrap())
 }
 
 pub(crate) fn run(program: &str, args: &str) -> Output {

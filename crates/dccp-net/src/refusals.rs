@@ -1,0 +1,66 @@
+//! A word in the log on who was refused, and why; not on each of a flood.
+
+use dccp_secure::{PublicKey, Reason};
+use std::net::SocketAddr;
+use units::{Duration, Time};
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// When the last word was said, and how many were refused since without one.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    next: Time,
+    silent: u64,
+}
+
+impl Refusals {
+    /// Of a datagram that was dropped; `stranger` is the key that was no peer's last.
+    pub(crate) fn tell(&mut self, now: Time, from: SocketAddr, reason: Reason, stranger: Option<&PublicKey>) {
+        if let Some(line) = self.line(now, from, reason, stranger) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    fn line(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        reason: Reason,
+        stranger: Option<&PublicKey>,
+    ) -> Option<String> {
+        let why = match (reason, stranger) {
+            (Reason::UnknownPeer, Some(key)) => format!("its key {key} is no peer's"),
+            (Reason::Stranger, _) => "it does not know the public key of this end".into(),
+            (Reason::BadHandshake, _) => "its handshake cannot be read; another preshared key?".into(),
+            (Reason::OldHandshake, _) => "its handshake is not new: a replay, or its clock went back".into(),
+            (Reason::NoCommonCipher, _) => "no cipher in common".into(),
+            _ => return None,
+        };
+        if now < self.next {
+            self.silent += 1;
+            return None;
+        }
+        self.next = now + EVERY;
+        let silent = std::mem::take(&mut self.silent);
+        let others = if silent > 0 { format!(" ({silent} more were refused before)") } else { String::new() };
+        Some(format!("{from} was refused: {why}{others}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_for_many() {
+        let mut refusals = Refusals::default();
+        let from = ([192, 0, 2, 1], 9).into();
+        let mut line = |ms, reason| refusals.line(Time::from_millis(ms), from, reason, None);
+        assert_eq!(line(1, Reason::Replayed), None, "no handshake");
+        assert!(line(1, Reason::Stranger).unwrap().starts_with("192.0.2.1:9 was refused: it does not know"));
+        assert_eq!(line(2, Reason::Stranger), None);
+        assert_eq!(line(5_000, Reason::BadHandshake), None);
+        assert!(line(5_001, Reason::BadHandshake).unwrap().ends_with("key? (2 more were refused before)"));
+    }
+}
