@@ -4,7 +4,7 @@
 #[allow(dead_code)] // Parts of the bed are for other tests.
 mod common;
 
-use common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, wait_for};
+use common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -383,18 +383,4 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
     wait_for("the path works there", || bed.client_path("one")["state"] == "up");
     pings(&bed);
     bed.down();
-}
-
-/// Payloads of the UDP packets in a capture of raw IP.
-fn udp_payloads(pcap: &[u8]) -> Vec<Vec<u8>> {
-    let mut found = Vec::new();
-    let mut rest = &pcap[24..];
-    while rest.len() >= 16 {
-        let len = u32::from_ne_bytes(*rest[8..].first_chunk().unwrap()) as usize;
-        let Some(packet) = rest.get(16..16 + len) else { break };
-        let headers = if packet[0] >> 4 == 4 { 28 } else { 48 };
-        found.push(packet[headers..].to_vec());
-        rest = &rest[16 + len..];
-    }
-    found
 }

@@ -66,6 +66,20 @@ pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
     inside(space, move || UdpSocket::bind(bind).unwrap())
 }
 
+/// Payloads of the UDP packets in a capture of raw IP.
+pub(crate) fn udp_payloads(pcap: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut rest = &pcap[24..];
+    while rest.len() >= 16 {
+        let len = u32::from_ne_bytes(*rest[8..].first_chunk().unwrap()) as usize;
+        let Some(packet) = rest.get(16..16 + len) else { break };
+        let headers = if packet[0] >> 4 == 4 { 28 } else { 48 };
+        found.push(packet[headers..].to_vec());
+        rest = &rest[16 + len..];
+    }
+    found
+}
+
 pub(crate) fn run(program: &str, args: &str) -> Output {
     Command::new(program).args(args.split_whitespace()).output().unwrap()
 }

@@ -1,0 +1,73 @@
+//! Floods a tunnel's server with handshakes that it cannot tell from honest ones before it has read them, from addresses that are not
+//! ours: `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. For tools/bench/flood, which makes the namespaces; the sources
+//! must be addresses that the kernel takes for its own.
+
+use dccp_net::{Bind, Burst, Carrier as _, Clock, UdpCarrier};
+use dccp_proto::Ecn;
+use dccp_secure::{Address, Aead, Carrier, PresharedKey, PrivateKey, Settings};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+/// Different handshakes; making one costs as much as answering it.
+const DIFFERENT: usize = 512;
+
+type Error = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Error> {
+    let mut args = std::env::args().skip(1);
+    let mut next = || args.next().ok_or("flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES");
+    let server: SocketAddr = next()?.parse()?;
+    let key = next()?.parse()?;
+    let rate: f64 = next()?.parse()?;
+    let seconds: f64 = next()?.parse()?;
+    let first = u32::from(next()?.parse::<Ipv4Addr>()?);
+    let sources: u32 = next()?.parse()?;
+
+    let mut messages = Vec::new();
+    for n in 0..DIFFERENT {
+        let mut carrier = Carrier::new(Settings {
+            private_key: PrivateKey::from_random(dccp_net::random_seed()?),
+            accepts: false,
+            server: 0,
+            shard: 0,
+            aeads: Aead::preferred(),
+            unix: units::Duration::from_nanos(Clock.wall_nanos()),
+            seed: dccp_net::random_seed()?,
+        });
+        carrier.add_peer(0, key, PresharedKey::default());
+        let to = Address { socket: 0, local: None, remote: server };
+        let now = units::Time::from_millis(n as u64);
+        let channel = carrier.open(now, 0, to).ok_or("no channel")?;
+        let _ = carrier.seal(now, channel, &mut [0; 100], 100);
+        messages.push(carrier.poll_transmit().ok_or("no handshake")?.1);
+    }
+    let bind = Bind { addr: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 4500), interface: None };
+    let mut socket = UdpCarrier::new(bind)?;
+    let (since, mut sent) = (Instant::now(), 0u64);
+    while since.elapsed().as_secs_f64() < seconds {
+        let due = (since.elapsed().as_secs_f64() * rate) as u64;
+        if sent >= due {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        for _ in sent..due {
+            let local = IpAddr::from(Ipv4Addr::from(first + (sent % u64::from(sources)) as u32));
+            let bytes = &messages[sent as usize % DIFFERENT];
+            let burst = Burst {
+                local: Some(local),
+                remote: server,
+                dscp: 0,
+                ecn: Ecn::NotEct,
+                segment: bytes.len(),
+                bytes,
+            };
+            // What does not fit is not sent; the figure says so.
+            let _ = socket.send(&burst);
+            sent += 1;
+        }
+    }
+    let mut answers = 0;
+    while socket.receive(Clock.now(), &mut |_| answers += 1)? > 0 {}
+    let rate = socket.stats().tx_packets as f64 / since.elapsed().as_secs_f64();
+    println!("{rate:.0} handshakes a second; the last {answers} answers to them were still in the socket");
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! Two roaming clients behind one NAT: one changes its address in the middle of a transfer, the other is repeated and spoofed by a
+//! third host.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code)] // Parts of it are for other tests.
+mod common;
+
+use common::{inside, missing, run, socket, udp_payloads, wait_for};
+use dccp_secure::PrivateKey;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const SERVER: &str = "203.0.113.1";
+const NAT: &str = "203.0.113.2";
+const SPACES: [&str; 5] = ["c0", "c1", "nat", "s", "x"];
+
+/// Clients `c0` and `c1` in a LAN behind `nat`, the server `s`, and a stranger `x` in the network of both; gone when dropped.
+struct World {
+    id: String,
+    directory: tempfile::TempDir,
+    ends: Vec<Child>,
+}
+
+impl World {
+    fn new() -> World {
+        let id = format!("mpn{}", std::process::id());
+        let world = World { id, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
+        for name in SPACES {
+            run("ip", &format!("netns add {}", world.space(name)));
+            world.sh(name, "ip link set lo up");
+        }
+        // A bridge in the NAT's namespace is the LAN; one in the server's is the network outside.
+        world.sh("nat", "ip link add lan type bridge && ip addr add 192.168.5.1/24 dev lan && ip link set lan up");
+        world.sh("s", &format!("ip link add net type bridge && ip addr add {SERVER}/24 dev net && ip link set net up"));
+        for (i, (name, bridge, address)) in
+            [("c0", "nat", "192.168.5.10"), ("c1", "nat", "192.168.5.11"), ("nat", "s", NAT), ("x", "s", "203.0.113.66")]
+                .into_iter()
+                .enumerate()
+        {
+            let [space, other] = [name, bridge].map(|name| world.space(name));
+            run("ip", &format!("link add wan netns {space} type veth peer name port{i} netns {other}"));
+            let master = if bridge == "nat" { "lan" } else { "net" };
+            world.sh(bridge, &format!("ip link set port{i} master {master} up"));
+            world.sh(name, &format!("ip addr add {address}/24 dev wan && ip link set wan up"));
+        }
+        for name in ["c0", "c1"] {
+            world.sh(name, "ip route add default via 192.168.5.1");
+        }
+        world.sh("nat", "sysctl -qw net.ipv4.ip_forward=1; nft add table ip t; \
+            nft add chain ip t nat '{ type nat hook postrouting priority srcnat; }'; nft add rule ip t nat oifname wan masquerade");
+        world
+    }
+
+    fn space(&self, name: &str) -> String {
+        format!("{}{name}", self.id)
+    }
+
+    fn sh(&self, name: &str, commands: &str) {
+        let args = ["netns", "exec", &self.space(name), "sh", "-ec", commands];
+        let output = Command::new("ip").args(args).output().unwrap();
+        assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn up(&mut self, name: &str, text: &str) {
+        let (file, control) = (self.path(&format!("{name}.toml")), self.path(&format!("{name}.sock")));
+        std::fs::write(&file, format!("control = {control:?}\n{text}")).unwrap();
+        let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.space(name), env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
+        self.ends.push(command.arg(file).stderr(log).stdout(Stdio::null()).spawn().unwrap());
+        wait_for("control socket", || control.exists());
+    }
+
+    fn status(&self, name: &str) -> Value {
+        let socket = self.path(&format!("{name}.sock"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+        let output = command.args(["tunnel", "status", "--json", "--socket"]).arg(socket).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for child in &mut self.ends {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for name in SPACES {
+            let log = self.path(&format!("{name}.log"));
+            if std::thread::panicking() && log.exists() {
+                println!("--- {name}\n{}", std::fs::read_to_string(log).unwrap());
+            }
+            run("ip", &format!("netns del {}", self.space(name)));
+        }
+    }
+}
+
+/// A client's numbered datagrams to the server through the tunnel.
+struct Stream {
+    sent: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Stream {
+    fn start(world: &World, client: u8) -> Stream {
+        let socket = socket(&world.space(&format!("c{client}")), &format!("10.8.0.{}:0", 2 + client));
+        let stream = Stream { sent: Arc::default(), stop: Arc::default() };
+        let (sent, stop) = (stream.sent.clone(), stream.stop.clone());
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let mut packet = [client; 600];
+                packet[..8].copy_from_slice(&sent.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+                let _ = socket.send_to(&packet, "10.8.0.1:7000");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        stream
+    }
+}
+
+/// What arrived of each client: its numbers, each once. Anything else is wrong.
+#[derive(Default)]
+struct Arrived {
+    numbers: [BTreeSet<u64>; 2],
+    wrong: Vec<String>,
+}
+
+fn receive(socket: &UdpSocket, arrived: &Mutex<Arrived>, stop: &AtomicBool) {
+    let mut bytes = [0; 2000];
+    while !stop.load(Ordering::Relaxed) {
+        let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
+        let mut arrived = arrived.lock().unwrap();
+        let client = usize::from(bytes[8]);
+        let number = u64::from_be_bytes(*bytes.first_chunk().unwrap());
+        let right = len == 600
+            && client < 2
+            && bytes[8..600].iter().all(|b| usize::from(*b) == client)
+            && from.ip().to_string() == format!("10.8.0.{}", 2 + client);
+        if !right || !arrived.numbers[client].insert(number) {
+            arrived.wrong.push(format!("{len} bytes from {from}, number {number}"));
+        }
+    }
+}
+
+#[test]
+fn two_roaming_clients_behind_one_nat() {
+    if let Some(why) = missing() {
+        return println!("skipped: {why}");
+    }
+    if Command::new("nft").arg("--version").output().is_err() {
+        return println!("skipped: no program `nft`");
+    }
+    let mut world = World::new();
+    let keys = [1, 2, 3].map(|n| PrivateKey::from_random([n; 32]));
+    let peer = |n: usize| {
+        let key = keys[n].public();
+        format!("[[peer]]\nname = \"c{n}\"\npublic_key = \"{key}\"\nallowed_ips = [\"10.8.0.{}/32\"]\n", 2 + n)
+    };
+    let own = |n: usize| format!("private_key = \"{}\"\n", *keys[n].to_base64());
+    let server = format!(
+        "role = \"server\"\nlisten = [\"{SERVER}:6511\"]\naddresses = [\"10.8.0.1/24\"]\n{}{}{}",
+        own(2), peer(0), peer(1)
+    );
+    world.up("s", &server);
+    for n in 0..2 {
+        let key = keys[2].public();
+        let capture = world.path(&format!("c{n}.pcap"));
+        let client = format!(
+            "role = \"client\"\naddresses = [\"10.8.0.{}/24\"]\ncapture = {capture:?}\n{}[[peer]]\nname = \"s\"\n\
+             public_key = \"{key}\"\nallowed_ips = [\"10.8.0.0/24\"]\n[[peer.path]]\nname = \"p\"\n\
+             interface = \"wan\"\nremote = \"{SERVER}:6511\"\n",
+            2 + n, own(n)
+        );
+        world.up(&format!("c{n}"), &client);
+    }
+    let remote = |n: usize| world.status("s")["peers"][n]["paths"][0]["remote"].as_str().unwrap_or("").to_owned();
+    wait_for("both are in", || (0..2).all(|n| world.status("s")["peers"][n]["paths"][0]["state"] == "up"));
+    assert!((0..2).all(|n| remote(n).starts_with(NAT)) && remote(0) != remote(1), "both come from the NAT");
+
+    let (arrived, stop) = (Arc::new(Mutex::new(Arrived::default())), Arc::new(AtomicBool::new(false)));
+    let sink = socket(&world.space("s"), "10.8.0.1:7000");
+    sink.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let (to, end) = (arrived.clone(), stop.clone());
+    let receiver = std::thread::spawn(move || receive(&sink, &to, &end));
+    let streams = [0, 1].map(|client| Stream::start(&world, client));
+    let count = |n: usize| arrived.lock().unwrap().numbers[n].len();
+    wait_for("both transfer", || count(0) > 500 && count(1) > 500);
+
+    // The first gets another address in the LAN, and with it another port at the NAT.
+    let before = remote(0);
+    world.sh("c0", "ip addr add 192.168.5.77/24 dev wan && ip addr del 192.168.5.10/24 dev wan; ip addr add 192.168.5.77/24 dev wan; \
+        ip route replace default via 192.168.5.1");
+    // The second is repeated by the stranger, as itself and in the NAT's name.
+    let second = remote(1);
+    let port = second.rsplit_once(':').unwrap().1.to_owned();
+    let seen = udp_payloads(&std::fs::read(world.path("c1.pcap")).unwrap());
+    assert!(seen.len() > 500);
+    let stranger = socket(&world.space("x"), "203.0.113.66:0");
+    world.sh("x", &format!("ip addr add {NAT}/32 dev lo"));
+    let spoofed = inside(&world.space("x"), move || UdpSocket::bind(format!("{NAT}:{port}")).unwrap());
+    stranger.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    for bytes in &seen {
+        let mut forged = bytes.clone();
+        let last = forged.len() - 1;
+        forged[last] ^= 1;
+        for socket in [&stranger, &spoofed] {
+            for bytes in [bytes, &forged] {
+                let _ = socket.send_to(bytes, format!("{SERVER}:6511"));
+            }
+        }
+    }
+    assert!(stranger.recv_from(&mut [0; 2000]).is_err(), "a stranger got a packet back");
+    let dropped = |why: &str| world.status("s")["channels"][why].as_u64().unwrap_or(0);
+    wait_for("repetitions and forgeries are counted", || dropped("replayed") + dropped("forged") > 500);
+    wait_for("the first is followed", || remote(0) != before && remote(0).starts_with(NAT));
+    let (first, other) = (count(0), count(1));
+    wait_for("both go on", || count(0) > first + 500 && count(1) > other + 500);
+    assert_eq!(remote(1), second, "who is repeated stays where it is");
+
+    let sent = streams.map(|stream| {
+        stream.stop.store(true, Ordering::Relaxed);
+        stream.sent.load(Ordering::Relaxed)
+    });
+    wait_for("what was sent last", || {
+        let arrived = arrived.lock().unwrap();
+        (0..2).all(|n| arrived.numbers[n].last().is_some_and(|last| last + 3 >= sent[n]))
+    });
+    stop.store(true, Ordering::Relaxed);
+    receiver.join().unwrap();
+    let arrived = arrived.lock().unwrap();
+    assert!(arrived.wrong.is_empty(), "{:?}", arrived.wrong);
+    let lost = [0, 1].map(|n| sent[n] - arrived.numbers[n].len() as u64);
+    // What was under way when the address went; nothing of the other.
+    assert!(lost[0] < 500 && lost[1] < 20, "{lost:?} of {sent:?}");
+}
