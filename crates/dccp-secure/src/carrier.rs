@@ -164,6 +164,13 @@ impl Carrier {
         self.peers.remove(&number);
     }
 
+    /// The peer is another machine from now on: what was known of server and shard is not.
+    pub fn forget_home(&mut self, peer: u32) {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.home = ANYWHERE;
+        }
+    }
+
     /// Begins a channel; the handshake comes with the first packet. `None` without such a peer.
     pub fn open(&mut self, now: Time, peer: u32, address: Address) -> Option<ChannelId> {
         let path = self.rng.next_u64();

@@ -4,6 +4,7 @@ use crate::fault::Fault;
 use crate::tunnel::allowed::{Allowed, addresses};
 use crate::tunnel::config::{Config, Security};
 use crate::tunnel::default_route::DefaultRoute;
+use crate::tunnel::drain;
 use crate::tunnel::inner;
 use crate::tunnel::marking::REFUSED;
 use crate::tunnel::mtu::Answers;
@@ -76,6 +77,8 @@ pub(crate) struct TunnelApp {
     pub(crate) listener: Option<ListenConfig>,
     pub(crate) names: Names,
     pub(crate) quotas: Quotas,
+    /// Clients are asked to go elsewhere.
+    pub(crate) draining: bool,
     /// Goes before the interface does.
     pub(crate) default_route: Option<DefaultRoute>,
     host: HostWatch,
@@ -150,6 +153,7 @@ impl TunnelApp {
         let quotas = Quotas::load(&cfg);
         let mut app = TunnelApp {
             quotas,
+            draining: false,
             session_cfg: setup::session_config(&cfg),
             listener: None,
             allowed: Allowed::default(),
@@ -202,6 +206,7 @@ impl TunnelApp {
     }
 
     fn connect(&mut self, core: &mut Core, now: Time) {
+        let mut failed = Vec::new();
         for (i, peer) in self.peers.iter_mut().enumerate() {
             let before = peer.session;
             if peer.on_timeout(core, now, &self.session_cfg, self.cfg.dccp_port) {
@@ -209,11 +214,19 @@ impl TunnelApp {
             }
             if let Some(session) = before.filter(|_| peer.session != before) {
                 self.sessions.remove(&session);
+                failed.push(i);
             }
             if let Some(session) = peer.session {
                 self.sessions.insert(session, i);
             }
         }
+        for i in failed {
+            self.next_server(core, now, i, "no session");
+        }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.is_some()
     }
 
     /// Closes all sessions, then ends the loop.
@@ -391,15 +404,19 @@ impl App for TunnelApp {
         self.flush();
     }
 
-    fn on_deliver(&mut self, _: &mut Core, _: Time, session: SessionId, mut data: Vec<u8>) {
+    fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, mut data: Vec<u8>) {
         let Some(&peer) = self.sessions.get(&session) else {
             return self.counters.drop("no_session");
         };
         if data == REFUSED {
             return self.counters.drop("ce_not_ect");
         }
+        if drain::is_leave(&data) && setup::is_client(&self.cfg) {
+            self.next_server(core, now, peer, "it is to be taken away");
+            return;
+        }
         let Some((source, _)) = addresses(&data) else {
-            // First nibble 1 is set aside for messages between tunnels; there are none yet.
+            // First nibble 1 is set aside for messages between tunnels.
             let control = data.first().is_some_and(|b| b >> 4 == 1);
             return self.counters.drop(if control { "unknown_control" } else { "not_ip" });
         };
@@ -461,6 +478,7 @@ impl App for TunnelApp {
                 if self.peers[index].session == Some(session) {
                     self.peers[index].on_closed(now);
                 }
+                self.next_server(core, now, index, "the session ended");
                 if self.closing.is_some() {
                     self.peers[index].shut_down();
                     if core.endpoint.sessions().is_empty() {
@@ -514,6 +532,8 @@ impl App for TunnelApp {
                 self.open_waiting(core, now);
                 self.watch_names(core, now);
                 self.charge(core, now);
+                self.watch_servers(core, now);
+                self.ask_to_leave(core, now);
                 self.tell_refused(core);
             }
             // A server's own interfaces change seldom, and its clients may be many.

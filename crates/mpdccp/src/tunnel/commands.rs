@@ -19,6 +19,9 @@ impl TunnelApp {
             // Answered without the data thread.
             Request::Events { .. } | Request::Reload => Ok(()),
             Request::Status => return Answer::Status(Box::new(self.status(core, core.clock.now()))),
+            Request::Drain => {
+                return self.drain(core).map_or_else(Answer::Error, Answer::Clients);
+            }
             Request::Down => {
                 let now = core.clock.now();
                 self.shut_down(core, now);

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::tunnel::marking::{OuterDscp, OuterEcn};
 use crate::tunnel::values::{
-    AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, Prio, RateLimit, Remote, Secret, Volume,
+    AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, Prio, RateLimit, Remote, Remotes, Secret, ServerNumber, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::Settings;
@@ -27,6 +27,9 @@ pub(crate) struct Config {
     /// This end's key, or the file that holds it.
     pub(crate) private_key: Option<Secret>,
     pub(crate) private_key_file: Option<PathBuf>,
+    /// Number of this server among several, that clients write on what is for it.
+    #[serde(default)]
+    pub(crate) server_number: ServerNumber,
     /// What records may be sealed with, the best first.
     pub(crate) ciphers: Option<Vec<Cipher>>,
     /// Where a server waits.
@@ -92,6 +95,7 @@ const KEYS: &[&str] = &[
     "private_key",
     "private_key_file",
     "ciphers",
+    "server_number",
     "listen",
     "dccp_port",
     "addresses",
@@ -160,6 +164,11 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// How many servers its paths lead to.
+    pub(crate) fn servers(&self) -> usize {
+        self.paths.iter().map(|p| p.get_ref().remote.count()).max().unwrap_or(0)
+    }
+
     /// What costs more than the cheapest path is for what those before it cannot carry, unless it has a priority of its own.
     fn rank_by_cost(&mut self) {
         let cost = |path: &PathSpec| path.cost.unwrap_or_default();
@@ -196,7 +205,8 @@ pub(crate) struct PathSpec {
     pub(crate) local: Option<IpAddr>,
     /// Interface to send through.
     pub(crate) interface: Option<String>,
-    pub(crate) remote: Remote,
+    /// Of several, the first is used, and the next ones if a server is not to be had.
+    pub(crate) remote: Remotes,
     pub(crate) priority: Option<Prio>,
     /// Largest IP packet of the path, if it is less than the system knows.
     pub(crate) mtu: Option<u16>,
@@ -297,6 +307,7 @@ impl Config {
             ("private_key", secret(self) == secret(new)),
             ("private_key_file", self.private_key_file == new.private_key_file),
             ("ciphers", self.ciphers == new.ciphers),
+            ("server_number", self.server_number == new.server_number),
             ("listen", self.listen.0 == new.listen.0),
             ("dccp_port", self.dccp_port == new.dccp_port),
             ("addresses", self.addresses == new.addresses),
@@ -435,6 +446,13 @@ impl Config {
                     format!("peer `{name}`: two paths are named `{}`", path.get_ref().name),
                 ));
             }
+            let servers = path.get_ref().remote.count();
+            if servers != peer.paths[0].get_ref().remote.count() {
+                return Err(place.fault(
+                    path.span(),
+                    format!("peer `{name}`: each path needs as many remotes as the first, one for each server, in their order"),
+                ));
+            }
             self.check_path(path.get_ref()).map_err(|e| {
                 place.fault(path.span(), format!("peer `{name}`, path `{}`: {e}", path.get_ref().name))
             })?;
@@ -483,8 +501,11 @@ impl Config {
 
     /// Whether a path of a client can be used with these settings; says why not.
     pub(crate) fn check_path(&self, path: &PathSpec) -> Result<(), String> {
-        if self.carrier == Carrier::Raw && path.remote.port.is_some() {
-            return Err(format!("remote {}: {NO_PORT}", path.remote));
+        if let (Carrier::Raw, Some(remote)) = (self.carrier, path.remote.all().iter().find(|r| r.port.is_some())) {
+            return Err(format!("remote {remote}: {NO_PORT}"));
+        }
+        if self.role == Role::Server && path.remote.count() > 1 {
+            return Err("remote: at a server a path has one".into());
         }
         if let Some(mtu) = path.mtu.filter(|mtu| !MTU.contains(mtu)) {
             return Err(format!("mtu = {mtu}, expected {} to {}", MTU.start(), MTU.end()));
@@ -495,7 +516,8 @@ impl Config {
         if self.role == Role::Server && (path.quota.is_some() || path.cost.is_some()) {
             return Err("quota and cost are for role = \"client\", whose access network it is".into());
         }
-        if path.local.zip(path.remote.ip()).is_some_and(|(a, b)| a.is_ipv4() != b.is_ipv4()) {
+        let apart = |remote: &Remote| path.local.zip(remote.ip()).is_some_and(|(a, b)| a.is_ipv4() != b.is_ipv4());
+        if path.remote.all().iter().any(apart) {
             return Err("local and remote are of different IP versions".into());
         }
         if let (Role::Server, Some(name)) = (self.role, path.remote.name()) {

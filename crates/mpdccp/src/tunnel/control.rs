@@ -28,6 +28,8 @@ pub(crate) enum Request {
     },
     /// The configuration file anew.
     Reload,
+    /// Take no new clients, and ask those that are here to go.
+    Drain,
     Down,
     PathAdd {
         peer: Option<String>,
@@ -75,6 +77,8 @@ pub(crate) enum Answer {
     Ok,
     Status(Box<Status>),
     Events(Vec<Event>),
+    /// How many clients are still here.
+    Clients(usize),
     /// What was done, in words.
     Done(String),
     Error(String),

@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod control;
 mod default_route;
+mod drain;
 mod events;
 mod health;
 mod inner;
@@ -45,6 +46,7 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/tunnel.md has both configurati
   mpdccp tunnel reload
   mpdccp tunnel path add cable --interface eth1 --remote 203.0.113.1:6511
   mpdccp tunnel path prio lte 1
+  mpdccp tunnel drain
   mpdccp tunnel down";
 
 #[derive(Subcommand)]
@@ -100,6 +102,14 @@ pub(crate) enum Command {
         /// Which peer, if there are several.
         #[arg(long)]
         peer: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Take no new clients at a server, and have those that are there go to another of their servers.
+    Drain {
+        /// How long to wait for them.
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
         #[command(flatten)]
         which: Which,
     },
@@ -255,6 +265,25 @@ fn run(command: Command) -> Result<(), Fault> {
         Command::Scheduler { scheduler, peer, which } => {
             let name = scheduler.name().to_owned();
             control::ask(&which.socket()?, &Request::Scheduler { peer, name }).map(drop)
+        }
+        Command::Drain { seconds, which } => {
+            let (socket, since) = (which.socket()?, Instant::now());
+            let mut before = None;
+            loop {
+                let Answer::Clients(clients) = control::ask(&socket, &Request::Drain)? else {
+                    return Err(control::odd());
+                };
+                if before.replace(clients) != Some(clients) {
+                    println!("{clients} client(s) left here");
+                }
+                if clients == 0 {
+                    return Ok(());
+                }
+                if since.elapsed() > Duration::from_secs(seconds) {
+                    return Err(Fault::runtime(format!("{clients} client(s) did not go; do they know another server?")));
+                }
+                std::thread::sleep(FOLLOW);
+            }
         }
         Command::Down { which } => {
             let socket = which.socket()?;

@@ -28,6 +28,7 @@ pub(crate) fn open_waiting(
     let mut result = Ok(());
     for (number, peer) in (0u32..).zip(peers) {
         for mut path in std::mem::take(&mut peer.waiting) {
+            path.spec.remote.choose(peer.server);
             let why = match open(core, now, cfg, number, &path, names) {
                 Ok(open) => {
                     if !path.why.is_empty() {

@@ -39,6 +39,9 @@ pub(crate) struct PeerState {
     pub(crate) gone: bool,
     /// Largest inner packet, once a path is up.
     pub(crate) mtu: Option<u16>,
+    /// Which of its servers is in use, and since when none of its paths has been up.
+    pub(crate) server: usize,
+    pub(crate) silent_since: Option<Time>,
     /// When to connect; `None` for a server, or with a session.
     retry_at: Option<Time>,
     wait: Duration,
@@ -57,6 +60,8 @@ impl PeerState {
             session: None,
             gone: false,
             mtu: None,
+            server: 0,
+            silent_since: None,
             retry_at: None,
             wait: RETRY,
             give_up_at: None,

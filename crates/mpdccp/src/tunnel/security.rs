@@ -31,7 +31,7 @@ pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool) -> Result<(),
     let mut carrier = Carrier::new(Settings {
         private_key,
         accepts,
-        server: 0,
+        server: cfg.server_number.0,
         shard: 0,
         aeads: aeads.unwrap_or_else(Aead::preferred),
         unix: Duration::from_nanos(at_zero),

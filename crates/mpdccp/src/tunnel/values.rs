@@ -156,6 +156,50 @@ impl TryFrom<String> for Remote {
     }
 }
 
+/// Where a path leads: the same place on each of the peer's servers, and which of them is in use.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "OneOrMore<Remote>")]
+pub(crate) struct Remotes {
+    all: Vec<Remote>,
+    chosen: usize,
+}
+
+impl From<OneOrMore<Remote>> for Remotes {
+    fn from(remotes: OneOrMore<Remote>) -> Remotes {
+        Remotes { all: remotes.0, chosen: 0 }
+    }
+}
+
+impl Remotes {
+    /// How many servers there are.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Leads to another server from now on.
+    pub(crate) fn choose(&mut self, server: usize) {
+        self.chosen = server % self.all.len().max(1);
+    }
+
+    pub(crate) fn all(&self) -> &[Remote] {
+        &self.all
+    }
+}
+
+/// What was configured, whichever is in use.
+impl PartialEq for Remotes {
+    fn eq(&self, other: &Remotes) -> bool {
+        self.all == other.all
+    }
+}
+
+impl std::ops::Deref for Remotes {
+    type Target = Remote;
+    fn deref(&self) -> &Remote {
+        &self.all[self.chosen]
+    }
+}
+
 fn no_remote(s: &str) -> String {
     format!(
         "`{s}` is neither an IP address nor a host name, expected \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \
@@ -189,6 +233,9 @@ impl<'de, T: TryFrom<String, Error = String>> Deserialize<'de> for OneOrMore<T> 
             Strings::One(text) => vec![text],
             Strings::Many(texts) => texts,
         };
+        if texts.is_empty() {
+            return Err(serde::de::Error::custom("the list is empty"));
+        }
         let values: Result<Vec<T>, String> = texts.into_iter().map(T::try_from).collect();
         values.map(OneOrMore).map_err(serde::de::Error::custom)
     }
@@ -308,6 +355,19 @@ impl TryFrom<String> for Volume {
 
 fn no_volume(text: &str) -> String {
     format!("`{text}` is no volume, expected such as \"500MB\", \"50GB\" or \"1.5TB\"")
+}
+
+/// Number of a server, 0 to 16777215; 0 where nobody looks.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "i64")]
+pub(crate) struct ServerNumber(pub(crate) u32);
+
+impl TryFrom<i64> for ServerNumber {
+    type Error = String;
+    fn try_from(n: i64) -> Result<ServerNumber, String> {
+        let number = u32::try_from(n).ok().filter(|n| *n < 1 << 24);
+        number.map(ServerNumber).ok_or_else(|| format!("{n} is no server number, expected 0 to 16777215"))
+    }
 }
 
 /// Day of the month, 1 to 28.

@@ -24,7 +24,7 @@ pub(crate) struct Bed {
     /// Namespace of the client, of the server.
     pub(crate) space: [String; 2],
     directory: tempfile::TempDir,
-    /// Remotes of the client's paths, unless the addresses.
+    /// Remotes of the client's paths, unless the addresses; a list in TOML if there are several.
     pub(crate) remote: [String; 2],
     /// More prefixes of the server, for the client's file.
     pub(crate) allowed: String,
@@ -212,8 +212,9 @@ impl Bed {
                 _ => r,
             });
         let remote = [0, 1].map(|i| match self.remote[i].as_str() {
-            "" => &with_port[i],
-            other => other,
+            "" => format!("{:?}", with_port[i]),
+            list if list.starts_with("[\"") => list.into(),
+            one => format!("{one:?}"),
         });
         let client = format!(
             r#"
@@ -232,12 +233,12 @@ impl Bed {
             [[peer.path]]
             name = "one"
             interface = "p0"
-            remote = "{}"
+            remote = {}
             priority = 5
             [[peer.path]]
             name = "two"
             local = "{}"
-            remote = "{}"
+            remote = {}
             "#,
             CLIENT[0], CLIENT[1], remote[0], LOCAL[1], remote[1],
         );
