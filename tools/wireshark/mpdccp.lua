@@ -448,9 +448,6 @@ local function dissect_udp(tvb, pinfo, root)
     return packet:len()
 end
 
-function du.dissector(tvb, pinfo, root)
-    return dissect_udp(tvb, pinfo, root)
-end
 
 -- Other ports: everything that a packet of ours has and another protocol hardly has together.
 local function looks_like_dccp(tvb)
@@ -462,6 +459,90 @@ local function looks_like_dccp(tvb)
     local area = option_area(packet, h)
     return not area or each_option(area, function() end) == nil
 end
+
+-- Records of the encrypted tunnel (docs/security.md): what can be seen without keys. `mpdccp tunnel decrypt` opens those of a capture.
+
+local re = Proto("mpdccprec", "MPDCCP record")
+
+local record_kinds = { "Record", "Initiation", "Response", "Cookie" }
+local r = {
+    server = ProtoField.uint24("mpdccprec.server", "Server that is to get it (0: any)"),
+    shard = ProtoField.uint8("mpdccprec.shard", "Shard"),
+    slot = ProtoField.uint24("mpdccprec.slot", "Slot", base.HEX),
+    counter = ProtoField.uint64("mpdccprec.counter", "Counter"),
+    kind = ProtoField.uint8("mpdccprec.kind", "Kind", base.DEC,
+        { [0] = "Record", [1] = "Initiation", [2] = "Response", [3] = "Cookie" }),
+    index = ProtoField.uint32("mpdccprec.index", "Index of the initiator", base.HEX),
+    noise = ProtoField.bytes("mpdccprec.noise", "Noise message"),
+    mac1 = ProtoField.bytes("mpdccprec.mac1", "Code by the receiver's public key (mac1)"),
+    mac2 = ProtoField.bytes("mpdccprec.mac2", "Code by the cookie (mac2)"),
+    cookie = ProtoField.bytes("mpdccprec.cookie", "Sealed cookie"),
+    sealed = ProtoField.bytes("mpdccprec.sealed", "Sealed packet"),
+    tag = ProtoField.bytes("mpdccprec.tag", "Tag"),
+}
+re.fields = r
+local RECORD_TYPE, RECORD_HEADER, RECORD_TAG, MAC = 0x52, 16, 16, 16
+local INITIATION_LEN, RESPONSE_LEN = 172, 104
+
+-- 0 for a record, 1 to 3 for handshake messages, nil for something else.
+local function record_kind(packet)
+    if packet:len() < RECORD_HEADER + RECORD_TAG or packet(0, 1):uint() ~= RECORD_TYPE then return nil end
+    if packet(8, 4):uint() == 0xffffffff and packet(12, 4):uint() >= 0xfffffffd then
+        return 0x100000000 - packet(12, 4):uint()
+    end
+    return 0
+end
+
+local function dissect_record(tvb, pinfo, root)
+    local packet = tvb()
+    local kind = record_kind(packet)
+    local tree = root:add(re, packet)
+    pinfo.cols.protocol = "MPDCCP-REC"
+    tree:add(r.kind, packet(8, 8), kind)
+    tree:add(r.server, packet(1, 3))
+    tree:add(r.shard, packet(4, 1))
+    tree:add(r.slot, packet(5, 3))
+    local len = packet:len()
+    local info = string.format("%s to %d/%d/%06x", record_kinds[kind + 1], packet(1, 3):uint(), packet(4, 1):uint(),
+        packet(5, 3):uint())
+    if kind == 0 then
+        tree:add(r.counter, packet(8, 8))
+        if len > RECORD_HEADER + RECORD_TAG then
+            tree:add(r.sealed, packet(RECORD_HEADER, len - RECORD_HEADER - RECORD_TAG))
+        end
+        tree:add(r.tag, packet(len - RECORD_TAG))
+        info = info .. " Counter=" .. tostring(packet(8, 8):uint64()) .. " Len=" .. len - RECORD_HEADER - RECORD_TAG
+    elseif kind == 3 then
+        tree:add(r.cookie, packet(RECORD_HEADER))
+    elseif len == INITIATION_LEN or len == RESPONSE_LEN then
+        local at = RECORD_HEADER
+        if kind == 1 then
+            tree:add(r.index, packet(at, 4))
+            at = at + 4
+        end
+        tree:add(r.noise, packet(at, len - at - 2 * MAC))
+        tree:add(r.mac1, packet(len - 2 * MAC, MAC))
+        tree:add(r.mac2, packet(len - MAC, MAC))
+    end
+    pinfo.cols.info = info
+    return len
+end
+
+function du.dissector(tvb, pinfo, root)
+    if record_kind(tvb()) and not looks_like_dccp(tvb) then return dissect_record(tvb, pinfo, root) end
+    return dissect_udp(tvb, pinfo, root)
+end
+
+function re.dissector(tvb, pinfo, root)
+    return record_kind(tvb()) and dissect_record(tvb, pinfo, root) or 0
+end
+
+-- Handshakes on other ports; records have nothing that nothing else has (-d udp.port==7000,mpdccprec).
+re:register_heuristic("udp", function(tvb, pinfo, root)
+    if (record_kind(tvb()) or 0) == 0 then return false end
+    dissect_record(tvb, pinfo, root)
+    return true
+end)
 
 du:register_heuristic("udp", function(tvb, pinfo, root)
     if not looks_like_dccp(tvb) then return false end

@@ -6,7 +6,7 @@ use crate::{Batch, Burst, Capture, Carrier, CarrierStats, LinkChange, Qlog, Rece
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
 use rustix::fd::AsFd;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use units::Time;
 
@@ -23,6 +23,8 @@ pub struct Net {
     pub batch: Batch,
     /// Copies everything sent and received.
     pub capture: Option<Capture>,
+    /// Where the channels' keys are written.
+    pub keylog: Option<std::fs::File>,
     /// Says what outer headers are to say of the data; without one, the congestion control alone does.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
@@ -43,6 +45,7 @@ impl Net {
             batch: Batch::default(),
             capture: None,
             capture_plaintext: false,
+            keylog: None,
             marking: None,
             parts: Vec::new(),
             qlog: None,
@@ -212,6 +215,7 @@ impl Net {
         }
         batch.clear();
         self.send_messages();
+        self.write_keys();
     }
 
     /// Handshakes and cookies of the channels.
@@ -232,6 +236,14 @@ impl Net {
             }
             // A message that does not leave is repeated later.
             let _ = carrier.send(&burst);
+        }
+    }
+
+    fn write_keys(&mut self) {
+        let (Some(file), Some(channels)) = (&mut self.keylog, &mut self.channels) else { return };
+        while let Some(line) = channels.carrier.poll_key() {
+            // As with captures, a full disk must not stop the traffic.
+            let _ = writeln!(file, "{}", *line);
         }
     }
 

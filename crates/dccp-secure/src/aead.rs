@@ -66,6 +66,14 @@ impl Aead {
         Aead::ALL.into_iter().find(|aead| aead.number() == number)
     }
 
+    /// Bytes of a key.
+    pub(crate) fn key_len(self) -> usize {
+        match self {
+            Aead::Aes128Gcm => 16,
+            Aead::ChaCha20Poly1305 | Aead::Aes256Gcm => 32,
+        }
+    }
+
     /// The set an initiator offers, a bit per number.
     pub(crate) fn offer(list: &[Aead]) -> u8 {
         list.iter().fold(0, |set, aead| set | 1 << aead.number())

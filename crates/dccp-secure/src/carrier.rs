@@ -3,6 +3,7 @@ use crate::channel::{Address, Channel, ChannelId, ChannelStats, Keypair, Pending
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
 use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
+use crate::keylog;
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::limit::{Load, Sources};
 use crate::noise::{Answer, FIRST, Hello, INITIATION, Initiating, Offered, RESPONSE, SECOND, Secrets};
@@ -13,6 +14,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use units::{Duration, Time};
+use zeroize::Zeroizing;
 
 /// Most channels of one peer; the one heard of least recently makes room.
 const PER_PEER: usize = 64;
@@ -116,6 +118,8 @@ pub struct Carrier {
     sources: Sources,
     drops: BTreeMap<Reason, u64>,
     stranger: Option<PublicKey>,
+    /// Lines for a key log, if one is wanted.
+    keylog: Option<VecDeque<Zeroizing<String>>>,
 }
 
 impl Carrier {
@@ -138,6 +142,7 @@ impl Carrier {
             sources: Sources::default(),
             drops: BTreeMap::new(),
             stranger: None,
+            keylog: None,
             settings,
         }
     }
@@ -222,6 +227,26 @@ impl Carrier {
     /// The key of the last handshake that was no peer's ([`Reason::UnknownPeer`]).
     pub fn stranger(&self) -> Option<&PublicKey> {
         self.stranger.as_ref()
+    }
+
+    /// Writes a key log from now on: who has it can read everything.
+    pub fn log_keys(&mut self) {
+        self.keylog.get_or_insert_default();
+    }
+
+    /// The next line of the key log ([`KeyLog`](crate::KeyLog)).
+    pub fn poll_key(&mut self) -> Option<Zeroizing<String>> {
+        self.keylog.as_mut()?.pop_front()
+    }
+
+    /// Notes the keys of records to the initiator and to the responder of a handshake.
+    fn log_key(&mut self, secrets: &Secrets, aead: Aead, initiator: Receiver, responder: Receiver) {
+        if let Some(log) = &mut self.keylog {
+            let (forth, back) = secrets.material(aead);
+            let len = aead.key_len();
+            log.push_back(keylog::line(responder, aead, &forth[..len]).into());
+            log.push_back(keylog::line(initiator, aead, &back[..len]).into());
+        }
     }
 
     /// Seals records in place, `segment` bytes each but for the last: room for a header ([`HEADER`](crate::HEADER)), a packet, room for a
@@ -475,6 +500,7 @@ impl Carrier {
         if let Some(unused) = channel.next.replace(key) {
             self.indices.remove(unused.index & NO_SLOT);
         }
+        let here = Receiver { server: self.settings.server, index };
         let mut message = vec![0; RESPONSE];
         if let Some(head) = message.first_chunk_mut() {
             header::write(to, Kind::Response, head);
@@ -483,6 +509,7 @@ impl Carrier {
         peer.codes.write(&mut message, None);
         self.outbox.push_back((*from, message));
         self.arm(at);
+        self.log_key(&secrets, aead, to, here);
         Ok(Input::Handled)
     }
 
@@ -526,6 +553,7 @@ impl Carrier {
             self.indices.remove(index & NO_SLOT);
         }
         self.arm(at);
+        self.log_key(&secrets, answer.aead, to, home);
         Ok(Input::Handled)
     }
 

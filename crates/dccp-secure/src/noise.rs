@@ -185,10 +185,14 @@ impl Secrets {
 
     /// The keys of records from the initiator and from the responder. They depend on the whole handshake, the choice of AEAD included.
     pub(crate) fn keys(&self, aead: Aead) -> Option<(RecordKey, RecordKey)> {
-        let key = |secret: &Zeroizing<[u8; 32]>| {
-            RecordKey::new(aead, &derive(secret, &[b"mpdccp record", &[aead.number()], &self.transcript]))
-        };
-        Some((key(&self.from_initiator)?, key(&self.from_responder)?))
+        let (first, second) = self.material(aead);
+        Some((RecordKey::new(aead, &first)?, RecordKey::new(aead, &second)?))
+    }
+
+    /// What those keys are made of.
+    pub(crate) fn material(&self, aead: Aead) -> (Zeroizing<[u8; 32]>, Zeroizing<[u8; 32]>) {
+        let key = |secret| derive(secret, &[b"mpdccp record", &[aead.number()], &self.transcript]);
+        (key(&self.from_initiator), key(&self.from_responder))
     }
 }
 

@@ -347,6 +347,32 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
     bed.down();
 }
 
+/// Wireshark shows records for what they are, and with the key log what is in them.
+#[test]
+fn records_are_shown_and_opened_with_their_keys() {
+    let Some(mut bed) = bed() else { return };
+    let keylog = bed.path("keys");
+    bed.up_with("ccid = 2", &format!("keylog = {keylog:?}"));
+    pings(&bed);
+    bed.down();
+    let shown = |filter: &str| bed.decoded(filter).map(|text| text.lines().count());
+    let Some(records) = shown("mpdccprec.kind == 0") else { return };
+    assert!(records > 20 && shown("mpdccprec.kind == 1") >= Some(2) && shown("mpdccprec.kind == 2") >= Some(2));
+    assert_eq!(shown("dccpudp"), Some(0), "nothing is open");
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&keylog).unwrap()) & 0o777, 0o600);
+    let open = bed.path("open.pcap");
+    let sealed = bed.path("c.pcap");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    command.args(["tunnel", "decrypt", "--keylog"]).arg(&keylog).arg(&sealed).arg(&open);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::rename(open, sealed).unwrap();
+    assert_eq!(shown("mpdccprec.kind == 0 && udp.length > 40"), Some(0), "none is left closed");
+    assert!(shown("dccpudp && mpdccp.seq") > Some(20));
+    let bad = bed.decoded("_ws.malformed || ip.checksum.status == \"Bad\"").unwrap();
+    assert!(bad.is_empty(), "{bad}");
+}
+
 /// What is on the wire tells nothing and is good for nothing; who has no key gets no answer; who moves is followed.
 #[test]
 fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {

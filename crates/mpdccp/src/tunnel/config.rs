@@ -76,6 +76,8 @@ pub(crate) struct Config {
     /// Write them as they are before they are sealed.
     #[serde(default)]
     pub(crate) capture_plaintext: bool,
+    /// Write the keys of all records to this file.
+    pub(crate) keylog: Option<PathBuf>,
     #[serde(default, rename = "peer")]
     pub(crate) peers: Vec<Spanned<Peer>>,
     /// Settings of the sessions, read apart so that their errors can say the line.
@@ -113,6 +115,7 @@ const KEYS: &[&str] = &[
     "metrics",
     "capture",
     "capture_plaintext",
+    "keylog",
     "peer",
 ];
 
@@ -320,6 +323,7 @@ impl Config {
             ("state", self.state == new.state),
             ("capture", self.capture == new.capture),
             ("capture_plaintext", self.capture_plaintext == new.capture_plaintext),
+            ("keylog", self.keylog == new.keylog),
             ("metrics", self.metrics == new.metrics),
         ];
         same.into_iter().find(|(_, same)| !same).map(|(key, _)| key)
@@ -469,9 +473,9 @@ impl Config {
             ),
             (Security::Noise, (false, false)) => Err(NO_KEYS),
             (Security::Noise, (true, true)) => Err("private_key and private_key_file: give one of them"),
-            (Security::None, (false, false)) if self.ciphers.is_none() && !self.capture_plaintext => Ok(()),
+            (Security::None, (false, false)) if self.ciphers.is_none() && !self.capture_plaintext && self.keylog.is_none() => Ok(()),
             (Security::None, _) => Err(
-                "security = \"none\" has no private_key, private_key_file, ciphers or capture_plaintext; leave them out",
+                "security = \"none\" has no private_key, private_key_file, ciphers, capture_plaintext or keylog; leave them out",
             ),
             (Security::Noise, _) if self.ciphers.as_ref().is_some_and(Vec::is_empty) => {
                 Err("ciphers: at least one is needed")

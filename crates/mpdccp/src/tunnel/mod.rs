@@ -5,6 +5,7 @@ mod app;
 mod commands;
 mod config;
 mod control;
+mod decrypt;
 mod default_route;
 mod drain;
 mod events;
@@ -112,6 +113,16 @@ pub(crate) enum Command {
         seconds: u64,
         #[command(flatten)]
         which: Which,
+    },
+    /// Open the records in a capture, with the keys of a key log (`keylog` of the configuration).
+    Decrypt {
+        /// The key log.
+        #[arg(long)]
+        keylog: PathBuf,
+        /// A pcap file, of `capture` or of tcpdump.
+        input: PathBuf,
+        /// Where to write it with DCCP packets in place of their records.
+        output: PathBuf,
     },
     /// End a running tunnel in good order.
     Down {
@@ -266,6 +277,7 @@ fn run(command: Command) -> Result<(), Fault> {
             let name = scheduler.name().to_owned();
             control::ask(&which.socket()?, &Request::Scheduler { peer, name }).map(drop)
         }
+        Command::Decrypt { keylog, input, output } => decrypt::run(&keylog, &input, &output),
         Command::Drain { seconds, which } => {
             let (socket, since) = (which.socket()?, Instant::now());
             let mut before = None;

@@ -5,8 +5,9 @@ use crate::tunnel::config::{Config, Peer, Security};
 use crate::tunnel::values::Secret;
 use dccp_net::{Clock, Core};
 use dccp_secure::{Aead, Carrier, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings};
+use std::fs::OpenOptions;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
 use units::Duration;
@@ -41,6 +42,13 @@ pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool) -> Result<(),
         if let Some((key, preshared)) = key {
             carrier.add_peer(number, key, preshared);
         }
+    }
+    if let Some(path) = &cfg.keylog {
+        let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        let cannot = |e| Fault::usage(format!("keylog: cannot write {}: {e}", path.display()));
+        core.net.keylog = Some(options.map_err(cannot)?);
+        carrier.log_keys();
+        tracing::warn!("who can read {} can read all traffic", path.display());
     }
     core.net.secure(carrier);
     core.net.capture_plaintext = cfg.capture_plaintext;

@@ -1,0 +1,149 @@
+//! `tunnel decrypt`: a capture with DCCP packets in place of the records that held them, for Wireshark.
+
+use crate::fault::Fault;
+use dccp_secure::KeyLog;
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Longest packet of a capture.
+const LONGEST: usize = 262_144;
+
+pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Fault> {
+    let cannot = |what: &str, file: &Path, e: std::io::Error| {
+        Fault::usage(format!("cannot {what} {}: {e}", file.display()))
+    };
+    let text = std::fs::read_to_string(keylog).map_err(|e| cannot("read", keylog, e))?;
+    let keys = KeyLog::parse(&text)
+        .map_err(|line| Fault::usage(format!("{}: line {line} is no key of ours", keylog.display())))?;
+    let mut reader = BufReader::new(File::open(input).map_err(|e| cannot("read", input, e))?);
+    let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
+    let mut writer = BufWriter::new(out.map_err(|e| cannot("write", output, e))?);
+    let mut head = [0; 24];
+    reader.read_exact(&mut head).map_err(|e| cannot("read", input, e))?;
+    let format = Format::of(&head).ok_or_else(|| {
+        Fault::usage(format!("{} is no pcap file (pcapng: `editcap -F pcap`)", input.display()))
+    })?;
+    writer.write_all(&head)?;
+    let (mut packets, mut opened) = (0, 0);
+    let mut record = [0; 16];
+    while reader.read_exact(&mut record).is_ok() {
+        let len = format.number(&record[8..12]) as usize;
+        let mut packet = vec![0; len.min(LONGEST)];
+        if len > LONGEST || reader.read_exact(&mut packet).is_err() {
+            // Cut off in the middle.
+            break;
+        }
+        packets += 1;
+        if open(&keys, format.link, &mut packet).is_some() {
+            opened += 1;
+            let len = format.bytes(packet.len() as u32);
+            record[8..12].copy_from_slice(&len);
+            record[12..16].copy_from_slice(&len);
+        }
+        writer.write_all(&record)?;
+        writer.write_all(&packet)?;
+    }
+    writer.flush()?;
+    println!("{opened} of {packets} packets opened");
+    Ok(())
+}
+
+/// How the file writes numbers, and what its packets begin with.
+struct Format {
+    little: bool,
+    link: u32,
+}
+
+impl Format {
+    fn of(head: &[u8; 24]) -> Option<Format> {
+        // Microseconds or nanoseconds.
+        let little = match head[..4] {
+            [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1] => true,
+            [0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d] => false,
+            _ => return None,
+        };
+        let mut format = Format { little, link: 0 };
+        format.link = format.number(&head[20..24]);
+        Some(format)
+    }
+
+    fn number(&self, bytes: &[u8]) -> u32 {
+        let bytes = bytes.first_chunk().copied().unwrap_or_default();
+        if self.little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
+    }
+
+    fn bytes(&self, number: u32) -> [u8; 4] {
+        if self.little { number.to_le_bytes() } else { number.to_be_bytes() }
+    }
+}
+
+/// Where the IP header is, and the UDP payload.
+fn payload(link: u32, packet: &[u8]) -> Option<(usize, Range<usize>)> {
+    let ip = match link {
+        // Ethernet, raw IP, Linux cooked.
+        1 => 14,
+        101 => 0,
+        113 => 16,
+        _ => return None,
+    };
+    let udp = match packet.get(ip)? >> 4 {
+        4 if *packet.get(ip + 9)? == 17 => ip + usize::from(packet[ip] & 15) * 4,
+        6 if *packet.get(ip + 6)? == 17 => ip + 40,
+        _ => return None,
+    };
+    let len = usize::from(u16::from_be_bytes(*packet.get(udp + 4..)?.first_chunk()?));
+    let end = udp + len.max(8);
+    (end <= packet.len()).then_some((ip, udp + 8..end))
+}
+
+/// Puts the packet in place of the record that holds it.
+fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
+    let (ip, at) = payload(link, packet)?;
+    let inner = keys.open(&mut packet[at.clone()])?;
+    if inner.is_empty() {
+        return None;
+    }
+    packet.truncate(at.start + inner.end);
+    packet.drain(at.start..at.start + inner.start);
+    let short = |n: usize| (n as u16).to_be_bytes();
+    let (udp, end) = (at.start - 8, packet.len());
+    packet[udp + 4..udp + 6].copy_from_slice(&short(end - udp));
+    packet[udp + 6..udp + 8].fill(0);
+    if packet[ip] >> 4 == 6 {
+        packet[ip + 4..ip + 6].copy_from_slice(&short(end - udp));
+    } else {
+        packet[ip + 2..ip + 4].copy_from_slice(&short(end - ip));
+        packet[ip + 10..ip + 12].fill(0);
+        let words = packet[ip..udp].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+        let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        packet[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_captures_are_no_trouble() {
+        let keys = KeyLog::default();
+        for link in [0, 1, 101, 113] {
+            for len in 0..80 {
+                for first in [0x45, 0x4f, 0x60, 0xff] {
+                    let mut packet = vec![17; len];
+                    if let Some(byte) = packet.first_mut() {
+                        *byte = first;
+                    }
+                    assert_eq!(open(&keys, link, &mut packet), None);
+                }
+            }
+        }
+        assert!(Format::of(&[0; 24]).is_none());
+    }
+}
