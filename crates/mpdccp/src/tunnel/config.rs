@@ -71,6 +71,8 @@ pub(crate) struct Config {
     pub(crate) state: PathBuf,
     /// Where Prometheus may ask for the counters.
     pub(crate) metrics: Option<HostPort>,
+    /// Where browsers may look at the paths.
+    pub(crate) web: Option<HostPort>,
     /// Write all carrier packets to this pcap file.
     pub(crate) capture: Option<PathBuf>,
     /// Write them as they are before they are sealed.
@@ -113,6 +115,7 @@ const KEYS: &[&str] = &[
     "control",
     "state",
     "metrics",
+    "web",
     "capture",
     "capture_plaintext",
     "keylog",
@@ -325,6 +328,7 @@ impl Config {
             ("capture_plaintext", self.capture_plaintext == new.capture_plaintext),
             ("keylog", self.keylog == new.keylog),
             ("metrics", self.metrics == new.metrics),
+            ("web", self.web == new.web),
         ];
         same.into_iter().find(|(_, same)| !same).map(|(key, _)| key)
     }
@@ -341,10 +345,11 @@ impl Config {
         if self.peers.is_empty() {
             return Err(place.whole("at least one [[peer]] is needed"));
         }
-        if let Some(at) = self.metrics.filter(|at| at.port.is_none()) {
-            return Err(
-                place.whole(format!("metrics: {at} has no port, expected \"127.0.0.1:9586\" or the like"))
-            );
+        for (key, at) in [("metrics", self.metrics), ("web", self.web)] {
+            if let Some(at) = at.filter(|at| at.port.is_none()) {
+                let example = "expected \"127.0.0.1:9586\" or the like";
+                return Err(place.whole(format!("{key}: {at} has no port, {example}")));
+            }
         }
         let everything =
             self.peers.iter().flat_map(|p| &p.get_ref().allowed_ips).any(|net| net.prefix_len() == 0);

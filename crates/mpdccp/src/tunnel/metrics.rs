@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::tunnel::app::TunnelApp;
+use crate::tunnel::http::{self, Response};
 use crate::tunnel::status::Status;
 use dccp_net::Handle;
 use prometheus_client::encoding::text::encode;
@@ -11,15 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
-
-/// Longest request that is read.
-const MAX_REQUEST: usize = 8192;
-/// How long a client may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Numbers that go up and down; all others only go up.
 const GAUGES: &[&str] = &[
@@ -139,49 +133,16 @@ pub(crate) fn render(status: &Status) -> String {
     text.replace("{} ", " ")
 }
 
-/// Answers requests on a thread of its own, which ends with the process.
+/// Answers Prometheus.
 pub(crate) fn serve(at: SocketAddr, handle: Handle<TunnelApp>) -> Result<(), Fault> {
-    let listener = TcpListener::bind(at).map_err(|e| {
-        Fault::usage(format!("metrics: cannot listen on {at}: {e}; choose another address or port"))
-    })?;
-    if !at.ip().is_loopback() {
-        tracing::warn!("metrics: everybody who can reach {at} can read them");
-    }
-    std::thread::Builder::new().name("metrics".into()).spawn(move || {
-        for stream in listener.incoming().flatten() {
-            if let Err(e) = answer(&stream, &handle) {
-                tracing::debug!("metrics: {e}");
-            }
+    http::serve("metrics", at, move |path| match path {
+        "/metrics" => {
+            let status = handle.call(|core, app| app.status(core, core.clock.now()));
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            status.map_or_else(Response::ending, |status| Response::ok(kind, render(&status)))
         }
-    })?;
-    Ok(())
-}
-
-fn answer(mut stream: &TcpStream, handle: &Handle<TunnelApp>) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut request = Vec::new();
-    let mut piece = [0; 1024];
-    while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < MAX_REQUEST {
-        match stream.read(&mut piece)? {
-            0 => break,
-            n => request.extend_from_slice(&piece[..n]),
-        }
-    }
-    let (code, body) = match request.starts_with(b"GET /metrics ") {
-        true => match handle.call(|core, app| app.status(core, core.clock.now())) {
-            Some(status) => ("200 OK", render(&status)),
-            None => ("503 Service Unavailable", String::new()),
-        },
-        false => ("404 Not Found", "metrics are at /metrics\n".into()),
-    };
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let head = format!(
-        "HTTP/1.1 {code}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+        _ => Response::not_here("metrics are at /metrics"),
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod default_route;
 mod drain;
 mod events;
 mod health;
+mod http;
 mod inner;
 mod live;
 mod marking;
@@ -28,6 +29,7 @@ mod table;
 mod trace;
 mod up;
 mod values;
+mod web;
 
 use crate::choice::choice;
 use crate::fault::Fault;

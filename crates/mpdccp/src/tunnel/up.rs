@@ -8,7 +8,7 @@ use crate::tunnel::default_route::DefaultRoute;
 use crate::tunnel::events::{LogFormat, log};
 use crate::tunnel::marking::Marker;
 use crate::tunnel::trace::Trace;
-use crate::tunnel::{metrics, reload, routes, setup};
+use crate::tunnel::{metrics, reload, routes, setup, web};
 use dccp_net::{Capture, Driver, Handle};
 use mpdccp_proto::Endpoint;
 use sd_notify::NotifyState;
@@ -41,6 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let file = std::fs::canonicalize(&args.config)?;
     let control = ControlSocket::bind(cfg.control_path())?;
     let metrics = cfg.metrics.map(|at| at.socket_addr(0));
+    let page = cfg.web.map(|at| at.socket_addr(0));
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
     let driver = Driver::new(endpoint, |core| -> Result<TunnelApp, Fault> {
         if let Some(file) = args.capture.as_ref().or(cfg.capture.as_ref()) {
@@ -59,6 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     control.serve(handle.clone(), file.clone(), events)?;
     if let Some(at) = metrics {
         metrics::serve(at, handle.clone())?;
+    }
+    if let Some(at) = page {
+        web::serve(at, handle.clone())?;
     }
     let resolving = handle.clone();
     handle.run(move |_, app| {

@@ -1,0 +1,113 @@
+//! Answers to GET requests, for Prometheus and browsers: one at a time, on a thread of its own, nothing but whole answers.
+
+use crate::fault::Fault;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Longest request that is read.
+const MAX_REQUEST: usize = 8192;
+/// How long a client may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a request is answered with.
+pub(crate) struct Response {
+    pub(crate) code: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) body: String,
+}
+
+impl Response {
+    pub(crate) fn ok(kind: &'static str, body: String) -> Response {
+        Response { code: "200 OK", kind, body }
+    }
+
+    pub(crate) fn not_here(words: &str) -> Response {
+        Response { code: "404 Not Found", kind: "text/plain", body: format!("{words}\n") }
+    }
+
+    /// The tunnel is ending.
+    pub(crate) fn ending() -> Response {
+        Response { code: "503 Service Unavailable", kind: "text/plain", body: String::new() }
+    }
+}
+
+/// Listens, and answers each path with what `respond` says. The thread ends with the process. `key` is that of the configuration.
+pub(crate) fn serve(
+    key: &'static str,
+    at: SocketAddr,
+    respond: impl Fn(&str) -> Response + Send + 'static,
+) -> Result<(), Fault> {
+    let listener = TcpListener::bind(at).map_err(|e| {
+        Fault::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
+    })?;
+    if !at.ip().is_loopback() {
+        tracing::warn!("{key}: everybody who can reach {at} can read it");
+    }
+    std::thread::Builder::new().name(key.into()).spawn(move || {
+        for stream in listener.incoming().flatten() {
+            if let Err(e) = answer(&stream, &respond) {
+                tracing::debug!("{key}: {e}");
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Whether a browser was sent here by the address itself. A name could be that of a page that makes its own name lead here, to read
+/// what only this host may.
+fn is_address(request: &str) -> bool {
+    let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
+    let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());
+    let name = host.strip_suffix(|c: char| c.is_ascii_digit()).map_or(host, |_| match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    });
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.is_empty() || name == "localhost" || name.parse::<std::net::IpAddr>().is_ok()
+}
+
+fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = Vec::new();
+    let mut piece = [0; 1024];
+    while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < MAX_REQUEST {
+        match stream.read(&mut piece)? {
+            0 => break,
+            n => request.extend_from_slice(&piece[..n]),
+        }
+    }
+    let text = String::from_utf8_lossy(&request);
+    let path = text.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
+    let Response { code, kind, body } = match path {
+        Some(path) if is_address(&text) => respond(path),
+        Some(_) => Response { code: "421 Misdirected Request", ..Response::not_here("ask by address") },
+        None => Response { code: "405 Method Not Allowed", ..Response::not_here("only GET") },
+    };
+    let head = format!(
+        "HTTP/1.1 {code}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         X-Content-Type-Options: nosniff\r\nContent-Security-Policy: default-src 'none'; connect-src 'self'; \
+         script-src 'unsafe-inline'; style-src 'unsafe-inline'; frame-ancestors 'none'\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_those_sent_by_address_are_answered() {
+        let host = |host: &str| is_address(&format!("GET / HTTP/1.1\r\nUser-Agent: x:y\r\nHost: {host}\r\n\r\n"));
+        for right in ["127.0.0.1:9587", "127.0.0.1", "localhost:80", "[::1]:9587", "[::1]", "192.0.2.1:1"] {
+            assert!(host(right), "{right}");
+        }
+        for wrong in ["example.org", "example.org:9587", "127.0.0.1.example.org:9587", "a1"] {
+            assert!(!host(wrong), "{wrong}");
+        }
+        assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "no browser");
+    }
+}

@@ -1,0 +1,58 @@
+//! The page of the tunnel in a real browser. Runs where a Chromium is installed.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code)] // Parts of the bed are for other tests.
+mod common;
+
+use common::{SERVER, bed, inside};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_browser_shows_the_paths() {
+    let Some(mut bed) = bed() else { return };
+    bed.up_with("", "web = \"127.0.0.1:9587\"");
+    let ask = |request: &str| {
+        let request = request.to_owned();
+        inside(&bed.space[0], move || {
+            let mut stream = TcpStream::connect("127.0.0.1:9587").unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        })
+    };
+    let page = ask("GET / HTTP/1.1\r\nHost: 127.0.0.1:9587\r\n\r\n");
+    assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+    assert!(!page.contains(" src=") && !page.contains(" href="), "it loads nothing");
+    assert!(ask("GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n").contains("\"tunC\""));
+    assert!(ask("GET / HTTP/1.1\r\nHost: evil.example.org\r\n\r\n").starts_with("HTTP/1.1 421 "));
+    assert!(ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(ask("GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+
+    let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
+    let Some(browser) = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs) else {
+        println!("skipped: the page in a browser: no chromium");
+        return bed.down();
+    };
+    // Traffic for the chart.
+    let ping = ["netns", "exec", &bed.space[0], "ping", "-q", "-i", "0.05", "-s", "1000", SERVER[0]];
+    let mut traffic = Command::new("ip").args(ping).stdout(Stdio::null()).spawn().unwrap();
+    let profile = format!("--user-data-dir={}", bed.path("profile").display());
+    let args = ["netns", "exec", &bed.space[0], browser, "--headless=new", "--no-sandbox", "--disable-gpu"];
+    let mut command = Command::new("ip");
+    command.args(args).args(["--virtual-time-budget=5000", "--dump-dom", &profile, "http://127.0.0.1:9587/"]);
+    let dom = String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned();
+    traffic.kill().unwrap();
+    traffic.wait().unwrap();
+    let body = dom.split("</script>").next().unwrap();
+    for seen in ["tunC (client), MTU 1392", "server: open", "one</td>", "two</td>", "<td>up</td>", "192.168.71.2:6511"] {
+        assert!(body.contains(seen), "no {seen} in\n{dom}");
+    }
+    // A line for each path and direction, with more than one point.
+    let lines: Vec<&str> = body.split("<polyline points=\"").skip(1).map(|l| l.split('"').next().unwrap()).collect();
+    assert!(lines.len() == 4 && lines.iter().all(|line| line.split(' ').count() > 1), "{lines:?}");
+    assert!(!body.contains("no answer from the tunnel"));
+    bed.down();
+}
