@@ -149,7 +149,8 @@ fn a_service_manager_is_told() {
     let socket = bed.path("notify");
     let heard = UnixDatagram::bind(&socket).unwrap();
     heard.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
-    bed.environment = vec![("NOTIFY_SOCKET", socket.display().to_string())];
+    let watchdog = ("WATCHDOG_USEC", "30000000".to_owned());
+    bed.environment = vec![("NOTIFY_SOCKET", socket.display().to_string()), watchdog];
     bed.up("");
     let wait = |word: &str| {
         let mut buffer = [0; 1000];
@@ -159,6 +160,8 @@ fn a_service_manager_is_told() {
         });
     };
     wait("READY=1");
+    // From the thread that carries the traffic, as long as it lives.
+    (0..4).for_each(|_| wait("WATCHDOG=1"));
     bed.down();
     wait("STOPPING=1");
 }
