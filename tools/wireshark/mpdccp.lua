@@ -550,6 +550,7 @@ du:register_heuristic("udp", function(tvb, pinfo, root)
     return true
 end)
 DissectorTable.get("udp.port"):add(DEFAULT_UDP_PORT, du)
+DissectorTable.get("udp.port"):add_for_decode_as(re)
 
 -- Native DCCP: behind Wireshark's own dissector -----------------------------------------------------------------------
 

@@ -62,9 +62,7 @@ fn a_drained_server_is_left_for_the_next() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.ends_with("0 client(s) left here\n"), "{text}");
     wait_for("the client is at the second", || clients(&bed, "t") == 1 && clients(&bed, "s") == 0);
-    wait_for("over both paths", || {
-        ["one", "two"].iter().all(|name| bed.client_path(name)["state"] == "up")
-    });
+    wait_for("over both paths", || ["one", "two"].iter().all(|name| bed.client_path(name)["state"] == "up"));
     wait_for("it carries", || answers(&bed, "tunT", "tunS"));
     // What is for the second server says so (docs/fleet.md).
     let capture = std::fs::read(bed.path("c.pcap")).unwrap();

@@ -357,7 +357,9 @@ fn records_are_shown_and_opened_with_their_keys() {
     bed.down();
     let shown = |filter: &str| bed.decoded(filter).map(|text| text.lines().count());
     let Some(records) = shown("mpdccprec.kind == 0") else { return };
-    assert!(records > 20 && shown("mpdccprec.kind == 1") >= Some(2) && shown("mpdccprec.kind == 2") >= Some(2));
+    assert!(
+        records > 20 && shown("mpdccprec.kind == 1") >= Some(2) && shown("mpdccprec.kind == 2") >= Some(2)
+    );
     assert_eq!(shown("dccpudp"), Some(0), "nothing is open");
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&keylog).unwrap()) & 0o777, 0o600);
     let open = bed.path("open.pcap");

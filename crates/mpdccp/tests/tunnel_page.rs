@@ -47,11 +47,19 @@ fn a_browser_shows_the_paths() {
     traffic.kill().unwrap();
     traffic.wait().unwrap();
     let body = dom.split("</script>").next().unwrap();
-    for seen in ["tunC (client), MTU 1392", "server: open", "one</td>", "two</td>", "<td>up</td>", "192.168.71.2:6511"] {
+    for seen in [
+        "tunC (client), MTU 1392",
+        "server: open",
+        "one</td>",
+        "two</td>",
+        "<td>up</td>",
+        "192.168.71.2:6511",
+    ] {
         assert!(body.contains(seen), "no {seen} in\n{dom}");
     }
     // A line for each path and direction, with more than one point.
-    let lines: Vec<&str> = body.split("<polyline points=\"").skip(1).map(|l| l.split('"').next().unwrap()).collect();
+    let lines: Vec<&str> =
+        body.split("<polyline points=\"").skip(1).map(|l| l.split('"').next().unwrap()).collect();
     assert!(lines.len() == 4 && lines.iter().all(|line| line.split(' ').count() > 1), "{lines:?}");
     assert!(!body.contains("no answer from the tunnel"));
     bed.down();

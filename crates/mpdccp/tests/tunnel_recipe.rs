@@ -16,7 +16,8 @@ fn blocks(kind: &str) -> Vec<String> {
     let text = include_str!("../../../docs/tunnel.md");
     let (_, section) = text.split_once("## An office with two lines\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
-    let parts = section.split(&format!("```{kind}\n")).skip(1);
+    let fence = format!("```{kind}\n");
+    let parts = section.split(&fence).skip(1);
     parts.map(|part| part.split_once("```").unwrap().0.to_owned()).collect()
 }
 
@@ -106,7 +107,10 @@ impl Drop for Office {
         }
         if std::thread::panicking() {
             for name in ["router", "server"] {
-                println!("--- {name}\n{}", std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default());
+                println!(
+                    "--- {name}\n{}",
+                    std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
+                );
             }
         }
         for name in ["lan", "router", "net", "server"] {
@@ -137,12 +141,12 @@ fn an_office_with_two_lines() {
     let listen = || TcpListener::bind("198.18.0.1:80").unwrap();
     let listener = inside(&office.space("net"), listen);
     let connect = || TcpStream::connect("198.18.0.1:80").unwrap();
-    let mut client = inside(&office.space("lan"), connect);
-    let (mut web, from) = listener.accept().unwrap();
+    let client = inside(&office.space("lan"), connect);
+    let (web, from) = listener.accept().unwrap();
     assert_eq!(from.ip().to_string(), "203.0.113.1");
     let data: Vec<u8> = (0..500_000u32).map(|i| i as u8).collect();
-    let mut back_and_forth = || {
-        for (a, b) in [(&mut client, &mut web), (&mut web, &mut client)] {
+    let back_and_forth = || {
+        for (a, mut b) in [(&client, &web), (&web, &client)] {
             let (mut writer, sent) = (a.try_clone().unwrap(), data.clone());
             let writing = std::thread::spawn(move || writer.write_all(&sent).unwrap());
             let mut got = vec![0; data.len()];

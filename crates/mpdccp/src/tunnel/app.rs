@@ -319,7 +319,8 @@ impl TunnelApp {
         if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
             let remote = core.net.resolve(&path.route).remote.to_string();
             let name = self.peers[peer].path_name(path);
-            let label = if name == remote { format!("path {name}") } else { format!("path {name} ({remote})") };
+            let label =
+                if name == remote { format!("path {name}") } else { format!("path {name} ({remote})") };
             self.labels.insert((session, id), label);
         }
         self.labels.get(&(session, id)).cloned().unwrap_or_else(|| "a path".into())

@@ -148,7 +148,8 @@ impl TunnelApp {
             status.mtu = peer.mtu;
             status.rate_limit_mbps = peer.cfg.rate.map(|rate| rate.0.mbps());
             for report in &mut status.paths {
-                let spec = peer.paths.iter().map(|p| &p.spec).chain(peer.cfg.paths.iter().map(|p| p.get_ref()));
+                let spec =
+                    peer.paths.iter().map(|p| &p.spec).chain(peer.cfg.paths.iter().map(|p| p.get_ref()));
                 if let Some(spec) = spec.into_iter().find(|spec| spec.name == report.name) {
                     self.quotas.report(&peer.cfg.name, spec, report);
                 }

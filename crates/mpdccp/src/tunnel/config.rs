@@ -3,7 +3,8 @@
 use crate::fault::Fault;
 use crate::tunnel::marking::{OuterDscp, OuterEcn};
 use crate::tunnel::values::{
-    AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, Prio, RateLimit, Remote, Remotes, Secret, ServerNumber, Volume,
+    AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, Prio, RateLimit, Remote, Remotes, Secret,
+    ServerNumber, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::Settings;
@@ -478,7 +479,11 @@ impl Config {
             ),
             (Security::Noise, (false, false)) => Err(NO_KEYS),
             (Security::Noise, (true, true)) => Err("private_key and private_key_file: give one of them"),
-            (Security::None, (false, false)) if self.ciphers.is_none() && !self.capture_plaintext && self.keylog.is_none() => Ok(()),
+            (Security::None, (false, false))
+                if self.ciphers.is_none() && !self.capture_plaintext && self.keylog.is_none() =>
+            {
+                Ok(())
+            }
             (Security::None, _) => Err(
                 "security = \"none\" has no private_key, private_key_file, ciphers, capture_plaintext or keylog; leave them out",
             ),
@@ -510,7 +515,9 @@ impl Config {
 
     /// Whether a path of a client can be used with these settings; says why not.
     pub(crate) fn check_path(&self, path: &PathSpec) -> Result<(), String> {
-        if let (Carrier::Raw, Some(remote)) = (self.carrier, path.remote.all().iter().find(|r| r.port.is_some())) {
+        if let (Carrier::Raw, Some(remote)) =
+            (self.carrier, path.remote.all().iter().find(|r| r.port.is_some()))
+        {
             return Err(format!("remote {remote}: {NO_PORT}"));
         }
         if self.role == Role::Server && path.remote.count() > 1 {
@@ -525,7 +532,8 @@ impl Config {
         if self.role == Role::Server && (path.quota.is_some() || path.cost.is_some()) {
             return Err("quota and cost are for role = \"client\", whose access network it is".into());
         }
-        let apart = |remote: &Remote| path.local.zip(remote.ip()).is_some_and(|(a, b)| a.is_ipv4() != b.is_ipv4());
+        let apart =
+            |remote: &Remote| path.local.zip(remote.ip()).is_some_and(|(a, b)| a.is_ipv4() != b.is_ipv4());
         if path.remote.all().iter().any(apart) {
             return Err("local and remote are of different IP versions".into());
         }

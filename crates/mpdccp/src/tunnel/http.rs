@@ -59,10 +59,11 @@ pub(crate) fn serve(
 fn is_address(request: &str) -> bool {
     let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());
-    let name = host.strip_suffix(|c: char| c.is_ascii_digit()).map_or(host, |_| match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => name,
-        _ => host,
-    });
+    let name =
+        host.strip_suffix(|c: char| c.is_ascii_digit()).map_or(host, |_| match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => name,
+            _ => host,
+        });
     let name = name.trim_start_matches('[').trim_end_matches(']');
     name.is_empty() || name == "localhost" || name.parse::<std::net::IpAddr>().is_ok()
 }
@@ -101,7 +102,8 @@ mod tests {
 
     #[test]
     fn only_those_sent_by_address_are_answered() {
-        let host = |host: &str| is_address(&format!("GET / HTTP/1.1\r\nUser-Agent: x:y\r\nHost: {host}\r\n\r\n"));
+        let host =
+            |host: &str| is_address(&format!("GET / HTTP/1.1\r\nUser-Agent: x:y\r\nHost: {host}\r\n\r\n"));
         for right in ["127.0.0.1:9587", "127.0.0.1", "localhost:80", "[::1]:9587", "[::1]", "192.0.2.1:1"] {
             assert!(host(right), "{right}");
         }

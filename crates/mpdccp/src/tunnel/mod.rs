@@ -294,7 +294,9 @@ fn run(command: Command) -> Result<(), Fault> {
                     return Ok(());
                 }
                 if since.elapsed() > Duration::from_secs(seconds) {
-                    return Err(Fault::runtime(format!("{clients} client(s) did not go; do they know another server?")));
+                    return Err(Fault::runtime(format!(
+                        "{clients} client(s) did not go; do they know another server?"
+                    )));
                 }
                 std::thread::sleep(FOLLOW);
             }

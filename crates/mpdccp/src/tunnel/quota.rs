@@ -195,7 +195,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("state/tun.volumes.json");
         let mut quotas = Quotas { file: file.clone(), ..Quotas::default() };
-        let spec: PathSpec = toml::from_str("name = \"lte\"\nremote = \"192.0.2.1\"\nquota = \"1GB\"").unwrap();
+        let spec: PathSpec =
+            toml::from_str("name = \"lte\"\nremote = \"192.0.2.1\"\nquota = \"1GB\"").unwrap();
         assert_eq!(quotas.charge(0, "hub", &spec, 600), 600);
         assert_eq!(quotas.charge(10, "hub", &spec, 600), 1_200);
         quotas.save();

@@ -142,7 +142,9 @@ impl TunnelApp {
             match next {
                 Some(next) if next == path => continue,
                 // Another priority or limit does not need another connection.
-                Some(next) if next.unlimited() == path.unlimited() => self.limit_anew(core, now, i, path, next),
+                Some(next) if next.unlimited() == path.unlimited() => {
+                    self.limit_anew(core, now, i, path, next)
+                }
                 _ => {
                     self.peers[i].waiting.retain(|p| p.spec.name != path.name);
                     if let Some(at) = self.peers[i].paths.iter().position(|p| p.spec.name == path.name) {

@@ -136,7 +136,16 @@ pub(crate) fn open_path(
             channel.ok_or_else(|| Unopened::Fault("too many channels".into()))?
         }
     };
-    Ok(OpenPath { spec: spec.clone(), socket, remote, mtu, overhead, bad_since: None, charged: 0, exhausted: false })
+    Ok(OpenPath {
+        spec: spec.clone(),
+        socket,
+        remote,
+        mtu,
+        overhead,
+        bad_since: None,
+        charged: 0,
+        exhausted: false,
+    })
 }
 
 fn path_mtu(core: &Core, socket: u32, remote: SocketAddr, most: Option<u16>) -> u16 {

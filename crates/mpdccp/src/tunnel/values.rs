@@ -401,7 +401,10 @@ mod tests {
         for wrong in ["", "GB", "50", "50G", "-1GB", "0MB", "NaNGB", "1e30TB"] {
             assert!(read(wrong).unwrap_err().contains("50GB"), "{wrong}");
         }
-        assert_eq!((Day::try_from(28), Day::try_from(0).is_err(), Day::try_from(29).is_err()), (Ok(Day(28)), true, true));
+        assert_eq!(
+            (Day::try_from(28), Day::try_from(0).is_err(), Day::try_from(29).is_err()),
+            (Ok(Day(28)), true, true)
+        );
     }
 
     #[test]
