@@ -32,10 +32,12 @@ impl Response {
     }
 }
 
-/// Listens, and answers each path with what `respond` says. The thread ends with the process. `key` is that of the configuration.
+/// Listens, and answers each path with what `respond` says. The thread ends with the process. `key` is that of the
+/// configuration; `pages` are for browsers, which have to ask by address.
 pub(crate) fn serve(
     key: &'static str,
     at: SocketAddr,
+    pages: bool,
     respond: impl Fn(&str) -> Response + Send + 'static,
 ) -> Result<(), Fault> {
     let listener = TcpListener::bind(at).map_err(|e| {
@@ -46,7 +48,7 @@ pub(crate) fn serve(
     }
     std::thread::Builder::new().name(key.into()).spawn(move || {
         for stream in listener.incoming().flatten() {
-            if let Err(e) = answer(&stream, &respond) {
+            if let Err(e) = answer(&stream, pages, &respond) {
                 tracing::debug!("{key}: {e}");
             }
         }
@@ -68,7 +70,7 @@ fn is_address(request: &str) -> bool {
     name.is_empty() || name == "localhost" || name.parse::<std::net::IpAddr>().is_ok()
 }
 
-fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::io::Result<()> {
+fn answer(mut stream: &TcpStream, pages: bool, respond: &impl Fn(&str) -> Response) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = Vec::new();
@@ -82,7 +84,7 @@ fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::i
     let text = String::from_utf8_lossy(&request);
     let path = text.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
     let Response { code, kind, body } = match path {
-        Some(path) if is_address(&text) => respond(path),
+        Some(path) if !pages || is_address(&text) => respond(path),
         Some(_) => Response { code: "421 Misdirected Request", ..Response::not_here("ask by address") },
         None => Response { code: "405 Method Not Allowed", ..Response::not_here("only GET") },
     };

@@ -135,7 +135,7 @@ pub(crate) fn render(status: &Status) -> String {
 
 /// Answers Prometheus.
 pub(crate) fn serve(at: SocketAddr, handle: Handle<TunnelApp>) -> Result<(), Fault> {
-    http::serve("metrics", at, move |path| match path {
+    http::serve("metrics", at, false, move |path| match path {
         "/metrics" => {
             let status = handle.call(|core, app| app.status(core, core.clock.now()));
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -10,7 +10,7 @@ const PAGE: &str = include_str!("web.html");
 
 /// Shows the page, which asks for the status each second.
 pub(crate) fn serve(at: SocketAddr, handle: Handle<TunnelApp>) -> Result<(), Fault> {
-    http::serve("web", at, move |path| match path {
+    http::serve("web", at, true, move |path| match path {
         "/" => Response::ok("text/html; charset=utf-8", PAGE.into()),
         "/status.json" => {
             let status = handle.call(|core, app| app.status(core, core.clock.now()));

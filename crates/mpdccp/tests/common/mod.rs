@@ -251,8 +251,10 @@ impl Bed {
     fn start(&mut self, name: &str) {
         let space = &self.space[usize::from(name == "s")];
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
-        let mut command = Command::new("ip");
+        let mut command = Command::new("sh");
         command.envs(self.environment.iter().cloned());
+        // As a service manager does.
+        command.args(["-c", "WATCHDOG_PID=$$ exec ip \"$@\"", "sh"]);
         command.args(["netns", "exec", space, env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
         command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
         self.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
