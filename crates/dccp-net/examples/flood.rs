@@ -49,7 +49,7 @@ fn main() -> Result<(), Error> {
         if sent >= due {
             std::thread::sleep(Duration::from_micros(500));
         }
-        for _ in sent..due {
+        while sent < due {
             let local = IpAddr::from(Ipv4Addr::from(first + (sent % u64::from(sources)) as u32));
             let bytes = &messages[sent as usize % DIFFERENT];
             let burst = Burst {

@@ -43,7 +43,7 @@ fn is_counted(spec: &PathSpec) -> bool {
 
 /// Days since 1970 as year, month, day.
 fn date(mut days: u64) -> (u32, u32, u32) {
-    let leap = |year: u32| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u32| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));
