@@ -173,7 +173,8 @@ impl Net {
 
     /// Sends everything in the batch, and what the channels say themselves.
     pub(crate) fn flush(&mut self, now: Time) {
-        let Net { sockets, links, channels, batch, capture, capture_plaintext, marking, parts, qlog, .. } = self;
+        let Net { sockets, links, channels, batch, capture, capture_plaintext, marking, parts, qlog, .. } =
+            self;
         for run in batch.runs_mut() {
             run.parts(marking.as_deref(), parts);
             let route = *run.route();
