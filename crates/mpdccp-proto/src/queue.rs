@@ -76,7 +76,7 @@ impl QueueConfig {
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
-            max_bytes: 4 << 20,
+            max_bytes: 1 << 20,
             max_packets: 4096,
             max_sojourn: Duration::from_millis(100),
             discipline: Discipline::default(),

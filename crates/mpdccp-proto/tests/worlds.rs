@@ -106,7 +106,7 @@ fn happen(net: &mut Net, id: SessionId, sent: &mut [u32; 2], what: &Happening) {
 }
 
 fn bounded(status: &SessionStatus) {
-    assert!(status.reorder.occupancy <= 16_384 && status.queue.bytes <= 4 << 20);
+    assert!(status.reorder.occupancy <= 16_384 && status.queue.bytes <= 1 << 20);
     assert!(status.paths.len() <= 60, "{}", status.paths.len());
 }
 
