@@ -7,7 +7,7 @@ use units::{Duration, Time};
 /// C, segments a cubic second (RFC 9438 section 5).
 const C: f64 = 0.4;
 /// Multiplicative decrease (section 4.6).
-const BETA: f64 = 0.7;
+pub(crate) const BETA: f64 = 0.7;
 /// Additive increase with the same mean window as Reno's (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// Far above any path, so that windows stay finite.
@@ -107,6 +107,20 @@ impl Cubic {
         cubic.linux = Some(Linux { hystart: Some(hystart_linux::HyStart::default()) });
         cubic.state.cwnd = TCP_INITIAL_WINDOW as f64;
         cubic
+    }
+
+    /// As Linux's TCP has it, in congestion avoidance with so many bytes in flight; counts bytes.
+    pub(crate) fn beside(cfg: &CcConfig, bytes: u64) -> Cubic {
+        let mut cubic = Cubic::new(cfg);
+        cubic.linux = Some(Linux { hystart: None });
+        let window = bytes as f64 / f64::from(cfg.mtu.max(1));
+        (cubic.state.cwnd, cubic.state.ssthresh) = (window, Some(window));
+        cubic
+    }
+
+    /// No larger a window than this, bytes.
+    pub(crate) fn cap(&mut self, bytes: f64) {
+        self.state.cwnd = self.state.cwnd.min(bytes / f64::from(self.mtu.max(1))).max(1.0);
     }
 
     fn initial(&self) -> f64 {

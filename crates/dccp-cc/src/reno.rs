@@ -84,9 +84,9 @@ impl Reno {
     }
 }
 
-/// RFC 3390: min(4 packets, max(2 packets, 4380 bytes)), in packets.
+/// RFC 3390: min(4 segments, max(2 segments, 4380 bytes)), in segments. A segment is what headers leave of a packet; as TCP, 40 bytes of them.
 pub(crate) fn initial_window(mtu: u16) -> u64 {
-    (4380 / u64::from(mtu.max(1))).clamp(2, 4)
+    (4380 / u64::from(mtu.saturating_sub(40).max(1))).clamp(2, 4)
 }
 
 impl Controller for Reno {

@@ -31,3 +31,27 @@ fn bursts_fit_a_short_queue() {
     println!("{share}, {lost} lost");
     assert!(share > 0.9, "{share}");
 }
+
+/// Its rate over that of a CUBIC beside it, in the second half of a minute.
+fn share(tuning: Bbr1Tuning, mbps: f64, rtt: f64, bdps: f64) -> f64 {
+    let bytes = mbps * 125.0 * rtt * bdps;
+    let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes as u64) };
+    let link = LinkConfig { queue, ..link(mbps, ms(rtt), bdps) };
+    let flows = vec![(0.0, bbr(tuning)(3)), (0.0, Box::new(Cubic::new(&CFG)) as _)];
+    let mut w = bulk(link, flows);
+    w.run(at(60.0));
+    let [a, b] = [0, 1].map(|flow: usize| summary(&w.sessions[flow].got, at(30.0), at(60.0)).mbps);
+    a / b
+}
+
+#[test]
+fn cubic_gets_its_share_of_a_short_queue() {
+    let without = Bbr1Tuning { heed_rivals: false, ..Bbr1Tuning::TUNED };
+    println!("rate over that of CUBIC: with `heed_rivals`, without");
+    for (mbps, rtt, bdps) in [(10.0, 40.0, 0.5), (20.0, 40.0, 1.0), (50.0, 40.0, 0.5), (50.0, 40.0, 4.0)] {
+        let (with, without) = (share(Bbr1Tuning::TUNED, mbps, rtt, bdps), share(without, mbps, rtt, bdps));
+        println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {with:.2}, {without:.2}");
+        assert!((0.4..2.5).contains(&with), "{with}");
+        assert!(bdps > 1.0 || without > 2.5, "{without}");
+    }
+}

@@ -71,7 +71,8 @@ const CA: &str = "congestion_avoidance";
 
 #[test]
 fn initial_window_is_rfc_3390s() {
-    play(1500, &[(Ack(0), 2, SS)]);
+    play(1500, &[(Ack(0), 3, SS)]);
+    play(2300, &[(Ack(0), 2, SS)]);
     play(1400, &[(Ack(0), 3, SS)]);
     play(500, &[(Ack(0), 4, SS)]);
     play(9000, &[(Ack(0), 2, SS)]);

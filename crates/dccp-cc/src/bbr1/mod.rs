@@ -6,6 +6,7 @@
 mod aggregation;
 mod losses;
 mod path_model;
+mod rivals;
 mod state;
 mod tuning;
 mod window;
@@ -14,6 +15,7 @@ use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, RateSample,
 use aggregation::Aggregation;
 use losses::Losses;
 use path_model::{PathModel, Units};
+use rivals::Rivals;
 use state::{Drained, ProbeRtt, State};
 pub use tuning::Tuning;
 use units::{Duration, Rate, Time};
@@ -40,6 +42,7 @@ pub struct Bbr1 {
     path: PathModel,
     aggregation: Aggregation,
     losses: Losses,
+    rivals: Rivals,
     /// No probe for bandwidth before this.
     no_probe_until: Time,
     state: State,
@@ -94,6 +97,7 @@ impl Bbr1 {
             path: PathModel::new(),
             aggregation: Aggregation::default(),
             losses: Losses::default(),
+            rivals: Rivals::default(),
             no_probe_until: Time::ZERO,
             state: State::Startup,
             pacing_gain: HIGH_GAIN,
@@ -139,6 +143,9 @@ impl Bbr1 {
         if self.tuning.bound_by_losses {
             self.check_losses(ev);
         }
+        if self.tuning.heed_rivals {
+            self.heed_rivals(ev);
+        }
         self.check_cycle_phase(ev);
         self.check_full_pipe(ev, round_rtt);
         self.check_drain(now, self.units.of(ev.inflight));
@@ -151,6 +158,7 @@ impl Bbr1 {
             || self.drained.is_some()
             || self.state == State::ProbeRtt
             || ev.now < self.no_expiry_until
+            || self.rivals.rules()
         {
             return;
         }
@@ -174,7 +182,7 @@ impl Bbr1 {
         if !ev.round_end {
             return;
         }
-        if self.state != State::ProbeBw {
+        if self.state != State::ProbeBw || self.rivals.rules() {
             self.losses.restart(ev.now);
             return;
         }
@@ -188,6 +196,15 @@ impl Bbr1 {
         let reno = self.path.rtprop.unwrap_or_default().saturating_mul(rounds);
         self.no_probe_until = ev.now + wait.min(reno);
         self.start_draining(ev.now);
+    }
+
+    /// Tuned: a window of CUBIC beside the model, once others show.
+    fn heed_rivals(&mut self, ev: &AckEvent<'_>) {
+        let cruises = self.state == State::ProbeBw && self.pacing_gain == 1.0;
+        let empty = self.path.empty_rtt();
+        self.rivals.on_phase(ev.now, cruises, empty);
+        let target = self.target_cwnd() as f64 * self.units.bytes();
+        self.rivals.on_ack(ev, self.units.mtu, target as u64, empty);
     }
 
     /// Tuned: a queue that outlives our drain belongs to others, or the path became longer. In both cases we were wrong to give way.
@@ -222,6 +239,7 @@ impl Controller for Bbr1 {
 
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         self.losses.on_lost(pkt.snapshot.sent_at);
+        self.rivals.on_lost(pkt);
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
@@ -237,13 +255,15 @@ impl Controller for Bbr1 {
     fn on_rto(&mut self, now: Time) {
         // All that was in flight is gone, whatever the rate was.
         self.losses.restart(now);
+        self.rivals.forget();
         // Section 4.2.3.4.
         self.prior_cwnd = self.saved_cwnd();
         self.cwnd = self.units.packet();
         self.recovery = Some(Recovery::after_timeout());
     }
 
-    fn on_spurious_loss(&mut self, _now: Time) {
+    fn on_spurious_loss(&mut self, now: Time) {
+        self.rivals.on_reordering(now);
         // Section 4.2.3.4: an undo ends recovery as a repair does.
         self.leave_recovery();
     }

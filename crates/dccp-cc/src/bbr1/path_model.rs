@@ -113,6 +113,12 @@ impl PathModel {
         self.near_rtprop().min(scale(lowest, tuning::NEAR))
     }
 
+    /// RTT above which somebody's queue stands, ours or that of others: by the lowest of the last minute.
+    pub(super) fn empty_rtt(&self) -> Duration {
+        let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
+        scale(lowest, tuning::NEAR).max(lowest.saturating_add(tuning::QUEUE_FLOOR))
+    }
+
     /// RTT that is as good as RTprop.
     pub(super) fn near_rtprop(&self) -> Duration {
         scale(self.rtprop.unwrap_or(Duration::MAX), tuning::NEAR)

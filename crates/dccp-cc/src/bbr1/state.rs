@@ -110,6 +110,13 @@ impl Bbr1 {
         if self.state != State::ProbeBw {
             return;
         }
+        if self.rivals.rules() {
+            // What we drain, others would fill; its window probes by itself.
+            self.cycle_index = 0;
+            self.pacing_gain = CYCLE[0];
+            self.cycle_stamp = ev.now;
+            return;
+        }
         let rtprop = self.path.rtprop.unwrap_or_default();
         let elapsed = ev.now.since(self.cycle_stamp);
         let full_length = elapsed > rtprop;

@@ -33,6 +33,8 @@ pub struct Tuning {
     /// Losses and marks beyond what the path loses anyhow bound BtlBw by what comes through and put off the next probe, as in BBRv3. Else
     /// a policer or a short queue loses for ever, and TCP there gets next to nothing.
     pub bound_by_losses: bool,
+    /// Where losses come with the queues of others, the window is no larger than CUBIC's would be. Else TCP starves on a queue of a BDP or less.
+    pub heed_rivals: bool,
     /// Linux's own: pacing 1 % below the estimate, so that queues shrink; the window gets what acknowledgements bring in lumps, is even in packets, and two
     /// packets larger while it probes. No tuning of ours: the model of TCP has it.
     pub linux: bool,
@@ -49,6 +51,7 @@ impl Tuning {
         full_drain: false,
         full_pipe_shows: false,
         bound_by_losses: false,
+        heed_rivals: false,
         linux: false,
     };
 
@@ -65,6 +68,7 @@ impl Tuning {
         full_drain: true,
         full_pipe_shows: true,
         bound_by_losses: true,
+        heed_rivals: true,
         linux: false,
     };
 }

@@ -140,12 +140,16 @@ impl Bbr1 {
             }
             self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
         }
+        if let Some(bytes) = self.rivals.bound(self.units.mtu) {
+            let bound = (bytes as f64 / self.units.bytes()) as u64;
+            self.cwnd = self.cwnd.min(bound.max(self.units.packet()));
+        }
         if self.state == State::ProbeRtt {
             self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
         }
     }
 
-    fn target_cwnd(&self) -> u64 {
+    pub(super) fn target_cwnd(&self) -> u64 {
         if self.state == State::CapacityDrain {
             self.inflight_no_queue(1.0)
         } else {
