@@ -113,10 +113,12 @@ impl State {
         if self.over.is_some() {
             return Some(Step::Stop);
         }
-        if self.rx.ack_due().is_some_and(|at| at <= now) {
+        let done = self.finishing && self.tx.is_done();
+        // Nothing is heard of us after the end: what the peer has to hear goes before it, due or not.
+        if self.rx.ack_due().is_some_and(|at| done || at <= now) {
             return Some(Step::Send(self.rx.ack()));
         }
-        if self.finishing && self.tx.is_done() {
+        if done {
             return Some(Step::Stop);
         }
         self.tx.on_timeout(now);

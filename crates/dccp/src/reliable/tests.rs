@@ -169,3 +169,18 @@ fn memory_is_bounded_however_small_the_pieces() {
     rx.on_data(now, 5 << 20, &[0; 100]);
     assert_eq!(rx.ready(), 0, "beyond the room");
 }
+
+#[test]
+fn what_the_peer_has_to_hear_goes_before_the_end() {
+    use super::{State, Step};
+    let (mut tx, mut rx) = (Sender::new(WINDOW), Receiver::new(WINDOW));
+    tx.end();
+    // The peer knows that nothing more comes, and its own data is not acknowledged yet.
+    let end = Frame::Ack(super::frame::Ack { next: 1, room: 1 << 14, duplicates: 0, beyond: Vec::new() });
+    let Some(Frame::Ack(end)) = Frame::decode(&end.encode()) else { panic!("an Ack") };
+    assert!(tx.next(Instant::now(), SIZE).is_some() && tx.on_ack(Instant::now(), &end) && tx.is_done());
+    rx.on_data(Instant::now() + Duration::from_secs(60), 0, b"data");
+    let mut state = State { tx, rx, message: None, finishing: true, over: None };
+    assert!(matches!(state.step(SIZE), Some(Step::Send(_))), "though not due for a minute");
+    assert!(matches!(state.step(SIZE), Some(Step::Stop)));
+}
