@@ -81,6 +81,8 @@ pub(crate) struct State {
     message: Option<(usize, Vec<u8>)>,
     /// Nothing is wanted but that all written arrives.
     finishing: bool,
+    /// Nothing more leaves: the connection may be closed.
+    silent: bool,
     /// The connection is over.
     over: Option<Reason>,
 }
@@ -111,6 +113,7 @@ impl State {
     fn step(&mut self, size: usize) -> Option<Step> {
         let now = Instant::now();
         if self.over.is_some() {
+            self.silent = true;
             return Some(Step::Stop);
         }
         let done = self.finishing && self.tx.is_done();
@@ -119,6 +122,7 @@ impl State {
             return Some(Step::Send(self.rx.ack()));
         }
         if done {
+            self.silent = true;
             return Some(Step::Stop);
         }
         self.tx.on_timeout(now);
@@ -202,10 +206,11 @@ impl State {
         self.broken().map(Err)
     }
 
-    /// Whether all written has arrived; `None` while that is not known.
+    /// Whether all written has arrived, and the peer was told all; `None` while that is not known.
     pub(crate) fn finished(&self) -> Option<Result<(), ChannelError>> {
         match self.over {
-            _ if self.tx.is_done() => Some(Ok(())),
+            _ if self.tx.is_done() && self.silent => Some(Ok(())),
+            Some(_) if self.tx.is_done() => Some(Ok(())),
             // Whoever has everything may close before we hear that the end was understood.
             Some(reason) if reason.is_orderly() && self.tx.has_arrived() => Some(Ok(())),
             over => over.map(|reason| Err(ChannelError::Broken(reason))),
@@ -237,6 +242,7 @@ impl Shared {
             }
         }
         self.connection.begin_finish();
+        self.finished.notify();
     }
 
     /// Receives until the connection is over.
@@ -303,6 +309,7 @@ impl Channel {
                 rx: Receiver::new(bytes),
                 message: None,
                 finishing: false,
+                silent: false,
                 over: None,
             }),
             outgoing: Signal::default(),

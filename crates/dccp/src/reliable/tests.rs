@@ -180,7 +180,9 @@ fn what_the_peer_has_to_hear_goes_before_the_end() {
     let Some(Frame::Ack(end)) = Frame::decode(&end.encode()) else { panic!("an Ack") };
     assert!(tx.next(Instant::now(), SIZE).is_some() && tx.on_ack(Instant::now(), &end) && tx.is_done());
     rx.on_data(Instant::now() + Duration::from_secs(60), 0, b"data");
-    let mut state = State { tx, rx, message: None, finishing: true, over: None };
+    let mut state = State { tx, rx, message: None, finishing: true, silent: false, over: None };
     assert!(matches!(state.step(SIZE), Some(Step::Send(_))), "though not due for a minute");
+    assert_eq!(state.finished(), None, "the connection is not to be closed yet");
     assert!(matches!(state.step(SIZE), Some(Step::Stop)));
+    assert_eq!(state.finished(), Some(Ok(())));
 }
