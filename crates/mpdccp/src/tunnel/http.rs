@@ -3,11 +3,11 @@
 use crate::fault::Fault;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest request that is read.
 const MAX_REQUEST: usize = 8192;
-/// How long a client may take.
+/// How long a client may take to ask.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a request is answered with.
@@ -71,11 +71,17 @@ fn is_address(request: &str) -> bool {
 }
 
 fn answer(mut stream: &TcpStream, pages: bool, respond: &impl Fn(&str) -> Response) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = Vec::new();
     let mut piece = [0; 1024];
+    let end = Instant::now() + PATIENCE;
     while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < MAX_REQUEST {
+        // Not the time of each byte: who sends them one by one would keep others out.
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
         match stream.read(&mut piece)? {
             0 => break,
             n => request.extend_from_slice(&piece[..n]),
