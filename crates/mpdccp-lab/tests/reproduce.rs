@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mpdccp_lab::reproduce::{Options, Progress, run};
@@ -31,18 +32,22 @@ impl Backend for MadeUp {
     }
 }
 
-#[test]
-fn what_was_finished_is_not_run_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut options = Options {
-        out: dir.path().to_owned(),
+fn quick(out: &Path) -> Options {
+    Options {
+        out: out.to_owned(),
         quick: true,
         duration_s: None,
         seed: 1,
         around_in_sim: false,
         only: Vec::new(),
-        threads: 2,
-    };
+        threads: 1,
+    }
+}
+
+#[test]
+fn what_was_finished_is_not_run_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options { threads: 2, ..quick(dir.path()) };
     let attempt = |patience, options: &Options| {
         let backend = MadeUp { made: AtomicUsize::new(0), patience };
         let found = AtomicUsize::new(0);
@@ -82,15 +87,7 @@ fn what_was_finished_is_not_run_again() {
 #[test]
 fn a_class_of_the_matrix_is_judged_and_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let mut options = Options {
-        out: dir.path().to_owned(),
-        quick: true,
-        duration_s: None,
-        seed: 1,
-        around_in_sim: false,
-        only: vec!["small packets".to_owned()],
-        threads: 1,
-    };
+    let mut options = Options { only: vec!["small packets".to_owned()], ..quick(dir.path()) };
     // It is the simulator's whatever the backend.
     let none = MadeUp { made: AtomicUsize::new(0), patience: 0 };
     let attempt = |options: &Options| {

@@ -3,32 +3,13 @@
 mod common;
 
 use common::End::{Client, Server};
+use common::stranger::{request_with, stranger};
 use common::*;
 use dccp_proto::{Ecn, Ports, Route};
-use dccp_wire::{Header, Opt, Packet, PacketType, ResetCode, Seq};
+use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq};
 use mpdccp_proto::*;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use units::Duration;
-
-/// A Request from nobody, and where it seems to come from.
-fn forged(n: u32) -> (Route, Vec<u8>) {
-    let header = Header {
-        src_port: n as u16,
-        dst_port: PORT,
-        ccval: 0,
-        cscov: 0,
-        ptype: PacketType::Request,
-        short: false,
-        seq: Seq::new(u64::from(n) << 20),
-        ack: None,
-        service_code: Some(7),
-        reset: None,
-    };
-    let mut bytes = vec![0; header.packet_len(0, 0)];
-    header.emit(&[], &mut bytes);
-    let ip = Ipv4Addr::from(0x0a00_0000 | n & 0xff);
-    (Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1000 + (n >> 8) as u16) }, bytes)
-}
 
 fn plain() -> SessionConfig {
     SessionConfig { fallback: Fallback::Plain, ..config() }
@@ -36,8 +17,7 @@ fn plain() -> SessionConfig {
 
 fn flood(net: &mut Net, numbers: std::ops::Range<u32>) {
     for n in numbers {
-        let (route, bytes) = forged(n);
-        net.inject(Server, route, Ecn::NotEct, &bytes);
+        net.inject(Server, stranger(n), Ecn::NotEct, &request_with(n, &OptionBuf::new()));
     }
     net.drain();
 }
@@ -183,7 +163,7 @@ fn a_cookie_is_good_for_one_client_and_one_response_and_half_a_minute() {
 fn a_request_too_long_for_a_cookie_is_refused() {
     let mut net = Net::new(1, 1, plain());
     flood(&mut net, 0..64);
-    let (route, short) = forged(64);
+    let (route, short) = (stranger(64), request_with(64, &OptionBuf::new()));
     let header = Packet::parse(&short).unwrap().header;
     let long = vec![0; 240]; // padding
     let mut bytes = vec![0; header.packet_len(long.len(), 0)];

@@ -3,6 +3,7 @@
 mod common;
 
 use common::End::{Client, Server};
+use common::stranger::{request_with, stranger};
 use common::*;
 use dccp_proto::{Ecn, Route};
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, feature};
@@ -118,32 +119,13 @@ fn mutated_packets() {
 }
 
 fn request(n: u32, join: Option<u32>) -> Vec<u8> {
-    let header = Header {
-        src_port: n as u16,
-        dst_port: PORT,
-        ccval: 0,
-        cscov: 0,
-        ptype: PacketType::Request,
-        short: false,
-        seq: Seq::new(u64::from(n) << 20),
-        ack: None,
-        service_code: Some(7),
-        reset: None,
-    };
     let mut options = OptionBuf::new();
     options.push(&Opt::ChangeR(feature::MULTIPATH_CAPABLE, &[0]));
     options.push(&Opt::Mp(match join {
         Some(ci) => MpOption::Join { addr_id: 1, ci, nonce: n },
         None => MpOption::Key { ci: n, keys: &[0, 1, 2, 3, 4, 5, 6, 7, 8] },
     }));
-    let mut bytes = vec![0; header.packet_len(options.len(), 0)];
-    header.emit(options.as_bytes(), &mut bytes);
-    bytes
-}
-
-fn stranger(n: u32) -> Route {
-    let ip = Ipv4Addr::from(0x0a00_0000 | n & 0xff);
-    Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1000 + (n >> 8) as u16) }
+    request_with(n, &options)
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Two endpoints and the network between them, in memory and virtual time.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod stranger;
+
 use dccp_proto::{Config, Ecn, Ports, Route, Sink};
 use dccp_wire::{MpOption, Opt, Packet, PacketType};
 use mpdccp_proto::*;

@@ -1,0 +1,32 @@
+//! Requests from nobody the endpoint knows.
+
+use dccp_proto::Route;
+use dccp_wire::{Header, OptionBuf, PacketType, Seq};
+use std::net::{Ipv4Addr, SocketAddr};
+
+use super::PORT;
+
+/// Where the `n`-th seems to come from: 256 addresses, many ports.
+pub fn stranger(n: u32) -> Route {
+    let ip = Ipv4Addr::from(0x0a00_0000 | n & 0xff);
+    Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1000 + (n >> 8) as u16) }
+}
+
+/// The `n`-th Request, with these options.
+pub fn request_with(n: u32, options: &OptionBuf) -> Vec<u8> {
+    let header = Header {
+        src_port: n as u16,
+        dst_port: PORT,
+        ccval: 0,
+        cscov: 0,
+        ptype: PacketType::Request,
+        short: false,
+        seq: Seq::new(u64::from(n) << 20),
+        ack: None,
+        service_code: Some(7),
+        reset: None,
+    };
+    let mut bytes = vec![0; header.packet_len(options.len(), 0)];
+    header.emit(options.as_bytes(), &mut bytes);
+    bytes
+}
