@@ -3,7 +3,7 @@
 
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpCarrier};
 use dccp_proto::{Ports, Route};
-use mpdccp_proto::{Endpoint, PathConfig, SessionConfig, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionConfig, SessionEvent, SessionId};
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
@@ -44,6 +44,7 @@ fn a_request_is_sent_and_captured() {
         let path = PathConfig {
             route: Route { socket, local: None, remote },
             ports: Ports { local: 1, remote: 2 },
+            name: PathName::default(),
             prio: 3,
             mtu: 1500,
             overhead: 28,

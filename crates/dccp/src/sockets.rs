@@ -5,7 +5,7 @@ use crate::{ConnectError, Options};
 use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
 use dccp_proto::{Ports, Route};
 use dccp_secure::{Aead, OVERHEAD, Settings};
-use mpdccp_proto::{ListenConfig, PathConfig, PeerFilter};
+use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -117,6 +117,7 @@ pub(crate) fn open_path(
     Ok(PathConfig {
         route: Route { socket, local: None, remote },
         ports: Ports { local: core.ephemeral_port(), remote: port },
+        name: PathName::default(),
         prio: priority,
         mtu,
         overhead,

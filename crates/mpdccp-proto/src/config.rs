@@ -1,6 +1,7 @@
 use crate::queue::QueueConfig;
 use crate::reorder::ReorderConfig;
 use crate::sched::SchedulerKind;
+use crate::steer::{PathName, Steering};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Config, Ports, Route};
@@ -47,6 +48,8 @@ pub struct SessionConfig {
     pub share_congestion: bool,
     /// Which path a packet takes.
     pub scheduler: SchedulerKind,
+    /// Which packets go otherwise.
+    pub steer: Steering,
     /// How arriving packets are put in order.
     pub reorder: ReorderConfig,
     /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
@@ -79,6 +82,7 @@ impl Default for SessionConfig {
             key_types: alloc::vec![KeyType::Plain],
             share_congestion: false,
             scheduler: SchedulerKind::default(),
+            steer: Steering::default(),
             reorder: ReorderConfig::passive(),
             repair: true,
             repair_max: Duration::from_millis(500),
@@ -100,6 +104,8 @@ pub struct PathConfig {
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
+    /// What steering rules call it; the peer is told.
+    pub name: PathName,
     /// Priority 0 to 15 (RFC 9897 section 3.2.10), 3 by default.
     pub prio: u8,
     /// Largest IP packet, bytes.

@@ -19,6 +19,7 @@ pub mod sched;
 mod session;
 mod settings;
 mod status;
+pub mod steer;
 
 pub use dccp_wire::KeyType;
 
@@ -30,3 +31,4 @@ pub use queue::{Discipline, PktInfo, QueueConfig, QueueView};
 pub use session::{Reason, SessionEvent};
 pub use settings::{AckRatio, Ccid, Settings, Variant, WindowUnit};
 pub use status::{PathStatus, RepairStats, SessionState, SessionStatus};
+pub use steer::PathName;

@@ -1,3 +1,4 @@
+use crate::steer::PathName;
 use dccp_cc::Amount;
 use dccp_proto::Gate;
 use units::{Duration, Rate, Time};
@@ -26,8 +27,12 @@ pub struct PathRow {
     pub id: PathId,
     /// Schedulers use only [`Health::Up`].
     pub health: Health,
+    /// What it is called.
+    pub name: PathName,
     /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred; the smaller of ours and what the peer set by MP_PRIO.
     pub prio: u8,
+    /// What the peer set; 3 if nothing.
+    pub peer_prio: u8,
     /// Whether one more packet may leave on it now.
     pub gate: Gate,
     /// Smoothed RTT.

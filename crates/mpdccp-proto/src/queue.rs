@@ -4,6 +4,7 @@
 use crate::names::Named;
 #[cfg(feature = "serde")]
 use crate::names::by_name;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
 use units::{Duration, Ecn, Time};
@@ -95,6 +96,8 @@ pub struct PktInfo {
     pub dscp: u8,
     /// ECN field of the inner packet.
     pub ecn: Ecn,
+    /// Which steering rule it fell under, counted from 1; 0 for none. The session sees to it.
+    pub class: u8,
 }
 
 impl PktInfo {
@@ -165,6 +168,21 @@ pub struct Queued {
     pub data: Vec<u8>,
 }
 
+impl QueueStats {
+    /// The counters of both.
+    #[must_use]
+    pub fn plus(&self, other: &QueueStats) -> QueueStats {
+        QueueStats {
+            accepted: self.accepted + other.accepted,
+            dropped_full: self.dropped_full + other.dropped_full,
+            dropped_old: self.dropped_old + other.dropped_old,
+            dropped_early: self.dropped_early + other.dropped_early,
+            marked: self.marked + other.marked,
+            dropped_too_big: self.dropped_too_big + other.dropped_too_big,
+        }
+    }
+}
+
 impl Ledger for QueueStats {
     fn dropped(&mut self, reason: Reason, _bytes: u32) {
         match reason {
@@ -193,6 +211,8 @@ pub struct SendQueue {
     waiting: Waiting,
     /// The head, out of `waiting` but not sent: it was shown, and stays the head until it is taken.
     head: Option<Queued>,
+    /// Packets that wait for a wider path than those of which smaller ones make use, in order.
+    aside: VecDeque<Queued>,
     stats: QueueStats,
     /// How long it may stand beyond what its user set, for the paths' sake.
     allowance: Duration,
@@ -205,6 +225,8 @@ const SLOW_ROUNDS: u32 = 4;
 const MOST_LEAST: Duration = Duration::from_millis(250);
 /// Flows of the fair queue; more share.
 const FLOWS: u32 = 1024;
+/// Most packets set aside.
+const MOST_ASIDE: usize = 64;
 
 impl SendQueue {
     /// Empty.
@@ -217,7 +239,15 @@ impl SendQueue {
             }
         };
         let (allowance, least) = (Duration::ZERO, Duration::ZERO);
-        SendQueue { cfg, waiting, head: None, stats: QueueStats::default(), allowance, least }
+        SendQueue {
+            cfg,
+            waiting,
+            head: None,
+            aside: VecDeque::new(),
+            stats: QueueStats::default(),
+            allowance,
+            least,
+        }
     }
 
     /// Fits it to the paths: a standing queue of `standing` is wanted, and the longest of the paths in use takes `rtt`. A target below that, or
@@ -246,10 +276,10 @@ impl SendQueue {
         let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let item =
             Item { arrived: now, meta: Meta { bytes, ecn: info.ecn, flow: info.flow }, packet: (info, data) };
-        let head = self.head.as_ref().map_or(0, |h| h.data.len());
+        let shown = || self.aside.iter().chain(&self.head);
+        let head: usize = shown().map(|h| h.data.len()).sum();
         let bytes_left = Limit::Bytes(self.cfg.max_bytes.saturating_sub(head) as u64);
-        let packets_left =
-            Limit::Packets(self.cfg.max_packets.saturating_sub(self.head.is_some().into()).max(1) as u64);
+        let packets_left = Limit::Packets(self.cfg.max_packets.saturating_sub(shown().count()).max(1) as u64);
         match &mut self.waiting {
             Waiting::Fifo(fifo) => {
                 let fits = |fifo: &Fifo<Packet>| {
@@ -269,9 +299,17 @@ impl SendQueue {
 
     /// Drops what is too old, then shows the head.
     pub fn head(&mut self, now: Time) -> Option<&Queued> {
+        self.aside_head(now);
         loop {
             if self.head.is_none() {
                 self.head = self.next(now);
+            }
+            // What was set aside of its flow goes first.
+            if self.head.as_ref().is_some_and(|head| self.is_aside(head.info.flow)) {
+                match self.set_aside() {
+                    true => continue,
+                    false => return None,
+                }
             }
             match &self.head {
                 Some(head) if now.since(head.at) > self.max_sojourn() => {
@@ -300,6 +338,46 @@ impl SendQueue {
         self.head.take()
     }
 
+    /// Drops what is too old of what was set aside, then shows the first of it.
+    pub fn aside_head(&mut self, now: Time) -> Option<&Queued> {
+        let most = self.max_sojourn();
+        while self.aside.pop_front_if(|packet| now.since(packet.at) > most).is_some() {
+            self.stats.dropped_old += 1;
+        }
+        self.aside.front()
+    }
+
+    /// Takes the packet that [`aside_head`](Self::aside_head) showed.
+    pub fn pop_aside(&mut self) -> Option<Queued> {
+        self.aside.pop_front()
+    }
+
+    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is none, or too much is there already.
+    pub fn set_aside(&mut self) -> bool {
+        let room = self.aside.len() < MOST_ASIDE;
+        let head = self.head.take_if(|_| room);
+        self.aside.extend(head);
+        room
+    }
+
+    /// Whether a packet of the flow was set aside; of flow 0 nothing is known.
+    fn is_aside(&self, flow: u32) -> bool {
+        flow != 0 && self.aside.iter().any(|packet| packet.info.flow == flow)
+    }
+
+    /// The next packet, whatever its age.
+    pub fn pop_any(&mut self) -> Option<Queued> {
+        let next = self.aside.pop_front().or_else(|| self.head.take());
+        next.or_else(|| {
+            let item = match &mut self.waiting {
+                Waiting::Fifo(fifo) => fifo.pop(),
+                Waiting::Fair(fair) => fair.pop_any(),
+            }?;
+            let (info, data) = item.packet;
+            Some(Queued { info, at: item.arrived, data })
+        })
+    }
+
     /// Drops everything, and tells how many packets that was.
     pub fn clear(&mut self) -> u64 {
         let dropped = self.view(Time::ZERO).packets;
@@ -315,9 +393,17 @@ impl SendQueue {
         }
     }
 
+    /// The same for what was set aside.
+    pub fn drop_aside_too_big(&mut self) {
+        if self.pop_aside().is_some() {
+            self.stats.dropped_too_big += 1;
+        }
+    }
+
     /// When the head becomes too old, so that it is dropped (and counted) even if no path ever opens.
     pub fn next_expiry(&self) -> Option<Time> {
-        self.head.as_ref().map(|p| p.at + self.max_sojourn() + Duration::from_nanos(1))
+        let shown = self.aside.front().into_iter().chain(&self.head);
+        shown.map(|p| p.at + self.max_sojourn() + Duration::from_nanos(1)).min()
     }
 
     /// The backlog. The oldest is the head that was shown; in a fair queue others may have waited longer.
@@ -326,11 +412,12 @@ impl SendQueue {
             Waiting::Fifo(fifo) => fifo.len(),
             Waiting::Fair(fair) => fair.len(),
         };
-        let (packets, bytes) = self.head.as_ref().map_or((0, 0), |h| (1, h.data.len() as u64));
+        let shown = || self.aside.iter().chain(&self.head);
+        let (packets, bytes) = (shown().count() as u64, shown().map(|h| h.data.len() as u64).sum::<u64>());
         QueueView {
             packets: u32::try_from(waiting.packets + packets).unwrap_or(u32::MAX),
             bytes: waiting.bytes + bytes,
-            oldest: self.head.as_ref().map_or(Duration::ZERO, |p| now.since(p.at)),
+            oldest: shown().map(|p| now.since(p.at)).max().unwrap_or_default(),
             flow_bytes: match (&self.waiting, &self.head) {
                 (Waiting::Fair(fair), Some(head)) => fair.flow_len(head.info.flow).bytes + bytes,
                 _ => waiting.bytes + bytes,
@@ -341,6 +428,11 @@ impl SendQueue {
     /// Counters.
     pub fn stats(&self) -> QueueStats {
         self.stats
+    }
+
+    /// Goes on counting from there.
+    pub fn set_stats(&mut self, stats: QueueStats) {
+        self.stats = stats;
     }
 }
 

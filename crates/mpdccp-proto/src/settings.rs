@@ -6,6 +6,7 @@ use crate::names::by_name;
 use crate::queue::QueueConfig;
 use crate::reorder::ReorderConfig;
 use crate::sched::SchedulerKind;
+use crate::steer::Steering;
 use crate::{Fallback, SessionConfig};
 use alloc::vec::Vec;
 use dccp_proto::{CcOptions, Config};
@@ -56,6 +57,8 @@ settings! {
     ack_ratio: AckRatio = AckRatio(Config::default().ack_ratio);
     /// Which path a packet takes.
     scheduler: SchedulerKind = SchedulerKind::default();
+    /// Packets that go otherwise, by rules.
+    steer: Steering = Steering::default();
     /// How arriving packets are put in order.
     reordering: ReorderConfig = ReorderConfig::default();
     /// The send queue.
@@ -87,6 +90,7 @@ impl Settings {
             },
             fallback: self.fallback,
             scheduler: self.scheduler,
+            steer: self.steer.clone(),
             reorder: self.reordering,
             queue: self.queue,
             repair: self.repair,

@@ -1,7 +1,9 @@
 use crate::queue::{QueueStats, QueueView};
 use crate::reorder::ReorderStats;
+use crate::steer::RuleStats;
 use crate::{Health, PathId};
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{ConnectionStats, Ports, Route, ccid::TxView};
@@ -35,6 +37,8 @@ pub struct SessionStatus {
     pub queue: QueueView,
     /// Its counters.
     pub queue_stats: QueueStats,
+    /// What each steering rule met, by its name.
+    pub rules: Vec<(String, RuleStats)>,
     /// Reordering buffer.
     pub reorder: ReorderStats,
     /// Loss repair.

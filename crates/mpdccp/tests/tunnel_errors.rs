@@ -101,6 +101,11 @@ fn wrong_values_name_what_is_allowed() {
         "neither an IP address nor a host name",
     ]);
     Case::new(&format!("{CLIENT}mtu = 100")).fails_with(&["path `a`", "mtu = 100", "576 to 9000"]);
+    let rule = |text: &str| Case::new(&format!("{CLIENT}[[steer]]\nprotocol = \"udp\"\n{text}"));
+    rule("").fails_with(&["line 14", "steer: rule 1", "says nothing of what to do"]);
+    rule("scheduler = \"best\"").fails_with(&["line 14", "rule 1", "best", "redundant"]);
+    rule("port = 5060\ndrop = true").fails_with(&["rule 1", "port", "ports"]);
+    rule("paths = \"dsl\"").fails_with(&["steer: rule `rule-1`", "expected one of: a"]);
     Case::new(&format!("{CLIENT}priority = 16")).fails_with(&["line 14", "priority 16", "0 to 15"]);
 }
 

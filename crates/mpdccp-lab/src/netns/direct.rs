@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use dccp_net::{App, Bind, Clock, Core, Driver, Handle, UdpCarrier};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
-    Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId,
+    Endpoint, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId,
 };
 use units::Time;
 
@@ -205,7 +205,7 @@ fn connect(core: &mut Core, remote: SocketAddr, session: SessionConfig) -> Resul
     Ok(core.endpoint.connect(
         Clock.now(),
         session,
-        PathConfig { route, ports, prio: 3, mtu: MTU, overhead: OVERHEAD },
+        PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: MTU, overhead: OVERHEAD },
     ))
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use mpdccp_proto::{SessionConfig, SessionEvent};
+use mpdccp_proto::{PathName, SessionConfig, SessionEvent};
 use units::{Rate, Time};
 
 use super::flow::{Flow, Over};
@@ -239,6 +239,7 @@ fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
     WorldPath {
         links: spec.ways.each_ref().map(LinkKeys::config),
         owner: shared.unwrap_or(index),
+        name: PathName::of(spec.name.as_ref()),
         prio: spec.priority.unwrap_or(3),
         beside: spec.beside,
     }

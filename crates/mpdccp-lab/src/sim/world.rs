@@ -6,8 +6,8 @@ use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::Packet;
 use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{
-    Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, QueueView, SessionConfig, SessionEvent,
-    SessionId, SessionStatus,
+    Endpoint, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, QueueView, SessionConfig,
+    SessionEvent, SessionId, SessionStatus,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use units::Time;
@@ -106,6 +106,8 @@ pub(crate) struct WorldPath {
     pub(crate) links: [LinkConfig; 2],
     /// Path whose link this one uses; itself, or one before it.
     pub(crate) owner: usize,
+    /// What steering rules call it.
+    pub(crate) name: PathName,
     /// MP_PRIO of the path.
     pub(crate) prio: u8,
     /// Sessions do not use it.
@@ -201,6 +203,7 @@ impl World {
             let config = |i: usize| PathConfig {
                 route: route(i, Side::Client),
                 ports: Ports { local: CLIENT_PORT + (s * paths.len() + i) as u16, remote: port },
+                name: paths[i].name,
                 prio: paths[i].prio,
                 mtu: MTU,
                 overhead: OVERHEAD,

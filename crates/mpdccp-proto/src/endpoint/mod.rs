@@ -8,6 +8,7 @@ mod strangers;
 
 use crate::sched::SchedulerKind;
 use crate::session::Session;
+use crate::steer::{PathName, Steering};
 use crate::{
     ListenConfig, PathConfig, PathId, PathRow, PktInfo, QueueView, SessionConfig, SessionEvent, SessionStatus,
 };
@@ -243,6 +244,16 @@ impl Endpoint {
     /// Has packets scheduled otherwise from now on, those of this end; the peer chooses for its own.
     pub fn set_scheduler(&mut self, now: Time, session: SessionId, scheduler: SchedulerKind) {
         self.with(now, session, |s| s.set_scheduler(scheduler));
+    }
+
+    /// Has packets steered by other rules from now on, those of this end.
+    pub fn set_steering(&mut self, now: Time, session: SessionId, steering: &Steering) {
+        self.with(now, session, |s| s.set_steering(now, steering));
+    }
+
+    /// Names a path for the rules, where the peer did not.
+    pub fn name_path(&mut self, now: Time, session: SessionId, path: PathId, name: PathName) {
+        self.with(now, session, |s| s.name_path(path, name));
     }
 
     /// Has what this end sends governed by another CCID from now on, on all paths, as soon as the peer agrees; see

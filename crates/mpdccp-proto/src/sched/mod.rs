@@ -185,6 +185,7 @@ fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> b
 pub(crate) mod tests {
     use super::*;
     use crate::Health;
+    use crate::steer::PathName;
     use dccp_cc::Amount;
     use dccp_proto::{Gate, Why};
     use units::Rate;
@@ -194,7 +195,9 @@ pub(crate) mod tests {
         PathRow {
             id: PathId(id),
             health: Health::Up,
+            name: PathName::default(),
             prio,
+            peer_prio: 3,
             gate: Gate::Open { burst: 1500 },
             srtt: Some(Duration::from_millis(srtt_ms)),
             rttvar: Duration::ZERO,

@@ -55,7 +55,7 @@ impl Session {
 
     fn drop_queue(&mut self) {
         self.repair.clear();
-        let dropped = self.queue.clear();
+        let dropped = self.lanes.clear();
         if dropped > 0 {
             *self.counters.entry("dropped_at_close").or_insert(0) += dropped;
         }

@@ -3,7 +3,7 @@
 use super::private::Private;
 use super::subflow::Stage;
 use super::{Reason, Role, Session, encode};
-use crate::{Fallback, PathConfig, SessionConfig, SessionState};
+use crate::{Fallback, PathConfig, PathName, SessionConfig, SessionState};
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, OptionBuf, Packet, Reset, ResetCode, feature};
 use units::Time;
@@ -21,6 +21,8 @@ pub(super) struct Hello<'a> {
     pub(super) join_tag: Option<&'a [u8; 20]>,
     /// MP_EXP of ours.
     pub(super) private: Option<Private>,
+    /// What the peer calls the path.
+    pub(super) name: PathName,
     /// An MP option that cannot be right.
     pub(super) malformed: bool,
 }
@@ -42,7 +44,10 @@ impl<'a> Hello<'a> {
                     after_join = true;
                 }
                 Opt::Mp(MpOption::Hmac(tag)) if follows_join => hello.join_tag = Some(tag),
-                Opt::Mp(MpOption::Exp(bytes)) => hello.private = hello.private.or(Private::read(bytes)),
+                Opt::Mp(MpOption::Exp(bytes)) => match Private::read(bytes) {
+                    Some(Private::Name(name)) => hello.name = name,
+                    private => hello.private = hello.private.or(private),
+                },
                 Opt::Invalid(46, _) => hello.malformed = true,
                 _ => {}
             }
@@ -103,6 +108,7 @@ impl Session {
         let i = session.new_path(PathConfig {
             route: offer.route,
             ports: conn.ports(),
+            name: hello.name,
             prio: 3,
             mtu: offer.mtu,
             overhead: offer.overhead,
@@ -121,7 +127,7 @@ impl Session {
         if self.multipath {
             let key = self.keys.all();
             let option = MpOption::Key { ci: self.keys.local_ci, keys: &key };
-            let options = self.hello().with(|hello| encode(&[option, hello]));
+            let options = self.hello().with(|hello| self.named(i, &[option, hello]));
             conn.set_extra(Extra::Request, options.as_bytes());
             stage = Stage::KeySent;
         }
@@ -155,6 +161,18 @@ impl Session {
                 self.finish(Reason::NoMultipath);
             }
         }
+    }
+
+    /// Options of a Request, with what we call the path: rules of the peer may name it.
+    pub(super) fn named(&self, i: usize, options: &[MpOption<'_>]) -> OptionBuf {
+        let name = self.paths[i].cfg.name;
+        let mut options = encode(options);
+        // A peer that is not ours may not care for private options.
+        let ours = self.peer_is_ours || self.state == SessionState::Connecting;
+        if name.is_known() && ours {
+            Private::Name(name).with(|option| options.push(&Opt::Mp(option)));
+        }
+        options
     }
 
     /// What the peer said of itself in the handshake.

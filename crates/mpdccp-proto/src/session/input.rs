@@ -139,7 +139,7 @@ impl Session {
         match Private::read(bytes).filter(|_| self.peer_is_ours) {
             Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(self.cfg.repair_max)),
             Some(Private::Silent(theirs, ours)) => self.doubt_paths(now, i, ours, theirs),
-            Some(Private::Hello { .. }) => {}
+            Some(Private::Hello { .. } | Private::Name(_)) => {}
             None if !self.cfg.private_options || Private::is_ours(bytes) => self.count("mp_exp_ignored"),
             None => self.events.push_back(SessionEvent::Private(self.paths[i].id, bytes.to_vec())),
         }

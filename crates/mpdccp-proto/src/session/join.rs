@@ -54,7 +54,7 @@ impl Session {
         let mut conn = Connection::client(config, now, route, ports, seed);
         let nonce = self.rng.next_u32();
         let option = MpOption::Join { addr_id, ci: self.keys.remote_ci, nonce };
-        conn.set_extra(Extra::Request, encode(&[option]).as_bytes());
+        conn.set_extra(Extra::Request, self.named(i, &[option]).as_bytes());
         self.paths[i].local_addr = addr_id;
         self.paths[i].start(now, conn, Stage::JoinSent { nonce });
     }
@@ -106,7 +106,7 @@ impl Session {
         conn.set_extra(Extra::Response, encode(&options).as_bytes());
         let tag = self.keys.join(By::Remote, nonce, remote_nonce);
         let ports = conn.ports();
-        let i = self.new_path(PathConfig { route, ports, prio: 3, mtu, overhead });
+        let i = self.new_path(PathConfig { route, ports, name: hello.name, prio: 3, mtu, overhead });
         (self.paths[i].local_addr, self.paths[i].remote_addr) = (addr_id, remote_addr);
         self.paths[i].yields = true;
         self.paths[i].start(now, conn, Stage::JoinAnswered { tag });

@@ -9,6 +9,7 @@ mod handshake;
 mod health;
 mod input;
 mod join;
+mod lanes;
 mod liveness;
 mod loss_rate;
 mod path_manager;
@@ -25,9 +26,8 @@ pub(crate) use join::{Refusal, wanted_ci};
 pub use reason::Reason;
 
 use crate::keys::Keys;
-use crate::queue::{QueueView, SendQueue};
+use crate::queue::QueueView;
 use crate::reorder::Reorderer;
-use crate::sched::{Scheduler, SchedulerKind};
 use crate::{PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus};
 use addresses::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
@@ -38,6 +38,7 @@ use confirm::Pending;
 use dccp_proto::ccid::AckVecSender;
 use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State, Timer};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
+use lanes::Lanes;
 use path_manager::FirstAttempt;
 use plausible::Plausible;
 use rand_chacha::ChaCha20Rng;
@@ -95,11 +96,12 @@ pub(crate) struct Session {
     dying: Vec<Connection>,
     /// Where they were.
     gone: Vec<Gone>,
-    queue: SendQueue,
+    lanes: Lanes,
     /// Bounds the rate at which it empties.
     cap: Cap,
-    scheduler: Box<dyn Scheduler>,
     rows: Vec<PathRow>,
+    /// Those of them that the rule for the packet at the head leaves.
+    steered: Vec<PathRow>,
     /// Those of them that priorities leave for the packet at the head.
     offered: Vec<PathRow>,
     reorderer: Box<dyn Reorderer>,
@@ -147,10 +149,10 @@ impl Session {
             next_path: 0,
             dying: Vec::new(),
             gone: Vec::new(),
-            queue: SendQueue::new(cfg.queue),
+            lanes: Lanes::new(&cfg),
             cap: Cap::default(),
-            scheduler: cfg.scheduler.scheduler(),
             rows: Vec::new(),
+            steered: Vec::new(),
             offered: Vec::new(),
             reorderer: cfg.reorder.reorderer(),
             repair: Repair::default(),
@@ -225,12 +227,6 @@ impl Session {
         if self.multipath { MP_SEQ_LEN } else { 0 }
     }
 
-    /// Has packets scheduled otherwise from now on.
-    pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
-        self.cfg.scheduler = kind;
-        self.scheduler = kind.scheduler();
-    }
-
     /// Another congestion control for what this end sends, also on paths to come. False if no path takes it.
     pub(crate) fn set_ccid(&mut self, ccid: u8) -> bool {
         let taken = self.open_connections().fold(false, |taken, conn| conn.set_ccid(ccid) | taken);
@@ -249,7 +245,7 @@ impl Session {
             // Empty DCCP-Data carries options that must come with an MP_SEQ.
             self.count("send_empty");
         } else {
-            self.queue.push(now, data, info);
+            self.lanes.push(now, data, info);
         }
     }
 
@@ -286,7 +282,7 @@ impl Session {
         }
         self.reorderer.on_timeout(now);
         // Drops what is too old, also while no path is open.
-        self.queue.head(now);
+        self.lanes.expire(now);
         self.manage_paths(now);
         self.check_end(now);
         self.forget_paths();
@@ -301,7 +297,7 @@ impl Session {
         let connections = connections.map(|(t, timer)| (t, timer_name(timer)));
         connections
             .chain(self.reorderer.next_timeout().map(|t| (t, "reorder")))
-            .chain(self.queue.next_expiry().map(|t| (t, "queue_expiry")))
+            .chain(self.lanes.next_expiry().map(|t| (t, "queue_expiry")))
             .chain(self.wake)
             .chain(self.management_timeouts())
             .chain(self.end_timeout())
@@ -338,7 +334,7 @@ impl Session {
 
     /// What waits in the send queue.
     pub(crate) fn backlog(&self, now: Time) -> QueueView {
-        self.queue.view(now)
+        self.lanes.view(now)
     }
 
     /// Everything about the session.
@@ -355,8 +351,9 @@ impl Session {
                 .filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(self.options_len())))
                 .min(),
             peer_addresses: self.remote_addrs.list(),
-            queue: self.queue.view(now),
-            queue_stats: self.queue.stats(),
+            queue: self.lanes.view(now),
+            queue_stats: self.lanes.stats(),
+            rules: self.lanes.rules(),
             reorder: self.reorderer.stats(),
             repair: self.repair.stats,
             counters: self.counters.clone(),

@@ -4,7 +4,7 @@ use super::confirm::Signal;
 use super::liveness::Liveness;
 use super::subflow::Subflow;
 use super::{Reason, Role, Session, SessionEvent};
-use crate::{Health, PathConfig, PathId, SessionState};
+use crate::{Health, PathConfig, PathId, PathName, SessionState};
 use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use units::{Duration, Rate, Time};
@@ -93,6 +93,13 @@ impl Session {
         // One that is not open yet tells it when it is.
         if self.multipath && self.paths[i].is_live() {
             self.signal(now, Signal::Prio { path, prio });
+        }
+    }
+
+    /// What rules call a path.
+    pub(crate) fn name_path(&mut self, path: PathId, name: PathName) {
+        if let Some(i) = self.index(path) {
+            self.paths[i].cfg.name = name;
         }
     }
 

@@ -1,10 +1,13 @@
 //! Private options between two ends of ours, in MP_EXP (RFC 9897 section 3.2.12).
 
+use crate::PathName;
 use dccp_wire::MpOption;
 use units::Duration;
 
 /// First bytes of ours: MP_EXP is everybody's.
 const MAGIC: [u8; 4] = *b"mpd1";
+/// Bytes of the longest.
+const LONGEST: usize = 9;
 
 /// What we tell an end of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub(super) enum Private {
     Repair(Duration),
     /// Nothing comes from the peer on paths between these Address IDs, ours first.
     Silent(u8, u8),
+    /// In a Request: what its path is called.
+    Name(PathName),
 }
 
 impl Private {
@@ -26,6 +31,7 @@ impl Private {
             [0, flags, ..] => Private::Hello { repairs: flags & 1 != 0 },
             [1, high, low] => Private::Repair(Duration::from_millis(u16::from_be_bytes([high, low]).into())),
             [2, ours, theirs] => Private::Silent(ours, theirs),
+            [3, a, b, c, d] => Private::Name(PathName(u32::from_be_bytes([a, b, c, d]))),
             _ => return None,
         })
     }
@@ -35,23 +41,28 @@ impl Private {
         bytes.starts_with(&MAGIC)
     }
 
-    fn write(self) -> [u8; 7] {
-        let body = match self {
-            Private::Hello { repairs } => [0, repairs.into(), 0],
-            Private::Repair(wait) => {
-                let [high, low] = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX).to_be_bytes();
-                [1, high, low]
-            }
-            Private::Silent(ours, theirs) => [2, ours, theirs],
-        };
-        let [m0, m1, m2, m3] = MAGIC;
-        let [kind, a, b] = body;
-        [m0, m1, m2, m3, kind, a, b]
-    }
-
     /// Hands out the option.
     pub(super) fn with<T>(self, take: impl FnOnce(MpOption<'_>) -> T) -> T {
-        take(MpOption::Exp(&self.write()))
+        let mut bytes = [0; LONGEST];
+        let mut len = 0;
+        let mut put = |more: &[u8]| {
+            bytes[len..len + more.len()].copy_from_slice(more);
+            len += more.len();
+        };
+        put(&MAGIC);
+        match self {
+            Private::Hello { repairs } => put(&[0, repairs.into(), 0]),
+            Private::Repair(wait) => {
+                let [high, low] = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX).to_be_bytes();
+                put(&[1, high, low]);
+            }
+            Private::Silent(ours, theirs) => put(&[2, ours, theirs]),
+            Private::Name(PathName(name)) => {
+                put(&[3]);
+                put(&name.to_be_bytes());
+            }
+        }
+        take(MpOption::Exp(&bytes[..len]))
     }
 }
 
@@ -61,17 +72,32 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
+        let write = |private: Private| {
+            private.with(|option| match option {
+                MpOption::Exp(bytes) => bytes.to_vec(),
+                _ => Default::default(),
+            })
+        };
         let all = [
+            Private::Name(PathName::of("dsl")),
             Private::Hello { repairs: true },
             Private::Hello { repairs: false },
             Private::Repair(Duration::from_millis(300)),
             Private::Silent(0, 255),
         ];
         for private in all {
-            assert_eq!(Private::read(&private.write()), Some(private));
+            assert_eq!(Private::read(&write(private)), Some(private));
         }
-        assert_eq!(Private::Repair(Duration::from_secs(100)).write()[5..], [255, 255]);
-        for other in [&b""[..], b"mpd", b"mpd1", b"mpd1\x01\x02", b"mpd2\x00\x01", b"mpd1\x09\x01\x01"] {
+        assert_eq!(write(Private::Repair(Duration::from_secs(100)))[5..], [255, 255]);
+        for other in [
+            &b""[..],
+            b"mpd",
+            b"mpd1",
+            b"mpd1\x01\x02",
+            b"mpd2\x00\x01",
+            b"mpd1\x09\x01\x01",
+            b"mpd1\x03\x01\x01",
+        ] {
             assert_eq!(Private::read(other), None);
         }
     }

@@ -253,7 +253,9 @@ impl Subflow {
         PathRow {
             id: self.id,
             health: self.health,
+            name: self.cfg.name,
             prio: self.prio(),
+            peer_prio: self.peer_prio.map_or(3, |(prio, _)| prio),
             gate: self.gate(now),
             srtt: rtt.and_then(RttEstimator::srtt),
             rttvar: rtt.map_or(Duration::ZERO, RttEstimator::rttvar),

@@ -1,9 +1,10 @@
 //! From the queue to the paths: the path is picked and the MP_SEQ written only when that path can send now.
 
 use super::Session;
+use super::lanes::{Source, Waiting};
 use crate::queue::Queued;
 use crate::sched::{Pick, tiers};
-use crate::{Health, PathId, SessionState};
+use crate::{Health, PathId, PathRow, PktInfo, QueueView, SessionState};
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Seq};
 use units::Time;
@@ -38,7 +39,8 @@ impl Session {
     }
 
     fn transmit_data(&mut self, now: Time, sink: &mut dyn Sink) {
-        if self.repair.head(now).is_none() && self.queue.head(now).is_none() {
+        let mut waiting = Waiting::default();
+        if self.next_source(now, &waiting).is_none() {
             return self.tell_app_limited(now);
         }
         let options = self.options_len();
@@ -51,33 +53,35 @@ impl Session {
             carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
         };
         let most = most(Health::Up).or_else(|| most(Health::Stale));
-        self.tune_queue();
+        self.tune_queues();
         for _ in 0..BUDGET {
             if let Some(at) = self.cap.shut(now) {
                 // Paths that could send more are not what limits it.
                 self.tell_app_limited(now);
                 return self.wake_at(Some(at), "rate");
             }
-            let again = self.repair.head(now).map(|copy| copy.packet.info);
-            let Some(info) = again.or_else(|| self.queue.head(now).map(|head| head.info)) else {
-                return self.tell_app_limited(now);
+            let Some((source, info)) = self.next_source(now, &waiting) else {
+                // What waits may not be what the open paths are for.
+                return if waiting.is_empty() {
+                    self.tell_app_limited(now)
+                };
             };
             if most.is_some_and(|most| info.len > most) {
-                match again {
-                    Some(_) => drop(self.repair.pop()),
-                    None => self.queue.drop_too_big(),
-                }
+                self.drop_too_big(source);
                 continue;
             }
-            let backlog = self.queue.view(now);
-            tiers::offer(now, &info, &backlog, &self.rows, &mut self.offered);
-            let pick = self.scheduler.pick(now, &info, &backlog, &self.offered);
+            let lane = self.lane_of(&info);
+            let backlog = self.lanes.all[lane].queue.view(now);
+            let pick = match self.offer(now, lane, &info, &backlog) {
+                true => self.lanes.all[lane].scheduler.pick(now, &info, &backlog, &self.offered),
+                false => Pick::Drop,
+            };
             if pick != Pick::Drop {
                 self.note_blocked(now);
             }
             match pick {
-                Pick::One(path) => self.send_head(now, &[path], sink),
-                Pick::Several(paths) => self.send_head(now, &paths, sink),
+                Pick::One(path) => self.send_head(now, source, &[path], sink),
+                Pick::Several(paths) => self.send_head(now, source, &paths, sink),
                 Pick::Wait(until) => {
                     let gates = self.offered.iter().filter_map(|r| match r.gate {
                         Gate::At(t, _) => Some(t),
@@ -85,12 +89,22 @@ impl Session {
                     });
                     let gate = gates.min();
                     self.wake_at(gate, "gate");
-                    return self.wake_at(until, "scheduler");
+                    self.wake_at(until, "scheduler");
+                    // What an open path is too narrow for must not hold up what it could carry.
+                    let narrow = |row: &PathRow| {
+                        row.health == Health::Up && row.is_open() && row.max_payload < info.len
+                    };
+                    match source {
+                        Source::Lane(l)
+                            if self.rows.iter().any(narrow) && self.lanes.all[l].queue.set_aside() =>
+                        {
+                            waiting.add(Source::Aside(l));
+                        }
+                        _ => waiting.add(source),
+                    }
                 }
                 Pick::Drop => {
-                    if self.repair.pop().is_none() {
-                        self.queue.pop();
-                    }
+                    drop(self.take(source));
                     self.count("dropped_by_scheduler");
                 }
             }
@@ -98,12 +112,29 @@ impl Session {
         self.wake = Some((now, "backlog"));
     }
 
-    /// The queue may stand as long as the paths in use need it to.
-    fn tune_queue(&mut self) {
+    /// Puts into `offered` the paths that rules and priorities leave for a packet of this lane. False if the packet is to be dropped.
+    fn offer(&mut self, now: Time, lane: usize, info: &PktInfo, backlog: &QueueView) -> bool {
+        let rows = match self.lanes.rule(lane) {
+            None => &self.rows,
+            Some(rule) => {
+                if !rule.rows(info, &self.rows, &mut self.steered) {
+                    return false;
+                }
+                &self.steered
+            }
+        };
+        tiers::offer(now, info, backlog, rows, &mut self.offered);
+        true
+    }
+
+    /// The queues may stand as long as the paths in use need them to.
+    fn tune_queues(&mut self) {
         let used = || self.rows.iter().filter(|r| r.health == Health::Up && !r.idle);
         let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();
         let min_rtt = used().filter_map(|r| r.min_rtt).max().unwrap_or_default();
-        self.queue.tune(rtt, min_rtt, self.scheduler.standing_queue());
+        for lane in &mut self.lanes.all {
+            lane.queue.tune(rtt, min_rtt, lane.scheduler.standing_queue());
+        }
     }
 
     /// Tells the paths with a shut gate that the packet at the head was to be had, if the scheduler might have used them for it.
@@ -115,21 +146,23 @@ impl Session {
         }
     }
 
-    /// What is sent next: a repair, with the number it had, or the head of the queue, with the next one (RFC 9897 section 3.2.5: one
+    /// What is sent next: a repair, with the number it had, or the head of a queue, with the next one (RFC 9897 section 3.2.5: one
     /// number for each datagram, over all paths, circular). And when a repair first left.
-    fn take_head(&mut self) -> Option<(Queued, Seq, Option<Time>)> {
-        if let Some(copy) = self.repair.pop() {
+    fn take_head(&mut self, source: Source) -> Option<(Queued, Seq, Option<Time>)> {
+        if source == Source::Repair {
+            let copy = self.repair.pop()?;
             return Some((copy.packet, copy.mp_seq, Some(copy.first)));
         }
-        let packet = self.queue.pop()?;
+        let packet = self.take(source)?;
         let mp_seq = self.next_mp_seq;
         self.next_mp_seq = mp_seq.next();
         Some((packet, mp_seq, None))
     }
 
-    /// Sends the head on each of `paths`, as one datagram of the session.
-    fn send_head(&mut self, now: Time, paths: &[PathId], sink: &mut dyn Sink) {
-        let Some((packet, mp_seq, first)) = self.take_head() else { return };
+    /// Sends what a source has first on each of `paths`, as one datagram of the session.
+    fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) {
+        let Some((packet, mp_seq, first)) = self.take_head(source) else { return };
+        let lane = self.lane_of(&packet.info);
         self.options.clear();
         if self.multipath {
             self.options.push(&Opt::Mp(MpOption::Seq(mp_seq)));
@@ -148,7 +181,7 @@ impl Session {
             left = seq.map(|seq| (path, seq));
             self.cap.on_sent(now, packet.data.len() as u64);
             self.rows[i] = self.paths[i].row(now, self.options.len());
-            self.scheduler.on_sent(now, path, packet.data.len());
+            self.lanes.all[lane].scheduler.on_sent(now, path, packet.data.len());
         }
         // Copies on several paths are repair enough.
         if let (Some((path, seq)), [_]) = (left, paths) {
@@ -172,7 +205,7 @@ mod tests {
     use super::super::Offer;
     use super::*;
     use crate::reorder::ReorderConfig;
-    use crate::{PathConfig, PktInfo, SessionConfig};
+    use crate::{PathConfig, PathName, SessionConfig};
     use alloc::vec;
     use alloc::vec::Vec;
     use dccp_proto::{Ecn, Ports, Route};
@@ -211,7 +244,7 @@ mod tests {
         };
         let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
         let ports = Ports { local: 1, remote: 2 };
-        let path = PathConfig { route, ports, prio: 3, mtu: 1500, overhead: 28 };
+        let path = PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: 1500, overhead: 28 };
         let mut now = Time::from_millis(1);
         let mut client = Session::client(cfg.clone(), now, path, 1, [1; 32]);
         client.next_mp_seq = Seq::new(Seq::MODULUS - 2);

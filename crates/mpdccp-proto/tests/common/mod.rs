@@ -122,6 +122,7 @@ pub fn path(k: usize) -> PathConfig {
     PathConfig {
         route: client_route(k),
         ports: Ports { local: 50_000 + k as u16, remote: PORT },
+        name: PathName::default(),
         prio: 3,
         mtu: 1500,
         overhead: 28,

@@ -6,7 +6,7 @@ use crate::perf::args::{CarrierArg, Plan, Role};
 use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
-    Ccid, Fallback, ListenConfig, PathConfig, PeerFilter, QueueConfig, SessionConfig, Settings,
+    Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, SessionConfig, Settings,
 };
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -141,6 +141,7 @@ fn open_path(
     Ok(PathConfig {
         route: Route { socket, local: None, remote },
         ports: Ports { local: core.ephemeral_port(), remote: plan.dccp_port },
+        name: PathName::default(),
         prio,
         mtu,
         overhead,

@@ -16,7 +16,7 @@ use crate::tunnel::trace::Trace;
 use crate::tunnel::up::notify;
 use crate::tunnel::{security, setup};
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
-use mpdccp_proto::{ListenConfig, PathId, PktInfo, SessionConfig, SessionEvent, SessionId};
+use mpdccp_proto::{ListenConfig, PathId, PathName, PktInfo, SessionConfig, SessionEvent, SessionId};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -272,6 +272,9 @@ impl TunnelApp {
         let status = core.endpoint.status(now, session);
         let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) else { return };
         let Some(spec) = self.peers[peer].cfg_of(path) else { return };
+        if !setup::is_client(&self.cfg) {
+            core.endpoint.name_path(now, session, id, PathName::of(&spec.name));
+        }
         if let (false, Some(prio)) = (setup::is_client(&self.cfg), spec.priority) {
             core.endpoint.set_prio(now, session, id, prio.0);
         }

@@ -7,7 +7,7 @@ use crate::tunnel::values::{
     ServerNumber, Volume,
 };
 use ipnet::IpNet;
-use mpdccp_proto::Settings;
+use mpdccp_proto::{PathName, Settings};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -366,6 +366,7 @@ impl Config {
             return Err(place.whole(wrong));
         }
         self.check_own_keys().map_err(|e| place.whole(e))?;
+        self.check_steering().map_err(|e| place.whole(e))?;
         match self.role {
             Role::Server if self.listen.0.is_empty() => {
                 return Err(
@@ -400,6 +401,22 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Whether rules name paths that there are. A server's clients name theirs themselves.
+    fn check_steering(&self) -> Result<(), String> {
+        let paths = self.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref().name.as_str());
+        let paths: Vec<&str> = paths.collect();
+        let is_known = |name: PathName| paths.iter().any(|path| PathName::of(path) == name);
+        let mut rules = self.settings.steer.0.iter();
+        match rules.find(|rule| self.role == Role::Client && !rule.names().all(is_known)) {
+            Some(rule) => Err(format!(
+                "steer: rule `{}` names a path that no peer has, expected one of: {}",
+                rule.name,
+                paths.join(", ")
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Whether `later` can be told from a peer before it in the file.

@@ -49,6 +49,11 @@ const GAUGES: &[&str] = &[
     "cost",
 ];
 
+/// The library writes labels as they are.
+fn escape(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 type Labels = Vec<(String, String)>;
 
 /// Metrics by name, each with its values.
@@ -71,6 +76,12 @@ impl Metrics {
                     self.walk(prefix, &format!("{name}_by_reason"), &labels, n);
                 }
             }
+            Value::Object(rules) if name == "steering" => {
+                for (rule, met) in rules {
+                    let labels = [labels.clone(), vec![("rule".into(), escape(rule))]].concat();
+                    self.walk(prefix, "rule", &labels, met);
+                }
+            }
             Value::Object(fields) => {
                 for (field, value) in fields {
                     let name = if name.is_empty() { field.clone() } else { format!("{name}_{field}") };
@@ -84,9 +95,7 @@ impl Metrics {
     fn each(&mut self, prefix: &str, label: &str, labels: &Labels, items: &Value, key: &str) {
         for item in items.as_array().into_iter().flatten() {
             let name = item[key].as_str().map_or_else(|| item[key].to_string(), String::from);
-            // The library writes labels as they are.
-            let name = name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let labels = [labels.clone(), vec![(label.to_owned(), name)]].concat();
+            let labels = [labels.clone(), vec![(label.to_owned(), escape(&name))]].concat();
             if let Some(state) = item["state"].as_str() {
                 let up = matches!(state, "up" | "open");
                 self.walk(prefix, "up", &labels, &up.into());

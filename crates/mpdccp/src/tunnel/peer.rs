@@ -2,7 +2,7 @@ use crate::tunnel::config::{PathSpec, Peer};
 use crate::tunnel::setup::OpenPath;
 use dccp_net::Core;
 use dccp_proto::{Ports, Route};
-use mpdccp_proto::{PathConfig, PathId, PathStatus, SessionConfig, SessionId};
+use mpdccp_proto::{PathConfig, PathId, PathName, PathStatus, SessionConfig, SessionId};
 use std::net::IpAddr;
 use units::{Duration, Time};
 
@@ -187,6 +187,7 @@ fn path_config(path: &OpenPath, local: u16, remote: u16) -> PathConfig {
     PathConfig {
         route: Route { socket: path.socket, local: None, remote: path.remote },
         ports: Ports { local, remote },
+        name: PathName::of(&path.spec.name),
         prio: path.prio().0,
         mtu: path.mtu,
         overhead: path.overhead,

@@ -58,6 +58,8 @@ impl TunnelApp {
         }
         let scheduler = new.settings.scheduler;
         let rescheduled = scheduler != self.cfg.settings.scheduler;
+        let steering = new.settings.steer.clone();
+        let resteered = steering != self.cfg.settings.steer;
         self.session_cfg = setup::session_config(&new);
         self.cfg = new;
         core.net.marking = Some(Box::new(Marker::new(&self.cfg)));
@@ -84,6 +86,11 @@ impl TunnelApp {
                 core.endpoint.set_scheduler(now, *session, scheduler);
             }
         }
+        if resteered {
+            for session in self.sessions.keys() {
+                core.endpoint.set_steering(now, *session, &steering);
+            }
+        }
         if self.cfg.routes
             && let Err(e) = routes::change(&self.cfg, &old_routes)
         {
@@ -92,8 +99,9 @@ impl TunnelApp {
         self.open_waiting(core, now);
         let Done { added, removed, paths } = done;
         let words = format!(
-            "{added} peer(s) added, {removed} removed, {paths} path(s) changed{}; other settings count for sessions from now on",
-            if rescheduled { ", scheduler changed" } else { "" }
+            "{added} peer(s) added, {removed} removed, {paths} path(s) changed{}{}; other settings count for sessions from now on",
+            if rescheduled { ", scheduler changed" } else { "" },
+            if resteered { ", steering rules changed" } else { "" }
         );
         tracing::info!("reloaded: {words}");
         Ok(words)

@@ -1,6 +1,7 @@
 //! What `tunnel status` shows. The JSON is a contract, see docs/formats.md.
 
 use crate::tunnel::config::PathSpec;
+use mpdccp_proto::steer::RuleStats;
 use mpdccp_proto::{Health, PathRow, PathStatus, SessionState, SessionStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -71,6 +72,9 @@ pub(crate) struct PeerStatus {
     #[serde(default)]
     pub(crate) rate_limit_mbps: Option<f64>,
     pub(crate) queue: Option<QueueStatus>,
+    /// What each steering rule met, by its name.
+    #[serde(default)]
+    pub(crate) steering: BTreeMap<String, RuleReport>,
     pub(crate) reorder: Option<ReorderStatus>,
     pub(crate) drops: BTreeMap<String, u64>,
     pub(crate) paths: Vec<PathReport>,
@@ -87,6 +91,21 @@ pub(crate) struct QueueStatus {
     pub(crate) dropped_early: u64,
     pub(crate) marked: u64,
     pub(crate) dropped_too_big: u64,
+}
+
+/// What a steering rule met.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RuleReport {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Of them, not sent, as the rule says.
+    pub(crate) dropped: u64,
+}
+
+impl RuleReport {
+    fn of(met: &RuleStats) -> RuleReport {
+        RuleReport { packets: met.packets, bytes: met.bytes, dropped: met.dropped }
+    }
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -181,6 +200,7 @@ impl PeerStatus {
             mtu: None,
             rate_limit_mbps: None,
             queue: None,
+            steering: BTreeMap::new(),
             reorder: None,
             drops: BTreeMap::new(),
             paths: Vec::new(),
@@ -218,6 +238,7 @@ impl PeerStatus {
                 marked: stats.marked,
                 dropped_too_big: stats.dropped_too_big,
             }),
+            steering: status.rules.iter().map(|(name, met)| (name.clone(), RuleReport::of(met))).collect(),
             reorder: Some(ReorderStatus {
                 occupancy: reorder.occupancy,
                 occupancy_bytes: reorder.occupancy_bytes,
