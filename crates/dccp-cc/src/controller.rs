@@ -1,4 +1,4 @@
-use crate::{RateSample, RttEstimator, Snapshot};
+use crate::{Part, RateSample, RttEstimator, Snapshot};
 use alloc::boxed::Box;
 use units::{Duration, Rate, Time};
 
@@ -174,6 +174,8 @@ pub trait Controller: Send + core::fmt::Debug {
     }
     /// Told that another path of the session is in ProbeRTT, so this one should wait with its own.
     fn hold_probe_rtt(&mut self, _hold: bool) {}
+    /// Its part of a bottleneck that it shares with other paths of the session, from now on; [`Part::ALONE`] at first.
+    fn couple(&mut self, _part: &Part) {}
     /// Whether it has found out what the path carries, and only feels its way on from there.
     fn settled(&self) -> bool {
         true

@@ -1,7 +1,7 @@
 use crate::hystart::HyStart;
 use crate::hystart_linux;
 use crate::reno::{TCP_INITIAL_WINDOW, initial_window};
-use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, RttEstimator, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
 use units::{Duration, Time};
 
 /// C, segments a cubic second (RFC 9438 section 5).
@@ -29,6 +29,7 @@ pub struct Cubic {
     last_ack: Time,
     last_sent: Time,
     rto: Duration,
+    part: Part,
 }
 
 /// Where Linux's TCP leaves RFC 9438: HyStart without a second, slower stage; the target is looked up a least round-trip time ahead; before the first
@@ -58,22 +59,24 @@ struct Epoch {
     plateau: f64,
     /// Time from the start to the plateau, seconds.
     k: f64,
+    /// C, or less of it if coupled.
+    c: f64,
     /// Reno's window (section 4.3).
     w_est: f64,
 }
 
 impl Epoch {
     /// Section 4.2, `w_max` from where this stage started.
-    fn new(now: Time, cwnd: f64, w_max: Option<f64>) -> Epoch {
+    fn new(now: Time, cwnd: f64, w_max: Option<f64>, c: f64) -> Epoch {
         // Sections 4.8 and 4.10: after a timeout, or a slow start without loss, the plateau is where we are.
         let plateau = w_max.unwrap_or(cwnd).max(cwnd);
-        Epoch { start: now, plateau, k: libm::cbrt((plateau - cwnd) / C), w_est: cwnd }
+        Epoch { start: now, plateau, k: libm::cbrt((plateau - cwnd) / c), c, w_est: cwnd }
     }
 
     /// W_cubic so long after the start.
     fn window(&self, t: Duration) -> f64 {
         let x = t.as_secs_f64() - self.k;
-        C * x * x * x + self.plateau
+        self.c * x * x * x + self.plateau
     }
 }
 
@@ -98,6 +101,7 @@ impl Cubic {
             last_ack: Time::ZERO,
             last_sent: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
+            part: Part::ALONE,
         }
     }
 
@@ -176,11 +180,12 @@ impl Cubic {
     /// Sections 4.2 to 4.5.
     fn avoid_congestion(&mut self, now: Time, segments: f64, rtt: Duration) {
         let linux = self.linux.is_some();
+        let Part { increase, .. } = self.part;
         let s = &mut self.state;
-        let epoch = s.epoch.get_or_insert_with(|| Epoch::new(now, s.cwnd, s.w_max));
+        let epoch = s.epoch.get_or_insert_with(|| Epoch::new(now, s.cwnd, s.w_max, C * increase));
         // Section 4.3: Reno's own increase once its window is where the last reduction was.
         let alpha = if epoch.w_est >= s.prior && !linux { 1.0 } else { ALPHA };
-        epoch.w_est += alpha * segments / s.cwnd;
+        epoch.w_est += increase * alpha * segments / s.cwnd;
         let t = now.since(epoch.start);
         if linux {
             let cubic = epoch.window(t.saturating_add(rtt)) - s.cwnd;
@@ -205,8 +210,9 @@ impl Cubic {
         let shrinking = s.w_max.is_some_and(|w| s.cwnd < w);
         s.w_max = Some(if shrinking { s.cwnd * (1.0 + BETA) / 2.0 } else { s.cwnd });
         s.prior = s.cwnd;
-        s.ssthresh = Some((s.cwnd * BETA).max(2.0));
-        s.cwnd = (s.cwnd * BETA).max(floor);
+        let left = 1.0 - self.part.decrease * (1.0 - BETA);
+        s.ssthresh = Some((s.cwnd * left).max(2.0));
+        s.cwnd = (s.cwnd * left).max(floor);
         s.epoch = None;
     }
 
@@ -293,6 +299,13 @@ impl Controller for Cubic {
         self.mtu = mtu;
     }
 
+    fn couple(&mut self, part: &Part) {
+        if (*part == Part::ALONE) != (self.part == Part::ALONE) {
+            self.state.epoch = None;
+        }
+        self.part = *part;
+    }
+
     fn on_slow_receiver(&mut self, buffer_drops: u64) {
         // RFC 4341 section 5.2, as for CCID 2.
         let s = &mut self.state;
@@ -337,7 +350,7 @@ mod tests {
     fn the_cubic_passes_through_its_corners() {
         // RFC 9438 section 4.2: at the epoch's start the window, after K the plateau, after 2 K as much above.
         let start = Time::from_millis(7);
-        let e = Epoch::new(start, 70.0, Some(100.0));
+        let e = Epoch::new(start, 70.0, Some(100.0), C);
         let k = Duration::from_secs_f64(e.k);
         assert!((e.k - 4.217).abs() < 1e-3, "{}", e.k);
         assert!((e.window(Duration::ZERO) - 70.0).abs() < 1e-6);
@@ -345,7 +358,7 @@ mod tests {
         assert!((e.window(2 * k) - 130.0).abs() < 1e-6);
         // No plateau known, or below it: this is it.
         for w_max in [None, Some(50.0)] {
-            let e = Epoch::new(start, 70.0, w_max);
+            let e = Epoch::new(start, 70.0, w_max, C);
             assert_eq!((e.plateau, e.k), (70.0, 0.0));
         }
     }

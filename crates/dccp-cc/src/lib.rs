@@ -11,6 +11,7 @@ extern crate alloc;
 mod bbr1;
 mod bbr3;
 mod controller;
+mod coupling;
 mod cubic;
 mod filter;
 mod hystart;
@@ -27,6 +28,7 @@ pub use bbr3::Bbr3;
 pub use controller::{
     AckEvent, Algorithm, Amount, CcConfig, Controller, Inherited, Limits, Lost, Sent, Window,
 };
+pub use coupling::{Coupling, Part, Seen};
 pub use cubic::Cubic;
 pub use filter::WindowedMax;
 pub use pacer::Pacer;

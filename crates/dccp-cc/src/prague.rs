@@ -1,5 +1,5 @@
 use crate::reno::initial_window;
-use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, Sent, Window};
 use units::{Duration, Rate, Time};
 
 /// Weight of a round in the average share of marks (RFC 8257 section 3.3, g).
@@ -38,6 +38,7 @@ pub struct Prague {
     /// Window and threshold before the last loss.
     before: Option<(f64, Option<f64>)>,
     srtt: Option<Duration>,
+    part: Part,
 }
 
 impl Prague {
@@ -55,6 +56,7 @@ impl Prague {
             reduced: false,
             before: None,
             srtt: None,
+            part: Part::ALONE,
         }
     }
 
@@ -72,7 +74,7 @@ impl Prague {
             self.cwnd = (self.cwnd + acked).min(self.ssthresh.unwrap_or(MAX_CWND));
         } else {
             let short = self.srtt.map_or(1.0, |srtt| (srtt.as_secs_f64() / REFERENCE_RTT).min(1.0));
-            self.cwnd += short * short * acked / self.cwnd;
+            self.cwnd += self.part.increase * short * short * acked / self.cwnd;
         }
         self.cwnd = self.cwnd.min(MAX_CWND);
     }
@@ -127,6 +129,10 @@ impl Controller for Prague {
             self.cwnd = (self.cwnd * f64::from(self.mtu.max(1)) / f64::from(mtu.max(1))).clamp(1.0, MAX_CWND);
         }
         self.mtu = mtu;
+    }
+
+    fn couple(&mut self, part: &Part) {
+        self.part = *part;
     }
 
     fn on_slow_receiver(&mut self, buffer_drops: u64) {

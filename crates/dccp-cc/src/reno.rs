@@ -1,4 +1,4 @@
-use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, RttEstimator, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
 use units::{Duration, Time};
 
 /// Arbitrarily high (RFC 4341 section 5).
@@ -27,6 +27,7 @@ pub struct Reno {
     timed_out: bool,
     /// Window and threshold before the last reduction.
     before: Option<(u64, u64)>,
+    part: Part,
 }
 
 impl Reno {
@@ -45,6 +46,7 @@ impl Reno {
             rto: RttEstimator::INITIAL_RTO,
             timed_out: false,
             before: None,
+            part: Part::ALONE,
         }
     }
 
@@ -73,10 +75,11 @@ impl Reno {
             self.credit = if growth == most { 0 } else { self.credit % 2 };
             self.cwnd = (self.cwnd + growth).min(self.ssthresh);
         } else {
-            // RFC 4341 section 5: one for every window of data acknowledged.
+            // RFC 4341 section 5: one for every window of data acknowledged; for more if coupled.
             self.credit = self.credit.saturating_add(acked);
-            while self.credit >= self.cwnd {
-                self.credit -= self.cwnd;
+            let price = |cwnd: u64| (cwnd as f64 / self.part.increase) as u64;
+            while self.credit >= price(self.cwnd) {
+                self.credit -= price(self.cwnd);
                 self.cwnd += 1;
             }
         }
@@ -99,8 +102,8 @@ impl Controller for Reno {
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             self.before = Some((self.cwnd, self.ssthresh));
-            // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two.
-            self.cwnd = (self.cwnd / 2).max(1);
+            // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two. Coupled, a little less is left.
+            self.cwnd = (self.cwnd as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
             self.ssthresh = self.cwnd.max(2);
             self.credit = 0;
         } else if ev.lost.packets > 0 || ev.ce > 0 {
@@ -154,6 +157,10 @@ impl Controller for Reno {
 
     fn on_ack_ratio(&mut self, ratio: u16) {
         self.ack_ratio = u64::from(ratio.max(1));
+    }
+
+    fn couple(&mut self, part: &Part) {
+        self.part = *part;
     }
 
     fn on_slow_receiver(&mut self, buffer_drops: u64) {

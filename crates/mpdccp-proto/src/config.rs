@@ -46,6 +46,9 @@ pub struct SessionConfig {
     /// Connections between the same two hosts, of this and of other sessions with the same endpoint, socket and CCID that have this set,
     /// share one congestion state as soon as they are open: together they take the part of one. CCIDs 3 and 4 do not.
     pub share_congestion: bool,
+    /// Paths of the session that share a bottleneck, as far as round-trip times show it, together take the part of one flow there. Not with
+    /// [`share_congestion`](Self::share_congestion), nor for CCIDs 3, 4 and 250.
+    pub coupling: bool,
     /// Which path a packet takes.
     pub scheduler: SchedulerKind,
     /// Which packets go otherwise.
@@ -81,6 +84,7 @@ impl Default for SessionConfig {
             fallback: Fallback::Refuse,
             key_types: alloc::vec![KeyType::Plain],
             share_congestion: false,
+            coupling: true,
             scheduler: SchedulerKind::default(),
             steer: Steering::default(),
             reorder: ReorderConfig::passive(),

@@ -65,6 +65,8 @@ settings! {
     queue: QueueConfig = QueueConfig::of_ip_packets();
     /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
     repair: bool = true;
+    /// Paths that share a bottleneck together take the part of one flow there.
+    coupling: bool = true;
     /// What to do with a peer that does not speak Multipath DCCP.
     fallback: Fallback = Fallback::Refuse;
 }
@@ -94,6 +96,7 @@ impl Settings {
             reorder: self.reordering,
             queue: self.queue,
             repair: self.repair,
+            coupling: self.coupling,
             ..SessionConfig::default()
         }
     }
@@ -222,7 +225,7 @@ mod tests {
     #[test]
     fn defaults_are_those_of_a_tunnel() {
         let cfg = Settings::default().session();
-        assert_eq!((cfg.scheduler.name(), cfg.repair), ("auto", true));
+        assert_eq!((cfg.scheduler.name(), cfg.repair, cfg.coupling), ("auto", true, true));
         assert_eq!(cfg.reorder, ReorderConfig::adaptive(Duration::from_millis(250)));
         assert_eq!((cfg.connection.tx_ccids, cfg.queue), (alloc::vec![5], QueueConfig::of_ip_packets()));
     }

@@ -11,7 +11,7 @@ mod state;
 mod tuning;
 mod window;
 
-use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
+use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, Part, RateSample, Sent, Window};
 use aggregation::Aggregation;
 use losses::Losses;
 use path_model::{PathModel, Units};
@@ -60,6 +60,7 @@ pub struct Bbr1 {
     cycle_stamp: Time,
 
     probe_rtt: ProbeRtt,
+    part: Part,
     idle_restart: bool,
     /// What follows a capacity drain.
     drained: Option<Drained>,
@@ -109,6 +110,7 @@ impl Bbr1 {
             cycle_index: 0,
             cycle_stamp: Time::ZERO,
             probe_rtt: ProbeRtt::default(),
+            part: Part::ALONE,
             idle_restart: false,
             drained: None,
             no_expiry_until: Time::ZERO,
@@ -301,6 +303,13 @@ impl Controller for Bbr1 {
 
     fn hold_probe_rtt(&mut self, hold: bool) {
         self.probe_rtt.hold = hold;
+    }
+
+    fn couple(&mut self, part: &Part) {
+        if self.tuning.couple {
+            self.part = *part;
+            self.rivals.couple(part);
+        }
     }
 
     fn settled(&self) -> bool {

@@ -6,7 +6,7 @@
 //! the model asks for, it rules.
 
 use crate::cubic::BETA;
-use crate::{AckEvent, CcConfig, Controller, Cubic, Lost};
+use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use units::{Duration, Time};
 
 /// Deviations of chance by which losses must prefer long round trips.
@@ -83,6 +83,8 @@ pub(super) struct Rivals {
     stood: bool,
     counts: Counts,
     window: Option<Cubic>,
+    /// `None`: all of it.
+    part: Option<Part>,
     /// It is below what the model asks for.
     rules: bool,
     until: Time,
@@ -134,7 +136,9 @@ impl Rivals {
             self.on_round_end();
             if self.window.is_none() && ev.now >= self.not_before && self.counts.prefer_long() {
                 let cfg = CcConfig { mtu, packets: false, draft: false, seed: 0 };
-                self.window = Some(Cubic::beside(&cfg, ev.inflight_before.bytes));
+                let mut cubic = Cubic::beside(&cfg, ev.inflight_before.bytes);
+                cubic.couple(&self.part.unwrap_or(Part::ALONE));
+                self.window = Some(cubic);
                 self.until = ev.now + LOOK_AGAIN;
                 self.hit = true;
             }
@@ -189,6 +193,14 @@ impl Rivals {
     /// What may be in flight, bytes.
     pub(super) fn bound(&self, mtu: u16) -> Option<u64> {
         self.window.as_ref().map(|cubic| cubic.limits().cwnd.bytes(mtu))
+    }
+
+    /// See [`Controller::couple`].
+    pub(super) fn couple(&mut self, part: &Part) {
+        self.part = Some(*part);
+        if let Some(cubic) = &mut self.window {
+            cubic.couple(part);
+        }
     }
 
     /// Losses were mere reordering: for a while they say nothing of others.

@@ -46,6 +46,8 @@ pub(super) struct ProbeRtt {
     round_done: bool,
     /// Least RTT since inflight became low enough.
     least: Option<Duration>,
+    /// When the last one ended.
+    ended: Option<Time>,
     /// Samples of packets sent while between these were delivered have a low rate of our own making.
     low_rate: (u64, u64),
 }
@@ -102,7 +104,8 @@ impl Bbr1 {
             return;
         }
         self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
-        self.pacing_gain = CYCLE[self.cycle_index];
+        let gain = CYCLE[self.cycle_index];
+        self.pacing_gain = if gain > 1.0 { 1.0 + (gain - 1.0) * self.part.weight } else { gain };
     }
 
     /// BBRCheckCyclePhase, BBRIsNextCyclePhase (section 4.3.4.3).
@@ -199,7 +202,11 @@ impl Bbr1 {
         if self.tuning.gentle_probe_rtt {
             expired = self.path.rtprop_expired(ev.now) && !self.probe_rtt.hold;
         }
-        if self.state != State::ProbeRtt && expired && !self.idle_restart {
+        // Only when all drain it, the queue of a bottleneck that several share is gone.
+        let joins = self.part.probe_rtt
+            && self.filled_pipe
+            && self.probe_rtt.ended.is_none_or(|ended| ev.now > ended + tuning::PROBED);
+        if self.state != State::ProbeRtt && (expired || joins) && !self.idle_restart {
             self.prior_cwnd = self.saved_cwnd();
             self.state = State::ProbeRtt;
             self.pacing_gain = 1.0;
@@ -250,6 +257,7 @@ impl Bbr1 {
         let confirmed = self.tuning.gentle_probe_rtt && least.is_some_and(|l| l <= self.path.near_rtprop());
         if confirmed || (p.round_done && ev.now > done) {
             self.path.rtprop_stamp = ev.now;
+            p.ended = Some(ev.now);
             if self.tuning.gentle_probe_rtt
                 && !confirmed
                 && let Some(least) = least

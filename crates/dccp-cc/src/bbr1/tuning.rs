@@ -35,6 +35,8 @@ pub struct Tuning {
     pub bound_by_losses: bool,
     /// Where losses come with the queues of others, the window is no larger than CUBIC's would be. Else TCP starves on a queue of a BDP or less.
     pub heed_rivals: bool,
+    /// Subflows at one bottleneck probe, and give way to others, as one flow would. Else they take the part of several.
+    pub couple: bool,
     /// Linux's own: pacing 1 % below the estimate, so that queues shrink; the window gets what acknowledgements bring in lumps, is even in packets, and two
     /// packets larger while it probes. No tuning of ours: the model of TCP has it.
     pub linux: bool,
@@ -52,6 +54,7 @@ impl Tuning {
         full_pipe_shows: false,
         bound_by_losses: false,
         heed_rivals: false,
+        couple: false,
         linux: false,
     };
 
@@ -69,6 +72,7 @@ impl Tuning {
         full_pipe_shows: true,
         bound_by_losses: true,
         heed_rivals: true,
+        couple: true,
         linux: false,
     };
 }
@@ -101,5 +105,7 @@ pub(super) const BEYOND: f64 = 1.2;
 pub(super) const GROUP: f64 = 4.0;
 /// `bound_by_losses`: share of BtlBw that one bound leaves at least (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
+/// `couple`: after a ProbeRTT, none for the sake of another subflow for this long.
+pub(super) const PROBED: Duration = Duration::from_secs(5);
 /// `allow_for_jitter`: no more than this.
 pub(super) const MAX_JITTER: Duration = Duration::from_millis(100);

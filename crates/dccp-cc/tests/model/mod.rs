@@ -6,7 +6,7 @@
 pub mod scenario;
 pub mod sender;
 
-use dccp_cc::Controller;
+use dccp_cc::{Controller, Coupling, Seen};
 use linkem::{Ecn, Link, LinkConfig, Meta};
 use sender::{Ack, Sender};
 use std::collections::{BTreeMap, VecDeque};
@@ -63,6 +63,8 @@ pub struct Session {
     wake: Option<Time>,
     pub got: Vec<Got>,
     pub queue_drops: u64,
+    /// Couples its paths.
+    pub coupling: Option<Coupling>,
     /// Every millisecond or so: time and phase of path 0 when it changed.
     pub phases: Vec<(Time, &'static str)>,
 }
@@ -82,12 +84,33 @@ impl Session {
             wake: Some(start),
             got: Vec::new(),
             queue_drops: 0,
+            coupling: None,
             phases: Vec::new(),
         }
     }
 
     pub fn sender(&self, path: usize) -> &Sender {
         &self.paths[path].tx
+    }
+
+    fn couple(&mut self, now: Time, path: usize) {
+        let Some(coupling) = &mut self.coupling else { return };
+        let tx = &self.paths[path].tx;
+        let seen = Seen {
+            rtt: tx.est.latest().map(|rtt| (rtt, tx.est.updated())),
+            delivered: tx.delivered().bytes,
+            probing_rtt: tx.cc.probing_rtt(),
+        };
+        if coupling.on_seen(now, path as u32, &seen) {
+            for (id, p) in (0..).zip(&mut self.paths) {
+                p.tx.cc.couple(&coupling.part(id));
+            }
+        }
+    }
+
+    /// From now on this path goes over another link.
+    pub fn move_path(&mut self, path: usize, link: usize) {
+        self.paths[path].link = link;
     }
 
     fn fill(&mut self, now: Time) {
@@ -208,6 +231,7 @@ impl World {
         while let Some(e) = self.acks.first_entry().filter(|e| e.key().0 <= now) {
             let (s, p, ack) = e.remove();
             self.sessions[s].paths[p].tx.on_ack(now, &ack);
+            self.sessions[s].couple(now, p);
             self.pump(s);
             self.look(s);
         }

@@ -66,6 +66,10 @@ impl Sender {
         }
     }
 
+    pub fn delivered(&self) -> Amount {
+        self.sampler.delivered()
+    }
+
     /// When a packet may leave: `None` if the window is shut.
     pub fn gate(&self, now: Time) -> Option<Time> {
         let l = self.cc.limits();

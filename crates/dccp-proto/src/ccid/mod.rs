@@ -5,7 +5,7 @@ use crate::{CcOptions, Ecn, Experiment, Gate};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
-use dccp_cc::{Amount, CcConfig, Inherited, RttEstimator, Window};
+use dccp_cc::{Amount, CcConfig, Inherited, Part, RttEstimator, Window};
 use dccp_wire::ack_vector::{State, runs};
 use dccp_wire::{OptionBuf, Seq};
 use table::{AckVectors, Engine};
@@ -193,6 +193,8 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn on_mtu(&mut self, mtu: u16);
     /// Another path of the session is in ProbeRTT.
     fn hold_probe_rtt(&mut self, hold: bool);
+    /// Its part of a bottleneck that it shares with other paths of the session, from now on.
+    fn couple(&mut self, _part: &Part) {}
     /// The half itself, if several connections can share its congestion state.
     fn shareable(&mut self) -> Option<&mut AckVecSender> {
         None

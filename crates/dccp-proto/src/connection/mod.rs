@@ -30,6 +30,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use dccp_cc::Part;
 use dccp_wire::{OptionBuf, Reset, ResetCode, Seq, feature};
 use output::Outbox;
 use rand_chacha::ChaCha8Rng;
@@ -169,6 +170,13 @@ impl Connection {
     pub fn hold_probe_rtt(&mut self, hold: bool) {
         if let Some(halves) = &mut self.halves {
             halves.tx.hold_probe_rtt(hold);
+        }
+    }
+
+    /// Its part of a bottleneck that it shares with other paths of the session, from now on. CCIDs 3 and 4 take all of it anyhow.
+    pub fn couple(&mut self, part: &Part) {
+        if let Some(halves) = &mut self.halves {
+            halves.tx.couple(part);
         }
     }
 

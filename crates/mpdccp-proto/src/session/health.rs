@@ -44,6 +44,7 @@ impl Session {
         }
         if let Some(view) = view {
             path.learn_timeouts(&view.rtt);
+            self.couple(now, i, &view);
             self.coordinate_probe_rtt(i, view.probing_rtt);
             self.tell_rtt(now, i, &view);
             self.follow_fates(now, i);
@@ -90,6 +91,7 @@ impl Session {
         if core::mem::replace(&mut path.health, Health::Down) == Health::Up {
             self.alive = now;
         }
+        self.uncouple(id);
         self.coordinate_probe_rtt(i, false);
         self.repair.on_silence(id);
         self.forget_signals_of(id);
@@ -211,21 +213,6 @@ impl Session {
         self.count(fault);
         if let Some(conn) = &mut self.paths[i].conn {
             conn.abort(code);
-        }
-    }
-
-    /// Two paths in ProbeRTT at once would starve the session: while one is, the others put theirs off.
-    fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
-        if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {
-            return;
-        }
-        for j in 0..self.paths.len() {
-            let hold = self.paths.iter().enumerate().any(|(k, p)| k != j && p.probing_rtt);
-            let path = &mut self.paths[j];
-            if let Some(conn) = path.conn.as_mut().filter(|_| path.holding != hold) {
-                path.holding = hold;
-                conn.hold_probe_rtt(hold);
-            }
         }
     }
 

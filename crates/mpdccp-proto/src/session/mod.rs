@@ -4,6 +4,7 @@ mod addresses;
 mod cap;
 mod close;
 mod confirm;
+mod couple;
 mod event;
 mod handshake;
 mod health;
@@ -35,6 +36,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use cap::Cap;
 use confirm::Pending;
+use dccp_cc::Coupling;
 use dccp_proto::ccid::AckVecSender;
 use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State, Timer};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
@@ -106,6 +108,7 @@ pub(crate) struct Session {
     offered: Vec<PathRow>,
     reorderer: Box<dyn Reorderer>,
     repair: Repair,
+    coupling: Coupling,
     /// The peer understands our private options.
     peer_is_ours: bool,
     /// Datagrams of a plain session.
@@ -156,6 +159,7 @@ impl Session {
             offered: Vec::new(),
             reorderer: cfg.reorder.reorderer(),
             repair: Repair::default(),
+            coupling: Coupling::default(),
             peer_is_ours: false,
             delivered: VecDeque::new(),
             pending: Vec::new(),

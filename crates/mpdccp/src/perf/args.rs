@@ -131,6 +131,9 @@ struct Common {
     /// CCID 5 as tuned here or exactly after its draft.
     #[arg(long, default_value = "tuned", value_parser = choice::<Variant>())]
     variant: Variant,
+    /// Let paths that share a bottleneck take a part each instead of one together.
+    #[arg(long)]
+    no_coupling: bool,
     /// Send, without telling the other end, which may be another program.
     #[arg(long, conflicts_with = "receive")]
     send: bool,
@@ -187,6 +190,7 @@ pub(crate) struct Plan {
     /// Acceptable for what the peer sends, preferred first.
     pub(crate) rx_ccids: Vec<u8>,
     pub(crate) variant: Variant,
+    pub(crate) coupling: bool,
     pub(crate) mode: Mode,
     pub(crate) queue: u32,
     pub(crate) scheduler: SchedulerKind,
@@ -350,6 +354,7 @@ impl TryFrom<PerfArgs> for Plan {
                 }
             },
             variant: common.variant,
+            coupling: !common.no_coupling,
             mode,
             queue: common.queue,
             scheduler: common.scheduler,

@@ -25,6 +25,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     let settings = Settings {
         ccid: Ccid(plan.tx_ccid),
         cc_variant: plan.variant,
+        coupling: plan.coupling,
         scheduler: plan.scheduler,
         reordering: plan.reorder,
         queue: QueueConfig {

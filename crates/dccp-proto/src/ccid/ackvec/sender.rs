@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
-use dccp_cc::{Amount, CcConfig, Controller, RateSample, RttEstimator, Sent, Window};
+use dccp_cc::{Amount, CcConfig, Controller, Part, RateSample, RttEstimator, Sent, Window};
 use dccp_wire::Seq;
 use units::{Rate, Time};
 
@@ -246,6 +246,10 @@ impl SenderHalf for AckVecSender {
 
     fn hold_probe_rtt(&mut self, hold: bool) {
         self.control.cc.hold_probe_rtt(hold);
+    }
+
+    fn couple(&mut self, part: &Part) {
+        self.control.cc.couple(part);
     }
 
     fn shareable(&mut self) -> Option<&mut AckVecSender> {

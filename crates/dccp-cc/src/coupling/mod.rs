@@ -1,0 +1,122 @@
+//! Subflows of one session that share a bottleneck together take the part of one flow there (RFC 6356 section 2).
+//!
+//! Who owns the subflows shows a [`Coupling`] what each goes through and gives each controller its [`Part`]. Which of them share a bottleneck
+//! is found in `shared.rs`; outside such a set a subflow is on its own, so that paths with nothing in common lose nothing.
+
+mod balia;
+mod shared;
+
+use alloc::vec::Vec;
+use shared::Detector;
+use units::{Duration, Time};
+
+/// Weight of a bin in a subflow's rate.
+const RATE_WEIGHT: f64 = 0.1;
+/// Least rate that is reckoned with, bytes per second, so that an idle member is not barred from coming back.
+const LEAST_RATE: f64 = 1500.0;
+
+/// A subflow's part of a bottleneck that it shares with others of its session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Growth of its window in congestion avoidance, of what a flow alone would do. At most 1.
+    pub increase: f64,
+    /// Reductions of its window, of what a flow alone would do. At least 1.
+    pub decrease: f64,
+    /// How strongly it probes for bandwidth, of what a flow alone would do: its share of the rate, or an equal one if that is more.
+    pub weight: f64,
+    /// Another subflow at this bottleneck is in ProbeRTT: now is the time for it.
+    pub probe_rtt: bool,
+}
+
+impl Part {
+    /// All of it.
+    pub const ALONE: Part = Part { increase: 1.0, decrease: 1.0, weight: 1.0, probe_rtt: false };
+}
+
+/// What a subflow went through, as far as it knows now.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The newest round-trip time, acknowledgement delay taken out, and when it was measured.
+    pub rtt: Option<(Duration, Time)>,
+    /// Delivered so far, IP bytes.
+    pub delivered: u64,
+    /// In ProbeRTT.
+    pub probing_rtt: bool,
+}
+
+#[derive(Debug)]
+struct Subflow {
+    id: u32,
+    seen: Seen,
+    /// Delivered at the end of the last bin, and bytes per second, smoothed.
+    delivered: u64,
+    rate: f64,
+    part: Part,
+}
+
+/// The subflows of one session.
+#[derive(Debug, Default)]
+pub struct Coupling {
+    subflows: Vec<Subflow>,
+    detector: Detector,
+}
+
+impl Coupling {
+    /// Takes in what subflow `id` went through. True if parts changed.
+    pub fn on_seen(&mut self, now: Time, id: u32, seen: &Seen) -> bool {
+        let known = self.subflows.iter().position(|s| s.id == id);
+        let at = known.unwrap_or_else(|| {
+            let part = Part::ALONE;
+            self.subflows.push(Subflow { id, seen: *seen, delivered: seen.delivered, rate: 0.0, part });
+            self.detector.add(id);
+            self.subflows.len() - 1
+        });
+        let before = self.subflows[at].seen;
+        self.subflows[at].seen = *seen;
+        if let Some((rtt, _)) = seen.rtt.filter(|rtt| before.rtt != Some(*rtt)) {
+            self.detector.on_rtt(id, rtt);
+        }
+        let bin = self.detector.end_bin(now);
+        for s in &mut self.subflows {
+            let Some(bin) = bin else { break };
+            let rate = s.seen.delivered.saturating_sub(s.delivered) as f64 / bin.as_secs_f64();
+            s.delivered = s.seen.delivered;
+            s.rate += (rate - s.rate) * RATE_WEIGHT;
+        }
+        (bin.is_some() || before.probing_rtt != seen.probing_rtt) && self.set_parts()
+    }
+
+    /// A subflow is no more.
+    pub fn forget(&mut self, id: u32) -> bool {
+        self.subflows.retain(|s| s.id != id);
+        self.detector.forget(id);
+        self.set_parts()
+    }
+
+    /// The part of subflow `id`.
+    pub fn part(&self, id: u32) -> Part {
+        self.subflows.iter().find(|s| s.id == id).map_or(Part::ALONE, |s| s.part)
+    }
+
+    /// Whether these two share a bottleneck.
+    pub fn share(&self, a: u32, b: u32) -> bool {
+        a == b || self.detector.set(a) == self.detector.set(b)
+    }
+
+    fn set_parts(&mut self) -> bool {
+        let mut changed = false;
+        for i in 0..self.subflows.len() {
+            let id = self.subflows[i].id;
+            let others = || self.subflows.iter().filter(|s| s.id != id && self.share(s.id, id));
+            let rates: Vec<f64> = others().map(|s| s.rate.max(LEAST_RATE)).collect();
+            let part = if rates.is_empty() {
+                Part::ALONE
+            } else {
+                let probe_rtt = others().any(|s| s.seen.probing_rtt);
+                Part { probe_rtt, ..balia::part(self.subflows[i].rate.max(LEAST_RATE), &rates) }
+            };
+            changed |= core::mem::replace(&mut self.subflows[i].part, part) != part;
+        }
+        changed
+    }
+}

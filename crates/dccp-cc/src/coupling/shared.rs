@@ -1,0 +1,149 @@
+//! Which subflows share a bottleneck.
+//!
+//! RFC 8382 compares summaries of delay that receivers make. Both ends of a subflow that we need are with the sender: its round-trip times
+//! show the queue of the bottleneck, and at a shared one they rise and fall together. What is compared is how they change from one bin to
+//! the next, so that slow trends, which all queues have, do not count; each change in units of what is usual on its path, and no more than
+//! a few of them, so that one large one does not decide.
+
+use alloc::vec::Vec;
+use units::{Duration, Time};
+
+/// Times are averaged over this long.
+const BIN: Duration = Duration::from_millis(100);
+/// Weight of a bin: the last four seconds or so count.
+const WEIGHT: f64 = 1.0 / 40.0;
+/// Bins before anything is believed.
+const ENOUGH: u32 = 40;
+/// Correlations that make two subflows share, and at which they stop to.
+const JOIN: f64 = 0.5;
+const LEAVE: f64 = 0.2;
+/// Changes are counted in units of what is usual, but of no less than this, s; and no more of them than that.
+const LEAST_CHANGE: f64 = 0.000_3;
+const MOST_UNITS: f64 = 2.0;
+
+/// What is seen of one subflow.
+#[derive(Debug)]
+struct Course {
+    id: u32,
+    /// Of the running bin: RTTs added up, s, and how many.
+    rtts: (f64, u32),
+    /// Mean of the bin before.
+    last: Option<f64>,
+    /// Square of the usual change.
+    usual: f64,
+    /// Mean change, in such units.
+    trend: f64,
+    /// Change in the bin that ended, in units of the usual one.
+    change: Option<f64>,
+}
+
+impl Course {
+    fn end_bin(&mut self) {
+        let (sum, n) = core::mem::take(&mut self.rtts);
+        let mean = (n > 0).then(|| sum / f64::from(n));
+        let change = mean.zip(self.last).map(|(now, last)| now - last);
+        self.last = mean;
+        self.change = change.map(|change| {
+            let unit = libm::sqrt(self.usual).max(LEAST_CHANGE);
+            let most = MOST_UNITS * unit;
+            let bounded = change.clamp(-most, most);
+            self.usual += (bounded * bounded - self.usual) * WEIGHT;
+            let units = (change / unit).clamp(-MOST_UNITS, MOST_UNITS);
+            self.trend += (units - self.trend) * WEIGHT;
+            units - self.trend
+        });
+    }
+}
+
+/// Two subflows.
+#[derive(Debug)]
+struct Pair {
+    ids: (u32, u32),
+    bins: u32,
+    /// Mean product of changes; of the same bin, and of neighbouring ones for paths of different length.
+    together: [f64; 3],
+    before: (f64, f64),
+    shared: bool,
+}
+
+impl Pair {
+    fn end_bin(&mut self, a: &Course, b: &Course) {
+        let (Some(x), Some(y)) = (a.change, b.change) else { return };
+        let products = [x * y, x * self.before.1, self.before.0 * y];
+        self.before = (x, y);
+        for (mean, product) in self.together.iter_mut().zip(products) {
+            *mean += (product - *mean) * WEIGHT;
+        }
+        self.bins = self.bins.saturating_add(1);
+        let likeness = self.together.into_iter().fold(0.0, f64::max);
+        self.shared = self.bins >= ENOUGH && likeness > if self.shared { LEAVE } else { JOIN };
+    }
+}
+
+/// All subflows of a session.
+#[derive(Debug, Default)]
+pub(super) struct Detector {
+    courses: Vec<Course>,
+    pairs: Vec<Pair>,
+    begin: Option<Time>,
+}
+
+impl Detector {
+    pub(super) fn add(&mut self, id: u32) {
+        let pairs = self.courses.iter().map(|other| Pair {
+            ids: (other.id, id),
+            bins: 0,
+            together: [0.0; 3],
+            before: (0.0, 0.0),
+            shared: false,
+        });
+        self.pairs.extend(pairs);
+        self.courses.push(Course { id, rtts: (0.0, 0), last: None, usual: 0.0, trend: 0.0, change: None });
+    }
+
+    pub(super) fn forget(&mut self, id: u32) {
+        self.courses.retain(|c| c.id != id);
+        self.pairs.retain(|p| p.ids.0 != id && p.ids.1 != id);
+    }
+
+    pub(super) fn on_rtt(&mut self, id: u32, rtt: Duration) {
+        if let Some(course) = self.courses.iter_mut().find(|c| c.id == id) {
+            course.rtts = (course.rtts.0 + rtt.as_secs_f64(), course.rtts.1 + 1);
+        }
+    }
+
+    /// Ends the bin if it is time, and returns how long it was.
+    pub(super) fn end_bin(&mut self, now: Time) -> Option<Duration> {
+        let begin = *self.begin.get_or_insert(now);
+        let length = now.since(begin);
+        if length < BIN {
+            return None;
+        }
+        self.begin = Some(now);
+        self.courses.iter_mut().for_each(Course::end_bin);
+        for pair in &mut self.pairs {
+            let find = |id| self.courses.iter().find(|c| c.id == id);
+            if let (Some(a), Some(b)) = (find(pair.ids.0), find(pair.ids.1)) {
+                pair.end_bin(a, b);
+            }
+        }
+        Some(length)
+    }
+
+    /// What names the set of subflow `id`: the first subflow that it is linked to by pairs that share.
+    pub(super) fn set(&self, id: u32) -> u32 {
+        let mut members: Vec<u32> = [id].into();
+        let mut at = 0;
+        while let Some(&member) = members.get(at) {
+            for pair in self.pairs.iter().filter(|p| p.shared) {
+                for (one, other) in [pair.ids, (pair.ids.1, pair.ids.0)] {
+                    if one == member && !members.contains(&other) {
+                        members.push(other);
+                    }
+                }
+            }
+            at += 1;
+        }
+        members.into_iter().min().unwrap_or(id)
+    }
+}

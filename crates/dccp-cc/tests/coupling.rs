@@ -1,0 +1,100 @@
+//! Subflows of one session: over one bottleneck they are one flow, over two they are two.
+
+mod model;
+
+use dccp_cc::{Bbr1, CcConfig, Controller, Coupling, Cubic, Reno};
+use linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
+use model::scenario::{CFG, at, link, ms};
+use model::{Session, Source, World, full, summary};
+use units::Time;
+
+fn ccid(n: u8, seed: u64) -> Box<dyn Controller> {
+    let cfg = CcConfig { seed, ..CFG };
+    match n {
+        2 => Box::new(Reno::new(&cfg)),
+        5 => Box::new(Bbr1::new(&cfg)),
+        _ => Box::new(Cubic::new(&cfg)),
+    }
+}
+
+fn bottleneck(mbps: f64, rtt: f64, bdps: f64) -> LinkConfig {
+    let bytes = mbps * 125.0 * rtt * bdps;
+    let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes as u64) };
+    LinkConfig { queue, ..link(mbps, ms(rtt), bdps) }
+}
+
+/// A session of two bulk subflows over these links and, if asked for, a CUBIC over the first.
+fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, rival: bool, seed: u64) -> World {
+    let back = links[0].delay;
+    let last = links.len() - 1;
+    let paths = vec![(0, back, ccid(n, seed)), (last, links[last].delay, ccid(n, seed + 10))];
+    let mut session = Session::new(Source::Bulk, Time::ZERO, paths);
+    session.coupling = coupled.then(Coupling::default);
+    let mut sessions = vec![session];
+    if rival {
+        sessions.push(Session::new(
+            Source::Bulk,
+            Time::ZERO,
+            vec![(0, back, Box::new(Cubic::new(&CFG)) as _)],
+        ));
+    }
+    World::new(links, seed, sessions)
+}
+
+/// Over 10 Mbit/s and 40 ms with a queue of so many BDPs: rate over that of one CUBIC beside both, from 20 s to a minute.
+fn share(n: u8, bdps: f64, coupled: bool) -> f64 {
+    let mut w = two(n, vec![bottleneck(10.0, 40.0, bdps)], coupled, true, 3);
+    w.run(at(60.0));
+    assert_eq!(together(&w), coupled, "CCID {n}");
+    let [own, cubic] = [0, 1].map(|s: usize| summary(&w.sessions[s].got, at(20.0), at(60.0)).mbps);
+    own / cubic
+}
+
+fn together(w: &World) -> bool {
+    w.sessions[0].coupling.as_ref().is_some_and(|c| c.share(0, 1))
+}
+
+#[test]
+fn two_at_one_bottleneck_take_the_part_of_one() {
+    for n in [2, 5, 7] {
+        for bdps in [1.0, 4.0] {
+            let (with, without) = (share(n, bdps, true), share(n, bdps, false));
+            println!("CCID {n}, {bdps} BDP: {with:.2} coupled, {without:.2} without");
+            // Reno gets less than CUBIC on a long queue, coupled or not.
+            let least = if n == 2 { 0.3 } else { 0.5 };
+            assert!((least..2.0).contains(&with) && with < without, "{with}, {without}");
+        }
+    }
+}
+
+#[test]
+fn two_at_two_bottlenecks_lose_nothing() {
+    for n in [2, 5, 7] {
+        let [with, without] = [true, false].map(|coupled| {
+            let links = vec![bottleneck(10.0, 40.0, 1.0), bottleneck(8.0, 52.0, 1.0)];
+            let mut w = two(n, links, coupled, false, 3);
+            w.run(at(40.0));
+            summary(&w.sessions[0].got, at(5.0), at(40.0)).mbps
+        });
+        println!("CCID {n}: {with:.2} of {without:.2} Mbit/s, {:.2} possible", full(18.0));
+        assert!(with > 0.97 * without, "{with}, {without}");
+    }
+}
+
+#[test]
+fn who_leaves_the_bottleneck_is_alone_within_ten_seconds() {
+    for n in [2, 5, 7] {
+        let links = vec![bottleneck(10.0, 40.0, 1.0), bottleneck(8.0, 52.0, 1.0)];
+        let mut w = two(n, links, true, true, 3);
+        w.sessions[0].move_path(1, 0);
+        w.run(at(20.0));
+        assert!(together(&w), "CCID {n}");
+        w.sessions[0].move_path(1, 1);
+        let alone = (200..300).find(|i| {
+            w.run(at(f64::from(*i) / 10.0));
+            !together(&w)
+        });
+        println!("CCID {n}: alone at {:.1} s", f64::from(alone.unwrap_or(999)) / 10.0);
+        assert!(alone.is_some(), "CCID {n}");
+    }
+}

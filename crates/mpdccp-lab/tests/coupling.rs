@@ -1,0 +1,76 @@
+//! The whole stack in virtual time: two paths over one link take the part of one flow there, and those over two links lose nothing.
+
+mod sim_common;
+
+use mpdccp_lab::scenario::Scenario;
+use mpdccp_lab::{FlowRecord, RunRecord};
+use sim_common::{parse, run};
+
+/// A tunnel of two paths, the second as given, and what else there is.
+fn scenario(second: &str, coupling: bool, more: &str) -> Scenario {
+    let text = format!(
+        r#"
+name = "t"
+title = "t"
+mode = "tunnel"
+duration_s = 40
+[tunnel]
+scheduler = "rr"
+coupling = {coupling}
+[[path]]
+name = "a"
+rate = "10 Mbit/s"
+owd = "20 ms"
+queue = "50000 B"
+[[path]]
+name = "b"
+{second}
+[[contender]]
+label = "ccid2"
+ccid = 2
+[[contender]]
+label = "ccid5"
+ccid = 5
+[[flow]]
+name = "bulk"
+kind = "udp"
+payload = 1300
+source = {{ kind = "bulk" }}
+{more}
+"#
+    );
+    parse(&text)
+}
+
+/// Bytes each flow received from 15 s on.
+fn received(record: &RunRecord) -> Vec<f64> {
+    let bytes = |flow: &FlowRecord| {
+        let late = flow.received.iter().filter(|p| p.at.as_secs_f64() - record.start.as_secs_f64() > 15.0);
+        late.map(|p| f64::from(p.bytes)).sum()
+    };
+    record.flows.iter().map(bytes).collect()
+}
+
+#[test]
+fn two_paths_over_one_link_take_the_part_of_one_flow() {
+    let tcp = "[[flow]]\nname = \"cubic\"\nkind = \"tcp\"\ncc = \"cubic\"\nvia = \"a\"";
+    for label in ["ccid2", "ccid5"] {
+        let [with, without] = [true, false].map(|coupling| {
+            let got = received(&run(&scenario("shares = \"a\"", coupling, tcp), label, "base").0);
+            got[0] / got[1]
+        });
+        println!("{label}: {with:.2} of a CUBIC's rate coupled, {without:.2} without");
+        assert!((0.5..2.0).contains(&with) && without > 1.25 * with, "{label}: {with}, {without}");
+    }
+}
+
+#[test]
+fn two_paths_over_two_links_lose_nothing() {
+    let second = "rate = \"8 Mbit/s\"\nowd = \"26 ms\"\nqueue = \"50000 B\"";
+    for label in ["ccid2", "ccid5"] {
+        let [with, without] =
+            [true, false].map(|coupling| received(&run(&scenario(second, coupling, ""), label, "base").0)[0]);
+        println!("{label}: {:.3} of what it is without", with / without);
+        assert!(with > 0.97 * without, "{label}: {with}, {without}");
+    }
+}

@@ -1,0 +1,59 @@
+//! What the paths of a session do together: shared bottlenecks, and when each looks for its least round-trip time.
+
+use super::Session;
+use super::subflow::Subflow;
+use crate::PathId;
+use dccp_cc::Seen;
+use dccp_proto::ccid::TxView;
+use units::Time;
+
+impl Session {
+    /// Shows the coupling what a path went through, and tells all paths their parts.
+    pub(super) fn couple(&mut self, now: Time, i: usize, view: &TxView) {
+        if !self.cfg.coupling || self.cfg.share_congestion || self.paths.len() < 2 || !self.paths[i].is_live()
+        {
+            return;
+        }
+        let seen = Seen {
+            rtt: view.rtt.latest().map(|rtt| (rtt, view.rtt.updated())),
+            delivered: view.delivered.bytes,
+            probing_rtt: view.probing_rtt,
+        };
+        if self.coupling.on_seen(now, self.paths[i].id.0, &seen) {
+            self.tell_parts();
+        }
+    }
+
+    /// A path's connection is no more.
+    pub(super) fn uncouple(&mut self, id: PathId) {
+        if self.coupling.forget(id.0) {
+            self.tell_parts();
+        }
+    }
+
+    fn tell_parts(&mut self) {
+        for path in &mut self.paths {
+            if let Some(conn) = &mut path.conn {
+                conn.couple(&self.coupling.part(path.id.0));
+            }
+        }
+    }
+
+    /// Two paths in ProbeRTT at once would starve the session: while one is, the others put theirs off. Not those at the same bottleneck:
+    /// its queue is only gone when all drain it.
+    pub(super) fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
+        if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {
+            return;
+        }
+        for j in 0..self.paths.len() {
+            let id = self.paths[j].id;
+            let elsewhere = |p: &Subflow| p.id != id && !self.coupling.share(p.id.0, id.0);
+            let hold = self.paths.iter().any(|p| p.probing_rtt && elsewhere(p));
+            let path = &mut self.paths[j];
+            if let Some(conn) = path.conn.as_mut().filter(|_| path.holding != hold) {
+                path.holding = hold;
+                conn.hold_probe_rtt(hold);
+            }
+        }
+    }
+}
