@@ -57,6 +57,9 @@ pub struct SessionConfig {
     pub reorder: ReorderConfig,
     /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
     pub repair: bool,
+    /// Say on each packet how far back the one before of its inner flow is, where the peer does too, so that one flow's losses do not
+    /// hold up another. Four bytes on each.
+    pub flow_order: bool,
     /// The longest that is worth waiting for a repair.
     pub repair_max: Duration,
     /// The send queue.
@@ -89,6 +92,7 @@ impl Default for SessionConfig {
             steer: Steering::default(),
             reorder: ReorderConfig::passive(),
             repair: true,
+            flow_order: false,
             repair_max: Duration::from_millis(500),
             queue: QueueConfig::default(),
             joinable: false,

@@ -67,6 +67,8 @@ settings! {
     repair: bool = true;
     /// Paths that share a bottleneck together take the part of one flow there.
     coupling: bool = true;
+    /// Keep each inner flow in order by itself, where the peer does too: four bytes on each packet.
+    flow_order: bool = false;
     /// What to do with a peer that does not speak Multipath DCCP.
     fallback: Fallback = Fallback::Refuse;
 }
@@ -97,6 +99,7 @@ impl Settings {
             queue: self.queue,
             repair: self.repair,
             coupling: self.coupling,
+            flow_order: self.flow_order,
             ..SessionConfig::default()
         }
     }

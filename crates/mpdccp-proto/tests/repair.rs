@@ -97,3 +97,33 @@ fn the_peer_is_told_of_a_death_it_cannot_see() {
     assert_eq!(net.health(Client, id), [Health::Up, Health::Stale]);
     assert_eq!(net.health(Server, sid), [Health::Up, Health::Stale]);
 }
+
+/// What one flow lost does not hold up another, where both ends keep flows apart.
+#[test]
+fn a_flow_is_not_held_up_by_what_another_lost() {
+    for flow_order in [true, false] {
+        let reorder = ReorderConfig::adaptive(Duration::from_millis(250));
+        let cfg = SessionConfig { reorder, flow_order, ..config() };
+        let (mut net, id) = Net::connected(4, 1, cfg);
+        let most = net.status(Client, id).max_payload.unwrap();
+        assert_eq!(most, if flow_order { 1440 } else { 1444 }, "counted in the largest packet");
+        // The window of a new path is small.
+        net.stream(Client, id, 0, 50, Duration::from_millis(10));
+        let mut lost = false;
+        net.meddler = Some(Box::new(move |from, _, bytes| {
+            let is_100 = from == Client && bytes.windows(4).any(|w| w == 100u32.to_be_bytes());
+            !(is_100 && !std::mem::replace(&mut lost, true))
+        }));
+        for n in 100..104 {
+            let now = net.now;
+            net.client.send(now, id, datagram(n), PktInfo { flow: 1 + n % 2, ..PktInfo::default() });
+        }
+        net.drain();
+        net.run(Duration::from_millis(15));
+        let got = |net: &Net| net.numbers(Server).into_iter().filter(|n| *n >= 100).collect::<Vec<_>>();
+        assert_eq!(got(&net), if flow_order { vec![101, 103] } else { vec![] });
+        net.run(Duration::from_secs(1));
+        let all = if flow_order { [101, 103, 100, 102] } else { [100, 101, 102, 103] };
+        assert_eq!(got(&net), all, "repaired, each flow in its order");
+    }
+}

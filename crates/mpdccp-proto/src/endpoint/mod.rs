@@ -209,7 +209,7 @@ impl Endpoint {
     }
 
     /// Sends an option of the application's to the peer (MP_EXP, RFC 9897 section 3.2.12), with an Ack: it may be lost. False if it cannot be
-    /// sent: no path is up, it is longer than 252 bytes, or begins as our own do (`mpd1`).
+    /// sent: no path is up, it is a single byte or longer than 252, or begins as our own do (`mpd1`).
     pub fn send_private(&mut self, now: Time, session: SessionId, bytes: &[u8]) -> bool {
         self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
     }

@@ -163,15 +163,18 @@ impl Reorderer for Active {
                 return self.release(now);
             }
         }
-        let small = self.small.on_packet(now, arrival.flow, arrival.path, data.len());
+        let followed = arrival
+            .back
+            .map(|back| !self.buffer.is_behind_a_hole(position) || self.buffer.follows(position, back));
+        let small = followed.is_none() && self.small.on_packet(now, arrival.flow, arrival.path, data.len());
         let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
         // Not before a packet of its own that waits.
         let alone =
             alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
-        if small && alone && matches!(self.wait, Wait::Skew { .. }) && self.buffer.is_behind_a_hole(position)
-        {
+        let may = followed == Some(true) || small && alone && matches!(self.wait, Wait::Skew { .. });
+        if may && self.buffer.is_behind_a_hole(position) {
             self.buffer.jump(position, now, data);
-            self.stats.jumped += 1;
+            self.buffer.release_early(now, position);
         } else {
             match self.buffer.put(now, position, data) {
                 Put::Late => self.stats.late += 1,
@@ -254,6 +257,7 @@ impl Reorderer for Active {
         let longest = |most| self.tracks.values().filter(|t| t.up).map(|t| self.wait_on(t, most)).max();
         ReorderStats {
             in_order: self.buffer.in_order,
+            jumped: self.buffer.jumped,
             held_for: self.buffer.held_for,
             occupancy,
             occupancy_bytes,

@@ -1,4 +1,5 @@
-use alloc::collections::{BTreeMap, VecDeque};
+use super::Back;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use dccp_wire::Seq;
 use units::{Duration, Time};
@@ -35,7 +36,8 @@ pub(super) enum Place {
 /// A packet behind a hole.
 #[derive(Debug)]
 struct Held {
-    data: Vec<u8>,
+    /// None if it was delivered before its turn.
+    data: Option<Vec<u8>>,
     since: Time,
 }
 
@@ -64,9 +66,15 @@ pub(super) struct Buffer {
     held_bytes: usize,
     /// By first position.
     holes: BTreeMap<u64, Hole>,
+    /// Held packets by the position of the one before in their flow, as soon as which they may go.
+    pub(super) after: BTreeMap<u64, u64>,
+    /// Held packets with the last position that must be past for them to go.
+    pub(super) beyond: BTreeSet<(u64, u64)>,
     ready: VecDeque<Vec<u8>>,
     /// Packets delivered in order so far.
     pub(super) in_order: u64,
+    /// Of those, before their turn.
+    pub(super) jumped: u64,
     /// Of those, how long the held ones were held: bucket i counts less than 2^i ms, the last one all longer ones.
     pub(super) held_for: [u64; super::HELD_BUCKETS],
 }
@@ -83,8 +91,11 @@ impl Buffer {
             held: BTreeMap::new(),
             held_bytes: 0,
             holes: BTreeMap::new(),
+            after: BTreeMap::new(),
+            beyond: BTreeSet::new(),
             ready: VecDeque::new(),
             in_order: 0,
+            jumped: 0,
             held_for: [0; super::HELD_BUCKETS],
         }
     }
@@ -126,12 +137,14 @@ impl Buffer {
             self.ready.push_back(data);
             Put::Late
         } else if position == self.next {
-            self.deliver_next(data);
+            self.next += 1;
+            self.in_order += 1;
+            self.ready.push_back(data);
             self.release_run(now);
             Put::InOrder
         } else {
             self.held_bytes += data.len();
-            self.held.insert(position, Held { data, since: now });
+            self.held.insert(position, Held { data: Some(data), since: now });
             Put::Held
         }
     }
@@ -182,7 +195,8 @@ impl Buffer {
 
     /// Delivers a packet out of its turn, which it keeps empty.
     pub(super) fn jump(&mut self, position: u64, now: Time, data: Vec<u8>) {
-        self.held.insert(position, Held { data: Vec::new(), since: now });
+        self.held.insert(position, Held { data: None, since: now });
+        self.jumped += 1;
         self.ready.push_back(data);
     }
 
@@ -209,16 +223,59 @@ impl Buffer {
     /// Makes the run of held packets at `next` ready.
     fn release_run(&mut self, now: Time) {
         while let Some(held) = self.held.remove(&self.next) {
-            self.held_bytes -= held.data.len();
+            self.next += 1;
+            self.in_order += 1;
+            let Some(data) = held.data else { continue };
+            self.held_bytes -= data.len();
             self.held_for[bucket(now.since(held.since))] += 1;
-            self.deliver_next(held.data);
+            self.ready.push_back(data);
+        }
+        while let Some(next) = self.after.first_entry().filter(|e| *e.key() < self.next) {
+            let position = next.remove();
+            self.release_early(now, position);
+        }
+        while let Some(&(last, position)) = self.beyond.first().filter(|(last, _)| *last < self.next) {
+            self.beyond.remove(&(last, position));
+            self.release_early(now, position);
         }
     }
 
-    fn deliver_next(&mut self, data: Vec<u8>) {
-        self.next += 1;
-        self.in_order += 1;
-        self.ready.push_back(data);
+    /// A packet says what comes before it in its flow: whether that is past, so that it need not wait; else it is remembered.
+    pub(super) fn follows(&mut self, position: u64, back: Back) -> bool {
+        match back {
+            Back::Exactly(n) => {
+                let before = position - n;
+                let held = self.held.get(&before).is_some_and(|held| held.data.is_none());
+                if !held && before >= self.next {
+                    self.after.insert(before, position);
+                    return false;
+                }
+            }
+            Back::Beyond(n) => {
+                let last = position - n;
+                if last >= self.next {
+                    self.beyond.insert((last, position));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// A held packet, and those of its flow that waited for it, need not wait for their turn.
+    pub(super) fn release_early(&mut self, now: Time, position: u64) {
+        let mut next = Some(position);
+        while let Some(position) = next {
+            if let Some(held) = self.held.get_mut(&position)
+                && let Some(data) = held.data.take()
+            {
+                self.held_bytes -= data.len();
+                self.held_for[bucket(now.since(held.since))] += 1;
+                self.jumped += 1;
+                self.ready.push_back(data);
+            }
+            next = self.after.remove(&position);
+        }
     }
 }
 

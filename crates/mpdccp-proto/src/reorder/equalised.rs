@@ -134,8 +134,14 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     fn push(e: &mut Equalised, ms: u64, path: u32, n: u64) -> Vec<u8> {
-        let arrival =
-            Arrival { mp_seq: Seq::new(n), path: PathId(path), path_seq: Seq::new(n), ndp: None, flow: 0 };
+        let arrival = Arrival {
+            mp_seq: Seq::new(n),
+            path: PathId(path),
+            path_seq: Seq::new(n),
+            ndp: None,
+            flow: 0,
+            back: None,
+        };
         e.push(Time::from_millis(ms), arrival, alloc::vec![n as u8]);
         drain(e, ms)
     }

@@ -21,6 +21,11 @@
 //! An idle path has an old floor and withholds the first proof, rightly: the hole may be the first packet of many on it. Then there
 //! is the timer. A path that went down does not count.
 //!
+//! # Flows
+//!
+//! Where the peer says which number the packet before of the same inner flow has ([`Back`]), a packet is delivered as soon as that one
+//! was, whatever else is missing: one flow's losses hold up no other.
+//!
 //! # How long a hole that is not proven may last
 //!
 //! Either a fixed time, or as long as the paths that may still fill it needed of late: a packet that fills a hole tells how far
@@ -34,6 +39,7 @@ use dccp_wire::Seq;
 use units::{Duration, Time};
 
 mod active;
+mod back;
 mod buffer;
 mod config;
 mod equalised;
@@ -42,6 +48,7 @@ mod recent;
 mod small;
 mod track;
 
+pub use back::{Back, LastOfFlow};
 pub use config::{ReorderConfig, ReorderKind};
 
 /// Length of [`ReorderStats::held_for`].
@@ -60,6 +67,8 @@ pub struct Arrival {
     pub ndp: Option<u64>,
     /// Hash of the inner flow.
     pub flow: u32,
+    /// What the peer says of the packet before it in its flow.
+    pub back: Option<Back>,
 }
 
 /// Counters of a reorderer.
@@ -69,7 +78,7 @@ pub struct ReorderStats {
     pub in_order: u64,
     /// Were held for a while.
     pub held: u64,
-    /// Of small flows, delivered before what others lack.
+    /// Delivered before what other flows lack: of small flows, or where the peer says what comes after what.
     pub jumped: u64,
     /// Came after their hole had been given up; delivered all the same.
     pub late: u64,

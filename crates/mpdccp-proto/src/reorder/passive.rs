@@ -56,8 +56,14 @@ mod tests {
         let mut passive = Passive::new();
         let mut got = Vec::new();
         for n in [3u64, 1, 3, 2, 2, 1, 9] {
-            let arrival =
-                Arrival { mp_seq: Seq::new(n), path: PathId(0), path_seq: Seq::new(n), ndp: None, flow: 0 };
+            let arrival = Arrival {
+                mp_seq: Seq::new(n),
+                path: PathId(0),
+                path_seq: Seq::new(n),
+                ndp: None,
+                flow: 0,
+                back: None,
+            };
             passive.push(Time::ZERO, arrival, alloc::vec![n as u8]);
             got.extend(core::iter::from_fn(|| passive.pop()).map(|data| data[0]));
         }

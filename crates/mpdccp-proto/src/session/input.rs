@@ -4,7 +4,7 @@ use super::plausible::Judgement;
 use super::private::Private;
 use super::subflow::Stage;
 use super::{MAX_DELIVERABLE, Session, SessionEvent, encode};
-use crate::reorder::Arrival;
+use crate::reorder::{Arrival, Back};
 use crate::{PathId, PktInfo};
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Outcome, Received};
@@ -24,6 +24,8 @@ const MAX_RTT_AGE: u32 = 10_000;
 #[derive(Default)]
 struct Signals<'a> {
     mp_seq: Option<Seq>,
+    /// How far back the packet before of its flow is.
+    back: Option<u8>,
     /// MP_CLOSE, or MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
@@ -124,6 +126,7 @@ impl Session {
                 Opt::Mp(MpOption::Close(key)) => signals.close = Some(key),
                 Opt::Mp(MpOption::FastClose(key)) => signals.fast_close = Some(key),
                 Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
+                Opt::Mp(MpOption::Exp(&[back])) if self.order_flows => signals.back = Some(back),
                 Opt::Mp(MpOption::Exp(bytes)) => self.on_private(now, i, bytes),
                 // A HMAC is read with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
@@ -147,7 +150,8 @@ impl Session {
 
     /// Sends an option of the application's (MP_EXP) with the next Ack of a path that is up; it may be lost.
     pub(crate) fn send_private(&mut self, bytes: &[u8]) -> bool {
-        if !self.multipath || bytes.len() > MAX_PRIVATE || Private::is_ours(bytes) {
+        // A single byte is how far back the flow's last packet is.
+        if !self.multipath || !(2..=MAX_PRIVATE).contains(&bytes.len()) || Private::is_ours(bytes) {
             return false;
         }
         let path = self.paths.iter_mut().find(|p| p.is_up()).and_then(|p| p.conn.as_mut());
@@ -213,7 +217,8 @@ impl Session {
         self.paths[i].data_at = now;
         let path = self.paths[i].id;
         let flow = PktInfo::of_ip(data).flow;
-        let arrival = Arrival { mp_seq, path, path_seq: received.seq, ndp: received.ndp, flow };
+        let back = signals.back.and_then(Back::read);
+        let arrival = Arrival { mp_seq, path, path_seq: received.seq, ndp: received.ndp, flow, back };
         self.reorderer.push(now, arrival, data.to_vec());
     }
 

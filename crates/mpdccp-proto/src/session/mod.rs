@@ -28,7 +28,7 @@ pub use reason::Reason;
 
 use crate::keys::Keys;
 use crate::queue::QueueView;
-use crate::reorder::Reorderer;
+use crate::reorder::{LastOfFlow, Reorderer};
 use crate::{PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus};
 use addresses::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
@@ -51,6 +51,8 @@ use units::Time;
 
 /// Bytes of MP_SEQ, the one option on every data packet (RFC 9897 section 3.2.5).
 const MP_SEQ_LEN: usize = 9;
+/// Bytes of MP_EXP with how far back a flow's last packet is.
+const BACK_LEN: usize = 4;
 /// Most datagrams of a plain session that wait for the application.
 const MAX_DELIVERABLE: usize = 16_384;
 
@@ -109,6 +111,9 @@ pub(crate) struct Session {
     reorderer: Box<dyn Reorderer>,
     repair: Repair,
     coupling: Coupling,
+    /// Both ends say how far back a flow's last packet is.
+    order_flows: bool,
+    last_of_flow: LastOfFlow,
     /// The peer understands our private options.
     peer_is_ours: bool,
     /// Datagrams of a plain session.
@@ -160,6 +165,8 @@ impl Session {
             reorderer: cfg.reorder.reorderer(),
             repair: Repair::default(),
             coupling: Coupling::default(),
+            order_flows: false,
+            last_of_flow: LastOfFlow::default(),
             peer_is_ours: false,
             delivered: VecDeque::new(),
             pending: Vec::new(),
@@ -228,7 +235,11 @@ impl Session {
 
     /// Bytes of multipath options on each data packet.
     fn options_len(&self) -> usize {
-        if self.multipath { MP_SEQ_LEN } else { 0 }
+        match (self.multipath, self.order_flows) {
+            (true, true) => MP_SEQ_LEN + BACK_LEN,
+            (true, false) => MP_SEQ_LEN,
+            _ => 0,
+        }
     }
 
     /// Another congestion control for what this end sends, also on paths to come. False if no path takes it.

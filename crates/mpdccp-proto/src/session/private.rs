@@ -16,6 +16,8 @@ pub(super) enum Private {
     Hello {
         /// Waits for repairs if it is told how long, and drops duplicates.
         repairs: bool,
+        /// Makes use of, and says on data, how far back a flow's last packet is.
+        flows: bool,
     },
     /// What a path loses comes again within this time after it was missed, or not at all.
     Repair(Duration),
@@ -28,7 +30,7 @@ pub(super) enum Private {
 impl Private {
     pub(super) fn read(bytes: &[u8]) -> Option<Private> {
         Some(match *bytes.strip_prefix(&MAGIC)? {
-            [0, flags, ..] => Private::Hello { repairs: flags & 1 != 0 },
+            [0, flags, ..] => Private::Hello { repairs: flags & 1 != 0, flows: flags & 2 != 0 },
             [1, high, low] => Private::Repair(Duration::from_millis(u16::from_be_bytes([high, low]).into())),
             [2, ours, theirs] => Private::Silent(ours, theirs),
             [3, a, b, c, d] => Private::Name(PathName(u32::from_be_bytes([a, b, c, d]))),
@@ -51,7 +53,7 @@ impl Private {
         };
         put(&MAGIC);
         match self {
-            Private::Hello { repairs } => put(&[0, repairs.into(), 0]),
+            Private::Hello { repairs, flows } => put(&[0, u8::from(repairs) | u8::from(flows) << 1, 0]),
             Private::Repair(wait) => {
                 let [high, low] = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX).to_be_bytes();
                 put(&[1, high, low]);
@@ -80,8 +82,8 @@ mod tests {
         };
         let all = [
             Private::Name(PathName::of("dsl")),
-            Private::Hello { repairs: true },
-            Private::Hello { repairs: false },
+            Private::Hello { repairs: true, flows: false },
+            Private::Hello { repairs: false, flows: true },
             Private::Repair(Duration::from_millis(300)),
             Private::Silent(0, 255),
         ];

@@ -22,6 +22,8 @@ const TELL: Duration = Duration::from_secs(1);
 pub(super) struct Copy {
     pub(super) packet: Queued,
     pub(super) mp_seq: Seq,
+    /// How far back the packet before of its flow is.
+    pub(super) back: u8,
     /// When it first left.
     pub(super) first: Time,
 }
@@ -111,27 +113,21 @@ impl Repair {
 
 impl Session {
     /// The peer told what it understands.
-    pub(super) fn on_hello(&mut self, repairs: bool) {
+    pub(super) fn on_hello(&mut self, repairs: bool, flows: bool) {
         self.repair.on = repairs && self.cfg.repair;
+        self.order_flows = flows && self.cfg.flow_order;
     }
 
     /// What we tell in the handshake.
     pub(super) fn hello(&self) -> Private {
-        Private::Hello { repairs: self.reorderer.waits_for_repairs() }
+        let repairs = self.reorderer.waits_for_repairs();
+        Private::Hello { repairs, flows: repairs && self.cfg.flow_order }
     }
 
     /// A datagram left on one path.
-    pub(super) fn keep_for_repair(
-        &mut self,
-        now: Time,
-        path: PathId,
-        seq: Seq,
-        packet: Queued,
-        mp_seq: Seq,
-        first: Option<Time>,
-    ) {
-        self.repair.stats.sent += u64::from(first.is_some());
-        self.repair.keep(now, path, seq, Copy { packet, mp_seq, first: first.unwrap_or(now) });
+    pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
+        self.repair.stats.sent += u64::from(again);
+        self.repair.keep(now, path, seq, copy);
     }
 
     /// Learns what became of what left on a path.

@@ -2,11 +2,11 @@
 
 use super::Session;
 use super::lanes::{Source, Waiting};
-use crate::queue::Queued;
+use super::repair::Copy;
 use crate::sched::{Pick, tiers};
 use crate::{Health, PathId, PathRow, PktInfo, QueueView, SessionState};
 use dccp_proto::{Gate, Sink};
-use dccp_wire::{MpOption, Opt, Seq};
+use dccp_wire::{MpOption, Opt};
 use units::Time;
 
 /// Most packets of one session in one call; the rest follows at once, after other sessions had their turn.
@@ -147,25 +147,29 @@ impl Session {
     }
 
     /// What is sent next: a repair, with the number it had, or the head of a queue, with the next one (RFC 9897 section 3.2.5: one
-    /// number for each datagram, over all paths, circular). And when a repair first left.
-    fn take_head(&mut self, source: Source) -> Option<(Queued, Seq, Option<Time>)> {
+    /// number for each datagram, over all paths, circular).
+    fn take_head(&mut self, now: Time, source: Source) -> Option<Copy> {
         if source == Source::Repair {
-            let copy = self.repair.pop()?;
-            return Some((copy.packet, copy.mp_seq, Some(copy.first)));
+            return self.repair.pop();
         }
         let packet = self.take(source)?;
         let mp_seq = self.next_mp_seq;
         self.next_mp_seq = mp_seq.next();
-        Some((packet, mp_seq, None))
+        let back = if self.order_flows { self.last_of_flow.next(packet.info.flow, mp_seq) } else { 0 };
+        Some(Copy { packet, mp_seq, back, first: now })
     }
 
     /// Sends what a source has first on each of `paths`, as one datagram of the session.
     fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) {
-        let Some((packet, mp_seq, first)) = self.take_head(source) else { return };
+        let Some(copy) = self.take_head(now, source) else { return };
+        let packet = &copy.packet;
         let lane = self.lane_of(&packet.info);
         self.options.clear();
         if self.multipath {
-            self.options.push(&Opt::Mp(MpOption::Seq(mp_seq)));
+            self.options.push(&Opt::Mp(MpOption::Seq(copy.mp_seq)));
+        }
+        if self.order_flows {
+            self.options.push(&Opt::Mp(MpOption::Exp(&[copy.back])));
         }
         let mut left = None;
         for &path in paths {
@@ -185,7 +189,7 @@ impl Session {
         }
         // Copies on several paths are repair enough.
         if let (Some((path, seq)), [_]) = (left, paths) {
-            self.keep_for_repair(now, path, seq, packet, mp_seq, first);
+            self.keep_for_repair(now, path, seq, copy, source == Source::Repair);
         }
     }
 
