@@ -30,5 +30,5 @@ pub use path::{Health, PathId, PathRow};
 pub use queue::{Discipline, PktInfo, QueueConfig, QueueView};
 pub use session::{Reason, SessionEvent};
 pub use settings::{AckRatio, Ccid, Settings, Variant, WindowUnit};
-pub use status::{PathStatus, RepairStats, SessionState, SessionStatus};
+pub use status::{FecStats, PathStatus, RepairStats, SessionState, SessionStatus};
 pub use steer::PathName;

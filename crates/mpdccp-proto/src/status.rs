@@ -43,6 +43,8 @@ pub struct SessionStatus {
     pub reorder: ReorderStats,
     /// Loss repair.
     pub repair: RepairStats,
+    /// Parities.
+    pub fec: FecStats,
     /// Drops and oddities by name (bad HMAC, unknown option, data without MP_SEQ, ...).
     pub counters: BTreeMap<&'static str, u64>,
 }
@@ -56,6 +58,21 @@ pub struct RepairStats {
     pub given_up: u64,
     /// Not kept, for want of memory.
     pub forgotten: u64,
+}
+
+/// Counters of forward error correction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FecStats {
+    /// Parities sent.
+    pub sent: u64,
+    /// That found no path in time.
+    pub dropped: u64,
+    /// Packets not protected, for no path would carry their parity.
+    pub too_large: u64,
+    /// Parities that arrived.
+    pub received: u64,
+    /// Packets made from others.
+    pub restored: u64,
 }
 
 /// A path as status and traces show it.

@@ -90,7 +90,8 @@ fn run(cfg: ReorderConfig, events: &[Event], first: u64, ndp: bool) -> (Vec<(Tim
         match event.number {
             Some(number) => {
                 let mp_seq = Seq::new((first + number) % Seq::MODULUS);
-                let arrival = Arrival { mp_seq, path, path_seq: event.path_seq, ndp, flow: 0 };
+                let arrival =
+                    Arrival { mp_seq, path, path_seq: Some(event.path_seq), ndp, flow: 0, back: None };
                 engine.push(event.at, arrival, number.to_be_bytes().to_vec());
             }
             None => engine.on_other(event.at, path, event.path_seq, ndp.filter(|n| *n > 0)),

@@ -4,6 +4,7 @@ mod common;
 
 use common::End::{Client, Server};
 use common::*;
+use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::steer::{Criteria, Otherwise, Rule, Steering};
 use mpdccp_proto::*;
 use units::{Duration, Rate};
@@ -170,4 +171,64 @@ fn a_large_packet_does_not_hold_up_smaller_ones() {
     let status = net.status(Client, id);
     assert_eq!(status.queue.packets, 0);
     assert_eq!(own.len() as u64 + status.queue_stats.dropped_old, 11, "sent or too old, each once");
+}
+
+/// One lost packet of four is made from the others and their parity: no later than a round trip would allow, and once.
+#[test]
+fn a_lost_packet_is_made_from_the_others_and_their_parity() {
+    for reorder in [ReorderConfig::passive(), ReorderConfig::adaptive(Duration::from_millis(250))] {
+        let rule = Rule { fec: Some(4), scheduler: Some(scheduler("handover")), ..Rule::default() };
+        let cfg = SessionConfig { steer: for_calls(rule), reorder, repair: false, ..config() };
+        let (mut net, id) = net(&cfg);
+        for n in 0..40 {
+            send(&mut net, Client, id, n, EF);
+            net.run(Duration::from_millis(20));
+        }
+        let before = net.status(Client, id).fec;
+        assert_eq!((before.sent, before.dropped), (10, 0), "a parity for four");
+        // Of each four the second is lost; parities go elsewhere.
+        let path = paths_of(&net, Client, |n| n >= 30)[0];
+        net.meddler = Some(Box::new(move |from, on, bytes| {
+            let payload = bytes.len().checked_sub(1000).map_or(&[][..], |at| &bytes[at..]);
+            let lost = payload.starts_with(&41u32.to_be_bytes());
+            !(from == Client && on == path && lost)
+        }));
+        for n in 40..44 {
+            // The way of the last one, and no more.
+            net.run(Duration::from_millis(12));
+            send(&mut net, Client, id, n, EF);
+        }
+        net.run(Duration::from_millis(12));
+        let mut got: Vec<u32> = net.numbers(Server).into_iter().filter(|n| *n >= 40).collect();
+        got.sort_unstable();
+        assert_eq!(got, (40..44).collect::<Vec<_>>());
+        let server = net.server_id();
+        let stats = net.status(Server, server).fec;
+        assert_eq!((stats.restored, stats.received), (1, 11));
+        assert!(net.log.iter().any(|l| l.path != path && l.packet().payload.len() == 1000 + 3 + 8));
+        let whole = net.got[&Server].iter().all(|data| data.len() == 1000);
+        assert!(whole, "byte for byte");
+    }
+}
+
+#[test]
+fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
+    let rule = Rule { fec: Some(1), ..Rule::default() };
+    let cfg = SessionConfig { steer: for_calls(rule), ..config() };
+    let mut net = Net::new(7, 1, cfg.clone());
+    // The options of ours are lost on the way, as at a peer that knows none.
+    net.meddler = Some(Box::new(|_, _, bytes| {
+        while let Some(at) = bytes.windows(4).position(|w| w == b"mpd1") {
+            bytes[at] = b'x';
+        }
+        true
+    }));
+    let id = net.connect(cfg);
+    net.run(Duration::from_millis(500));
+    for n in 0..10 {
+        send(&mut net, Client, id, n, EF);
+        net.run(Duration::from_millis(20));
+    }
+    assert_eq!(net.numbers(Server), (0..10).collect::<Vec<_>>());
+    assert_eq!(net.status(Client, id).fec, FecStats::default());
 }

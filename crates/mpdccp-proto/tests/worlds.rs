@@ -5,6 +5,7 @@ mod common;
 use common::End::{self, Client, Server};
 use common::*;
 use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::steer::{Rule, Steering};
 use mpdccp_proto::*;
 use proptest::prelude::*;
 use units::Duration;
@@ -110,14 +111,20 @@ fn bounded(status: &SessionStatus) {
     assert!(status.paths.len() <= 60, "{}", status.paths.len());
 }
 
-fn world(seed: u8, paths: usize, order: u8, rr: bool, corrupt: bool, story: &[Happening]) {
+/// A parity for each three packets.
+fn steered() -> Steering {
+    Steering(vec![Rule { fec: Some(3), ..Rule::default() }])
+}
+
+fn world(seed: u8, paths: usize, order: u8, (rr, steer): (bool, bool), corrupt: bool, story: &[Happening]) {
     let reorder = match order {
         0 => ReorderConfig::passive(),
         1 => ReorderConfig { proven: true, ..ReorderConfig::active_fixed(Duration::from_millis(50)) },
         _ => ReorderConfig::adaptive(Duration::from_millis(200)),
     };
     let scheduler = scheduler(if rr { "rr" } else { "cpf" });
-    let cfg = SessionConfig { reorder, scheduler, ..config() };
+    let rules = if steer { steered() } else { Steering::default() };
+    let cfg = SessionConfig { reorder, scheduler, steer: rules, flow_order: steer, ..config() };
     let mut net = Net::new(seed, PATHS, cfg.clone());
     let id = net.client.connect(net.now, cfg, path(0));
     for k in 1..paths {
@@ -159,12 +166,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_world(seed: u8, paths in 2..=PATHS, order in 0u8..3, rr: bool, story in happenings(false)) {
-        world(seed, paths, order, rr, false, &story);
+    fn any_world(seed: u8, paths in 2..=PATHS, order in 0u8..3, rr: bool, steer: bool, story in happenings(false)) {
+        world(seed, paths, order, (rr, steer), false, &story);
     }
 
     #[test]
-    fn any_world_that_corrupts(seed: u8, paths in 2..=PATHS, order in 0u8..3, rr: bool, story in happenings(true)) {
-        world(seed, paths, order, rr, true, &story);
+    fn any_world_that_corrupts(seed: u8, paths in 2..=PATHS, order in 0u8..3, rr: bool, steer: bool, story in happenings(true)) {
+        world(seed, paths, order, (rr, steer), true, &story);
     }
 }

@@ -153,10 +153,13 @@ impl Reorderer for Active {
         if !track.up {
             track.restart();
         }
-        track.on_packet(now, arrival.path_seq, arrival.ndp, Some(position));
+        if let Some(path_seq) = arrival.path_seq {
+            track.on_packet(now, path_seq, arrival.ndp, Some(position));
+        }
         match place {
             Place::New => {}
-            Place::Missing(since) => self.learn(now, arrival.path, since),
+            Place::Missing(since) if arrival.path_seq.is_some() => self.learn(now, arrival.path, since),
+            Place::Missing(_) => {}
             Place::Taken => {
                 self.stats.duplicates += 1;
                 self.last_duplicate = Some(now);

@@ -18,7 +18,7 @@ impl Bench {
         let arrival = Arrival {
             mp_seq: self.first.add(n),
             path: PathId(0),
-            path_seq: Seq::new(n),
+            path_seq: Some(Seq::new(n)),
             ndp: None,
             flow: 0,
             back: None,
@@ -126,7 +126,8 @@ impl Paths {
 
     fn data_after(&mut self, ms: u64, path: u32, path_seq: u64, n: u64, ndp: Option<u64>) -> Vec<u8> {
         let (mp_seq, path_seq) = (Seq::new(LAST).add(n), Seq::new(LAST).add(path_seq));
-        let arrival = Arrival { mp_seq, path: PathId(path), path_seq, ndp, flow: 0, back: None };
+        let arrival =
+            Arrival { mp_seq, path: PathId(path), path_seq: Some(path_seq), ndp, flow: 0, back: None };
         self.engine.push(Time::from_millis(ms), arrival, vec![n as u8]);
         self.drain()
     }
@@ -348,7 +349,7 @@ fn a_flow_waits_for_its_own_packets_alone() {
             let arrival = Arrival {
                 mp_seq: Seq::new(n),
                 path: PathId(0),
-                path_seq: Seq::new(n),
+                path_seq: Some(Seq::new(n)),
                 ndp: None,
                 flow,
                 back: Back::read(code),

@@ -61,8 +61,8 @@ pub struct Arrival {
     pub mp_seq: Seq,
     /// The path it came on.
     pub path: PathId,
-    /// Its DCCP sequence number there.
-    pub path_seq: Seq,
+    /// Its DCCP sequence number there; none if it was made from others.
+    pub path_seq: Option<Seq>,
     /// Non-data packets directly before it on that path, if the peer tells (NDP Count).
     pub ndp: Option<u64>,
     /// Hash of the inner flow.

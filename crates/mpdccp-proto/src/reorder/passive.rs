@@ -59,7 +59,7 @@ mod tests {
             let arrival = Arrival {
                 mp_seq: Seq::new(n),
                 path: PathId(0),
-                path_seq: Seq::new(n),
+                path_seq: Some(Seq::new(n)),
                 ndp: None,
                 flow: 0,
                 back: None,

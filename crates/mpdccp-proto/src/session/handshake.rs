@@ -177,9 +177,9 @@ impl Session {
 
     /// What the peer said of itself in the handshake.
     fn greet(&mut self, private: Option<Private>) {
-        if let Some(Private::Hello { repairs, flows }) = private {
+        if let Some(Private::Hello { repairs, flows, parities }) = private {
             self.peer_is_ours = true;
-            self.on_hello(repairs, flows);
+            self.on_hello(repairs, flows, parities);
         }
     }
 

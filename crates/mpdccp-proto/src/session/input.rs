@@ -26,6 +26,8 @@ struct Signals<'a> {
     mp_seq: Option<Seq>,
     /// How far back the packet before of its flow is.
     back: Option<u8>,
+    /// It is the parity of so many packets.
+    parity: Option<u8>,
     /// MP_CLOSE, or MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
@@ -127,7 +129,10 @@ impl Session {
                 Opt::Mp(MpOption::FastClose(key)) => signals.fast_close = Some(key),
                 Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
                 Opt::Mp(MpOption::Exp(&[back])) if self.order_flows => signals.back = Some(back),
-                Opt::Mp(MpOption::Exp(bytes)) => self.on_private(now, i, bytes),
+                Opt::Mp(MpOption::Exp(bytes)) => match Private::read(bytes) {
+                    Some(Private::Parity(count)) if self.fec.on => signals.parity = Some(count),
+                    _ => self.on_private(now, i, bytes),
+                },
                 // A HMAC is read with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => self.count("handshake_option_late"),
@@ -142,7 +147,7 @@ impl Session {
         match Private::read(bytes).filter(|_| self.peer_is_ours) {
             Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(self.cfg.repair_max)),
             Some(Private::Silent(theirs, ours)) => self.doubt_paths(now, i, ours, theirs),
-            Some(Private::Hello { .. } | Private::Name(_)) => {}
+            Some(Private::Hello { .. } | Private::Name(_) | Private::Parity(_)) => {}
             None if !self.cfg.private_options || Private::is_ours(bytes) => self.count("mp_exp_ignored"),
             None => self.events.push_back(SessionEvent::Private(self.paths[i].id, bytes.to_vec())),
         }
@@ -207,6 +212,9 @@ impl Session {
             // RFC 9897 section 3.2.5: it must be there.
             return self.count("data_without_mp_seq");
         };
+        if let Some(count) = signals.parity {
+            return self.on_parity(now, i, mp_seq, count, data, received);
+        }
         if signals.unknown {
             // RFC 9897 section 3.6: the data is dropped and reported as corrupt.
             if let Some(conn) = &mut self.paths[i].conn {
@@ -218,8 +226,9 @@ impl Session {
         let path = self.paths[i].id;
         let flow = PktInfo::of_ip(data).flow;
         let back = signals.back.and_then(Back::read);
-        let arrival = Arrival { mp_seq, path, path_seq: received.seq, ndp: received.ndp, flow, back };
+        let arrival = Arrival { mp_seq, path, path_seq: Some(received.seq), ndp: received.ndp, flow, back };
         self.reorderer.push(now, arrival, data.to_vec());
+        self.follow_parity(now, path, mp_seq, signals.back.unwrap_or(0), data);
     }
 
     fn deliver_plain(&mut self, data: &[u8]) {

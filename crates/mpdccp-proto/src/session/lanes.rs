@@ -2,6 +2,7 @@
 //! hold up what may take another.
 
 use super::Session;
+use super::fec::Block;
 use crate::queue::{QueueStats, QueueView, Queued, SendQueue};
 use crate::sched::{Scheduler, SchedulerKind};
 use crate::steer::{Rule, RuleStats, Steering};
@@ -16,6 +17,8 @@ use units::Time;
 pub(super) struct Lane {
     pub(super) queue: SendQueue,
     pub(super) scheduler: Box<dyn Scheduler>,
+    /// What left since the last parity.
+    pub(super) block: Block,
     stats: RuleStats,
 }
 
@@ -71,6 +74,7 @@ impl Lanes {
         let lane = |kind: SchedulerKind| Lane {
             queue: SendQueue::new(cfg.queue),
             scheduler: kind.scheduler(),
+            block: Block::default(),
             stats: RuleStats::default(),
         };
         let kinds = steering.0.iter().map(|rule| rule.scheduler.unwrap_or(cfg.scheduler));

@@ -6,6 +6,7 @@ mod close;
 mod confirm;
 mod couple;
 mod event;
+mod fec;
 mod handshake;
 mod health;
 mod input;
@@ -22,6 +23,8 @@ mod subflow;
 mod transmit;
 
 pub use event::SessionEvent;
+#[cfg(feature = "serde")]
+pub(crate) use fec::MOST as MOST_PER_PARITY;
 pub(crate) use handshake::Offer;
 pub(crate) use join::{Refusal, wanted_ci};
 pub use reason::Reason;
@@ -40,6 +43,7 @@ use dccp_cc::Coupling;
 use dccp_proto::ccid::AckVecSender;
 use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State, Timer};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
+use fec::Fec;
 use lanes::Lanes;
 use path_manager::FirstAttempt;
 use plausible::Plausible;
@@ -111,6 +115,7 @@ pub(crate) struct Session {
     reorderer: Box<dyn Reorderer>,
     repair: Repair,
     coupling: Coupling,
+    fec: Fec,
     /// Both ends say how far back a flow's last packet is.
     order_flows: bool,
     last_of_flow: LastOfFlow,
@@ -165,6 +170,7 @@ impl Session {
             reorderer: cfg.reorder.reorderer(),
             repair: Repair::default(),
             coupling: Coupling::default(),
+            fec: Fec::default(),
             order_flows: false,
             last_of_flow: LastOfFlow::default(),
             peer_is_ours: false,
@@ -371,6 +377,7 @@ impl Session {
             rules: self.lanes.rules(),
             reorder: self.reorderer.stats(),
             repair: self.repair.stats,
+            fec: self.fec.stats,
             counters: self.counters.clone(),
         }
     }

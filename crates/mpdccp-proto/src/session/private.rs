@@ -18,6 +18,8 @@ pub(super) enum Private {
         repairs: bool,
         /// Makes use of, and says on data, how far back a flow's last packet is.
         flows: bool,
+        /// Makes lost packets from parities.
+        parities: bool,
     },
     /// What a path loses comes again within this time after it was missed, or not at all.
     Repair(Duration),
@@ -25,14 +27,19 @@ pub(super) enum Private {
     Silent(u8, u8),
     /// In a Request: what its path is called.
     Name(PathName),
+    /// On data: it is the parity of so many packets.
+    Parity(u8),
 }
 
 impl Private {
     pub(super) fn read(bytes: &[u8]) -> Option<Private> {
         Some(match *bytes.strip_prefix(&MAGIC)? {
-            [0, flags, ..] => Private::Hello { repairs: flags & 1 != 0, flows: flags & 2 != 0 },
+            [0, flags, ..] => {
+                Private::Hello { repairs: flags & 1 != 0, flows: flags & 2 != 0, parities: flags & 4 != 0 }
+            }
             [1, high, low] => Private::Repair(Duration::from_millis(u16::from_be_bytes([high, low]).into())),
             [2, ours, theirs] => Private::Silent(ours, theirs),
+            [4, count] => Private::Parity(count),
             [3, a, b, c, d] => Private::Name(PathName(u32::from_be_bytes([a, b, c, d]))),
             _ => return None,
         })
@@ -53,12 +60,15 @@ impl Private {
         };
         put(&MAGIC);
         match self {
-            Private::Hello { repairs, flows } => put(&[0, u8::from(repairs) | u8::from(flows) << 1, 0]),
+            Private::Hello { repairs, flows, parities } => {
+                put(&[0, u8::from(repairs) | u8::from(flows) << 1 | u8::from(parities) << 2, 0]);
+            }
             Private::Repair(wait) => {
                 let [high, low] = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX).to_be_bytes();
                 put(&[1, high, low]);
             }
             Private::Silent(ours, theirs) => put(&[2, ours, theirs]),
+            Private::Parity(count) => put(&[4, count]),
             Private::Name(PathName(name)) => {
                 put(&[3]);
                 put(&name.to_be_bytes());
@@ -82,8 +92,9 @@ mod tests {
         };
         let all = [
             Private::Name(PathName::of("dsl")),
-            Private::Hello { repairs: true, flows: false },
-            Private::Hello { repairs: false, flows: true },
+            Private::Parity(16),
+            Private::Hello { repairs: true, flows: false, parities: true },
+            Private::Hello { repairs: false, flows: true, parities: false },
             Private::Repair(Duration::from_millis(300)),
             Private::Silent(0, 255),
         ];

@@ -113,7 +113,8 @@ impl Repair {
 
 impl Session {
     /// The peer told what it understands.
-    pub(super) fn on_hello(&mut self, repairs: bool, flows: bool) {
+    pub(super) fn on_hello(&mut self, repairs: bool, flows: bool, parities: bool) {
+        self.fec.on = parities;
         self.repair.on = repairs && self.cfg.repair;
         self.order_flows = flows && self.cfg.flow_order;
     }
@@ -121,7 +122,7 @@ impl Session {
     /// What we tell in the handshake.
     pub(super) fn hello(&self) -> Private {
         let repairs = self.reorderer.waits_for_repairs();
-        Private::Hello { repairs, flows: repairs && self.cfg.flow_order }
+        Private::Hello { repairs, flows: repairs && self.cfg.flow_order, parities: true }
     }
 
     /// A datagram left on one path.

@@ -34,13 +34,13 @@ impl Session {
         }
     }
 
-    fn wake_at(&mut self, at: Option<Time>, why: &'static str) {
+    pub(super) fn wake_at(&mut self, at: Option<Time>, why: &'static str) {
         self.wake = self.wake.into_iter().chain(at.map(|t| (t, why))).min_by_key(|(t, _)| *t);
     }
 
     fn transmit_data(&mut self, now: Time, sink: &mut dyn Sink) {
         let mut waiting = Waiting::default();
-        if self.next_source(now, &waiting).is_none() {
+        if self.next_source(now, &waiting).is_none() && !self.fec.is_waiting() {
             return self.tell_app_limited(now);
         }
         let options = self.options_len();
@@ -60,6 +60,7 @@ impl Session {
                 self.tell_app_limited(now);
                 return self.wake_at(Some(at), "rate");
             }
+            self.send_parities(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
                 // What waits may not be what the open paths are for.
                 return if waiting.is_empty() {
@@ -189,6 +190,9 @@ impl Session {
         }
         // Copies on several paths are repair enough.
         if let (Some((path, seq)), [_]) = (left, paths) {
+            if source != Source::Repair {
+                self.protect(now, lane, path, &copy);
+            }
             self.keep_for_repair(now, path, seq, copy, source == Source::Repair);
         }
     }

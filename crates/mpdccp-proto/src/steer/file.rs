@@ -3,6 +3,7 @@
 use super::{Criteria, MAX_RULES, Network, Otherwise, PathName, Rule, Steering};
 use crate::names::unknown;
 use crate::sched::SchedulerKind;
+use crate::session::MOST_PER_PARITY;
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -64,6 +65,7 @@ struct Text {
     max_loss_pct: Option<f32>,
     #[serde(default)]
     otherwise: Otherwise,
+    fec: Option<u8>,
     #[serde(default)]
     drop: bool,
 }
@@ -82,6 +84,9 @@ impl Text {
         if self.max_loss_pct.is_some_and(|most| !(0.0..=100.0).contains(&most)) {
             return Err("max_loss_pct: expected 0 to 100".into());
         }
+        if self.fec.is_some_and(|n| !(1..=MOST_PER_PARITY).contains(&n)) {
+            return Err(format!("fec: expected 1 to {MOST_PER_PARITY}, how many packets one parity is for"));
+        }
         let rule = Rule {
             name: self.name.unwrap_or_else(|| format!("rule-{number}")),
             criteria: Criteria {
@@ -96,6 +101,7 @@ impl Text {
             max_rtt: self.max_rtt_ms.map(Duration::from_millis),
             max_loss: self.max_loss_pct.map(|pct| pct / 100.0),
             otherwise: self.otherwise,
+            fec: self.fec,
             drop: self.drop,
         };
         let same = Rule {
@@ -105,7 +111,7 @@ impl Text {
             ..Rule::default()
         };
         if rule == same {
-            return Err("it says nothing of what to do, expected scheduler, paths, priorities, max_rtt_ms, max_loss_pct or drop".into());
+            return Err("it says nothing of what to do, expected scheduler, paths, priorities, max_rtt_ms, max_loss_pct, fec or drop".into());
         }
         if rule.drop && rule != (Rule { drop: true, ..same }) {
             return Err("drop = true leaves nothing else to say of what to do".into());
@@ -328,6 +334,7 @@ mod tests {
             max_rtt_ms = 80
             max_loss_pct = 1.5
             otherwise = "wait"
+            fec = 4
             [[steer]]
             protocol = 47
             drop = true
@@ -344,7 +351,7 @@ mod tests {
         assert_eq!(calls.paths, [PathName::of("dsl"), PathName::of("lte")]);
         assert_eq!(calls.priorities, [(PathName::of("dsl"), 12), (PathName::of("lte"), 3)]);
         assert_eq!((calls.max_rtt, calls.max_loss), (Some(Duration::from_millis(80)), Some(0.015)));
-        assert_eq!(calls.otherwise, Otherwise::Wait);
+        assert_eq!((calls.otherwise, calls.fec), (Otherwise::Wait, Some(4)));
         assert_eq!((gre.name.as_str(), gre.drop, &gre.criteria.protocols[..]), ("rule-2", true, &[47][..]));
     }
 
@@ -362,6 +369,7 @@ mod tests {
             ("paths = []", "leave it out"),
             ("priorities = { a = 16 }", "0 to 15"),
             ("scheduler = \"best\"", "redundant"),
+            ("fec = 17", "1 to 16"),
             ("max_rtt_ms = 0", "1 or more"),
             ("max_loss_pct = 101.0", "0 to 100"),
             ("otherwise = \"stop\"\npaths = \"a\"", "wait"),

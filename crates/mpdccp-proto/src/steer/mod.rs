@@ -57,6 +57,8 @@ pub struct Rule {
     pub max_loss: Option<f32>,
     /// What becomes of them while no path is left.
     pub otherwise: Otherwise,
+    /// After every so many of them follows their parity, 1 to 16.
+    pub fec: Option<u8>,
     /// They are not sent at all.
     pub drop: bool,
 }
@@ -132,7 +134,7 @@ impl Rule {
 }
 
 /// Up to this priority the peer says that a path is not one like others, and that holds (RFC 9897 section 3.2.10).
-const OVERFLOW: u8 = 2;
+pub(crate) const OVERFLOW: u8 = 2;
 
 #[cfg(test)]
 mod tests {

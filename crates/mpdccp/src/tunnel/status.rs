@@ -2,7 +2,7 @@
 
 use crate::tunnel::config::PathSpec;
 use mpdccp_proto::steer::RuleStats;
-use mpdccp_proto::{Health, PathRow, PathStatus, SessionState, SessionStatus};
+use mpdccp_proto::{FecStats, Health, PathRow, PathStatus, SessionState, SessionStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -76,6 +76,8 @@ pub(crate) struct PeerStatus {
     #[serde(default)]
     pub(crate) steering: BTreeMap<String, RuleReport>,
     pub(crate) reorder: Option<ReorderStatus>,
+    #[serde(default)]
+    pub(crate) fec: FecReport,
     pub(crate) drops: BTreeMap<String, u64>,
     pub(crate) paths: Vec<PathReport>,
 }
@@ -105,6 +107,23 @@ pub(crate) struct RuleReport {
 impl RuleReport {
     fn of(met: &RuleStats) -> RuleReport {
         RuleReport { packets: met.packets, bytes: met.bytes, dropped: met.dropped }
+    }
+}
+
+/// Parities sent and received, and what came of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct FecReport {
+    pub(crate) sent: u64,
+    pub(crate) dropped: u64,
+    pub(crate) too_large: u64,
+    pub(crate) received: u64,
+    pub(crate) restored: u64,
+}
+
+impl FecReport {
+    fn of(stats: &FecStats) -> FecReport {
+        let FecStats { sent, dropped, too_large, received, restored } = *stats;
+        FecReport { sent, dropped, too_large, received, restored }
     }
 }
 
@@ -202,6 +221,7 @@ impl PeerStatus {
             queue: None,
             steering: BTreeMap::new(),
             reorder: None,
+            fec: FecReport::default(),
             drops: BTreeMap::new(),
             paths: Vec::new(),
         }
@@ -253,6 +273,7 @@ impl PeerStatus {
                 held_p95_ms: reorder.held_p95().map(ms),
                 overflows: reorder.overflows,
             }),
+            fec: FecReport::of(&status.fec),
             drops: status.counters.iter().map(|(k, n)| ((*k).into(), *n)).collect(),
             paths: status
                 .paths
