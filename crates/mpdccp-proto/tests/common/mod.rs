@@ -238,6 +238,19 @@ impl Net {
         out.0.into_iter().map(|(_, _, bytes)| bytes).collect()
     }
 
+    /// A stranger's datagram to the server, and what goes back to it at once.
+    pub fn strike(&mut self, from: Route, bytes: &[u8]) -> Vec<Vec<u8>> {
+        self.inject(Server, from, Ecn::NotEct, bytes);
+        let (mut out, now) = (Out(Vec::new()), self.now);
+        self.server.poll_transmit(now, &mut out);
+        let (back, others): (Vec<_>, Vec<_>) =
+            out.0.into_iter().partition(|(to, ..)| to.remote == from.remote);
+        for (route, ecn, bytes) in others {
+            self.launch(Server, route, ecn, bytes);
+        }
+        back.into_iter().map(|(.., bytes)| bytes).collect()
+    }
+
     fn launch(&mut self, from: End, route: Route, ecn: Ecn, mut bytes: Vec<u8>) {
         let IpAddr::V4(ip) = route.remote.ip() else { panic!("{route:?}") };
         let path = usize::from(ip.octets()[2]);

@@ -1,0 +1,129 @@
+use crate::packets;
+use crate::pair::{CLIENT, Fate, Net, SERVER};
+use crate::tape::Tape;
+use dccp_proto::{Config, DropCode, Ecn, Extra};
+use dccp_wire::ResetCode;
+use units::Duration;
+
+/// Bounds a story; no input is long enough to want more.
+const STEPS: usize = 200;
+
+/// Two connections, of any CCID, their owners, the network between them and a forger.
+pub fn connection(bytes: &[u8]) {
+    let tape = &mut Tape::new(bytes);
+    let mut net = Net::new(config(tape), config(tape));
+    let mut struck = 0;
+    for _ in 0..STEPS {
+        if tape.is_done() {
+            break;
+        }
+        match tape.below(16) {
+            0..=3 => net.run(Duration::from_millis(tape.pick(&[1, 10, 30, 90, 700, 5000]))),
+            4 | 5 => {
+                let side = tape.below(2);
+                for _ in 0..=tape.below(30) {
+                    net.send(side, &vec![1; 1 + tape.below(256) * 5]);
+                }
+            }
+            6..=10 => {
+                let from = tape.below(2);
+                let Some(last) = net.log.iter().rfind(|sent| sent.from == from) else { continue };
+                let bytes = packets::packet(tape, &last.packet().header);
+                net.inject(1 - from, &bytes, Ecn::from_bits(tape.byte()));
+                struck += 1;
+            }
+            11 => {
+                let (to, bytes) = (tape.below(2), tape.bytes(80));
+                net.inject(to, &bytes, Ecn::NotEct);
+                struck += 1;
+            }
+            12 | 13 => {
+                let fates = tape.bytes(12);
+                let mut at = 0;
+                net.network = Box::new(move |_| {
+                    at += 1;
+                    fate(fates.get(at).copied().unwrap_or(0))
+                });
+            }
+            _ => command(tape, &mut net),
+        }
+        net.pump();
+        // Only the newest are asked for, and the whole would be taken for memory of the connections.
+        net.log.drain(..net.log.len().saturating_sub(100));
+        for end in net.ends.iter().flatten() {
+            end.poll_timeout();
+            end.max_payload(0);
+        }
+    }
+    // Whatever happened: without anybody's doing it nearly comes to rest. Ends that a forger put out of step look for the path's MTU
+    // in vain, a few times a second.
+    let waiting: usize = net.to_send.iter().map(|queue| queue.len()).sum();
+    let mut after = 0;
+    for _ in 0..70 {
+        net.log.clear();
+        net.run(Duration::from_secs(10));
+        after += net.log.len();
+    }
+    assert!(after <= 8000 + 4 * struck + 8 * waiting, "{after} packets after {struck}");
+}
+
+fn config(tape: &mut Tape<'_>) -> Config {
+    let known: Vec<u8> = mpdccp_proto::Ccid::known().collect();
+    let flags = tape.byte();
+    let flag = |bit: u8| flags >> bit & 1 == 1;
+    Config {
+        tx_ccids: vec![tape.pick(&known), 2],
+        rx_ccids: known,
+        multipath: flag(0),
+        ack_on_open: flag(1),
+        ndp_count: flag(2),
+        allow_short_seqnos: flag(3),
+        short_seqnos: flag(3),
+        check_data_checksum: flag(4),
+        early_data: flag(5),
+        probe_mtu: flag(6),
+        ecn: !flag(7),
+        min_coverage: tape.byte() & 1,
+        coverage: tape.byte() & 3,
+        take_corrupt: flag(2),
+        ..Config::default()
+    }
+}
+
+fn fate(byte: u8) -> Fate {
+    match byte % 8 {
+        0..=2 => Fate::Deliver,
+        3 => Fate::Drop,
+        4 => Fate::Late(Duration::from_millis(u64::from(byte))),
+        5 => Fate::Twice,
+        6 => Fate::Mark,
+        _ => Fate::Bleach,
+    }
+}
+
+/// What an owner may do at any time.
+fn command(tape: &mut Tape<'_>, net: &mut Net) {
+    let (side, now) = (tape.below(2), net.now);
+    let seq =
+        if net.log.is_empty() { Default::default() } else { net.log[net.log.len() - 1].packet().header.seq };
+    let Some(end) = [CLIENT, SERVER].get(side).and_then(|side| net.ends[*side].as_mut()) else { return };
+    match tape.below(16) {
+        0 | 1 => drop(end.set_ccid(tape.byte())),
+        2 => drop(end.set_ccid(tape.pick(&[2, 3, 4, 5, 7]))),
+        3 => end.on_path_change(now),
+        4 => {
+            end.report_dropped(tape.near(seq), tape.pick(&[DropCode::NotListening, DropCode::ReceiveBuffer]))
+        }
+        5 => end.set_slow_receiver(tape.one_in(2)),
+        6 => end.set_mtu(now, tape.number() as u16),
+        7 => end.probe(),
+        8 => end.send_options(&packets::options(tape)),
+        9 => end.set_extra(tape.pick(&[Extra::Request, Extra::Response, Extra::Close]), &[1]),
+        10 => end.set_early_data(&tape.bytes(200)),
+        11 => end.note_blocked(now),
+        12 => end.set_app_limited(now),
+        13 => end.hold_probe_rtt(tape.one_in(2)),
+        14 => end.close(now, tape.one_in(2)),
+        _ => end.abort_with(ResetCode::from_number(tape.byte()), "why"),
+    }
+}

@@ -1,0 +1,61 @@
+//! Which places of the code a story reached: the compiler's counters for coverage, which stable toolchains have.
+
+use std::panic::{self, AssertUnwindSafe};
+
+/// How often a place was reached, in classes: a loop that ran ten times is news after one that ran once.
+fn class(count: u64) -> u8 {
+    match count {
+        0 => 0,
+        1 => 1,
+        2..=7 => 2,
+        8..=63 => 4,
+        _ => 8,
+    }
+}
+
+/// Everything reached so far.
+#[derive(Default)]
+pub(crate) struct Coverage(Vec<u8>);
+
+impl Coverage {
+    /// Plays a story: how it ended, and whether it reached anything new.
+    pub(crate) fn of(&mut self, story: impl FnOnce()) -> (std::thread::Result<()>, bool) {
+        counters().fill(0);
+        let ended = panic::catch_unwind(AssertUnwindSafe(story));
+        let counters = counters();
+        self.0.resize(counters.len(), 0);
+        let mut new = false;
+        for (known, count) in self.0.iter_mut().zip(counters.iter()) {
+            if *count != 0 && *known & class(*count) == 0 {
+                *known |= class(*count);
+                new = true;
+            }
+        }
+        (ended, new)
+    }
+
+    /// Places and classes reached.
+    pub(crate) fn reached(&self) -> usize {
+        self.0.iter().map(|classes| classes.count_ones() as usize).sum()
+    }
+}
+
+/// Without `fuzz/run` there are none, and stories are made up blindly.
+#[cfg(not(fuzz_coverage))]
+fn counters() -> &'static mut [u64] {
+    &mut []
+}
+
+#[cfg(fuzz_coverage)]
+#[allow(unsafe_code)]
+fn counters() -> &'static mut [u64] {
+    unsafe extern "C" {
+        fn __llvm_profile_begin_counters() -> *mut u64;
+        fn __llvm_profile_end_counters() -> *mut u64;
+    }
+    // SAFETY: the profiling runtime's own bounds of its array of counters; only this thread runs code that counts.
+    unsafe {
+        let (begin, end) = (__llvm_profile_begin_counters(), __llvm_profile_end_counters());
+        std::slice::from_raw_parts_mut(begin, end.offset_from_unsigned(begin))
+    }
+}

@@ -1,0 +1,119 @@
+use crate::ends::{self, Net, PORT, path};
+use crate::tape::Tape;
+use crate::{packets, session};
+use dccp_proto::Route;
+use dccp_wire::{Header, Packet, PacketType, Seq};
+use std::net::{Ipv4Addr, SocketAddr};
+use units::Duration;
+
+/// Bounds a story; no input is long enough to want more.
+const STEPS: usize = 200;
+
+/// A listener among strangers: Requests from everywhere, with and without cookies, joins, answers that come back changed, and clients
+/// that come and go.
+pub fn endpoint(bytes: &[u8]) {
+    let tape = &mut Tape::new(bytes);
+    let client = session::config(tape);
+    let mut net = Net::new(2, 1, session::config(tape));
+    let mut answers: Vec<(Route, Vec<u8>)> = Vec::new();
+    for _ in 0..STEPS {
+        if tape.is_done() {
+            break;
+        }
+        match tape.below(16) {
+            0..=2 => net.run(Duration::from_millis(tape.pick(&[1, 10, 90, 700, 5000, 300_000]))),
+            3 => drop(net.client.connect(net.now, client.clone(), path(0))),
+            4 => {
+                // Enough of them that the listener keeps none.
+                let base = tape.number();
+                for n in 0..=tape.below(100) as u32 {
+                    strike(&mut net, &mut answers, stranger(base.wrapping_add(n)), &request(n, tape.byte()));
+                }
+            }
+            5..=8 => {
+                let last = Header { seq: Seq::new(tape.byte().into()), ..header(tape.byte()) };
+                let route = stranger(tape.byte().into());
+                let bytes = packets::packet(tape, &last);
+                strike(&mut net, &mut answers, route, &bytes);
+            }
+            9..=11 => {
+                // To what we were told, as who we said we are.
+                if answers.is_empty() {
+                    continue;
+                }
+                let (route, bytes) = answers.swap_remove(tape.below(answers.len()));
+                let Some(reply) = reply(tape, &bytes) else { continue };
+                strike(&mut net, &mut answers, route, &reply);
+            }
+            12 | 13 => session::forge(tape, &mut net),
+            14 => {
+                let (route, bytes) = (stranger(tape.byte().into()), tape.bytes(100));
+                strike(&mut net, &mut answers, route, &bytes);
+            }
+            _ if tape.one_in(2) => net.server.unlisten(PORT),
+            _ => net.server.listen(ends::listen(client.clone())),
+        }
+        net.drain();
+        net.log.drain(..net.log.len().saturating_sub(500));
+        answers.drain(..answers.len().saturating_sub(200));
+        assert!(net.server.sessions().len() <= 70, "half-open sessions pile up");
+    }
+    net.run(Duration::from_secs(700));
+    net.log.clear();
+    net.run(Duration::from_secs(700));
+}
+
+fn stranger(n: u32) -> Route {
+    // Few addresses often, and any sometimes.
+    let ip = Ipv4Addr::new(10, 7, 0, if n < 256 { n % 4 } else { n } as u8);
+    Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1024 + (n >> 8) as u16 % 1000) }
+}
+
+fn header(byte: u8) -> Header {
+    Header {
+        src_port: 50_000 + u16::from(byte & 3),
+        dst_port: if byte & 0x70 == 0x70 { 9 } else { PORT },
+        ccval: 0,
+        cscov: 0,
+        ptype: PacketType::Request,
+        short: false,
+        seq: Seq::new(byte.into()),
+        ack: None,
+        service_code: Some(7),
+        reset: None,
+    }
+}
+
+fn request(n: u32, byte: u8) -> Vec<u8> {
+    let header = Header { seq: Seq::new(n.into()), ..header(byte) };
+    let mut bytes = vec![0; header.packet_len(0, 0)];
+    header.emit(&[], &mut bytes);
+    bytes
+}
+
+/// An Ack or the like that gives back what an answer said, its cookies among it.
+fn reply(tape: &mut Tape<'_>, answer: &[u8]) -> Option<Vec<u8>> {
+    let packet = Packet::parse(answer).ok()?;
+    let seq = packet.header.ack?.next();
+    let header = Header {
+        src_port: packet.header.dst_port,
+        dst_port: packet.header.src_port,
+        ptype: tape.pick(&[PacketType::Ack, PacketType::DataAck, PacketType::Sync, PacketType::Close]),
+        seq: if tape.one_in(8) { tape.near(seq) } else { seq },
+        ack: Some(if tape.one_in(8) { tape.near(packet.header.seq) } else { packet.header.seq }),
+        ..packet.header
+    };
+    let mut options = packet.option_bytes.to_vec();
+    if tape.one_in(4) && !options.is_empty() {
+        let at = tape.below(options.len());
+        options[at] ^= tape.byte();
+    }
+    options.truncate(dccp_wire::MAX_OPTIONS);
+    let mut bytes = vec![0; header.packet_len(options.len(), 0)];
+    header.emit(&options, &mut bytes);
+    Some(bytes)
+}
+
+fn strike(net: &mut Net, answers: &mut Vec<(Route, Vec<u8>)>, route: Route, bytes: &[u8]) {
+    answers.extend(net.strike(route, bytes).into_iter().map(|answer| (route, answer)));
+}

@@ -1,0 +1,76 @@
+//! Packets and options that nearly make sense.
+
+use crate::tape::Tape;
+use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, Reset, ResetCode, Seq};
+
+/// Options that could be there, and bytes that could not.
+pub(crate) fn options(tape: &mut Tape<'_>) -> Vec<u8> {
+    let mut buf = OptionBuf::new();
+    for _ in 0..tape.below(5) {
+        let kind = tape.below(26);
+        let (data, small) = (tape.bytes(24), tape.byte());
+        let number = if kind > 4 { tape.number() } else { 0 };
+        let feature = if small < 12 { small } else { small % 32 };
+        buf.push(&match kind {
+            0 => Opt::ChangeL(feature, &data),
+            1 => Opt::ChangeR(feature, &data),
+            2 => Opt::ConfirmL(feature, &data),
+            3 => Opt::ConfirmR(feature, &data),
+            4 => Opt::AckVector(small.is_multiple_of(2), &data),
+            5 => Opt::InitCookie(&data),
+            6 => Opt::Timestamp(number),
+            7 => Opt::Mandatory,
+            8 => Opt::SlowReceiver,
+            9 => Opt::DataDropped(&data),
+            10 => Opt::NdpCount(u64::from(number)),
+            11 => Opt::TimestampEcho(number, number >> 8),
+            12 => Opt::ElapsedTime(number >> 16),
+            13 => Opt::DataChecksum(number),
+            14 | 15 => Opt::Ccid(128 | small, &data),
+            16 => Opt::Mp(MpOption::Seq(Seq::new(number.into()))),
+            17 => Opt::Mp(MpOption::Join { addr_id: small, ci: number, nonce: number }),
+            18 => Opt::Mp(MpOption::Key { ci: number, keys: &data }),
+            19 => Opt::Mp(MpOption::Close(&data)),
+            20 => Opt::Mp(MpOption::FastClose(&data)),
+            21 => Opt::Mp(MpOption::Exp(&data)),
+            22 => Opt::Mp(MpOption::Confirm(&data)),
+            _ => {
+                // Any type, right or wrong length.
+                let length = if number.is_multiple_of(4) { number as u8 } else { data.len() as u8 + 2 };
+                let bytes = [&[small, length], &data[..]].concat();
+                buf.extend(&bytes);
+                continue;
+            }
+        });
+    }
+    let mut bytes = buf.as_bytes().to_vec();
+    bytes.truncate(400);
+    bytes
+}
+
+/// A packet such as whoever sent `last` could have sent after it.
+pub(crate) fn packet(tape: &mut Tape<'_>, last: &Header) -> Vec<u8> {
+    // What ends a connection comes seldom, so that others have time to do harm.
+    let seldom = if tape.one_in(8) { 16 } else { 5 };
+    let types = [4, 3, 2, 8, 9, 0, 1, 4, 2, 3, 5, 6, 7, 10, 11, 15];
+    let ptype = PacketType::from_number(types[tape.below(types.len()) % seldom.max(types.len() - 6)]);
+    let header = Header {
+        ccval: tape.byte() & 15,
+        cscov: if tape.one_in(8) { tape.byte() & 15 } else { 0 },
+        ptype,
+        short: tape.one_in(6),
+        seq: tape.near(last.seq),
+        ack: Some(tape.near(last.ack.unwrap_or_default())),
+        service_code: Some(if tape.one_in(16) { tape.number() } else { last.service_code.unwrap_or(7) }),
+        reset: Some(Reset { code: ResetCode::from_number(tape.byte()), data: [0; 3] }),
+        ..*last
+    };
+    let (options, payload) = (options(tape), tape.bytes(60));
+    let mut bytes = vec![0; header.packet_len(options.len(), payload.len())];
+    header.emit(&options, &mut bytes).copy_from_slice(&payload);
+    if tape.one_in(10) {
+        let at = tape.below(bytes.len());
+        bytes[at] ^= 1 << tape.below(8);
+    }
+    bytes
+}

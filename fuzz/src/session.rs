@@ -1,0 +1,131 @@
+use crate::ends::End::{Client, Server};
+use crate::ends::{self, Net, client_addr, client_route, datagram};
+use crate::packets;
+use crate::tape::Tape;
+use dccp_proto::{Ecn, Route};
+use mpdccp_proto::{Ccid, Fallback, Named, PktInfo, SessionConfig, sched::SchedulerKind};
+use std::net::SocketAddr;
+use units::{Duration, Rate};
+
+/// Bounds a story; no input is long enough to want more.
+const STEPS: usize = 200;
+
+/// A multipath session over two paths that opened as it should, its owners, the network, and a forger who sees all packets.
+pub fn session(bytes: &[u8]) {
+    let tape = &mut Tape::new(bytes);
+    let (client, server) = (config(tape), config(tape));
+    let mut net = Net::new(1, 2, server);
+    let id = net.connect(client);
+    net.run(Duration::from_millis(200));
+    for _ in 0..STEPS {
+        if tape.is_done() {
+            break;
+        }
+        match tape.below(16) {
+            0..=3 => net.run(Duration::from_millis(tape.pick(&[1, 10, 30, 90, 700, 3000]))),
+            4 | 5 => {
+                let from = tape.pick(&[Client, Server]);
+                let id = if from == Client { Some(id) } else { net.server.sessions().first().copied() };
+                let Some(id) = id.filter(|id| net.end(from).sessions().contains(id)) else { continue };
+                for n in 0..=tape.below(20) {
+                    let now = net.now;
+                    net.end(from).send(now, id, datagram(n as u32), PktInfo::default());
+                }
+            }
+            6..=11 => forge(tape, &mut net),
+            12 | 13 => {
+                let wire = &mut net.wires[tape.below(2)];
+                match tape.below(6) {
+                    0 => wire.up = !wire.up,
+                    1 => wire.loss = tape.below(500) as u64,
+                    2 => wire.twice = tape.below(100) as u64,
+                    3 => wire.jitter = Duration::from_millis(tape.byte().into()),
+                    4 => {
+                        wire.mute =
+                            if wire.mute.is_some() { None } else { Some(tape.pick(&[Client, Server])) }
+                    }
+                    _ => wire.nat_port = wire.nat_port.wrapping_add(1).max(1),
+                }
+            }
+            _ => command(tape, &mut net, id),
+        }
+        net.drain();
+        net.log.drain(..net.log.len().saturating_sub(500));
+    }
+    net.run(Duration::from_secs(30));
+    net.log.clear();
+    for end in [Client, Server] {
+        for id in net.end(end).sessions() {
+            let now = net.now;
+            net.end(end).abort(now, id);
+        }
+    }
+    net.run(Duration::from_secs(700));
+    assert!(net.log.len() < 4000, "{} packets of what is over", net.log.len());
+}
+
+pub(crate) fn config(tape: &mut Tape<'_>) -> SessionConfig {
+    let known: Vec<u8> = Ccid::known().collect();
+    let flags = tape.byte();
+    let flag = |bit: u8| flags >> bit & 1 == 1;
+    let base = ends::config();
+    let schedulers: Vec<SchedulerKind> = SchedulerKind::all().collect();
+    SessionConfig {
+        multipath: !flag(0),
+        fallback: Fallback::Plain,
+        scheduler: tape.pick(&schedulers),
+        connection: dccp_proto::Config {
+            tx_ccids: vec![tape.pick(&known), 2],
+            rx_ccids: known,
+            allow_short_seqnos: flag(1),
+            check_data_checksum: flag(2),
+            ndp_count: flag(3),
+            probe_mtu: flag(4),
+            ..base.connection
+        },
+        ..base
+    }
+}
+
+/// A packet of either end that resembles one of its last, from where that came or from elsewhere.
+pub(crate) fn forge(tape: &mut Tape<'_>, net: &mut Net) {
+    let Some(newest) = net.log.len().checked_sub(1) else { return };
+    let old = net.log[newest - tape.below(40).min(newest)].clone();
+    let bytes = match tape.below(12) {
+        0 => tape.bytes(120),
+        1 => old.bytes.clone(),
+        _ => packets::packet(tape, &old.packet().header),
+    };
+    let port = if tape.one_in(20) { 41_000 } else { net.wires[old.path].nat_port };
+    let from = SocketAddr::new(client_addr(old.path), port);
+    let (to, route) = match old.from {
+        Client => (Server, Route { socket: 0, local: None, remote: from }),
+        Server => (Client, client_route(old.path)),
+    };
+    net.inject(to, route, Ecn::from_bits(tape.byte()), &bytes);
+}
+
+fn command(tape: &mut Tape<'_>, net: &mut Net, id: mpdccp_proto::SessionId) {
+    let end = tape.pick(&[Client, Server]);
+    let Some(id) = (if end == Client { Some(id) } else { net.server.sessions().first().copied() }) else {
+        return;
+    };
+    let now = net.now;
+    let paths: Vec<_> = net.end(end).rows(now, id).iter().map(|row| row.id).collect();
+    let path = if paths.is_empty() { return } else { tape.pick(&paths) };
+    let end = net.end(end);
+    match tape.below(12) {
+        0 => end.remove_path(now, id, path),
+        1 => end.set_prio(now, id, path, tape.byte() & 15),
+        2 => end.cap_path(now, id, path, Some(Rate::from_mbps(f64::from(tape.byte())))),
+        3 => drop(end.set_ccid(now, id, tape.pick(&[2, 3, 4, 5, 7]))),
+        4 => end.set_link(now, id, path, tape.one_in(2)),
+        5 => end.set_mtu(now, id, path, tape.number() as u16),
+        6 => drop(end.advertise(now, id, client_addr(tape.below(4)), None)),
+        7 => end.withdraw(now, id, tape.byte()),
+        8 => drop(end.send_private(now, id, &tape.bytes(40))),
+        9 => drop(end.add_path(now, id, ends::path(tape.below(2)))),
+        10 => end.close(now, id),
+        _ => end.abort(now, id),
+    }
+}
