@@ -7,7 +7,7 @@ use dccp_proto::ccid::TxView;
 use dccp_wire::PacketType;
 use std::cell::Cell;
 use std::rc::Rc;
-use units::Duration;
+use units::{Duration, Time};
 
 const PAYLOAD: usize = 1000;
 
@@ -135,4 +135,71 @@ fn both_ends_may_change_at_once() {
     net.run(Duration::from_secs(10));
     assert_eq!((net.end(CLIENT).ccids(), net.end(SERVER).ccids()), (Some((5, 3)), Some((3, 5))));
     assert_eq!((net.delivered[CLIENT].len(), net.delivered[SERVER].len()), (50, 50));
+}
+
+/// What came through and what was dropped of one flow, bytes and packets.
+type Counts = Rc<(Cell<u64>, Cell<usize>)>;
+
+/// Ten megabits a second with room for 60 ms, which all flows share.
+fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
+    let (line, counts) = (line.clone(), counts.clone());
+    Box::new(move |sent| {
+        if sent.from == SERVER {
+            return Fate::Deliver;
+        }
+        let leaves =
+            line.get().max(sent.at) + Duration::from_nanos((sent.bytes.len() + OVERHEAD) as u64 * 800);
+        if leaves - sent.at > Duration::from_millis(60) {
+            counts.1.set(counts.1.get() + usize::from(sent.packet().payload.len() == PAYLOAD));
+            return Fate::Drop;
+        }
+        line.set(leaves);
+        counts.0.set(counts.0.get() + sent.bytes.len() as u64);
+        Fate::Late(leaves - sent.at)
+    })
+}
+
+/// RFC 4340 section 10.5: changing the CCID is no escape, and no penalty. Beside a flow of CCID 2 that never changes, neither is starved under
+/// any of them, and after the way round both have what they had.
+#[test]
+fn fairness_survives_the_way_round() {
+    let line = Rc::new(Cell::new(Time::ZERO));
+    let counts: [Counts; 2] = Default::default();
+    let mut nets = [0, 1].map(|flow| {
+        let mut net = Net::open(settings(), settings());
+        net.network = shared(&line, &counts[flow]);
+        net
+    });
+    let mut next = [0; 2];
+    let mut share = |nets: &mut [Net; 2], seconds: u64| {
+        let before = [0, 1].map(|flow| counts[flow].0.get());
+        for _ in 0..seconds * 1000 {
+            for (net, next) in nets.iter_mut().zip(&mut next) {
+                send_for(net, next, 1);
+            }
+        }
+        let [changing, steady] = [0, 1].map(|flow| (counts[flow].0.get() - before[flow]) as f64);
+        changing / steady
+    };
+    share(&mut nets, 5);
+    let first = share(&mut nets, 15);
+    let mut on_the_way = Vec::new();
+    for ccid in [5, 3, 2] {
+        assert!(nets[0].end(CLIENT).set_ccid(ccid));
+        share(&mut nets, 5);
+        assert_eq!(nets[0].end(CLIENT).ccids(), Some((ccid, 2)));
+        on_the_way.push(share(&mut nets, 15));
+    }
+    println!("CCID 2 beside 2: {first:.2}; 5, 3 and 2 again: {on_the_way:.2?}");
+    assert!((0.5..2.0).contains(&first) && (0.5..2.0).contains(&on_the_way[2]), "{first} {on_the_way:?}");
+    assert!(on_the_way.iter().all(|share| (0.2..5.0).contains(share)), "{on_the_way:?}");
+    // And nothing but what the line dropped is missing.
+    for (net, counts) in nets.iter_mut().zip(&counts) {
+        net.to_send[CLIENT].clear();
+        net.run(Duration::from_secs(30));
+        let arrived = arrived(net);
+        let sent = net.log.iter().filter(|s| s.from == CLIENT && s.packet().payload.len() == PAYLOAD).count();
+        assert!(arrived.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(arrived.len() + counts.1.get(), sent);
+    }
 }

@@ -159,3 +159,51 @@ fn initial_numbers_follow_the_seed_alone() {
     // All 48 bits are in use.
     assert_eq!(all.iter().fold(0, |a, b| a | b), (1 << 48) - 1);
 }
+
+#[test]
+fn a_listen_has_the_request_repeated_once() {
+    let config = Config { service_code: 7, ..Config::default() };
+    let mut net = Net::new(config.clone(), config);
+    net.network = Box::new(|_| Fate::Drop);
+    net.run(Duration::from_millis(200));
+    let requests = |net: &Net| net.types(CLIENT).iter().filter(|t| **t == PacketType::Request).count();
+    let listen = |net: &mut Net, code, options: &[u8], payload: &[u8]| {
+        let header = net.forge(SERVER, PacketType::Listen, dccp_wire::Seq::new(0), None);
+        let header = dccp_wire::Header { service_code: Some(code), ..header };
+        assert!(!net.strike(SERVER, &header, options, payload));
+    };
+    listen(&mut net, 8, &[], &[]);
+    assert_eq!(requests(&net), 1, "another service's");
+    // RFC 5596 section 2.2.1: its options and data are ignored; a Mandatory at the end would be an error elsewhere.
+    listen(&mut net, 7, &[1, 1, 1, 1], b"data");
+    assert_eq!(requests(&net), 2);
+    listen(&mut net, 7, &[], &[]);
+    listen(&mut net, 7, &[], &[]);
+    assert_eq!(requests(&net), 2);
+    // RFC 5596 section 2.2.3.1: as after a timeout, the next one takes two seconds.
+    net.run(Duration::from_millis(1999));
+    assert_eq!(requests(&net), 2);
+    net.run(Duration::from_millis(1));
+    assert_eq!(requests(&net), 3);
+    assert_eq!(net.types(CLIENT).len(), 3);
+}
+
+#[test]
+fn a_listen_means_nothing_in_any_other_state() {
+    let mut net = Net::open(Config::default(), Config::default());
+    for step in 0..3 {
+        let before = net.log.len();
+        for from in [CLIENT, SERVER] {
+            let header = net.forge(from, PacketType::Listen, net.gss(from).next(), None);
+            assert!(!net.strike(from, &header, &[], &[]));
+        }
+        assert_eq!(net.log.len(), before, "silently discarded, {:?}", net.states());
+        let now = net.now;
+        match step {
+            0 => net.end(CLIENT).close(now, false),
+            _ => net.run(Duration::from_secs(1)),
+        }
+        net.pump();
+    }
+    assert_eq!(net.states(), [State::TimeWait, State::Closed]);
+}

@@ -3,8 +3,8 @@ mod common;
 
 use common::*;
 use dccp_proto::features::Side;
-use dccp_proto::{Config, Connection, DropReason, Gate, State};
-use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, Seq, feature};
+use dccp_proto::{CloseReason, Config, Connection, DropReason, Event, Gate, State};
+use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq, feature};
 use units::{Duration, Time};
 
 fn options(list: &[Opt<'_>]) -> OptionBuf {
@@ -140,4 +140,38 @@ fn a_response_that_comes_again_is_no_mistake() {
     let later = net.next_from(SERVER, PacketType::Response);
     net.strike(SERVER, &later, &[], &[]);
     assert_eq!((net.last(CLIENT).ptype(), unexpected(&mut net)), (PacketType::Sync, Some(1)));
+}
+
+/// RFC 9897 section 3.1: Multipath Capable is negotiated in the handshake and not again.
+#[test]
+fn multipath_is_not_negotiated_twice() {
+    let config = Config { multipath: true, ..Config::default() };
+    let mut net = Net::open(config.clone(), config);
+    assert!(net.end(SERVER).is_multipath());
+    let header = net.next_from(CLIENT, PacketType::Ack);
+    let change = options(&[Opt::ChangeR(feature::MULTIPATH_CAPABLE, &[0])]);
+    assert!(net.strike(CLIENT, &header, change.as_bytes(), &[]));
+    let answer = net.last(SERVER).packet();
+    assert!(answer.options().any(|o| o == Ok(Opt::ConfirmL(feature::MULTIPATH_CAPABLE, &[]))), "{answer:?}");
+}
+
+/// RFC 9897 section 3.3: the server acknowledges the Ack that completes the handshake, at once.
+#[test]
+fn a_multipath_server_confirms_the_handshake() {
+    for ack_on_open in [true, false] {
+        let mut net = Net::new(Config::default(), Config { ack_on_open, ..Config::default() });
+        net.run(Duration::from_millis(100));
+        let answers = net.types(SERVER).iter().filter(|ptype| **ptype == PacketType::Ack).count();
+        assert_eq!(answers, usize::from(ack_on_open));
+    }
+}
+
+/// RFC 4340 section 5.6: options come first, so that a Reset whose options cannot be obeyed is answered for those.
+#[test]
+fn the_options_of_a_reset_are_read_before_it_ends_anything() {
+    let mut net = Net::open(Config::default(), Config::default());
+    let header = net.next_from(SERVER, PacketType::Reset);
+    net.strike(SERVER, &header, &[1, 120, 2], &[]);
+    let end = net.events[CLIENT].last();
+    assert_eq!(end, Some(&Event::Closed(CloseReason::Aborted(ResetCode::MandatoryError))));
 }

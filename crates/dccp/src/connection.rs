@@ -6,6 +6,7 @@ use crate::{
     CcidError, ConnectError, Delivery, Event, FinishError, Options, RecvError, SendError, Stats, sockets,
 };
 use dccp_net::Core;
+use dccp_proto::ServiceCode;
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, Reason, SessionId};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -202,6 +203,32 @@ impl Connection {
     pub fn abort(&self) {
         let id = self.id;
         self.runtime.handle.run(move |core, _| core.endpoint.abort(core.clock.now(), id));
+    }
+
+    /// Ends it at once, and tells the peer why, in at most 255 bytes of text.
+    pub fn abort_with(&self, why: &str) {
+        let (id, why) = (self.id, why.to_owned());
+        self.runtime.handle.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
+    }
+
+    /// What the peer said when it ended the connection, if it said why.
+    pub fn peer_said(&self) -> Option<String> {
+        lock(&self.stream.state).peer_said()
+    }
+
+    /// The Service Code, of several that a listener takes the one that the client asked for.
+    pub fn service(&self) -> Option<ServiceCode> {
+        let id = self.id;
+        let code = self.runtime.handle.call(move |core, _| {
+            core.endpoint.status(core.clock.now(), id).map(|status| ServiceCode(status.service_code))
+        });
+        code.flatten()
+    }
+
+    /// A path leads elsewhere now, as when a mobile host changed networks behind an address that stayed: congestion control begins anew there.
+    pub fn path_changed(&self, path: PathId) {
+        let id = self.id;
+        self.runtime.handle.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
     }
 
     /// Largest datagram that all of its paths carry at present, bytes.

@@ -1,5 +1,6 @@
 use crate::runtime::{Backlog, BacklogState, Runtime};
 use crate::{AcceptError, ConnectError, Connection, Options, sockets};
+use dccp_proto::{Ports, Route};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ pub struct Listener {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) backlog: Arc<Backlog>,
     addr: SocketAddr,
+    socket: u32,
 }
 
 /// What can be accepted; `None` while that is nothing.
@@ -34,11 +36,11 @@ impl Listener {
         let backlog = Arc::new(Backlog::default());
         let port = sockets::places(&options, addr).1;
         let options = options.dccp_port(port);
-        let (runtime, addr) = Runtime::start(options, Some(backlog.clone()), |core, options| {
+        let (runtime, (addr, socket)) = Runtime::start(options, Some(backlog.clone()), |core, options| {
             sockets::secure(core, options, true)?;
             sockets::listen(core, options, addr)
         })?;
-        Ok(Listener { runtime, backlog, addr })
+        Ok(Listener { runtime, backlog, addr, socket })
     }
 
     /// The next connection.
@@ -60,6 +62,28 @@ impl Listener {
     fn accept_until(&self, until: Option<Instant>) -> Result<Connection, AcceptError> {
         let accepted = self.backlog.arrived.wait(&self.backlog.state, until, |s| accept(&self.runtime, s));
         accepted.unwrap_or(Err(AcceptError::TimedOut))
+    }
+
+    /// Tells a client that will connect from this address (with UDP: and this UDP port), and from this DCCP port, that it is waited for (RFC 5596): up to three
+    /// packets, which open the NATs and firewalls before this end. Both ends must know each other's addresses and ports from
+    /// elsewhere; the client chooses its own with [`Options::source_ports`]. Not with keys, which have a handshake of their own.
+    ///
+    /// # Errors
+    /// With keys, or after the end of the data thread, [`ConnectError::Options`].
+    pub fn invite(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
+        let socket = self.socket;
+        let invited = self.runtime.handle.call(move |core, streams| {
+            let (remote, _) = sockets::places(&streams.options, client);
+            let route = Route { socket, local: None, remote };
+            let ports = Ports { local: streams.options.dccp_port, remote: dccp_port };
+            streams.options.key.is_none() && core.endpoint.invite(core.clock.now(), route, ports)
+        });
+        match invited {
+            Some(true) => Ok(()),
+            _ => Err(ConnectError::Options(
+                "only a listener without keys can invite, and 1024 clients at most",
+            )),
+        }
     }
 
     /// The address it listens on.

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// Longer than anything waits: queues here are bounded by packets, and what is in them is not dropped for its age.
 const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(1 << 31);
 
+/// Leaves room for the options of a Request.
+const MAX_EARLY: usize = 512;
+
 /// How packets travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,7 +60,13 @@ impl Path {
 pub struct Options {
     pub(crate) settings: Settings,
     pub(crate) service: Result<ServiceCode, &'static str>,
+    /// Of which only what the methods below set is used.
+    pub(crate) connection: dccp_proto::Config,
+    pub(crate) also_services: Vec<Result<ServiceCode, &'static str>>,
+    pub(crate) early_data: Vec<u8>,
     pub(crate) dccp_port: u16,
+    /// UDP and DCCP port to send from; 0 for any.
+    pub(crate) source_ports: (u16, u16),
     pub(crate) carrier: Carrier,
     pub(crate) multipath: bool,
     pub(crate) paths: Vec<Path>,
@@ -79,7 +88,11 @@ impl Default for Options {
         Options {
             settings: Settings::default(),
             service: Ok(ServiceCode::NONE),
+            connection: dccp_proto::Config::default(),
+            also_services: Vec::new(),
+            early_data: Vec::new(),
             dccp_port: 5001,
+            source_ports: (0, 0),
             carrier: Carrier::default(),
             multipath: false,
             paths: Vec::new(),
@@ -110,9 +123,66 @@ impl Options {
     /// Service Code, which must be that of the peer: `SC:chat`, `SC=7`, `SC=x1f` (RFC 4340 section 8.1.2). 0 by default. A text that is none is an
     /// error when it is used.
     pub fn service(mut self, code: &str) -> Options {
-        self.service = code.parse().map_err(|_| {
-            "the service code must be SC: and one to four of letters, digits and -_+.*/?@, or SC= and a number, such as SC:chat or SC=7"
-        });
+        self.service = service_code(code);
+        self
+    }
+
+    /// Another Service Code that a listener takes; [`Connection::service`](crate::Connection::service) tells which one it was.
+    pub fn also_service(mut self, code: &str) -> Options {
+        self.also_services.push(service_code(code));
+        self
+    }
+
+    /// Data to go with the first packet, some hundred bytes: a client's with its Request, a listener's with its Response (RFC 4340 sections 8.1.1
+    /// and 8.1.3). The peer receives it first, if it takes such data. Whoever sees a Request can repeat it: for what does no harm twice.
+    /// Not in multipath sessions.
+    pub fn early_data(mut self, data: &[u8]) -> Options {
+        self.early_data = data.to_vec();
+        self
+    }
+
+    /// Whether to receive data that comes with the peer's first packet; by default it is dropped, and the peer told so.
+    pub fn take_early_data(mut self, take: bool) -> Options {
+        self.connection.early_data = take;
+        self
+    }
+
+    /// Short sequence numbers, where both ends have this set and the window is small: 4 to 8 bytes less in each packet, and weaker protection
+    /// against forged ones (RFC 4340 section 7.6).
+    pub fn short_numbers(mut self, short: bool) -> Options {
+        (self.connection.allow_short_seqnos, self.connection.short_seqnos) = (short, short);
+        self
+    }
+
+    /// How much of what this end sends the header checksum covers, if the peer accepts it, as RFC 4340 section 9.2 counts: 0 all, 1 none of the
+    /// data, n the first 4 (n - 1) bytes, up to 15. Only with [`Carrier::Raw`]: in UDP the UDP checksum covers all.
+    pub fn coverage(mut self, coverage: u8) -> Options {
+        self.connection.coverage = coverage.min(15);
+        self
+    }
+
+    /// The least coverage to accept data with, in the same units; 0 by default: only what is covered whole.
+    pub fn min_coverage(mut self, coverage: u8) -> Options {
+        self.connection.min_coverage = coverage.min(15);
+        self
+    }
+
+    /// Asks the peer to protect data with a CRC-32c (RFC 4340 section 9.3): what it does not fit is dropped.
+    pub fn data_checksum(mut self, check: bool) -> Options {
+        self.connection.check_data_checksum = check;
+        self
+    }
+
+    /// Whether the Request has a Timestamp, for a first round-trip time without what the peer took to answer; it has by default.
+    pub fn timestamps(mut self, send: bool) -> Options {
+        self.connection.timestamps = send;
+        self
+    }
+
+    /// The UDP port and the DCCP port that a client sends from, instead of any that are free: for a listener behind a NAT, which must know them
+    /// to [invite](crate::Listener::invite) it. Such options make one connection at a time.
+    pub fn source_ports(mut self, udp: u16, dccp: u16) -> Options {
+        self.source_ports = (udp, dccp);
         self
     }
 
@@ -229,7 +299,12 @@ impl Options {
 
     /// What is wrong with them.
     pub(crate) fn check(&self) -> Result<(), ConnectError> {
-        self.service.map_err(ConnectError::Options)?;
+        for service in [self.service].into_iter().chain(self.also_services.iter().copied()) {
+            service.map_err(ConnectError::Options)?;
+        }
+        if self.early_data.len() > MAX_EARLY {
+            return Err(ConnectError::Options("early data is 512 bytes at most"));
+        }
         let Ccid(ccid) = self.settings.ccid;
         if !dccp_proto::ccid::is_known(ccid) {
             return Err(ConnectError::Options("no such CCID; known_ccids() has those there are"));
@@ -260,8 +335,26 @@ impl Options {
             fallback: Fallback::Plain,
             ..self.settings.clone()
         };
-        let mut session = SessionConfig { multipath, survive: self.survive, ..settings.session() };
-        session.connection.service_code = self.service.unwrap_or_default().0;
-        session
+        let session = settings.session();
+        let connection = dccp_proto::Config {
+            service_code: self.service.unwrap_or_default().0,
+            also_services: self.also_services.iter().flatten().map(|code| code.0).collect(),
+            early_data: self.connection.early_data,
+            allow_short_seqnos: self.connection.allow_short_seqnos,
+            short_seqnos: self.connection.short_seqnos,
+            coverage: self.connection.coverage,
+            min_coverage: self.connection.min_coverage,
+            check_data_checksum: self.connection.check_data_checksum,
+            timestamps: self.connection.timestamps,
+            ..session.connection
+        };
+        let early_data = self.early_data.clone();
+        SessionConfig { multipath, survive: self.survive, early_data, connection, ..session }
     }
+}
+
+fn service_code(text: &str) -> Result<ServiceCode, &'static str> {
+    text.parse().map_err(|_| {
+        "the service code must be SC: and one to four of letters, digits and -_+.*/?@, or SC= and a number, such as SC:chat or SC=7"
+    })
 }

@@ -233,8 +233,10 @@ impl Streams {
 
     fn on_closed(&mut self, core: &mut Core, now: Time, id: SessionId, reason: Reason) {
         self.busy.remove(&id);
-        let dropped = core.endpoint.status(now, id).as_ref().map_or(0, dropped);
+        let status = core.endpoint.status(now, id);
+        let dropped = status.as_ref().map_or(0, dropped);
         if let Some(entry) = self.entries.remove(&id) {
+            lock(&entry.stream.state).hear(status.and_then(|status| status.error_text));
             entry.stream.end(reason, dropped);
             entry.sockets.iter().for_each(|socket| core.net.remove(*socket));
         }

@@ -51,12 +51,12 @@ pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
     }
 }
 
-/// Waits for sessions; returns the address.
+/// Waits for sessions; returns the address, and the socket's number.
 pub(crate) fn listen(
     core: &mut Core,
     options: &Options,
     addr: SocketAddr,
-) -> Result<SocketAddr, ConnectError> {
+) -> Result<(SocketAddr, u32), ConnectError> {
     let (carrier_addr, port) = places(options, addr);
     let socket = open_socket(core, options.carrier, carrier_addr)?;
     let overhead = overhead(core, socket, options);
@@ -76,7 +76,8 @@ pub(crate) fn listen(
         max_sessions: options.max_connections,
     });
     let bound = core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr);
-    Ok(if options.carrier == Carrier::Raw { SocketAddr::new(bound.ip(), port) } else { bound })
+    let bound = if options.carrier == Carrier::Raw { SocketAddr::new(bound.ip(), port) } else { bound };
+    Ok((bound, socket))
 }
 
 /// Opens the socket of a path, and the channel over it. The number of the peer among the options is that of the channel.
@@ -97,7 +98,7 @@ pub(crate) fn open_path(
     if local.is_ipv4() != remote.is_ipv4() {
         return Err(ConnectError::Options("both ends of a path must be of the same IP version"));
     }
-    let socket = open_socket(core, options.carrier, SocketAddr::new(local, 0))?;
+    let socket = open_socket(core, options.carrier, SocketAddr::new(local, options.source_ports.0))?;
     let overhead = overhead(core, socket, options);
     let mtu = match core.net.path_mtu(socket, remote) {
         Ok(mtu) => mtu.min(options.mtu),
@@ -116,7 +117,10 @@ pub(crate) fn open_path(
     };
     Ok(PathConfig {
         route: Route { socket, local: None, remote },
-        ports: Ports { local: core.ephemeral_port(), remote: port },
+        ports: Ports {
+            local: if options.source_ports.1 == 0 { core.ephemeral_port() } else { options.source_ports.1 },
+            remote: port,
+        },
         name: PathName::default(),
         prio: priority,
         mtu,

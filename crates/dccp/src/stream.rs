@@ -37,6 +37,8 @@ pub(crate) struct State {
     /// The data thread has been told that there is something to send.
     told: bool,
     end: Option<Reason>,
+    /// In the peer's Reset.
+    peer_said: Option<String>,
     /// Counters of this side, and the newest look at the session.
     stats: Stats,
 }
@@ -124,6 +126,14 @@ impl State {
         Stats { queued, displaced, expired, ..self.stats.clone() }
     }
 
+    pub(crate) fn peer_said(&self) -> Option<String> {
+        self.peer_said.clone()
+    }
+
+    pub(crate) fn hear(&mut self, text: Option<String>) {
+        self.peer_said = text;
+    }
+
     /// What the session says, beside what is counted here.
     pub(crate) fn update(&mut self, look: Stats) {
         let Stats { queued, dropped, lost, rate, paths, .. } = look;
@@ -144,6 +154,7 @@ impl Stream {
                 finishing: false,
                 told: false,
                 end: None,
+                peer_said: None,
                 stats: Stats::default(),
             }),
             writable: Signal::default(),

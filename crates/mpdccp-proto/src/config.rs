@@ -38,6 +38,9 @@ pub struct SessionConfig {
     pub connection: Config,
     /// Offer and accept RFC 9897; off makes a plain DCCP connection of one path.
     pub multipath: bool,
+    /// Application data for the Request of a client, or the Response of a server, of a plain connection: a few hundred bytes at most (RFC
+    /// 4340 sections 8.1.1 and 8.1.3). The peer takes it if its [`Config::early_data`] is set, and delivers it first.
+    pub early_data: Vec<u8>,
     /// When the peer does not.
     pub fallback: Fallback,
     /// Key types that a client offers and a server accepts, the one it likes best first (RFC 9897 section 3.2.4). Type 0 is what all
@@ -84,6 +87,7 @@ impl Default for SessionConfig {
         SessionConfig {
             connection: Config::default(),
             multipath: true,
+            early_data: Vec::new(),
             fallback: Fallback::Refuse,
             key_types: alloc::vec![KeyType::Plain],
             share_congestion: false,

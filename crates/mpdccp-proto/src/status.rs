@@ -27,6 +27,10 @@ pub struct SessionStatus {
     pub multipath: bool,
     /// Our connection identifier and the peer's.
     pub ci: (u32, u32),
+    /// Service Code, of several that a listener takes the one that the client asked for (RFC 4340 section 8.1.2).
+    pub service_code: u32,
+    /// What the peer's last Reset said in words (RFC 4340 section 5.6, Error Text).
+    pub error_text: Option<String>,
     /// All paths, closed ones too while they are kept.
     pub paths: Vec<PathStatus>,
     /// Largest datagram that every path that is up can carry (RFC 9897 section 3.9); `None` while none is.

@@ -83,6 +83,7 @@ impl Connection {
             handshake_sent: VecDeque::new(),
             handshake_rtt: None,
             requests_sent: 0,
+            invited: false,
             last_response: iss,
             cookies: Vec::new(),
             timers: Timers::default(),
@@ -113,6 +114,19 @@ impl Connection {
         self.handshake_sent.push_back((seq, now));
         if self.handshake_sent.len() > MAX_HANDSHAKE_TIMES {
             self.handshake_sent.pop_front();
+        }
+    }
+
+    /// The server is ready and its middlebox open: what was lost before may pass now (RFC 5596 section 2.2.3.1).
+    pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
+        // RFC 5596 section 2.2.3: ignored in all other states, and one repetition is all there is, however many of them come.
+        if self.state != State::Request || self.invited || service_code != Some(self.cfg.service_code) {
+            return;
+        }
+        self.invited = true;
+        if let Some(retransmit) = &mut self.timers.retransmit {
+            retransmit.back_off(now);
+            self.retransmit();
         }
     }
 

@@ -52,9 +52,9 @@ impl Connection {
     ) -> Result<Received<'a>, DropReason> {
         let header = &packet.header;
         let ptype = header.ptype;
-        // RFC 4340 section 5.1: reserved types are ignored. Listen (RFC 5596) is between an endpoint and a middlebox.
-        if matches!(ptype, PacketType::Reserved(_) | PacketType::Listen) {
-            return Err(DropReason::UnexpectedType);
+        if ptype == PacketType::Listen {
+            self.on_listen(now, header.service_code);
+            return Err(DropReason::Listen);
         }
         // Step 2.
         if matches!(self.state, State::TimeWait | State::Closed) {

@@ -64,6 +64,8 @@ pub struct Connection {
     handshake_sent: VecDeque<(Seq, Time)>,
     handshake_rtt: Option<Duration>,
     requests_sent: u32,
+    /// A Listen has had a Request repeated.
+    invited: bool,
     /// Our newest Response.
     last_response: Seq,
     /// Init Cookie options to echo.

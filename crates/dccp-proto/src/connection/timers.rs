@@ -36,10 +36,15 @@ impl Backoff {
     fn fires(&mut self, now: Time) -> bool {
         let due = now >= self.at;
         if due {
-            self.interval = (self.interval * 2).min(MAX_INTERVAL);
-            self.at = now + self.interval;
+            self.back_off(now);
         }
         due
+    }
+
+    /// Twice as long from now on.
+    pub(super) fn back_off(&mut self, now: Time) {
+        self.interval = (self.interval * 2).min(MAX_INTERVAL);
+        self.at = now + self.interval;
     }
 
     /// Starts the current interval again.
@@ -130,7 +135,7 @@ impl Connection {
         }
     }
 
-    fn retransmit(&mut self) {
+    pub(super) fn retransmit(&mut self) {
         match self.state {
             // The first Request is not a repetition.
             State::Request if self.requests_sent > u32::from(self.cfg.request_retries) => self.expire(),

@@ -85,6 +85,8 @@ pub enum DropReason {
     Coverage,
     /// Data only: on a type or at a time that allows none.
     DataNotAllowed,
+    /// A Listen, which at most has a Request repeated (RFC 5596 section 2.2.3).
+    Listen,
     /// The connection is closed.
     Closed,
 }

@@ -190,6 +190,54 @@ mod tests {
         }
     }
 
+    /// Every type, number, Acknowledgement Number and width near all edges, against the table of RFC 4340 section 7.5.3 in plain
+    /// integers, wherever the numbers wrap.
+    #[test]
+    fn every_case_of_the_table() {
+        const M: i128 = Seq::MODULUS as i128;
+        let distance = |a: Seq, b: Seq| {
+            let d = (i128::from(a.value()) - i128::from(b.value())).rem_euclid(M);
+            if d >= M / 2 { d - M } else { d }
+        };
+        for (gss, gsr) in
+            [(5000, 9000), (20, Seq::MODULUS - 20), (Seq::MODULUS - 1, 0), (1 << 47, (1 << 47) - 1)]
+        {
+            for width in [32u64, 33, 35, 100] {
+                let mut n = numbers(gss, gsr);
+                (n.local_window, n.remote_window) = (width, width);
+                let (w, quarter) = (i128::from(width), i128::from(width / 4));
+                for ptype in (0..10).map(PacketType::from_number) {
+                    let ends = matches!(ptype, CloseReq | Close | Reset);
+                    let sync = matches!(ptype, Sync | SyncAck);
+                    for (active, s) in
+                        [true, false].into_iter().flat_map(|active| (-130..=130).map(move |s| (active, s)))
+                    {
+                        let seq = Seq::new((gsr as i128 + s).rem_euclid(M) as u64);
+                        let d = distance(seq, n.gsr);
+                        let least = if ends { 1 } else { 1 - quarter };
+                        let seq_ok = d >= least && (d <= w - quarter || sync && !active);
+                        for a in -110i128..=3 {
+                            let ack =
+                                ptype.has_ack().then(|| Seq::new((gss as i128 + a).rem_euclid(M) as u64));
+                            let oldest = if ends { distance(n.gar, n.gss) } else { 1 - w };
+                            let ack_ok = ack.is_none() || (oldest..=0).contains(&a);
+                            let wanted = match (seq_ok, ack_ok) {
+                                (false, _) => Validity::BadSeq,
+                                (_, false) => Validity::BadAck,
+                                _ => Validity::Valid,
+                            };
+                            assert_eq!(
+                                n.check(ptype, seq, ack, active),
+                                wanted,
+                                "{ptype:?} {s} {a} {width} {active}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn windows_of_a_young_connection_end_at_the_initial_numbers_but_not_after_a_wrap() {
         let mut n = Numbers::new(Seq::new(7));

@@ -93,6 +93,8 @@ fn simultaneous_negotiation_agrees() {
     read(&mut s, 1, Some(100), &from_c).unwrap();
     read(&mut c, 101, Some(0), &from_s).unwrap();
     assert_eq!((c.value(CCID, Side::Remote), s.value(CCID, Side::Local)), (3, 3));
+    // RFC 4340 section 6.6.6: their Change answers ours.
+    assert!(!c.is_changing() && !s.is_changing());
     let from_c = written(&mut c, Moment::Established, 2);
     let from_s = written(&mut s, Moment::Established, 102);
     assert_eq!(from_c, [35, 7, 1, 3, 2, 3, 1]);
@@ -383,4 +385,20 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     a.change(ACK_RATIO, Side::Local, &[5], false);
     written(&mut a, Moment::Established, 30);
     assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Fault::Invalid));
+}
+
+/// RFC 4340 section 5.8.2: a Mandatory without its option would be for the next one, or an error at the end.
+#[test]
+fn where_a_change_has_no_room_its_mandatory_stays_away_too() {
+    let mut n = one(CLIENT, SEND_ACK_VECTOR, Side::Remote, &[1]);
+    n.change(SEND_ACK_VECTOR, Side::Remote, &[1], true);
+    for room in 0..8 {
+        let mut out = OptionBuf::new();
+        assert!(out.extend(&[0; dccp_wire::MAX_OPTIONS][room..]));
+        let before = out.len();
+        n.write(Moment::Established, Seq::new(room as u64), &mut out);
+        let written = out.len() - before;
+        assert!(written == 0 || written == 5, "{room} bytes of room, {written} used");
+        n.resend();
+    }
 }

@@ -22,8 +22,9 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn new(cfg: ListenConfig) -> Listener {
-        Listener { cfg, half_open: 0, open: 0 }
+    /// Sessions of an earlier listener of the port count as its own.
+    pub(super) fn new(cfg: ListenConfig, half_open: usize, open: usize) -> Listener {
+        Listener { cfg, half_open, open }
     }
 
     /// Counts a session as open once it is.
@@ -70,6 +71,8 @@ impl Endpoint {
         let known = self.listeners.contains_key(&packet.header.dst_port);
         let refusal = match packet.header.ptype {
             PacketType::Reset => Refusal::Ignore("reset_without_connection"),
+            // RFC 5596 sections 2.2.2 and 2.2.3: servers ignore it, and clients anywhere but in REQUEST.
+            PacketType::Listen => Refusal::Ignore("listen"),
             // RFC 4340 section 8.5 step 2.
             _ if self.demux.waits(now, route, ports_of(packet)) => {
                 refuse(ResetCode::NoConnection, "time_wait")
@@ -112,6 +115,8 @@ impl Endpoint {
         request: &Packet<'_>,
     ) -> Result<(), Refusal> {
         let port = request.header.dst_port;
+        // RFC 5596 section 2.2.2.
+        self.invitations.accept(route, ports_of(request));
         let Some(listener) = self.listeners.get(&port) else {
             return Err(refuse(ResetCode::ConnectionRefused, "port_not_bound"));
         };

@@ -4,6 +4,7 @@ mod accept;
 mod cookies;
 mod demux;
 mod groups;
+mod invite;
 mod strangers;
 
 use crate::sched::SchedulerKind;
@@ -21,6 +22,7 @@ use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::Packet;
 use demux::Demux;
 use groups::Groups;
+use invite::Invitations;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use strangers::Strangers;
@@ -88,6 +90,7 @@ pub struct Endpoint {
     /// The session whose end was told last: its status can still be read.
     closed: Option<SessionId>,
     strangers: Strangers,
+    invitations: Invitations,
     cookies: Cookies,
     stats: EndpointStats,
 }
@@ -115,6 +118,7 @@ impl Endpoint {
             events: VecDeque::new(),
             closed: None,
             strangers: Strangers::default(),
+            invitations: Invitations::default(),
             stats: EndpointStats::default(),
         }
     }
@@ -130,7 +134,9 @@ impl Endpoint {
         match self.listeners.get_mut(&cfg.port) {
             Some(listener) => listener.cfg = cfg,
             None => {
-                self.listeners.insert(cfg.port, Listener::new(cfg));
+                let mine = self.sessions.values().filter(|entry| entry.listener == Some(cfg.port));
+                let (open, half_open): (Vec<_>, Vec<_>) = mine.partition(|entry| entry.opened);
+                self.listeners.insert(cfg.port, Listener::new(cfg, half_open.len(), open.len()));
             }
         }
     }
@@ -194,8 +200,11 @@ impl Endpoint {
         if !self.dirty.is_empty() || self.strangers.is_waiting() {
             return Some((Time::ZERO, "not_drained"));
         }
-        let (at, id) = self.timers.first()?;
-        Some((*at, self.sessions.get(id).and_then(|entry| entry.armed).map_or("", |(_, why)| why)))
+        let session = self.timers.first().map(|(at, id)| {
+            (*at, self.sessions.get(id).and_then(|entry| entry.armed).map_or("", |(_, why)| why))
+        });
+        let invitation = self.invitations.next_timeout().map(|at| (at, "invitation"));
+        session.into_iter().chain(invitation).min_by_key(|(at, _)| *at)
     }
 
     /// Queues one datagram. Never fails: what the queue cannot hold is dropped and counted.
@@ -297,13 +306,24 @@ impl Endpoint {
 
     /// Ends a session at once (MP_FAST_CLOSE).
     pub fn abort(&mut self, now: Time, session: SessionId) {
-        self.with(now, session, Session::abort);
+        self.with(now, session, |s| s.abort(""));
+    }
+
+    /// As [`abort`](Self::abort), and says why in words (Error Text, RFC 4340 section 5.6), at most 255 bytes.
+    pub fn abort_with(&mut self, now: Time, session: SessionId, text: &str) {
+        self.with(now, session, |s| s.abort(text));
+    }
+
+    /// A path leads elsewhere now: its congestion state begins anew (RFC 4340 section 10.5).
+    pub fn change_path(&mut self, now: Time, session: SessionId, path: PathId) {
+        self.with(now, session, |s| s.change_path(now, path));
     }
 
     /// Writes everything that may leave now into `sink`. Sessions take turns of a bounded number of packets; if more could
     /// leave, [`poll_timeout`](Self::poll_timeout) is due at once.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         self.strangers.transmit(sink);
+        self.invitations.transmit(now, sink);
         let mut dirty = core::mem::take(&mut self.dirty);
         for id in dirty.drain(..) {
             let Some(entry) = self.sessions.get_mut(&id) else { continue };

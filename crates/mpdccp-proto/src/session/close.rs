@@ -26,8 +26,8 @@ impl Session {
         }
     }
 
-    /// Ends at once.
-    pub(crate) fn abort(&mut self) {
+    /// Ends at once, and says why in words, if there are any.
+    pub(crate) fn abort(&mut self, text: &str) {
         if self.state == SessionState::Closed {
             return;
         }
@@ -37,7 +37,7 @@ impl Session {
             let option = encode(&[MpOption::FastClose(self.keys.remote())]);
             self.connections().for_each(|conn| conn.set_extra(Extra::Reset, option.as_bytes()));
         }
-        self.abort_all(if fast { ResetCode::AbruptMpTermination } else { ResetCode::Aborted });
+        self.abort_all_with(if fast { ResetCode::AbruptMpTermination } else { ResetCode::Aborted }, text);
         self.finish(Reason::Aborted);
     }
 
@@ -46,9 +46,13 @@ impl Session {
     }
 
     fn abort_all(&mut self, code: ResetCode) {
+        self.abort_all_with(code, "");
+    }
+
+    fn abort_all_with(&mut self, code: ResetCode, text: &str) {
         for conn in self.connections() {
             if !matches!(conn.state(), State::Closed | State::TimeWait) {
-                conn.abort(code);
+                conn.abort_with(code, text);
             }
         }
     }

@@ -93,7 +93,9 @@ impl Session {
         let seed = session.seed();
         let mut conn = Connection::server(config, now, offer.route, offer.request, seed)
             .map_err(|reset| (reset, "refused_request"))?;
+        session.service_code = conn.service_code();
         let mut options = OptionBuf::new();
+        session.early_data(&mut conn);
         if session.multipath {
             let key = session.keys.agreed();
             let option = MpOption::Key { ci: session.keys.local_ci, keys: &key };
@@ -118,11 +120,22 @@ impl Session {
         Ok(session)
     }
 
+    /// Gives a plain connection its data for Request or Response, and takes what came.
+    pub(super) fn early_data(&mut self, conn: &mut Connection) {
+        if !self.multipath {
+            conn.set_early_data(&self.cfg.early_data);
+            if let Some(data) = conn.take_early_data() {
+                self.deliver_plain(&data);
+            }
+        }
+    }
+
     /// Client: sends the first Request, with MP_KEY if multipath is wanted.
     pub(super) fn connect_first(&mut self, now: Time, i: usize, ports: Ports) {
         let PathConfig { route, mtu, overhead, .. } = self.paths[i].cfg;
         let (config, seed) = (self.connection_config(mtu, overhead), self.seed());
         let mut conn = Connection::client(config, now, route, ports, seed);
+        self.early_data(&mut conn);
         let mut stage = Stage::Proven;
         if self.multipath {
             let key = self.keys.all();

@@ -42,7 +42,14 @@ impl Session {
     pub(crate) fn handle_packet(&mut self, now: Time, path: PathId, ecn: Ecn, len: u32, packet: &Packet<'_>) {
         let Some(i) = self.index(path) else { return };
         let Some(conn) = &mut self.paths[i].conn else { return };
-        if let Outcome::Received(received) = conn.handle_packet(now, ecn, len, packet) {
+        let outcome = conn.handle_packet(now, ecn, len, packet);
+        if let Some(text) = conn.error_text() {
+            self.error_text = Some(text.into());
+        }
+        if let Some(data) = conn.take_early_data() {
+            self.deliver_plain(&data);
+        }
+        if let Outcome::Received(received) = outcome {
             self.on_received(now, i, packet, &received);
         }
         self.after_input(now, i);
@@ -231,7 +238,7 @@ impl Session {
         self.follow_parity(now, path, mp_seq, signals.back.unwrap_or(0), data);
     }
 
-    fn deliver_plain(&mut self, data: &[u8]) {
+    pub(super) fn deliver_plain(&mut self, data: &[u8]) {
         if self.delivered.len() < MAX_DELIVERABLE {
             self.delivered.push_back(data.to_vec());
         } else {

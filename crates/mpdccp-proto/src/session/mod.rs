@@ -36,6 +36,7 @@ use crate::{PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, S
 use addresses::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 use cap::Cap;
 use confirm::Pending;
@@ -141,6 +142,10 @@ pub(crate) struct Session {
     /// Closing: when to stop waiting for the peer.
     close_at: Time,
     close_reason: Reason,
+    /// That of the first connection.
+    service_code: u32,
+    /// What the peer's last Reset said in words.
+    error_text: Option<String>,
     /// Server: the peer filter that let it in.
     peer: u32,
 }
@@ -187,6 +192,8 @@ impl Session {
             first: FirstAttempt::new(now),
             close_at: Time::MAX,
             close_reason: Reason::Closed,
+            service_code: cfg.connection.service_code,
+            error_text: None,
             peer: 0,
             cfg,
         }
@@ -224,6 +231,7 @@ impl Session {
     fn connection_config(&self, mtu: u16, overhead: u16) -> Config {
         Config {
             multipath: self.multipath,
+            early_data: !self.multipath && self.cfg.connection.early_data,
             // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath it spares the client 200 ms of PARTOPEN, in
             // which full-size packets cannot be sent.
             ack_on_open: true,
@@ -255,6 +263,13 @@ impl Session {
             self.cfg.connection.tx_ccids = alloc::vec![ccid];
         }
         taken
+    }
+
+    /// A path leads elsewhere now, which nobody but the application knows of.
+    pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
+        if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
+            conn.on_path_change(now);
+        }
     }
 
     /// Queues one datagram.
@@ -361,6 +376,8 @@ impl Session {
     /// Everything about the session.
     pub(crate) fn status(&self, now: Time) -> SessionStatus {
         SessionStatus {
+            service_code: self.service_code,
+            error_text: self.error_text.clone(),
             state: self.state,
             multipath: self.multipath,
             ci: (self.keys.local_ci, self.keys.remote_ci),

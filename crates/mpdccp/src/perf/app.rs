@@ -40,9 +40,9 @@ impl PerfApp {
         let now = core.clock.now();
         let (mut left, mut answer_by) = (0, None);
         let reporter = match plan.role {
-            Role::Server { listen, .. } => {
+            Role::Server { listen, ref invite, .. } => {
                 let reporter = Reporter::new(plan.json, false);
-                reporter.listening(setup::listen(core, &plan, listen)?, plan.dccp_port);
+                reporter.listening(setup::listen(core, now, &plan, listen, invite)?, plan.dccp_port);
                 reporter
             }
             Role::Client { parallel, .. } => {

@@ -37,6 +37,9 @@ pub(crate) struct PerfArgs {
     /// Server: end after the first connection.
     #[arg(short = '1', long = "one-off", alias = "once")]
     once: bool,
+    /// Server: tell a client that comes from there with --cport that it is waited for (RFC 5596); opens NATs and firewalls before the server.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "client")]
+    invite: Vec<SocketAddr>,
     #[command(flatten)]
     wishes: Wishes,
     #[command(flatten)]
@@ -59,6 +62,9 @@ struct ServerArgs {
     /// End after the first connection.
     #[arg(short = '1', long)]
     once: bool,
+    /// Tell a client that comes from there with --cport that it is waited for (RFC 5596); opens NATs and firewalls before the server.
+    #[arg(long, value_name = "HOST:PORT")]
+    invite: Vec<SocketAddr>,
     #[command(flatten)]
     common: Common,
 }
@@ -98,6 +104,9 @@ struct Wishes {
     /// A multipath session, even over one path.
     #[arg(long)]
     multipath: bool,
+    /// UDP port and DCCP port to send from (with raw: DCCP port), for a server that invites this client.
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
+    cport: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -203,8 +212,8 @@ pub(crate) struct Plan {
 }
 
 pub(crate) enum Role {
-    Server { listen: SocketAddr, once: bool },
-    Client { connect: SocketAddr, paths: Vec<PathArg>, multipath: bool, parallel: u32 },
+    Server { listen: SocketAddr, once: bool, invite: Vec<SocketAddr> },
+    Client { connect: SocketAddr, paths: Vec<PathArg>, multipath: bool, parallel: u32, cport: Option<u16> },
 }
 
 impl Plan {
@@ -226,20 +235,21 @@ struct End {
     wishes: Option<Wishes>,
     place: String,
     once: bool,
+    invite: Vec<SocketAddr>,
     common: Common,
 }
 
 impl From<PerfArgs> for End {
     fn from(args: PerfArgs) -> End {
         match args.command {
-            Some(Command::Server(ServerArgs { listen, once, common })) => {
-                End { wishes: None, place: listen, once, common }
+            Some(Command::Server(ServerArgs { listen, once, invite, common })) => {
+                End { wishes: None, place: listen, once, invite, common }
             }
             Some(Command::Client(ClientArgs { connect, wishes, common })) => {
-                End { wishes: Some(wishes), place: connect, once: false, common }
+                End { wishes: Some(wishes), place: connect, once: false, invite: Vec::new(), common }
             }
             None => {
-                let PerfArgs { client, bind, port, once, mut wishes, mut common, .. } = args;
+                let PerfArgs { client, bind, port, once, invite, mut wishes, mut common, .. } = args;
                 let with_port = |host: String| match (port, host.parse::<Ipv6Addr>()) {
                     (None, _) => host,
                     (Some(port), Ok(ip)) => format!("[{ip}]:{port}"),
@@ -252,14 +262,14 @@ impl From<PerfArgs> for End {
                         Ipv4Addr::UNSPECIFIED.into()
                     };
                     let any = bind.unwrap_or(any).to_string();
-                    return End { wishes: None, place: with_port(any), once, common };
+                    return End { wishes: None, place: with_port(any), once, invite, common };
                 };
                 let local = bind.filter(|_| wishes.paths.is_empty());
                 wishes.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
                 if common.messages.is_none() && !common.receive {
                     common.time.get_or_insert(Duration::from_secs(10));
                 }
-                End { wishes: Some(wishes), place: with_port(host), once: false, common }
+                End { wishes: Some(wishes), place: with_port(host), once: false, invite, common }
             }
         }
     }
@@ -300,7 +310,7 @@ fn mode(wishes: Option<&Wishes>, common: &Common) -> Mode {
 impl TryFrom<PerfArgs> for Plan {
     type Error = Fault;
     fn try_from(args: PerfArgs) -> Result<Plan, Fault> {
-        let End { wishes, place, once, common } = args.into();
+        let End { wishes, place, once, invite, common } = args.into();
         let mode = mode(wishes.as_ref(), &common);
         let paths = wishes.as_ref().map_or(&[][..], |wishes| &wishes.paths);
         let (place, dccp_port) = places(wishes.is_some(), &place, paths, &common)?;
@@ -321,10 +331,10 @@ impl TryFrom<PerfArgs> for Plan {
             ));
         }
         let role = match wishes {
-            None => Role::Server { listen: place, once },
-            Some(Wishes { paths, multipath, parallel, .. }) => {
+            None => Role::Server { listen: place, once, invite },
+            Some(Wishes { paths, multipath, parallel, cport, .. }) => {
                 let multipath = multipath || paths.len() > 1;
-                Role::Client { connect: place, paths, multipath, parallel }
+                Role::Client { connect: place, paths, multipath, parallel, cport }
             }
         };
         let sender_only = [

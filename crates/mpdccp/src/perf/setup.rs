@@ -76,8 +76,14 @@ fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Fault> {
     }
 }
 
-/// Waits for sessions; returns the carrier's address.
-pub(crate) fn listen(core: &mut Core, plan: &Plan, addr: SocketAddr) -> Result<SocketAddr, Fault> {
+/// Waits for sessions, and invites clients; returns the carrier's address.
+pub(crate) fn listen(
+    core: &mut Core,
+    now: Time,
+    plan: &Plan,
+    addr: SocketAddr,
+    invite: &[SocketAddr],
+) -> Result<SocketAddr, Fault> {
     let socket = open_socket(core, plan.carrier, addr)?;
     let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
     check_size(plan, plan.mtu, overhead)?;
@@ -90,21 +96,26 @@ pub(crate) fn listen(core: &mut Core, plan: &Plan, addr: SocketAddr) -> Result<S
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: MAX_SESSIONS,
     });
+    for client in invite {
+        let port = if plan.carrier == CarrierArg::Raw { 0 } else { client.port() };
+        let route = Route { socket, local: None, remote: SocketAddr::new(client.ip(), port) };
+        core.endpoint.invite(now, route, Ports { local: plan.dccp_port, remote: client.port() });
+    }
     Ok(core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }
 
 /// Opens a session.
 pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(), Fault> {
-    let Role::Client { connect, paths, multipath, .. } = &plan.role else {
+    let Role::Client { connect, paths, multipath, cport, .. } = &plan.role else {
         return Err(Fault::usage("a server does not connect"));
     };
     let mut configs = Vec::new();
     for path in paths {
         let remote = SocketAddr::new(path.remote.unwrap_or(connect.ip()), connect.port());
-        configs.push(open_path(core, plan, path.local, remote, path.prio)?);
+        configs.push(open_path(core, plan, (path.local, None), remote, path.prio)?);
     }
     if configs.is_empty() {
-        configs.push(open_path(core, plan, source(connect.ip())?, *connect, 3)?);
+        configs.push(open_path(core, plan, (source(connect.ip())?, *cport), *connect, 3)?);
     }
     let session = core.endpoint.connect(now, session_config(plan, *multipath), configs[0]);
     for path in &configs[1..] {
@@ -130,18 +141,19 @@ fn source(remote: IpAddr) -> Result<IpAddr, Fault> {
 fn open_path(
     core: &mut Core,
     plan: &Plan,
-    local: IpAddr,
+    (local, port): (IpAddr, Option<u16>),
     remote: SocketAddr,
     prio: u8,
 ) -> Result<PathConfig, Fault> {
-    let socket = open_socket(core, plan.carrier, SocketAddr::new(local, 0))?;
+    let udp_port = port.filter(|_| plan.carrier == CarrierArg::Udp).unwrap_or(0);
+    let socket = open_socket(core, plan.carrier, SocketAddr::new(local, udp_port))?;
     let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
     let mtu = core.net.path_mtu(socket, remote);
     let mtu = mtu.map_err(|e| Fault::usage(format!("no way to {}: {e}", remote.ip())))?.min(plan.mtu);
     check_size(plan, mtu, overhead)?;
     Ok(PathConfig {
         route: Route { socket, local: None, remote },
-        ports: Ports { local: core.ephemeral_port(), remote: plan.dccp_port },
+        ports: Ports { local: port.unwrap_or_else(|| core.ephemeral_port()), remote: plan.dccp_port },
         name: PathName::default(),
         prio,
         mtu,

@@ -245,3 +245,18 @@ proptest! {
         }
     }
 }
+
+/// RFC 4342 section 6.3: a receiver that keeps Ack Vectors can forget of them only what it knows to have been read.
+#[test]
+fn ack_vectors_are_acknowledged() {
+    for asked in [false, true] {
+        let mut half = TfrcSenderHalf::new(false, &config());
+        sent(&mut half, 3);
+        let (options, cells) = (rates(1000, u32::MAX), [2]);
+        let vector: &[u8] = if asked { &cells } else { &[] };
+        let _ = core::iter::from_fn(|| half.poll_demand()).count();
+        half.on_feedback(ms(103), &Feedback { vector, ..feedback(FIRST.add(2), &options) });
+        let demands: Vec<_> = core::iter::from_fn(|| half.poll_demand()).collect();
+        assert_eq!(demands.iter().any(|d| matches!(d, Demand::AckPeer)), asked, "{demands:?}");
+    }
+}
