@@ -1,10 +1,12 @@
 //! Floods a tunnel's server with handshakes that it cannot tell from honest ones before it has read them, from addresses that are not
 //! ours: `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. For tools/bench/flood, which makes the namespaces; the sources
-//! must be addresses that the kernel takes for its own.
+//! must be addresses that the kernel takes for its own. With `requests` instead of a key it sends DCCP-Requests of `mpdccp perf`, with
+//! `refused` such for a Service Code that nobody offers.
 
 use dccp_net::{Bind, Burst, Carrier as _, Clock, UdpCarrier};
 use dccp_proto::Ecn;
-use dccp_secure::{Address, Aead, Carrier, PresharedKey, PrivateKey, Settings};
+use dccp_secure::{Address, Aead, Carrier, PresharedKey, PrivateKey, PublicKey, Settings};
+use dccp_wire::{Header, PacketType, Seq};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -17,30 +19,17 @@ fn main() -> Result<(), Error> {
     let mut args = std::env::args().skip(1);
     let mut next = || args.next().ok_or("flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES");
     let server: SocketAddr = next()?.parse()?;
-    let key = next()?.parse()?;
+    let key = next()?;
     let rate: f64 = next()?.parse()?;
     let seconds: f64 = next()?.parse()?;
     let first = u32::from(next()?.parse::<Ipv4Addr>()?);
     let sources: u32 = next()?.parse()?;
 
-    let mut messages = Vec::new();
-    for n in 0..DIFFERENT {
-        let mut carrier = Carrier::new(Settings {
-            private_key: PrivateKey::from_random(dccp_net::random_seed()?),
-            accepts: false,
-            server: 0,
-            shard: 0,
-            aeads: Aead::preferred(),
-            unix: units::Duration::from_nanos(Clock.wall_nanos()),
-            seed: dccp_net::random_seed()?,
-        });
-        carrier.add_peer(0, key, PresharedKey::default());
-        let to = Address { socket: 0, local: None, remote: server };
-        let now = units::Time::from_millis(n as u64);
-        let channel = carrier.open(now, 0, to).ok_or("no channel")?;
-        let _ = carrier.seal(now, channel, &mut [0; 100], 100);
-        messages.push(carrier.poll_transmit().ok_or("no handshake")?.1);
-    }
+    let messages = match key.as_str() {
+        "requests" => requests(*b"perf"),
+        "refused" => requests(*b"none"),
+        key => handshakes(server, key.parse()?)?,
+    };
     let bind = Bind { addr: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 4500), interface: None };
     let mut socket = UdpCarrier::new(bind)?;
     let (since, mut sent) = (Instant::now(), 0u64);
@@ -68,6 +57,49 @@ fn main() -> Result<(), Error> {
     let mut answers = 0;
     while socket.receive(Clock.now(), &mut |_| answers += 1)? > 0 {}
     let rate = socket.stats().tx_packets as f64 / since.elapsed().as_secs_f64();
-    println!("{rate:.0} handshakes a second; the last {answers} answers to them were still in the socket");
+    println!("{rate:.0} packets a second; the last {answers} answers to them were still in the socket");
     Ok(())
+}
+
+fn handshakes(server: SocketAddr, key: PublicKey) -> Result<Vec<Vec<u8>>, Error> {
+    let mut messages = Vec::new();
+    for n in 0..DIFFERENT {
+        let mut carrier = Carrier::new(Settings {
+            private_key: PrivateKey::from_random(dccp_net::random_seed()?),
+            accepts: false,
+            server: 0,
+            shard: 0,
+            aeads: Aead::preferred(),
+            unix: units::Duration::from_nanos(Clock.wall_nanos()),
+            seed: dccp_net::random_seed()?,
+        });
+        carrier.add_peer(0, key, PresharedKey::default());
+        let to = Address { socket: 0, local: None, remote: server };
+        let now = units::Time::from_millis(n as u64);
+        let channel = carrier.open(now, 0, to).ok_or("no channel")?;
+        let _ = carrier.seal(now, channel, &mut [0; 100], 100);
+        messages.push(carrier.poll_transmit().ok_or("no handshake")?.1);
+    }
+    Ok(messages)
+}
+
+fn requests(service: [u8; 4]) -> Vec<Vec<u8>> {
+    let request = |n: u16| {
+        let header = Header {
+            src_port: 49_152 + n,
+            dst_port: 5001,
+            ccval: 0,
+            cscov: 0,
+            ptype: PacketType::Request,
+            short: false,
+            seq: Seq::new(u64::from(n) << 20),
+            ack: None,
+            service_code: Some(u32::from_be_bytes(service)),
+            reset: None,
+        };
+        let mut bytes = vec![0; header.packet_len(0, 0)];
+        header.emit(&[], &mut bytes);
+        bytes
+    };
+    (0..DIFFERENT as u16).map(request).collect()
 }
