@@ -264,6 +264,34 @@ fn the_peer_is_told_the_rtt_now_and_then() {
     assert!(told <= probes, "nothing new, nothing told: {told} of {probes}");
 }
 
+/// RFC 9897 section 3.2.7: who puts packets in order may go by what the peer says of a path's RTT, if that says something of now.
+#[test]
+fn the_order_waits_by_the_rtt_that_the_peer_tells() {
+    let wait = |kind, rtt_ms, age_ms| {
+        let reorder = reorder::ReorderConfig::adaptive(Duration::from_millis(250));
+        let (mut net, id) = Net::connected(1, 2, SessionConfig { reorder, ..config() });
+        // The paths' own, from both ends.
+        net.stream(Client, id, 0, 400, GAP);
+        first_data_with(&mut net, move |p| {
+            let rtt = Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms });
+            [p.option_bytes, &encode(&[rtt])].concat()
+        });
+        net.stream(Client, id, 400, 4, GAP);
+        net.run(Duration::from_millis(20));
+        net.status(Server, net.server_id()).reorder.wait
+    };
+    let usual = wait(RttType::Raw, 0, 0);
+    assert!(usual < Duration::from_millis(20), "{usual:?}");
+    for kind in [RttType::Raw, RttType::Smooth] {
+        let longer = wait(kind, 220, 100);
+        assert!(longer > Duration::from_millis(100), "half of what it is longer, and a bit: {longer:?}");
+        assert_eq!(wait(kind, 220, 10_001), usual, "too old");
+    }
+    for kind in [RttType::Min, RttType::Max] {
+        assert_eq!(wait(kind, 220, 100), usual, "{kind:?} says nothing of now");
+    }
+}
+
 /// The keys of both ends, from the wire: what it takes to forge options that are authentic.
 fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
     use hmac::{Hmac, KeyInit, Mac};

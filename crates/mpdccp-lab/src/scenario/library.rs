@@ -43,6 +43,7 @@ pub const LIBRARY: &[Named] = library![
     "multipath/three",
     "multipath/four",
     "multipath/small-flow",
+    "multipath/urgent",
     "multipath/failover",
     "multipath/flapping",
     "multipath/standby",
