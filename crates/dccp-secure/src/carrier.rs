@@ -435,7 +435,7 @@ impl Carrier {
         let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
         let again = now + Pending::patience(tries);
-        channel.pending = Some(Pending { state, index, code, since, again, tries });
+        channel.pending = Some(Box::new(Pending { state, index, code, since, again, tries }));
         self.outbox.push_back((channel.address, message));
     }
 
@@ -628,8 +628,9 @@ fn keypair(
     index: u32,
     to: Receiver,
     initiator: bool,
-) -> Option<Keypair> {
+) -> Option<Box<Keypair>> {
     let (first, second) = secrets.keys(aead)?;
     let (send, receive) = if initiator { (first, second) } else { (second, first) };
-    Some(Keypair { index, to, send, receive, aead, seen: Replay::new(), made: now, counter: 0 })
+    let seen = Replay::new();
+    Some(Box::new(Keypair { index, to, send, receive, aead, seen, made: now, counter: 0 }))
 }

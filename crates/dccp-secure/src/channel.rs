@@ -137,16 +137,18 @@ pub(crate) struct Channel {
     /// This end began it, and renews its keys.
     pub(crate) initiates: bool,
     /// The newest key both ends are known to have, the one before it, and one of which the initiator has not yet shown that it has it.
-    pub(crate) current: Option<Keypair>,
-    pub(crate) previous: Option<Keypair>,
-    pub(crate) next: Option<Keypair>,
-    pub(crate) pending: Option<Pending>,
+    pub(crate) current: Option<Box<Keypair>>,
+    pub(crate) previous: Option<Box<Keypair>>,
+    pub(crate) next: Option<Box<Keypair>>,
+    pub(crate) pending: Option<Box<Pending>>,
     pub(crate) cookie: Option<(Code, Time)>,
     pub(crate) staged: VecDeque<Vec<u8>>,
     /// When the last authentic message came.
     pub(crate) heard: Time,
-    /// Since when we send without hearing anything.
+    /// Since when we send without hearing anything, and when we last did. What ends an exchange has no answer to wait for: after a pause
+    /// it begins anew.
     pub(crate) unanswered: Option<Time>,
+    pub(crate) sent: Time,
     /// Time in the newest handshake that we made or took.
     pub(crate) newest: Timestamp,
     pub(crate) confirmed: bool,
@@ -177,6 +179,7 @@ impl Channel {
             staged: VecDeque::new(),
             heard: now,
             unanswered: None,
+            sent: now,
             newest: Timestamp::default(),
             confirmed: initiates,
             armed: None,
@@ -194,7 +197,7 @@ impl Channel {
     /// The key that a record is for, by our index.
     pub(crate) fn key(&mut self, index: u32) -> Option<&mut Keypair> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];
-        keys.into_iter().flatten().find(|key| key.index == index)
+        keys.into_iter().flatten().map(|key| &mut **key).find(|key| key.index == index)
     }
 
     /// Seals records in place, `segment` bytes each but for the last.
@@ -208,7 +211,11 @@ impl Channel {
             key.seal(record);
             self.stats.sealed += 1;
         }
+        if now.since(self.sent) >= SILENCE {
+            self.unanswered = None;
+        }
         self.unanswered.get_or_insert(now);
+        self.sent = now;
         Ok(self.address)
     }
 
@@ -238,7 +245,7 @@ impl Channel {
     }
 
     /// Makes a key the current one; returns the index of the one that goes.
-    pub(crate) fn rotate(&mut self, key: Keypair) -> Option<u32> {
+    pub(crate) fn rotate(&mut self, key: Box<Keypair>) -> Option<u32> {
         self.stats.handshakes += 1;
         self.stats.aead = Some(key.aead);
         let gone = core::mem::replace(&mut self.previous, self.current.replace(key));

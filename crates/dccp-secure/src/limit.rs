@@ -9,8 +9,10 @@ const CALM: u32 = 200;
 /// Initiations that one source may make at once, and a second.
 const BURST: u32 = 32;
 const PER_SECOND: u64 = 20;
-/// Most sources remembered.
-const MAX_SOURCES: usize = 4096;
+/// Most sources remembered: as many as a host can answer in the time that their buckets take to fill.
+const MAX_SOURCES: usize = 16_384;
+/// How often room is made.
+const SWEEP: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// How many initiations came within this second and the one before.
@@ -36,7 +38,11 @@ impl Load {
 
 /// A token bucket per source: an IPv4 address or an IPv6 /64.
 #[derive(Debug, Default)]
-pub(crate) struct Sources(BTreeMap<u128, (Time, u32)>);
+pub(crate) struct Sources {
+    buckets: BTreeMap<u128, (Time, u32)>,
+    /// When those that are full were last forgotten.
+    swept: Time,
+}
 
 fn source(ip: IpAddr) -> u128 {
     match ip.to_canonical() {
@@ -48,15 +54,18 @@ fn source(ip: IpAddr) -> u128 {
 impl Sources {
     /// Takes a token; false if the source has none left, or if more sources than can be remembered are at work.
     pub(crate) fn allows(&mut self, now: Time, ip: IpAddr) -> bool {
-        if self.0.len() >= MAX_SOURCES && !self.0.contains_key(&source(ip)) {
-            // Who has been quiet long enough to have a full bucket need not be remembered.
-            let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
-            self.0.retain(|_, (at, _)| now.since(*at) < full);
-            if self.0.len() >= MAX_SOURCES {
+        if self.buckets.len() >= MAX_SOURCES && !self.buckets.contains_key(&source(ip)) {
+            // Who has been quiet long enough to have a full bucket need not be remembered. Not looked for at every stranger.
+            if now.since(self.swept) >= SWEEP {
+                let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
+                self.buckets.retain(|_, (at, _)| now.since(*at) < full);
+                self.swept = now;
+            }
+            if self.buckets.len() >= MAX_SOURCES {
                 return false;
             }
         }
-        let (at, tokens) = self.0.entry(source(ip)).or_insert((now, BURST));
+        let (at, tokens) = self.buckets.entry(source(ip)).or_insert((now, BURST));
         let earned = now.since(*at).as_millis() as u64 * PER_SECOND / 1000;
         if earned > 0 {
             *tokens = u64::from(*tokens).saturating_add(earned).min(u64::from(BURST)) as u32;
@@ -102,7 +111,7 @@ mod tests {
         for i in 0..20_000u32 {
             sources.allows(Time::from_millis(1), IpAddr::V4(i.into()));
         }
-        assert!(sources.0.len() <= MAX_SOURCES);
+        assert!(sources.buckets.len() <= MAX_SOURCES);
         assert!(sources.allows(Time::from_millis(60_000), IpAddr::V4(30_000.into())), "room comes back");
     }
 }

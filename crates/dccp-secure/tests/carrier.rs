@@ -322,6 +322,22 @@ fn a_restarted_server_is_found_within_two_seconds() {
 }
 
 #[test]
+fn a_pause_is_no_silence() {
+    let mut world = World::ready();
+    // What ends an exchange is not answered, and long after it another begins.
+    for _ in 0..5 {
+        world.wait(Duration::from_secs(12));
+        for _ in 0..2 {
+            world.send(b"probe").unwrap();
+            world.answer(ChannelId(0), b"answer").unwrap();
+            world.send(b"acknowledgement").unwrap();
+        }
+        assert_eq!(world.exchange(), []);
+    }
+    assert_eq!(world.client.stats(world.channel).unwrap().handshakes, 1);
+}
+
+#[test]
 fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
     let mut world = World::new();
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
