@@ -1,6 +1,5 @@
 use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, VecDeque};
 use units::{Duration, Time};
 
 /// Flow queueing with CoDel (RFC 8290): flows share the link evenly, each under a CoDel of its own, and a flow that sends less
@@ -40,10 +39,10 @@ struct Flow<P> {
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     quantum: i64,
-    /// Made with the first packet: they take much memory, and many a queue never sees one.
-    flows: Vec<Flow<P>>,
-    new: VecDeque<usize>,
-    old: VecDeque<usize>,
+    /// Those that had a packet since the last [`rest`](Self::rest): all of them would take much memory, and most queues see a few.
+    flows: BTreeMap<u32, Flow<P>>,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
     len: QueueLen,
 }
 
@@ -53,7 +52,7 @@ impl<P> FqCoDel<P> {
         FqCoDel {
             config,
             quantum: config.quantum.max(1).into(),
-            flows: Vec::new(),
+            flows: BTreeMap::new(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             len: QueueLen::default(),
@@ -68,9 +67,17 @@ impl<P> FqCoDel<P> {
 
     /// Of one flow.
     pub fn flow_len(&self, flow: u32) -> QueueLen {
-        match self.flows.len() {
-            0 => QueueLen::default(),
-            n => self.flows[flow as usize % n].fifo.len(),
+        self.flows.get(&self.index(flow)).map_or_else(QueueLen::default, |flow| flow.fifo.len())
+    }
+
+    fn index(&self, flow: u32) -> u32 {
+        flow % self.config.flows.max(1)
+    }
+
+    /// Gives all memory back if it is empty. What CoDel learned of the flows is forgotten, so only when they have been quiet for long.
+    pub fn rest(&mut self) {
+        if self.len.packets == 0 {
+            *self = FqCoDel::new(self.config);
         }
     }
 
@@ -88,13 +95,10 @@ impl<P> FqCoDel<P> {
         limit: Limit,
         ledger: &mut impl Ledger,
     ) -> bool {
-        if self.flows.is_empty() {
-            let codel = self.config.codel;
-            let flow = || Flow { fifo: Fifo::default(), codel: CoDel::new(codel), credit: 0, listed: false };
-            self.flows = (0..self.config.flows.max(1)).map(|_| flow()).collect();
-        }
-        let index = item.meta.flow as usize % self.flows.len();
-        let flow = &mut self.flows[index];
+        let index = self.index(item.meta.flow);
+        let codel = self.config.codel;
+        let fresh = || Flow { fifo: Fifo::default(), codel: CoDel::new(codel), credit: 0, listed: false };
+        let flow = self.flows.entry(index).or_insert_with(fresh);
         self.len = self.len.plus(item.meta.bytes);
         flow.fifo.push(item);
         if !flow.listed {
@@ -104,7 +108,7 @@ impl<P> FqCoDel<P> {
         }
         self.shrink(transmitting, limit, ledger);
         // Drops are at the head, so the new packet is there unless nothing is.
-        self.flows[index].fifo.len().packets > 0
+        self.flows.get(&index).is_some_and(|flow| flow.fifo.len().packets > 0)
     }
 
     /// Drops at the head of the fattest flow while more is held than `limit` allows, the packet of `transmitting` bytes included.
@@ -116,7 +120,7 @@ impl<P> FqCoDel<P> {
 
     /// Drops half the bytes of the flow that has most (RFC 8290 section 4.1).
     fn drop_from_fattest(&mut self, ledger: &mut impl Ledger) {
-        let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.fifo.len().bytes) else { return };
+        let Some(flow) = self.flows.values_mut().max_by_key(|flow| flow.fifo.len().bytes) else { return };
         let half = flow.fifo.len().bytes / 2;
         for _ in 0..DROP_BATCH {
             let Some(item) = flow.fifo.pop() else { break };
@@ -134,7 +138,7 @@ impl<P> FqCoDel<P> {
             let from_new = !self.new.is_empty();
             let list = if from_new { &mut self.new } else { &mut self.old };
             let index = list.pop_front()?;
-            let flow = &mut self.flows[index];
+            let Some(flow) = self.flows.get_mut(&index) else { continue };
             if flow.credit <= 0 {
                 flow.credit += self.quantum;
                 self.old.push_back(index);
@@ -162,9 +166,8 @@ impl<P> FqCoDel<P> {
 
     /// Takes out any packet, without control.
     pub fn pop_any(&mut self) -> Option<Item<P>> {
-        let index =
-            self.new.iter().chain(&self.old).copied().find(|i| self.flows[*i].fifo.len().packets > 0)?;
-        let item = self.flows[index].fifo.pop()?;
+        let flows = &mut self.flows;
+        let item = self.new.iter().chain(&self.old).find_map(|index| flows.get_mut(index)?.fifo.pop())?;
         self.len = self.len.minus(item.meta.bytes);
         Some(item)
     }
@@ -187,12 +190,18 @@ mod tests {
     }
 
     #[test]
-    fn takes_no_memory_before_the_first_packet() {
+    fn takes_memory_for_the_flows_there_are_and_gives_it_back() {
         let mut rig = Rig::new(Limit::Packets(3));
-        assert_eq!(rig.queue.flows.capacity(), 0);
         assert!(rig.queue.dequeue(Time::ZERO, &mut rig.stats).is_none() && rig.queue.pop_any().is_none());
+        assert!(rig.queue.flows.is_empty());
         rig.push(BULK, 100, 1);
-        assert_eq!(rig.queue.flows.len(), 1024);
+        rig.push(BULK + 1_024, 100, 2);
+        assert_eq!(rig.queue.flows.len(), 1, "flows of one bucket share it");
+        assert_eq!(rig.queue.flow_len(BULK), QueueLen { packets: 2, bytes: 200 });
+        rig.queue.rest();
+        assert_eq!(rig.pop(3), [(BULK, 1), (BULK + 1_024, 2)], "nothing is lost");
+        rig.queue.rest();
+        assert!(rig.queue.flows.is_empty() && rig.queue.new.capacity() + rig.queue.old.capacity() == 0);
     }
 
     impl Rig {
@@ -260,7 +269,7 @@ mod tests {
         let mut last = 0;
         for i in 0..90 {
             for flow in [SPARSE, SPARSE + 1] {
-                if flow != last && rig.queue.flows[flow as usize].fifo.len().packets == 0 {
+                if flow != last && rig.queue.flow_len(flow).packets == 0 {
                     rig.push(flow, 1_500, i);
                 }
             }

@@ -218,11 +218,15 @@ pub struct SendQueue {
     allowance: Duration,
     /// How long at least, for the flows inside whose round trips take as long as the paths'.
     least: Duration,
+    /// Since when nothing came, while it holds memory for what may come.
+    quiet_since: Option<Time>,
 }
 
 /// Round trips for which a path may be slow before packets count as too old, and the longest that this means.
 const SLOW_ROUNDS: u32 = 4;
 const MOST_LEAST: Duration = Duration::from_millis(250);
+/// An empty queue gives its memory back when nothing came for so long: longer than CoDel makes use of what it learned.
+const REST: Duration = Duration::from_secs(30);
 /// Flows of the fair queue; more share.
 const FLOWS: u32 = 1024;
 /// Most packets set aside.
@@ -247,6 +251,7 @@ impl SendQueue {
             stats: QueueStats::default(),
             allowance,
             least,
+            quiet_since: None,
         }
     }
 
@@ -273,6 +278,7 @@ impl SendQueue {
     /// for it, and its loss is seen soonest.
     pub fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
+        self.quiet_since = Some(now);
         let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let item =
             Item { arrived: now, meta: Meta { bytes, ecn: info.ecn, flow: info.flow }, packet: (info, data) };
@@ -303,6 +309,10 @@ impl SendQueue {
         loop {
             if self.head.is_none() {
                 self.head = self.next(now);
+                if self.head.is_none() {
+                    self.rest(now);
+                    return None;
+                }
             }
             // What was set aside of its flow goes first.
             if self.head.as_ref().is_some_and(|head| self.is_aside(head.info.flow)) {
@@ -318,6 +328,17 @@ impl SendQueue {
                 }
                 _ => return self.head.as_ref(),
             }
+        }
+    }
+
+    /// Nothing waits.
+    fn rest(&mut self, now: Time) {
+        if self.quiet_since.take_if(|since| now.since(*since) >= REST).is_some() {
+            match &mut self.waiting {
+                Waiting::Fifo(fifo) => *fifo = Fifo::default(),
+                Waiting::Fair(fair) => fair.rest(),
+            }
+            self.aside.shrink_to_fit();
         }
     }
 
