@@ -178,6 +178,7 @@ mod tests {
     use super::*;
     use crate::Meta;
     use crate::tests::Counts;
+    use alloc::vec::Vec;
     use units::Ecn;
 
     const BULK: u32 = 1;

@@ -2,7 +2,7 @@ use crate::handle::{Handle, Job, handle};
 use crate::net::{LinuxCarrier, Net};
 use crate::poller::{Poller, Source};
 use crate::{Clock, LinkChange};
-use mpdccp_proto::{Endpoint, PathId, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::net::SocketAddr;
@@ -44,19 +44,6 @@ impl Core {
     /// Ends the loop once this turn's packets have left.
     pub fn stop(&mut self) {
         self.running = false;
-    }
-
-    /// Paths that use a socket and destination.
-    fn paths_of(&self, now: Time, change: &LinkChange) -> Vec<(SessionId, PathId)> {
-        let mut found = Vec::new();
-        for session in self.endpoint.sessions() {
-            for path in self.endpoint.status(now, session).into_iter().flat_map(|s| s.paths) {
-                if path.route.socket == change.socket && path.route.remote == change.remote {
-                    found.push((session, path.id));
-                }
-            }
-        }
-        found
     }
 }
 
@@ -222,7 +209,7 @@ impl<A: App> Driver<A> {
             self.app.on_delivered(core, now);
         }
         for change in core.net.take_changes() {
-            for (session, path) in core.paths_of(now, &change) {
+            for (session, path) in core.endpoint.paths_over(change.socket, change.remote) {
                 core.endpoint.set_link(now, session, path, change.up);
             }
             self.app.on_link(core, &change);

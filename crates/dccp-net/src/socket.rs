@@ -11,6 +11,7 @@ use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Type};
+use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -40,6 +41,8 @@ pub(crate) struct Socket {
     /// Off once the kernel refused a segmented send.
     segmentation: bool,
     buffer: Vec<u8>,
+    /// What asks the system about MTUs.
+    asking: Cell<Option<socket2::Socket>>,
     pub(crate) stats: CarrierStats,
 }
 
@@ -111,7 +114,8 @@ impl Socket {
         }
         let segmentation = !raw && state.max_gso_segments() > 1;
         let buffer = vec![0; BATCH_SIZE * RECEIVE];
-        Ok(Socket { bind, raw, mark, inner, state, segmentation, buffer, stats: CarrierStats::default() })
+        let (asking, stats) = (Cell::default(), CarrierStats::default());
+        Ok(Socket { bind, raw, mark, inner, state, segmentation, buffer, asking, stats })
     }
 
     pub(crate) fn bind(&self) -> &Bind {
@@ -127,14 +131,11 @@ impl Socket {
     }
 
     /// A throw-away UDP socket bound as this one and connected to `remote`: what the system thinks of the way there.
-    pub(crate) fn probe(&self, mut remote: SocketAddr) -> io::Result<socket2::Socket> {
+    pub(crate) fn probe(&self, remote: SocketAddr) -> io::Result<socket2::Socket> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(0);
-        if remote.port() == 0 {
-            remote.set_port(9);
-        }
         let socket = open(&bind, false, self.mark)?;
-        socket.connect(&SockAddr::from(remote))?;
+        connect(&socket, remote)?;
         Ok(socket)
     }
 
@@ -157,11 +158,17 @@ impl Socket {
     }
 
     pub(crate) fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
-        let socket = self.probe(remote)?;
+        let asking = match self.asking.take() {
+            // Opening one for each of many paths would take most of the time.
+            Some(socket) => disconnect(&socket).and_then(|()| connect(&socket, remote)).map(|()| socket),
+            None => self.probe(remote),
+        };
+        let socket = asking?;
         let mtu = match remote {
             SocketAddr::V4(_) => sockopt::ip_mtu(&socket)?,
             SocketAddr::V6(_) => sockopt::ipv6_mtu(&socket)?,
         };
+        self.asking.set(Some(socket));
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
     }
 
@@ -275,6 +282,19 @@ impl Socket {
         }
         Ok(())
     }
+}
+
+/// Connects a UDP socket; native DCCP has no port, which UDP needs.
+fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
+    if remote.port() == 0 {
+        remote.set_port(9);
+    }
+    socket.connect(&SockAddr::from(remote))
+}
+
+/// Takes the destination off a UDP socket, and with it the address it leaves from, if that was not bound.
+fn disconnect(socket: &socket2::Socket) -> io::Result<()> {
+    Ok(rustix::net::connect_unspec(socket)?)
 }
 
 /// What tells the kernel to send from an address.

@@ -111,6 +111,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
             n.change(feature::MULTIPATH_CAPABLE, side, &[0], false);
         }
     }
+    n.shrink();
     n
 }
 

@@ -62,6 +62,11 @@ impl Negotiator {
         }
     }
 
+    /// No more will be added: it keeps no room for them.
+    pub(crate) fn shrink(&mut self) {
+        self.features.shrink_to_fit();
+    }
+
     fn find(&self, number: u8, side: Side) -> Option<&Feature> {
         self.features.iter().find(|f| f.number == number && f.side == side)
     }

@@ -3,6 +3,7 @@
 use super::{Endpoint, cookies};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
 use crate::{ListenConfig, SessionState};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Ecn, Ports, Route, Sink};
@@ -17,14 +18,22 @@ const MAX_HALF_OPEN: usize = 64;
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
+    /// Numbers of its peers.
+    numbers: BTreeSet<u32>,
     half_open: usize,
     open: usize,
 }
 
 impl Listener {
-    /// Sessions of an earlier listener of the port count as its own.
-    pub(super) fn new(cfg: ListenConfig, half_open: usize, open: usize) -> Listener {
-        Listener { cfg, half_open, open }
+    pub(super) fn new(cfg: ListenConfig) -> Listener {
+        let numbers = cfg.peers.iter().map(|p| p.id).collect();
+        Listener { cfg, numbers, half_open: 0, open: 0 }
+    }
+
+    /// Goes by other settings from now on.
+    pub(super) fn change(&mut self, cfg: ListenConfig) {
+        let Listener { half_open, open, .. } = *self;
+        *self = Listener { half_open, open, ..Listener::new(cfg) };
     }
 
     /// Counts a session as open once it is.
@@ -152,7 +161,7 @@ impl Endpoint {
             return Err(refuse(ResetCode::ConnectionRefused, "port_not_bound"));
         };
         let peer = match vouched {
-            Some(peer) => listener.cfg.peers.iter().find(|p| p.id == peer).map(|p| p.id),
+            Some(peer) => listener.numbers.get(&peer).copied(),
             None => listener.peer(route.remote.ip()),
         };
         let peer = peer.ok_or(refuse(ResetCode::ConnectionRefused, "refused_peer"))?;

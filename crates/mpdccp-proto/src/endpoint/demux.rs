@@ -1,6 +1,7 @@
 use super::SessionId;
 use crate::PathId;
 use alloc::collections::{BTreeMap, VecDeque};
+use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use dccp_proto::{Ports, Route};
 use dccp_wire::Header;
 use rand_core::RngCore;
@@ -73,6 +74,18 @@ impl Demux {
             ports.local = EPHEMERAL.start + (rng.next_u32() % EPHEMERAL.len() as u32) as u16;
         }
         ports
+    }
+
+    /// The connections over a socket.
+    pub(super) fn over(&self, socket: u32) -> impl Iterator<Item = (&Route, (SessionId, PathId))> {
+        let first = Route {
+            socket,
+            local: None,
+            remote: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
+        };
+        let from = self.connections.range((first, Ports { local: 0, remote: 0 })..);
+        from.take_while(move |((route, _), _)| route.socket == socket)
+            .map(|((route, _), owner)| (route, *owner))
     }
 
     pub(super) fn add(&mut self, route: &Route, ports: Ports, session: SessionId, path: PathId) {

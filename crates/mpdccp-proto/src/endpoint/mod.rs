@@ -14,6 +14,7 @@ use crate::{
     ListenConfig, PathConfig, PathId, PathRow, PktInfo, QueueView, SessionConfig, SessionEvent, SessionStatus,
 };
 use accept::Listener;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cookies::Cookies;
@@ -60,6 +61,8 @@ struct Entry {
     listener: Option<u16>,
     /// Counted as open, no longer as half open, by its listener.
     opened: bool,
+    /// Its events among [`Endpoint::events`].
+    untold: usize,
 }
 
 /// Events that wait, before options of applications are dropped.
@@ -74,7 +77,7 @@ const MAX_EVENTS: usize = 1024;
 #[derive(Debug)]
 pub struct Endpoint {
     rng: ChaCha20Rng,
-    sessions: BTreeMap<SessionId, Entry>,
+    sessions: BTreeMap<SessionId, Box<Entry>>,
     next_session: u64,
     demux: Demux,
     listeners: BTreeMap<u16, Listener>,
@@ -132,7 +135,7 @@ impl Endpoint {
     /// Accepts sessions on a DCCP port; on one that is listening already, new ones by these settings from now on.
     pub fn listen(&mut self, cfg: ListenConfig) {
         match self.listeners.get_mut(&cfg.port) {
-            Some(listener) => listener.cfg = cfg,
+            Some(listener) => listener.change(cfg),
             None => {
                 let mine = self.sessions.values().filter(|entry| entry.listener == Some(cfg.port));
                 let (open, half_open): (Vec<_>, Vec<_>) = mine.partition(|entry| entry.opened);
@@ -373,6 +376,9 @@ impl Endpoint {
             self.reap(id);
         }
         let (id, event) = self.events.pop_front()?;
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.untold -= 1;
+        }
         self.closed = matches!(event, SessionEvent::Closed(_)).then_some(id);
         Some((id, event))
     }
@@ -395,6 +401,16 @@ impl Endpoint {
     /// Live sessions.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.sessions.keys().copied().collect()
+    }
+
+    /// How many sessions are alive.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The paths that go over a socket to `remote`.
+    pub fn paths_over(&self, socket: u32, remote: SocketAddr) -> Vec<(SessionId, PathId)> {
+        self.demux.over(socket).filter(|(route, _)| route.remote == remote).map(|(_, owner)| owner).collect()
     }
 
     /// Packets that belong to no connection.
@@ -423,8 +439,9 @@ impl Endpoint {
         let id = SessionId(self.next_session);
         self.next_session += 1;
         self.demux.add_ci(session.local_ci(), id);
-        self.sessions
-            .insert(id, Entry { session, armed: None, dirty: false, ready: false, listener, opened: false });
+        let entry =
+            Entry { session, armed: None, dirty: false, ready: false, listener, opened: false, untold: 0 };
+        self.sessions.insert(id, Box::new(entry));
         id
     }
 
@@ -478,6 +495,7 @@ impl Endpoint {
                 continue;
             }
             self.events.push_back((id, event));
+            entry.untold += 1;
         }
         if !core::mem::replace(&mut entry.ready, true) {
             self.ready.push_back(id);
@@ -490,7 +508,7 @@ impl Endpoint {
         if entry.dirty || !entry.session.is_finished() || entry.ready {
             return;
         }
-        if self.closed == Some(id) || self.events.iter().any(|(owner, _)| *owner == id) {
+        if self.closed == Some(id) || entry.untold > 0 {
             return;
         }
         self.demux.remove_ci(entry.session.local_ci());

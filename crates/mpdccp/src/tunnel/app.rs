@@ -85,6 +85,8 @@ pub(crate) struct TunnelApp {
     pub(crate) tun: Bursts,
     allowed: Allowed,
     pub(crate) sessions: BTreeMap<SessionId, usize>,
+    /// How many peers' paths carry packets of each size.
+    pub(crate) carried: BTreeMap<u16, usize>,
     /// What the log called their paths.
     labels: BTreeMap<(SessionId, PathId), String>,
     /// Refused so far, without keys.
@@ -169,6 +171,7 @@ impl TunnelApp {
             host: HostWatch::new()?,
             tun: Bursts::new(tun, mtu),
             sessions: BTreeMap::new(),
+            carried: BTreeMap::new(),
             labels: BTreeMap::new(),
             refused: 0,
             buffer: vec![0; 65_536],
@@ -223,6 +226,11 @@ impl TunnelApp {
         for i in failed {
             self.next_server(core, now, i, "no session");
         }
+    }
+
+    /// A server's peers are many, and have no timers, sockets or names of ours: nothing goes through all of them.
+    fn is_client(&self) -> bool {
+        setup::is_client(&self.cfg)
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -335,10 +343,12 @@ impl TunnelApp {
             let path = peer.paths.iter().find(|p| p.socket == socket)?;
             Some(format!("peer {}: path {}", peer.cfg.name, path.spec.name))
         };
-        self.peers.iter().filter(|peer| !peer.gone).find_map(ours).or_else(|| {
-            let peer = self.peers.get(core.net.peer_of(socket)? as usize)?;
-            Some(format!("peer {}", peer.cfg.name))
-        })
+        if let Some(peer) = core.net.peer_of(socket) {
+            let peer = self.peers.get(peer as usize)?;
+            return ours(peer).or_else(|| Some(format!("peer {}", peer.cfg.name)));
+        }
+        // Without channels only a client's paths have sockets of their own.
+        self.peers.iter().take_while(|_| self.is_client()).filter(|peer| !peer.gone).find_map(ours)
     }
 
     /// Says who was refused, at most once each time this is called. Of those without a key the carrier tells.
@@ -478,14 +488,16 @@ impl App for TunnelApp {
             SessionEvent::Closed(why) => {
                 tracing::info!("peer {name}: session closed: {}", why);
                 self.sessions.remove(&session);
-                self.labels.retain(|(of, _), _| *of != session);
+                let paths = (session, PathId(0))..=(session, PathId(u32::MAX));
+                let of_it: Vec<_> = self.labels.range(paths).map(|(path, _)| *path).collect();
+                of_it.iter().for_each(|path| drop(self.labels.remove(path)));
                 if self.peers[index].session == Some(session) {
                     self.peers[index].on_closed(now);
                 }
                 self.next_server(core, now, index, "the session ended");
                 if self.closing.is_some() {
                     self.peers[index].shut_down();
-                    if core.endpoint.sessions().is_empty() {
+                    if core.endpoint.session_count() == 0 {
                         core.stop();
                     }
                 }
@@ -510,7 +522,8 @@ impl App for TunnelApp {
 
     fn next_timeout(&self) -> Option<Time> {
         let trace = self.trace.as_ref().map(|t| t.next);
-        let peers = self.peers.iter().filter_map(PeerState::next_timeout).min();
+        let ours = self.peers.iter().take_while(|_| self.is_client());
+        let peers = ours.filter_map(PeerState::next_timeout).min();
         let retired = self.retired.iter().map(|(at, _)| *at).min();
         [trace, peers, retired, self.closing, Some(self.watch_at)].into_iter().flatten().min()
     }
@@ -520,7 +533,7 @@ impl App for TunnelApp {
             tracing::warn!("closed without an answer from the peer");
             core.stop();
         }
-        if self.closing.is_none() {
+        if self.closing.is_none() && self.is_client() {
             self.connect(core, now);
         }
         if self.watch_at <= now {
@@ -529,19 +542,23 @@ impl App for TunnelApp {
             if self.watchdog {
                 notify(&[NotifyState::Watchdog]);
             }
-            for path in self.peers.iter().flat_map(|peer| &peer.paths) {
-                core.net.watch(now, path.socket, path.remote);
+            if self.is_client() {
+                for path in self.peers.iter().flat_map(|peer| &peer.paths) {
+                    core.net.watch(now, path.socket, path.remote);
+                }
             }
             if self.closing.is_none() {
-                self.open_waiting(core, now);
-                self.watch_names(core, now);
-                self.charge(core, now);
-                self.watch_servers(core, now);
+                if self.is_client() {
+                    self.open_waiting(core, now);
+                    self.watch_names(core, now);
+                    self.charge(core, now);
+                    self.watch_servers(core, now);
+                }
                 self.ask_to_leave(core, now);
                 self.tell_refused(core);
             }
             // A server's own interfaces change seldom, and its clients may be many.
-            if setup::is_client(&self.cfg) || std::mem::take(&mut self.changed) {
+            if self.is_client() || std::mem::take(&mut self.changed) {
                 for (session, peer) in &self.sessions {
                     self.hint_path_mtu(core, now, *session, *peer);
                 }

@@ -47,8 +47,10 @@ impl TunnelApp {
             .filter_map(|path| u16::try_from(path.max_payload).ok())
             .min();
         // Without a path it keeps what it was.
-        self.peers[peer].mtu = carried.or(self.peers[peer].mtu);
-        let wanted = self.peers.iter().filter_map(|peer| peer.mtu).max();
+        if let Some(carried) = carried {
+            self.count_carried(peer, Some(carried));
+        }
+        let wanted = self.carried.keys().next_back().copied();
         let wanted = wanted.map(|mtu| mtu.max(setup::least_mtu(&self.cfg)).min(self.most));
         let Some(wanted) = wanted.filter(|mtu| *mtu != self.mtu) else { return };
         match self.tun.tun().set_mtu(wanted) {
@@ -57,6 +59,18 @@ impl TunnelApp {
                 self.mtu = wanted;
             }
             Err(e) => tracing::warn!("{}: cannot set MTU {wanted}: {e}", self.cfg.interface),
+        }
+    }
+
+    /// A peer's packets may be so large; none if it is a peer no more.
+    pub(crate) fn count_carried(&mut self, peer: usize, mtu: Option<u16>) {
+        let before = std::mem::replace(&mut self.peers[peer].mtu, mtu);
+        if let Some(mtu) = mtu {
+            *self.carried.entry(mtu).or_default() += 1;
+        }
+        if let Some(count) = before.and_then(|before| self.carried.get_mut(&before)) {
+            *count -= 1;
+            self.carried.retain(|_, count| *count > 0);
         }
     }
 

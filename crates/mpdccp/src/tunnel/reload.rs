@@ -128,6 +128,7 @@ impl TunnelApp {
             core.endpoint.abort(now, session);
             self.sessions.remove(&session);
         }
+        self.count_carried(i, None);
         for path in std::mem::take(&mut self.peers[i].paths) {
             core.net.remove(path.socket);
         }

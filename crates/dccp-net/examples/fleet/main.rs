@@ -1,0 +1,120 @@
+//! Many clients of one tunnel server, all in this process: `fleet config N` prints the server's file, `fleet run N SERVER_PID` opens N
+//! sessions with two paths each, leaves them alone, sends pings through them, and prints what the server did. For tools/bench/fleet, which
+//! makes the namespace. Each client has a key and two addresses in 127.0.0.0/8 of its own.
+
+mod clients;
+
+use clients::{Clients, key_of, octets};
+use std::time::{Duration, Instant};
+
+type Error = Box<dyn std::error::Error>;
+
+/// Sessions that may be on their way at a time while the fleet sets up.
+const OUTSTANDING: usize = 200;
+/// When to stop waiting for sessions that do not come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() -> Result<(), Error> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let usage = "fleet config N | fleet run N SERVER_PID [IDLE_SECONDS LOAD_SECONDS PINGS_PER_SECOND]";
+    let number = |i: usize, default: &str| args.get(i).map_or(default, |s| s).parse::<u32>();
+    let n = number(1, "")?;
+    match args.first().map(String::as_str) {
+        Some("config") => print!("{}", config(n)),
+        Some("run") => run(n, number(2, "")?, number(3, "10")?, number(4, "5")?, number(5, "5000")?)?,
+        _ => return Err(usage.into()),
+    }
+    Ok(())
+}
+
+/// The server's file; its interface, control socket and the rest are added by the script.
+fn config(n: u32) -> String {
+    let mut text = format!("private_key = \"{}\"\n", *key_of(u32::MAX).to_base64());
+    for i in 0..n {
+        let [a, b] = octets(i);
+        let key = key_of(i).public();
+        text += &format!(
+            "[[peer]]\nname = \"c{i}\"\npublic_key = \"{key}\"\nallowed_ips = [\"10.64.{a}.{b}/32\"]\n"
+        );
+    }
+    text
+}
+
+/// CPU seconds and resident bytes of a process.
+fn usage_of(pid: u32) -> Result<(f64, f64), Error> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let rss = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    let kib: f64 = rss.trim().trim_end_matches(" kB").parse()?;
+    Ok((ticks as f64 / 100.0, kib * 1024.0))
+}
+
+fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error> {
+    let mut fleet = Clients::new(n)?;
+    let (cpu0, rss0) = usage_of(server)?;
+    let (own0, _) = usage_of(std::process::id())?;
+    let since = Instant::now();
+    let mut opened = 0;
+    while fleet.up < 2 * n as usize && since.elapsed() < PATIENCE {
+        while opened < n && (opened as usize) < fleet.open + OUTSTANDING {
+            fleet.connect(opened);
+            opened += 1;
+        }
+        fleet.turn(Duration::from_millis(1))?;
+    }
+    let took = since.elapsed().as_secs_f64();
+    let (cpu1, rss1) = usage_of(server)?;
+    let (own1, _) = usage_of(std::process::id())?;
+    let sessions = fleet.open as f64;
+    println!(
+        "{n} clients: {} sessions, {} paths in {took:.2} s: {:.0} sessions/s, {:.0} us of the server's CPU each, {:.0} of the client's",
+        fleet.open,
+        fleet.up,
+        sessions / took,
+        (cpu1 - cpu0) / sessions * 1e6,
+        (own1 - own0) / sessions * 1e6
+    );
+    println!(
+        "memory: {:.1} KiB a session ({:.0} MiB in all)",
+        (rss1 - rss0) / sessions / 1024.0,
+        rss1 / 1048576.0
+    );
+
+    fleet.run_for(Duration::from_secs(2))?;
+    let (cpu2, _) = usage_of(server)?;
+    let (since, before) = (Instant::now(), fleet.received);
+    fleet.run_for(Duration::from_secs(idle.into()))?;
+    let (cpu3, rss3) = usage_of(server)?;
+    let spent = since.elapsed().as_secs_f64();
+    println!(
+        "idle for {spent:.0} s: {:.1} % of a core, {:.0} records/s came from it, {} paths up",
+        (cpu3 - cpu2) / spent * 100.0,
+        (fleet.received - before) as f64 / spent,
+        fleet.up
+    );
+    println!("memory when idle: {:.1} KiB a session", (rss3 - rss0) / sessions / 1024.0);
+
+    let since = Instant::now();
+    let mut sent = 0u64;
+    while since.elapsed().as_secs() < load.into() {
+        let due = (since.elapsed().as_secs_f64() * f64::from(rate)) as u64;
+        while sent < due {
+            // A prime step visits all sessions in an order that no cache guesses.
+            fleet.ping((sent * 7919 % u64::from(n)) as u32);
+            sent += 1;
+        }
+        fleet.turn(Duration::from_micros(200))?;
+    }
+    fleet.run_for(Duration::from_millis(300))?;
+    let (cpu4, rss4) = usage_of(server)?;
+    println!(
+        "load of {:.0} pings/s for {load} s: {:.2} % lost, {:.2} us of the server's CPU for each (two packets)",
+        sent as f64 / f64::from(load),
+        (sent - fleet.answers) as f64 / sent as f64 * 100.0,
+        (cpu4 - cpu3) / sent as f64 * 1e6
+    );
+    println!("memory after load: {:.1} KiB a session", (rss4 - rss0) / sessions / 1024.0);
+    Ok(())
+}

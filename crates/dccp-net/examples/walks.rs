@@ -1,0 +1,288 @@
+//! Both walks of ARCHITECTURE.md without system calls, in virtual time, for what counts instructions, allocations and bytes.
+//!
+//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path; each packet goes through `down`, `up` and its share of `back`
+//! (acknowledgements, at both ends), which callgrind counts by name (tools/bench/counts), and prints allocations in each.
+//! `walks idle SESSIONS` opens sessions of two paths between two endpoints and prints what one costs.
+
+use dccp_proto::{Ecn, Ports, Route, Sink};
+use dccp_secure::{
+    Address, Aead, Carrier, ChannelId, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings,
+};
+use mpdccp_proto::{
+    Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, QueueConfig, SessionConfig, SessionEvent,
+    SessionId,
+};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Instant;
+use units::{Duration, Time};
+
+#[global_allocator]
+static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const PORT: u16 = 6511;
+/// One way, and how often something is sent.
+const DELAY: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(1);
+/// Packets in each tick: 224 Mbit/s.
+const BURST: u64 = 20;
+const SIZE: usize = 1400;
+
+/// Packets of an endpoint, each with room for a record around it.
+#[derive(Default)]
+struct Outgoing {
+    packets: Vec<(Route, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Sink for Outgoing {
+    fn reserve(&mut self, route: &Route, _: Ecn, len: usize) -> &mut [u8] {
+        let start = self.bytes.len();
+        self.packets.push((*route, len + OVERHEAD));
+        self.bytes.resize(start + len + OVERHEAD, 0);
+        &mut self.bytes[start + HEADER..start + HEADER + len]
+    }
+}
+
+fn remote(end: u8) -> SocketAddr {
+    ([192, 0, 2, end], PORT).into()
+}
+
+fn route(socket: u32, end: u8) -> Route {
+    Route { socket, local: None, remote: remote(end) }
+}
+
+fn config(ccid: u8) -> SessionConfig {
+    let queue = QueueConfig::of_ip_packets();
+    let mut cfg = SessionConfig { queue, ..SessionConfig::default() };
+    (cfg.connection.tx_ccids, cfg.connection.rx_ccids) = (vec![ccid], vec![ccid]);
+    cfg
+}
+
+fn path(socket: u32) -> PathConfig {
+    let ports = Ports { local: 40_000, remote: PORT };
+    PathConfig { route: route(socket, 2), ports, prio: 3, mtu: 1500, overhead: 28 + OVERHEAD as u16 }
+}
+
+fn listening(ccid: u8, sessions: usize) -> Endpoint {
+    let mut server = Endpoint::new([2; 32]);
+    server.listen(ListenConfig {
+        port: PORT,
+        session: config(ccid),
+        peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+        mtu: 1500,
+        overhead: 28 + OVERHEAD as u16,
+        max_sessions: sessions,
+    });
+    server
+}
+
+/// One end of the channel.
+struct End {
+    endpoint: Endpoint,
+    carrier: Carrier,
+    channel: Option<ChannelId>,
+    number: u8,
+    out: Outgoing,
+}
+
+impl End {
+    fn new(number: u8, endpoint: Endpoint) -> End {
+        let key = |n: u8| PrivateKey::from_random([n; 32]);
+        let mut carrier = Carrier::new(Settings {
+            private_key: key(number),
+            accepts: number == 2,
+            server: 0,
+            shard: 0,
+            aeads: vec![Aead::Aes128Gcm],
+            unix: Duration::from_secs(1),
+            seed: [number; 32],
+        });
+        carrier.add_peer(0, key(3 - number).public(), PresharedKey::default());
+        End { endpoint, carrier, channel: None, number, out: Outgoing::default() }
+    }
+
+    /// Everything that leaves now, sealed.
+    fn transmit(&mut self, now: Time, wire: &mut VecDeque<Vec<u8>>) {
+        self.endpoint.poll_transmit(now, &mut self.out);
+        let mut start = 0;
+        for (_, len) in self.out.packets.drain(..) {
+            let record = &mut self.out.bytes[start..start + len];
+            start += len;
+            let Some(channel) = self.channel else { continue };
+            if self.carrier.seal(now, channel, record, len).is_ok() {
+                wire.push_back(record.to_vec());
+            }
+        }
+        self.out.bytes.clear();
+        while let Some((_, message)) = self.carrier.poll_transmit() {
+            wire.push_back(message);
+        }
+    }
+
+    /// A record came in.
+    fn receive(&mut self, now: Time, mut record: Vec<u8>) {
+        let peer = 3 - self.number;
+        let from = Address { socket: 0, local: None, remote: remote(peer) };
+        if let Input::Packet { channel, peer: by, len } = self.carrier.handle(now, &from, &mut record) {
+            self.channel = Some(channel);
+            let size = record.len() as u32 + 28;
+            self.endpoint.handle_peer(
+                now,
+                &route(0, peer),
+                by,
+                Ecn::Ect0,
+                size,
+                &record[HEADER..HEADER + len],
+            );
+        }
+    }
+}
+
+/// What is on the way, by when it arrives.
+type Wire = VecDeque<(Time, VecDeque<Vec<u8>>)>;
+
+#[inline(never)]
+fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8], wire: &mut VecDeque<Vec<u8>>) {
+    for _ in 0..BURST {
+        client.endpoint.send(now, session, packet.to_vec(), PktInfo::of_ip(packet));
+    }
+    client.transmit(now, wire);
+}
+
+#[inline(never)]
+fn up(server: &mut End, now: Time, records: VecDeque<Vec<u8>>) -> u64 {
+    records.into_iter().for_each(|record| server.receive(now, record));
+    std::iter::from_fn(|| server.endpoint.poll_deliver()).count() as u64
+}
+
+#[inline(never)]
+fn back(
+    server: &mut End,
+    client: &mut End,
+    now: Time,
+    wire: &mut VecDeque<Vec<u8>>,
+    records: VecDeque<Vec<u8>>,
+) {
+    server.endpoint.handle_timeout(now);
+    server.transmit(now, wire);
+    records.into_iter().for_each(|record| client.receive(now, record));
+    client.endpoint.handle_timeout(now);
+}
+
+fn data(ccid: u8, packets: u64) {
+    let (mut client, mut server) = (End::new(1, Endpoint::new([1; 32])), End::new(2, listening(ccid, 1)));
+    let mut now = Time::from_millis(1_000);
+    let to = Address { socket: 0, local: None, remote: remote(2) };
+    client.channel = client.carrier.open(now, 0, to);
+    let session = client.endpoint.connect(now, config(ccid), path(0));
+    // An IPv4 header of a UDP packet.
+    let mut packet = vec![7; SIZE];
+    packet[..12].copy_from_slice(&[0x45, 0, (SIZE >> 8) as u8, SIZE as u8, 0, 0, 0, 0, 64, 17, 0, 0]);
+    let (mut forth, mut aback) = (Wire::new(), Wire::new());
+    let due = |wire: &mut Wire, now: Time| {
+        wire.pop_front_if(|(at, _)| *at <= now).map(|(_, records)| records).unwrap_or_default()
+    };
+    // A second to open and to learn the rate.
+    let (mut arrived, mut spent) = (0, [0; 3]);
+    let mut count = |which: usize, region: Region<'_, System>| spent[which] += region.change().allocations;
+    for tick in 0..1_000 + packets / BURST {
+        now += TICK;
+        let (mut there, mut here) = (VecDeque::new(), VecDeque::new());
+        let (records, answers) = (due(&mut forth, now), due(&mut aback, now));
+        if tick < 1_000 {
+            for record in records {
+                server.receive(now, record);
+            }
+            while server.endpoint.poll_deliver().is_some() {}
+            answers.into_iter().for_each(|record| client.receive(now, record));
+            for end in [&mut client, &mut server] {
+                end.endpoint.handle_timeout(now);
+            }
+            server.transmit(now, &mut here);
+            for _ in 0..BURST {
+                client.endpoint.send(now, session, packet.clone(), PktInfo::of_ip(&packet));
+            }
+            client.transmit(now, &mut there);
+        } else {
+            let region = Region::new(ALLOCATIONS);
+            arrived += up(&mut server, now, records);
+            count(1, region);
+            let region = Region::new(ALLOCATIONS);
+            back(&mut server, &mut client, now, &mut here, answers);
+            count(2, region);
+            let region = Region::new(ALLOCATIONS);
+            down(&mut client, now, session, &packet, &mut there);
+            count(0, region);
+        }
+        forth.push_back((now + DELAY, there));
+        aback.push_back((now + DELAY, here));
+        for end in [&mut client, &mut server] {
+            while end.endpoint.poll_event().is_some() {}
+            while end.carrier.poll_event().is_some() {}
+        }
+    }
+    let per = |n: usize| n as f64 / arrived as f64;
+    println!("arrived {arrived} down {:.3} up {:.3} back {:.3}", per(spent[0]), per(spent[1]), per(spent[2]));
+}
+
+fn idle(sessions: u32) {
+    let mut client = Endpoint::new([1; 32]);
+    let mut server = listening(5, sessions as usize);
+    let before = Region::new(ALLOCATIONS);
+    let since = Instant::now();
+    let mut now = Time::from_millis(1_000);
+    let (mut out, mut up, mut opened, mut packets) = (Outgoing::default(), 0, 0, 0u64);
+    // A few at a time, as a listener without cookies likes them.
+    for tick in 0u32.. {
+        now += TICK;
+        while opened < sessions && opened < (tick + 1) * 40 {
+            let session = client.connect(now, config(5), path(opened * 2));
+            client.add_path(now, session, path(opened * 2 + 1));
+            opened += 1;
+        }
+        for (from, to, end) in [(0, 1, 1u8), (1, 0, 2)] {
+            let ends = [&mut client, &mut server];
+            ends[from].handle_timeout(now);
+            ends[from].poll_transmit(now, &mut out);
+            let mut start = 0;
+            for (over, len) in out.packets.drain(..) {
+                let bytes = &out.bytes[start + HEADER..start + len - (OVERHEAD - HEADER)];
+                start += len;
+                packets += 1;
+                ends[to].handle_peer(now, &route(over.socket, end), 0, Ecn::Ect0, len as u32 + 28, bytes);
+            }
+            out.bytes.clear();
+            while let Some((_, event)) = ends[from].poll_event() {
+                up += usize::from(from == 1 && matches!(event, SessionEvent::PathUp(_)));
+            }
+            while ends[from].poll_deliver().is_some() {}
+        }
+        if up == 2 * sessions as usize || tick > 60_000 {
+            break;
+        }
+    }
+    let took = since.elapsed().as_secs_f64();
+    let held = before.change();
+    let bytes = held.bytes_allocated as f64 - held.bytes_deallocated as f64;
+    let blocks = held.allocations - held.deallocations;
+    let ends = f64::from(sessions) * 2.0;
+    println!(
+        "{sessions} sessions, {up} paths of the server up after {took:.2} s: {:.2} us per packet, {:.1} KiB in {:.0} blocks per session and end",
+        took / packets as f64 * 1e6,
+        bytes / ends / 1024.0,
+        blocks as f64 / ends
+    );
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match &args[..] {
+        [what, n] if what == "idle" => idle(n.parse()?),
+        [ccid, n] => data(ccid.parse()?, n.parse()?),
+        _ => return Err("walks CCID PACKETS | walks idle SESSIONS".into()),
+    }
+    Ok(())
+}
