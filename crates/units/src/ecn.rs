@@ -15,6 +15,7 @@ pub enum Ecn {
 
 impl Ecn {
     /// From the two low bits of the IPv4 TOS or IPv6 traffic class byte; the others are ignored.
+    #[inline]
     pub const fn from_bits(tos: u8) -> Ecn {
         match tos & 3 {
             0 => Ecn::NotEct,
@@ -25,11 +26,13 @@ impl Ecn {
     }
 
     /// The two bits.
+    #[inline]
     pub const fn bits(self) -> u8 {
         self as u8
     }
 
     /// Whether a queue may mark instead of dropping.
+    #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)
     }
@@ -40,6 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[inline]
     fn bits_round_trip() {
         for bits in 0..4 {
             assert_eq!(Ecn::from_bits(0xfc | bits).bits(), bits);

@@ -13,36 +13,43 @@ impl Time {
     pub const MAX: Time = Time(u64::MAX);
 
     /// `ns` nanoseconds after the epoch.
+    #[inline]
     pub const fn from_nanos(ns: u64) -> Time {
         Time(ns)
     }
 
     /// `us` microseconds after the epoch.
+    #[inline]
     pub const fn from_micros(us: u64) -> Time {
         Time(us * 1_000)
     }
 
     /// `ms` milliseconds after the epoch.
+    #[inline]
     pub const fn from_millis(ms: u64) -> Time {
         Time(ms * 1_000_000)
     }
 
     /// `s` seconds after the epoch; negative or not finite gives the epoch.
+    #[inline]
     pub fn from_secs_f64(s: f64) -> Time {
         Time((s * 1e9) as u64)
     }
 
     /// Nanoseconds since the epoch.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Seconds since the epoch.
+    #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
     /// Time passed since `earlier`, zero if `earlier` is later.
+    #[inline]
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -54,12 +61,14 @@ fn nanos(d: Duration) -> u64 {
 
 impl Add<Duration> for Time {
     type Output = Time;
+    #[inline]
     fn add(self, d: Duration) -> Time {
         Time(self.0.saturating_add(nanos(d)))
     }
 }
 
 impl AddAssign<Duration> for Time {
+    #[inline]
     fn add_assign(&mut self, d: Duration) {
         *self = *self + d;
     }
@@ -67,6 +76,7 @@ impl AddAssign<Duration> for Time {
 
 impl Sub<Duration> for Time {
     type Output = Time;
+    #[inline]
     fn sub(self, d: Duration) -> Time {
         Time(self.0.saturating_sub(nanos(d)))
     }
@@ -74,12 +84,14 @@ impl Sub<Duration> for Time {
 
 impl Sub for Time {
     type Output = Duration;
+    #[inline]
     fn sub(self, earlier: Time) -> Duration {
         self.since(earlier)
     }
 }
 
 impl fmt::Debug for Time {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.6}s", self.as_secs_f64())
     }
@@ -90,6 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[inline]
     fn arithmetic_saturates() {
         let t = Time::from_millis(5);
         assert_eq!(t - Time::from_millis(7), Duration::ZERO);

@@ -91,7 +91,6 @@ pub(crate) struct TunnelApp {
     labels: BTreeMap<(SessionId, PathId), String>,
     /// Refused so far, without keys.
     refused: u64,
-    pub(crate) buffer: Vec<u8>,
     trace: Option<Trace>,
     /// Sockets of removed paths, and when they close.
     pub(crate) answers: Answers,
@@ -174,7 +173,6 @@ impl TunnelApp {
             carried: BTreeMap::new(),
             labels: BTreeMap::new(),
             refused: 0,
-            buffer: vec![0; 65_536],
             trace,
             retired: Vec::new(),
             closing: None,
@@ -302,11 +300,10 @@ impl TunnelApp {
     }
 
     /// One packet of the interface on its way to a peer.
-    fn send(&mut self, core: &mut Core, now: Time, len: usize) {
+    fn send(&mut self, core: &mut Core, now: Time, mut packet: Vec<u8>) {
         self.counters.read.0 += 1;
-        self.counters.read.1 += len as u64;
-        let packet = &self.buffer[..len];
-        let Some((_, destination)) = addresses(packet) else {
+        self.counters.read.1 += packet.len() as u64;
+        let Some((_, destination)) = addresses(&packet) else {
             return self.counters.drop("not_ip");
         };
         let Some(peer) = self.allowed.peer(destination) else {
@@ -314,14 +311,14 @@ impl TunnelApp {
         };
         let Some(session) = self.peers[peer].session else { return self.counters.drop("not_connected") };
         let limit = self.limit(peer);
-        if len > usize::from(limit) {
-            return self.send_too_big(core, now, session, len, limit);
+        if packet.len() > usize::from(limit) {
+            return self.send_too_big(core, now, session, &packet, limit);
         }
         if self.cfg.mss_clamp {
-            inner::clamp_mss(&mut self.buffer[..len], limit);
+            inner::clamp_mss(&mut packet, limit);
         }
-        let packet = &self.buffer[..len];
-        core.endpoint.send(now, session, packet.to_vec(), PktInfo::of_ip(packet));
+        let info = PktInfo::of_ip(&packet);
+        core.endpoint.send(now, session, packet, info);
     }
 
     /// A path as the log names it; as it was named last, should it be gone.
@@ -394,10 +391,8 @@ impl App for TunnelApp {
                 Ok(0) => break,
                 Ok(packets) => {
                     for i in 0..packets {
-                        let packet = self.tun.packet(i);
-                        let len = packet.len();
-                        self.buffer[..len].copy_from_slice(packet);
-                        self.send(core, now, len);
+                        let packet = self.tun.packet(i).to_vec();
+                        self.send(core, now, packet);
                     }
                     read += packets;
                 }

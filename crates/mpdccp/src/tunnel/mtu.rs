@@ -79,17 +79,17 @@ impl TunnelApp {
         self.peers[peer].mtu.unwrap_or(self.mtu)
     }
 
-    /// The packet in the buffer is larger than the peer's paths carry.
+    /// A packet is larger than the peer's paths carry.
     pub(crate) fn send_too_big(
         &mut self,
         core: &mut Core,
         now: Time,
         session: SessionId,
-        len: usize,
+        packet: &[u8],
         limit: u16,
     ) {
         let own = self.cfg.addresses.iter().map(|net| net.addr());
-        match inner::too_big(&self.buffer[..len], limit, own) {
+        match inner::too_big(packet, limit, own) {
             TooBig::Answer(answer) if self.answers.may(now) => {
                 self.counters.drop("too_big_told");
                 // The sender will learn it from the next one.
