@@ -63,7 +63,14 @@ fn config(ccid: u8) -> SessionConfig {
 
 fn path(socket: u32) -> PathConfig {
     let ports = Ports { local: 40_000, remote: PORT };
-    PathConfig { route: route(socket, 2), ports, prio: 3, mtu: 1500, overhead: 28 + OVERHEAD as u16 }
+    PathConfig {
+        route: route(socket, 2),
+        name: Default::default(),
+        ports,
+        prio: 3,
+        mtu: 1500,
+        overhead: 28 + OVERHEAD as u16,
+    }
 }
 
 fn listening(ccid: u8, sessions: usize) -> Endpoint {

@@ -126,6 +126,7 @@ impl Clients {
         let path = |path: usize| PathConfig {
             route: Route { socket: client * 2 + path as u32, local: None, remote: server(path) },
             ports: Ports { local: 40_000, remote: PORT },
+            name: Default::default(),
             prio: 3,
             mtu: 1500,
             overhead: 28 + OVERHEAD as u16,
