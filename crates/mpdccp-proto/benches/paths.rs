@@ -72,9 +72,10 @@ fn reorder_100(bencher: Bencher, kind: &str) {
                 let arrival = Arrival {
                     mp_seq: Seq::new(number),
                     path: PathId(path),
-                    path_seq: Seq::new(i / 2),
+                    path_seq: Some(Seq::new(i / 2)),
                     ndp: Some(0),
                     flow: 1,
+                    back: None,
                 };
                 reorderer.push(now, arrival, data);
                 delivered += std::iter::from_fn(|| reorderer.pop()).count();
