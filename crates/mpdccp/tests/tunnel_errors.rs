@@ -157,6 +157,38 @@ fn what_does_not_go_together_is_named() {
 }
 
 #[test]
+fn addresses_are_given_or_asked_for() {
+    let (server, client) = (SERVER, CLIENT);
+    let other = |text: &str, to: &str| {
+        let line = text.lines().find(|line| line.starts_with("addresses")).unwrap().to_owned();
+        Case::new(&text.replace(&line, to))
+    };
+    let assign = "assign = { pool = [\"10.99.99.0/24\"] }";
+    other(client, "").fails_with(&["addresses"]);
+    other(client, "addresses = []").fails_with(&["addresses: at least one is needed"]);
+    other(client, "addresses = \"some\"").fails_with(&["line 6", "`some`", "\"auto\"", "10.0.0.1/24"]);
+    other(client, "addresses = [\"10.99.99.2\"]").fails_with(&["line 6", "`10.99.99.2`", "prefix"]);
+    other(client, "addresses = \"auto\"").fails_with(&["needs keys", "security = \"none\""]);
+    other(server, "addresses = \"auto\"").fails_with(&["role = \"client\""]);
+    Case::new(&format!("{assign}\n{client}")).fails_with(&["role = \"server\"", "addresses = \"auto\""]);
+    Case::new(&format!("{assign}\n{server}")).fails_with(&["[assign] needs keys"]);
+    Case::new(&server.replace("allowed_ips", "#")).fails_with(&["peer `one`: allowed_ips is missing"]);
+    let key = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=";
+    let with_keys = |text: &str| {
+        let text = text.replace("security = \"none\"", &format!("private_key = \"{key}\""));
+        text.replace(
+            "from = [\"127.0.0.1\"]",
+            "public_key = \"3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=\"",
+        )
+    };
+    Case::new(&with_keys(&format!("assign = {{ pool = [] }}\n{server}")))
+        .fails_with(&["assign: pool", "10.0.0.0/24"]);
+    let many: Vec<String> = (0..99).map(|n| format!("\"10.{n}.0.0/16\"")).collect();
+    let many = format!("assign = {{ pool = [\"10.99.99.0/24\"], routes = [{}] }}\n{server}", many.join(", "));
+    Case::new(&with_keys(&many)).fails_with(&["assign: routes", "too many"]);
+}
+
+#[test]
 fn what_is_missing_is_named() {
     Case::new("role = \"client\"\naddresses = [\"10.0.0.1/24\"]").fails_with(&["[[peer]]"]);
     Case::new(&SERVER.replace("listen", "#")).fails_with(&["listen"]);

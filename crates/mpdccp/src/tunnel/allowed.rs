@@ -12,17 +12,26 @@ pub(crate) struct Allowed {
 
 impl Allowed {
     pub(crate) fn new(nets: impl IntoIterator<Item = (IpNet, usize)>) -> Allowed {
-        let mut lengths: BTreeMap<Reverse<u8>, HashMap<IpAddr, usize>> = BTreeMap::new();
+        let mut allowed = Allowed::default();
         for (net, peer) in nets {
-            lengths.entry(Reverse(net.prefix_len())).or_default().insert(net.network(), peer);
+            allowed.insert(net, peer);
         }
-        Allowed { lengths }
+        allowed
+    }
+
+    pub(crate) fn insert(&mut self, net: IpNet, peer: usize) {
+        self.lengths.entry(Reverse(net.prefix_len())).or_default().insert(net.network(), peer);
     }
 
     pub(crate) fn peer(&self, ip: IpAddr) -> Option<usize> {
+        self.longest(ip).map(|(_, peer)| peer)
+    }
+
+    /// The length of the longest prefix that holds an address, and whose it is.
+    pub(crate) fn longest(&self, ip: IpAddr) -> Option<(u8, usize)> {
         self.lengths.iter().find_map(|(length, nets)| {
             let net = IpNet::new(ip, length.0).ok()?;
-            nets.get(&net.network()).copied()
+            Some((length.0, *nets.get(&net.network())?))
         })
     }
 }

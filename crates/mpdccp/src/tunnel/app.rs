@@ -2,10 +2,12 @@
 
 use crate::fault::Fault;
 use crate::tunnel::allowed::{Allowed, addresses};
+use crate::tunnel::assign::Assigned;
 use crate::tunnel::config::{Config, Security};
 use crate::tunnel::default_route::DefaultRoute;
 use crate::tunnel::drain;
 use crate::tunnel::inner;
+use crate::tunnel::leases::Leases;
 use crate::tunnel::marking::REFUSED;
 use crate::tunnel::mtu::Answers;
 use crate::tunnel::names::Names;
@@ -77,13 +79,16 @@ pub(crate) struct TunnelApp {
     pub(crate) listener: Option<ListenConfig>,
     pub(crate) names: Names,
     pub(crate) quotas: Quotas,
+    /// What a client was assigned, and what a server has to assign.
+    pub(crate) assigned: Assigned,
+    pub(crate) leases: Leases,
     /// Clients are asked to go elsewhere.
     pub(crate) draining: bool,
     /// Goes before the interface does.
     pub(crate) default_route: Option<DefaultRoute>,
     host: HostWatch,
     pub(crate) tun: Bursts,
-    allowed: Allowed,
+    pub(crate) allowed: Allowed,
     pub(crate) sessions: BTreeMap<SessionId, usize>,
     /// How many peers' paths carry packets of each size.
     pub(crate) carried: BTreeMap<u16, usize>,
@@ -151,9 +156,11 @@ impl TunnelApp {
         carried: u16,
     ) -> Result<TunnelApp, Fault> {
         let (tun, mtu) = setup::create_tun(&cfg, carried)?;
-        let quotas = Quotas::load(&cfg);
+        let (quotas, leases) = (Quotas::load(&cfg), Leases::load(&cfg));
         let mut app = TunnelApp {
             quotas,
+            leases,
+            assigned: Assigned::default(),
             draining: false,
             session_cfg: setup::session_config(&cfg),
             listener: None,
@@ -182,14 +189,16 @@ impl TunnelApp {
             changed: false,
             answers: Answers::default(),
         };
-        app.allow();
+        app.keep_leases();
         Ok(app)
     }
 
     /// Everything is in place: connect, or wait for peers.
     pub(crate) fn start(&mut self, core: &mut Core, now: Time) {
         let names: Vec<String> = self.cfg.addresses.iter().map(|a| a.to_string()).collect();
-        tracing::info!("{} is up: {}, MTU {}", self.cfg.interface, names.join(", "), self.mtu);
+        let names =
+            if names.is_empty() { "its server is to assign addresses".into() } else { names.join(", ") };
+        tracing::info!("{} is up: {names}, MTU {}", self.cfg.interface, self.mtu);
         match self.cfg.security {
             Security::Noise => tracing::info!("traffic is encrypted; only peers with the keys given get in"),
             Security::None => tracing::warn!(
@@ -253,7 +262,7 @@ impl TunnelApp {
         }
     }
 
-    /// Packets go by the prefixes of those who are peers now.
+    /// Packets go by the prefixes of those who are peers now; leases come on top.
     pub(crate) fn allow(&mut self) {
         let peers = self.peers.iter().enumerate().filter(|(_, peer)| !peer.gone);
         let nets = peers.flat_map(|(i, peer)| peer.cfg.allowed_ips.iter().map(move |net| (*net, i)));
@@ -306,6 +315,9 @@ impl TunnelApp {
         let Some((_, destination)) = addresses(&packet) else {
             return self.counters.drop("not_ip");
         };
+        if self.cfg.addresses.is_empty() {
+            return self.counters.drop("no_address");
+        }
         let Some(peer) = self.allowed.peer(destination) else {
             return self.counters.drop("no_peer");
         };
@@ -427,6 +439,9 @@ impl App for TunnelApp {
         let Some((source, _)) = addresses(&data) else {
             // First nibble 1 is set aside for messages between tunnels.
             let control = data.first().is_some_and(|b| b >> 4 == 1);
+            if control && self.on_message(core, now, peer, &data) {
+                return;
+            }
             return self.counters.drop(if control { "unknown_control" } else { "not_ip" });
         };
         if self.allowed.peer(source) != Some(peer) {
@@ -451,6 +466,7 @@ impl App for TunnelApp {
         match event {
             SessionEvent::Opened { multipath } => {
                 self.peers[index].on_opened();
+                self.ask_for_addresses(core, now, true);
                 core.endpoint.cap(now, session, self.peers[index].cfg.rate.map(|rate| rate.0));
                 tracing::info!(
                     "peer {name}: session open{}",
@@ -550,6 +566,7 @@ impl App for TunnelApp {
                     self.watch_servers(core, now);
                 }
                 self.ask_to_leave(core, now);
+                self.ask_for_addresses(core, now, false);
                 self.tell_refused(core);
             }
             // A server's own interfaces change seldom, and its clients may be many.

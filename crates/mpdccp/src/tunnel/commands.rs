@@ -146,6 +146,7 @@ impl TunnelApp {
                 }
             };
             status.mtu = peer.mtu;
+            status.leased = peer.leased.iter().map(|ip| ip.to_string()).collect();
             status.rate_limit_mbps = peer.cfg.rate.map(|rate| rate.0.mbps());
             for report in &mut status.paths {
                 let spec =
@@ -165,6 +166,8 @@ impl TunnelApp {
             role: if setup::is_client(&self.cfg) { "client" } else { "server" }.into(),
             interface: self.cfg.interface.clone(),
             mtu: self.mtu,
+            addresses: self.cfg.addresses.iter().map(|net| net.to_string()).collect(),
+            no_address: self.no_address(),
             uptime_s: now.since(self.started).as_secs_f64(),
             tun: TunStatus {
                 read_packets: self.counters.read.0,

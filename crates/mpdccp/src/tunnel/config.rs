@@ -1,6 +1,8 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use crate::fault::Fault;
+use crate::tunnel::assign::Addresses;
+use crate::tunnel::leases::Assign;
 use crate::tunnel::marking::{OuterDscp, OuterEcn};
 use crate::tunnel::values::{
     AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, Prio, RateLimit, Remote, Remotes, Secret,
@@ -39,7 +41,9 @@ pub(crate) struct Config {
     #[serde(default = "dccp_port")]
     pub(crate) dccp_port: u16,
     /// Inner addresses of the interface.
-    pub(crate) addresses: Vec<IpNet>,
+    pub(crate) addresses: Addresses,
+    /// What a server gives clients that ask for their addresses.
+    pub(crate) assign: Option<Assign>,
     #[serde(default)]
     pub(crate) mtu: Mtu,
     /// Find out what the paths really carry (RFC 8899).
@@ -83,6 +87,9 @@ pub(crate) struct Config {
     pub(crate) keylog: Option<PathBuf>,
     #[serde(default, rename = "peer")]
     pub(crate) peers: Vec<Spanned<Peer>>,
+    /// Routes that the server gave.
+    #[serde(skip)]
+    pub(crate) told_routes: Vec<IpNet>,
     /// Settings of the sessions, read apart so that their errors can say the line.
     #[serde(skip)]
     pub(crate) settings: Settings,
@@ -104,6 +111,7 @@ const KEYS: &[&str] = &[
     "listen",
     "dccp_port",
     "addresses",
+    "assign",
     "mtu",
     "mtu_probing",
     "mss_clamp",
@@ -156,7 +164,8 @@ impl Security {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Peer {
     pub(crate) name: String,
-    /// Inner addresses behind the peer: sent to it, and accepted from it.
+    /// Inner addresses behind the peer: sent to it, and accepted from it, beside those that it was assigned.
+    #[serde(default)]
     pub(crate) allowed_ips: Vec<IpNet>,
     pub(crate) public_key: Option<Key>,
     /// A secret that both ends share besides, or the file that holds it.
@@ -303,6 +312,14 @@ impl Config {
         Ok(cfg)
     }
 
+    /// What the server gave stays, in a file read anew.
+    pub(crate) fn keep_assigned(&mut self, before: Config) {
+        if self.addresses.auto {
+            self.addresses = before.addresses;
+            self.told_routes = before.told_routes;
+        }
+    }
+
     /// The first key, of those that cannot change while the tunnel runs, in which another configuration differs.
     pub(crate) fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
         let secret = |cfg: &Config| cfg.private_key.as_ref().map(|key| key.0.clone());
@@ -317,7 +334,7 @@ impl Config {
             ("server_number", self.server_number == new.server_number),
             ("listen", self.listen.0 == new.listen.0),
             ("dccp_port", self.dccp_port == new.dccp_port),
-            ("addresses", self.addresses == new.addresses),
+            ("addresses", self.addresses.is_as(&new.addresses)),
             ("mtu", self.mtu == new.mtu),
             ("offload", self.offload == new.offload),
             ("routes", self.routes == new.routes),
@@ -340,9 +357,7 @@ impl Config {
                 place.whole("interface: a name of 1 to 15 characters without `/` and spaces is needed")
             );
         }
-        if self.addresses.is_empty() {
-            return Err(place.whole("addresses: at least one is needed, such as \"10.0.0.1/24\""));
-        }
+        self.check_assignment().map_err(|e| place.whole(e))?;
         if self.peers.is_empty() {
             return Err(place.whole("at least one [[peer]] is needed"));
         }
@@ -417,6 +432,44 @@ impl Config {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Whether somebody has addresses, and somebody else asks for them.
+    fn check_assignment(&self) -> Result<(), String> {
+        let wrong = match (&self.assign, self.role) {
+            _ if self.addresses.is_empty() && !self.addresses.auto => {
+                "addresses: at least one is needed, such as \"10.0.0.1/24\""
+            }
+            (Some(_), Role::Client) => {
+                "[assign] is for role = \"server\"; a client asks with addresses = \"auto\""
+            }
+            (None, Role::Server) if self.addresses.auto => "addresses = \"auto\" is for role = \"client\"",
+            (Some(_), Role::Server) if self.addresses.auto => {
+                "addresses: a server needs its own, such as \"10.0.0.1/24\""
+            }
+            (Some(_), _) if self.security == Security::None => {
+                "[assign] needs keys, to know who is who; security = \"none\" has none"
+            }
+            _ if self.addresses.auto && self.security == Security::None => {
+                "addresses = \"auto\" needs keys, to know who is who; security = \"none\" has none"
+            }
+            _ if self.addresses.auto && self.peers.len() > 1 => {
+                "addresses = \"auto\" needs a single [[peer]], which assigns them"
+            }
+            _ => "",
+        };
+        if !wrong.is_empty() {
+            return Err(wrong.into());
+        }
+        if let Some(peer) = self.peers.iter().map(Spanned::get_ref).find(|p| p.allowed_ips.is_empty())
+            && self.assign.is_none()
+        {
+            return Err(format!(
+                "peer `{}`: allowed_ips is missing: the inner addresses behind it, such as [\"10.0.0.0/24\"]",
+                peer.name
+            ));
+        }
+        self.assign.as_ref().map_or(Ok(()), |assign| assign.check().map_err(|e| format!("assign: {e}")))
     }
 
     /// Whether `later` can be told from a peer before it in the file.

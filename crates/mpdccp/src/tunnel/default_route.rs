@@ -75,7 +75,7 @@ impl Drop for DefaultRoute {
 fn rule(args: &[&str]) -> Result<(), String> {
     match ip(args) {
         Err(e) if e.contains("File exists") => Ok(()),
-        result => result,
+        result => result.map(drop),
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec
         return vec![format!("no peer `{name}`")];
     }
     let away_is_well = |peer: &PeerStatus| status.role == "server" && only.is_none() && peer.state == "none";
-    let mut wrong = Vec::new();
+    let mut wrong: Vec<String> = status.no_address.iter().map(|why| format!("no address: {why}")).collect();
     for peer in asked.into_iter().filter(|peer| !away_is_well(peer)) {
         let name = &peer.name;
         if peer.state != "open" {
@@ -61,6 +61,9 @@ mod tests {
         assert_eq!(wrong(&status("client", away()), None, false), ["peer hub: no session (none)"]);
         assert_eq!(wrong(&status("server", away()), None, false), [""; 0]);
         assert_eq!(wrong(&status("server", away()), Some("hub"), false), ["peer hub: no session (none)"]);
+        let mut bare = status("client", half());
+        bare.no_address = Some("exhausted".into());
+        assert_eq!(wrong(&bare, None, false), ["no address: exhausted"]);
         assert_eq!(wrong(&status("server", away()), Some("hut"), false), ["no peer `hut`"]);
     }
 }

@@ -2,6 +2,7 @@
 
 mod allowed;
 mod app;
+mod assign;
 mod commands;
 mod config;
 mod control;
@@ -12,6 +13,7 @@ mod events;
 mod health;
 mod http;
 mod inner;
+mod leases;
 mod live;
 mod marking;
 mod metrics;

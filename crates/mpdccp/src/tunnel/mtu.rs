@@ -52,6 +52,7 @@ impl TunnelApp {
         }
         let wanted = self.carried.keys().next_back().copied();
         let wanted = wanted.map(|mtu| mtu.max(setup::least_mtu(&self.cfg)).min(self.most));
+        let wanted = wanted.map(|mtu| mtu.min(self.assigned.mtu().unwrap_or(mtu)));
         let Some(wanted) = wanted.filter(|mtu| *mtu != self.mtu) else { return };
         match self.tun.tun().set_mtu(wanted) {
             Ok(()) => {

@@ -35,6 +35,9 @@ pub(crate) struct PeerState {
     /// Those that wait for their interface, address or name.
     pub(crate) waiting: Vec<WaitingPath>,
     pub(crate) session: Option<SessionId>,
+    /// A server's: it asked for addresses, and has these.
+    pub(crate) asked: bool,
+    pub(crate) leased: Vec<IpAddr>,
     /// Not in the configuration any more.
     pub(crate) gone: bool,
     /// Largest inner packet, once a path is up.
@@ -58,6 +61,8 @@ impl PeerState {
             paths: Vec::new(),
             waiting: Vec::new(),
             session: None,
+            asked: false,
+            leased: Vec::new(),
             gone: false,
             mtu: None,
             server: 0,

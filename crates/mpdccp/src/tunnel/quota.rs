@@ -113,20 +113,20 @@ impl Quotas {
     /// Writes the file, if there is something new.
     pub(crate) fn save(&mut self) {
         if std::mem::take(&mut self.changed)
-            && let Err(e) = write(&self.file, &self.used)
+            && let Err(e) = write_whole(&self.file, &self.used)
         {
             tracing::warn!("volumes are forgotten at a restart: {}: {e}", self.file.display());
         }
     }
 }
 
-fn write(file: &Path, used: &BTreeMap<String, Used>) -> io::Result<()> {
+/// Writes a file of the state directory, whole or not at all, should the power go.
+pub(crate) fn write_whole(file: &Path, what: &impl Serialize) -> io::Result<()> {
     if let Some(directory) = file.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    // Whole or not at all, should the power go.
     let new = file.with_extension("new");
-    std::fs::write(&new, serde_json::to_vec_pretty(used)?)?;
+    std::fs::write(&new, serde_json::to_vec_pretty(what)?)?;
     std::fs::rename(new, file)
 }
 

@@ -61,7 +61,8 @@ impl TunnelApp {
         let steering = new.settings.steer.clone();
         let resteered = steering != self.cfg.settings.steer;
         self.session_cfg = setup::session_config(&new);
-        self.cfg = new;
+        let before = std::mem::replace(&mut self.cfg, new);
+        self.cfg.keep_assigned(before);
         core.net.marking = Some(Box::new(Marker::new(&self.cfg)));
         for (peer, key) in peers.into_iter().zip(keys) {
             match kept.iter().find(|i| self.peers[**i].cfg.name == peer.name) {
@@ -79,7 +80,8 @@ impl TunnelApp {
                 }
             }
         }
-        self.allow();
+        self.keep_leases();
+        self.assign_again(core, now);
         self.listen_again(core);
         if rescheduled {
             for session in self.sessions.keys() {

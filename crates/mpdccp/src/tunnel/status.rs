@@ -19,6 +19,12 @@ pub(crate) struct Status {
     pub(crate) role: String,
     pub(crate) interface: String,
     pub(crate) mtu: u16,
+    /// Of the interface.
+    #[serde(default)]
+    pub(crate) addresses: Vec<String>,
+    /// Why a client that gets its addresses from the server has none, or not the newest.
+    #[serde(default)]
+    pub(crate) no_address: Option<String>,
     pub(crate) uptime_s: f64,
     pub(crate) tun: TunStatus,
     pub(crate) sockets: Vec<SocketStatus>,
@@ -71,6 +77,9 @@ pub(crate) struct PeerStatus {
     /// Most that is sent to it.
     #[serde(default)]
     pub(crate) rate_limit_mbps: Option<f64>,
+    /// Addresses it was assigned.
+    #[serde(default)]
+    pub(crate) leased: Vec<String>,
     pub(crate) queue: Option<QueueStatus>,
     /// What each steering rule met, by its name.
     #[serde(default)]
@@ -218,6 +227,7 @@ impl PeerStatus {
             multipath: false,
             mtu: None,
             rate_limit_mbps: None,
+            leased: Vec::new(),
             queue: None,
             steering: BTreeMap::new(),
             reorder: None,
@@ -247,6 +257,7 @@ impl PeerStatus {
             multipath: status.multipath,
             mtu: None,
             rate_limit_mbps: None,
+            leased: Vec::new(),
             queue: Some(QueueStatus {
                 packets: queue.packets,
                 bytes: queue.bytes,

@@ -36,6 +36,9 @@ pub(crate) fn render(s: &Status) -> String {
         tun.written_packets,
         counters(&tun.drops)
     );
+    if let Some(why) = &s.no_address {
+        let _ = writeln!(out, "no address: {why}");
+    }
     for socket in s.sockets.iter().filter(|socket| !socket.drops.is_empty()) {
         let _ = writeln!(out, "socket {}{}", socket.local, counters(&socket.drops));
     }
@@ -44,6 +47,9 @@ pub(crate) fn render(s: &Status) -> String {
     }
     for peer in &s.peers {
         let _ = write!(out, "\npeer {}: {}", peer.name, peer.state);
+        if !peer.leased.is_empty() {
+            let _ = write!(out, ", assigned {}", peer.leased.join(", "));
+        }
         if let (Some(queue), Some(reorder)) = (&peer.queue, &peer.reorder) {
             let _ = write!(
                 out,

@@ -28,6 +28,8 @@ pub(crate) struct Bed {
     pub(crate) remote: [String; 2],
     /// More prefixes of the server, for the client's file.
     pub(crate) allowed: String,
+    /// What to replace in an end's file by what.
+    pub(crate) change: Vec<(&'static str, String, String)>,
     /// Of both ends.
     pub(crate) environment: Vec<(&'static str, String)>,
     ends: Vec<Child>,
@@ -118,6 +120,7 @@ impl Bed {
             directory: tempfile::tempdir().unwrap(),
             remote: Default::default(),
             allowed: String::new(),
+            change: Vec::new(),
             environment: Vec::new(),
             ends: Vec::new(),
         };
@@ -242,7 +245,11 @@ impl Bed {
             "#,
             CLIENT[0], CLIENT[1], remote[0], LOCAL[1], remote[1],
         );
-        for (name, text) in [("s", server), ("c", client)] {
+        for (name, mut text) in [("s", server), ("c", client)] {
+            for (_, from, to) in self.change.iter().filter(|(end, ..)| *end == name) {
+                assert!(text.contains(from), "{from}");
+                text = text.replacen(from, to, 1);
+            }
             std::fs::write(self.path(&format!("{name}.toml")), text).unwrap();
             self.start(name);
         }
@@ -257,7 +264,9 @@ impl Bed {
         command.args(["-c", "WATCHDOG_PID=$$ exec ip \"$@\"", "sh"]);
         command.args(["netns", "exec", space, env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
         command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
-        self.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
+        // The server is the first.
+        let at = if name == "s" { 0 } else { self.ends.len() };
+        self.ends.insert(at, command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
         let socket = self.path(&format!("{name}.sock"));
         wait_for("control socket", || socket.exists());
     }

@@ -1,0 +1,126 @@
+//! A client gets its inner addresses and routes from the server, over the session.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code)] // Parts of the bed are for other tests.
+mod common;
+
+use common::{Bed, CLIENT, SERVER, bed, run, wait_for};
+use rustix::process::Signal;
+
+const POOL: &str = r#"assign = { pool = ["10.71.0.0/28", "fd71:71::1:0/126"], routes = ["10.72.3.0/24", "198.18.0.0/15", "fd99::/16"] }"#;
+
+/// The client asks, the server has a pool and gives the peer nothing by name.
+fn asking() -> Option<Bed> {
+    let mut bed = bed()?;
+    let state = format!("state = {:?}", bed.path("state"));
+    let of_server = format!("addresses = [\"{}/24\", \"{}/64\"]", SERVER[0], SERVER[1]);
+    let of_client = format!("addresses = [\"{}/24\", \"{}/64\"]", CLIENT[0], CLIENT[1]);
+    let allowed = format!("allowed_ips = [\"{}/32\", \"{}/128\"]", CLIENT[0], CLIENT[1]);
+    bed.change = vec![
+        ("s", of_server.clone(), format!("{of_server}\n{state}\nmtu = 1300\n{POOL}")),
+        ("s", allowed, String::new()),
+        ("c", of_client, "addresses = \"auto\"".into()),
+        // Within which the server may give routes.
+        ("c", "\"10.72.0.0/16\"".into(), "\"0.0.0.0/0\"".into()),
+    ];
+    Some(bed)
+}
+
+fn addresses(bed: &Bed) -> Vec<String> {
+    let status = bed.status("c");
+    status["addresses"].as_array().unwrap().iter().map(|a| a.as_str().unwrap().to_owned()).collect()
+}
+
+fn ping(bed: &Bed, to: &str) -> bool {
+    bed.at_client(&format!("ping -c 1 -W 1 {to}")).status.success()
+}
+
+fn shown(bed: &Bed, what: &str) -> String {
+    String::from_utf8(run("ip", &format!("-n {} {what} dev tunC", bed.space[0])).stdout).unwrap()
+}
+
+/// The server's file says something else from now on.
+fn reload(bed: &Bed, from: &str, to: &str) {
+    let file = bed.path("s.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains(from), "{from}");
+    std::fs::write(file, text.replacen(from, to, 1)).unwrap();
+    let output = bed.tunnel("s", &["reload"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn no_address(bed: &Bed, words: &str) {
+    wait_for(words, || bed.status("c")["no_address"].as_str().is_some_and(|why| why.contains(words)));
+    let health = bed.tunnel("c", &["health"]);
+    assert_eq!(health.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&health.stderr).contains(words), "{health:?}");
+    assert!(bed.log("c").contains(words), "it is in the log too");
+}
+
+#[test]
+fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
+    let Some(mut bed) = asking() else { return };
+    bed.up("");
+    wait_for("addresses", || addresses(&bed).len() == 2);
+    // 10.71.0.0 is the network's own, 10.71.0.1 the server's.
+    let given = vec!["10.71.0.2/24".to_owned(), "fd71:71::1:0/64".to_owned()];
+    assert_eq!(addresses(&bed), given);
+    wait_for("an echo", || ping(&bed, SERVER[0]));
+    assert!(ping(&bed, SERVER[1]));
+    let routes = shown(&bed, "route show");
+    assert!(routes.contains("10.72.3.0/24") && routes.contains("198.18.0.0/15"), "{routes}");
+    assert!(!shown(&bed, "-6 route show").contains("fd99"), "not within allowed_ips");
+    assert!(bed.log("c").contains("fd99::/16 is not taken"));
+    assert!(shown(&bed, "link show").contains("mtu 1300"), "{}", shown(&bed, "link show"));
+    assert_eq!(bed.status("s")["peers"][0]["leased"][0], "10.71.0.2");
+    // Whoever starts anew, the address stays.
+    bed.signal("c", Signal::KILL);
+    bed.again("c");
+    wait_for("the same addresses", || addresses(&bed) == given);
+    bed.signal("s", Signal::KILL);
+    bed.again("s");
+    wait_for("an echo after the server's restart", || ping(&bed, SERVER[0]));
+    assert_eq!(addresses(&bed), given);
+    // Another pool, while it runs.
+    reload(&bed, "10.71.0.0/28", "10.71.0.64/28");
+    wait_for("another address", || addresses(&bed)[0] == "10.71.0.64/24");
+    wait_for("an echo with it", || ping(&bed, SERVER[0]));
+    let routes = shown(&bed, "route show");
+    assert!(routes.contains("10.72.3.0/24") && routes.contains("10.71.0.0/24"), "{routes}");
+    assert!(!shown(&bed, "address show").contains("10.71.0.2/"), "the old one is gone");
+    bed.signal("c", Signal::HUP);
+    wait_for("a reload keeps them", || bed.log("c").contains("reloaded"));
+    assert_eq!(addresses(&bed)[0], "10.71.0.64/24");
+    bed.down();
+}
+
+#[test]
+fn what_a_server_cannot_give_is_told_at_both_ends() {
+    let Some(mut bed) = asking() else { return };
+    bed.up("");
+    wait_for("addresses", || addresses(&bed).len() == 2);
+    // No address is free: the only one is the server's own.
+    reload(&bed, "10.71.0.0/28", "10.71.0.1/32");
+    no_address(&bed, "no free address left");
+    assert!(bed.log("s").contains("no address left in the pool"));
+    assert!(bed.status("s")["tun"]["drops"]["no_address_to_assign"].as_u64() >= Some(1));
+    // One that the client cannot use, since a network of its own has it.
+    reload(&bed, "10.71.0.1/32", "192.168.71.64/30");
+    no_address(&bed, "is a network of p0");
+    // None that another peer has by name.
+    let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
+    let other =
+        format!("[[peer]]\nname = \"other\"\nallowed_ips = [\"10.71.0.8/32\"]\npublic_key = \"{key}\"");
+    reload(&bed, "[[peer]]", &format!("{other}\n[[peer]]"));
+    reload(&bed, "192.168.71.64/30", "10.71.0.8/31");
+    wait_for("the other address", || addresses(&bed)[0] == "10.71.0.9/24");
+    assert!(bed.status("c")["no_address"].is_null());
+    wait_for("an echo", || ping(&bed, SERVER[0]));
+    // One that the file gives this peer is the one it gets; and then there is nothing to give at all.
+    let name = "name = \"client\"";
+    reload(&bed, name, &format!("{name}\nallowed_ips = [\"10.71.0.77/32\"]"));
+    reload(&bed, "10.71.0.8/31", "10.71.0.64/26");
+    wait_for("its own address", || addresses(&bed)[0] == "10.71.0.77/24");
+    reload(&bed, "assign =", "#");
+    no_address(&bed, "assigns no addresses");
+}
