@@ -42,3 +42,42 @@ fn a_peer_gets_no_more_than_it_may() {
     let received = net.numbers(Server).len() - before;
     assert!((550..=640).contains(&received), "{received} of 600");
 }
+
+/// Two sessions of one end with a bound on both: what one has too much of does not keep the other from its part.
+#[test]
+fn a_session_that_floods_takes_nothing_from_another() {
+    let (mut net, flooding) = Net::connected(3, 1, config());
+    let modest = net.connect(config());
+    net.run(Duration::from_millis(500));
+    net.client.cap_all(Some(Rate::from_bps(4_000_000)));
+    // 8 Mbit/s and 1.6 Mbit/s, of which 4 may leave.
+    let (mut offered, mut before) = (0, (0, 0));
+    let sent = |net: &Net, id| net.status(Client, id).paths[0].tx.as_ref().unwrap().sent.packets;
+    for n in 0..6_000 {
+        if n == 2_000 {
+            (offered, before) = (0, (sent(&net, flooding), sent(&net, modest)));
+        }
+        net.stream(Client, flooding, n, 1, Duration::from_millis(1));
+        if n % 5 == 0 {
+            net.client.send(net.now, modest, common::datagram(n), Default::default());
+            offered += 1;
+        }
+    }
+    let (flood, modest_sent) = (sent(&net, flooding) - before.0, sent(&net, modest) - before.1);
+    assert!(modest_sent + 2 >= offered, "{modest_sent} of {offered}");
+    assert!((1_180..=1_260).contains(&flood), "{flood} of 1,200 that are left to it");
+    assert_eq!(net.status(Client, modest).queue_stats.dropped_full, 0);
+    assert!(net.status(Client, flooding).queue_stats.dropped_old > 0, "it waits in its own queue");
+    // Both want more than half.
+    let before = (sent(&net, flooding), sent(&net, modest));
+    for n in 6_000..10_000 {
+        net.client.send(net.now, modest, common::datagram(n), Default::default());
+        net.stream(Client, flooding, n, 1, Duration::from_millis(1));
+    }
+    let (a, b) = (sent(&net, flooding) - before.0, sent(&net, modest) - before.1);
+    assert!((980..=1_030).contains(&a) && (980..=1_030).contains(&b), "{a} and {b} of 1,000");
+    net.client.cap_all(None);
+    let before = sent(&net, flooding);
+    net.stream(Client, flooding, 10_000, 1_000, Duration::from_millis(1));
+    assert!(sent(&net, flooding) - before > 900);
+}

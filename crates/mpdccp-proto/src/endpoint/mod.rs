@@ -4,7 +4,7 @@ mod accept;
 mod cookies;
 mod demux;
 mod groups;
-mod invite;
+mod shared;
 mod strangers;
 
 use crate::sched::SchedulerKind;
@@ -26,6 +26,7 @@ use groups::Groups;
 use invite::Invitations;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
+use shared::Shared;
 use strangers::Strangers;
 use units::{Rate, Time};
 
@@ -55,6 +56,8 @@ struct Entry {
     armed: Option<(Time, &'static str)>,
     /// Waits for [`Endpoint::poll_transmit`].
     dirty: bool,
+    /// Waits for its turn to send.
+    waiting: bool,
     /// Waits for [`Endpoint::poll_deliver`].
     ready: bool,
     /// Port of the listener that made it.
@@ -87,6 +90,8 @@ pub struct Endpoint {
     shard: Option<u8>,
     timers: BTreeSet<(Time, SessionId)>,
     dirty: Vec<SessionId>,
+    /// A bound on what they send together.
+    shared: Shared,
     /// Sessions that may have datagrams for the application.
     ready: VecDeque<SessionId>,
     events: VecDeque<(SessionId, SessionEvent)>,
@@ -117,6 +122,7 @@ impl Endpoint {
             shard: None,
             timers: BTreeSet::new(),
             dirty: Vec::new(),
+            shared: Shared::default(),
             ready: VecDeque::new(),
             events: VecDeque::new(),
             closed: None,
@@ -203,11 +209,11 @@ impl Endpoint {
         if !self.dirty.is_empty() || self.strangers.is_waiting() {
             return Some((Time::ZERO, "not_drained"));
         }
-        let session = self.timers.first().map(|(at, id)| {
+        let turn = self.shared.next().map(|at| (at, "turn"));
+        let timer = self.timers.first().map(|(at, id)| {
             (*at, self.sessions.get(id).and_then(|entry| entry.armed).map_or("", |(_, why)| why))
         });
-        let invitation = self.invitations.next_timeout().map(|at| (at, "invitation"));
-        session.into_iter().chain(invitation).min_by_key(|(at, _)| *at)
+        turn.into_iter().chain(timer).min_by_key(|(at, _)| *at)
     }
 
     /// Queues one datagram. Never fails: what the queue cannot hold is dropped and counted.
@@ -251,6 +257,12 @@ impl Endpoint {
     /// Bounds what this end sends to the peer in all, in bits of datagrams; none for no bound.
     pub fn cap(&mut self, now: Time, session: SessionId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap(rate));
+    }
+
+    /// Bounds what this end sends in all its sessions together, in bits of datagrams; none for no bound. Those that have something to send
+    /// have equal shares of it, and what one does not need is the others'.
+    pub fn cap_all(&mut self, rate: Option<Rate>) {
+        self.shared.set(rate);
     }
 
     /// Has packets scheduled otherwise from now on, those of this end; the peer chooses for its own.
@@ -328,31 +340,49 @@ impl Endpoint {
         self.strangers.transmit(sink);
         self.invitations.transmit(now, sink);
         let mut dirty = core::mem::take(&mut self.dirty);
+        // With a bound on all of them they have their turns for data afterwards.
+        let allowance = self.shared.is_set().then_some(0);
         for id in dirty.drain(..) {
-            let Some(entry) = self.sessions.get_mut(&id) else { continue };
-            let shares = entry.session.shares_congestion();
-            if shares {
-                self.groups.lend(&mut entry.session);
-            }
-            entry.session.poll_transmit(now, sink);
-            entry.dirty = false;
-            let next = entry.session.poll_timeout();
-            if shares {
-                self.groups.take_back(id, &mut entry.session);
-            }
-            if entry.armed.map(|(t, _)| t) != next.map(|(t, _)| t) {
-                if let Some((t, _)) = entry.armed {
-                    self.timers.remove(&(t, id));
-                }
-                if let Some((t, _)) = next {
-                    self.timers.insert((t, id));
-                }
-            }
-            entry.armed = next;
-            self.reap(id);
+            self.transmit(now, id, allowance, sink);
         }
         // Keeps the memory; nothing was marked meanwhile.
         self.dirty = dirty;
+        while let Some((id, bytes)) = self.shared.turn(now) {
+            if let Some(entry) = self.sessions.get_mut(&id) {
+                entry.waiting = false;
+                let rest = self.transmit(now, id, Some(bytes), sink);
+                self.shared.on_sent(now, bytes - rest);
+            }
+        }
+    }
+
+    /// Lets a session send, data no more than `allowance`, of which it returns what is left.
+    fn transmit(&mut self, now: Time, id: SessionId, allowance: Option<i64>, sink: &mut dyn Sink) -> i64 {
+        let Some(entry) = self.sessions.get_mut(&id) else { return 0 };
+        let shares = entry.session.shares_congestion();
+        if shares {
+            self.groups.lend(&mut entry.session);
+        }
+        let (rest, held) = entry.session.poll_transmit_within(now, allowance, sink);
+        entry.dirty = false;
+        let next = entry.session.poll_timeout();
+        if shares {
+            self.groups.take_back(id, &mut entry.session);
+        }
+        if entry.armed.map(|(t, _)| t) != next.map(|(t, _)| t) {
+            if let Some((t, _)) = entry.armed {
+                self.timers.remove(&(t, id));
+            }
+            if let Some((t, _)) = next {
+                self.timers.insert((t, id));
+            }
+        }
+        entry.armed = next;
+        if held && !core::mem::replace(&mut entry.waiting, true) {
+            self.shared.wait(id, rest);
+        }
+        self.reap(id);
+        rest
     }
 
     /// The next datagram for the application.
@@ -439,8 +469,16 @@ impl Endpoint {
         let id = SessionId(self.next_session);
         self.next_session += 1;
         self.demux.add_ci(session.local_ci(), id);
-        let entry =
-            Entry { session, armed: None, dirty: false, ready: false, listener, opened: false, untold: 0 };
+        let entry = Entry {
+            session,
+            armed: None,
+            dirty: false,
+            waiting: false,
+            ready: false,
+            listener,
+            opened: false,
+            untold: 0,
+        };
         self.sessions.insert(id, Box::new(entry));
         id
     }

@@ -5,28 +5,28 @@ const CREDIT: Duration = Duration::from_millis(2);
 
 /// A bound on a rate that its owner set; none at first. Packets are let go while what left before is paid for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cap {
+pub(crate) struct Cap {
     rate: Option<Rate>,
     /// When everything that left will have been paid for.
     paid: Time,
 }
 
 impl Cap {
-    pub(super) fn set(&mut self, rate: Option<Rate>) {
+    pub(crate) fn set(&mut self, rate: Option<Rate>) {
         self.rate = rate.filter(|rate| *rate > Rate::ZERO);
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.rate.is_some()
     }
 
     /// Until when nothing may leave.
-    pub(super) fn shut(&self, now: Time) -> Option<Time> {
+    pub(crate) fn shut(&self, now: Time) -> Option<Time> {
         self.rate.map(|_| self.paid).filter(|paid| *paid > now)
     }
 
     /// `bytes` of IP packets left.
-    pub(super) fn on_sent(&mut self, now: Time, bytes: u64) {
+    pub(crate) fn on_sent(&mut self, now: Time, bytes: u64) {
         let Some(rate) = self.rate else { return };
         let credit = Time::from_nanos(now.as_nanos().saturating_sub(CREDIT.as_nanos() as u64));
         self.paid = self.paid.max(credit) + rate.time_for(bytes);

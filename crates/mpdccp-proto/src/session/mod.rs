@@ -22,6 +22,7 @@ mod repair;
 mod subflow;
 mod transmit;
 
+pub(crate) use cap::Cap;
 pub use event::SessionEvent;
 #[cfg(feature = "serde")]
 pub(crate) use fec::MOST as MOST_PER_PARITY;
@@ -38,7 +39,6 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use cap::Cap;
 use confirm::Pending;
 use dccp_cc::Coupling;
 use dccp_proto::ccid::AckVecSender;
@@ -108,6 +108,9 @@ pub(crate) struct Session {
     lanes: Lanes,
     /// Bounds the rate at which it empties.
     cap: Cap,
+    /// Bytes of data it may send while there is a bound on all sessions, and whether that kept it from sending.
+    allowance: Option<i64>,
+    held: bool,
     rows: Vec<PathRow>,
     /// Those of them that the rule for the packet at the head leaves.
     steered: Vec<PathRow>,
@@ -168,6 +171,8 @@ impl Session {
             dying: Vec::new(),
             gone: Vec::new(),
             lanes: Lanes::new(&cfg),
+            allowance: None,
+            held: false,
             cap: Cap::default(),
             rows: Vec::new(),
             steered: Vec::new(),

@@ -15,6 +15,19 @@ const BUDGET: usize = 256;
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {
+    /// As [`poll_transmit`](Self::poll_transmit), with no more data than `allowance`, if there is one. What is left of it, and whether that
+    /// kept something back.
+    pub(crate) fn poll_transmit_within(
+        &mut self,
+        now: Time,
+        allowance: Option<i64>,
+        sink: &mut dyn Sink,
+    ) -> (i64, bool) {
+        (self.allowance, self.held) = (allowance, false);
+        self.poll_transmit(now, sink);
+        (self.allowance.take().unwrap_or(0), self.held)
+    }
+
     /// Writes what may leave now.
     pub(crate) fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         (self.wake, self.polled) = (None, now);
@@ -34,6 +47,16 @@ impl Session {
         }
     }
 
+    /// Whether other sessions are to send first.
+    fn wait_for_turn(&mut self, now: Time) -> bool {
+        let waits = self.allowance.is_some_and(|bytes| bytes <= 0);
+        if waits {
+            self.held = true;
+            self.tell_app_limited(now);
+        }
+        waits
+    }
+
     pub(super) fn wake_at(&mut self, at: Option<Time>, why: &'static str) {
         self.wake = self.wake.into_iter().chain(at.map(|t| (t, why))).min_by_key(|(t, _)| *t);
     }
@@ -42,6 +65,9 @@ impl Session {
         let mut waiting = Waiting::default();
         if self.next_source(now, &waiting).is_none() && !self.fec.is_waiting() {
             return self.tell_app_limited(now);
+        }
+        if self.wait_for_turn(now) {
+            return;
         }
         let options = self.options_len();
         self.rows.clear();
@@ -67,6 +93,9 @@ impl Session {
                     self.tell_app_limited(now)
                 };
             };
+            if self.wait_for_turn(now) {
+                return;
+            }
             if most.is_some_and(|most| info.len > most) {
                 self.drop_too_big(source);
                 continue;
@@ -185,6 +214,7 @@ impl Session {
             let seq = self.paths[i].transmit(now, self.options.as_bytes(), &packet.data, sink);
             left = seq.map(|seq| (path, seq));
             self.cap.on_sent(now, packet.data.len() as u64);
+            self.allowance = self.allowance.map(|bytes| bytes - packet.data.len() as i64);
             self.rows[i] = self.paths[i].row(now, self.options.len());
             self.lanes.all[lane].scheduler.on_sent(now, path, packet.data.len());
         }
