@@ -4,7 +4,8 @@
 #[allow(dead_code)] // Parts of the bed are for other tests.
 mod common;
 
-use common::{Bed, CLIENT, SERVER, bed, socket, wait_for};
+use common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
+use dccp_secure::PrivateKey;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -87,6 +88,87 @@ fn rates_are_kept_to() {
         let queue = bed.status("s")["peers"][0]["queue"].clone();
         queue["accepted"].as_u64().unwrap() > before + 1_000 && queue["packets"].as_u64().unwrap() < 10
     });
+    bed.down();
+}
+
+#[test]
+fn no_more_is_taken_from_a_peer_than_it_may_send() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    reload(&bed, "s", "name = \"client\"", "name = \"client\"\nreceive_rate = \"1M\"");
+    assert_eq!(bed.status("s")["peers"][0]["receive_limit_mbps"], 1.0);
+    let _load = Load::start(&bed, 0);
+    let written = || bed.status("s")["tun"]["written_bytes"].as_u64().unwrap();
+    wait_for("it arrives", || written() > 50_000);
+    let (since, before) = (Instant::now(), written());
+    wait_for("it goes on", || written() > before + 200_000);
+    let carried = (written() - before) as f64;
+    let allowed = since.elapsed().as_secs_f64() * 1e6 / 8.0 + 3_000.0;
+    assert!(carried <= allowed, "{carried} of {allowed}");
+    let status = bed.status("s");
+    let of_peer = status["peers"][0]["drops"]["over_rate"].as_u64().unwrap();
+    assert!(of_peer > 0 && status["tun"]["drops"]["over_rate"].as_u64() >= Some(of_peer), "{status}");
+    bed.down();
+}
+
+/// Two clients of a server that may send 4 Mbit/s in all: one is flooded, the other gets all that is for it.
+#[test]
+fn a_peer_that_is_flooded_takes_nothing_from_another() {
+    const OTHER: &str = "10.71.0.3";
+    let Some(mut bed) = bed() else { return };
+    let [key, server] = [3, 2].map(|n| PrivateKey::from_random([n; 32]));
+    let peer = format!(
+        "[[peer]]\nname = \"other\"\nallowed_ips = [\"{OTHER}/32\"]\npublic_key = \"{}\"",
+        key.public()
+    );
+    bed.change = vec![("s", "[[peer]]".into(), format!("rate = \"4M\"\n{peer}\n[[peer]]"))];
+    bed.launch("");
+    let file = format!(
+        r#"
+        role = "client"
+        interface = "tunD"
+        control = {:?}
+        addresses = ["{OTHER}/24"]
+        private_key = "{}"
+        routes = false
+        [[peer]]
+        name = "server"
+        allowed_ips = ["{}/32"]
+        public_key = "{}"
+        [[peer.path]]
+        name = "one"
+        interface = "p0"
+        remote = "{}:6511"
+        "#,
+        bed.path("d.sock"),
+        *key.to_base64(),
+        SERVER[0],
+        server.public(),
+        REMOTE[0]
+    );
+    std::fs::write(bed.path("d.toml"), file).unwrap();
+    bed.start("d");
+    let open = |bed: &Bed| ["c", "d"].iter().all(|end| bed.status(end)["peers"][0]["state"] == "open");
+    wait_for("both sessions", || open(&bed));
+    let _flood = Load::start(&bed, 1);
+    // Where it waits, at the server, in the queue of the peer it is for.
+    let dropped = |bed: &Bed, i: usize| {
+        let queue = &bed.status("s")["peers"][i]["queue"];
+        ["dropped_full", "dropped_old", "dropped_early"]
+            .iter()
+            .map(|why| queue[why].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    wait_for("the flood is more than may leave", || dropped(&bed, 1) > 100);
+    // 0.8 Mbit/s, less than half. A machine that pauses us makes bursts of it, of which CoDel drops some.
+    let sender = socket(&bed.space[1], &format!("{}:0", SERVER[0]));
+    let before = bed.status("d")["tun"]["written_packets"].as_u64().unwrap();
+    for _ in 0..200 {
+        sender.send_to(&[0; 1000], format!("{OTHER}:9")).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    wait_for("it arrives", || bed.status("d")["tun"]["written_packets"].as_u64().unwrap() >= before + 180);
+    assert!(dropped(&bed, 0) <= 20, "{}", bed.status("s")["peers"][0]);
     bed.down();
 }
 

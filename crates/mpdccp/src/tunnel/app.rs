@@ -199,6 +199,7 @@ impl TunnelApp {
         let names =
             if names.is_empty() { "its server is to assign addresses".into() } else { names.join(", ") };
         tracing::info!("{} is up: {names}, MTU {}", self.cfg.interface, self.mtu);
+        core.endpoint.cap_all(self.cfg.rate.map(|rate| rate.0));
         match self.cfg.security {
             Security::Noise => tracing::info!("traffic is encrypted; only peers with the keys given get in"),
             Security::None => tracing::warn!(
@@ -446,6 +447,10 @@ impl App for TunnelApp {
         };
         if self.allowed.peer(source) != Some(peer) {
             return self.counters.drop("bad_source");
+        }
+        let peer_state = &mut self.peers[peer];
+        if !peer_state.policer.takes(now, peer_state.cfg.receive_rate.map(|rate| rate.0), data.len()) {
+            return self.counters.drop("over_rate");
         }
         if self.cfg.mss_clamp {
             inner::clamp_mss(&mut data, self.limit(peer));

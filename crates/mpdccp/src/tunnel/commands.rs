@@ -147,6 +147,10 @@ impl TunnelApp {
             };
             status.mtu = peer.mtu;
             status.leased = peer.leased.iter().map(|ip| ip.to_string()).collect();
+            status.receive_limit_mbps = peer.cfg.receive_rate.map(|rate| rate.0.mbps());
+            if peer.policer.dropped > 0 {
+                status.drops.insert("over_rate".into(), peer.policer.dropped);
+            }
             status.rate_limit_mbps = peer.cfg.rate.map(|rate| rate.0.mbps());
             for report in &mut status.paths {
                 let spec =
@@ -168,6 +172,7 @@ impl TunnelApp {
             mtu: self.mtu,
             addresses: self.cfg.addresses.iter().map(|net| net.to_string()).collect(),
             no_address: self.no_address(),
+            rate_limit_mbps: self.cfg.rate.map(|rate| rate.0.mbps()),
             uptime_s: now.since(self.started).as_secs_f64(),
             tun: TunStatus {
                 read_packets: self.counters.read.0,

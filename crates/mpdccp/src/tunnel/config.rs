@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) assign: Option<Assign>,
     #[serde(default)]
     pub(crate) mtu: Mtu,
+    /// Most that this end sends to all peers together.
+    pub(crate) rate: Option<RateLimit>,
     /// Find out what the paths really carry (RFC 8899).
     #[serde(default = "yes")]
     pub(crate) mtu_probing: bool,
@@ -113,6 +115,7 @@ const KEYS: &[&str] = &[
     "addresses",
     "assign",
     "mtu",
+    "rate",
     "mtu_probing",
     "mss_clamp",
     "offload",
@@ -173,8 +176,9 @@ pub(crate) struct Peer {
     pub(crate) preshared_key_file: Option<PathBuf>,
     /// Without security: outer addresses a server lets the peer come from, beside those of its paths.
     pub(crate) from: Option<AllOr<IpAddr>>,
-    /// Most that this end sends to it.
+    /// Most that this end sends to it, and most that it takes from it.
     pub(crate) rate: Option<RateLimit>,
+    pub(crate) receive_rate: Option<RateLimit>,
     #[serde(default, rename = "path")]
     pub(crate) paths: Vec<Spanned<PathSpec>>,
 }

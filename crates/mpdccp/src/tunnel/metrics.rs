@@ -44,6 +44,7 @@ const GAUGES: &[&str] = &[
     "multipath",
     "up",
     "rate_limit_mbps",
+    "receive_limit_mbps",
     "quota_bytes",
     "quota_used_bytes",
     "cost",

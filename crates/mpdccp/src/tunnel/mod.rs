@@ -21,6 +21,7 @@ mod mtu;
 mod names;
 mod paths;
 mod peer;
+mod police;
 mod quota;
 mod reload;
 mod routes;

@@ -1,4 +1,5 @@
 use crate::tunnel::config::{PathSpec, Peer};
+use crate::tunnel::police::Policer;
 use crate::tunnel::setup::OpenPath;
 use dccp_net::Core;
 use dccp_proto::{Ports, Route};
@@ -38,6 +39,7 @@ pub(crate) struct PeerState {
     /// A server's: it asked for addresses, and has these.
     pub(crate) asked: bool,
     pub(crate) leased: Vec<IpAddr>,
+    pub(crate) policer: Policer,
     /// Not in the configuration any more.
     pub(crate) gone: bool,
     /// Largest inner packet, once a path is up.
@@ -63,6 +65,7 @@ impl PeerState {
             session: None,
             asked: false,
             leased: Vec::new(),
+            policer: Policer::default(),
             gone: false,
             mtu: None,
             server: 0,

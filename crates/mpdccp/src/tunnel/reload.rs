@@ -80,6 +80,7 @@ impl TunnelApp {
                 }
             }
         }
+        core.endpoint.cap_all(self.cfg.rate.map(|rate| rate.0));
         self.keep_leases();
         self.assign_again(core, now);
         self.listen_again(core);

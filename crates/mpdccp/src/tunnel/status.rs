@@ -25,6 +25,9 @@ pub(crate) struct Status {
     /// Why a client that gets its addresses from the server has none, or not the newest.
     #[serde(default)]
     pub(crate) no_address: Option<String>,
+    /// Most that is sent to all peers together.
+    #[serde(default)]
+    pub(crate) rate_limit_mbps: Option<f64>,
     pub(crate) uptime_s: f64,
     pub(crate) tun: TunStatus,
     pub(crate) sockets: Vec<SocketStatus>,
@@ -77,6 +80,9 @@ pub(crate) struct PeerStatus {
     /// Most that is sent to it.
     #[serde(default)]
     pub(crate) rate_limit_mbps: Option<f64>,
+    /// Most that is taken from it.
+    #[serde(default)]
+    pub(crate) receive_limit_mbps: Option<f64>,
     /// Addresses it was assigned.
     #[serde(default)]
     pub(crate) leased: Vec<String>,
@@ -227,6 +233,7 @@ impl PeerStatus {
             multipath: false,
             mtu: None,
             rate_limit_mbps: None,
+            receive_limit_mbps: None,
             leased: Vec::new(),
             queue: None,
             steering: BTreeMap::new(),
@@ -257,6 +264,7 @@ impl PeerStatus {
             multipath: status.multipath,
             mtu: None,
             rate_limit_mbps: None,
+            receive_limit_mbps: None,
             leased: Vec::new(),
             queue: Some(QueueStatus {
                 packets: queue.packets,

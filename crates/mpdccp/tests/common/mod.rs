@@ -255,7 +255,8 @@ impl Bed {
         }
     }
 
-    fn start(&mut self, name: &str) {
+    /// Starts an end whose file is there; all but `s` are where the client is.
+    pub(crate) fn start(&mut self, name: &str) {
         let space = &self.space[usize::from(name == "s")];
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
         let mut command = Command::new("sh");
