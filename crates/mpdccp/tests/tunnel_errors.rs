@@ -129,7 +129,6 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
     with(none, &theirs).fails_with(&["security = \"none\"", "public_key", "leave"]);
     with(&format!("{none}\n{mine}"), "").fails_with(&["security = \"none\"", "private_key", "leave"]);
     with(&mine, &format!("{theirs}\nfrom = \"any\"")).fails_with(&["peer `hub`", "`from`", "keys"]);
-    with(&format!("{mine}\ncarrier = \"raw\""), &theirs).fails_with(&["raw", "udp", "security"]);
     with(&format!("{mine}\nciphers = [\"rot13\"]"), &theirs).fails_with(&["aes-128-gcm"]);
     let file = with("private_key_file = \"/nonexistent/key\"", &theirs);
     file.fails_with(&["private_key_file", "/nonexistent/key", "No such file"]);

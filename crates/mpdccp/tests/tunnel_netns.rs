@@ -257,6 +257,37 @@ fn native_dccp_carries_it_too() {
     decodes(&bed);
 }
 
+/// Records as IP protocol 33: nothing but them on the wire, and nothing of them changed on the way.
+#[test]
+fn records_travel_without_udp_too() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("carrier = \"raw\"");
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 32 - 16 - 12);
+    pings(&bed);
+    let stream = Stream::start(&bed);
+    stream.more(300);
+    // It does not matter from where they come.
+    let moved = "192.168.71.9";
+    for command in [format!("addr del {}/24 dev p0", LOCAL[0]), format!("addr add {moved}/24 dev p0")] {
+        run("ip", &format!("-n {} {command}", bed.space[0]));
+    }
+    stream.more(300);
+    let (sent, received) = stream.finish();
+    assert!(sent - received < 50, "{received} of {sent}");
+    wait_for("the server follows", || bed.log("s").contains(&format!("is at {moved}")));
+    for end in ["c", "s"] {
+        let status = bed.status(end);
+        assert!(status["channels"]["forged"].is_null(), "{}", status["channels"]);
+        assert!(
+            status["sockets"].as_array().unwrap().iter().all(|s| s["drops"]["rx_bad_checksum"].is_null())
+        );
+    }
+    bed.down();
+    let capture = std::fs::read(bed.path("c.pcap")).unwrap();
+    let packets = common::ip_payloads(&capture);
+    assert!(packets.len() > 600 && packets.iter().all(|p| p.0 == 33 && p.1[0] == 0x52 && p.1.len() >= 32));
+}
+
 #[test]
 fn paths_come_and_go_by_command() {
     let Some(mut bed) = bed() else { return };

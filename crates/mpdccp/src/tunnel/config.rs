@@ -548,9 +548,6 @@ impl Config {
     fn check_own_keys(&self) -> Result<(), &'static str> {
         let own = (self.private_key.is_some(), self.private_key_file.is_some());
         match (self.security, own) {
-            (Security::Noise, _) if self.carrier == Carrier::Raw => Err(
-                "carrier = \"raw\" carries no encrypted channels: use carrier = \"udp\", or say security = \"none\"",
-            ),
             (Security::Noise, (false, false)) => Err(NO_KEYS),
             (Security::Noise, (true, true)) => Err("private_key and private_key_file: give one of them"),
             (Security::None, (false, false))

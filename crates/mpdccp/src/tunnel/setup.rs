@@ -79,7 +79,10 @@ fn open_socket(core: &mut Core, cfg: &Config, bind: Bind) -> Result<u32, Unopene
     let mark = cfg.default_route.then_some(MARK);
     let result = match carrier {
         Carrier::Udp => UdpCarrier::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
-        Carrier::Raw => RawCarrier::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
+        Carrier::Raw => RawCarrier::marked(bind.clone(), mark).and_then(|c| match cfg.security {
+            Security::Noise => core.add_socket(c.sealed()),
+            Security::None => core.add_socket(c),
+        }),
     };
     result.map_err(|e| {
         let (ip, port) = (bind.addr.ip(), bind.addr.port());

@@ -70,13 +70,18 @@ pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
 
 /// Payloads of the UDP packets in a capture of raw IP.
 pub(crate) fn udp_payloads(pcap: &[u8]) -> Vec<Vec<u8>> {
+    ip_payloads(pcap).into_iter().map(|(_, payload)| payload[8..].to_vec()).collect()
+}
+
+/// Protocols and payloads of the packets in a capture of raw IP.
+pub(crate) fn ip_payloads(pcap: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut found = Vec::new();
     let mut rest = &pcap[24..];
     while rest.len() >= 16 {
         let len = u32::from_ne_bytes(*rest[8..].first_chunk().unwrap()) as usize;
         let Some(packet) = rest.get(16..16 + len) else { break };
-        let headers = if packet[0] >> 4 == 4 { 28 } else { 48 };
-        found.push(packet[headers..].to_vec());
+        let (protocol, header) = if packet[0] >> 4 == 4 { (packet[9], 20) } else { (packet[6], 40) };
+        found.push((protocol, packet[header..].to_vec()));
         rest = &rest[16 + len..];
     }
     found
