@@ -75,13 +75,14 @@ fn scaled(text: &str, what: &str, scales: &[(&str, f64)]) -> Result<f64, String>
     Ok(number * scale)
 }
 
-/// Reads a rate with its unit.
+/// Reads a rate with its unit: `10 Mbit/s`, or `10M` for short.
 ///
 /// # Errors
 /// Says what is expected.
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
-    scaled(text, "rate", &[("Mbit/s", 1e6), ("Gbit/s", 1e9), ("kbit/s", 1e3), ("bit/s", 1.0)])
-        .map(|bps| Rate::from_bps(bps.round() as u64))
+    let long = [("Mbit/s", 1e6), ("Gbit/s", 1e9), ("kbit/s", 1e3), ("bit/s", 1.0)];
+    let short = [("M", 1e6), ("G", 1e9), ("k", 1e3)];
+    scaled(text, "rate", &[&long[..], &short].concat()).map(|bps| Rate::from_bps(bps.round() as u64))
 }
 
 /// Reads a time with its unit.
@@ -131,6 +132,7 @@ mod tests {
     fn units_are_read_and_named_when_wrong() {
         assert_eq!(parse_rate("10 Mbit/s"), Ok(Rate::from_mbps(10.0)));
         assert_eq!(parse_rate("1Gbit/s"), Ok(Rate::from_bps(1_000_000_000)));
+        assert_eq!(parse_rate("12.5M"), Ok(Rate::from_bps(12_500_000)));
         assert_eq!(parse_time("12.5 ms"), Ok(Duration::from_micros(12_500)));
         assert_eq!(parse_queue("125000 B"), Ok(QueueLimit::Bytes(125_000)));
         assert_eq!(parse_queue("100 packets"), Ok(QueueLimit::Packets(100)));

@@ -1,17 +1,18 @@
 //! Quantities on the command line that several commands read.
 
+use linkem_net::quantity::parse_rate;
 use units::Rate;
 
-/// Reads a rate: bit/s, or with k, M or G.
+/// Reads a rate as scenario files have it, `10 Mbit/s` or `10M`; without a unit it is bit/s.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
-    let (digits, factor) = match text.char_indices().last() {
-        Some((i, 'k')) => (&text[..i], 1e3),
-        Some((i, 'M')) => (&text[..i], 1e6),
-        Some((i, 'G')) => (&text[..i], 1e9),
-        _ => (text, 1.0),
+    let rate = match text.parse::<u64>() {
+        Ok(bps) => Ok(Rate::from_bps(bps)),
+        Err(_) => parse_rate(text),
     };
-    let bps = digits.parse().ok().map(|n: f64| n * factor).filter(|bps| (1.0..=1e12).contains(bps));
-    bps.map(|bps| Rate::from_bps(bps as u64)).ok_or_else(|| "expected bit/s, such as 500k or 12.5M".into())
+    let possible = |rate: &Rate| (1..=1_000_000_000_000).contains(&rate.bps());
+    rate.ok()
+        .filter(possible)
+        .ok_or_else(|| format!("`{text}` is no rate, expected such as \"10 Mbit/s\", 10M or 500k"))
 }
 
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod tests {
     #[test]
     fn rates() {
         assert_eq!(rate("12.5M"), Ok(Rate::from_bps(12_500_000)));
+        assert_eq!(rate("12.5 Mbit/s"), Ok(Rate::from_bps(12_500_000)));
         assert_eq!(rate("800"), Ok(Rate::from_bps(800)));
         for wrong in ["", "M", "-1M", "0", "1T", "1e20", "NaN"] {
             assert!(rate(wrong).is_err(), "{wrong}");

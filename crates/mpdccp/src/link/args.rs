@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// A link of a kind, its customer at a: rate, delay, queue and how they change. Other options say what differs.
     #[arg(long, value_name = "NAME", value_parser = model)]
     model: Option<&'static Model>,
-    /// Rate from a to b, and back unless --up-rate is given: bit/s of IP packets, or with k, M, G. Unlimited if absent.
+    /// Rate from a to b, and back unless --up-rate is given: of IP packets, as in 10M or "10 Mbit/s". Unlimited if absent.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
     /// Rate from b to a.
@@ -86,7 +86,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
     up_queue: Option<QueueLimit>,
     /// What happens as the queue grows. Red starts at a sixth of it and is in earnest at half of it.
-    #[arg(long, value_enum, default_value = "droptail")]
+    #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
     /// Mark ECN-capable packets where the queue would drop them early.
     #[arg(long)]
@@ -107,7 +107,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Qdisc {
-    Droptail,
+    DropTail,
     Red,
     Codel,
     FqCodel,
@@ -206,12 +206,12 @@ impl Args {
         }
         let codel = CoDelConfig { ecn: self.ecn, ..CoDelConfig::default() };
         let kind = match self.qdisc {
-            Qdisc::Droptail if self.ecn => {
+            Qdisc::DropTail if self.ecn => {
                 return Err(Fault::usage(
-                    "--ecn: a droptail queue marks nothing; add --qdisc red, codel or fq-codel",
+                    "--ecn: a drop-tail queue marks nothing; add --qdisc red, codel or fq-codel",
                 ));
             }
-            Qdisc::Droptail => QueueKind::DropTail,
+            Qdisc::DropTail => QueueKind::DropTail,
             Qdisc::Red => QueueKind::Red(RedConfig { ecn: self.ecn, ..RedConfig::new(room / 6, room / 2) }),
             Qdisc::Codel => QueueKind::CoDel(codel),
             Qdisc::FqCodel => QueueKind::FqCoDel(FqCoDelConfig { codel, ..FqCoDelConfig::default() }),

@@ -419,8 +419,9 @@ fn ccid(text: &str) -> Result<u8, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|s: &f64| (0.0..=1e6).contains(s));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds".into())
+    let with_unit = || linkem_net::quantity::parse_time(text).ok().map(|time| time.as_secs_f64());
+    let seconds = text.parse().ok().or_else(with_unit).filter(|s: &f64| (0.0..=1e6).contains(s));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds, or a time such as 500ms".into())
 }
 
 #[cfg(test)]
@@ -430,6 +431,7 @@ mod tests {
     #[test]
     fn times_and_names() {
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));
         assert!(seconds("inf").is_err() && seconds("-1").is_err());
         assert!(ccid("1").unwrap_err().contains("2, "));
     }

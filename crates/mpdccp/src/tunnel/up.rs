@@ -25,8 +25,8 @@ pub(crate) struct Args {
     #[arg(long)]
     trace: Option<PathBuf>,
     /// Write all carrier packets to this pcap file; overrides `capture` of the configuration.
-    #[arg(long)]
-    capture: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
     /// How to write the log; into the journal of systemd it goes without times.
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let page = cfg.web.map(|at| at.socket_addr(0));
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
     let driver = Driver::new(endpoint, |core| -> Result<TunnelApp, Fault> {
-        if let Some(file) = args.capture.as_ref().or(cfg.capture.as_ref()) {
+        if let Some(file) = args.pcap.as_ref().or(cfg.capture.as_ref()) {
             let cannot = |e| Fault::usage(format!("cannot write {}: {e}", file.display()));
             core.net.capture = Some(Capture::create(file).map_err(cannot)?);
         }
