@@ -530,3 +530,18 @@ fn the_server_joins_a_path_and_joins_it_again() {
     net.run(secs(5));
     assert_eq!((net.health(Client, id), net.health(Server, sid)), (vec![Health::Up], vec![Health::Up]));
 }
+
+/// A server that was restarted refuses joins: they are not repeated as fast as it can refuse them.
+#[test]
+fn a_refused_join_waits_before_the_next() {
+    let (mut net, id) = Net::connected(9, 2, config());
+    net.stream(Client, id, 0, 1_000, Duration::from_millis(2));
+    net.server = mpdccp_proto::Endpoint::new([77; 32]);
+    net.server.listen(common::listen(config()));
+    // The other path does not get to know, so that the session lives on.
+    net.wires[1].up = false;
+    let before = net.logged(Client, PacketType::Request).len();
+    net.stream(Client, id, 1_000, 1_000, Duration::from_millis(2));
+    let joins = net.logged(Client, PacketType::Request).len() - before;
+    assert!((2..=12).contains(&joins), "{joins} joins within 2 s, an RTO apart at least");
+}

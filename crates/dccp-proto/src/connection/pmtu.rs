@@ -149,7 +149,8 @@ impl Pmtu {
         }
         if mtu < self.mtu {
             self.try_size(now, self.mtu);
-        } else if mtu > before && self.probe.is_none() {
+        } else if mtu > before && self.probe.is_none_or(|probe| probe.size > self.mtu) {
+            // A search that runs begins anew: what got lost of it says nothing of the path as it is now.
             self.search(now);
         }
     }
@@ -253,6 +254,22 @@ mod tests {
         travel(&mut pmtu, &mut now, 1500, true);
         assert_eq!(pmtu.mtu(), 1500);
         assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "never beyond the largest hint");
+    }
+
+    #[test]
+    fn a_larger_hint_in_the_middle_of_a_search_begins_it_anew() {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, 1400, true);
+        pmtu.on_hint(now, 1400);
+        pmtu.on_hint(now, 1450);
+        for n in 0..SEARCH_TRIES {
+            assert_eq!(pmtu.poll_probe(now), Some(1450));
+            pmtu.on_sent(now, Seq::new(u64::from(n)), ANSWER);
+            now += ANSWER;
+        }
+        pmtu.on_hint(now, 1500);
+        travel(&mut pmtu, &mut now, 1500, true);
+        assert_eq!(pmtu.mtu(), 1500);
     }
 
     /// RFC 8899 section 4.3: a path that carries nothing at all has no black hole.
