@@ -25,15 +25,15 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn new(cfg: ListenConfig) -> Listener {
+    /// Sessions of an earlier listener of the port count as its own.
+    pub(super) fn new(cfg: ListenConfig, half_open: usize, open: usize) -> Listener {
         let numbers = cfg.peers.iter().map(|p| p.id).collect();
-        Listener { cfg, numbers, half_open: 0, open: 0 }
+        Listener { cfg, numbers, half_open, open }
     }
 
     /// Goes by other settings from now on.
     pub(super) fn change(&mut self, cfg: ListenConfig) {
-        let Listener { half_open, open, .. } = *self;
-        *self = Listener { half_open, open, ..Listener::new(cfg) };
+        *self = Listener::new(cfg, self.half_open, self.open);
     }
 
     /// Counts a session as open once it is.

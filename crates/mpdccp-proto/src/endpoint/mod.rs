@@ -4,6 +4,7 @@ mod accept;
 mod cookies;
 mod demux;
 mod groups;
+mod invite;
 mod shared;
 mod strangers;
 
@@ -209,11 +210,12 @@ impl Endpoint {
         if !self.dirty.is_empty() || self.strangers.is_waiting() {
             return Some((Time::ZERO, "not_drained"));
         }
+        let invitation = self.invitations.next_timeout().map(|at| (at, "invitation"));
         let turn = self.shared.next().map(|at| (at, "turn"));
         let timer = self.timers.first().map(|(at, id)| {
             (*at, self.sessions.get(id).and_then(|entry| entry.armed).map_or("", |(_, why)| why))
         });
-        turn.into_iter().chain(timer).min_by_key(|(at, _)| *at)
+        invitation.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
     /// Queues one datagram. Never fails: what the queue cannot hold is dropped and counted.
