@@ -1,103 +1,120 @@
-//! The Linux kernel's own DCCP, for the interoperability check of `tools/linux-peer`: runs inside a guest whose kernel still has it.
+//! The Linux kernel's own DCCP, for the interoperability checks of `tools/linux-peer`: runs inside a guest whose kernel still has it.
 //!
-//! Serves port 5001 (receives) and 5002 (sends), and as a client sends to port 5003 and receives from 5004 of the peer.
-//! Every transfer is `MESSAGES` datagrams of `SIZE` bytes; prints one line a transfer.
+//! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0] [service=perf] [coverage=0] [abort=0]`
+//! makes one connection. It sends `count` datagrams of `size` bytes, or for so many seconds; with `abort=1` it ends with a Reset. Prints
+//! one line.
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 use std::{env, thread};
 
-const SERVICE: u32 = 0x7065_7266; // "perf", as the perf command
-const MESSAGES: u32 = 1000;
-const SIZE: usize = 1000;
+/// What closing drops of a socket's queue (the kernel's does, where its window is shut) must have left before.
+const DRAIN: Duration = Duration::from_millis(700);
 
-fn socket(ccid: u8) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::DCCP, Some(Protocol::DCCP))?;
-    socket.set_dccp_service(SERVICE.to_be())?;
-    socket.set_dccp_ccid(ccid)?;
-    Ok(socket)
+struct Task {
+    sends: bool,
+    listens: bool,
+    address: SocketAddr,
+    options: BTreeMap<String, String>,
 }
 
-fn listen(ccid: u8, port: u16) -> io::Result<Socket> {
-    let listener = socket(ccid)?;
-    listener.set_reuse_address(true)?;
-    listener.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
-    listener.listen(5)?;
-    Ok(listener)
-}
+impl Task {
+    fn number(&self, name: &str, default: u32) -> u32 {
+        self.options.get(name).and_then(|text| text.parse().ok()).unwrap_or(default)
+    }
 
-fn connect(ccid: u8, peer: Ipv4Addr, port: u16) -> io::Result<Socket> {
-    let address = SockAddr::from(SocketAddrV4::new(peer, port));
-    let mut tries = 0;
-    loop {
-        let socket = socket(ccid)?;
-        match socket.connect(&address) {
-            Ok(()) => return Ok(socket),
-            Err(e) if tries == 30 => return Err(e),
-            Err(_) => tries += 1,
+    fn socket(&self) -> io::Result<Socket> {
+        let socket = Socket::new(Domain::for_address(self.address), Type::DCCP, Some(Protocol::DCCP))?;
+        let mut service = [0; 4];
+        let text = self.options.get("service").map_or("perf", String::as_str).as_bytes();
+        service[..text.len().min(4)].copy_from_slice(&text[..text.len().min(4)]);
+        socket.set_dccp_service(u32::from_be_bytes(service).to_be())?;
+        socket.set_dccp_ccid(self.number("ccid", 2) as u8)?;
+        let coverage = self.number("coverage", 0);
+        if coverage > 0 {
+            socket.set_dccp_send_cscov(coverage)?;
+            socket.set_dccp_recv_cscov(coverage)?;
         }
-        thread::sleep(Duration::from_millis(500));
+        Ok(socket)
     }
-}
 
-fn send(mut socket: Socket) -> io::Result<String> {
-    // Without it, closing drops what is still in the socket's queue.
-    socket.set_linger(Some(Duration::from_secs(10)))?;
-    let mut message = [0u8; SIZE];
-    for n in 0..MESSAGES {
-        message[..4].copy_from_slice(&n.to_be_bytes());
-        while let Err(e) = socket.write(&message) {
-            // A full queue says EAGAIN even to a blocking socket.
-            if e.kind() != io::ErrorKind::WouldBlock {
-                return Err(e);
-            }
-            thread::sleep(Duration::from_millis(1));
+    fn connection(&self) -> io::Result<Socket> {
+        let socket = self.socket()?;
+        let address = SockAddr::from(self.address);
+        if !self.listens {
+            socket.connect(&address)?;
+            return Ok(socket);
         }
+        socket.set_reuse_address(true)?;
+        socket.bind(&address)?;
+        socket.listen(5)?;
+        Ok(socket.accept()?.0)
     }
-    Ok(format!("sent {MESSAGES} datagrams, {} bytes", MESSAGES as usize * SIZE))
-}
 
-fn receive(mut socket: Socket) -> io::Result<String> {
-    let (mut datagrams, mut bytes, mut buffer) = (0, 0, [0u8; 2048]);
-    loop {
-        match socket.read(&mut buffer) {
-            Ok(0) => return Ok(format!("received {datagrams} datagrams, {bytes} bytes")),
-            Ok(n) => {
-                datagrams += 1;
-                bytes += n;
+    fn send(&self, mut socket: Socket) -> io::Result<String> {
+        let seconds = self.number("seconds", 0);
+        let count = if seconds > 0 { u32::MAX } else { self.number("count", 1000) };
+        let until = Instant::now() + Duration::from_secs(seconds.into());
+        let mut message = vec![0; self.number("size", 1000) as usize];
+        let mut sent = 0;
+        while sent < count && (seconds == 0 || Instant::now() < until) {
+            message[..4].copy_from_slice(&sent.to_be_bytes());
+            match socket.write(&message) {
+                Ok(_) => sent += 1,
+                // A full queue says so even to a blocking socket.
+                Err(e) if e.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
+                Err(e) => return Ok(format!("sent {sent} datagrams, then {e}")),
             }
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => {
-                return Ok(format!("received {datagrams} datagrams, {bytes} bytes, then a reset"));
-            }
-            Err(e) => return Err(e),
         }
+        thread::sleep(DRAIN);
+        let abort = self.number("abort", 0) == 1;
+        socket.set_linger(Some(Duration::from_secs(if abort { 0 } else { 10 })))?;
+        Ok(format!("sent {sent} datagrams"))
+    }
+
+    fn receive(&self, mut socket: Socket) -> io::Result<String> {
+        let (mut datagrams, mut bytes, mut buffer) = (0u64, 0, [0u8; 2048]);
+        let (mut first, mut last) = (None, Instant::now());
+        let end = loop {
+            match socket.read(&mut buffer) {
+                Ok(0) => break "closed".to_string(),
+                Ok(n) => {
+                    last = Instant::now();
+                    first.get_or_insert(last);
+                    datagrams += 1;
+                    bytes += n;
+                }
+                Err(e) => break e.to_string(),
+            }
+        };
+        let seconds = first.map_or(0.0, |first| (last - first).as_secs_f64()).max(1e-3);
+        let rate = bytes as f64 * 8e-6 / seconds;
+        Ok(format!("received {datagrams} datagrams, {bytes} bytes, {rate:.2} Mbit/s; {end}"))
     }
 }
 
-fn report(port: u16, outcome: io::Result<String>) {
-    match outcome {
-        Ok(text) => println!("kernel: port {port}: {text}"),
-        Err(e) => println!("kernel: port {port}: failed: {e}"),
-    }
-}
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut args = env::args().skip(1);
-    let (Some(peer), Some(ccid)) = (args.next(), args.next()) else {
-        return Err("usage: kernel_dccp PEER CCID".into());
+fn main() {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let [what, how, address, options @ ..] = args.as_slice() else {
+        eprintln!("usage: kernel_dccp (send|receive) (listen|connect) ADDRESS [NAME=VALUE]...");
+        std::process::exit(2);
     };
-    let (peer, ccid) = (peer.parse()?, ccid.parse()?);
-    let servers = [(5001, receive as fn(Socket) -> _), (5002, send)].map(|(port, transfer)| {
-        thread::spawn(move || report(port, listen(ccid, port).and_then(|l| transfer(l.accept()?.0))))
-    });
-    println!("kernel: ready");
-    report(5003, connect(ccid, peer, 5003).and_then(send));
-    report(5004, connect(ccid, peer, 5004).and_then(receive));
-    for server in servers {
-        let _ = server.join();
+    let task = Task {
+        sends: what == "send",
+        listens: how == "listen",
+        address: address.parse().expect("an address with a port"),
+        options: options
+            .iter()
+            .filter_map(|o| o.split_once('='))
+            .map(|(n, v)| (n.into(), v.into()))
+            .collect(),
+    };
+    let outcome = task.connection().and_then(|s| if task.sends { task.send(s) } else { task.receive(s) });
+    match outcome {
+        Ok(text) => println!("kernel: {text}"),
+        Err(e) => println!("kernel: failed: {e}"),
     }
-    println!("kernel: done");
-    Ok(())
 }
