@@ -545,3 +545,34 @@ fn a_refused_join_waits_before_the_next() {
     let joins = net.logged(Client, PacketType::Request).len() - before;
     assert!((2..=12).contains(&joins), "{joins} joins within 2 s, an RTO apart at least");
 }
+
+/// Round robin needs no backlog to use it, and the automatic choice no more than what the other path cannot carry.
+#[test]
+fn an_equal_path_is_used_within_a_second_of_its_return() {
+    for (name, gap) in [("rr", 500), ("rr", 4_000), ("auto", 500), ("auto", 800)] {
+        let mut cfg = config();
+        cfg.scheduler = scheduler(name);
+        let (mut net, id) = Net::connected(1, 2, cfg);
+        for wire in &mut net.wires {
+            wire.rate = Some(units::Rate::from_bps(10_000_000));
+        }
+        let mut first = 0;
+        // Percent of the next datagrams that left on path 1.
+        let mut carried = |net: &mut Net, ms: u32| {
+            let (start, count) = (net.log.len(), ms * 1_000 / gap);
+            net.stream(Client, id, first, count, Duration::from_micros(gap.into()));
+            first += count;
+            let data = net.log[start..].iter().filter(|l| l.from == Client && !l.packet().payload.is_empty());
+            let paths: Vec<usize> = data.map(|l| l.path).collect();
+            paths.iter().filter(|path| **path == 1).count() * 100 / paths.len()
+        };
+        assert!(carried(&mut net, 2_000) >= 30, "{name}: both are used");
+        net.wires[1].up = false;
+        carried(&mut net, 1_000);
+        assert_eq!(carried(&mut net, 1_000), 0, "{name}: it is left");
+        net.wires[1].up = true;
+        assert!(carried(&mut net, 1_000) > 0, "{name}: it is used again");
+        let then = carried(&mut net, 1_000);
+        assert!(then >= 30, "{name}: as much as before, not {then} %");
+    }
+}

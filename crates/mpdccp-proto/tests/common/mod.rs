@@ -9,7 +9,7 @@ use mpdccp_proto::*;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use units::{Duration, Rate, Time};
 
 pub const PORT: u16 = 5001;
@@ -45,6 +45,8 @@ pub struct Wire {
     pub mute: Option<End>,
     /// The client's socket.
     pub socket: u32,
+    /// IPv6 instead of IPv4; the client's configuration for it is [`path_v6`].
+    pub v6: bool,
     /// The client's UDP port, as the server sees it.
     pub nat_port: u16,
     /// Packets lost because the path was down.
@@ -109,6 +111,10 @@ fn v4(a: u8, path: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, a, path as u8, 1))
 }
 
+fn v6(a: u16, path: usize) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::new(0xfd00, a, path as u16, 0, 0, 0, 0, 1))
+}
+
 /// Where the client sends to reach the server over path `k`.
 pub fn client_route(k: usize) -> Route {
     Route { socket: k as u32, local: None, remote: SocketAddr::new(v4(9, k), 6511) }
@@ -127,6 +133,12 @@ pub fn path(k: usize) -> PathConfig {
         mtu: 1500,
         overhead: 28,
     }
+}
+
+/// The same over IPv6.
+pub fn path_v6(k: usize) -> PathConfig {
+    let route = Route { remote: SocketAddr::new(v6(9, k), 6511), ..client_route(k) };
+    PathConfig { route, overhead: 48, ..path(k) }
 }
 
 pub fn config() -> SessionConfig {
@@ -166,6 +178,7 @@ impl Net {
                     twice: 0,
                     jitter: Duration::ZERO,
                     mute: None,
+                    v6: false,
                     nat_port: 40_000,
                     lost_down: 0,
                 })
@@ -252,8 +265,11 @@ impl Net {
     }
 
     fn launch(&mut self, from: End, route: Route, ecn: Ecn, mut bytes: Vec<u8>) {
-        let IpAddr::V4(ip) = route.remote.ip() else { panic!("{route:?}") };
-        let path = usize::from(ip.octets()[2]);
+        let path = match route.remote.ip() {
+            IpAddr::V4(ip) => usize::from(ip.octets()[2]),
+            IpAddr::V6(ip) => usize::from(ip.segments()[2]),
+        };
+        assert_eq!(route.remote.is_ipv6(), self.wires[path].v6, "{route:?}");
         self.log.push(Logged { at: self.now, from, path, bytes: bytes.clone() });
         // A NAT forgets the old port when it gives a new one.
         let stale_binding = from == Server && route.remote.port() != self.wires[path].nat_port;
@@ -297,23 +313,21 @@ impl Net {
             self.wires[path].lost_down += 1;
             return;
         }
+        let wire = &self.wires[path];
+        let source = if wire.v6 { v6(0, path) } else { client_addr(path) };
+        let remote = SocketAddr::new(source, wire.nat_port);
         if let (Client, Some(&peer)) = (from, self.vouched.get(path)) {
-            let remote = SocketAddr::new(client_addr(path), self.wires[path].nat_port);
             let route = Route { socket: 0, local: None, remote };
             let len = bytes.len() as u32 + 28;
             return self.server.handle_peer(self.now, &route, peer, ecn, len, bytes);
         }
         let route = match from {
-            Client => Route {
-                socket: 0,
-                local: None,
-                remote: SocketAddr::new(client_addr(path), self.wires[path].nat_port),
-            },
+            Client => Route { socket: 0, local: None, remote },
             // The driver may tell the local address although none was asked for.
             Server => Route {
-                local: Some(client_addr(path)),
-                socket: self.wires[path].socket,
-                ..client_route(path)
+                local: Some(source),
+                socket: wire.socket,
+                ..if wire.v6 { path_v6(path).route } else { client_route(path) }
             },
         };
         self.inject(if from == Client { Server } else { Client }, route, ecn, bytes);
