@@ -120,6 +120,36 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::Aborted);
 }
 
+/// RFC 4340 section 8.1.5: a client whose data does not fit into PARTOPEN, or that has none, and a server that says nothing of itself.
+#[test]
+fn a_sync_ends_part_open_where_the_server_is_silent() {
+    for lost in 0..3 {
+        let mut net = Net::new(Config::default(), Config::default());
+        // The first Acks do not arrive; with two of them lost it is the Sync that opens the server.
+        let mut acks = 0;
+        net.network = Box::new(move |s| {
+            let ack = s.from == CLIENT && s.ptype() == PacketType::Ack;
+            acks += u32::from(ack);
+            if ack && acks <= lost { Fate::Drop } else { Fate::Deliver }
+        });
+        net.run(Duration::from_millis(230));
+        assert_eq!(net.state(CLIENT), State::PartOpen);
+        let narrow = net.end(CLIENT).max_payload(0);
+        net.run(Duration::from_millis(60));
+        assert_eq!(net.states(), [State::Open; 2]);
+        let whole = net.end(CLIENT).max_payload(0);
+        assert!(whole > narrow && whole == net.end(CLIENT).max_payload_open(0));
+        let sent = net.log.len();
+        net.run(Duration::from_secs(600));
+        assert_eq!(net.log.len(), sent, "nothing is repeated");
+        for side in [CLIENT, SERVER] {
+            net.send(side, &vec![1; whole]);
+        }
+        net.run(Duration::from_secs(1));
+        assert_eq!([net.delivered[CLIENT].len(), net.delivered[SERVER].len()], [1, 1]);
+    }
+}
+
 #[test]
 fn a_response_for_another_service_is_no_response() {
     let mut net = Net::new(Config { service_code: 1, ..Config::default() }, Config::default());

@@ -60,6 +60,8 @@ pub(super) struct Outbox {
     pub(super) sync_ack: Option<Seq>,
     /// An Ack, whatever the receiving half thinks.
     pub(super) ack: bool,
+    /// A Sync after the Ack of PARTOPEN, for its answer.
+    pub(super) ask: bool,
     /// Options of the owner for Acks.
     pub(super) options: VecDeque<Vec<u8>>,
 }
@@ -101,6 +103,10 @@ impl Connection {
             }
             self.transmit_ack(now, sink);
             sent = true;
+        }
+        if core::mem::take(&mut self.outbox.ask) && self.state == State::PartOpen {
+            self.stats.syncs_sent += 1;
+            self.transmit_plain(now, PacketType::Sync, self.numbers.gsr, 0, sink);
         }
         self.arm_feature_timer(now);
         sent
@@ -266,6 +272,10 @@ impl Connection {
         let seq = self.numbers.take();
         let mut out = self.start_options();
         out.extend(&self.cookies);
+        if self.state == State::PartOpen {
+            // It may arrive before the Ack, and open the server.
+            self.write_features(seq, &mut out);
+        }
         self.write_ndp(&mut out);
         let filling = len.saturating_sub(ACK_HEADER + out.len().next_multiple_of(4));
         let filling = alloc::vec![0; filling];

@@ -140,7 +140,12 @@ impl Connection {
             // The first Request is not a repetition.
             State::Request if self.requests_sent > u32::from(self.cfg.request_retries) => self.expire(),
             State::Request => self.outbox.control = Some(Control::Request),
-            State::PartOpen => self.outbox.ack = true,
+            State::PartOpen => {
+                self.outbox.ack = true;
+                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN, and every peer answers a Sync, but not each an Ack. Without it a client
+                // would stay where data of nearly the MTU does not fit, and be given up. RFC 9897 section 3.3 wants an Ack.
+                self.outbox.ask = !self.is_multipath();
+            }
             State::CloseReq => self.outbox.control = Some(Control::CloseReq),
             State::Closing => self.outbox.control = Some(Control::Close),
             State::Respond | State::Open | State::TimeWait | State::Closed => {}
