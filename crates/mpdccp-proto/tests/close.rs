@@ -4,8 +4,10 @@ mod common;
 
 use common::End::{Client, Server};
 use common::*;
-use dccp_wire::{MpOption, Opt, OptionBuf, PacketType, ResetCode};
+use dccp_proto::Route;
+use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, ResetCode};
 use mpdccp_proto::*;
+use std::net::SocketAddr;
 use units::Duration;
 
 fn other(end: End) -> End {
@@ -230,4 +232,46 @@ fn an_empty_mp_close_is_no_key() {
     net.drain();
     net.run(Duration::from_millis(30));
     assert_eq!(counter(&net.status(Client, id), "close_with_wrong_key"), 2);
+}
+
+/// RFC 4340 sections 8.3 and 8.5 step 2: the end that got the last Reset holds TIMEWAIT. Its ports rest, and what comes for them gets Reset 3.
+#[test]
+fn the_ports_of_a_session_that_ended_rest_for_2msl() {
+    for end in [Client, Server] {
+        let (mut net, _) = Net::connected(1, 1, config());
+        let request = net.logged(Client, PacketType::Request)[0].bytes.clone();
+        let from = Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) };
+        let (id, now) = (id_at(&mut net, end), net.now);
+        net.end(end).close(now, id);
+        net.drain();
+        net.run(Duration::from_secs(1));
+        assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
+        let port_of_next = |net: &mut Net| {
+            net.log.clear();
+            let id = net.connect(config());
+            let port = net.logged(Client, PacketType::Request)[0].packet().header.src_port;
+            net.client.abort(net.now, id);
+            net.drain();
+            port
+        };
+        let answers = |net: &mut Net| {
+            let back = net.strike(from, &request);
+            let header = Packet::parse(&back[0]).unwrap().header;
+            header.reset.map(|reset| reset.code)
+        };
+        net.run(Duration::from_secs(230));
+        match end {
+            Client => assert_ne!(port_of_next(&mut net), 50_000),
+            Server => assert_eq!(answers(&mut net), Some(ResetCode::NoConnection)),
+        }
+        assert_eq!(
+            net.server.stats().counters.get("time_wait").copied().unwrap_or(0),
+            u64::from(end == Server)
+        );
+        net.run(Duration::from_secs(10));
+        match end {
+            Client => assert_eq!(port_of_next(&mut net), 50_000),
+            Server => assert_eq!(answers(&mut net), None, "a Response"),
+        }
+    }
 }
