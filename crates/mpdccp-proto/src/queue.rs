@@ -588,6 +588,19 @@ mod tests {
     }
 
     #[test]
+    fn a_quiet_queue_gives_its_memory_back() {
+        let cfg = QueueConfig { discipline: Discipline::FqCoDel, ..QueueConfig::default() };
+        let (mut q, fresh) = (SendQueue::new(cfg), alloc::format!("{:?}", SendQueue::new(cfg).waiting));
+        put(&mut q, 0, 10, 0);
+        take(&mut q, 1);
+        let rest = Time::ZERO + REST;
+        assert!(q.head(rest - Duration::from_nanos(1)).is_none());
+        assert_ne!(alloc::format!("{:?}", q.waiting), fresh, "what CoDel learned may still be of use");
+        assert!(q.head(rest).is_none());
+        assert_eq!(alloc::format!("{:?}", q.waiting), fresh);
+    }
+
+    #[test]
     fn marks_ipv6() {
         let mut v6 = vec![0u8; 40];
         v6[..2].copy_from_slice(&[0x60, 0x10]);
