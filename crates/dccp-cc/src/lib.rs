@@ -22,6 +22,7 @@ mod rate_sample;
 mod reno;
 mod rtt;
 pub mod tfrc;
+mod validation;
 
 pub use bbr1::{Bbr1, Tuning as Bbr1Tuning};
 pub use bbr3::Bbr3;

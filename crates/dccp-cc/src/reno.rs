@@ -1,5 +1,6 @@
+use crate::validation::Validation;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
-use units::{Duration, Time};
+use units::{Duration, Rate, Time};
 
 /// Arbitrarily high (RFC 4341 section 5).
 const INFINITE: u64 = u32::MAX as u64;
@@ -9,7 +10,10 @@ const MAX_CWND: u64 = INFINITE;
 /// TCP's initial window, packets (RFC 6928).
 pub(crate) const TCP_INITIAL_WINDOW: u64 = 10;
 
-/// AIMD congestion control as TCP's (RFC 5681), counted in packets as RFC 4341 section 5 wants. Does not pace.
+/// AIMD congestion control as TCP's (RFC 5681), counted in packets as RFC 4341 section 5 wants.
+///
+/// What RFC 4341 section 5.1 leaves open, the window of an application that does not fill it, follows RFC 7661: it is kept, paced, for five minutes,
+/// and a loss leaves half of what was used. Nothing else is paced.
 #[derive(Debug)]
 pub struct Reno {
     cwnd: u64,
@@ -21,8 +25,11 @@ pub struct Reno {
     tcp: bool,
     /// Acknowledged but not yet turned into growth.
     credit: u64,
+    validation: Validation,
+    /// TCP's: see [`Controller::on_idle_restart`].
     last_sent: Time,
     rto: Duration,
+    srtt: Option<Duration>,
     /// Timed out, and nothing was acknowledged since.
     timed_out: bool,
     /// Window and threshold before the last reduction.
@@ -42,8 +49,10 @@ impl Reno {
             ack_ratio: 2,
             tcp: false,
             credit: 0,
+            validation: Validation::default(),
             last_sent: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
+            srtt: None,
             timed_out: false,
             before: None,
             part: Part::ALONE,
@@ -59,6 +68,19 @@ impl Reno {
     /// Slow-start threshold, packets.
     pub fn ssthresh(&self) -> u64 {
         self.ssthresh
+    }
+
+    /// Time passes: RFC 7661 section 4.4.3.
+    fn look(&mut self, now: Time) {
+        if !self.tcp && self.validation.ran_out(now, self.cwnd) {
+            self.ssthresh = self.ssthresh.max(self.cwnd - self.cwnd / 4);
+            self.cwnd = self.cwnd.min((self.cwnd / 2).max(self.initial));
+            self.credit = 0;
+        }
+    }
+
+    fn validated(&self) -> bool {
+        self.tcp || self.validation.is_valid(self.cwnd)
     }
 
     fn grow(&mut self, mut acked: u64) {
@@ -95,17 +117,23 @@ pub(crate) fn initial_window(mtu: u16) -> u64 {
 impl Controller for Reno {
     fn on_sent(&mut self, pkt: &Sent) {
         self.last_sent = pkt.now;
+        self.look(pkt.now);
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
+        self.srtt = ev.estimator.srtt();
         self.rto = ev.estimator.rto();
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             self.before = Some((self.cwnd, self.ssthresh));
+            // RFC 7661 section 4.4.1: what was used of a window that was not validated, not all of it.
+            let used = self.validation.pipe_ack().filter(|_| !self.validated());
+            let window = used.map_or(self.cwnd, |pipe| pipe.max(ev.inflight_before.packets).min(self.cwnd));
             // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two. Coupled, a little less is left.
-            self.cwnd = (self.cwnd as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
+            self.cwnd = (window as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
             self.ssthresh = self.cwnd.max(2);
             self.credit = 0;
+            self.validation.restart();
         } else if ev.lost.packets > 0 || ev.ce > 0 {
             // RFC 4341 section 5: only windows without lost or marked packets let it grow.
             self.credit = 0;
@@ -113,6 +141,11 @@ impl Controller for Reno {
             // RFC 4341 section 5.1: no growth while the window is not used.
             self.grow(ev.acked.packets);
         }
+        // Section 4.2: no samples while losses are dealt with.
+        if ev.lost.packets == 0 {
+            self.validation.on_ack(ev, self.cwnd);
+        }
+        self.look(ev.now);
     }
 
     fn on_rto(&mut self, now: Time) {
@@ -124,6 +157,7 @@ impl Controller for Reno {
         }
         self.cwnd = 1;
         self.credit = 0;
+        self.validation.restart();
         self.last_sent = self.last_sent.max(now);
     }
 
@@ -135,8 +169,11 @@ impl Controller for Reno {
     }
 
     fn on_idle_restart(&mut self, now: Time) {
-        // RFC 4341 section 5.1 with RFC 2861: halve for every timeout spent idle, down to the initial window, and
-        // remember three quarters of what was validated.
+        if !self.tcp {
+            return self.look(now);
+        }
+        // Linux has it as RFC 2861: halve for every timeout spent idle, down to the initial window, and remember three quarters of
+        // what was validated.
         let mut idle = now.since(self.last_sent);
         if idle < self.rto || self.cwnd <= self.initial {
             return;
@@ -170,7 +207,11 @@ impl Controller for Reno {
     }
 
     fn limits(&self) -> Limits {
-        Limits { cwnd: Window::Packets(self.cwnd), pacing: None, quantum: u32::from(self.mtu) }
+        // RFC 7661 section 4.4.2: no bursts into a path of which too little is known by now.
+        let mtu = u64::from(self.mtu);
+        let pacing =
+            self.srtt.filter(|_| !self.validated()).map(|srtt| Rate::from_bytes_per(self.cwnd * mtu, srtt));
+        Limits { cwnd: Window::Packets(self.cwnd), pacing, quantum: u32::from(self.mtu) }
     }
 
     fn phase(&self) -> &'static str {
@@ -187,5 +228,6 @@ impl Controller for Reno {
             self.ssthresh = self.cwnd.max(2);
         }
         self.last_sent = from.now;
+        self.look(from.now);
     }
 }

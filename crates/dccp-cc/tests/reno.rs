@@ -41,7 +41,7 @@ fn play(mtu: u16, steps: &[(Step, u64, &str)]) {
                 inflight_before: amount(n + lost),
                 inflight: amount(0),
                 delivered: amount(n),
-                round_end: false,
+                round_end: n > 0,
                 app_limited,
             });
         };
@@ -62,7 +62,6 @@ fn play(mtu: u16, steps: &[(Step, u64, &str)]) {
         }
         assert_eq!(cc.limits().cwnd, Window::Packets(*cwnd), "step {i}");
         assert_eq!(cc.phase(), *phase, "step {i}");
-        assert_eq!(cc.limits().pacing, None);
     }
 }
 
@@ -125,7 +124,7 @@ fn congestion_avoidance_grows_by_one_a_window_and_halves_once() {
 }
 
 #[test]
-fn timeouts_and_idleness() {
+fn timeouts_and_long_idleness() {
     play(
         500,
         &[
@@ -134,16 +133,70 @@ fn timeouts_and_idleness() {
             (Rto, 1, SS),
             (Ack(60), 16, CA),
             (Ack(16), 17, CA),
-            // Less than a timeout idle: nothing. Then halved for each.
-            (IdleMs(250), 17, CA),
-            (IdleMs(300), 8, SS),
-            (IdleMs(700), 4, SS),
-            (IdleMs(60_000), 4, SS),
+            // RFC 7661 section 4.4.3: five minutes unused, and it is halved, with a threshold to come back to; again after five more.
+            (IdleMs(299_000), 17, CA),
+            (IdleMs(2_000), 8, SS),
+            (IdleMs(298_000), 8, SS),
+            (IdleMs(3_000), 4, SS),
+            (IdleMs(3_000_000), 4, SS),
             (Ack(8), 8, SS),
-            // Slow start may return to three quarters of what was validated.
             (Ack(60), 16, CA),
         ],
     );
+}
+
+/// `rounds` of 100 ms in which `packets` are acknowledged.
+fn rounds(cc: &mut Reno, now: &mut Time, rounds: u32, packets: u64, lost: u64) {
+    let mut est = RttEstimator::default();
+    est.update(*now, Duration::from_millis(100));
+    for _ in 0..rounds {
+        *now += Duration::from_millis(100);
+        let amount = |packets| Amount { packets, bytes: packets * 1000 };
+        cc.on_ack(&AckEvent {
+            now: *now,
+            acked: amount(packets),
+            lost: amount(lost),
+            ce: 0,
+            congestion: lost > 0,
+            rtt: None,
+            estimator: &est,
+            rate: None,
+            inflight_before: amount(packets),
+            inflight: amount(0),
+            delivered: amount(packets),
+            round_end: true,
+            app_limited: packets < 20,
+        });
+    }
+}
+
+/// RFC 7661 sections 4.3 and 4.4.
+#[test]
+fn what_is_not_used_is_kept_but_not_believed() {
+    let window = |cc: &Reno| cc.limits().cwnd.packets(1000);
+    let mut now = Time::from_millis(1_000);
+    let mut cc = Reno::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+    cc.on_ack_ratio(200);
+    // What comes before the first full round is no sample.
+    rounds(&mut cc, &mut now, 1, 0, 0);
+    rounds(&mut cc, &mut now, 1, 192, 0);
+    assert_eq!((window(&cc), cc.limits().pacing), (100, None), "used in full");
+    // A tenth of it: after a second (section 4.2) it is not validated, and paced, but kept and not grown.
+    rounds(&mut cc, &mut now, 5, 10, 0);
+    assert_eq!((window(&cc), cc.limits().pacing), (100, None));
+    rounds(&mut cc, &mut now, 15, 10, 0);
+    assert_eq!(window(&cc), 100);
+    assert_eq!(cc.limits().pacing, Some(units::Rate::from_mbps(8.0)));
+    // Section 4.4: half of it used, and it is valid again.
+    rounds(&mut cc, &mut now, 1, 100, 0);
+    assert_eq!((window(&cc) >= 100, cc.limits().pacing), (true, None));
+    rounds(&mut cc, &mut now, 20, 10, 0);
+    // Section 4.4.1: a loss leaves half of what was used, not half of the window.
+    rounds(&mut cc, &mut now, 1, 12, 1);
+    assert_eq!(window(&cc), 6);
+    // Before a round has passed since (section 4.2), losses halve the window.
+    rounds(&mut cc, &mut now, 1, 3, 1);
+    assert_eq!(window(&cc), 3);
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn the_window_never_falls_below_one() {
 }
 
 #[test]
-fn idle_periods_wear_the_window_down_to_the_initial_one() {
+fn an_unused_window_is_kept_for_five_minutes() {
     let mut s = Sender::new(500);
     s.fill();
     while s.cwnd() < 60 {
@@ -196,16 +196,16 @@ fn idle_periods_wear_the_window_down_to_the_initial_one() {
     let rest = s.next - s.acked;
     s.ack(rest, &[0]);
     let cwnd = s.cwnd();
-    // Half for each timeout (200 ms here) without data.
-    s.now += Duration::from_millis(250);
+    // RFC 7661 sections 4.4 and 4.4.3: kept, and halved after five minutes.
+    s.now += Duration::from_secs(60);
     s.half.on_sent(s.now, Seq::new(s.next), 700, Some(640));
-    assert_eq!(s.cwnd(), cwnd / 2);
+    assert_eq!(s.cwnd(), cwnd);
     s.now += Duration::from_millis(50);
     s.next += 1;
     s.ack(1, &[0]);
-    s.now += Duration::from_secs(60);
+    s.now += Duration::from_secs(301);
     s.half.on_sent(s.now, Seq::new(s.next), 700, Some(640));
-    assert_eq!(s.cwnd(), 4);
+    assert_eq!(s.cwnd(), (cwnd / 2).max(4));
 }
 
 #[test]

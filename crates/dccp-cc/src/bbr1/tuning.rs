@@ -107,5 +107,7 @@ pub(super) const GROUP: f64 = 4.0;
 pub(super) const LEFT: f64 = 0.7;
 /// `couple`: after a ProbeRTT, none for the sake of another subflow for this long.
 pub(super) const PROBED: Duration = Duration::from_secs(5);
+/// `allow_for_jitter`: windows are at least this multiple of what is under way at BtlBw, variation of delay included.
+pub(super) const PROBE_ROOM: f64 = 1.5;
 /// `allow_for_jitter`: no more than this.
 pub(super) const MAX_JITTER: Duration = Duration::from_millis(100);

@@ -83,7 +83,10 @@ impl Bbr1 {
     pub(super) fn inflight(&self, gain: f64) -> u64 {
         let Some(bdp) = self.path.bdp() else { return self.initial_cwnd() };
         let quanta = 3.0 * f64::from(self.send_quantum()) / self.units.bytes();
-        let inflight = ceil(gain * bdp + quanta + self.jitter_allowance());
+        let jitter = self.jitter_allowance();
+        // Where delay varies by more than RTprop, twice the latter would leave no room to probe.
+        let window = (gain * bdp + jitter).max(gain.min(tuning::PROBE_ROOM) * (bdp + jitter));
+        let inflight = ceil(window + quanta);
         if !self.tuning.linux {
             return inflight;
         }

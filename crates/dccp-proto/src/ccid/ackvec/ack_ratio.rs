@@ -6,9 +6,13 @@ use dccp_wire::Seq;
 const NUM_DUP_ACK: usize = 3;
 /// Most that this grows to; every packet is judged while it is looked back upon.
 const MAX_PATIENCE: usize = 64;
-/// Acknowledgements in a window, and the highest ratio.
+/// Acknowledgements in a window that they clock out, and the highest ratio.
 const CLOCKED: (u64, u64) = (64, 16);
-const PACED: (u64, u64) = (16, 64);
+/// Acknowledgements in a paced round trip with few packets, and with many beyond [`FEW`], and the highest ratio.
+const PACED: (u64, u64, u64) = (8, 4, 64);
+const FEW: u64 = 16;
+/// Acknowledgements in a window, for the draft.
+const DRAFT: u64 = 16;
 /// Packets of the peer looked back upon.
 const LOOKBACK: u32 = u128::BITS;
 
@@ -17,9 +21,22 @@ const LOOKBACK: u32 = u128::BITS;
 pub(crate) enum RatioRule {
     /// By lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
-    /// By what the controller needs to hear in a window: 64 acknowledgements if they clock its packets out, 16 if it paces. In a
+    /// By what the controller needs to hear in a window: 64 acknowledgements if they clock its packets out. If it paces, it needs
+    /// fewer for what is under way, and must not be held up by a way back that carries no more. In a
     /// tunnel most packets of the peer are data, whose losses would be mistaken for those of acknowledgements.
     Window,
+    /// 16 acknowledgements in a window: what the draft of CCID 5 stands in a queue for depends on it.
+    Draft,
+}
+
+impl RatioRule {
+    pub(crate) fn of(strict: bool, draft: bool) -> RatioRule {
+        match (strict, draft) {
+            (true, _) => RatioRule::AckCongestion,
+            (false, true) => RatioRule::Draft,
+            (false, false) => RatioRule::Window,
+        }
+    }
 }
 
 /// Congestion control of the peer's acknowledgements (RFC 4341 section 6.1).
@@ -116,13 +133,18 @@ impl AckRatio {
     }
 
     /// A window of `cwnd` data packets ended.
-    pub(crate) fn on_window(&mut self, cwnd: u64, paced: bool) {
+    /// Who paces says how many were under way.
+    pub(crate) fn on_window(&mut self, cwnd: u64, paced: Option<u64>) {
         let r = u64::from(self.ratio);
         let congested = core::mem::take(&mut self.congested);
         let wanted = match self.rule {
-            RatioRule::Window => {
-                let (acks, most) = if paced { PACED } else { CLOCKED };
-                let wanted = (cwnd / acks).clamp(2, most);
+            RatioRule::Window | RatioRule::Draft => {
+                let (wanted, most) = match paced {
+                    Some(_) if self.rule == RatioRule::Draft => (cwnd / DRAFT, PACED.2),
+                    Some(n) => ((n / PACED.0).max(n.saturating_sub(FEW) / PACED.1), PACED.2),
+                    None => (cwnd / CLOCKED.0, CLOCKED.1),
+                };
+                let wanted = wanted.clamp(2, most);
                 // Each change takes a negotiation.
                 if wanted.abs_diff(r) * 4 > r { wanted } else { r }
             }
@@ -215,18 +237,18 @@ mod tests {
         let mut acks = AckRatio::new(RatioRule::AckCongestion);
         for expected in [4, 8, 15, 15] {
             acks.congested = true;
-            acks.on_window(30, false);
+            acks.on_window(30, None);
             assert_eq!(acks.wanted(), expected);
         }
         // R = 15: after one clean window, as 15^2 - 15 > 30.
-        acks.on_window(30, false);
+        acks.on_window(30, None);
         assert_eq!(acks.wanted(), 14);
         // R = 3 takes five: 5 (9 - 3) = 30.
         while acks.wanted() > 3 {
-            acks.on_window(30, false);
+            acks.on_window(30, None);
         }
         for expected in [3, 3, 3, 3, 2, 2, 2] {
-            acks.on_window(30, false);
+            acks.on_window(30, None);
             assert_eq!(acks.wanted(), expected);
         }
     }
@@ -247,7 +269,7 @@ mod tests {
             for (congested, cwnd) in steps {
                 let cwnd = if cwnd % 3 == 0 { cwnd % 10 } else { cwnd };
                 acks.congested = congested;
-                acks.on_window(cwnd, false);
+                acks.on_window(cwnd, None);
                 let r = u64::from(acks.wanted());
                 prop_assert!(r >= 1 && (r <= cwnd.div_ceil(2) || r <= 2));
                 prop_assert!(cwnd < 4 || r >= 2);

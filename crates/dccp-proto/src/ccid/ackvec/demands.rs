@@ -48,7 +48,7 @@ impl Demands {
     /// trimmed once a window (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.ack_peer = true;
-        self.ratio.on_window(cwnd, paced);
+        self.ratio.on_window(cwnd, paced.then_some(inflight));
         let needed = cwnd.max(inflight).saturating_mul(WINDOW_FACTOR);
         let needed = needed.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two();
         self.low_rounds = if needed.saturating_mul(4) <= self.window { self.low_rounds + 1 } else { 0 };
@@ -119,8 +119,8 @@ mod tests {
         assert_eq!(drain(&mut demands)[0], Demand::AckRatio(10));
         // Whoever paces needs less, and does not ask again for little.
         demands.on_round(640, 640, true);
-        assert_eq!(drain(&mut demands), [Demand::AckRatio(40), Demand::AckPeer]);
-        demands.on_round(700, 640, true);
+        assert_eq!(drain(&mut demands), [Demand::AckRatio(64), Demand::AckPeer]);
+        demands.on_round(700, 240, true);
         assert_eq!(drain(&mut demands), [Demand::AckPeer]);
         demands.on_collapse(4);
         assert_eq!(drain(&mut demands), [Demand::AckRatio(2)]);

@@ -32,6 +32,8 @@ pub struct AckVecSender {
     pub(super) resting: Option<Box<TxView>>,
     /// CCID 2: see [`AckVectors`].
     pub(super) strict: bool,
+    /// The draft of CCID 5, which is acknowledged as it was.
+    pub(super) draft: bool,
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,
     pub(super) history: History,
@@ -79,12 +81,13 @@ impl AckVecSender {
             group: None,
             resting: None,
             strict,
+            draft: cfg.cc.draft,
             ecn: Ecn::Ect0,
             mtu: cfg.mtu,
             history: History::new(cfg.first_seq),
             loss: LossDetector::new(rule),
             rto: RtoTimer::default(),
-            demands: Demands::new(if strict { RatioRule::AckCongestion } else { RatioRule::Window }),
+            demands: Demands::new(RatioRule::of(strict, cfg.cc.draft)),
             inflight: Amount::default(),
             sent: Amount::default(),
             delivered: Amount::default(),

@@ -26,7 +26,8 @@ impl AckVecSender {
         self.control.reduction = None;
         self.strict = by.strict;
         self.ecn = by.ecn;
-        self.demands = demands(by.strict);
+        self.draft = cfg.cc.draft;
+        self.demands = Demands::anew(RatioRule::of(self.strict, self.draft));
     }
 
     pub(super) fn leave(&self, now: Time, acked: Seq) -> Handover {
@@ -45,7 +46,7 @@ impl AckVecSender {
     }
 
     pub(super) fn succeed(&mut self, from: &Handover) {
-        self.demands = demands(self.strict);
+        self.demands = Demands::anew(RatioRule::of(self.strict, self.draft));
         if let Some(found) = &from.found {
             self.control.cc.inherit(found);
             if let Some(srtt) = found.srtt {
@@ -70,8 +71,4 @@ impl AckVecSender {
         (self.sent, self.delivered, self.lost) = (counts.sent, counts.delivered, counts.lost);
         (self.spurious, self.ce, self.timeouts) = (counts.spurious, counts.ce, counts.timeouts);
     }
-}
-
-fn demands(strict: bool) -> Demands {
-    Demands::anew(if strict { RatioRule::AckCongestion } else { RatioRule::Window })
 }

@@ -1,0 +1,85 @@
+//! How much of a window is known to be carried by the path (RFC 7661), for windows that an application does not fill.
+
+use crate::AckEvent;
+use units::{Duration, Time};
+
+/// Least time over which the largest sample counts, and in round trips (section 4.2).
+const SAMPLING: (Duration, u32) = (Duration::from_secs(1), 3);
+/// Parts it is divided into (section 4.5.1).
+const PARTS: usize = 5;
+/// A window that was not validated for so long is adjusted (section 4.4).
+pub(crate) const NON_VALIDATED_PERIOD: Duration = Duration::from_secs(300);
+
+/// Whether a window is validated: at least half of it was acknowledged in one of the last rounds.
+#[derive(Debug, Default)]
+pub(crate) struct Validation {
+    /// Acknowledged in the running round, packets; none in the part of a round that it begins with.
+    round: Option<u64>,
+    /// The most of a round in this part of the sampling period and those before; `None` from the start or a congestion event to the
+    /// end of a round after it.
+    most: Option<[u64; PARTS]>,
+    part_since: Time,
+    part: Duration,
+    /// When the window was last validated.
+    at: Time,
+}
+
+impl Validation {
+    /// Takes in an acknowledgement, for a window of `cwnd` packets.
+    pub(crate) fn on_ack(&mut self, ev: &AckEvent<'_>, cwnd: u64) {
+        let period = SAMPLING.0.max(ev.estimator.srtt().unwrap_or_default() * SAMPLING.1);
+        self.part = period / PARTS as u32;
+        self.age(ev.now);
+        let sample = self.round.map(|round| round.saturating_add(ev.acked.packets));
+        self.round = if ev.round_end { Some(0) } else { sample };
+        if let Some(sample) = sample.filter(|_| ev.round_end) {
+            let most = self.most.get_or_insert_default();
+            most[0] = most[0].max(sample);
+        }
+        if self.is_valid(cwnd) {
+            self.at = ev.now;
+        }
+    }
+
+    /// Samples older than the sampling period are gone.
+    pub(crate) fn age(&mut self, now: Time) {
+        let Some(most) = self.most.as_mut().filter(|_| !self.part.is_zero()) else {
+            self.part_since = now;
+            return;
+        };
+        let parts = now.since(self.part_since).as_nanos() / self.part.as_nanos();
+        for _ in 0..parts.min(PARTS as u128) {
+            most.rotate_right(1);
+            most[0] = 0;
+        }
+        if parts > 0 {
+            self.part_since = now;
+        }
+    }
+
+    /// pipeACK, packets.
+    pub(crate) fn pipe_ack(&self) -> Option<u64> {
+        self.most.map(|most| most.into_iter().chain(self.round).max().unwrap_or(0))
+    }
+
+    /// Section 4.3: a window without any sample counts as validated.
+    pub(crate) fn is_valid(&self, cwnd: u64) -> bool {
+        self.pipe_ack().is_none_or(|pipe| pipe >= cwnd / 2)
+    }
+
+    /// Section 4.4.1: what was measured before a congestion event says nothing of the time after it.
+    pub(crate) fn restart(&mut self) {
+        self.most = None;
+        self.round = None;
+    }
+
+    /// Section 4.4.3: the window was not validated for too long; true once, and then after as long again.
+    pub(crate) fn ran_out(&mut self, now: Time, cwnd: u64) -> bool {
+        self.age(now);
+        let out = !self.is_valid(cwnd) && now.since(self.at) > NON_VALIDATED_PERIOD;
+        if out {
+            self.at = now;
+        }
+        out
+    }
+}
