@@ -94,6 +94,11 @@ fn wrong_values_name_what_is_allowed() {
     with("reordering = \"strict\"").fails_with(&["line 2", "passive", "active-fixed"]);
     with("carrier = \"tcp\"").fails_with(&["line 2", "tcp", "`udp`", "`raw`"]);
     with("mtu = 60000").fails_with(&["line 2", "\"auto\"", "9000"]);
+    with("join_advertised = \"ring\"").fails_with(&["line 2", "ring", "`no`", "`mesh`", "`pairs`"]);
+    with("advertise = [\"192.0.2.1\"]").fails_with(&["advertise is for role = \"server\""]);
+    let of_server = |line: &str| Case::new(&format!("{line}\n{SERVER}"));
+    of_server("join_advertised = \"mesh\"").fails_with(&["join_advertised is for role = \"client\""]);
+    of_server("advertise = [\"224.0.0.1\"]").fails_with(&["advertise: 224.0.0.1", "one host"]);
     with("queue = { max_ms = 50, max = 3 }").fails_with(&["line 2", "max_bytes"]);
     Case::new(&CLIENT.replace("127.0.0.1:6511", "hub.example.org:many")).fails_with(&[
         "line 13",

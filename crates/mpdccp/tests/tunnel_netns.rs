@@ -323,6 +323,34 @@ fn paths_come_and_go_by_command() {
     decodes(&bed);
 }
 
+/// RFC 9897 section 3.2.8: what the server advertises is joined, and carries the session alone where it must; what does not answer is
+/// left (section 3.4).
+#[test]
+fn advertised_addresses_are_joined() {
+    let Some(mut bed) = bed() else { return };
+    let s = bed.space[1].clone();
+    run("ip", &format!("-n {s} addr add 192.168.71.3/32 dev p0"));
+    let told = "advertise = [\"192.168.71.3\", \"192.168.71.4\"]\nrole = \"server\"";
+    bed.change.push(("s", "role = \"server\"".into(), told.into()));
+    let join = "join_advertised = \"mesh\"\nrole = \"client\"";
+    bed.change.push(("c", "role = \"client\"".into(), join.into()));
+    bed.launch("");
+    wait_for("the address is joined", || bed.client_path("one@192.168.71.3")["state"] == "up");
+    assert!(bed.client_path("two@192.168.71.3").is_null(), "IPv6");
+    wait_for("the other one is given up", || bed.log("c").contains("path one@192.168.71.4 does not come up"));
+    // Nothing but the address that was told is left.
+    for change in ["route add 192.168.71.1/32 dev p0", "addr del 192.168.71.2/24 dev p0", "link set p1 down"]
+    {
+        assert!(run("ip", &format!("-n {s} {change}")).status.success(), "{change}");
+    }
+    wait_for("the others leave", || {
+        bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0]));
+        ["one", "two"].iter().all(|name| bed.client_path(name)["state"] != "up")
+    });
+    pings(&bed);
+    bed.down();
+}
+
 #[test]
 fn the_scheduler_is_changed_while_it_runs() {
     let Some(mut bed) = bed() else { return };

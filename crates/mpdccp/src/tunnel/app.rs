@@ -472,6 +472,7 @@ impl App for TunnelApp {
             SessionEvent::Opened { multipath } => {
                 self.peers[index].on_opened();
                 self.ask_for_addresses(core, now, true);
+                self.advertise(core, now, session);
                 core.endpoint.cap(now, session, self.peers[index].cfg.rate.map(|rate| rate.0));
                 tracing::info!(
                     "peer {name}: session open{}",
@@ -565,6 +566,7 @@ impl App for TunnelApp {
             }
             if self.closing.is_none() {
                 if self.is_client() {
+                    self.follow_advertised(core, now);
                     self.open_waiting(core, now);
                     self.watch_names(core, now);
                     self.charge(core, now);

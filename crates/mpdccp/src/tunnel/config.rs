@@ -1,6 +1,7 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use crate::fault::Fault;
+use crate::tunnel::advertised::JoinAdvertised;
 use crate::tunnel::assign::Addresses;
 use crate::tunnel::leases::Assign;
 use crate::tunnel::marking::{OuterDscp, OuterEcn};
@@ -38,6 +39,12 @@ pub(crate) struct Config {
     /// Where a server waits.
     #[serde(default)]
     pub(crate) listen: OneOrMore<HostPort>,
+    /// Addresses of a server that its clients may join beside those in their files.
+    #[serde(default)]
+    pub(crate) advertise: Vec<IpAddr>,
+    /// From where a client joins what its server advertises.
+    #[serde(default)]
+    pub(crate) join_advertised: JoinAdvertised,
     #[serde(default = "dccp_port")]
     pub(crate) dccp_port: u16,
     /// Inner addresses of the interface.
@@ -111,6 +118,8 @@ const KEYS: &[&str] = &[
     "ciphers",
     "server_number",
     "listen",
+    "advertise",
+    "join_advertised",
     "dccp_port",
     "addresses",
     "assign",
@@ -239,6 +248,9 @@ pub(crate) struct PathSpec {
     pub(crate) quota_day: Day,
     /// What a gigabyte costs, in whatever currency.
     pub(crate) cost: Option<f64>,
+    /// Not in a file: it leads to an address that the server advertised.
+    #[serde(skip)]
+    pub(crate) advertised: bool,
 }
 
 impl PathSpec {
@@ -337,6 +349,7 @@ impl Config {
             ("ciphers", self.ciphers == new.ciphers),
             ("server_number", self.server_number == new.server_number),
             ("listen", self.listen.0 == new.listen.0),
+            ("advertise", self.advertise == new.advertise),
             ("dccp_port", self.dccp_port == new.dccp_port),
             ("addresses", self.addresses.is_as(&new.addresses)),
             ("mtu", self.mtu == new.mtu),
@@ -385,6 +398,7 @@ impl Config {
             return Err(place.whole(wrong));
         }
         self.check_own_keys().map_err(|e| place.whole(e))?;
+        self.check_advertised().map_err(|e| place.whole(e))?;
         self.check_steering().map_err(|e| place.whole(e))?;
         match self.role {
             Role::Server if self.listen.0.is_empty() => {

@@ -51,7 +51,10 @@ impl TunnelApp {
         tracing::warn!("peer {}: on to server {} of {servers}: {why}", peer.cfg.name, peer.server + 1);
         while !self.peers[i].paths.is_empty() {
             let path = self.take_path(core, now, i, 0);
-            self.peers[i].waiting.push(WaitingPath::new(path.spec));
+            // What the server left behind advertised is not the next one's.
+            if !path.spec.advertised {
+                self.peers[i].waiting.push(WaitingPath::new(path.spec));
+            }
         }
         if let Some(channels) = core.net.channels_mut() {
             channels.forget_home(i as u32);

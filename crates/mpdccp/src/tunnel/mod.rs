@@ -1,5 +1,6 @@
 //! `mpdccp tunnel`: IP packets of a virtual interface over several paths.
 
+mod advertised;
 mod allowed;
 mod app;
 mod assign;

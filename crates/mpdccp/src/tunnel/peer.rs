@@ -35,6 +35,8 @@ pub(crate) struct PeerState {
     pub(crate) paths: Vec<OpenPath>,
     /// Those that wait for their interface, address or name.
     pub(crate) waiting: Vec<WaitingPath>,
+    /// Names of paths to advertised addresses that did not answer.
+    pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
     /// A server's: it asked for addresses, and has these.
     pub(crate) asked: bool,
@@ -62,6 +64,7 @@ impl PeerState {
             cfg,
             paths: Vec::new(),
             waiting: Vec::new(),
+            unanswered: Vec::new(),
             session: None,
             asked: false,
             leased: Vec::new(),

@@ -35,6 +35,8 @@ pub(crate) struct OpenPath {
     pub(crate) overhead: u16,
     /// Since when it does not work.
     pub(crate) bad_since: Option<Time>,
+    /// To an advertised address: it has been up.
+    pub(crate) proved: bool,
     /// Bytes of its socket that its volume has been charged with.
     pub(crate) charged: u64,
     /// Its volume is used up.
@@ -146,6 +148,7 @@ pub(crate) fn open_path(
         mtu,
         overhead,
         bad_since: None,
+        proved: false,
         charged: 0,
         exhausted: false,
     })

@@ -171,6 +171,11 @@ impl From<OneOrMore<Remote>> for Remotes {
 }
 
 impl Remotes {
+    /// One address.
+    pub(crate) fn at(ip: IpAddr, port: Option<u16>) -> Remotes {
+        Remotes { all: vec![Remote { host: Host::Ip(ip), port }], chosen: 0 }
+    }
+
     /// How many servers there are.
     pub(crate) fn count(&self) -> usize {
         self.all.len()
