@@ -8,11 +8,10 @@ const NUM_DUP_ACK: usize = 3;
 const MAX_PATIENCE: usize = 64;
 /// Acknowledgements in a window that they clock out, and the highest ratio.
 const CLOCKED: (u64, u64) = (64, 16);
-/// Acknowledgements in a paced round trip with few packets, and with many beyond [`FEW`], and the highest ratio.
-const PACED: (u64, u64, u64) = (8, 4, 64);
-const FEW: u64 = 16;
-/// Acknowledgements in a window, for the draft.
-const DRAFT: u64 = 16;
+/// Acknowledgements in a window of who paces, and the highest ratio.
+const PACED: (u64, u64) = (16, 64);
+/// What is under way beyond so many packets needs no more acknowledgements than this.
+const BEYOND: (u64, u64) = (16, 4);
 /// Packets of the peer looked back upon.
 const LOOKBACK: u32 = u128::BITS;
 
@@ -21,9 +20,9 @@ const LOOKBACK: u32 = u128::BITS;
 pub(crate) enum RatioRule {
     /// By lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
-    /// By what the controller needs to hear in a window: 64 acknowledgements if they clock its packets out. If it paces, it needs
-    /// fewer for what is under way, and must not be held up by a way back that carries no more. In a
-    /// tunnel most packets of the peer are data, whose losses would be mistaken for those of acknowledgements.
+    /// By what the controller needs to hear in a window: 64 acknowledgements if they clock its packets out, 16 if it paces, or as few
+    /// as 4 for what is under way, lest a way back that carries no more hold it up. In a tunnel most packets of the peer are data, whose
+    /// losses would be mistaken for those of acknowledgements.
     Window,
     /// 16 acknowledgements in a window: what the draft of CCID 5 stands in a queue for depends on it.
     Draft,
@@ -139,12 +138,9 @@ impl AckRatio {
         let congested = core::mem::take(&mut self.congested);
         let wanted = match self.rule {
             RatioRule::Window | RatioRule::Draft => {
-                let (wanted, most) = match paced {
-                    Some(_) if self.rule == RatioRule::Draft => (cwnd / DRAFT, PACED.2),
-                    Some(n) => ((n / PACED.0).max(n.saturating_sub(FEW) / PACED.1), PACED.2),
-                    None => (cwnd / CLOCKED.0, CLOCKED.1),
-                };
-                let wanted = wanted.clamp(2, most);
+                let (acks, most) = if paced.is_some() { PACED } else { CLOCKED };
+                let under_way = paced.filter(|_| self.rule == RatioRule::Window).unwrap_or(0);
+                let wanted = (cwnd / acks).max(under_way.saturating_sub(BEYOND.0) / BEYOND.1).clamp(2, most);
                 // Each change takes a negotiation.
                 if wanted.abs_diff(r) * 4 > r { wanted } else { r }
             }
