@@ -463,6 +463,22 @@ fn an_advertised_address_is_joined_if_that_is_wanted() {
     }
 }
 
+/// RFC 9897 section 3.2.8: without a port it is that of the subflow that told the address, as above; this one came with it.
+#[test]
+fn a_join_goes_to_the_port_that_was_advertised() {
+    let (mut net, _) =
+        Net::connected(1, 1, SessionConfig { join_advertised: JoinAdvertised::FromOne, ..config() });
+    net.add_wire();
+    net.wires[1].socket = 0;
+    let sid = net.server_id();
+    net.server.advertise(net.now, sid, client_route(1).remote.ip(), Some(7000)).unwrap();
+    net.drain();
+    net.run(secs(1));
+    let joins = net.log.iter().filter(|packet| packet.from == Client && packet.path == 1);
+    let ports: Vec<_> = joins.map(|join| join.packet().header.dst_port).collect();
+    assert!(!ports.is_empty() && ports.iter().all(|port| *port == 7000), "{ports:?}");
+}
+
 /// RFC 9897 section 3.4: a failed connect is not tried again until the address is advertised again.
 #[test]
 fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement() {
