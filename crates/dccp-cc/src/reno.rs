@@ -209,8 +209,9 @@ impl Controller for Reno {
     fn limits(&self) -> Limits {
         // RFC 7661 section 4.4.2: no bursts into a path of which too little is known by now.
         let mtu = u64::from(self.mtu);
-        let pacing =
-            self.srtt.filter(|_| !self.validated()).map(|srtt| Rate::from_bytes_per(self.cwnd * mtu, srtt));
+        // However long a round trip: never nothing.
+        let rate = |srtt| Rate::from_bytes_per(self.cwnd * mtu, srtt).max(Rate::from_bps(1));
+        let pacing = self.srtt.filter(|_| !self.validated()).map(rate);
         Limits { cwnd: Window::Packets(self.cwnd), pacing, quantum: u32::from(self.mtu) }
     }
 
