@@ -5,7 +5,7 @@ use super::Session;
 use super::fec::Block;
 use crate::queue::{QueueStats, QueueView, Queued, SendQueue};
 use crate::sched::{Scheduler, SchedulerKind};
-use crate::steer::{Rule, RuleStats, Steering};
+use crate::steer::{MAX_RULES, Rule, RuleStats, Steering};
 use crate::{PktInfo, SessionConfig};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -70,7 +70,8 @@ impl Waiting {
 
 impl Lanes {
     pub(super) fn new(cfg: &SessionConfig) -> Lanes {
-        let steering = cfg.steer.clone();
+        let mut steering = cfg.steer.clone();
+        steering.0.truncate(MAX_RULES);
         let lane = |kind: SchedulerKind| Lane {
             queue: SendQueue::new(cfg.queue),
             scheduler: kind.scheduler(),

@@ -34,7 +34,7 @@ impl PathName {
     }
 }
 
-/// The rules of one end for what it sends; the first that fits a packet counts.
+/// The rules of one end for what it sends; the first that fits a packet counts. What is beyond [`MAX_RULES`] is left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Steering(pub Vec<Rule>);
 

@@ -34,7 +34,10 @@ impl TunnelApp {
 
     /// Asked for again and again, since datagrams get lost; a client that knows no other server stays.
     pub(crate) fn ask_to_leave(&self, core: &mut Core, now: Time) {
-        for session in self.sessions.keys().filter(|_| self.draining) {
+        if !self.draining {
+            return;
+        }
+        for session in self.sessions.keys() {
             core.endpoint.send(now, *session, LEAVE.to_vec(), PktInfo::default());
         }
     }
