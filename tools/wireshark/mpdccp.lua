@@ -4,7 +4,8 @@
 --
 -- Native DCCP (IP protocol 33) is left to Wireshark's own dissector; what that does not know (option 46, feature 10 and
 -- Reset Code 13) is added behind it under `mpdccp`. In UDP, to port 6511 or recognised by its looks, the whole packet is
--- decoded here under `dccpudp`, with the same `mpdccp` fields inside. Where it is not recognised:
+-- decoded here under `dccpudp`, with the same `mpdccp` fields inside. Records of the encrypted tunnel are `mpdccprec`, in
+-- UDP or as protocol 33. Where it is not recognised:
 --
 --   tshark ... -d udp.port==7000,dccpudp
 
@@ -551,6 +552,18 @@ du:register_heuristic("udp", function(tvb, pinfo, root)
 end)
 DissectorTable.get("udp.port"):add(DEFAULT_UDP_PORT, du)
 DissectorTable.get("udp.port"):add_for_decode_as(re)
+
+-- Records as IP protocol 33, which are not DCCP: where that has its type and X, they have the first byte of a counter that begins
+-- with 0 (a Request would have X = 1 there), or of the numbers of handshakes (255, no type at all).
+
+local plain = DissectorTable.get("ip.proto"):get_dissector(33)
+local p33 = Proto("mpdccpraw", "DCCP or MPDCCP record as IP protocol 33")
+
+function p33.dissector(tvb, pinfo, root)
+    if record_kind(tvb()) and not layout(tvb()) then return dissect_record(tvb, pinfo, root) end
+    return plain:call(tvb, pinfo, root)
+end
+DissectorTable.get("ip.proto"):add(33, p33)
 
 -- Native DCCP: behind Wireshark's own dissector -----------------------------------------------------------------------
 

@@ -15,6 +15,14 @@ pub struct Capture {
     sources: BTreeMap<(u32, IpAddr), IpAddr>,
 }
 
+/// What is captured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Dccp,
+    /// Messages of channels, which have no checksum.
+    Sealed,
+}
+
 /// Most remembered source addresses.
 const MAX_SOURCES: usize = 256;
 /// Nanosecond pcap, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
@@ -38,23 +46,19 @@ impl Capture {
         Ok(Capture { file, clock: Clock, sources: BTreeMap::new() })
     }
 
-    /// Copies `packets`, which leave as this burst or within it.
+    /// Copies `packets`, which leave as this burst or within it: DCCP packets, or messages of channels.
     pub(crate) fn sent<'a>(
         &mut self,
         socket: u32,
         carrier: &dyn Carrier,
         burst: &Burst<'_>,
         packets: impl Iterator<Item = &'a [u8]>,
+        form: Form,
     ) {
         // Without a way there it does not leave.
         let Some(local) = self.source(socket, carrier, burst) else { return };
         for packet in packets {
-            let mut packet = packet.to_vec();
-            // The carrier fills it later, in a copy of its own.
-            if local.port() == 0 && packet.len() >= 12 && local.is_ipv4() == burst.remote.is_ipv4() {
-                checksum::fill(&mut packet, local.ip(), burst.remote.ip());
-            }
-            self.write(local, burst.remote, burst.tos(), &packet);
+            self.write(local, burst.remote, burst.tos(), packet, form);
         }
     }
 
@@ -65,11 +69,12 @@ impl Capture {
         bound: Option<SocketAddr>,
         packet: &Received<'_>,
         bytes: &[u8],
+        form: Form,
     ) {
         let bound = bound.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
         let known = self.sources.get(&(socket, packet.remote.ip())).copied();
         let local = SocketAddr::new(packet.local.or(known).unwrap_or(bound.ip()), bound.port());
-        self.write(packet.remote, local, packet.ecn.bits(), bytes);
+        self.write(packet.remote, local, packet.ecn.bits(), bytes, form);
     }
 
     /// This end of packets to `remote`; the system is asked once a socket and destination.
@@ -88,10 +93,15 @@ impl Capture {
     }
 
     /// A capture that cannot be written (disk full) must not stop the traffic: the packet is left out.
-    fn write(&mut self, from: SocketAddr, to: SocketAddr, tos: u8, dccp: &[u8]) {
+    fn write(&mut self, from: SocketAddr, to: SocketAddr, tos: u8, bytes: &[u8], form: Form) {
         // Sockets of native DCCP have no port.
         let udp = from.port() != 0 || to.port() != 0;
-        let payload = dccp.len() + if udp { 8 } else { 0 };
+        let mut bytes = bytes.to_vec();
+        // The carrier fills it in a copy of its own, and what a channel held has none.
+        if form == Form::Dccp && !udp && bytes.len() >= 12 && from.is_ipv4() == to.is_ipv4() {
+            checksum::fill(&mut bytes, from.ip(), to.ip());
+        }
+        let payload = bytes.len() + if udp { 8 } else { 0 };
         let protocol = if udp { IPPROTO_UDP } else { IPPROTO_DCCP };
         let mut head = ip_header(from.ip(), to.ip(), tos, protocol, payload as u16);
         if udp {
@@ -100,10 +110,10 @@ impl Capture {
             }
         }
         let at = self.clock.wall_nanos();
-        let len = (head.len() + dccp.len()) as u32;
+        let len = (head.len() + bytes.len()) as u32;
         let record = [(at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32, len, len];
         let record: Vec<u8> = record.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let _ = [&record[..], &head, dccp].iter().try_for_each(|part| self.file.write_all(part));
+        let _ = [&record[..], &head, &bytes].iter().try_for_each(|part| self.file.write_all(part));
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::capture::Form;
 use crate::channels::{self, Channels, is_channel};
 use crate::links::Links;
 use crate::marking::{Marking, Part, data_of};
@@ -146,7 +147,8 @@ impl Net {
             let outer = Route { socket, local: packet.local, remote: packet.remote };
             let plaintext = *capture_plaintext && channels.is_some();
             if let Some(capture) = capture.as_mut().filter(|_| !plaintext) {
-                capture.received(socket, bound, &packet, packet.bytes);
+                let form = if channels.is_some() { Form::Sealed } else { Form::Dccp };
+                capture.received(socket, bound, &packet, packet.bytes, form);
             }
             let Some(channels) = channels else {
                 let bytes = carried(marking, packet.ecn, packet.bytes);
@@ -157,7 +159,8 @@ impl Net {
             };
             let Some(opened) = channels.handle(*last, &outer, packet.bytes) else { return };
             if let Some(capture) = capture.as_mut().filter(|_| plaintext) {
-                capture.received(socket, bound, &packet, &packet.bytes[opened.packet.clone()]);
+                let inner = &packet.bytes[opened.packet.clone()];
+                capture.received(socket, bound, &packet, inner, Form::Dccp);
             }
             let inner = carried(marking, packet.ecn, &mut packet.bytes[opened.packet]);
             if let Some(qlog) = qlog {
@@ -190,7 +193,8 @@ impl Net {
                 if let (true, Some(capture), Some(carrier)) = (plaintext, capture.as_mut(), under) {
                     for part in &*parts {
                         let packets = run.packets().take(part.packets.end).skip(part.packets.start);
-                        capture.sent(to.socket, carrier, &run.burst_to(part, to.local, to.remote), packets);
+                        let burst = run.burst_to(part, to.local, to.remote);
+                        capture.sent(to.socket, carrier, &burst, packets, Form::Dccp);
                     }
                 }
                 let Some(to) = channels.seal(now, route.socket, run.records()) else { continue };
@@ -202,7 +206,9 @@ impl Net {
             for part in &*parts {
                 let burst = run.burst_to(part, to.local, to.remote);
                 if let (Some(capture), false) = (capture.as_mut(), plaintext) {
-                    capture.sent(to.socket, &**carrier, &burst, burst.bytes.chunks(burst.segment.max(1)));
+                    let packets = burst.bytes.chunks(burst.segment.max(1));
+                    let form = if is_channel(route.socket) { Form::Sealed } else { Form::Dccp };
+                    capture.sent(to.socket, &**carrier, &burst, packets, form);
                 }
                 match carrier.send(&burst) {
                     Ok(()) => links.mark(now, route.socket, route.remote, None),
@@ -233,7 +239,8 @@ impl Net {
                 bytes: &message,
             };
             if let Some(capture) = capture.as_mut().filter(|_| !*capture_plaintext) {
-                capture.sent(to.socket, &**carrier, &burst, std::iter::once(&*message));
+                let message = std::iter::once(&*message);
+                capture.sent(to.socket, &**carrier, &burst, message, Form::Sealed);
             }
             // A message that does not leave is repeated later.
             let _ = carrier.send(&burst);

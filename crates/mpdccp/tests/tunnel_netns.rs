@@ -409,9 +409,20 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
 /// Wireshark shows records for what they are, and with the key log what is in them.
 #[test]
 fn records_are_shown_and_opened_with_their_keys() {
+    opened_with_their_keys("ccid = 2", "dccpudp", 40);
+}
+
+/// As native DCCP, with the checksum that it has to have.
+#[test]
+fn records_without_udp_are_shown_and_opened_too() {
+    opened_with_their_keys("ccid = 2\ncarrier = \"raw\"", "dccp", 32);
+}
+
+/// `empty`: bytes of a record with nothing in it, with the header of UDP.
+fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let Some(mut bed) = bed() else { return };
     let keylog = bed.path("keys");
-    bed.up_with("ccid = 2", &format!("keylog = {keylog:?}"));
+    bed.up_with(common, &format!("keylog = {keylog:?}"));
     pings(&bed);
     bed.down();
     let shown = |filter: &str| bed.decoded(filter).map(|text| text.lines().count());
@@ -419,7 +430,7 @@ fn records_are_shown_and_opened_with_their_keys() {
     assert!(
         records > 20 && shown("mpdccprec.kind == 1") >= Some(2) && shown("mpdccprec.kind == 2") >= Some(2)
     );
-    assert_eq!(shown("dccpudp"), Some(0), "nothing is open");
+    assert_eq!(shown(protocol), Some(0), "nothing is open");
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&keylog).unwrap()) & 0o777, 0o600);
     let open = bed.path("open.pcap");
     let sealed = bed.path("c.pcap");
@@ -428,9 +439,11 @@ fn records_are_shown_and_opened_with_their_keys() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::rename(open, sealed).unwrap();
-    assert_eq!(shown("mpdccprec.kind == 0 && udp.length > 40"), Some(0), "none is left closed");
-    assert!(shown("dccpudp && mpdccp.seq") > Some(20));
-    let bad = bed.decoded("_ws.malformed || ip.checksum.status == \"Bad\"").unwrap();
+    let left = format!("mpdccprec.kind == 0 && (ip.len > {} || ipv6.plen > {empty})", empty + 20);
+    assert_eq!(shown(&left), Some(0), "none is left closed");
+    assert!(shown(&format!("{protocol} && mpdccp.seq")) > Some(20));
+    let bad = "_ws.malformed || ip.checksum.status == \"Bad\" || dccp.checksum.status == \"Bad\"";
+    let bad = bed.decoded(bad).unwrap();
     assert!(bad.is_empty(), "{bad}");
 }
 

@@ -2,12 +2,18 @@
 
 use crate::fault::Fault;
 use dccp_secure::KeyLog;
+use dccp_wire::{IPPROTO_DCCP, checksum};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Write};
+use std::net::IpAddr;
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+/// Protocol number.
+const UDP: u8 = 17;
+/// Bytes of an IPv6 header.
+const IPV6: usize = 40;
 /// Longest packet of a capture.
 const LONGEST: usize = 262_144;
 
@@ -80,28 +86,43 @@ impl Format {
     }
 }
 
-/// Where the IP header is, and the UDP payload.
-fn payload(link: u32, packet: &[u8]) -> Option<(usize, Range<usize>)> {
+/// Where the parts of a packet are that may hold a record.
+struct Layout {
+    /// The IP header, and where it ends.
+    ip: usize,
+    transport: usize,
+    /// The record: what UDP carries, or IP itself.
+    record: Range<usize>,
+    udp: bool,
+}
+
+fn layout(link: u32, packet: &[u8]) -> Option<Layout> {
     let ip = match link {
-        // Ethernet, raw IP, Linux cooked.
+        // Ethernet, raw IP, Linux cooked, that anew.
         1 => 14,
         101 => 0,
         113 => 16,
+        276 => 20,
         _ => return None,
     };
-    let udp = match packet.get(ip)? >> 4 {
-        4 if *packet.get(ip + 9)? == 17 => ip + usize::from(packet[ip] & 15) * 4,
-        6 if *packet.get(ip + 6)? == 17 => ip + 40,
+    let short = |at: usize| Some(usize::from(u16::from_be_bytes(*packet.get(at..)?.first_chunk()?)));
+    let (protocol, transport, end) = match packet.get(ip)? >> 4 {
+        4 => (*packet.get(ip + 9)?, ip + usize::from(packet[ip] & 15) * 4, ip + short(ip + 2)?),
+        6 => (*packet.get(ip + 6)?, ip + IPV6, ip + IPV6 + short(ip + 4)?),
         _ => return None,
     };
-    let len = usize::from(u16::from_be_bytes(*packet.get(udp + 4..)?.first_chunk()?));
-    let end = udp + len.max(8);
-    (end <= packet.len()).then_some((ip, udp + 8..end))
+    let record = match protocol {
+        UDP => transport + 8..transport + short(transport + 4)?.max(8),
+        IPPROTO_DCCP => transport..end,
+        _ => return None,
+    };
+    let fits = record.start <= record.end && record.end <= packet.len();
+    fits.then_some(Layout { ip, transport, record, udp: protocol == UDP })
 }
 
 /// Puts the packet in place of the record that holds it.
 fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
-    let (ip, at) = payload(link, packet)?;
+    let Layout { ip, transport, record: at, udp } = layout(link, packet)?;
     let inner = keys.open(&mut packet[at.clone()])?;
     if inner.is_empty() {
         return None;
@@ -109,21 +130,39 @@ fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
     packet.truncate(at.start + inner.end);
     packet.drain(at.start..at.start + inner.start);
     let short = |n: usize| (n as u16).to_be_bytes();
-    let (udp, end) = (at.start - 8, packet.len());
-    packet[udp + 4..udp + 6].copy_from_slice(&short(end - udp));
-    packet[udp + 6..udp + 8].fill(0);
+    let end = packet.len();
     if packet[ip] >> 4 == 6 {
-        packet[ip + 4..ip + 6].copy_from_slice(&short(end - udp));
+        packet[ip + 4..ip + 6].copy_from_slice(&short(end - transport));
     } else {
         packet[ip + 2..ip + 4].copy_from_slice(&short(end - ip));
         packet[ip + 10..ip + 12].fill(0);
-        let words = packet[ip..udp].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+        let words = packet[ip..transport].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
         let sum: u32 = words.sum();
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         packet[ip + 10..ip + 12].copy_from_slice(&sum.to_be_bytes());
     }
+    if udp {
+        packet[transport + 4..transport + 6].copy_from_slice(&short(end - transport));
+        packet[transport + 6..transport + 8].fill(0);
+    } else if let Some((from, to)) = addresses(&packet[ip..transport])
+        // The shortest DCCP header.
+        && end - transport >= 12
+    {
+        // Records prove themselves, so the packets in them have no checksum; as native DCCP they need one.
+        checksum::fill(&mut packet[transport..], from, to);
+    }
     Some(())
+}
+
+/// Source and destination of an IP header.
+fn addresses(header: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    if header.first()? >> 4 == 6 {
+        let at = |i: usize| Some(IpAddr::from(*header.get(i..)?.first_chunk::<16>()?));
+        return at(8).zip(at(24));
+    }
+    let at = |i: usize| Some(IpAddr::from(*header.get(i..)?.first_chunk::<4>()?));
+    at(12).zip(at(16))
 }
 
 #[cfg(test)]
@@ -133,14 +172,16 @@ mod tests {
     #[test]
     fn broken_captures_are_no_trouble() {
         let keys = KeyLog::default();
-        for link in [0, 1, 101, 113] {
+        for link in [0, 1, 101, 113, 276] {
             for len in 0..80 {
                 for first in [0x45, 0x4f, 0x60, 0xff] {
-                    let mut packet = vec![17; len];
-                    if let Some(byte) = packet.first_mut() {
-                        *byte = first;
+                    for protocol in [UDP, IPPROTO_DCCP] {
+                        let mut packet = vec![protocol; len];
+                        if let Some(byte) = packet.first_mut() {
+                            *byte = first;
+                        }
+                        assert_eq!(open(&keys, link, &mut packet), None);
                     }
-                    assert_eq!(open(&keys, link, &mut packet), None);
                 }
             }
         }
