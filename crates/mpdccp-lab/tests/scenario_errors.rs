@@ -56,6 +56,13 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("duration_s = 10", "duration_s = -1", "t.toml:3: duration_s", "between 0"),
         ("duration_s = 10", "duraton_s = 10", "t.toml:3: duraton_s", "duration_s"),
         ("\"cpf\"", "\"fifo\"", "t.toml:6: scheduler", "rr"),
+        ("scheduler = \"cpf\"", "security = \"keys\"", "t.toml:6", "\"noise\""),
+        (
+            "[tunnel]\nscheduler = \"cpf\"",
+            "mode = \"direct\"\n[tunnel]\nsecurity = \"noise\"",
+            "t.toml:17",
+            "needs mode \"tunnel\"",
+        ),
         ("rate = \"10 Mbit/s\"", "rate = \"10 MB\"", "t.toml:9: rate", "Mbit/s"),
         ("rate = \"10 Mbit/s\"", "rate = \"0 Mbit/s\"", "t.toml:9: rate", "above 0"),
         ("rate = \"1 Mbit/s\"", "rate = \"0 Mbit/s\"", "t.toml:11: rate", "above 0"),

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use dccp_secure::PrivateKey;
 use serde_json::Value;
 use toml::Table;
 use units::Time;
@@ -12,7 +13,7 @@ use units::Time;
 use super::process::Process;
 use super::world::{Namespace, path_address};
 use crate::record::TraceRow;
-use crate::scenario::PathSpec;
+use crate::scenario::{PathSpec, SECURITY};
 use crate::{LabError, Plan};
 
 /// Inner addresses.
@@ -57,8 +58,9 @@ impl Tunnel {
                 &dir.join(format!("{role}.log")),
             )
         };
-        let server = start(server, "server", server_config(plan, dir))?;
-        let client = start(client, "client", client_config(plan, dir))?;
+        let keys = keys(plan)?;
+        let server = start(server, "server", server_config(plan, keys.as_ref(), dir))?;
+        let client = start(client, "client", client_config(plan, keys.as_ref(), dir))?;
         Ok(Tunnel {
             client,
             server,
@@ -131,9 +133,11 @@ fn used(plan: &Plan<'_>) -> impl Iterator<Item = (usize, PathSpec)> {
 /// Settings both ends share.
 fn common(plan: &Plan<'_>, role: &str, address: Ipv4Addr, dir: &Path) -> String {
     let settings = plan.scenario.tunnel_of(plan.contender).unwrap_or_default();
-    // The figures to compare with were taken without encryption; taps on the interface are to see each packet.
+    // The figures to compare with were taken without encryption.
+    let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
+    // Taps on the interface are to see each packet.
     format!(
-        "role = \"{role}\"\nsecurity = \"none\"\noffload = false\naddresses = [\"{address}/24\"]\ncontrol = {:?}\n{}",
+        "role = \"{role}\"\n{security}offload = false\naddresses = [\"{address}/24\"]\ncontrol = {:?}\n{}",
         dir.join(format!("{role}.sock")),
         inline(&settings)
     )
@@ -144,9 +148,25 @@ fn inline(table: &Table) -> String {
     table.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
-fn client_config(plan: &Plan<'_>, dir: &Path) -> String {
+/// Keys of client and server, made for this run, if the tunnel is encrypted.
+fn keys(plan: &Plan<'_>) -> Result<Option<[PrivateKey; 2]>, LabError> {
+    if !plan.scenario.is_sealed(plan.contender) {
+        return Ok(None);
+    }
+    let key = || dccp_net::random_seed().map(PrivateKey::from_random);
+    let keys = key().and_then(|client| Ok([client, key()?]));
+    keys.map(Some).map_err(|e| LabError::failed("making keys", e))
+}
+
+fn client_config(plan: &Plan<'_>, keys: Option<&[PrivateKey; 2]>, dir: &Path) -> String {
     let mut out = common(plan, "client", CLIENT, dir);
+    if let Some([client, _]) = keys {
+        let _ = writeln!(out, "private_key = \"{}\"", *client.to_base64());
+    }
     let _ = write!(out, "\n[[peer]]\nname = \"server\"\nallowed_ips = [\"{SERVER}/32\"]\n");
+    if let Some([_, server]) = keys {
+        let _ = writeln!(out, "public_key = \"{}\"", server.public());
+    }
     for (i, path) in used(plan) {
         let (local, remote) = (path_address(i, 1), SocketAddr::from((path_address(i, 2), PORT)));
         let name = path.name.as_ref();
@@ -159,15 +179,22 @@ fn client_config(plan: &Plan<'_>, dir: &Path) -> String {
     out
 }
 
-fn server_config(plan: &Plan<'_>, dir: &Path) -> String {
+fn server_config(plan: &Plan<'_>, keys: Option<&[PrivateKey; 2]>, dir: &Path) -> String {
     let mut out = common(plan, "server", SERVER, dir);
-    let from: Vec<String> = used(plan).map(|(i, _)| format!("\"{}\"", path_address(i, 1))).collect();
     let _ = writeln!(out, "listen = [\"0.0.0.0:{PORT}\"]");
-    let _ = write!(
-        out,
-        "\n[[peer]]\nname = \"client\"\nallowed_ips = [\"{CLIENT}/32\"]\nfrom = [{}]\n",
-        from.join(", ")
-    );
+    if let Some([_, server]) = keys {
+        let _ = writeln!(out, "private_key = \"{}\"", *server.to_base64());
+    }
+    let _ = write!(out, "\n[[peer]]\nname = \"client\"\nallowed_ips = [\"{CLIENT}/32\"]\n");
+    match keys {
+        Some([client, _]) => {
+            let _ = writeln!(out, "public_key = \"{}\"", client.public());
+        }
+        None => {
+            let from: Vec<String> = used(plan).map(|(i, _)| format!("\"{}\"", path_address(i, 1))).collect();
+            let _ = writeln!(out, "from = [{}]", from.join(", "));
+        }
+    }
     out
 }
 
@@ -224,13 +251,26 @@ mod tests {
         let scenario = Scenario::find("paper/multipath-udp").unwrap();
         let contender = scenario.contender("ccid5-draft").unwrap();
         let plan = Plan { scenario: &scenario, contender, cell: scenario.headline(), repeat: 0, seed: 1 };
-        let client: toml::Table = client_config(&plan, Path::new("/tmp/x")).parse().unwrap();
+        let client: toml::Table = client_config(&plan, None, Path::new("/tmp/x")).parse().unwrap();
         assert_eq!(client["ccid"].as_integer(), Some(5));
         assert_eq!(client["cc_variant"].as_str(), Some("draft"));
         assert_eq!(client["reordering"]["timeout_ms"].as_integer(), Some(100));
         assert_eq!(client["queue"]["max_ms"].as_integer(), Some(100));
         assert_eq!(client["peer"][0]["path"][1]["local"].as_str(), Some("10.77.1.1"));
-        let server: toml::Table = server_config(&plan, Path::new("/tmp/x")).parse().unwrap();
+        assert_eq!(client["security"].as_str(), Some("none"));
+        let server: toml::Table = server_config(&plan, None, Path::new("/tmp/x")).parse().unwrap();
         assert_eq!(server["peer"][0]["from"].as_array().map(Vec::len), Some(2));
+        // With keys.
+        let contender = scenario.contender("ccid5-sealed").unwrap();
+        let plan = Plan { contender, ..plan };
+        let keys = keys(&plan).unwrap().unwrap();
+        let client: toml::Table = client_config(&plan, Some(&keys), Path::new("/tmp/x")).parse().unwrap();
+        let server: toml::Table = server_config(&plan, Some(&keys), Path::new("/tmp/x")).parse().unwrap();
+        for (end, other, own) in [(&client, &server, &keys[0]), (&server, &client, &keys[1])] {
+            assert_eq!(end["security"].as_str(), Some("noise"));
+            assert_eq!(end["private_key"].as_str(), Some(&**own.to_base64()));
+            assert_eq!(other["peer"][0]["public_key"].as_str(), Some(&*own.public().to_string()));
+        }
+        assert!(server["peer"][0].get("from").is_none());
     }
 }

@@ -170,7 +170,11 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
     if flows.is_some_and(<[_]>::is_empty) {
         return Err(problem(&c.label, "`flows` names at least one flow"));
     }
-    s.tunnel_of(c).map(drop)
+    s.tunnel_of(c)?;
+    if s.mode == Mode::Direct && s.is_sealed(c) {
+        return Err(problem(&c.label, "`security` is of the tunnel: it needs mode \"tunnel\""));
+    }
+    Ok(())
 }
 
 fn rival(s: &Scenario, c: &Contender) -> Result<(), Problem> {

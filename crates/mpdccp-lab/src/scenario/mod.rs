@@ -41,6 +41,7 @@ pub use rival::Rival;
 pub use short::Sizes;
 pub use source::{Ladder, SourceSpec};
 pub use sweep::{Point, SweepSpec};
+pub(crate) use tunnel::SECURITY;
 pub use tunnel::TunnelSettings;
 
 /// An experiment.
@@ -270,7 +271,13 @@ impl Scenario {
         Ok(table)
     }
 
-    /// Likewise, read.
+    /// Whether `contender`'s tunnel is encrypted.
+    pub fn is_sealed(&self, contender: &Contender) -> bool {
+        let table = self.tunnel_of(contender).unwrap_or_default();
+        table.get(tunnel::SECURITY).is_some_and(|value| value.as_str() == Some(tunnel::SEALED))
+    }
+
+    /// Likewise, read: what concerns sessions.
     pub fn settings_of(&self, contender: &Contender) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in self.tunnel_of(contender).unwrap_or_default() {

@@ -15,6 +15,12 @@ use linkem_net::quantity::parse_time;
 #[serde(transparent)]
 pub struct TunnelSettings(BTreeMap<Spanned<String>, Spanned<Value>>);
 
+/// Keys of the tunnel's file that are no setting of sessions.
+const OF_THE_FILE: [&str; 1] = [SECURITY];
+/// Whether the tunnel is encrypted.
+pub(crate) const SECURITY: &str = "security";
+/// What its file says if it is.
+pub(super) const SEALED: &str = "noise";
 /// Short forms: the longest wait for a missing packet, whatever the reordering calls it, and the queue's bound in packets.
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
@@ -50,8 +56,17 @@ impl TunnelSettings {
             if SHORT.contains(&name) {
                 continue;
             }
+            if name == SECURITY {
+                if ![SEALED, "none"].map(Some).contains(&value.as_str()) {
+                    return Err(at(format!(
+                        "expected \"{SEALED}\", with keys made for the run, or \"none\""
+                    )));
+                }
+                table.insert(name.to_owned(), value);
+                continue;
+            }
             if !Settings::KEYS.contains(&name) {
-                let known = [Settings::KEYS, &SHORT].concat().join(", ");
+                let known = [Settings::KEYS, &OF_THE_FILE, &SHORT].concat().join(", ");
                 return Err((Some(key.span()), format!("`{name}` is not known, expected one of: {known}")));
             }
             Settings::default().set(name, value.clone()).map_err(|e| at(e.message().to_owned()))?;

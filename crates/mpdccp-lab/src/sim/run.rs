@@ -11,7 +11,7 @@ use super::probe;
 use super::stream::RETURN;
 use super::tcp::Sender;
 use super::tcp::segment;
-use super::world::{Arrived, World, WorldPath};
+use super::world::{Arrived, OVERHEAD, World, WorldPath};
 use crate::scenario::{FlowSpec, LinkKeys, Mode, PathSpec, direct};
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
@@ -69,7 +69,10 @@ impl<'a> Run<'a> {
         events.sort_by_key(|e| e.0);
         events.reverse();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
-        let world = World::new(plan.seed, scenario.host.wake_up, &paths, &configs)
+        // Of encryption, what it adds to packets; the handshakes come before everything.
+        let sealed = if scenario.is_sealed(plan.contender) { dccp_secure::OVERHEAD as u16 } else { 0 };
+        let overhead = OVERHEAD + sealed;
+        let world = World::new(plan.seed, scenario.host.wake_up, &paths, &configs, overhead)
             .map_err(|e| LabError::failed("making the links", e))?;
         let record = RunRecord {
             label: plan.contender.label.as_ref().clone(),

@@ -16,7 +16,7 @@ use super::life::WakeUp;
 use super::probe;
 
 /// IPv4 and UDP headers that the carrier adds.
-const OVERHEAD: u16 = 28;
+pub(crate) const OVERHEAD: u16 = 28;
 /// Largest packet of every path.
 pub(crate) const MTU: u16 = 1500;
 /// Session `i` is accepted on this port plus `i`, and comes from a range of ports that nobody else has.
@@ -123,6 +123,8 @@ pub(crate) struct World {
     owners: Vec<usize>,
     /// How much farther than its links the other end of each session is.
     detours: Vec<Duration>,
+    /// What a carrier adds to each packet of a session.
+    overhead: u16,
     next_id: u64,
     outbox: Outbox,
     arrived: Vec<Arrived>,
@@ -156,7 +158,7 @@ fn route(path: usize, from: Side) -> Route {
 
 impl World {
     /// Hosts take a packet up after `wake_up` in the mean. Each session runs over all paths, the first one only if it has no multipath,
-    /// and its packets travel a detour beside. First Requests leave at once. Every random choice derives from `seed`.
+    /// and its packets travel a detour beside. Carriers add `overhead` bytes to each. First Requests leave at once. Every random choice derives from `seed`.
     ///
     /// # Errors
     /// If a link makes no sense.
@@ -165,6 +167,7 @@ impl World {
         wake_up: Duration,
         paths: &[WorldPath],
         sessions: &[(SessionConfig, Duration)],
+        overhead: u16,
     ) -> Result<World, ConfigError> {
         let mut links = Vec::new();
         for (i, path) in paths.iter().enumerate() {
@@ -194,7 +197,7 @@ impl World {
                 session: server,
                 peers: vec![PeerFilter { id: s as u32, remotes: Vec::new() }],
                 mtu: MTU,
-                overhead: OVERHEAD,
+                overhead,
                 max_sessions: 1,
             });
             let all = (0..paths.len()).filter(|i| !paths[*i].beside);
@@ -206,7 +209,7 @@ impl World {
                 name: paths[i].name,
                 prio: paths[i].prio,
                 mtu: MTU,
-                overhead: OVERHEAD,
+                overhead,
             };
             let id = hosts[0].endpoint.connect(Time::ZERO, session.clone(), config(first));
             hosts[0].sessions[s] = Some(id);
@@ -220,6 +223,7 @@ impl World {
             links,
             owners: paths.iter().map(|p| p.owner).collect(),
             detours: sessions.iter().map(|(_, detour)| *detour).collect(),
+            overhead,
             next_id: 0,
             outbox: Outbox::default(),
             arrived: Vec::new(),
@@ -369,7 +373,7 @@ impl World {
                 let data = parsed.as_ref().and_then(|p| probe::read(p.payload));
                 // Ports tell sessions apart; each would have a socket of its own.
                 let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
-                let meta = Meta { bytes: bytes.len() as u32 + u32::from(OVERHEAD), ecn, flow };
+                let meta = Meta { bytes: bytes.len() as u32 + u32::from(self.overhead), ecn, flow };
                 let [client, server] = [(flow >> 16) as u16, flow as u16];
                 let port = if side == Side::Client { server } else { client };
                 let session = usize::from(port.wrapping_sub(SERVER_PORT));
