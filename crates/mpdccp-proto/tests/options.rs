@@ -154,7 +154,7 @@ fn prio_is_confirmed_verbatim_and_once() {
     let confirms: Vec<_> =
         net.log.iter().filter(|l| l.from == Server && l.mp().contains(&MpOption::Confirm(&group))).collect();
     assert_eq!(confirms.len(), 1);
-    assert!(confirms[0].is(Server, PacketType::Ack));
+    assert!(confirms[0].is(Server, PacketType::Ack) && confirms[0].path == 1, "where the option came");
 }
 
 #[test]
@@ -349,6 +349,70 @@ fn rules_of_advertised_addresses() {
     let confirms = net.log.iter().filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_))));
     assert_eq!(confirms.count(), 1, "what must be ignored is not confirmed");
     assert_eq!(net.numbers(Server), (0..5).collect::<Vec<_>>());
+}
+
+/// What was sent with this option and never arrived.
+fn held_back(net: &Net, of: impl Fn(&MpOption<'_>) -> bool) -> Vec<u8> {
+    net.log.iter().find(|l| l.mp().iter().any(&of)).unwrap().bytes.clone()
+}
+
+/// RFC 9897 section 3.2.1: what a newer MP_SEQ overtook is not obeyed, be it an address or its removal.
+#[test]
+fn addresses_and_removals_that_come_late_are_not_obeyed() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let sid = net.server_id();
+    let addr: IpAddr = "192.0.2.7".parse().unwrap();
+    // Each is lost at first, and confirmed when it is repeated.
+    let lost_once = |net: &mut Net, act: &dyn Fn(&mut Net)| {
+        net.wires[0].up = false;
+        act(net);
+        net.drain();
+        net.wires[0].up = true;
+        net.run(Duration::from_secs(5));
+    };
+    lost_once(&mut net, &|net| assert_eq!(net.client.advertise(net.now, id, addr, None), Some(1)));
+    lost_once(&mut net, &|net| net.client.withdraw(net.now, id, 1));
+    let add = held_back(&net, |o| matches!(o, MpOption::AddAddr { .. }));
+    let remove = held_back(&net, |o| matches!(o, MpOption::RemoveAddr { .. }));
+    let late = |net: &mut Net, bytes: &[u8]| {
+        let route = net.status(Server, sid).paths[0].route;
+        net.inject(Server, route, dccp_proto::Ecn::NotEct, bytes);
+        net.drain();
+        let status = net.status(Server, sid);
+        (counter(&status, "outdated_mp_option"), status.peer_addresses)
+    };
+    assert_eq!(late(&mut net, &add), (1, vec![]), "it stays removed");
+    assert_eq!(net.client.advertise(net.now, id, addr, None), Some(1), "the ID was free");
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_eq!(late(&mut net, &remove), (2, vec![(1, addr, None)]), "it stays");
+}
+
+/// RFC 9897 section 3.2.9: the removal of an ID that is not known is ignored silently; it keeps the ID no longer than it is repeated.
+#[test]
+fn the_removal_of_an_address_that_is_not_known_is_ignored() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let sid = net.server_id();
+    let addr: IpAddr = "192.0.2.7".parse().unwrap();
+    net.wires[0].up = false;
+    let addr_id = net.client.advertise(net.now, id, addr, None).unwrap();
+    net.drain();
+    net.wires[0].up = true;
+    net.client.withdraw(net.now, id, addr_id);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_ne!(counter(&net.status(Server, sid), "remove_addr_unknown"), 0);
+    assert!(net.log.iter().all(|l| l.mp().iter().all(|o| !matches!(o, MpOption::Confirm(_)))));
+    assert_ne!(net.client.advertise(net.now, id, addr, None), Some(addr_id), "the peer may yet obey");
+    net.run(Duration::from_secs(600));
+    let removals = |net: &Net| {
+        net.log.iter().filter(|l| matches!(l.mp()[..], [_, MpOption::RemoveAddr { .. }, _])).count()
+    };
+    let told = removals(&net);
+    net.run(Duration::from_secs(600));
+    assert_eq!(removals(&net), told, "not for ever");
+    let other: IpAddr = "192.0.2.8".parse().unwrap();
+    assert_eq!(net.client.advertise(net.now, id, other, None), Some(addr_id), "free again");
 }
 
 #[test]

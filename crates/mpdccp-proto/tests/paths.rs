@@ -416,6 +416,30 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     assert_eq!(net.health(Client, id), [Health::Up; 3]);
 }
 
+/// RFC 9897 section 3.2.2: an Address ID is free again when both ends are done with it, so a removal cannot end what came after it.
+#[test]
+fn a_dead_path_may_be_replaced_at_once() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.wires[1].up = false;
+    net.stream(Client, id, 0, 300, Duration::from_millis(4));
+    assert_eq!(net.health(Client, id)[1], Health::Stale);
+    net.wires[1].up = true;
+    net.client.remove_path(net.now, id, PathId(1));
+    net.client.add_path(net.now, id, path(1));
+    net.drain();
+    net.run(secs(4));
+    let sid = net.server_id();
+    let joins = net.log.iter().flat_map(Logged::mp);
+    let ids: Vec<u8> = joins
+        .filter_map(|mp| match mp {
+            MpOption::Join { addr_id, .. } if addr_id != 0 => Some(addr_id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ids, [1, 2]);
+    assert_eq!((net.health(Client, id), net.health(Server, sid)), (vec![Health::Up; 2], vec![Health::Up; 2]));
+}
+
 #[test]
 fn removing_the_address_in_use_closes_the_subflow() {
     let (mut net, id) = Net::connected(1, 2, config());

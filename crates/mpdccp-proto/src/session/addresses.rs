@@ -26,6 +26,8 @@ enum Local {
     Source(u32, Option<IpAddr>),
     /// Told to the peer by MP_ADDADDR.
     Advertised(IpAddr, Option<u16>),
+    /// Taken back by MP_REMOVEADDR, which the peer has not confirmed yet.
+    Leaving,
 }
 
 impl LocalAddrs {
@@ -44,7 +46,7 @@ impl LocalAddrs {
 
     /// Frees the IDs of sources that nothing uses any more.
     fn retain_sources(&mut self, used: impl Fn(u8) -> bool) {
-        self.0.retain(|&id, local| matches!(local, Local::Advertised(..)) || used(id));
+        self.0.retain(|&id, local| !matches!(local, Local::Source(..)) || used(id));
     }
 
     fn id(&mut self, wanted: Local) -> Option<u8> {
@@ -110,7 +112,9 @@ impl Session {
         }
     }
 
+    /// Until the peer confirms, the ID stands for no address, lest the removal end subflows that came later.
     fn say_removed(&mut self, now: Time, addr_id: u8) {
+        self.local_addrs.0.insert(addr_id, Local::Leaving);
         let nonce = self.rng.next_u32();
         self.signal(now, Signal::RemoveAddr { addr_id, nonce });
     }
@@ -118,12 +122,11 @@ impl Session {
     /// Paths went away: the Address IDs of sources without one are free again. Both ends are done with them (RFC 9897 section
     /// 3.2.2), as the subflows there ended; where the peer may not know that, it is being told and the ID stays until it confirms.
     pub(super) fn release_sources(&mut self) {
-        let (paths, pending) = (&self.paths, &self.pending);
-        let used = |id| paths.iter().any(|p| p.local_addr == id) || pending.iter().any(|p| p.removes(id));
-        self.local_addrs.retain_sources(used);
+        let paths = &self.paths;
+        self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
     }
 
-    /// The peer confirmed MP_REMOVEADDR.
+    /// The peer confirmed MP_REMOVEADDR, or never will.
     pub(super) fn release_addr_id(&mut self, addr_id: u8) {
         self.local_addrs.0.remove(&addr_id);
     }

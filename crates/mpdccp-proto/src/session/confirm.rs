@@ -3,6 +3,7 @@
 use super::{Session, encode};
 use crate::PathId;
 use crate::keys::By;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Options, Seq};
@@ -55,18 +56,24 @@ pub(super) struct Pending {
     gap: Duration,
 }
 
-impl Pending {
-    /// It takes this Address ID back.
-    pub(super) fn removes(&self, id: u8) -> bool {
-        matches!(self.signal, Signal::RemoveAddr { addr_id, .. } if addr_id == id)
-    }
-}
-
 impl Session {
     /// Sends an option until the peer confirms it or a newer one replaces it.
     pub(super) fn signal(&mut self, now: Time, signal: Signal) {
         self.pending.retain(|p| p.signal.dataset() != signal.dataset());
         self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
+    }
+
+    /// RFC 9897 section 3.2.9: a peer ignores silently that an ID is removed which it does not know, as it may never have heard of the
+    /// address. So a removal that nobody confirmed by the time it would be repeated once a minute is done.
+    fn give_up_removals(&mut self, now: Time) {
+        let unheard = |p: &mut Pending| {
+            matches!(p.signal, Signal::RemoveAddr { .. }) && p.due <= now && p.gap >= MAX_GAP
+        };
+        for given_up in self.pending.extract_if(.., unheard).collect::<Vec<_>>() {
+            if let Signal::RemoveAddr { addr_id, .. } = given_up.signal {
+                self.release_addr_id(addr_id);
+            }
+        }
     }
 
     /// The subflow is gone, and what was to be said about it.
@@ -83,6 +90,7 @@ impl Session {
     /// Sends what is due, on DCCP-Data without payload: such an option needs an MP_SEQ, and a data packet of its own leaves
     /// the others constant in size. Returns when a gate opens for one that must wait.
     pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
+        self.give_up_removals(now);
         let mut wait = None;
         for n in 0..self.pending.len() {
             let Pending { signal, due, .. } = self.pending[n];
