@@ -120,7 +120,7 @@ fn command(tape: &mut Tape<'_>, net: &mut Net) {
         8 => end.send_options(&packets::options(tape)),
         9 => end.set_extra(tape.pick(&[Extra::Request, Extra::Response, Extra::Close]), &[1]),
         10 => end.set_early_data(&tape.bytes(200)),
-        11 => end.note_blocked(now),
+        11 => end.note_blocked(now, true),
         12 => end.set_app_limited(now),
         13 => end.hold_probe_rtt(tape.one_in(2)),
         14 => end.close(now, tape.one_in(2)),

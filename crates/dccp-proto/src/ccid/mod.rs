@@ -171,8 +171,8 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     /// The peer sent Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its receive buffer
     /// (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
-    /// A packet was to be sent, and this path could not take it as its gate was shut.
-    fn on_blocked(&mut self, _now: Time) {}
+    /// A packet was to be sent, and this path could not take it as its gate was shut: it waits, or went `elsewhere`.
+    fn on_blocked(&mut self, _now: Time, _elsewhere: bool) {}
     /// Nothing is waiting to be sent on this path.
     fn on_app_limited(&mut self, now: Time);
     /// A timer of [`next_timeout`](Self::next_timeout) has come.

@@ -140,11 +140,11 @@ impl Connection {
         self.last_valid
     }
 
-    /// A packet waits, or went to another path, because the gate of this one is shut: the path is then not
-    /// application-limited for a round trip, however empty the queue.
-    pub fn note_blocked(&mut self, now: Time) {
+    /// A packet waits, or went `elsewhere`, because the gate of this path is shut: the path is then not application-limited for
+    /// a round trip, however empty the queue.
+    pub fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         if let Some(halves) = &mut self.halves {
-            halves.tx.on_blocked(now);
+            halves.tx.on_blocked(now, elsewhere);
         }
     }
 

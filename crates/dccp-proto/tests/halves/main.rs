@@ -130,7 +130,7 @@ fn a_saturated_path_is_not_application_limited_though_the_other_takes_the_rest()
                 first.send(0, 1);
                 continue;
             }
-            first.ends[0].tx.on_blocked(now);
+            first.ends[0].tx.on_blocked(now, false);
             if open(second) {
                 second.send(0, 1);
             }

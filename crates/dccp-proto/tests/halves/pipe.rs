@@ -236,7 +236,7 @@ impl Pipe {
                 if end.backlog == 0 {
                     end.tx.on_app_limited(now);
                 } else {
-                    end.tx.on_blocked(now);
+                    end.tx.on_blocked(now, false);
                 }
                 break;
             }

@@ -106,8 +106,10 @@ impl Session {
                 true => self.lanes.all[lane].scheduler.pick(now, &info, &backlog, &self.offered),
                 false => Pick::Drop,
             };
-            if pick != Pick::Drop {
-                self.note_blocked(now);
+            match pick {
+                Pick::One(_) | Pick::Several(_) => self.note_blocked(now, true),
+                Pick::Wait(_) => self.note_blocked(now, false),
+                Pick::Drop => {}
             }
             match pick {
                 Pick::One(path) => self.send_head(now, source, &[path], sink),
@@ -168,10 +170,10 @@ impl Session {
     }
 
     /// Tells the paths with a shut gate that the packet at the head was to be had, if the scheduler might have used them for it.
-    fn note_blocked(&mut self, now: Time) {
+    fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         for row in self.offered.iter().filter(|row| !row.is_open()) {
             if let Some(conn) = self.paths.iter_mut().find(|p| p.id == row.id).and_then(|p| p.conn.as_mut()) {
-                conn.note_blocked(now);
+                conn.note_blocked(now, elsewhere);
             }
         }
     }

@@ -78,10 +78,15 @@ impl Control {
         self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
+    /// Passed over for another path within the last round.
+    pub(super) fn recently_passed_over(&self, now: Time) -> bool {
+        self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
+    }
+
     /// Notes that the window was full until now, if it was; told before anything may make room.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.has_room() {
-            self.usage.on_limited(now);
+            self.usage.on_full_window(now);
         }
     }
 }

@@ -195,13 +195,18 @@ impl SenderHalf for AckVecSender {
         self.digest(now, feedback);
     }
 
-    fn on_blocked(&mut self, now: Time) {
-        self.control.usage.on_limited(now);
+    fn on_blocked(&mut self, now: Time, elsewhere: bool) {
+        self.control.usage.on_blocked(now, elsewhere);
     }
 
     fn on_app_limited(&mut self, now: Time) {
+        // draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4 asks only for what is so now, and knows no other paths.
+        let limited = match self.draft {
+            true => self.control.recently_passed_over(now),
+            false => self.control.recently_limited(now),
+        };
         let control = &mut self.control;
-        if control.has_room() && !control.recently_limited(now) {
+        if control.has_room() && !limited {
             control.sampler.set_app_limited(control.inflight);
         }
     }

@@ -462,7 +462,7 @@ fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
                 rig.send(now, 1);
                 sent.push(now);
             }
-            _ => rig.half.on_blocked(now),
+            _ => rig.half.on_blocked(now, true),
         }
         rig.half.on_app_limited(now);
         now += gap;
@@ -484,6 +484,24 @@ fn application_limited_is_decided_by_the_path() {
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
     let limits = Limits { cwnd: Window::Packets(40), pacing: None, quantum: 1000 };
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
+}
+
+/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: the mark is set whenever nothing waits and there is room. The tuned
+/// variant waits for a round, the draft only if its packets went to another path.
+#[test]
+fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
+    for (draft, elsewhere, at_once) in [(false, false, false), (true, false, true), (true, true, false)] {
+        let pacing = Some(Rate::from_mbps(8.0));
+        let mut rig = Rig::with(false, Limits { cwnd: Window::Packets(100), pacing, quantum: 1000 });
+        rig.half.draft = draft;
+        rig.send(ms(0), 1);
+        rig.ack(ms(20), 0, "+");
+        rig.half.on_blocked(ms(21), elsewhere);
+        rig.half.on_app_limited(ms(22));
+        assert_eq!(rig.half.view().app_limited, at_once, "draft: {draft}, elsewhere: {elsewhere}");
+        rig.half.on_app_limited(ms(42));
+        assert!(rig.half.view().app_limited);
+    }
 }
 
 #[test]

@@ -4,21 +4,35 @@ use units::{Duration, Time};
 ///
 /// The session calls a path application-limited whenever its queue is empty. That alone misleads: with Cheapest Pipe First the
 /// queue is empty because the other path took what this one had no room for. So a path is not application-limited for a round
-/// after its window was full or a packet found its gate shut.
+/// after its window was full or a packet found its gate shut; the draft, not for a round after a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     limited_at: Option<Time>,
+    passed_over_at: Option<Time>,
 }
 
 impl Usage {
-    /// The window was full until now, or a packet was to be sent and could not.
-    pub(crate) fn on_limited(&mut self, now: Time) {
+    /// The window was full until now.
+    pub(crate) fn on_full_window(&mut self, now: Time) {
         self.limited_at = Some(now);
+    }
+
+    /// A packet was to be sent and could not: it waits, or left on another path.
+    pub(crate) fn on_blocked(&mut self, now: Time, elsewhere: bool) {
+        self.limited_at = Some(now);
+        if elsewhere {
+            self.passed_over_at = Some(now);
+        }
     }
 
     /// Limited by the path within the last `round`.
     pub(crate) fn limited_within(&self, now: Time, round: Duration) -> bool {
         self.limited_at.is_some_and(|at| now.since(at) <= round)
+    }
+
+    /// A packet left on another path within the last `round`, for want of room on this one.
+    pub(crate) fn passed_over_within(&self, now: Time, round: Duration) -> bool {
+        self.passed_over_at.is_some_and(|at| now.since(at) <= round)
     }
 }
 
