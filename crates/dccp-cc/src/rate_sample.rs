@@ -89,7 +89,7 @@ impl RateSampler {
     /// The packet with this snapshot and size was reported received.
     pub fn on_acked(&mut self, now: Time, snapshot: &Snapshot, bytes: u32) {
         self.delivered = self.delivered.plus(bytes);
-        self.delivered_at = now;
+        self.delivered_at = self.delivered_at.max(now);
         self.ages = (self.ages.0.saturating_add(now.since(snapshot.sent_at)), self.ages.1 + 1);
         // Section 3.3: the most recently sent packet of the acknowledgement gives the sample.
         let key = |s: &Snapshot| (s.sent_at, s.delivered.packets);

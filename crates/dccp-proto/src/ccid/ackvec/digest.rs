@@ -38,6 +38,9 @@ struct Digest {
     /// How much had been delivered when it left.
     newest_delivered: u64,
     rtt: Option<Duration>,
+    /// When its newest packet arrived at the peer, as far as is known, on the way back's clock: when the acknowledgement would have come, had it
+    /// left at once.
+    arrived: Time,
     round_end: bool,
     /// A round of this connection ended too.
     own_round_end: bool,
@@ -52,6 +55,9 @@ impl AckVecSender {
         // Newest first.
         if closed.first().is_some_and(|(range, _)| range.contains(&ack)) {
             digest.rtt = self.rtt_sample(now, ack, feedback.elapsed);
+            if digest.rtt.is_some() && !self.draft {
+                digest.arrived = now - feedback.elapsed;
+            }
         }
         self.rto.on_held(feedback.elapsed);
         let newest_before = self.loss.newest();
@@ -70,7 +76,8 @@ impl AckVecSender {
 
     fn begin_digest(&mut self, now: Time) -> Digest {
         self.control.note_window(now);
-        Digest { before: self.control.inflight, own_before: self.inflight, ..Digest::default() }
+        self.end_quiet(now);
+        Digest { before: self.control.inflight, own_before: self.inflight, arrived: now, ..Digest::default() }
     }
 
     /// Puts what the vector newly reports received into `closed`, newest first, with whether it was marked.
@@ -139,7 +146,7 @@ impl AckVecSender {
             }
         }
         self.delivered = self.delivered.plus(bytes);
-        self.control.sampler.on_acked(now, &snapshot, bytes);
+        self.control.sampler.on_acked(digest.arrived, &snapshot, bytes);
         self.loss.on_data_received(now, sent_at);
         digest.acked = digest.acked.plus(bytes);
         digest.newest = digest.newest.max(index + 1);

@@ -34,6 +34,8 @@ pub struct AckVecSender {
     pub(super) strict: bool,
     /// The draft of CCID 5, which is acknowledged as it was.
     pub(super) draft: bool,
+    /// Of the draft: when nothing was left to send though there was room.
+    quiet_since: Option<Time>,
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,
     pub(super) history: History,
@@ -82,6 +84,7 @@ impl AckVecSender {
             resting: None,
             strict,
             draft: cfg.cc.draft,
+            quiet_since: None,
             ecn: Ecn::Ect0,
             mtu: cfg.mtu,
             history: History::new(cfg.first_seq),
@@ -126,6 +129,14 @@ impl AckVecSender {
             if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
         if idle && control.inflight.packets == 0 {
             control.cc.on_idle_restart(now);
+        }
+    }
+
+    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: whoever lets any time pass with room to send is application-limited. What an
+    /// application replaces at once is not.
+    pub(super) fn end_quiet(&mut self, now: Time) {
+        if self.quiet_since.take().is_some_and(|at| at < now) {
+            self.control.sampler.set_app_limited(self.control.inflight);
         }
     }
 
@@ -178,6 +189,9 @@ impl SenderHalf for AckVecSender {
 
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>) {
         let data = payload.is_some();
+        if data {
+            self.end_quiet(now);
+        }
         let snapshot = data.then(|| self.control.sampler.on_sent(now, bytes, self.control.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
         // A number that was used before cannot be told from the first; the connection never does that.
@@ -200,14 +214,15 @@ impl SenderHalf for AckVecSender {
     }
 
     fn on_app_limited(&mut self, now: Time) {
-        // draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4 asks only for what is so now, and knows no other paths.
-        let limited = match self.draft {
-            true => self.control.recently_passed_over(now),
-            false => self.control.recently_limited(now),
-        };
-        let control = &mut self.control;
-        if control.has_room() && !limited {
-            control.sampler.set_app_limited(control.inflight);
+        if !self.control.has_room() {
+            return;
+        }
+        if !self.draft {
+            if !self.control.recently_limited(now) {
+                self.control.sampler.set_app_limited(self.control.inflight);
+            }
+        } else if !self.control.recently_passed_over(now) {
+            self.quiet_since.get_or_insert(now);
         }
     }
 

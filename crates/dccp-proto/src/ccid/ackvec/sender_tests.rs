@@ -486,7 +486,7 @@ fn application_limited_is_decided_by_the_path() {
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
 }
 
-/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: the mark is set whenever nothing waits and there is room. The tuned
+/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: packets are marked after any time with room and nothing to send. The tuned
 /// variant waits for a round, the draft only if its packets went to another path.
 #[test]
 fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
@@ -498,8 +498,13 @@ fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
         rig.ack(ms(20), 0, "+");
         rig.half.on_blocked(ms(21), elsewhere);
         rig.half.on_app_limited(ms(22));
+        rig.send(ms(22), 1);
+        assert!(!rig.half.view().app_limited, "no time passed");
+        rig.half.on_app_limited(ms(23));
+        rig.send(ms(24), 1);
         assert_eq!(rig.half.view().app_limited, at_once, "draft: {draft}, elsewhere: {elsewhere}");
         rig.half.on_app_limited(ms(42));
+        rig.send(ms(43), 1);
         assert!(rig.half.view().app_limited);
     }
 }
