@@ -23,6 +23,15 @@ pub(crate) struct Channels {
     refusals: Refusals,
 }
 
+/// What a datagram was.
+pub(crate) enum Arrived {
+    Packet(Opened),
+    /// Something for another shard.
+    Elsewhere(u8),
+    /// Dealt with, or dropped.
+    Nothing,
+}
+
 /// A packet that came through a channel.
 pub(crate) struct Opened {
     pub(crate) route: Route,
@@ -78,18 +87,20 @@ impl Channels {
     }
 
     /// Opens a datagram in place.
-    pub(crate) fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Option<Opened> {
+    pub(crate) fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Arrived {
         let (channel, peer, len) = match self.carrier.handle(now, &address(from), datagram) {
             Input::Packet { channel, peer, len } => (channel, peer, len),
-            Input::Handled => return None,
+            Input::Handled => return Arrived::Nothing,
+            Input::Elsewhere(shard) => return Arrived::Elsewhere(shard),
             Input::Dropped(reason) => {
                 self.refusals.tell(now, from.remote, reason, self.carrier.stranger());
-                return None;
+                return Arrived::Nothing;
             }
         };
         let remote = *self.routes.entry(channel).or_insert(from.remote);
-        let route = Route { socket: channel.0.checked_add(FIRST)?, local: None, remote };
-        Some(Opened { route, peer, packet: HEADER..HEADER + len })
+        let Some(socket) = channel.0.checked_add(FIRST) else { return Arrived::Nothing };
+        let route = Route { socket, local: None, remote };
+        Arrived::Packet(Opened { route, peer, packet: HEADER..HEADER + len })
     }
 
     /// Forgets the routes of channels that are gone; tells of the others that moved.

@@ -1,6 +1,7 @@
 use crate::handle::{Handle, Job, handle};
 use crate::net::{LinuxCarrier, Net};
 use crate::poller::{Poller, Source};
+use crate::shards::{Mail, Neighbours};
 use crate::{Clock, LinkChange};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
 use rustix::fd::BorrowedFd;
@@ -39,6 +40,18 @@ impl Core {
         // The low bits of the clock would do; randomness that cannot be had is no reason to stop.
         let seed = crate::random_seed().unwrap_or_default();
         49_152 | u16::from_be_bytes([seed[0], seed[1]])
+    }
+
+    /// This driver is one of several of the same server, each with its own sessions: `all` by the numbers of their shards, this one among
+    /// them. What comes in here and is for another is handed over; [`dccp_secure::Carrier::share`] says what is.
+    pub fn share<A: App + 'static>(&mut self, all: &[Handle<A>]) {
+        self.net.neighbours = Neighbours::new(all);
+    }
+
+    /// What came in at another shard.
+    pub(crate) fn take(&mut self, mail: Vec<Mail>) {
+        let now = self.clock.now();
+        self.net.take(now, mail, &mut self.endpoint);
     }
 
     /// Ends the loop once this turn's packets have left.

@@ -37,6 +37,8 @@ mod raw33;
 #[cfg(target_os = "linux")]
 mod seed;
 #[cfg(target_os = "linux")]
+mod shards;
+#[cfg(target_os = "linux")]
 mod socket;
 #[cfg(target_os = "linux")]
 mod tun;

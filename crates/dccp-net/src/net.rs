@@ -1,8 +1,9 @@
 use crate::capture::Form;
-use crate::channels::{self, Channels, is_channel};
+use crate::channels::{self, Arrived, Channels, is_channel};
 use crate::links::Links;
 use crate::marking::{Marking, Part, data_of};
 use crate::poller::{Poller, Source};
+use crate::shards::{Mail, Neighbours};
 use crate::{Batch, Burst, Capture, Carrier, CarrierStats, LinkChange, Qlog, Received, SendError};
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
@@ -20,6 +21,8 @@ pub struct Net {
     sockets: Vec<Option<Box<dyn LinuxCarrier>>>,
     links: Links,
     channels: Option<Channels>,
+    /// Other drivers of the same server.
+    pub(crate) neighbours: Neighbours,
     /// Where the endpoint writes packets.
     pub batch: Batch,
     /// Copies everything sent and received.
@@ -43,6 +46,7 @@ impl Net {
             sockets: Vec::new(),
             links: Links::default(),
             channels: None,
+            neighbours: Neighbours::default(),
             batch: Batch::default(),
             capture: None,
             capture_plaintext: false,
@@ -139,7 +143,7 @@ impl Net {
     /// Receives once from a socket and hands everything to `endpoint`; the time handed on never runs backwards.
     pub(crate) fn receive(&mut self, socket: u32, now: Time, last: &mut Time, endpoint: &mut Endpoint) {
         let Some(Some(carrier)) = self.sockets.get_mut(socket as usize) else { return };
-        let Net { capture, capture_plaintext, channels, marking, qlog, .. } = self;
+        let Net { capture, capture_plaintext, channels, neighbours, marking, qlog, .. } = self;
         let marking = marking.as_deref();
         let bound = if capture.is_some() { carrier.local_addr().ok() } else { None };
         let result = carrier.receive(now, &mut |packet: Received<'_>| {
@@ -157,7 +161,14 @@ impl Net {
                 }
                 return endpoint.handle_datagram(*last, &outer, packet.ecn, packet.ip_len, bytes);
             };
-            let Some(opened) = channels.handle(*last, &outer, packet.bytes) else { return };
+            let opened = match channels.handle(*last, &outer, packet.bytes) {
+                Arrived::Packet(opened) => opened,
+                Arrived::Elsewhere(shard) => {
+                    let (ecn, ip_len, bytes) = (packet.ecn, packet.ip_len, packet.bytes.to_vec());
+                    return neighbours.put(shard, Mail::Datagram { from: outer, ecn, ip_len, bytes });
+                }
+                Arrived::Nothing => return,
+            };
             if let Some(capture) = capture.as_mut().filter(|_| plaintext) {
                 let inner = &packet.bytes[opened.packet.clone()];
                 capture.received(socket, bound, &packet, inner, Form::Dccp);
@@ -172,6 +183,38 @@ impl Net {
             // Errors of earlier sends (ICMP) and of interfaces that went away; sending shows whether they last.
             tracing::debug!("socket {socket}: receiving: {e}");
         }
+        self.hand_over();
+    }
+
+    /// Sends on what is for other shards.
+    fn hand_over(&mut self) {
+        let Net { channels: Some(channels), neighbours, .. } = self else { return };
+        while let Some(handshake) = channels.carrier.poll_handover() {
+            neighbours.put(handshake.shard, Mail::Handshake(Box::new(handshake)));
+        }
+        neighbours.send();
+    }
+
+    /// What came in at another shard and is for this one.
+    pub(crate) fn take(&mut self, now: Time, mail: Vec<Mail>, endpoint: &mut Endpoint) {
+        let Net { channels: Some(channels), marking, .. } = self else { return };
+        for mail in mail {
+            match mail {
+                Mail::Datagram { from, ecn, ip_len, mut bytes } => {
+                    let Arrived::Packet(opened) = channels.handle(now, &from, &mut bytes) else { continue };
+                    let inner = carried(marking.as_deref(), ecn, &mut bytes[opened.packet]);
+                    endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, inner);
+                }
+                Mail::Handshake(handshake) => {
+                    channels.carrier.take_over(now, *handshake);
+                }
+            }
+        }
+    }
+
+    /// Datagrams and handshakes handed over to other shards, and those dropped since the other had too much to do.
+    pub fn handed_over(&self) -> (u64, u64) {
+        (self.neighbours.handed_over, self.neighbours.dropped)
     }
 
     /// Sends everything in the batch, and what the channels say themselves.
@@ -249,9 +292,10 @@ impl Net {
 
     fn write_keys(&mut self) {
         let (Some(file), Some(channels)) = (&mut self.keylog, &mut self.channels) else { return };
-        while let Some(line) = channels.carrier.poll_key() {
-            // As with captures, a full disk must not stop the traffic.
-            let _ = writeln!(file, "{}", *line);
+        while let Some(mut line) = channels.carrier.poll_key() {
+            // In one piece: several shards write to the same file. As with captures, a full disk must not stop the traffic.
+            line.push('\n');
+            let _ = file.write_all(line.as_bytes());
         }
     }
 

@@ -36,7 +36,7 @@ impl RawCarrier {
     pub fn marked(mut bind: Bind, mark: Option<u32>) -> io::Result<RawCarrier> {
         bind.addr.set_port(0);
         Ok(RawCarrier {
-            socket: Socket::new(bind, true, mark)?,
+            socket: Socket::new(bind, true, mark, None)?,
             sources: BTreeMap::new(),
             packet: Vec::new(),
             sealed: false,

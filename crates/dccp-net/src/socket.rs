@@ -5,7 +5,9 @@ use crate::{Burst, CarrierStats, SendError};
 use dccp_proto::Ecn;
 use dccp_wire::IPPROTO_DCCP;
 use nix::libc;
-use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns};
+use nix::sys::socket::sockopt::{
+    AttachReusePortCbpf, Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns,
+};
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use rustix::io::Errno;
@@ -56,7 +58,7 @@ pub(crate) struct Message<'a> {
     pub(crate) bytes: &'a mut [u8],
 }
 
-fn open(bind: &Bind, raw: bool, mark: Option<u32>) -> io::Result<socket2::Socket> {
+fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<socket2::Socket> {
     let domain = Domain::for_address(bind.addr);
     let socket = match raw {
         true => socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(IPPROTO_DCCP))))?,
@@ -70,9 +72,30 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>) -> io::Result<socket2::Socket
     if let Some(mark) = mark {
         socket.set_mark(mark)?;
     }
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
     bind_interface(&socket, bind)?;
     socket.bind(&SockAddr::from(bind.addr))?;
     Ok(socket)
+}
+
+/// Has the kernel give each datagram to the socket whose number its byte 4 is, and by its addresses where there is no such socket. Without
+/// this the shards hand over to each other what is not theirs.
+fn steer(socket: &socket2::Socket, shards: u8) {
+    let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let program = [
+        // Byte 4; a shorter datagram goes to the first.
+        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 4),
+        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, shards.into()),
+        // No socket has this number.
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+        instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    if let Err(e) = setsockopt(socket, AttachReusePortCbpf, &program) {
+        tracing::info!("the kernel does not steer datagrams to shards ({e}); they are handed over");
+    }
 }
 
 fn bind_interface(socket: &socket2::Socket, bind: &Bind) -> io::Result<()> {
@@ -102,8 +125,21 @@ fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSoc
 }
 
 impl Socket {
-    pub(crate) fn new(bind: Bind, raw: bool, mark: Option<u32>) -> io::Result<Socket> {
-        let inner = open(&bind, raw, mark)?;
+    /// `shard` is the number of the socket among several at the same address, and how many they are.
+    pub(crate) fn new(
+        bind: Bind,
+        raw: bool,
+        mark: Option<u32>,
+        shard: Option<(u8, u8)>,
+    ) -> io::Result<Socket> {
+        if matches!(shard, Some((0, _))) {
+            // Another program's sockets there must be none that share as well.
+            open(&bind, raw, mark, false)?;
+        }
+        let inner = open(&bind, raw, mark, shard.is_some())?;
+        if let Some((_, shards)) = shard {
+            steer(&inner, shards);
+        }
         let state = set_up(&inner, &bind, raw)?;
         // The privileged forms go beyond net.core.*mem_max; without privilege the plain ones get what is allowed.
         if sockopt::set_socket_recv_buffer_size_force(&inner, BUFFER).is_err() {
@@ -134,7 +170,7 @@ impl Socket {
     pub(crate) fn probe(&self, remote: SocketAddr) -> io::Result<socket2::Socket> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(0);
-        let socket = open(&bind, false, self.mark)?;
+        let socket = open(&bind, false, self.mark, false)?;
         connect(&socket, remote)?;
         Ok(socket)
     }

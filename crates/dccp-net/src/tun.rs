@@ -4,6 +4,7 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// How a TUN device is made.
@@ -19,9 +20,10 @@ pub struct TunConfig {
     pub offload: bool,
 }
 
-/// A TUN device: whole IP packets in and out, gone when dropped.
+/// A TUN device: whole IP packets in and out, gone when it and its clones are dropped.
+#[derive(Clone)]
 pub struct Tun {
-    device: SyncDevice,
+    device: Arc<SyncDevice>,
 }
 
 impl Tun {
@@ -53,7 +55,7 @@ impl Tun {
             }
         }
         device.set_nonblocking(true)?;
-        Ok(Tun { device })
+        Ok(Tun { device: Arc::new(device) })
     }
 
     /// Whether super-packets go in and out, each behind a header; [`Bursts`](crate::Bursts) knows what to do with them.

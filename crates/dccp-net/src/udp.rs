@@ -22,7 +22,16 @@ impl UdpCarrier {
     /// # Errors
     /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
     pub fn marked(bind: Bind, mark: Option<u32>) -> io::Result<UdpCarrier> {
-        Ok(UdpCarrier(Socket::new(bind, false, mark)?))
+        Ok(UdpCarrier(Socket::new(bind, false, mark, None)?))
+    }
+
+    /// As [`marked`](Self::marked), one of `shards` sockets at the same address, to be opened in the order of their numbers: records go to the
+    /// one whose number is in their header (byte 4), other datagrams by their addresses.
+    ///
+    /// # Errors
+    /// Those of [`marked`](Self::marked).
+    pub fn shared(bind: Bind, mark: Option<u32>, shard: u8, shards: u8) -> io::Result<UdpCarrier> {
+        Ok(UdpCarrier(Socket::new(bind, false, mark, Some((shard, shards)))?))
     }
 }
 

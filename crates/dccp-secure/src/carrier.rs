@@ -56,8 +56,21 @@ pub enum Input {
     },
     /// It was for the carrier itself.
     Handled,
+    /// It is for this shard of the server, as its header says; nothing was done with it.
+    Elsewhere(u8),
     /// It was dropped, without an answer, or with a cookie at most.
     Dropped(Reason),
+}
+
+/// The first message of a handshake with a peer that is at home on another shard, for [`Carrier::take_over`] there. It was checked and read
+/// where it came in, so that a server under load asks for one cookie and not for two.
+#[derive(Debug)]
+pub struct Handover {
+    /// Which shard.
+    pub shard: u8,
+    from: Address,
+    offered: Offered,
+    to: Receiver,
 }
 
 /// What happened.
@@ -101,6 +114,9 @@ struct Peer {
 #[derive(Debug)]
 pub struct Carrier {
     settings: Settings,
+    /// How many shards share the server's peers; 0 if this one has them all.
+    shards: u8,
+    handovers: VecDeque<Handover>,
     codes: Codes,
     rng: ChaCha20Rng,
     peers: BTreeMap<u32, Peer>,
@@ -128,6 +144,8 @@ impl Carrier {
         Carrier {
             codes: Codes::new(&settings.private_key.public()),
             rng: ChaCha20Rng::from_seed(settings.seed),
+            shards: 0,
+            handovers: VecDeque::new(),
             peers: BTreeMap::new(),
             by_key: BTreeMap::new(),
             channels: Slots::new(NO_SLOT),
@@ -145,6 +163,26 @@ impl Carrier {
             keylog: None,
             settings,
         }
+    }
+
+    /// The server has so many shards, numbered from 0, that share its peers by their numbers: each has the same peers under the same numbers,
+    /// and the channels of those that are at home there.
+    pub fn share(&mut self, shards: u8) {
+        self.shards = shards;
+    }
+
+    /// The shard that has the channels of a peer.
+    fn home(&self, peer: u32) -> u8 {
+        match self.shards {
+            0 => self.settings.shard,
+            shards => home(peer, shards),
+        }
+    }
+
+    /// Which other shard a message is for, if it says so.
+    fn elsewhere(&self, to: Receiver) -> Option<u8> {
+        let [shard, ..] = to.index.to_be_bytes();
+        (shard < self.shards && shard != self.settings.shard).then_some(shard)
     }
 
     /// Lets a peer in, by a number of the caller's; replaces what was known under that number or key.
@@ -269,13 +307,33 @@ impl Carrier {
 
     /// A datagram came in.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
-        let result = match header::read(datagram) {
+        let message = header::read(datagram);
+        if let Some(shard) = message.and_then(|(to, _)| self.elsewhere(to)) {
+            return Input::Elsewhere(shard);
+        }
+        let result = match message {
             Some((_, Kind::Initiation)) => self.handle_initiation(now, from, datagram),
             Some((to, Kind::Response)) => self.handle_response(now, to, datagram),
             Some((to, Kind::Cookie)) => self.handle_cookie(now, to, datagram),
             Some((to, Kind::Record(counter))) => self.handle_record(now, from, (to, counter), datagram),
             None => Err(Reason::NoMessage),
         };
+        self.settle(result)
+    }
+
+    /// Goes on with a handshake that came in at another shard.
+    pub fn take_over(&mut self, now: Time, handover: Handover) -> Input {
+        let Handover { from, offered, to, .. } = handover;
+        let result = self.answer(now, &from, offered, to);
+        self.settle(result)
+    }
+
+    /// The next handshake for another shard.
+    pub fn poll_handover(&mut self) -> Option<Handover> {
+        self.handovers.pop_front()
+    }
+
+    fn settle(&mut self, result: Result<Input, Reason>) -> Input {
         result.unwrap_or_else(|reason| {
             *self.drops.entry(reason).or_default() += 1;
             Input::Dropped(reason)
@@ -471,6 +529,11 @@ impl Carrier {
             self.stranger = Some(offered.remote);
             return Err(Reason::UnknownPeer);
         };
+        let shard = self.home(number);
+        if shard != self.settings.shard {
+            self.handovers.push_back(Handover { shard, from: *from, offered, to });
+            return Ok(Input::Handled);
+        }
         let peer = self.peers.get(&number).ok_or(Reason::UnknownPeer)?;
         let known = peer.channels.get(&path).copied();
         let newest = match known.and_then(|at| self.channels.get(at)) {
@@ -618,6 +681,12 @@ impl Carrier {
         self.renew(now, at);
         Ok(if len == 0 { Input::Handled } else { Input::Packet { channel: id, peer, len } })
     }
+}
+
+/// Which of a server's shards has the session of a peer, by the peer's number.
+pub fn home(peer: u32, shards: u8) -> u8 {
+    // Less than a number of eight bits.
+    (peer % u32::from(shards.max(1))) as u8
 }
 
 /// The keys of a handshake for one side of it.

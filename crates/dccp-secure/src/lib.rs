@@ -22,7 +22,7 @@ mod slots;
 mod timestamp;
 
 pub use aead::{Aead, UnknownAead};
-pub use carrier::{Carrier, Event, Input, PeerStats, Settings};
+pub use carrier::{Carrier, Event, Handover, Input, PeerStats, Settings, home};
 pub use channel::{Address, ChannelId, ChannelStats, Unready};
 pub use drops::Reason;
 pub use header::{HEADER, OVERHEAD, TAG, shard_of};

@@ -126,6 +126,12 @@ impl Initiating {
     }
 }
 
+impl core::fmt::Debug for Offered {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Offered(..)")
+    }
+}
+
 /// The responder's side, between the two messages.
 pub(crate) struct Offered {
     state: HandshakeState,

@@ -435,6 +435,71 @@ fn a_second_path_is_steered_to_the_same_server() {
     assert_eq!(first[..5], [0x52, 1, 2, 3, SERVER]);
 }
 
+/// Three shards of a server, and a client that is at home on the last of them.
+fn shards() -> (Vec<Carrier>, Carrier) {
+    let shards = (0..3).map(|n| {
+        let mut shard = Carrier::new(Settings {
+            private_key: key(SERVER),
+            accepts: true,
+            server: 5,
+            shard: n,
+            aeads: Aead::ALL.to_vec(),
+            unix: Duration::from_secs(1_700_000_000),
+            seed: [n; 32],
+        });
+        shard.share(3);
+        shard.add_peer(8, key(CLIENT).public(), PresharedKey::default());
+        shard
+    });
+    let mut client = carrier(CLIENT, false);
+    client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+    (shards.collect(), client)
+}
+
+#[test]
+fn all_paths_of_a_peer_come_to_one_shard() {
+    let (mut shards, mut client) = shards();
+    let now = Time::from_millis(1);
+    assert_eq!(dccp_secure::home(8, 3), 2);
+    let first = client.open(now, 7, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, first, b"one");
+    let (_, mut initiation) = client.poll_transmit().unwrap();
+    // Whose it is only those know who have read it: where it came in.
+    assert_eq!(shards[0].handle(now, &address(CLIENT), &mut initiation), Input::Handled);
+    assert_eq!(shards[0].poll_transmit(), None, "not its to answer");
+    let handover = shards[0].poll_handover().unwrap();
+    assert_eq!(handover.shard, 2);
+    assert_eq!(shards[2].take_over(now, handover), Input::Handled);
+    let (to, mut response) = shards[2].poll_transmit().unwrap();
+    assert_eq!(to, address(CLIENT));
+    client.handle(now, &address(SERVER), &mut response);
+    // Everything after it says where it belongs, the first message of another path included.
+    let (_, record) = client.poll_transmit().unwrap();
+    let second = client.open(now, 7, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, second, b"two");
+    let (_, join) = client.poll_transmit().unwrap();
+    for datagram in [record, join] {
+        for wrong in [0, 1] {
+            let mut there = datagram.clone();
+            assert_eq!(shards[wrong].handle(now, &address(CLIENT), &mut there), Input::Elsewhere(2));
+            assert_eq!(there, datagram, "as it came");
+        }
+        let input = shards[2].handle(now, &address(CLIENT), &mut datagram.clone());
+        assert!(matches!(input, Input::Packet { peer: 8, .. } | Input::Handled), "{input:?}");
+    }
+    assert_eq!(shards[2].peer_stats(8).unwrap().channels, 2);
+    assert!(shards.iter_mut().all(|shard| shard.poll_handover().is_none() && shard.drops().is_empty()));
+}
+
+#[test]
+fn a_shard_that_there_is_not_is_nobodys() {
+    let (mut shards, _) = shards();
+    let mut record = [0; 64];
+    record[..5].copy_from_slice(&[0x52, 0, 0, 5, 3]);
+    let input = shards[0].handle(Time::from_millis(1), &address(CLIENT), &mut record);
+    assert_eq!(input, Input::Dropped(Reason::UnknownIndex));
+}
+
 #[test]
 fn removing_a_peer_ends_its_channels() {
     let mut world = World::ready();

@@ -28,8 +28,8 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
-        let id = format!("mpn{}", std::process::id());
+    fn new(shards: u8) -> World {
+        let id = format!("mpn{}-{shards}", std::process::id());
         let world = World { id, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
         for name in SPACES {
             run("ip", &format!("netns add {}", world.space(name)));
@@ -172,13 +172,23 @@ fn receive(socket: &UdpSocket, arrived: &Mutex<Arrived>, stop: &AtomicBool) {
 
 #[test]
 fn two_roaming_clients_behind_one_nat() {
+    roam(1);
+}
+
+/// Whose new port leads to another socket of the server by its hash stays with the shard that has its session.
+#[test]
+fn two_roaming_clients_of_two_shards() {
+    roam(2);
+}
+
+fn roam(shards: u8) {
     if let Some(why) = missing() {
         return println!("skipped: {why}");
     }
     if Command::new("nft").arg("--version").output().is_err() {
         return println!("skipped: no program `nft`");
     }
-    let mut world = World::new();
+    let mut world = World::new(shards);
     let keys = [1, 2, 3].map(|n| PrivateKey::from_random([n; 32]));
     let peer = |n: usize| {
         let key = keys[n].public();
@@ -189,7 +199,7 @@ fn two_roaming_clients_behind_one_nat() {
     };
     let own = |n: usize| format!("private_key = \"{}\"\n", *keys[n].to_base64());
     let server = format!(
-        "role = \"server\"\nlisten = [\"{SERVER}:6511\"]\naddresses = [\"10.8.0.1/24\"]\n{}{}{}",
+        "role = \"server\"\nshards = {shards}\nlisten = [\"{SERVER}:6511\"]\naddresses = [\"10.8.0.1/24\"]\n{}{}{}",
         own(2),
         peer(0),
         peer(1)
@@ -260,6 +270,11 @@ fn two_roaming_clients_behind_one_nat() {
         let arrived = arrived.lock().unwrap();
         (0..2).all(|n| arrived.numbers[n].last().is_some_and(|last| last + 3 >= sent[n]))
     });
+    if shards > 1 {
+        let sessions: Vec<Value> =
+            (0..2).map(|n| world.status("s")["shards"][n]["sessions"].clone()).collect();
+        assert_eq!(sessions, [1, 1]);
+    }
     stop.store(true, Ordering::Relaxed);
     receiver.join().unwrap();
     let arrived = arrived.lock().unwrap();

@@ -9,11 +9,12 @@ use crate::tunnel::drain;
 use crate::tunnel::inner;
 use crate::tunnel::leases::Leases;
 use crate::tunnel::marking::REFUSED;
-use crate::tunnel::mtu::Answers;
+use crate::tunnel::mtu::{Answers, Sizes};
 use crate::tunnel::names::Names;
 use crate::tunnel::paths;
 use crate::tunnel::peer::{PeerState, WaitingPath};
 use crate::tunnel::quota::Quotas;
+use crate::tunnel::shards::{Interface, Shard};
 use crate::tunnel::trace::Trace;
 use crate::tunnel::up::notify;
 use crate::tunnel::{security, setup};
@@ -24,7 +25,8 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use units::{Duration, Time};
+use std::sync::{Arc, Mutex, PoisonError};
+use units::{Duration, Rate, Time};
 
 /// Packets read from the interface in one turn.
 const BUDGET: usize = 64;
@@ -39,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const LINGER: Duration = Duration::from_secs(3);
 
 /// Which of the descriptors is [`HostWatch`].
-const HOST: u32 = 1;
+const HOST: u32 = 0;
 
 /// Counters of the interface; drops by reason.
 #[derive(Default)]
@@ -68,9 +70,8 @@ pub(crate) struct TunnelApp {
     pub(crate) cfg: Config,
     pub(crate) peers: Vec<PeerState>,
     pub(crate) counters: TunCounters,
-    pub(crate) mtu: u16,
-    /// What it was at the start; it never gets larger.
-    pub(crate) most: u16,
+    pub(crate) sizes: Arc<Mutex<Sizes>>,
+    pub(crate) shard: Shard,
     pub(crate) started: Time,
     /// Why the tunnel could not go on.
     pub(crate) failure: Option<String>,
@@ -90,8 +91,6 @@ pub(crate) struct TunnelApp {
     pub(crate) tun: Bursts,
     pub(crate) allowed: Allowed,
     pub(crate) sessions: BTreeMap<SessionId, usize>,
-    /// How many peers' paths carry packets of each size.
-    pub(crate) carried: BTreeMap<u16, usize>,
     /// What the log called their paths.
     labels: BTreeMap<(SessionId, PathId), String>,
     /// Refused so far, without keys.
@@ -117,7 +116,7 @@ impl TunnelApp {
         cfg: Config,
         trace: Option<Trace>,
     ) -> Result<TunnelApp, Fault> {
-        security::set_up(core, &cfg, false)?;
+        security::set_up(core, &cfg, false, 0)?;
         let mut names = Names::new();
         let mut peers: Vec<PeerState> =
             cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone())).collect();
@@ -130,7 +129,8 @@ impl TunnelApp {
             |peer: &PeerState| peer.paths.iter().map(|path| setup::inner_mtu(path.mtu, path.overhead)).min();
         let known = peers.iter().filter_map(carried).max();
         let carried = known.unwrap_or_else(|| setup::guessed_mtu(&cfg));
-        TunnelApp::with(now, cfg, trace, peers, names, carried)
+        let interface = setup::create_tun(&cfg, carried)?;
+        TunnelApp::with(now, cfg, trace, peers, names, interface, Shard::new(0, 1))
     }
 
     pub(crate) fn server(
@@ -138,11 +138,15 @@ impl TunnelApp {
         now: Time,
         cfg: Config,
         trace: Option<Trace>,
+        number: u8,
+        interface: Option<Interface>,
     ) -> Result<TunnelApp, Fault> {
-        security::set_up(core, &cfg, true)?;
-        let (listener, carried) = setup::listen(core, &cfg)?;
+        let shard = Shard::new(number, cfg.shards.0);
+        security::set_up(core, &cfg, true, number)?;
+        let (listener, carried) = setup::listen(core, &cfg, number)?;
+        let interface = interface.map_or_else(|| setup::create_tun(&cfg, carried), Ok)?;
         let peers = cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone())).collect();
-        let mut app = TunnelApp::with(now, cfg, trace, peers, Names::new(), carried)?;
+        let mut app = TunnelApp::with(now, cfg, trace, peers, Names::new(), interface, shard)?;
         app.listener = Some(listener);
         Ok(app)
     }
@@ -153,9 +157,11 @@ impl TunnelApp {
         trace: Option<Trace>,
         peers: Vec<PeerState>,
         names: Names,
-        carried: u16,
+        Interface { tun, sizes }: Interface,
+        shard: Shard,
     ) -> Result<TunnelApp, Fault> {
-        let (tun, mtu) = setup::create_tun(&cfg, carried)?;
+        let mtu = sizes.lock().unwrap_or_else(PoisonError::into_inner).mtu;
+        let is_first = shard.is_first();
         let (quotas, leases) = (Quotas::load(&cfg), Leases::load(&cfg));
         let mut app = TunnelApp {
             quotas,
@@ -168,8 +174,8 @@ impl TunnelApp {
             cfg,
             peers,
             counters: TunCounters::default(),
-            mtu,
-            most: mtu,
+            sizes,
+            shard,
             started: now,
             failure: None,
             names,
@@ -177,7 +183,6 @@ impl TunnelApp {
             host: HostWatch::new()?,
             tun: Bursts::new(tun, mtu),
             sessions: BTreeMap::new(),
-            carried: BTreeMap::new(),
             labels: BTreeMap::new(),
             refused: 0,
             trace,
@@ -185,7 +190,7 @@ impl TunnelApp {
             closing: None,
             watch_at: now,
             watched: now,
-            watchdog: sd_notify::watchdog_enabled(false, &mut 0),
+            watchdog: is_first && sd_notify::watchdog_enabled(false, &mut 0),
             changed: false,
             answers: Answers::default(),
         };
@@ -195,11 +200,14 @@ impl TunnelApp {
 
     /// Everything is in place: connect, or wait for peers.
     pub(crate) fn start(&mut self, core: &mut Core, now: Time) {
+        core.endpoint.cap_all(self.rate());
+        if !self.shard.is_first() {
+            return;
+        }
         let names: Vec<String> = self.cfg.addresses.iter().map(|a| a.to_string()).collect();
         let names =
             if names.is_empty() { "its server is to assign addresses".into() } else { names.join(", ") };
-        tracing::info!("{} is up: {names}, MTU {}", self.cfg.interface, self.mtu);
-        core.endpoint.cap_all(self.cfg.rate.map(|rate| rate.0));
+        tracing::info!("{} is up: {names}, MTU {}", self.cfg.interface, self.sizes().mtu);
         match self.cfg.security {
             Security::Noise => tracing::info!("traffic is encrypted; only peers with the keys given get in"),
             Security::None => tracing::warn!(
@@ -214,6 +222,12 @@ impl TunnelApp {
         } else {
             tracing::info!("waiting for {} peer(s)", self.peers.len());
         }
+    }
+
+    /// This shard's part of what all peers get together.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        let part = |rate: Rate| Rate::from_bps(rate.bps() / u64::from(self.shard.of));
+        self.cfg.rate.map(|rate| part(rate.0))
     }
 
     fn connect(&mut self, core: &mut Core, now: Time) {
@@ -309,8 +323,8 @@ impl TunnelApp {
         self.counters.write(&written);
     }
 
-    /// One packet of the interface on its way to a peer.
-    fn send(&mut self, core: &mut Core, now: Time, mut packet: Vec<u8>) {
+    /// A packet of the interface.
+    fn send(&mut self, core: &mut Core, now: Time, packet: Vec<u8>) {
         self.counters.read.0 += 1;
         self.counters.read.1 += packet.len() as u64;
         let Some((_, destination)) = addresses(&packet) else {
@@ -322,6 +336,28 @@ impl TunnelApp {
         let Some(peer) = self.allowed.peer(destination) else {
             return self.counters.drop("no_peer");
         };
+        match self.shard.is_home(peer) {
+            true => self.send_to(core, now, peer, packet),
+            false => self.shard.put(peer, packet),
+        }
+    }
+
+    /// Packets that another shard read, for peers that are at home here.
+    pub(crate) fn take_packets(&mut self, core: &mut Core, packets: Vec<Vec<u8>>) {
+        let now = core.clock.now();
+        for packet in packets {
+            let peer = addresses(&packet).and_then(|(_, destination)| self.allowed.peer(destination));
+            // What a reload takes from a peer may have been on its way to it.
+            match peer.filter(|peer| self.shard.is_home(*peer)) {
+                Some(peer) => self.send_to(core, now, peer, packet),
+                None => self.counters.drop("no_peer"),
+            }
+        }
+        self.flush();
+    }
+
+    /// A packet on its way to a peer that is at home here.
+    fn send_to(&mut self, core: &mut Core, now: Time, peer: usize, mut packet: Vec<u8>) {
         let Some(session) = self.peers[peer].session else { return self.counters.drop("not_connected") };
         let limit = self.limit(peer);
         if packet.len() > usize::from(limit) {
@@ -388,7 +424,9 @@ impl TunnelApp {
 
 impl App for TunnelApp {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.tun.as_fd(), self.host.as_fd()]
+        // One shard reads for all: that keeps each flow's packets in order, whoever they are for.
+        let tun = self.shard.is_first().then(|| self.tun.as_fd());
+        std::iter::once(self.host.as_fd()).chain(tun).collect()
     }
 
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
@@ -421,6 +459,10 @@ impl App for TunnelApp {
                     break;
                 }
             }
+        }
+        let dropped = self.shard.hand_over();
+        if dropped > 0 {
+            *self.counters.drops.entry("other_shard_full").or_default() += dropped;
         }
         // Answers to what is too large.
         self.flush();

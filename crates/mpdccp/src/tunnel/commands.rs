@@ -4,7 +4,7 @@ use crate::tunnel::app::TunnelApp;
 use crate::tunnel::control::{Answer, NewPath, Request};
 use crate::tunnel::peer::WaitingPath;
 use crate::tunnel::setup::{self, OpenPath};
-use crate::tunnel::status::{PathReport, PeerStatus, SocketStatus, Status, TunStatus, VERSION};
+use crate::tunnel::status::{PathReport, PeerStatus, ShardStatus, SocketStatus, Status, TunStatus, VERSION};
 use crate::tunnel::values::Prio;
 use dccp_net::{CarrierStats, Core};
 use mpdccp_proto::Named;
@@ -16,15 +16,8 @@ impl TunnelApp {
     /// Answers a request.
     pub(crate) fn control(&mut self, core: &mut Core, request: Request) -> Answer {
         let done = match request {
-            // Answered without the data thread.
-            Request::Events { .. } | Request::Reload => Ok(()),
-            Request::Status => return Answer::Status(Box::new(self.status(core, core.clock.now()))),
-            Request::Drain => {
-                return self.drain(core).map_or_else(Answer::Error, Answer::Clients);
-            }
-            Request::Down => {
-                let now = core.clock.now();
-                self.shut_down(core, now);
+            // Answered without the data thread, or by several.
+            Request::Events { .. } | Request::Reload | Request::Status | Request::Drain | Request::Down => {
                 Ok(())
             }
             Request::PathAdd { peer, path } => self.path_add(core, peer.as_deref(), &path),
@@ -128,13 +121,16 @@ impl TunnelApp {
         if let Some(session) = self.peers[index].session {
             core.endpoint.set_scheduler(now, session, kind);
         }
-        tracing::info!("peer {}: scheduler {name}", self.peers[index].cfg.name);
+        if self.shard.is_home(index) {
+            tracing::info!("peer {}: scheduler {name}", self.peers[index].cfg.name);
+        }
         Ok(())
     }
 
     /// Everything there is to know.
     pub(crate) fn status(&self, core: &Core, now: Time) -> Status {
-        let peers = self.peers.iter().filter(|peer| !peer.gone).map(|peer| {
+        let here = self.peers.iter().enumerate().filter(|(i, peer)| !peer.gone && self.shard.is_home(*i));
+        let peers = here.map(|(number, peer)| {
             let status = peer.session.and_then(|s| Some((s, core.endpoint.status(now, s)?)));
             let mut status = match status {
                 None => PeerStatus::idle(&peer.cfg.name),
@@ -145,6 +141,7 @@ impl TunnelApp {
                     })
                 }
             };
+            status.number = number;
             status.mtu = peer.mtu;
             status.leased = peer.leased.iter().map(|ip| ip.to_string()).collect();
             status.receive_limit_mbps = peer.cfg.receive_rate.map(|rate| rate.0.mbps());
@@ -169,7 +166,7 @@ impl TunnelApp {
             program: env!("CARGO_PKG_VERSION").into(),
             role: if setup::is_client(&self.cfg) { "client" } else { "server" }.into(),
             interface: self.cfg.interface.clone(),
-            mtu: self.mtu,
+            mtu: self.sizes().mtu,
             addresses: self.cfg.addresses.iter().map(|net| net.to_string()).collect(),
             no_address: self.no_address(),
             rate_limit_mbps: self.cfg.rate.map(|rate| rate.0.mbps()),
@@ -190,8 +187,18 @@ impl TunnelApp {
             endpoint: core.endpoint.stats().counters.iter().map(|(k, n)| ((*k).into(), *n)).collect(),
             security: self.cfg.security.name().into(),
             channels: drops.into_iter().flatten().map(|(why, n)| (why.name().into(), *n)).collect(),
+            shards: self.shard_status(core).into_iter().collect(),
             peers: peers.collect(),
         }
+    }
+}
+
+impl TunnelApp {
+    /// What this shard does, if it is one of several.
+    fn shard_status(&self, core: &Core) -> Option<ShardStatus> {
+        let (handed_over, dropped) = core.net.handed_over();
+        let (shard, sessions) = (self.shard.number, self.sessions.len() as u64);
+        (self.shard.of > 1).then_some(ShardStatus { shard, sessions, handed_over, dropped })
     }
 }
 

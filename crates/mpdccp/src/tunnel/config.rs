@@ -7,7 +7,7 @@ use crate::tunnel::leases::Assign;
 use crate::tunnel::marking::{OuterDscp, OuterEcn};
 use crate::tunnel::values::{
     AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, Prio, RateLimit, Remote, Remotes, Secret,
-    ServerNumber, Volume,
+    ServerNumber, ShardCount, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{PathName, Settings};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use toml::{Spanned, Value};
 
 /// A configuration file.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Config {
     pub(crate) role: Role,
     #[serde(default = "interface")]
@@ -34,6 +34,9 @@ pub(crate) struct Config {
     /// Number of this server among several, that clients write on what is for it.
     #[serde(default)]
     pub(crate) server_number: ServerNumber,
+    /// How many threads share a server's peers.
+    #[serde(default)]
+    pub(crate) shards: ShardCount,
     /// What records may be sealed with, the best first.
     pub(crate) ciphers: Option<Vec<Cipher>>,
     /// Where a server waits.
@@ -117,6 +120,7 @@ const KEYS: &[&str] = &[
     "private_key_file",
     "ciphers",
     "server_number",
+    "shards",
     "listen",
     "advertise",
     "join_advertised",
@@ -348,6 +352,7 @@ impl Config {
             ("private_key_file", self.private_key_file == new.private_key_file),
             ("ciphers", self.ciphers == new.ciphers),
             ("server_number", self.server_number == new.server_number),
+            ("shards", self.shards == new.shards),
             ("listen", self.listen.0 == new.listen.0),
             ("advertise", self.advertise == new.advertise),
             ("dccp_port", self.dccp_port == new.dccp_port),
@@ -397,6 +402,7 @@ impl Config {
         if let Some(wrong) = wrong {
             return Err(place.whole(wrong));
         }
+        self.check_shards().map_err(|e| place.whole(e))?;
         self.check_own_keys().map_err(|e| place.whole(e))?;
         self.check_advertised().map_err(|e| place.whole(e))?;
         self.check_steering().map_err(|e| place.whole(e))?;
@@ -434,6 +440,20 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Whether it is known which shard a datagram is for.
+    fn check_shards(&self) -> Result<(), &'static str> {
+        match (self.shards.0, self.role, self.security, self.carrier) {
+            (1, ..) | (_, Role::Server, Security::Noise, Carrier::Udp) => Ok(()),
+            (_, Role::Client, ..) => Err("shards is for role = \"server\""),
+            (_, _, Security::None, _) => {
+                Err("shards needs keys; what is sent with security = \"none\" does not say for which it is")
+            }
+            (.., Carrier::Raw) => {
+                Err("shards needs carrier = \"udp\"; the kernel does not spread what comes without ports")
+            }
+        }
     }
 
     /// Whether rules name paths that there are. A server's clients name theirs themselves.

@@ -1,12 +1,11 @@
 //! The control socket: one JSON request a line, one JSON answer a line. A plain thread serves it and asks the data thread.
 
 use crate::fault::Fault;
-use crate::tunnel::app::TunnelApp;
 use crate::tunnel::config::PathSpec;
 use crate::tunnel::events::{Event, Events};
 use crate::tunnel::reload;
+use crate::tunnel::shards::Shards;
 use crate::tunnel::status::Status;
-use dccp_net::Handle;
 use rustix::fs::{Access, Mode, access};
 use rustix::process::umask;
 use serde::{Deserialize, Serialize};
@@ -156,16 +155,11 @@ impl ControlSocket {
     }
 
     /// Serves requests on a thread of its own, which ends with the process.
-    pub(crate) fn serve(
-        &self,
-        handle: Handle<TunnelApp>,
-        file: PathBuf,
-        events: Events,
-    ) -> Result<(), Fault> {
+    pub(crate) fn serve(&self, shards: Shards, file: PathBuf, events: Events) -> Result<(), Fault> {
         let listener = self.listener.try_clone()?;
         std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Err(e) = answer(&stream, &handle, &file, &events) {
+                if let Err(e) = answer(&stream, &shards, &file, &events) {
                     tracing::debug!("control socket: {e}");
                 }
             }
@@ -181,12 +175,7 @@ impl Drop for ControlSocket {
     }
 }
 
-fn answer(
-    mut stream: &UnixStream,
-    handle: &Handle<TunnelApp>,
-    file: &Path,
-    events: &Events,
-) -> std::io::Result<()> {
+fn answer(mut stream: &UnixStream, shards: &Shards, file: &Path, events: &Events) -> std::io::Result<()> {
     let who = rustix::net::sockopt::socket_peercred(stream)?.uid;
     if !who.is_root() && who != rustix::process::geteuid() {
         tracing::warn!("control socket: user {} may not use it", who.as_raw());
@@ -198,13 +187,11 @@ fn answer(
     BufReader::new(stream.take(MAX_REQUEST)).read_line(&mut line)?;
     let answer = match serde_json::from_str::<Request>(&line) {
         Ok(Request::Events { after }) => Answer::Events(events.after(after)),
-        Ok(Request::Reload) => match reload::from_file(handle, file) {
+        Ok(Request::Reload) => match reload::from_file(shards, file) {
             Ok(words) => Answer::Done(words),
             Err(e) => Answer::Error(e),
         },
-        Ok(request) => handle
-            .call(move |core, app| app.control(core, request))
-            .unwrap_or(Answer::Error("the tunnel is ending".into())),
+        Ok(request) => shards.control(request),
         Err(e) => Answer::Error(format!("not a request: {e}")),
     };
     let mut text = serde_json::to_vec(&answer)?;

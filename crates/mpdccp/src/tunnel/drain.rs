@@ -24,7 +24,9 @@ impl TunnelApp {
             return Err("only a server can be drained".into());
         }
         if !self.draining {
-            tracing::info!("draining: new clients are refused, others asked to go to another server");
+            if self.shard.is_first() {
+                tracing::info!("draining: new clients are refused, others asked to go to another server");
+            }
             core.endpoint.unlisten(self.cfg.dccp_port);
             self.draining = true;
         }

@@ -155,6 +155,13 @@ impl TunnelApp {
 
     /// Answers a peer that asks for its addresses.
     pub(crate) fn assign(&mut self, core: &mut Core, now: Time, peer: usize) {
+        if !self.shard.is_first() {
+            // One gives them away, so that none is given twice.
+            return self.shard.at_first(move |core, app| app.assign(core, core.clock.now(), peer));
+        }
+        if self.peers.get(peer).is_none_or(|peer| peer.gone) {
+            return;
+        }
         let message = match self.lease(peer) {
             Ok(gift) => Message::Give(gift),
             Err(why) => {
@@ -171,8 +178,31 @@ impl TunnelApp {
                 Message::Refuse(why)
             }
         };
-        if let Some(session) = self.peers[peer].session {
+        match self.shard.is_home(peer) {
+            true => self.tell(core, now, peer, &message),
+            false => {
+                let tell = move |core: &mut Core, app: &mut TunnelApp| {
+                    app.tell(core, core.clock.now(), peer, &message)
+                };
+                self.shard.at_home(peer, tell);
+            }
+        }
+    }
+
+    fn tell(&self, core: &mut Core, now: Time, peer: usize, message: &Message) {
+        if let Some(session) = self.peers.get(peer).and_then(|peer| peer.session) {
             core.endpoint.send(now, session, message.to_bytes(), PktInfo::default());
+        }
+    }
+
+    /// A peer has an address more.
+    fn note_lease(&mut self, peer: usize, ip: IpAddr) {
+        // Another shard may know of a peer before this one has read the file again.
+        let Some(state) = self.peers.get_mut(peer) else { return };
+        state.leased.push(ip);
+        self.allowed.insert(IpNet::from(ip), peer);
+        if let Some(key) = key(&state.cfg) {
+            self.leases.by_key.insert(key, state.leased.clone());
         }
     }
 
@@ -209,12 +239,9 @@ impl TunnelApp {
             self.leases = leases;
             let ip = found.ok_or(Refusal::Exhausted)?;
             tracing::info!("peer {}: is assigned {ip}", self.peers[peer].cfg.name);
-            self.allowed.insert(IpNet::from(ip), peer);
-            self.peers[peer].leased.push(ip);
-            if let Some(key) = key(&self.peers[peer].cfg) {
-                self.leases.by_key.insert(key, self.peers[peer].leased.clone());
-                self.leases.save();
-            }
+            self.note_lease(peer, ip);
+            self.shard.at_others(move |_, app| app.note_lease(peer, ip));
+            self.leases.save();
             given.push(ip);
         }
         let prefix =

@@ -1,10 +1,9 @@
 //! The status as Prometheus metrics, over HTTP. Every number of the status is there: what is added to it shows here by itself.
 
 use crate::fault::Fault;
-use crate::tunnel::app::TunnelApp;
 use crate::tunnel::http::{self, Response};
+use crate::tunnel::shards::Shards;
 use crate::tunnel::status::Status;
-use dccp_net::Handle;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -48,6 +47,8 @@ const GAUGES: &[&str] = &[
     "quota_bytes",
     "quota_used_bytes",
     "cost",
+    "shard",
+    "sessions",
 ];
 
 /// The library writes labels as they are.
@@ -115,13 +116,18 @@ pub(crate) fn render(status: &Status) -> String {
     let mut metrics = Metrics::default();
     let Value::Object(mut fields) = value else { return String::new() };
     let (peers, sockets) = (fields.remove("peers"), fields.remove("sockets"));
+    let shards = fields.remove("shards");
     fields.remove("version");
     metrics.walk("", "", &Labels::new(), &Value::Object(fields));
     metrics.each("peer_", "peer", &Labels::new(), &peers.unwrap_or_default(), "name");
     metrics.each("socket_", "socket", &Labels::new(), &sockets.unwrap_or_default(), "local");
+    metrics.each("shard_", "shard", &Labels::new(), &shards.unwrap_or_default(), "shard");
     let mut registry = Registry::with_prefix("mpdccp");
     for (name, values) in metrics.0 {
-        let bare = ["peer_", "path_", "socket_"].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(&name);
+        let bare = ["peer_", "path_", "socket_", "shard_"]
+            .iter()
+            .find_map(|p| name.strip_prefix(p))
+            .unwrap_or(&name);
         let help = format!("`{bare}` of `mpdccp tunnel status --json`");
         if GAUGES.contains(&bare) {
             let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
@@ -144,10 +150,10 @@ pub(crate) fn render(status: &Status) -> String {
 }
 
 /// Answers Prometheus.
-pub(crate) fn serve(at: SocketAddr, handle: Handle<TunnelApp>) -> Result<(), Fault> {
+pub(crate) fn serve(at: SocketAddr, shards: Shards) -> Result<(), Fault> {
     http::serve("metrics", at, false, move |path| match path {
         "/metrics" => {
-            let status = handle.call(|core, app| app.status(core, core.clock.now()));
+            let status = shards.status();
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             status.map_or_else(Response::ending, |status| Response::ok(kind, render(&status)))
         }

@@ -28,6 +28,7 @@ mod reload;
 mod routes;
 mod security;
 mod setup;
+mod shards;
 mod status;
 mod table;
 mod trace;

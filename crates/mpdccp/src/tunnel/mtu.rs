@@ -5,11 +5,23 @@ use crate::tunnel::inner::{self, TooBig};
 use crate::tunnel::setup;
 use dccp_net::Core;
 use mpdccp_proto::{Health, PktInfo, SessionId};
+use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
 use units::{Duration, Time};
 
 /// At most so many answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
+
+/// How large the interface's packets are and may be.
+#[derive(Debug)]
+pub(crate) struct Sizes {
+    pub(crate) mtu: u16,
+    /// What it was at the start; it never gets larger.
+    pub(crate) most: u16,
+    /// How many peers' paths carry packets of each size.
+    pub(crate) carried: BTreeMap<u16, usize>,
+}
 
 /// Counts answers.
 #[derive(Debug, Default)]
@@ -50,14 +62,15 @@ impl TunnelApp {
         if let Some(carried) = carried {
             self.count_carried(peer, Some(carried));
         }
-        let wanted = self.carried.keys().next_back().copied();
-        let wanted = wanted.map(|mtu| mtu.max(setup::least_mtu(&self.cfg)).min(self.most));
+        let mut sizes = self.sizes();
+        let wanted = sizes.carried.keys().next_back().copied();
+        let wanted = wanted.map(|mtu| mtu.max(setup::least_mtu(&self.cfg)).min(sizes.most));
         let wanted = wanted.map(|mtu| mtu.min(self.assigned.mtu().unwrap_or(mtu)));
-        let Some(wanted) = wanted.filter(|mtu| *mtu != self.mtu) else { return };
+        let Some(wanted) = wanted.filter(|mtu| *mtu != sizes.mtu) else { return };
         match self.tun.tun().set_mtu(wanted) {
             Ok(()) => {
-                tracing::info!("{}: MTU {} -> {wanted}, as the paths carry", self.cfg.interface, self.mtu);
-                self.mtu = wanted;
+                tracing::info!("{}: MTU {} -> {wanted}, as the paths carry", self.cfg.interface, sizes.mtu);
+                sizes.mtu = wanted;
             }
             Err(e) => tracing::warn!("{}: cannot set MTU {wanted}: {e}", self.cfg.interface),
         }
@@ -66,18 +79,24 @@ impl TunnelApp {
     /// A peer's packets may be so large; none if it is a peer no more.
     pub(crate) fn count_carried(&mut self, peer: usize, mtu: Option<u16>) {
         let before = std::mem::replace(&mut self.peers[peer].mtu, mtu);
+        let carried = &mut self.sizes().carried;
         if let Some(mtu) = mtu {
-            *self.carried.entry(mtu).or_default() += 1;
+            *carried.entry(mtu).or_default() += 1;
         }
-        if let Some(count) = before.and_then(|before| self.carried.get_mut(&before)) {
+        if let Some(count) = before.and_then(|before| carried.get_mut(&before)) {
             *count -= 1;
-            self.carried.retain(|_, count| *count > 0);
+            carried.retain(|_, count| *count > 0);
         }
+    }
+
+    /// The interface's, which all shards share.
+    pub(crate) fn sizes(&self) -> MutexGuard<'_, Sizes> {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a packet to or from a peer may have.
     pub(crate) fn limit(&self, peer: usize) -> u16 {
-        self.peers[peer].mtu.unwrap_or(self.mtu)
+        self.peers[peer].mtu.unwrap_or_else(|| self.sizes().mtu)
     }
 
     /// A packet is larger than the peer's paths carry.

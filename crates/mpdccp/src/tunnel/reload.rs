@@ -5,18 +5,29 @@ use crate::tunnel::app::TunnelApp;
 use crate::tunnel::config::{Config, PathSpec, Peer};
 use crate::tunnel::marking::Marker;
 use crate::tunnel::peer::{PeerState, WaitingPath};
+use crate::tunnel::shards::Shards;
 use crate::tunnel::{routes, security, setup};
-use dccp_net::{Core, Handle};
+use dccp_net::Core;
+use dccp_secure::{PresharedKey, PublicKey};
 use mpdccp_proto::PeerFilter;
 use std::path::Path;
 use units::Time;
 
 /// Reads the file again and has the tunnel follow it; in words what changed, or why nothing did.
-pub(crate) fn from_file(handle: &Handle<TunnelApp>, file: &Path) -> Result<String, String> {
+pub(crate) fn from_file(shards: &Shards, file: &Path) -> Result<String, String> {
     let cfg = Config::load(file).map_err(|e| e.to_string())?;
-    let done = handle.call(move |core, app| app.reload(core, cfg));
-    done.unwrap_or_else(|| Err("the tunnel is ending".into()))
+    let new = cfg.clone();
+    let checked = shards.first().call(move |_, app| app.check_reload(&new));
+    let keys = checked.unwrap_or_else(|| Err(ENDING.into()))?;
+    // Nothing can go wrong from here on, so that either all shards follow it or none.
+    let done = shards.each(move |core, app| app.reload(core, cfg.clone(), keys.clone()));
+    done.and_then(|all| all.into_iter().next()).ok_or_else(|| ENDING.into())
 }
+
+const ENDING: &str = "the tunnel is ending";
+
+/// The keys of a peer, with security.
+type Keys = Option<(PublicKey, PresharedKey)>;
 
 /// Whether two entries of a file, before and after, are of one peer with the same keys.
 fn same_peer(a: &Peer, b: &Peer) -> bool {
@@ -36,13 +47,18 @@ struct Done {
 }
 
 impl TunnelApp {
-    fn reload(&mut self, core: &mut Core, new: Config) -> Result<String, String> {
-        if let Some(key) = self.cfg.first_fixed_change(&new) {
+    /// Whether the tunnel can follow another configuration while it runs; its peers' keys.
+    fn check_reload(&self, new: &Config) -> Result<Vec<Keys>, String> {
+        if let Some(key) = self.cfg.first_fixed_change(new) {
             return Err(format!(
                 "{key} cannot change while the tunnel runs; nothing was changed. Put it back, or start the tunnel again"
             ));
         }
-        let keys = security::peer_keys(&new).map_err(|e| format!("{e}; nothing was changed"))?;
+        security::peer_keys(new).map_err(|e| format!("{e}; nothing was changed"))
+    }
+
+    /// Follows another configuration; in words what changed.
+    fn reload(&mut self, core: &mut Core, new: Config, keys: Vec<Keys>) -> String {
         let now = core.clock.now();
         let (mut done, mut kept) = (Done::default(), Vec::new());
         let peers: Vec<Peer> = new.peers.iter().map(|p| p.get_ref().clone()).collect();
@@ -80,7 +96,7 @@ impl TunnelApp {
                 }
             }
         }
-        core.endpoint.cap_all(self.cfg.rate.map(|rate| rate.0));
+        core.endpoint.cap_all(self.rate());
         self.keep_leases();
         self.assign_again(core, now);
         self.listen_again(core);
@@ -95,6 +111,7 @@ impl TunnelApp {
             }
         }
         if self.cfg.routes
+            && self.shard.is_first()
             && let Err(e) = routes::change(&self.cfg, &old_routes)
         {
             tracing::warn!("{e}");
@@ -106,8 +123,10 @@ impl TunnelApp {
             if rescheduled { ", scheduler changed" } else { "" },
             if resteered { ", steering rules changed" } else { "" }
         );
-        tracing::info!("reloaded: {words}");
-        Ok(words)
+        if self.shard.is_first() {
+            tracing::info!("reloaded: {words}");
+        }
+        words
     }
 
     /// A peer with its paths still to be opened.
@@ -123,7 +142,9 @@ impl TunnelApp {
     /// Nothing of the peer is let through from now on. Its number is not used again.
     fn remove_peer(&mut self, core: &mut Core, now: Time, i: usize) {
         let peer = &mut self.peers[i];
-        tracing::info!("peer {}: removed", peer.cfg.name);
+        if self.shard.is_home(i) {
+            tracing::info!("peer {}: removed", peer.cfg.name);
+        }
         peer.gone = true;
         peer.waiting.clear();
         peer.shut_down();

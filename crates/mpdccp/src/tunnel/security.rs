@@ -22,7 +22,7 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
 }
 
 /// Puts channels between the carrier sockets and the sessions, with the peers of the configuration by their numbers in it.
-pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool) -> Result<(), Fault> {
+pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool, shard: u8) -> Result<(), Fault> {
     if cfg.security == Security::None {
         return Ok(());
     }
@@ -33,11 +33,14 @@ pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool) -> Result<(),
         private_key,
         accepts,
         server: cfg.server_number.0,
-        shard: 0,
+        shard,
         aeads: aeads.unwrap_or_else(Aead::preferred),
         unix: Duration::from_nanos(at_zero),
         seed: dccp_net::random_seed()?,
     });
+    if cfg.shards.0 > 1 {
+        carrier.share(cfg.shards.0);
+    }
     for (number, key) in (0u32..).zip(peer_keys(cfg)?) {
         if let Some((key, preshared)) = key {
             carrier.add_peer(number, key, preshared);

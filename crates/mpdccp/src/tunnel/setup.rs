@@ -3,13 +3,17 @@
 use crate::fault::Fault;
 use crate::tunnel::config::{Config, PathSpec, Role, Security};
 use crate::tunnel::default_route::MARK;
+use crate::tunnel::mtu::Sizes;
 use crate::tunnel::security;
+use crate::tunnel::shards::Interface;
 use crate::tunnel::values::{Carrier, Mtu, Prio};
 use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier};
 use dccp_proto::Route;
 use mpdccp_proto::{ListenConfig, PeerFilter, SessionConfig};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
 use units::Time;
 
 /// DCCP Service Code of the tunnel, "MPTU" (RFC 4340 section 8.1.2).
@@ -75,11 +79,14 @@ impl Unopened {
     }
 }
 
-/// Opens a socket of the configured carrier.
-fn open_socket(core: &mut Core, cfg: &Config, bind: Bind) -> Result<u32, Unopened> {
+/// Opens a socket of the configured carrier, of the server's shard `shard`.
+fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u32, Unopened> {
     let carrier = cfg.carrier;
     let mark = cfg.default_route.then_some(MARK);
     let result = match carrier {
+        Carrier::Udp if cfg.shards.0 > 1 => {
+            UdpCarrier::shared(bind.clone(), mark, shard, cfg.shards.0).and_then(|c| core.add_socket(c))
+        }
         Carrier::Udp => UdpCarrier::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
         Carrier::Raw => RawCarrier::marked(bind.clone(), mark).and_then(|c| match cfg.security {
             Security::Noise => core.add_socket(c.sealed()),
@@ -126,7 +133,7 @@ pub(crate) fn open_path(
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let addr = SocketAddr::new(spec.local.unwrap_or(any), 0);
-    let socket = open_socket(core, cfg, Bind { addr, interface: spec.interface.clone() })?;
+    let socket = open_socket(core, cfg, Bind { addr, interface: spec.interface.clone() }, 0)?;
     let remote = match cfg.carrier {
         Carrier::Udp => SocketAddr::new(ip, spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT)),
         Carrier::Raw => SocketAddr::new(ip, 0),
@@ -161,14 +168,14 @@ fn path_mtu(core: &Core, socket: u32, remote: SocketAddr, most: Option<u16>) -> 
 }
 
 /// Opens the sockets of a server and lets its peers in. Returns how, and the smallest inner MTU of the paths it knows of.
-pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<(ListenConfig, u16), Fault> {
+pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(ListenConfig, u16), Fault> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {
         let addr = match cfg.carrier {
             Carrier::Udp => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
             Carrier::Raw => SocketAddr::new(listen.ip, 0),
         };
-        let socket = open_socket(core, cfg, Bind { addr, interface: None })
+        let socket = open_socket(core, cfg, Bind { addr, interface: None }, shard)
             .map_err(|e| Fault::usage(format!("listen {listen}: {}", e.words())))?;
         sockets.push((socket, addr.is_ipv4()));
     }
@@ -201,6 +208,9 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config) -> Result<(ListenConfig, u16
         mtu,
         overhead,
     };
+    if cfg.shards.0 > 1 {
+        core.endpoint.set_shard(shard);
+    }
     core.endpoint.listen(listener.clone());
     Ok((listener, inner_mtu(mtu, overhead + if v6 { 20 } else { 0 })))
 }
@@ -221,7 +231,7 @@ pub(crate) fn least_mtu(cfg: &Config) -> u16 {
 }
 
 /// Creates the interface. `carried` is what the paths carry.
-pub(crate) fn create_tun(cfg: &Config, carried: u16) -> Result<(Tun, u16), Fault> {
+pub(crate) fn create_tun(cfg: &Config, carried: u16) -> Result<Interface, Fault> {
     let name = &cfg.interface;
     let mtu = match cfg.mtu {
         Mtu::Auto => carried,
@@ -253,7 +263,8 @@ pub(crate) fn create_tun(cfg: &Config, carried: u16) -> Result<(Tun, u16), Fault
         };
         Fault::usage(format!("cannot create interface {name}: {why}"))
     })?;
-    Ok((tun, mtu))
+    let sizes = Sizes { mtu, most: mtu, carried: BTreeMap::new() };
+    Ok(Interface { tun, sizes: Arc::new(Mutex::new(sizes)) })
 }
 
 /// Whether the tunnel's own settings make it a client's.

@@ -39,7 +39,55 @@ pub(crate) struct Status {
     /// Datagrams that no channel took, by reason.
     #[serde(default)]
     pub(crate) channels: BTreeMap<String, u64>,
+    /// The threads of a server that has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) shards: Vec<ShardStatus>,
     pub(crate) peers: Vec<PeerStatus>,
+}
+
+/// One of several threads of a server.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ShardStatus {
+    pub(crate) shard: u8,
+    pub(crate) sessions: u64,
+    /// Datagrams and handshakes that came in here and were for another.
+    pub(crate) handed_over: u64,
+    /// Those of them dropped since the other had too much to do.
+    pub(crate) dropped: u64,
+}
+
+fn add_up(sum: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
+    for (name, n) in more {
+        *sum.entry(name).or_default() += n;
+    }
+}
+
+impl Status {
+    /// The status of a tunnel of which both are shards: sums, and each one's peers.
+    pub(crate) fn merge(mut self, other: Status) -> Status {
+        let (tun, more) = (&mut self.tun, other.tun);
+        tun.read_packets += more.read_packets;
+        tun.read_bytes += more.read_bytes;
+        tun.written_packets += more.written_packets;
+        tun.written_bytes += more.written_bytes;
+        add_up(&mut tun.drops, more.drops);
+        add_up(&mut self.endpoint, other.endpoint);
+        add_up(&mut self.channels, other.channels);
+        // They have the same, with the same numbers.
+        for (socket, more) in self.sockets.iter_mut().zip(other.sockets) {
+            socket.tx_packets += more.tx_packets;
+            socket.tx_bytes += more.tx_bytes;
+            socket.tx_calls += more.tx_calls;
+            socket.rx_packets += more.rx_packets;
+            socket.rx_bytes += more.rx_bytes;
+            socket.rx_calls += more.rx_calls;
+            add_up(&mut socket.drops, more.drops);
+        }
+        self.shards.extend(other.shards);
+        self.peers.extend(other.peers);
+        self.peers.sort_by_key(|peer| peer.number);
+        self
+    }
 }
 
 /// Traffic of the interface: `read` goes into the tunnel, `written` comes out of it.
@@ -71,6 +119,9 @@ pub(crate) struct SocketStatus {
 /// A configured peer and its session, if there is one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PeerStatus {
+    /// Its place among the peers.
+    #[serde(skip)]
+    pub(crate) number: usize,
     pub(crate) name: String,
     /// `none`, `connecting`, `open`, `closing`, `closed`.
     pub(crate) state: String,
@@ -228,6 +279,7 @@ impl PeerStatus {
     /// Of a peer without a session.
     pub(crate) fn idle(name: &str) -> PeerStatus {
         PeerStatus {
+            number: 0,
             name: name.into(),
             state: "none".into(),
             multipath: false,
@@ -253,6 +305,7 @@ impl PeerStatus {
     ) -> PeerStatus {
         let (queue, stats, reorder) = (&status.queue, &status.queue_stats, &status.reorder);
         PeerStatus {
+            number: 0,
             name: name.into(),
             state: match status.state {
                 SessionState::Connecting => "connecting",

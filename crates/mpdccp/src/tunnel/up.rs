@@ -7,14 +7,15 @@ use crate::tunnel::control::ControlSocket;
 use crate::tunnel::default_route::DefaultRoute;
 use crate::tunnel::events::{LogFormat, log};
 use crate::tunnel::marking::Marker;
+use crate::tunnel::shards::{EndTogether, Interface, Shards};
 use crate::tunnel::trace::Trace;
 use crate::tunnel::{metrics, reload, routes, setup, web};
-use dccp_net::{Capture, Driver, Handle};
+use dccp_net::{Capture, Driver};
 use mpdccp_proto::Endpoint;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -42,37 +43,61 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let control = ControlSocket::bind(cfg.control_path())?;
     let metrics = cfg.metrics.map(|at| at.socket_addr(0));
     let page = cfg.web.map(|at| at.socket_addr(0));
-    let endpoint = Endpoint::new(dccp_net::random_seed()?);
-    let driver = Driver::new(endpoint, |core| -> Result<TunnelApp, Fault> {
-        if let Some(file) = args.pcap.as_ref().or(cfg.capture.as_ref()) {
-            let cannot = |e| Fault::usage(format!("cannot write {}: {e}", file.display()));
-            core.net.capture = Some(Capture::create(file).map_err(cannot)?);
-        }
-        core.net.marking = Some(Box::new(Marker::new(&cfg)));
-        let now = core.clock.now();
-        let trace = args.trace.as_ref().map(|file| {
-            Trace::create(file, now)
-                .map_err(|e| Fault::usage(format!("cannot write {}: {e}", file.display())))
-        });
-        TunnelApp::new(core, now, cfg, trace.transpose()?)
-    })?;
-    let handle = driver.handle();
-    control.serve(handle.clone(), file.clone(), events)?;
+    let count = cfg.shards.0;
+    let (mut drivers, mut interface) = (Vec::new(), None);
+    for shard in 0..count {
+        let endpoint = Endpoint::new(dccp_net::random_seed()?);
+        drivers.push(Driver::new(endpoint, |core| -> Result<TunnelApp, Fault> {
+            if let Some(file) = args.pcap.as_ref().or(cfg.capture.as_ref()) {
+                let file = numbered(file, shard);
+                let cannot = |e| Fault::usage(format!("cannot write {}: {e}", file.display()));
+                core.net.capture = Some(Capture::create(&file).map_err(cannot)?);
+            }
+            core.net.marking = Some(Box::new(Marker::new(&cfg)));
+            let now = core.clock.now();
+            let trace = args.trace.as_ref().map(|file| {
+                let file = numbered(file, shard);
+                Trace::create(&file, now)
+                    .map_err(|e| Fault::usage(format!("cannot write {}: {e}", file.display())))
+            });
+            let app = TunnelApp::new(core, now, cfg.clone(), trace.transpose()?, shard, interface.take())?;
+            interface = Some(app.interface());
+            Ok(app)
+        })?);
+    }
+    drop(interface);
+    let shards = Shards::of(&drivers);
+    control.serve(shards.clone(), file.clone(), events)?;
     if let Some(at) = metrics {
-        metrics::serve(at, handle.clone())?;
+        metrics::serve(at, shards.clone())?;
     }
     if let Some(at) = page {
-        web::serve(at, handle.clone())?;
+        web::serve(at, shards.clone())?;
     }
-    let resolving = handle.clone();
-    handle.run(move |_, app| {
+    let resolving = shards.first().clone();
+    shards.first().run(move |_, app| {
         if let Err(e) = app.names.serve(resolving) {
             tracing::error!("cannot look up names: {e}");
         }
     });
-    obey_signals(handle, file)?;
+    obey_signals(shards.clone(), file)?;
+    let mut drivers = drivers.into_iter();
+    let Some(first) = drivers.next() else { return Err(Fault::runtime("there is no shard")) };
+    let mut threads = Vec::new();
+    for (number, driver) in (1..).zip(drivers) {
+        let together = EndTogether(shards.clone());
+        let run = move || {
+            let _together = together;
+            driver.run()
+        };
+        threads.push(std::thread::Builder::new().name(format!("shard {number}")).spawn(run)?);
+    }
     notify(&[NotifyState::Ready]);
-    let mut app = driver.run()?;
+    let mut app = first.run()?;
+    shards.shut_down();
+    for thread in threads {
+        thread.join().map_err(|_| Fault::runtime("a shard broke down"))??;
+    }
     app.quotas.save();
     match app.failure {
         Some(failure) => Err(Fault::runtime(failure)),
@@ -83,24 +108,29 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     }
 }
 
+/// The file of a shard: the first one's is the one given, the others' have their numbers behind it.
+fn numbered(file: &Path, shard: u8) -> PathBuf {
+    match shard {
+        0 => file.to_owned(),
+        n => PathBuf::from(format!("{}.{n}", file.display())),
+    }
+}
+
 /// SIGINT and SIGTERM end the tunnel, SIGHUP reloads its configuration.
-fn obey_signals(handle: Handle<TunnelApp>, file: PathBuf) -> Result<(), Fault> {
+fn obey_signals(shards: Shards, file: PathBuf) -> Result<(), Fault> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
     let obey = move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
-                if let Err(e) = reload::from_file(&handle, &file) {
+                if let Err(e) = reload::from_file(&shards, &file) {
                     tracing::error!("not reloaded: {e}");
                 }
                 continue;
             }
             notify(&[NotifyState::Stopping]);
-            handle.run(|core, app| {
-                tracing::info!("closing");
-                let now = core.clock.now();
-                app.shut_down(core, now);
-            });
+            tracing::info!("closing");
+            shards.shut_down();
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(obey)?;
@@ -121,16 +151,27 @@ impl TunnelApp {
         now: units::Time,
         cfg: Config,
         trace: Option<Trace>,
+        shard: u8,
+        interface: Option<Interface>,
     ) -> Result<TunnelApp, Fault> {
         let mut app = match setup::is_client(&cfg) {
             true => TunnelApp::client(core, now, cfg, trace)?,
-            false => TunnelApp::server(core, now, cfg, trace)?,
+            false => TunnelApp::server(core, now, cfg, trace, shard, interface)?,
         };
+        if !app.shard.is_first() {
+            app.start(core, now);
+            return Ok(app);
+        }
         if app.cfg.routes {
             routes::add(&app.cfg)?;
         }
         app.default_route = DefaultRoute::set(&app.cfg)?;
         app.start(core, now);
         Ok(app)
+    }
+
+    /// For the other shards.
+    fn interface(&self) -> Interface {
+        Interface { tun: self.tun.tun().clone(), sizes: self.sizes.clone() }
     }
 }

@@ -375,6 +375,37 @@ impl TryFrom<i64> for ServerNumber {
     }
 }
 
+/// How many threads serve: 1 to 64, or "auto" for as many as there are cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShardCount(pub(crate) u8);
+
+const MOST_SHARDS: u8 = 64;
+
+impl Default for ShardCount {
+    fn default() -> ShardCount {
+        ShardCount(1)
+    }
+}
+
+impl<'de> Deserialize<'de> for ShardCount {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ShardCount, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected \"auto\" or a number from 1 to 64")]
+        enum Text {
+            Number(u8),
+            Word(String),
+        }
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        match Text::deserialize(d)? {
+            Text::Number(n) if (1..=MOST_SHARDS).contains(&n) => Ok(ShardCount(n)),
+            Text::Word(word) if word == "auto" => {
+                Ok(ShardCount(u8::try_from(cores()).unwrap_or(MOST_SHARDS).min(MOST_SHARDS)))
+            }
+            _ => Err(serde::de::Error::custom("expected \"auto\" or a number from 1 to 64")),
+        }
+    }
+}
+
 /// Day of the month, 1 to 28.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "i64")]

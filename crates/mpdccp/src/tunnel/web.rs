@@ -1,19 +1,18 @@
 //! A page for a browser that shows the paths as they are now: read-only, without anything from elsewhere.
 
 use crate::fault::Fault;
-use crate::tunnel::app::TunnelApp;
 use crate::tunnel::http::{self, Response};
-use dccp_net::Handle;
+use crate::tunnel::shards::Shards;
 use std::net::SocketAddr;
 
 const PAGE: &str = include_str!("web.html");
 
 /// Shows the page, which asks for the status each second.
-pub(crate) fn serve(at: SocketAddr, handle: Handle<TunnelApp>) -> Result<(), Fault> {
+pub(crate) fn serve(at: SocketAddr, shards: Shards) -> Result<(), Fault> {
     http::serve("web", at, true, move |path| match path {
         "/" => Response::ok("text/html; charset=utf-8", PAGE.into()),
         "/status.json" => {
-            let status = handle.call(|core, app| app.status(core, core.clock.now()));
+            let status = shards.status();
             let text = status.and_then(|status| serde_json::to_string(&status).ok());
             text.map_or_else(Response::ending, |text| Response::ok("application/json", text))
         }
