@@ -616,3 +616,18 @@ fn an_equal_path_is_used_within_a_second_of_its_return() {
         assert!(then >= 30, "{name}: as much as before, not {then} %");
     }
 }
+
+#[test]
+fn an_idle_path_is_asked_once_in_each_keepalive() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    let keepalive = config().keepalive;
+    net.stream(Client, id, 0, 10, Duration::from_millis(4));
+    // What a session does that carried data a short while ago is over.
+    net.run(keepalive * 2);
+    let before = net.log.len();
+    net.run(keepalive * 10);
+    // A question and an answer on each path.
+    let packets = net.log.len() - before;
+    assert!((36..=40).contains(&packets), "{packets}");
+    assert_eq!(net.health(Client, id), [Health::Up, Health::Up]);
+}

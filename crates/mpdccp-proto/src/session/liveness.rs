@@ -85,10 +85,12 @@ impl Liveness {
         }
     }
 
-    /// When a packet last left that had to be answered, about.
+    /// When a packet last left that had to be answered, about; probes do not count, or one would be the reason for the next.
     pub(super) fn asked(&self) -> Time {
         match *self {
-            Liveness::Lively { asked, .. } => asked.unwrap_or(Time::ZERO),
+            Liveness::Lively { asked, checked, .. } => {
+                asked.filter(|asked| *asked != checked).unwrap_or(Time::ZERO)
+            }
             Liveness::Silent { since, .. } => since,
         }
     }
