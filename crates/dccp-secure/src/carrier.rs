@@ -134,6 +134,8 @@ pub struct Carrier {
     sources: Sources,
     drops: BTreeMap<Reason, u64>,
     stranger: Option<PublicKey>,
+    /// Time since 1970 in the newest handshake that this end began.
+    initiated: Option<Duration>,
     /// Lines for a key log, if one is wanted.
     keylog: Option<VecDeque<Zeroizing<String>>>,
 }
@@ -160,6 +162,7 @@ impl Carrier {
             sources: Sources::default(),
             drops: BTreeMap::new(),
             stranger: None,
+            initiated: None,
             keylog: None,
             settings,
         }
@@ -265,6 +268,12 @@ impl Carrier {
     /// The key of the last handshake that was no peer's ([`Reason::UnknownPeer`]).
     pub fn stranger(&self) -> Option<&PublicKey> {
         self.stranger.as_ref()
+    }
+
+    /// Time since 1970 in the newest handshake that this end began: after a restart, [`Settings::unix`] should not lead to an earlier one,
+    /// which peers that remember would refuse.
+    pub fn initiated(&self) -> Option<Duration> {
+        self.initiated
     }
 
     /// Writes a key log from now on: who has it can read everything.
@@ -476,6 +485,7 @@ impl Carrier {
             None => (now, 0),
         };
         let unix = self.settings.unix + Duration::from_nanos(now.as_nanos());
+        self.initiated = self.initiated.max(Some(unix));
         channel.newest = Timestamp::from_unix(unix.as_secs(), unix.subsec_nanos()).max(channel.newest.next());
         let hello =
             Hello { aeads: Aead::offer(&self.settings.aeads), path: channel.path, time: channel.newest };

@@ -23,13 +23,18 @@ fn carrier(n: u8, accepts: bool) -> Carrier {
 }
 
 fn seeded(n: u8, accepts: bool, seed: u8) -> Carrier {
+    at(n, accepts, seed, Duration::from_secs(1_700_000_000))
+}
+
+/// Whose clock says `unix` at time 0.
+fn at(n: u8, accepts: bool, seed: u8, unix: Duration) -> Carrier {
     Carrier::new(Settings {
         private_key: key(n),
         accepts,
         server: if accepts { 0x01_0203 } else { 0 },
         shard: n,
         aeads: Aead::ALL.to_vec(),
-        unix: Duration::from_secs(1_700_000_000),
+        unix,
         seed: [seed; 32],
     })
 }
@@ -261,6 +266,27 @@ fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     world.wait(Duration::from_secs(11));
     assert_eq!(world.server.poll_event(), Some(Event::Gone(ChannelId(0))));
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 0);
+}
+
+/// A client that begins anew with its clock set back is refused where its last channel is remembered, until it goes on from the time
+/// it knows to have used.
+#[test]
+fn a_clock_that_was_set_back_is_no_matter_to_who_remembers_the_last_handshake() {
+    let mut world = World::ready();
+    world.server.close(ChannelId(0));
+    let used = world.client.initiated().unwrap();
+    let hour = Duration::from_secs(3_600);
+    let channels = |unix| {
+        world.client = at(CLIENT, false, 99, unix);
+        world.client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+        world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+        let _ = world.send(b"again");
+        world.exchange();
+        world.server.peer_stats(9).unwrap().channels
+    };
+    let back = [used - hour, used, used + hour].map(channels);
+    assert_eq!(back, [0, 1, 1]);
+    assert_eq!(world.server.drops().get(&Reason::OldHandshake), Some(&1));
 }
 
 #[test]

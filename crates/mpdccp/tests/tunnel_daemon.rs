@@ -166,6 +166,29 @@ fn a_service_manager_is_told() {
     wait("STOPPING=1");
 }
 
+/// A router whose clock was set back gets in again (docs/security.md).
+#[test]
+fn handshakes_go_on_from_the_last_one() {
+    let Some(mut bed) = bed() else { return };
+    let file = bed.path("state/tunC.handshake.json");
+    let known = || std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    bed.up("");
+    wait_for("the time is written down", || known().is_some());
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    assert!((now - 3_600..=now + 1).contains(&known().unwrap()), "{:?}", known());
+    // To whoever made the last handshake a day ahead, the clock is a day behind.
+    let ahead = now + 86_400;
+    bed.signal("c", rustix::process::Signal::KILL);
+    std::fs::write(&file, ahead.to_string()).unwrap();
+    bed.again("c");
+    wait_for("both paths are up", || {
+        ["one", "two"].iter().all(|path| bed.client_path(path)["state"] == "up")
+    });
+    wait_for("it went on from there", || known() > Some(ahead));
+    assert!(bed.log("c").contains("behind the last handshake"));
+    bed.down();
+}
+
 /// Everything goes through the tunnel but its own packets and what is nearby; nothing goes beside it, not even when it is killed.
 #[test]
 fn a_default_route_and_a_kill_switch() {

@@ -159,6 +159,18 @@ fn traffic_survives_a_path_and_uses_it_again() {
     assert!(trace.lines().count() > 100 && trace.lines().all(|line| line.split(',').count() == columns));
 }
 
+/// A route into the tunnel that would lead its own packets there is warned of, unless the path is bound to an interface.
+#[test]
+fn a_remote_behind_the_tunnel_itself_is_warned_of() {
+    let Some(mut bed) = bed() else { return };
+    bed.allowed = "\"192.168.0.0/16\", \"fd00::/8\"".into();
+    bed.up("");
+    let log = bed.log("c");
+    let warning = format!("path two: its remote {} lies within fd00::/8", REMOTE[1]);
+    assert!(log.contains(&warning) && !log.contains("path one: its remote"), "{log}");
+    bed.down();
+}
+
 #[test]
 fn interfaces_and_addresses_may_go_and_come_back() {
     let Some(mut bed) = bed() else { return };

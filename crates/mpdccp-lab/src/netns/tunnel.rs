@@ -137,7 +137,7 @@ fn common(plan: &Plan<'_>, role: &str, address: Ipv4Addr, dir: &Path) -> String 
     let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
     // Taps on the interface are to see each packet.
     format!(
-        "role = \"{role}\"\n{security}offload = false\naddresses = [\"{address}/24\"]\ncontrol = {:?}\n{}",
+        "role = \"{role}\"\n{security}offload = false\naddresses = [\"{address}/24\"]\ncontrol = {:?}\nstate = {dir:?}\n{}",
         dir.join(format!("{role}.sock")),
         inline(&settings)
     )

@@ -6,6 +6,7 @@ use crate::tunnel::assign::Assigned;
 use crate::tunnel::config::{Config, Security};
 use crate::tunnel::default_route::DefaultRoute;
 use crate::tunnel::drain;
+use crate::tunnel::handshakes::Handshakes;
 use crate::tunnel::inner;
 use crate::tunnel::leases::Leases;
 use crate::tunnel::marking::REFUSED;
@@ -80,6 +81,7 @@ pub(crate) struct TunnelApp {
     pub(crate) listener: Option<ListenConfig>,
     pub(crate) names: Names,
     pub(crate) quotas: Quotas,
+    pub(crate) handshakes: Handshakes,
     /// What a client was assigned, and what a server has to assign.
     pub(crate) assigned: Assigned,
     pub(crate) leases: Leases,
@@ -165,6 +167,7 @@ impl TunnelApp {
         let (quotas, leases) = (Quotas::load(&cfg), Leases::load(&cfg));
         let mut app = TunnelApp {
             quotas,
+            handshakes: Handshakes::load(&cfg),
             leases,
             assigned: Assigned::default(),
             draining: false,
@@ -612,6 +615,7 @@ impl App for TunnelApp {
                     self.open_waiting(core, now);
                     self.watch_names(core, now);
                     self.charge(core, now);
+                    self.handshakes.remember(core);
                     self.watch_servers(core, now);
                 }
                 self.ask_to_leave(core, now);

@@ -11,6 +11,7 @@ mod decrypt;
 mod default_route;
 mod drain;
 mod events;
+mod handshakes;
 mod health;
 mod http;
 mod inner;

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use crate::tunnel::config::{Config, Peer, Security};
+use crate::tunnel::handshakes::Handshakes;
 use crate::tunnel::values::Secret;
 use dccp_net::{Clock, Core};
 use dccp_secure::{Aead, Carrier, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings};
@@ -28,14 +29,15 @@ pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool, shard: u8) ->
     }
     let private_key = private_key(cfg)?;
     let aeads = cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
-    let at_zero = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
+    let wall = Handshakes::load(cfg).time(Duration::from_nanos(Clock.wall_nanos()));
+    let since_zero = Duration::from_nanos(core.clock.now().as_nanos());
     let mut carrier = Carrier::new(Settings {
         private_key,
         accepts,
         server: cfg.server_number.0,
         shard,
         aeads: aeads.unwrap_or_else(Aead::preferred),
-        unix: Duration::from_nanos(at_zero),
+        unix: wall.saturating_sub(since_zero),
         seed: dccp_net::random_seed()?,
     });
     if cfg.shards.0 > 1 {

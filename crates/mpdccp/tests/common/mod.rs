@@ -194,6 +194,8 @@ impl Bed {
         let port = if common.contains("raw") { "" } else { ":6511" };
         let [c, s] = [self.path("c.sock"), self.path("s.sock")];
         let capture = self.path("c.pcap");
+        let named = [common, of_client].iter().any(|text| text.contains("state ="));
+        let state = if named { String::new() } else { format!("state = {:?}", self.path("state")) };
         let server = format!(
             r#"
             role = "server"
@@ -229,6 +231,7 @@ impl Bed {
             role = "client"
             interface = "tunC"
             control = {c:?}
+            {state}
             capture = {capture:?}
             addresses = ["{}/24", "{}/64"]
             {c_own}
