@@ -1,32 +1,40 @@
+use std::collections::VecDeque;
+
+/// So many numbers rest before they are used again: what is still on the way to the thing before, such as the answer to a handshake that
+/// was repeated, does not come to another.
+const REST: usize = 16;
+
 /// Things by small numbers, which are used again.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     entries: Vec<Option<T>>,
-    free: Vec<u32>,
+    free: VecDeque<u32>,
     most: u32,
 }
 
 impl<T> Slots<T> {
     /// Of at most `most` things.
     pub(crate) fn new(most: u32) -> Slots<T> {
-        Slots { entries: Vec::new(), free: Vec::new(), most }
+        Slots { entries: Vec::new(), free: VecDeque::new(), most }
     }
 
     /// The thing's number, unless there are too many.
     pub(crate) fn insert(&mut self, thing: T) -> Option<u32> {
-        // The oldest free number first would outlive stray packets longer, but they do not authenticate anyway.
-        if let Some(at) = self.free.pop() {
+        let new = u32::try_from(self.entries.len()).ok().filter(|at| *at < self.most);
+        if (self.free.len() > REST || new.is_none())
+            && let Some(at) = self.free.pop_front()
+        {
             self.entries[at as usize] = Some(thing);
             return Some(at);
         }
-        let at = u32::try_from(self.entries.len()).ok().filter(|at| *at < self.most)?;
+        let at = new?;
         self.entries.push(Some(thing));
         Some(at)
     }
 
     pub(crate) fn remove(&mut self, at: u32) -> Option<T> {
         let thing = self.entries.get_mut(at as usize)?.take()?;
-        self.free.push(at);
+        self.free.push_back(at);
         Some(thing)
     }
 
@@ -50,5 +58,18 @@ mod tests {
         assert_eq!((slots.remove(0), slots.remove(0), slots.get(0)), (Some('a'), None, None));
         assert_eq!((slots.insert('d'), slots.get(0)), (Some(0), Some(&'d')));
         assert_eq!(slots.get_mut(1), Some(&mut 'b'));
+    }
+
+    #[test]
+    fn numbers_rest_before_they_are_used_again() {
+        let mut slots = Slots::new(1_000);
+        let used = (0..100).map(|_| {
+            let at = slots.insert(()).unwrap();
+            slots.remove(at);
+            at
+        });
+        let used: Vec<u32> = used.collect();
+        assert!(used.windows(REST).all(|few| few[1..].iter().all(|at| *at != few[0])), "{used:?}");
+        assert!(used.iter().all(|at| *at <= REST as u32), "{used:?}");
     }
 }

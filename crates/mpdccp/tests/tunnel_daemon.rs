@@ -166,6 +166,28 @@ fn a_service_manager_is_told() {
     wait("STOPPING=1");
 }
 
+/// Two clients with one key take the session from each other, ever more slowly, and both ends say so.
+#[test]
+fn two_clients_with_one_key_are_told_of() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("routes = false");
+    let text = std::fs::read_to_string(bed.path("c.toml")).unwrap();
+    let mut other = text.replace("tunC", "tunD");
+    for name in ["c.sock", "c.pcap", "state"] {
+        other = other.replace(&format!("/{name}"), &format!("/d{name}"));
+    }
+    std::fs::write(bed.path("d.toml"), other.replace("/dc.sock", "/d.sock")).unwrap();
+    bed.start("d");
+    let told = "4 sessions in a row";
+    wait_for("the clients say so", || ["c", "d"].iter().all(|end| bed.log(end).contains(told)));
+    wait_for("the server says so", || bed.log("s").contains("do two clients have its key?"));
+    // One of them alone has a session that lasts.
+    bed.signal("d", rustix::process::Signal::INT);
+    wait_for("the other one is gone", || !bed.path("d.sock").exists());
+    wait_for("the first one has the tunnel again", || ping(&bed));
+    bed.down();
+}
+
 /// A router whose clock was set back gets in again (docs/security.md).
 #[test]
 fn handshakes_go_on_from_the_last_one() {

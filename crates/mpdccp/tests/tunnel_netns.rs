@@ -332,6 +332,10 @@ fn paths_come_and_go_by_command() {
     let text = bed.tunnel("c", &["status"]);
     assert!(String::from_utf8_lossy(&text.stdout).contains("again"));
     bed.down();
+    assert!(
+        !bed.log("c").contains("without an answer"),
+        "the close is answered, and it does not wait longer"
+    );
     decodes(&bed);
 }
 

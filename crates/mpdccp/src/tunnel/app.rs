@@ -418,6 +418,12 @@ impl TunnelApp {
         // A peer has one session; a second one means that it lost the first.
         if let Some(old) = state.session.replace(session).filter(|old| *old != session) {
             tracing::info!("peer {}: a new session replaces the old one", state.cfg.name);
+            if let Some(brief) = state.on_ended(now) {
+                tracing::warn!(
+                    "peer {}: {brief} sessions in a row were soon replaced by another: do two clients have its key?",
+                    state.cfg.name
+                );
+            }
             self.sessions.remove(&old);
             core.endpoint.abort(now, old);
         }
@@ -515,7 +521,7 @@ impl App for TunnelApp {
         let name = self.peers[index].cfg.name.clone();
         match event {
             SessionEvent::Opened { multipath } => {
-                self.peers[index].on_opened();
+                self.peers[index].on_opened(now);
                 self.ask_for_addresses(core, now, true);
                 self.advertise(core, now, session);
                 core.endpoint.cap(now, session, self.peers[index].cfg.rate.map(|rate| rate.0));
@@ -553,13 +559,21 @@ impl App for TunnelApp {
                 let paths = (session, PathId(0))..=(session, PathId(u32::MAX));
                 let of_it: Vec<_> = self.labels.range(paths).map(|(path, _)| *path).collect();
                 of_it.iter().for_each(|path| drop(self.labels.remove(path)));
-                if self.peers[index].session == Some(session) {
-                    self.peers[index].on_closed(now);
+                let peer = &mut self.peers[index];
+                if peer.session == Some(session) {
+                    if let (Some(brief), true) = (peer.on_ended(now), self.closing.is_none()) {
+                        tracing::warn!(
+                            "peer {name}: {brief} sessions in a row ended soon after they had opened: \
+                             does another client have this one's key?"
+                        );
+                    }
+                    peer.on_closed(now);
                 }
                 self.next_server(core, now, index, "the session ended");
                 if self.closing.is_some() {
                     self.peers[index].shut_down();
-                    if core.endpoint.session_count() == 0 {
+                    // The endpoint forgets this one after the event.
+                    if core.endpoint.sessions().iter().all(|left| *left == session) {
                         core.stop();
                     }
                 }

@@ -181,7 +181,7 @@ impl Security {
 pub(crate) struct Peer {
     pub(crate) name: String,
     /// Inner addresses behind the peer: sent to it, and accepted from it, beside those that it was assigned.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::tunnel::values::prefixes")]
     pub(crate) allowed_ips: Vec<IpNet>,
     pub(crate) public_key: Option<Key>,
     /// A secret that both ends share besides, or the file that holds it.

@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use dccp_secure::KeyLog;
 use dccp_wire::{IPPROTO_DCCP, checksum};
 use std::fs::{File, OpenOptions};
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
@@ -28,8 +28,11 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Faul
     let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
     let mut writer = BufWriter::new(out.map_err(|e| cannot("write", output, e))?);
     let mut head = [0; 24];
-    reader.read_exact(&mut head).map_err(|e| cannot("read", input, e))?;
-    let format = Format::of(&head).ok_or_else(|| {
+    let whole = match reader.read_exact(&mut head) {
+        Err(e) if e.kind() != ErrorKind::UnexpectedEof => return Err(cannot("read", input, e)),
+        read => read.is_ok(),
+    };
+    let format = Format::of(&head).filter(|_| whole).ok_or_else(|| {
         Fault::usage(format!("{} is no pcap file (pcapng: `editcap -F pcap`)", input.display()))
     })?;
     writer.write_all(&head)?;

@@ -22,9 +22,10 @@ const MAX_TRIES: u128 = 1 << 16;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Assign {
     /// Addresses to give, one of each IP version that is there.
+    #[serde(deserialize_with = "crate::tunnel::values::prefixes")]
     pub(crate) pool: Vec<IpNet>,
     /// What clients are to reach through the tunnel besides.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::tunnel::values::prefixes")]
     pub(crate) routes: Vec<IpNet>,
 }
 

@@ -12,6 +12,8 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 /// Wait before a lost session is opened again, doubled up to the maximum as long as that fails.
 const RETRY: Duration = Duration::from_millis(250);
 const MAX_RETRY: Duration = Duration::from_secs(8);
+/// A session that ends sooner was not worth the name: the next one has to wait as if it had not come about.
+const BRIEF: Duration = Duration::from_secs(10);
 
 /// A path that cannot be opened yet: its interface or address is not there, or its name has no address.
 #[derive(Clone, Debug)]
@@ -52,6 +54,9 @@ pub(crate) struct PeerState {
     /// When to connect; `None` for a server, or with a session.
     retry_at: Option<Time>,
     wait: Duration,
+    /// Since when there is a session, and how many in a row were brief.
+    opened: Option<Time>,
+    brief: u32,
     /// When to give an unopened session up.
     give_up_at: Option<Time>,
     /// Which path opens the next session.
@@ -75,6 +80,8 @@ impl PeerState {
             silent_since: None,
             retry_at: None,
             wait: RETRY,
+            opened: None,
+            brief: 0,
             give_up_at: None,
             first: 0,
         }
@@ -131,10 +138,21 @@ impl PeerState {
         self.first += 1;
     }
 
-    pub(crate) fn on_opened(&mut self) {
+    pub(crate) fn on_opened(&mut self, now: Time) {
         self.give_up_at = None;
-        self.wait = RETRY;
+        self.opened = Some(now);
         self.first = 0;
+    }
+
+    /// A session ended; how many in a row did soon after they had opened, if that is worth a word.
+    pub(crate) fn on_ended(&mut self, now: Time) -> Option<u32> {
+        let opened = self.opened.take()?;
+        if now.since(opened) >= BRIEF {
+            (self.brief, self.wait) = (0, RETRY);
+            return None;
+        }
+        self.brief += 1;
+        Some(self.brief).filter(|brief| *brief >= 4 && brief.is_power_of_two())
     }
 
     /// The session is gone; a client opens another one.

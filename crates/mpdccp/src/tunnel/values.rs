@@ -1,5 +1,6 @@
 //! Values of the configuration file with rules of their own; each complains with what it would have accepted.
 
+use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -330,24 +331,28 @@ impl TryFrom<i64> for Prio {
 
 /// Most bits a second, such as "500k" or "12.5M".
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(try_from = "String")]
+#[serde(try_from = "toml::Value")]
 pub(crate) struct RateLimit(pub(crate) units::Rate);
 
-impl TryFrom<String> for RateLimit {
+impl TryFrom<toml::Value> for RateLimit {
     type Error = String;
-    fn try_from(text: String) -> Result<RateLimit, String> {
-        crate::quantity::rate(&text).map(RateLimit)
+    fn try_from(value: toml::Value) -> Result<RateLimit, String> {
+        match value.as_str() {
+            Some(text) => crate::quantity::rate(text).map(RateLimit),
+            None => Err(format!("{value} has no unit, expected a text such as \"10M\" or \"500k\"")),
+        }
     }
 }
 
 /// Bytes of a month, such as "500MB" or "50GB".
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(try_from = "String")]
+#[serde(try_from = "toml::Value")]
 pub(crate) struct Volume(pub(crate) u64);
 
-impl TryFrom<String> for Volume {
+impl TryFrom<toml::Value> for Volume {
     type Error = String;
-    fn try_from(text: String) -> Result<Volume, String> {
+    fn try_from(value: toml::Value) -> Result<Volume, String> {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let (number, factor) = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)]
             .iter()
             .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))
@@ -356,6 +361,17 @@ impl TryFrom<String> for Volume {
         let bytes = bytes.filter(|n| (1.0..=1e18).contains(n)).ok_or_else(|| no_volume(&text))?;
         Ok(Volume(bytes as u64))
     }
+}
+
+/// Networks, as `allowed_ips` has them.
+pub(crate) fn prefixes<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<IpNet>, D::Error> {
+    let parse = |text: &String| {
+        text.parse().map_err(|_| {
+            let message = "expected one with its length, such as \"10.0.0.0/24\" or \"10.0.0.2/32\"";
+            serde::de::Error::custom(format!("`{text}` is no prefix, {message}"))
+        })
+    };
+    Vec::<String>::deserialize(d)?.iter().map(parse).collect()
 }
 
 fn no_volume(text: &str) -> String {
@@ -431,7 +447,7 @@ mod tests {
 
     #[test]
     fn volumes_and_days() {
-        let read = |s: &str| Volume::try_from(s.to_owned());
+        let read = |s: &str| Volume::try_from(toml::Value::from(s));
         assert_eq!(read("50GB"), Ok(Volume(50_000_000_000)));
         assert_eq!(read("1.5 TB"), Ok(Volume(1_500_000_000_000)));
         for wrong in ["", "GB", "50", "50G", "-1GB", "0MB", "NaNGB", "1e30TB"] {

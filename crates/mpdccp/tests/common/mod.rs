@@ -336,7 +336,9 @@ impl Bed {
 
     /// Sends a signal to one end.
     pub(crate) fn signal(&self, end: &str, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.ends[usize::from(end == "c")]);
+        // In the order in which they were started.
+        let at = ["s", "c", "d"].iter().position(|known| *known == end).unwrap();
+        let pid = rustix::process::Pid::from_child(&self.ends[at]);
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
