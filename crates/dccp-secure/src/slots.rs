@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 /// So many numbers rest before they are used again: what is still on the way to the thing before, such as the answer to a handshake that
 /// was repeated, does not come to another.
-const REST: usize = 16;
+const REST: usize = 256;
 
 /// Things by small numbers, which are used again.
 #[derive(Debug)]
@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn numbers_rest_before_they_are_used_again() {
-        let mut slots = Slots::new(1_000);
-        let used = (0..100).map(|_| {
+        let mut slots = Slots::new(10_000);
+        let used = (0..1_000).map(|_| {
             let at = slots.insert(()).unwrap();
             slots.remove(at);
             at

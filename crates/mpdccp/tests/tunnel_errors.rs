@@ -71,6 +71,15 @@ impl Case {
 }
 
 #[test]
+fn more_paths_than_a_session_has_are_refused() {
+    let path = |n: u32| {
+        format!("[[peer.path]]\nname = \"p{n}\"\nlocal = \"127.0.0.1\"\nremote = \"127.0.0.1:6511\"\n")
+    };
+    let more: String = (0..63).map(path).collect();
+    Case::new(&format!("{CLIENT}{more}")).fails_with(&["tunnel.toml: line", "64 paths, expected at most 8"]);
+}
+
+#[test]
 fn a_wrong_key_is_named_with_its_line_and_what_is_allowed() {
     for (from, to, what) in [
         ("\"10.99.99.0/24\"", "\"10.99.99.0\"", "`10.99.99.0` is no prefix, expected one with its length"),

@@ -263,6 +263,16 @@ fn native_dccp_carries_it_too() {
     stream.more(300);
     let (sent, received) = stream.finish();
     assert!(sent - received < 50, "{received} of {sent}");
+    // The checksum covers the source, which is another one now.
+    let moved = "192.168.71.9";
+    for command in [format!("addr del {}/24 dev p0", LOCAL[0]), format!("addr add {moved}/24 dev p0")] {
+        run("ip", &format!("-n {} {command}", bed.space[0]));
+    }
+    wait_for("the path joins from there", || {
+        let seen = bed.status("s")["peers"][0]["paths"].to_string();
+        seen.contains(moved) && bed.client_path("one")["state"] == "up"
+    });
+    pings(&bed);
     let sockets = bed.status("s")["sockets"].as_array().unwrap().clone();
     assert!(sockets.iter().all(|s| s["drops"]["rx_bad_checksum"].is_null()), "{sockets:?}");
     bed.down();

@@ -532,7 +532,9 @@ impl App for TunnelApp {
             }
             SessionEvent::PathUp(id) => {
                 self.set_limits(core, now, session, index, id);
-                tracing::info!("peer {name}: {} is up", self.path_label(core, now, session, index, id));
+                let path = self.path_label(core, now, session, index, id);
+                tracing::info!("peer {name}: {path} is up");
+                self.peers[index].downs.remove(&path);
                 self.hint_path_mtu(core, now, session, index);
                 self.adapt_mtu(core, now, index);
             }
@@ -547,11 +549,10 @@ impl App for TunnelApp {
                 tracing::warn!("peer {name}: {} is silent", self.path_label(core, now, session, index, id));
             }
             SessionEvent::PathDown(id, why) => {
-                tracing::warn!(
-                    "peer {name}: {} is down: {}",
-                    self.path_label(core, now, session, index, id),
-                    why
-                );
+                let path = self.path_label(core, now, session, index, id);
+                if self.peers[index].is_new(&path, why.to_string()) {
+                    tracing::warn!("peer {name}: {path} is down: {why}");
+                }
             }
             SessionEvent::Closed(why) => {
                 tracing::info!("peer {name}: session closed: {}", why);
@@ -561,6 +562,7 @@ impl App for TunnelApp {
                 of_it.iter().for_each(|path| drop(self.labels.remove(path)));
                 let peer = &mut self.peers[index];
                 if peer.session == Some(session) {
+                    peer.downs.clear();
                     if let (Some(brief), true) = (peer.on_ended(now), self.closing.is_none()) {
                         tracing::warn!(
                             "peer {name}: {brief} sessions in a row ended soon after they had opened: \

@@ -44,6 +44,13 @@ impl TunnelApp {
         if peer.has_path(&spec.name) {
             return Err(format!("peer `{}` has a path `{}` already", peer.cfg.name, spec.name));
         }
+        let most = self.session_cfg.max_paths;
+        if peer.paths.len() + peer.waiting.len() >= most {
+            return Err(format!(
+                "peer `{}` has {most} paths already, as many as there can be",
+                peer.cfg.name
+            ));
+        }
         let (name, remote) = (spec.name.clone(), spec.remote.ip());
         match remote {
             // Whoever types it is to hear at once of what is not here.

@@ -5,6 +5,7 @@ use crate::tunnel::advertised::JoinAdvertised;
 use crate::tunnel::assign::Addresses;
 use crate::tunnel::leases::Assign;
 use crate::tunnel::marking::{OuterDscp, OuterEcn};
+use crate::tunnel::setup::session_config;
 use crate::tunnel::values::{
     AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, Prio, RateLimit, Remote, Remotes, Secret,
     ServerNumber, ShardCount, Volume,
@@ -556,6 +557,11 @@ impl Config {
             _ => {}
         }
         self.check_keys(peer).map_err(|e| place.fault(spanned.span(), format!("peer `{name}`: {e}")))?;
+        let most = session_config(self).max_paths;
+        if let (Role::Client, Some(path)) = (self.role, peer.paths.get(most)) {
+            let message = format!("peer `{name}`: {} paths, expected at most {most}", peer.paths.len());
+            return Err(place.fault(path.span(), message));
+        }
         for (i, path) in peer.paths.iter().enumerate() {
             let taken = peer.paths[..i].iter().any(|p| p.get_ref().name == path.get_ref().name);
             if taken {

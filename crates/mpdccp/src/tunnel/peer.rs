@@ -4,6 +4,7 @@ use crate::tunnel::setup::OpenPath;
 use dccp_net::Core;
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{PathConfig, PathId, PathName, PathStatus, SessionConfig, SessionId};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use units::{Duration, Time};
 
@@ -51,6 +52,8 @@ pub(crate) struct PeerState {
     /// Which of its servers is in use, and since when none of its paths has been up.
     pub(crate) server: usize,
     pub(crate) silent_since: Option<Time>,
+    /// Why paths of this session that are not up went down, as the log has it: they try again every second.
+    pub(crate) downs: BTreeMap<String, String>,
     /// When to connect; `None` for a server, or with a session.
     retry_at: Option<Time>,
     wait: Duration,
@@ -78,6 +81,7 @@ impl PeerState {
             mtu: None,
             server: 0,
             silent_since: None,
+            downs: BTreeMap::new(),
             retry_at: None,
             wait: RETRY,
             opened: None,
@@ -183,6 +187,16 @@ impl PeerState {
         self.paths.push(path);
     }
 
+    /// Whether a path went down for another reason than the last time.
+    pub(crate) fn is_new(&mut self, path: &str, why: String) -> bool {
+        // A server's paths are where its clients were, as often as they moved.
+        if self.downs.len() > 64 {
+            self.downs.clear();
+        }
+        let before = self.downs.insert(path.to_owned(), why.clone());
+        before.as_deref() != Some(&why)
+    }
+
     /// Whether a path of ours has that name, open or not.
     pub(crate) fn has_path(&self, name: &str) -> bool {
         let waiting = self.waiting.iter().map(|p| &p.spec.name);
@@ -220,5 +234,37 @@ fn path_config(path: &OpenPath, local: u16, remote: u16) -> PathConfig {
         prio: path.prio().0,
         mtu: path.mtu,
         overhead: path.overhead,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_goes_down_again_and_again_is_told_of_once() {
+        let mut peer = PeerState::new(toml::from_str("name = \"hub\"").unwrap());
+        let told = |peer: &mut PeerState, path: &str, why: &str| peer.is_new(path, why.into());
+        assert!(told(&mut peer, "one", "silent") && told(&mut peer, "two", "silent"));
+        assert!(told(&mut peer, "one", "no answer") && !told(&mut peer, "one", "no answer"));
+        peer.downs.remove("one");
+        assert!(told(&mut peer, "one", "no answer"), "it was up meanwhile");
+        (0..1_000).for_each(|n| assert!(told(&mut peer, &n.to_string(), "moved")));
+        assert!(peer.downs.len() <= 65, "bounded");
+    }
+
+    #[test]
+    fn brief_sessions_make_the_next_one_wait_and_are_told_of() {
+        let mut peer = PeerState::new(toml::from_str("name = \"hub\"").unwrap());
+        let (mut now, mut said) = (Time::from_millis(1), Vec::new());
+        for _ in 0..8 {
+            peer.on_opened(now);
+            now += Duration::from_secs(1);
+            said.extend(peer.on_ended(now));
+        }
+        assert_eq!(said, [4, 8]);
+        peer.wait = MAX_RETRY;
+        peer.on_opened(now);
+        assert_eq!((peer.on_ended(now + BRIEF), peer.wait, peer.brief), (None, RETRY, 0));
     }
 }
