@@ -1,4 +1,5 @@
-"""The rows of the compliance tables: rule, code places, tests. Each table's columns are named in its head."""
+"""The rows of the compliance tables: rule, code places, tests. Each table's columns are named in its head; without one for the section it is
+what the heading above has in brackets."""
 import re
 from pathlib import Path
 
@@ -9,9 +10,11 @@ SPAN = re.compile(r"`([^`]+)`")
 
 class Row:
     def __init__(self, table, line, section, rule, code, test):
-        self.table, self.line, self.section, self.rule = table, line, section, rule
+        self.table, self.line, self.section, self.rule, self.test = table, line, section, rule, test
         self.code, self.tests = SPAN.findall(code), SPAN.findall(test)
-        self.same = "same" in test
+        # A row without a test says why: `left out` what is not implemented, `no test` where there is nothing to see.
+        self.reason = re.match(r"(left out|no test): \w", test) is not None
+        self.same = not self.reason and "same" in test
 
     def __str__(self):
         return f"docs/{self.table}.md:{self.line}: {self.section} {self.rule[:60]}"
@@ -21,8 +24,11 @@ def rows():
     """All rows of tables that have a column for tests."""
     found = []
     for table in TABLES:
-        columns, previous = None, None
+        columns, previous, heading = None, None, ""
         for number, text in enumerate((TOP / "docs" / f"{table}.md").read_text().splitlines(), 1):
+            if text.startswith("#"):
+                bracket = re.search(r"\(([0-9., ]+)\)$", text)
+                heading = bracket[1] if bracket else ""
             if not text.startswith("|"):
                 columns = None
                 continue
@@ -33,7 +39,7 @@ def rows():
             if set(text) <= set("|-: ") or "test" not in columns or "rule" not in columns:
                 continue
             cell = lambda name: cells[columns[name]] if name in columns and columns[name] < len(cells) else ""
-            row = Row(table, number, cell("section"), cell("rule"), cell("code"), cell("test"))
+            row = Row(table, number, cell("section") or heading, cell("rule"), cell("code"), cell("test"))
             if row.same and previous is not None:
                 row.tests = previous.tests + row.tests
             found.append(row)

@@ -1,7 +1,7 @@
 //! The Linux kernel's own DCCP, for the interoperability checks of `tools/linux-peer`: runs inside a guest whose kernel still has it.
 //!
-//! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0] [service=perf] [coverage=0] [abort=0]`
-//! makes one connection. It sends `count` datagrams of `size` bytes, or for so many seconds; with `abort=1` it ends with a Reset. Prints
+//! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0] [service=perf] [send_coverage=0]
+//! [receive_coverage=0] [abort=0]` makes one connection. It sends `count` datagrams of `size` bytes, or for so many seconds; with `abort=1` it ends with a Reset. Prints
 //! one line.
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -33,10 +33,13 @@ impl Task {
         service[..text.len().min(4)].copy_from_slice(&text[..text.len().min(4)]);
         socket.set_dccp_service(u32::from_be_bytes(service).to_be())?;
         socket.set_dccp_ccid(self.number("ccid", 2) as u8)?;
-        let coverage = self.number("coverage", 0);
-        if coverage > 0 {
-            socket.set_dccp_send_cscov(coverage)?;
-            socket.set_dccp_recv_cscov(coverage)?;
+        match self.number("send_coverage", 0) {
+            0 => {}
+            coverage => socket.set_dccp_send_cscov(coverage)?,
+        }
+        match self.number("receive_coverage", 0) {
+            0 => {}
+            coverage => socket.set_dccp_recv_cscov(coverage)?,
         }
         Ok(socket)
     }

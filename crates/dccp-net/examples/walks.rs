@@ -82,6 +82,7 @@ fn listening(ccid: u8, sessions: usize) -> Endpoint {
         mtu: 1500,
         overhead: 28 + OVERHEAD as u16,
         max_sessions: sessions,
+        max_sessions_per_source: sessions,
     });
     server
 }

@@ -175,3 +175,67 @@ fn the_options_of_a_reset_are_read_before_it_ends_anything() {
     let end = net.events[CLIENT].last();
     assert_eq!(end, Some(&Event::Closed(CloseReason::Aborted(ResetCode::MandatoryError))));
 }
+
+/// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: ignored where no Acknowledgement Number says what they are about, and not sent there.
+#[test]
+fn options_of_tfrc_mean_nothing_on_data() {
+    for ccid in [3, 4] {
+        let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
+        let mut net = Net::open(config(), config());
+        for _ in 0..20 {
+            net.send(CLIENT, &[1; 500]);
+            net.send(SERVER, &[1; 500]);
+            net.run(Duration::from_millis(100));
+        }
+        // Every packet was lost, and nothing received.
+        let options = [192, 6, 0, 0, 0, 1, 194, 6, 0, 0, 0, 0];
+        let rate = |net: &mut Net| net.end(CLIENT).tx_view().unwrap().pacing.unwrap();
+        let before = rate(&mut net);
+        let header = net.next_from(SERVER, PacketType::Data);
+        assert!(net.strike(SERVER, &header, &options, b"data"));
+        assert_eq!(rate(&mut net), before, "CCID {ccid}");
+        let header = net.next_from(SERVER, PacketType::DataAck);
+        assert!(net.strike(SERVER, &header, &options, b"data"));
+        assert!(rate(&mut net) < before, "CCID {ccid}");
+        for sent in net.log.iter().filter(|sent| sent.ptype() == PacketType::Data) {
+            let tfrc = |option| matches!(option, Ok(Opt::Ccid(192..=194, _)));
+            assert!(!sent.packet().options().any(tfrc), "CCID {ccid}");
+        }
+    }
+}
+
+/// RFC 8311 section 5 retired the nonce: both forms of the Ack Vector say the same.
+#[test]
+fn either_ack_vector_is_read_alike() {
+    for option in [38, 39] {
+        let mut net = Net::open(Config::default(), Config::default());
+        net.send(CLIENT, &[1; 500]);
+        net.pump();
+        let header = net.next_from(SERVER, PacketType::Ack);
+        assert!(net.strike(SERVER, &header, &[option, 3, 0x00, 0], &[]));
+        assert_eq!(net.end(CLIENT).tx_view().unwrap().inflight.packets, 0, "option {option}");
+    }
+}
+
+/// RFC 4340 section 11.7: data dropped as corrupt is answered as if it were marked. With TFRC it is the receiver that counts.
+#[test]
+fn corrupt_data_is_a_loss_event_of_tfrc() {
+    for (corrupt, lossless) in [(false, true), (true, false)] {
+        let config = || Config { tx_ccids: vec![3], rx_ccids: vec![3], ..Config::default() };
+        let mut net = Net::open(config(), config());
+        for _ in 0..10 {
+            net.send(CLIENT, &[1; 500]);
+            net.run(Duration::from_millis(100));
+        }
+        let header = net.next_from(CLIENT, PacketType::Data);
+        let checksum = dccp_wire::checksum::crc32c(b"data") ^ u32::from(corrupt);
+        assert!(net.strike(CLIENT, &header, options(&[Opt::DataChecksum(checksum)]).as_bytes(), b"data"));
+        net.run(Duration::from_millis(500));
+        let mut acks = net.log.iter().filter(|sent| sent.from == SERVER && sent.ptype() == PacketType::Ack);
+        let rate = acks.next_back().unwrap().packet().options().flatten().find_map(|option| match option {
+            Opt::Ccid(192, rate) => Some(rate == [0xff; 4]),
+            _ => None,
+        });
+        assert_eq!(rate, Some(lossless), "corrupt: {corrupt}");
+    }
+}

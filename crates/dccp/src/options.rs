@@ -75,6 +75,7 @@ pub struct Options {
     pub(crate) receive_queue: usize,
     pub(crate) backlog: usize,
     pub(crate) max_connections: usize,
+    max_per_source: Option<usize>,
     pub(crate) mtu: u16,
     pub(crate) connect_timeout: Duration,
     pub(crate) survive: Duration,
@@ -101,6 +102,7 @@ impl Default for Options {
             receive_queue: 4096,
             backlog: 128,
             max_connections: 16_384,
+            max_per_source: None,
             mtu: 1500,
             connect_timeout: Duration::from_secs(5),
             survive: Duration::from_secs(60),
@@ -253,6 +255,17 @@ impl Options {
     pub fn max_connections(mut self, connections: usize) -> Options {
         self.max_connections = connections.max(1);
         self
+    }
+
+    /// How many of them one source may have, an IPv4 address or an IPv6 network of 64 bits; by default a quarter of all, 16 at least. More
+    /// are refused with Reset code 9. Without meaning where peers have keys.
+    pub fn max_connections_per_source(mut self, connections: usize) -> Options {
+        self.max_per_source = Some(connections.max(1));
+        self
+    }
+
+    pub(crate) fn per_source(&self) -> usize {
+        self.max_per_source.unwrap_or((self.max_connections / 4).max(16))
     }
 
     /// Largest IP packet, bytes, at least 576; 1500 by default. The system may know of a smaller one.

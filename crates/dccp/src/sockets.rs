@@ -74,6 +74,7 @@ pub(crate) fn listen(
         // For IPv4; the endpoint adds what IPv6 takes more.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: options.max_connections,
+        max_sessions_per_source: options.per_source(),
     });
     let bound = core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr);
     let bound = if options.carrier == Carrier::Raw { SocketAddr::new(bound.ip(), port) } else { bound };

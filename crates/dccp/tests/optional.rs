@@ -1,6 +1,6 @@
 //! What RFC 4340 leaves to the application, through the sockets.
 
-use dccp::{Connection, Listener, Options, Reason, RecvError, ResetCode};
+use dccp::{ConnectError, Connection, Listener, Options, Path, Reason, RecvError, ResetCode};
 use std::time::Duration;
 
 const PATIENT: Duration = Duration::from_secs(20);
@@ -84,4 +84,16 @@ fn an_invited_client_comes_from_its_port() {
     let here = Connection::connect(listener.local_addr(), options).unwrap();
     listener.accept_timeout(PATIENT).unwrap().send(b"there you are").unwrap();
     assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"there you are");
+}
+
+#[test]
+fn one_source_cannot_have_all_connections() {
+    let server = Options::ccid(2).max_connections_per_source(2);
+    let (listener, _first, _theirs) = pair(server, Options::ccid(2));
+    let address = listener.local_addr();
+    let _second = Connection::connect(address, Options::ccid(2)).unwrap();
+    let refused = Connection::connect(address, Options::ccid(2)).unwrap_err();
+    assert!(matches!(refused, ConnectError::Refused(Reason::ResetByPeer(ResetCode::TooBusy))), "{refused:?}");
+    let elsewhere = Path::from("127.0.0.2".parse().unwrap());
+    Connection::connect(address, Options::ccid(2).path(elsewhere)).unwrap();
 }

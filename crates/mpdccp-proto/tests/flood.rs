@@ -172,3 +172,67 @@ fn a_request_too_long_for_a_cookie_is_refused() {
     assert_eq!(net.server.stats().counters["too_long_for_a_cookie"], 1);
     assert_eq!(net.server.sessions().len(), 64);
 }
+
+/// A network where one source may have two sessions of the four there may be, and the client two addresses.
+fn two_for_a_source() -> Net {
+    let mut net = Net::new(1, 2, plain());
+    net.server.listen(ListenConfig { max_sessions_per_source: 2, ..listen(plain()) });
+    net
+}
+
+fn connect_from(net: &mut Net, address: usize, port: u16) -> (SessionId, bool) {
+    let ports = Ports { local: port, remote: PORT };
+    let cfg = SessionConfig { multipath: false, ..plain() };
+    let id = net.client.connect(net.now, cfg, PathConfig { ports, ..path(address) });
+    net.drain();
+    net.run(Duration::from_millis(200));
+    (id, opened(net, id))
+}
+
+/// It finishes its handshakes, unlike a flood of forged Requests.
+#[test]
+fn one_source_cannot_take_all_sessions() {
+    let mut net = two_for_a_source();
+    let (first, open) = connect_from(&mut net, 0, 50_000);
+    assert!(open && connect_from(&mut net, 0, 50_001).1);
+    assert!(!connect_from(&mut net, 0, 50_002).1);
+    assert_eq!(net.server.stats().counters["too_many_sessions_of_source"], 1);
+    let resets = net.logged(Server, PacketType::Reset);
+    assert_eq!(resets.last().unwrap().packet().header.reset.unwrap().code, ResetCode::TooBusy);
+    assert!(connect_from(&mut net, 1, 50_003).1, "another source has its own");
+    // Listening anew forgets nobody.
+    net.server.unlisten(PORT);
+    net.server.listen(ListenConfig { max_sessions_per_source: 2, ..listen(plain()) });
+    assert!(!connect_from(&mut net, 0, 50_004).1);
+    net.client.close(net.now, first);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert!(connect_from(&mut net, 0, 50_005).1, "one has ended");
+}
+
+/// Whoever forges a source takes two places of it at most, and not the source's own.
+#[test]
+fn forged_requests_do_not_shut_their_source_out() {
+    let mut net = two_for_a_source();
+    for port in 0..10 {
+        let route = Route { remote: SocketAddr::new(client_addr(0), 1_000 + port), ..stranger(0) };
+        net.inject(Server, route, Ecn::NotEct, &request_with(u32::from(port), &OptionBuf::new()));
+    }
+    net.drain();
+    assert_eq!(net.server.sessions().len(), 2);
+    assert_eq!(net.server.stats().counters["answered_with_cookie"], 8);
+    assert!(connect_from(&mut net, 0, 50_000).1);
+    assert_eq!(net.server.stats().counters["opened_by_cookie"], 1);
+}
+
+/// A host has 64 bits of IPv6 addresses to itself.
+#[test]
+fn an_ipv6_source_is_its_network() {
+    let mut net = two_for_a_source();
+    for (number, address) in ["fd00::1", "fd00::2", "fd00::3", "fd00:0:0:1::1"].into_iter().enumerate() {
+        let route = Route { remote: SocketAddr::new(address.parse().unwrap(), 1_000), ..stranger(0) };
+        net.inject(Server, route, Ecn::NotEct, &request_with(number as u32, &OptionBuf::new()));
+    }
+    assert_eq!(net.server.sessions().len(), 3);
+    assert_eq!(net.server.stats().counters["answered_with_cookie"], 1);
+}

@@ -82,6 +82,11 @@ fn both_directions_over_raw() {
         "--carrier raw --connect 127.0.0.1:5004 --path 127.0.0.2 --receive",
     );
     all_arrived(&server, &client, 500, 1000);
+    let [server, client] = place.exchange(
+        "--carrier raw --listen 127.0.0.1:5005 --coverage 1 --receive",
+        "--carrier raw --connect 127.0.0.1:5005 --coverage 1 --messages 500 --size 1000",
+    );
+    all_arrived(&client, &server, 500, 1000);
 }
 
 #[test]
@@ -102,6 +107,7 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("-s -B ::1 -4".into(), "that -4 asks for"),
         ("-c 127.0.0.1 -4 -6".into(), "cannot be used with"),
         ("-s --qlog /nowhere/x".into(), "/nowhere/x"),
+        ("-c 127.0.0.1 --coverage 1".into(), "--coverage is for --carrier raw"),
         ("client --connect 127.0.0.1 --ccid 1".into(), "expected one of: 2, "),
         ("client --connect 127.0.0.1 --rate fast".into(), "500k"),
         ("server --listen 127.0.0.1:0 --pcap /nowhere/x".into(), "/nowhere/x"),

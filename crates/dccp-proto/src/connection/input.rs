@@ -7,8 +7,9 @@ use super::types::DropCode;
 use super::validity::Validity;
 use super::*;
 use crate::Ecn;
+use crate::ccid;
 use crate::ccid::{Arrival, Demand, Feedback};
-use dccp_wire::{Packet, PacketType, ResetCode, checksum};
+use dccp_wire::{Packet, PacketType, ResetCode};
 
 /// Syncs, and Resets of whoever has no numbers yet, leave at this rate at most, ...
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
@@ -283,9 +284,11 @@ impl Connection {
         let ptype = packet.header.ptype;
         let Some(halves) = &mut self.halves else { return };
         let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
+        // RFC 4340 section 11.7: as if it were marked. With TFRC the receiver counts the marks, elsewhere the sender is told by Data Dropped.
+        let marked = seen.corrupt && ccid::is_tfrc(halves.rx_ccid);
         let arrival = Arrival {
             seq,
-            ecn,
+            ecn: if marked { Ecn::Ce } else { ecn },
             data,
             ccval: packet.header.ccval,
             ndp: seen.ndp,
@@ -334,7 +337,7 @@ impl Connection {
     ) -> (Option<&'a [u8]>, bool) {
         let is_data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
         // RFC 4340 section 9.3: checked on any packet that has it.
-        let corrupt = seen.checksum.is_some_and(|crc| crc != checksum::crc32c(packet.payload));
+        let corrupt = seen.corrupt;
         let covered = packet.header.cscov;
         let refused = if corrupt && !(is_data && self.cfg.take_corrupt) {
             Some((DropReason::DataChecksum, DropCode::Corrupt))

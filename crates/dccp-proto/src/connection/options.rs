@@ -5,7 +5,9 @@ use crate::ccid;
 use crate::features::{Fault, Negotiator, Side};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
-use dccp_wire::{MpOption, Opt, OptionBuf, OptionError, Packet, PacketType, Reset, ResetCode, Seq, feature};
+use dccp_wire::{
+    MpOption, Opt, OptionBuf, OptionError, Packet, PacketType, Reset, ResetCode, Seq, checksum, feature,
+};
 use units::Duration;
 
 /// What the options of one packet said, apart from features, which went to the [`Negotiator`].
@@ -19,7 +21,8 @@ pub(super) struct Seen<'a> {
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
     pub(super) ndp: Option<u64>,
-    pub(super) checksum: Option<u32>,
+    /// Its data is not what the sender's Data Checksum was made of (RFC 4340 section 9.3).
+    pub(super) corrupt: bool,
     /// Init Cookie options, encoded.
     pub(super) cookies: Vec<u8>,
     pub(super) slow_receiver: bool,
@@ -79,7 +82,7 @@ pub(super) fn read<'a>(
             Opt::TimestampEcho(_, elapsed) => echo_elapsed = ticks(elapsed),
             Opt::Timestamp(t) => seen.timestamp = Some(t),
             Opt::NdpCount(n) => seen.ndp = Some(n),
-            Opt::DataChecksum(crc) => seen.checksum = Some(crc),
+            Opt::DataChecksum(crc) => seen.corrupt = crc != checksum::crc32c(packet.payload),
             Opt::SlowReceiver => seen.slow_receiver = true,
             // RFC 4340 section 8.1.4: not on Request.
             Opt::InitCookie(_) if ptype == PacketType::Response => {

@@ -193,6 +193,7 @@ fn listen(core: &mut Core, addr: SocketAddr, session: SessionConfig) -> Result<(
         mtu: MTU,
         overhead: OVERHEAD,
         max_sessions: 1,
+        max_sessions_per_source: 1,
     });
     Ok(())
 }

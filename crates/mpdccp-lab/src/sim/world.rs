@@ -199,6 +199,7 @@ impl World {
                 mtu: MTU,
                 overhead,
                 max_sessions: 1,
+                max_sessions_per_source: 1,
             });
             let all = (0..paths.len()).filter(|i| !paths[*i].beside);
             let mut used = all.take(if session.multipath { usize::MAX } else { 1 });

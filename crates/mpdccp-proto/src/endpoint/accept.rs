@@ -1,5 +1,6 @@
 //! Requests: new sessions and joins.
 
+use super::occupancy::{Occupancy, source};
 use super::{Endpoint, cookies};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
 use crate::{ListenConfig, SessionState};
@@ -20,34 +21,32 @@ pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
     /// Numbers of its peers.
     numbers: BTreeSet<u32>,
-    half_open: usize,
-    open: usize,
+    sessions: Occupancy,
 }
 
 impl Listener {
     /// Sessions of an earlier listener of the port count as its own.
-    pub(super) fn new(cfg: ListenConfig, half_open: usize, open: usize) -> Listener {
+    pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
         let numbers = cfg.peers.iter().map(|p| p.id).collect();
-        Listener { cfg, numbers, half_open, open }
+        Listener { cfg, numbers, sessions }
     }
 
     /// Goes by other settings from now on.
     pub(super) fn change(&mut self, cfg: ListenConfig) {
-        *self = Listener::new(cfg, self.half_open, self.open);
+        *self = Listener::new(cfg, core::mem::take(&mut self.sessions));
     }
 
     /// Counts a session as open once it is.
-    pub(super) fn follow(&mut self, opened: &mut bool, state: SessionState) {
+    pub(super) fn follow(&mut self, source: IpAddr, opened: &mut bool, state: SessionState) {
         if !*opened && matches!(state, SessionState::Open | SessionState::Closing) {
             *opened = true;
-            self.half_open = self.half_open.saturating_sub(1);
-            self.open += 1;
+            self.sessions.change(source, false, false);
+            self.sessions.change(source, true, true);
         }
     }
 
-    pub(super) fn forget(&mut self, opened: bool) {
-        let count = if opened { &mut self.open } else { &mut self.half_open };
-        *count = count.saturating_sub(1);
+    pub(super) fn forget(&mut self, source: IpAddr, opened: bool) {
+        self.sessions.change(source, opened, false);
     }
 
     /// The filter that lets a peer in.
@@ -145,8 +144,11 @@ impl Endpoint {
             return Ok(());
         }
         let peer = self.admit(port, route, vouched)?;
-        let Some(listener) = self.listeners.get_mut(&port) else { return Ok(()) };
-        if listener.half_open >= MAX_HALF_OPEN {
+        let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
+        // Half-open sessions do not shut their source out, which may be forged; they take no more room than open ones may.
+        let here = listener.sessions.of(source(route.remote.ip()));
+        let crowded = vouched.is_none() && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
+        if crowded || listener.sessions.all.half_open >= MAX_HALF_OPEN {
             return self.answer_with_cookie(now, route, peer, request);
         }
         let (ci, seed) = (self.fresh_ci(), self.seed());
@@ -165,8 +167,12 @@ impl Endpoint {
             None => listener.peer(route.remote.ip()),
         };
         let peer = peer.ok_or(refuse(ResetCode::ConnectionRefused, "refused_peer"))?;
-        if listener.open >= listener.cfg.max_sessions {
+        if listener.sessions.all.open >= listener.cfg.max_sessions {
             return Err(refuse(ResetCode::TooBusy, "too_many_sessions"));
+        }
+        let here = listener.sessions.of(source(route.remote.ip())).open;
+        if vouched.is_none() && here >= listener.cfg.max_sessions_per_source {
+            return Err(refuse(ResetCode::TooBusy, "too_many_sessions_of_source"));
         }
         Ok(peer)
     }
@@ -191,11 +197,12 @@ impl Endpoint {
 
     /// From now on a session of the endpoint.
     fn begin(&mut self, now: Time, route: &Route, port: u16, session: Session) {
+        let source = source(route.remote.ip());
         if let Some(listener) = self.listeners.get_mut(&port) {
-            listener.half_open += 1;
+            listener.sessions.change(source, false, true);
         }
         let first = session.first_connection();
-        let id = self.insert(session, Some(port));
+        let id = self.insert(session, Some((port, source)));
         if let Some((path, ports)) = first {
             self.demux.add(route, ports, id, path);
         }

@@ -5,6 +5,7 @@ mod cookies;
 mod demux;
 mod groups;
 mod invite;
+mod occupancy;
 mod shared;
 mod strangers;
 
@@ -25,6 +26,7 @@ use dccp_wire::Packet;
 use demux::Demux;
 use groups::Groups;
 use invite::Invitations;
+use occupancy::Occupancy;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use shared::Shared;
@@ -61,8 +63,8 @@ struct Entry {
     waiting: bool,
     /// Waits for [`Endpoint::poll_deliver`].
     ready: bool,
-    /// Port of the listener that made it.
-    listener: Option<u16>,
+    /// Port of the listener that made it, and whom it is counted for there.
+    listener: Option<(u16, IpAddr)>,
     /// Counted as open, no longer as half open, by its listener.
     opened: bool,
     /// Its events among [`Endpoint::events`].
@@ -144,9 +146,13 @@ impl Endpoint {
         match self.listeners.get_mut(&cfg.port) {
             Some(listener) => listener.change(cfg),
             None => {
-                let mine = self.sessions.values().filter(|entry| entry.listener == Some(cfg.port));
-                let (open, half_open): (Vec<_>, Vec<_>) = mine.partition(|entry| entry.opened);
-                self.listeners.insert(cfg.port, Listener::new(cfg, half_open.len(), open.len()));
+                let mut sessions = Occupancy::default();
+                for entry in self.sessions.values() {
+                    if let Some((_, source)) = entry.listener.filter(|(port, _)| *port == cfg.port) {
+                        sessions.change(source, entry.opened, true);
+                    }
+                }
+                self.listeners.insert(cfg.port, Listener::new(cfg, sessions));
             }
         }
     }
@@ -467,7 +473,7 @@ impl Endpoint {
         }
     }
 
-    fn insert(&mut self, session: Session, listener: Option<u16>) -> SessionId {
+    fn insert(&mut self, session: Session, listener: Option<(u16, IpAddr)>) -> SessionId {
         let id = SessionId(self.next_session);
         self.next_session += 1;
         self.demux.add_ci(session.local_ci(), id);
@@ -525,8 +531,10 @@ impl Endpoint {
             self.demux.add(&route, ports, id, path);
             entry.session.connect(now, path, ports);
         }
-        if let Some(listener) = entry.listener.and_then(|port| self.listeners.get_mut(&port)) {
-            listener.follow(&mut entry.opened, entry.session.state());
+        if let Some((port, source)) = entry.listener
+            && let Some(listener) = self.listeners.get_mut(&port)
+        {
+            listener.follow(source, &mut entry.opened, entry.session.state());
         }
         while let Some(event) = entry.session.poll_event() {
             // As many as the peer likes, unlike all others.
@@ -555,8 +563,10 @@ impl Endpoint {
         if let Some((t, _)) = entry.armed {
             self.timers.remove(&(t, id));
         }
-        if let Some(listener) = entry.listener.and_then(|port| self.listeners.get_mut(&port)) {
-            listener.forget(entry.opened);
+        if let Some((port, source)) = entry.listener
+            && let Some(listener) = self.listeners.get_mut(&port)
+        {
+            listener.forget(source, entry.opened);
         }
         self.sessions.remove(&id);
     }

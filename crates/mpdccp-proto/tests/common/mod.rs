@@ -157,6 +157,7 @@ pub fn listen(session: SessionConfig) -> ListenConfig {
         mtu: 1500,
         overhead: 28,
         max_sessions: 4,
+        max_sessions_per_source: 4,
     }
 }
 

@@ -143,6 +143,10 @@ struct Common {
     /// Let paths that share a bottleneck take a part each instead of one together.
     #[arg(long)]
     no_coupling: bool,
+    /// Have the header checksum cover no more of the data than RFC 4340 section 9.2 says for this number, where the other end accepts it, and
+    /// accept the same: 0 all, 1 nothing, 2 to 15 the first 4 to 56 bytes. Only with raw.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
+    coverage: u8,
     /// Send, without telling the other end, which may be another program.
     #[arg(long, conflicts_with = "receive")]
     send: bool,
@@ -200,6 +204,8 @@ pub(crate) struct Plan {
     pub(crate) rx_ccids: Vec<u8>,
     pub(crate) variant: Variant,
     pub(crate) coupling: bool,
+    /// Checksum Coverage to send, and to accept.
+    pub(crate) coverage: u8,
     pub(crate) mode: Mode,
     pub(crate) queue: u32,
     pub(crate) scheduler: SchedulerKind,
@@ -351,6 +357,11 @@ impl TryFrom<PerfArgs> for Plan {
         if common.size < message::MIN_LEN {
             return Err(Fault::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
         }
+        if common.coverage > 0 && common.carrier == CarrierArg::Udp {
+            return Err(Fault::usage(
+                "--coverage is for --carrier raw: inside UDP the checksum of UDP covers everything",
+            ));
+        }
         let common = &common;
         Ok(Plan {
             role,
@@ -365,6 +376,7 @@ impl TryFrom<PerfArgs> for Plan {
             },
             variant: common.variant,
             coupling: !common.no_coupling,
+            coverage: common.coverage,
             mode,
             queue: common.queue,
             scheduler: common.scheduler,

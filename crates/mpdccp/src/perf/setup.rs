@@ -16,8 +16,10 @@ use units::{Duration, Time};
 const DCCP_HEADER: usize = 28;
 /// Longer than anything waits: a queue of a few packets needs no other bound.
 const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(3600);
-/// Sessions of a server at a time.
-const MAX_SESSIONS: usize = 64;
+/// Sessions of a server at a time, ...
+const MAX_SESSIONS: usize = 512;
+/// ... and of one host, which may ask for 64 at once.
+const MAX_OF_A_HOST: usize = 128;
 /// How long a session lives on without a path.
 const SURVIVE: Duration = Duration::from_secs(30);
 
@@ -42,6 +44,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session.connection.service_code = SERVICE_CODE;
     session.connection.rx_ccids = plan.rx_ccids.clone();
     session.connection.ndp_count = false;
+    (session.connection.coverage, session.connection.min_coverage) = (plan.coverage, plan.coverage);
     session
 }
 
@@ -95,6 +98,7 @@ pub(crate) fn listen(
         // For IPv4; the endpoint adds what IPv6 takes more.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: MAX_SESSIONS,
+        max_sessions_per_source: MAX_OF_A_HOST,
     });
     for client in invite {
         let port = if plan.carrier == CarrierArg::Raw { 0 } else { client.port() };

@@ -204,6 +204,8 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(Listen
         port: cfg.dccp_port,
         session: session_config(cfg),
         max_sessions: peers.len() + SPARE_SESSIONS,
+        // A peer has one session, its newest.
+        max_sessions_per_source: usize::MAX,
         peers,
         mtu,
         overhead,

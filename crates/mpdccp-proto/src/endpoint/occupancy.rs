@@ -1,0 +1,44 @@
+//! How many sessions a listener has, and where they came from.
+
+use alloc::collections::BTreeMap;
+use core::net::{IpAddr, Ipv6Addr};
+
+/// Sessions, half open and open.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Count {
+    pub(super) half_open: usize,
+    pub(super) open: usize,
+}
+
+/// Those of one listener, in all and for each source.
+#[derive(Debug, Default)]
+pub(super) struct Occupancy {
+    pub(super) all: Count,
+    sources: BTreeMap<IpAddr, Count>,
+}
+
+impl Occupancy {
+    pub(super) fn of(&self, source: IpAddr) -> Count {
+        self.sources.get(&source).copied().unwrap_or_default()
+    }
+
+    /// A session of that source begins, or ends.
+    pub(super) fn change(&mut self, source: IpAddr, opened: bool, begins: bool) {
+        let here = self.sources.entry(source).or_default();
+        for count in [&mut self.all, here] {
+            let number = if opened { &mut count.open } else { &mut count.half_open };
+            *number = if begins { *number + 1 } else { number.saturating_sub(1) };
+        }
+        if self.of(source).open + self.of(source).half_open == 0 {
+            self.sources.remove(&source);
+        }
+    }
+}
+
+/// Whom sessions are counted for: an IPv4 address, or the 64 bits of an IPv6 address that a host has for itself at least.
+pub(super) fn source(remote: IpAddr) -> IpAddr {
+    match remote.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
+        ip => ip,
+    }
+}
