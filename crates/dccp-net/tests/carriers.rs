@@ -4,7 +4,7 @@
 use dccp_net::{Batch, Bind, Burst, Carrier, Clock, RawCarrier, UdpCarrier};
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::{Header, Packet, PacketType, Seq};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -177,6 +177,13 @@ fn raw_pair(addr: &str, header: u32) {
     a.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes: &packets[0] }).unwrap();
     assert_eq!(receive(&mut b, 1).len(), 1);
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (4, 1));
+    if remote.is_ipv4() {
+        // RFC 8899 section 3 (2): Don't Fragment. Raw IPv4 sockets receive the header, too, this one also what was sent before.
+        let mut bytes = [0; 2048];
+        raw.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        while (&raw).read(&mut bytes).unwrap() != 20 + segment {}
+        assert_eq!(bytes[6] & 0x40, 0x40);
+    }
 }
 
 #[test]

@@ -30,8 +30,8 @@ struct Probe {
     began: Time,
     /// The newest, which a SyncAck acknowledges.
     seq: Option<Seq>,
-    /// When to send the next, or to give up. PROBE_TIMER: from the round-trip time, as RFC 8899 section 5.1.1 permits where there is
-    /// an estimate.
+    /// When to send the next, or to give up (PROBE_TIMER). From the round-trip time, so sooner than the second of RFC 8899 section 5.1.1: a black
+    /// hole swallows data until five of them are over.
     due: Time,
 }
 
