@@ -47,6 +47,7 @@ pub const LIBRARY: &[Named] = library![
     "multipath/failover",
     "multipath/flapping",
     "multipath/standby",
+    "multipath/back",
     "multipath/spread",
     "multipath/jitter",
     "multipath/repair",

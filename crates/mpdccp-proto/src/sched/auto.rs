@@ -1,3 +1,4 @@
+use super::distant::Distant;
 use super::extra::Extra;
 use super::trial::Trials;
 use super::{Pick, Scheduler};
@@ -12,7 +13,8 @@ use units::{Duration, Rate, Time};
 /// as long as it takes longer. So what the receiver holds back for the dear path never leaves the cheap one without work, a burst that
 /// the cheap path can serve in time does not spill, and a lossy path carries only what the others have no room for. A flow with
 /// little in the queue stays on the cheapest path whatever others have queued, and that is the same path until another is clearly cheaper.
-/// A path that comes and goes is left out ever longer ([`Trials`]), and while the cheap paths are full a dearer one is tried for a while,
+/// A path that comes and goes is left out ever longer ([`Trials`]), one that adds little and delays all only helps against a backlog that
+/// stays ([`Distant`]), and while the cheap paths are full a dearer one is tried for a while,
 /// lest a flow that keeps no queue never learn that there is more ([`Extra`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {
@@ -23,6 +25,7 @@ pub(super) struct Auto {
     /// The cheapest path, until another is clearly cheaper.
     first: Option<PathId>,
     trials: Trials,
+    distant: Distant,
     extra: Extra,
     /// The flow of the packet that was picked for.
     flow: u32,
@@ -40,7 +43,7 @@ const SMALL: u64 = 8;
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 
-fn cost(path: &PathRow) -> Duration {
+pub(super) fn cost(path: &PathRow) -> Duration {
     path.one_way() + Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
 }
 
@@ -48,10 +51,12 @@ impl Scheduler for Auto {
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
         if paths.len() > 1 {
             self.trials.update(now, paths);
+            self.distant.update(now, queue.oldest, paths);
         }
-        let trials = &self.trials;
+        let (trials, distant) = (&self.trials, &self.distant);
         let none = !paths.iter().any(|path| trials.permit(now, path));
-        let used = || paths.iter().filter(|path| none || trials.permit(now, path));
+        let used =
+            || paths.iter().filter(|path| (none || trials.permit(now, path)) && !distant.leaves_out(path));
         let Some(best) = used().map(cost).min() else { return Pick::Wait(None) };
         let worth = |path: &&PathRow| cost(path) <= best + MOST_SPREAD;
         self.spread = used().filter(worth).map(cost).max().map_or(Duration::ZERO, |most| most - best);
@@ -195,6 +200,24 @@ mod tests {
         let mut scheduler = Auto::default();
         pick(&mut scheduler, 1, &[full(), row(1, 3, 400)]);
         assert_eq!(scheduler.standing_queue(), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_far_and_slow_helps_only_where_the_queue_stays() {
+        let far = PathRow { rate: Rate::from_bps(1_000_000), ..row(1, 3, 100) };
+        let mut scheduler = Auto::default();
+        let mut at = |ms, oldest| {
+            let oldest = Duration::from_millis(oldest);
+            let queue = QueueView { packets: 100, bytes: 100_000, oldest, flow_bytes: 100_000 };
+            let pick =
+                scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &[full(), far.clone()]);
+            (pick, scheduler.standing_queue())
+        };
+        assert_eq!(at(0, 0), (Pick::One(PathId(1)), Duration::from_millis(45)), "to find its rate");
+        (1..700).for_each(|ms| drop(at(ms, 0)));
+        assert_eq!(at(700, 0), (Pick::Wait(None), Duration::ZERO));
+        (701..1_702).for_each(|ms| drop(at(ms, 80)));
+        assert_eq!(at(1_702, 80), (Pick::One(PathId(1)), Duration::from_millis(45)));
     }
 
     #[test]

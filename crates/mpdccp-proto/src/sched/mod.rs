@@ -15,6 +15,7 @@ mod acpf;
 mod auto;
 mod blest;
 mod cpf;
+mod distant;
 mod ecf;
 mod extra;
 mod handover;

@@ -1,5 +1,7 @@
 //! Two network namespaces joined by two veth paths, with a tunnel end in each; all of it gone when dropped.
 
+pub(crate) mod stream;
+
 use dccp_secure::PrivateKey;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;

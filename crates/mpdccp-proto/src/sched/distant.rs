@@ -1,0 +1,122 @@
+//! Paths that would add little and delay everything: far and slow beside what is near.
+//!
+//! What is put in order takes as long as the farthest path in use, and each loss there as long as its repair. A TCP in the tunnel whose round
+//! trips become several times as long for a tenth more of rate grows more slowly than it would without.
+
+use super::auto::cost;
+use crate::{PathId, PathRow};
+use alloc::vec::Vec;
+use units::{Duration, Time};
+
+/// Which paths are such, and whether they are needed all the same.
+#[derive(Debug, Default)]
+pub(super) struct Distant {
+    paths: Vec<Known>,
+    /// When last looked at.
+    at: Time,
+    /// Since when the queue stands.
+    standing: Option<Time>,
+    needed: bool,
+}
+
+#[derive(Debug)]
+struct Known {
+    path: PathId,
+    up_since: Time,
+    /// How long it was limited by itself.
+    limited: Duration,
+    distant: bool,
+}
+
+/// A path that was limited by itself for so many of its round trips has found its rate.
+const FOUND: u32 = 6;
+/// It is distant if it costs so many times what the cheapest does, and has less than this part of what the cheaper ones have together.
+const FARTHER: u32 = 2;
+const PART: u64 = 8;
+/// A queue stands if what leaves waited for longer than this and an eighth of a round trip, as CoDel judges (RFC 8289 section 4.4).
+const STANDS: Duration = Duration::from_millis(5);
+/// A flow that slows down when it is told to has no standing queue for so many round trips, or so long.
+const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
+
+impl Distant {
+    /// Looks at all paths; what leaves waited for `oldest`.
+    pub(super) fn update(&mut self, now: Time, oldest: Duration, paths: &[PathRow]) {
+        let since = now.since(self.at);
+        self.at = now;
+        self.paths.retain(|known| {
+            paths.iter().any(|path| path.id == known.path && path.up_since == known.up_since)
+        });
+        let Some(nearest) = paths.iter().min_by_key(|path| cost(path)) else { return };
+        let best = cost(nearest);
+        for path in paths {
+            let n = self.paths.iter().position(|known| known.path == path.id).unwrap_or_else(|| {
+                let limited = Duration::ZERO;
+                self.paths.push(Known { path: path.id, up_since: path.up_since, limited, distant: false });
+                self.paths.len() - 1
+            });
+            let known = &mut self.paths[n];
+            let srtt = path.srtt.unwrap_or_default();
+            if !path.app_limited && !path.idle {
+                known.limited += since.min(srtt);
+            }
+            let far = known.limited > srtt * FOUND && cost(path) > best * FARTHER;
+            known.distant = far && {
+                let nearer = paths.iter().filter(|near| cost(near) < cost(path));
+                path.rate.bps() * PART < nearer.map(|near| near.rate.bps()).sum()
+            };
+        }
+        let rtt = nearest.srtt.unwrap_or_default();
+        self.standing = (oldest > STANDS + rtt / 8).then(|| self.standing.unwrap_or(now));
+        self.needed = self.standing.is_some_and(|since| now.since(since) > (rtt * STAYS.0).max(STAYS.1));
+    }
+
+    /// Whether a path is left out.
+    pub(super) fn leaves_out(&self, path: &PathRow) -> bool {
+        !self.needed && self.paths.iter().any(|known| known.path == path.id && known.distant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::row;
+    use super::*;
+    use units::Rate;
+
+    /// 10 Mbit/s with a round trip of 10 ms beside `mbps` with `rtt`; whether that is left out after each millisecond of so long a wait.
+    fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
+        let (mut distant, paths) = (Distant::default(), [row(0, 3, 10), far]);
+        let look = |ms| {
+            distant.update(Time::from_millis(ms), Duration::from_millis(waits(ms)), &paths);
+            assert!(!distant.leaves_out(&paths[0]));
+            distant.leaves_out(&paths[1])
+        };
+        (0..4_000).map(look).collect()
+    }
+
+    fn far(mbps: u64, rtt: u64) -> PathRow {
+        PathRow { rate: Rate::from_bps(mbps * 1_000_000), ..row(1, 3, rtt) }
+    }
+
+    #[test]
+    fn a_path_is_distant_if_it_is_far_and_slow_and_that_is_known() {
+        let never = |far| !left_out(far, |_| 0).contains(&true);
+        assert!(never(far(2, 100)), "not slow");
+        assert!(never(far(1, 20)), "not far");
+        assert!(never(PathRow { app_limited: true, ..far(1, 100) }), "not known");
+        let looks = left_out(far(1, 100), |_| 0);
+        assert!(!looks[..600].contains(&true), "after six round trips");
+        assert!(!looks[610..].contains(&false));
+        let near_but_lossy = PathRow { loss: 0.01, ..far(1, 10) };
+        assert!(left_out(near_but_lossy, |_| 0).contains(&true), "losses are repaired a round trip later");
+    }
+
+    #[test]
+    fn a_distant_path_helps_while_the_queue_stays() {
+        let looks = left_out(far(1, 100), |ms| if (1_000..3_000).contains(&ms) { 20 } else { 2 });
+        assert!(!looks[1_000..2_000].contains(&false));
+        assert!(!looks[2_010..3_000].contains(&true));
+        assert!(!looks[3_000..].contains(&false));
+        let saw = left_out(far(1, 100), |ms| ms % 500);
+        assert!(!saw[700..].contains(&false), "it drains now and then");
+    }
+}
