@@ -24,7 +24,7 @@ mod rtt;
 pub mod tfrc;
 mod validation;
 
-pub use bbr1::{Bbr1, Tuning as Bbr1Tuning};
+pub use bbr1::{Bbr1, Tuning as Bbr1Tuning, WITHOUT as BBR1_WITHOUT};
 pub use bbr3::Bbr3;
 pub use controller::{
     AckEvent, Algorithm, Amount, CcConfig, Controller, Inherited, Limits, Lost, Sent, Window,

@@ -1,6 +1,6 @@
 //! Sets of experiments, such as those of a paper: made by one command, each run kept as soon as it is finished and not made again, and
 //! one report. A set is a file in `scenarios/sets` (`spec`); the DCP paper's figures want more than that and have a page of their own, and
-//! the matrix of access links (`robustness`) has too many points for a section each.
+//! the matrix of access links (`robustness`, and `switches`) has too many points for a section each.
 
 mod dcp;
 mod page;
@@ -24,7 +24,7 @@ use spec::Spec;
 
 /// The names of all sets that come with the program.
 pub fn names() -> Vec<&'static str> {
-    spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME, robustness::NAME]).collect()
+    spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).chain(robustness::NAMES).collect()
 }
 
 /// How a set is made.
@@ -78,15 +78,16 @@ pub fn run(
     options: &Options,
     watch: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<PathBuf, LabError> {
-    if options.duration_s.is_some() && [dcp::NAME, robustness::NAME].contains(&name_or_file) {
+    let on_access_links = robustness::NAMES.contains(&name_or_file);
+    if options.duration_s.is_some() && (name_or_file == dcp::NAME || on_access_links) {
         let text = format!("`{name_or_file}` has durations of its own: leave --duration out");
         return Err(LabError::Wrong(text));
     }
     if name_or_file == dcp::NAME {
         return dcp::run(backend, options, watch);
     }
-    if name_or_file == robustness::NAME {
-        return robustness::run(options, watch);
+    if on_access_links {
+        return robustness::run(name_or_file, options, watch);
     }
     let spec = find(name_or_file)?;
     let called =

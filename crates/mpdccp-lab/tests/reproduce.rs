@@ -109,3 +109,18 @@ fn a_class_of_the_matrix_is_judged_and_kept() {
     let error = attempt(&options).1.unwrap_err().to_string();
     assert!(error.contains("no class `potholes`; there are jitter, "), "{error}");
 }
+
+/// The same, for each switch of CCID 5.
+#[test]
+fn each_switch_has_a_column_and_is_judged_as_ccid5_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { only: vec!["small packets".to_owned()], ..quick(dir.path()) };
+    let none = MadeUp { made: AtomicUsize::new(0), patience: 0 };
+    let report = run("switches", &none, &options, &|_| {}).unwrap().with_extension("md");
+    let report = std::fs::read_to_string(report).unwrap();
+    let switches: Vec<&str> = dccp_cc::BBR1_WITHOUT.iter().map(|(name, _)| *name).collect();
+    let head = format!("| points that meet their aims | ccid5 | {} |", switches.join(" | "));
+    assert!(report.contains(&head), "{report}");
+    let row = report.lines().find(|l| l.starts_with("| small packets")).unwrap();
+    assert_eq!(row.matches("of 1 |").count(), 1 + switches.len(), "{report}");
+}

@@ -17,7 +17,7 @@ use losses::Losses;
 use path_model::{PathModel, Units};
 use rivals::Rivals;
 use state::{Drained, ProbeRtt, State};
-pub use tuning::Tuning;
+pub use tuning::{Tuning, WITHOUT};
 use units::{Duration, Rate, Time};
 use window::Recovery;
 
@@ -44,7 +44,7 @@ pub struct Bbr1 {
     losses: Losses,
     rivals: Rivals,
     /// No probe for bandwidth before this.
-    no_probe_until: Time,
+    no_probe_until: Option<Time>,
     state: State,
     pacing_gain: f64,
     cwnd_gain: f64,
@@ -58,6 +58,8 @@ pub struct Bbr1 {
     // ProbeBW (section 4.3.4).
     cycle_index: usize,
     cycle_stamp: Time,
+    /// BtlBw when the last probe for bandwidth began.
+    probed_from: f64,
 
     probe_rtt: ProbeRtt,
     part: Part,
@@ -99,7 +101,7 @@ impl Bbr1 {
             aggregation: Aggregation::default(),
             losses: Losses::default(),
             rivals: Rivals::default(),
-            no_probe_until: Time::ZERO,
+            no_probe_until: None,
             state: State::Startup,
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
@@ -108,6 +110,7 @@ impl Bbr1 {
             full_bw_count: 0,
             lost_in_round: false,
             cycle_index: 0,
+            probed_from: 0.0,
             cycle_stamp: Time::ZERO,
             probe_rtt: ProbeRtt::default(),
             part: Part::ALONE,
@@ -196,7 +199,7 @@ impl Bbr1 {
         let rounds = packets.clamp(1.0, 63.0) as u32;
         let wait = Duration::from_millis(2_000 + self.random_below(1_000));
         let reno = self.path.rtprop.unwrap_or_default().saturating_mul(rounds);
-        self.no_probe_until = ev.now + wait.min(reno);
+        self.no_probe_until = Some(ev.now + wait.min(reno));
         self.start_draining(ev.now);
     }
 

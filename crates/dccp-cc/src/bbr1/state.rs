@@ -84,6 +84,7 @@ impl Bbr1 {
         let skip = if self.state == State::CapacityDrain { 6 } else { 7 };
         self.state = State::ProbeBw;
         self.cwnd_gain = 2.0;
+        self.probed_from = self.path.bw();
         self.cycle_index = CYCLE.len() - 1 - self.random_below(skip) as usize;
         self.advance_cycle_phase(now);
         if skip == 6 && self.pacing_gain > 1.0 {
@@ -100,11 +101,14 @@ impl Bbr1 {
 
     fn advance_cycle_phase(&mut self, now: Time) {
         self.cycle_stamp = now;
-        if self.cycle_index + 1 == CYCLE.len() && now < self.no_probe_until {
+        if self.cycle_index + 1 == CYCLE.len() && self.no_probe_until.is_some_and(|until| now < until) {
             return;
         }
         self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
         let gain = CYCLE[self.cycle_index];
+        if gain > 1.0 {
+            self.probed_from = self.path.bw();
+        }
         self.pacing_gain = if gain > 1.0 { 1.0 + (gain - 1.0) * self.part.weight } else { gain };
     }
 
@@ -132,8 +136,20 @@ impl Bbr1 {
             full_length
         };
         if next {
+            if self.tuning.probe_on && self.pacing_gain == 1.0 && self.probe_paid(ev) {
+                self.cycle_index = CYCLE.len() - 1;
+            }
             self.advance_cycle_phase(ev.now);
         }
+    }
+
+    /// The last probe found the path to carry more, and no queue stands: there may be more still.
+    fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
+        let bw = self.path.bw();
+        let queue = self.path.queue_rtt(bw, self.units.packet());
+        bw >= self.probed_from * tuning::PAID
+            && ev.rtt.is_some_and(|rtt| rtt <= queue)
+            && self.no_probe_until.is_none_or(|until| ev.now >= until + tuning::LESSON)
     }
 
     /// The draft drains for an RTprop; tuned, until the RTT says that the queue is gone, within bounds.

@@ -2,6 +2,9 @@
 //!
 //! Every switch was measured on and off in the model of `tests/`; the table is in `docs/ccid5.md`.
 
+use super::Bbr1;
+use crate::{CcConfig, Controller};
+use alloc::boxed::Box;
 use core::time::Duration;
 
 /// The deviations from the draft, one by one.
@@ -35,6 +38,9 @@ pub struct Tuning {
     pub bound_by_losses: bool,
     /// Where losses come with the queues of others, the window is no larger than CUBIC's would be. Else TCP starves on a queue of a BDP or less.
     pub heed_rivals: bool,
+    /// After a probe that found more, without a queue, the next one follows within a round instead of after six. Else a path whose rate
+    /// comes back is found by a quarter in eight rounds.
+    pub probe_on: bool,
     /// Subflows at one bottleneck probe, and give way to others, as one flow would. Else they take the part of several.
     pub couple: bool,
     /// Linux's own: pacing 1 % below the estimate, so that queues shrink; the window gets what acknowledgements bring in lumps, is even in packets, and two
@@ -54,6 +60,7 @@ impl Tuning {
         full_pipe_shows: false,
         bound_by_losses: false,
         heed_rivals: false,
+        probe_on: false,
         couple: false,
         linux: false,
     };
@@ -72,10 +79,36 @@ impl Tuning {
         full_pipe_shows: true,
         bound_by_losses: true,
         heed_rivals: true,
+        probe_on: true,
         couple: true,
         linux: false,
     };
 }
+
+/// Makes a controller.
+type Make = fn(&CcConfig) -> Box<dyn Controller>;
+
+macro_rules! without {
+    ($($switch:ident),+ $(,)?) => {
+        &[$((stringify!($switch), |cfg| {
+            Box::new(Bbr1::with_tuning(cfg, Tuning { $switch: false, ..Tuning::TUNED }))
+        })),+]
+    };
+}
+
+/// The tuned variant without one of its deviations, by that one's name: all that concern a path by itself.
+pub const WITHOUT: &[(&str, Make)] = without![
+    expire_bandwidth,
+    confirm_rtprop,
+    gentle_probe_rtt,
+    small_quantum,
+    allow_for_jitter,
+    full_drain,
+    full_pipe_shows,
+    bound_by_losses,
+    heed_rivals,
+    probe_on,
+];
 
 /// `linux`: share of the estimated rate that is paced.
 pub(super) const PACED: f64 = 0.99;
@@ -105,6 +138,10 @@ pub(super) const BEYOND: f64 = 1.2;
 pub(super) const GROUP: f64 = 4.0;
 /// `bound_by_losses`: share of BtlBw that one bound leaves at least (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
+/// `probe_on`: a probe by 5/4 paid if BtlBw is this multiple of what it was.
+pub(super) const PAID: f64 = 1.15;
+/// `probe_on`: and not for this long after losses put probes off. A policer lets the first burst through.
+pub(super) const LESSON: Duration = Duration::from_secs(5);
 /// `couple`: after a ProbeRTT, none for the sake of another subflow for this long.
 pub(super) const PROBED: Duration = Duration::from_secs(5);
 /// `allow_for_jitter`: windows are at least this multiple of what is under way at BtlBw, variation of delay included.

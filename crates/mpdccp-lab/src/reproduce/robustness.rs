@@ -1,4 +1,5 @@
-//! The set `robustness`: every CCID on access links as people have them, judged point by point.
+//! The set `robustness`: every CCID on access links as people have them, judged point by point; and the set `switches`: what each deviation of
+//! CCID 5 from its draft is worth on them.
 
 mod judge;
 mod matrix;
@@ -11,19 +12,47 @@ use std::path::PathBuf;
 use judge::Bound;
 use matrix::{Class, Point};
 
+use dccp_cc::BBR1_WITHOUT;
+use toml::Spanned;
+
 use super::{Options, Progress};
 use crate::report::{self, escape};
 use crate::runs::{Keep, Runs};
-use crate::scenario::Scenario;
+use crate::scenario::{Contender, Scenario};
 use crate::sim::Sim;
 use crate::store::{AllSeries, Kept, Store};
 use crate::{LabError, Plan, code, sweep};
 
-/// The set's name.
-pub(super) const NAME: &str = "robustness";
+/// The sets' names.
+pub(super) const NAMES: [&str; 2] = [CCIDS, SWITCHES];
+const CCIDS: &str = "robustness";
+const SWITCHES: &str = "switches";
 
-/// Columns of the report.
-const CONTENDERS: [&str; 5] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250"];
+/// What is varied.
+const TUNED: &str = "ccid5";
+
+/// Columns of a set's report.
+fn contenders(set: &str) -> Vec<&'static str> {
+    match set {
+        SWITCHES => core::iter::once(TUNED).chain(BBR1_WITHOUT.iter().map(|(name, _)| *name)).collect(),
+        _ => vec!["ccid2", TUNED, "ccid5-draft", "ccid7", "ccid250"],
+    }
+}
+
+/// Whose aims a contender has.
+fn judged_as(label: &'static str) -> &'static str {
+    if BBR1_WITHOUT.iter().any(|(name, _)| *name == label) { TUNED } else { label }
+}
+
+/// Adds the contenders that lack one switch each.
+fn add_switches(scenario: &mut Scenario) {
+    let Some(tuned) = scenario.contender(TUNED).cloned() else { return };
+    for (name, _) in BBR1_WITHOUT {
+        let label = Spanned::new(tuned.label.span(), (*name).to_owned());
+        scenario.contenders.push(Contender { label, without: Some(name), ..tuned.clone() });
+    }
+}
+
 /// What shows the path's own latency.
 const THIN: &str = "udp";
 
@@ -45,7 +74,11 @@ impl<'a> Job<'a> {
 }
 
 /// Makes what is missing and writes the report; always in the simulator.
-pub(super) fn run(options: &Options, watch: &(dyn Fn(Progress<'_>) + Sync)) -> Result<PathBuf, LabError> {
+pub(super) fn run(
+    set: &str,
+    options: &Options,
+    watch: &(dyn Fn(Progress<'_>) + Sync),
+) -> Result<PathBuf, LabError> {
     let matrix = matrix::read()?;
     let known = |name: &String| matrix.classes.iter().any(|class| class.name == *name);
     if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
@@ -59,8 +92,17 @@ pub(super) fn run(options: &Options, watch: &(dyn Fn(Progress<'_>) + Sync)) -> R
         .filter(wanted)
         .map(|class| Ok((class, class.points(options.quick)?)))
         .collect::<Result<_, LabError>>()?;
-    let results = make(&classes, options, watch)?;
-    let mut report = Report::new(&matrix.title, options);
+    let contenders = contenders(set);
+    let mut classes = classes;
+    if set == SWITCHES {
+        classes.iter_mut().flat_map(|(_, points)| points).for_each(|p| add_switches(&mut p.scenario));
+    }
+    let results = make(&classes, &contenders, options, watch)?;
+    let title = match set {
+        SWITCHES => "CCID 5, and without each of its switches, on access links",
+        _ => &matrix.title,
+    };
+    let mut report = Report::new(set, title, contenders, options);
     for (class, points) in &classes {
         report.class(class, points, &results);
     }
@@ -72,6 +114,7 @@ type Results = BTreeMap<(String, String, &'static str), Result<AllSeries, String
 
 fn make(
     classes: &[(&Class, Vec<Point>)],
+    contenders: &[&'static str],
     options: &Options,
     watch: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Results, LabError> {
@@ -79,8 +122,7 @@ fn make(
     for (class, points) in classes {
         for point in points {
             let thin = point.thin.as_ref().map(|scenario| (scenario, THIN));
-            for (scenario, label) in CONTENDERS.map(|label| (&point.scenario, label)).into_iter().chain(thin)
-            {
+            for (scenario, label) in contenders.iter().map(|label| (&point.scenario, *label)).chain(thin) {
                 jobs.push(Job { class, point, scenario, label });
             }
         }
@@ -120,6 +162,7 @@ type Sums = BTreeMap<&'static str, (u32, u32)>;
 
 /// Both forms of the report, as far as it is.
 struct Report {
+    contenders: Vec<&'static str>,
     title: String,
     head: String,
     markdown: String,
@@ -129,11 +172,12 @@ struct Report {
 }
 
 impl Report {
-    fn new(title: &str, options: &Options) -> Report {
+    fn new(set: &str, title: &str, contenders: Vec<&'static str>, options: &Options) -> Report {
         let quick = if options.quick { " --quick" } else { "" };
-        let command = format!("mpdccp lab reproduce {NAME}{quick} --seed {}", options.seed);
+        let command = format!("mpdccp lab reproduce {set}{quick} --seed {}", options.seed);
         let head = format!("{command}, version {}, {}", env!("CARGO_PKG_VERSION"), code::words());
         Report {
+            contenders,
             title: title.to_owned(),
             head,
             markdown: String::new(),
@@ -150,10 +194,10 @@ impl Report {
             self.markdown,
             "\n## {}\n\n{words}; ✗: missed.\n\n| | {} |\n|---|{}\n",
             class.name,
-            CONTENDERS.join(" | "),
-            "---|".repeat(CONTENDERS.len())
+            self.contenders.join(" | "),
+            "---|".repeat(self.contenders.len())
         );
-        let head: String = CONTENDERS.iter().map(|label| format!("<th>{label}</th>")).collect();
+        let head: String = self.contenders.iter().map(|label| format!("<th>{label}</th>")).collect();
         let _ = write!(
             self.html,
             "<h2>{}</h2>\n<p>{}; ✗: missed.</p>\n<div class=\"wide\"><table><tr><th></th>{head}</tr>\n",
@@ -164,7 +208,7 @@ impl Report {
         for point in points {
             let _ = write!(self.markdown, "| {}", point.name);
             let _ = write!(self.html, "<tr><td>{}</td>", escape(&point.name));
-            for label in CONTENDERS {
+            for &label in &self.contenders {
                 let (text, met) = cell(class, point, label, results);
                 let verdict = match met {
                     Some(true) => " class=\"met\"",
@@ -186,8 +230,10 @@ impl Report {
 
     /// Points that meet their aims, of those that have one.
     fn summary(&self) -> (String, String) {
-        let judged: Vec<&str> = CONTENDERS
-            .into_iter()
+        let judged: Vec<&str> = self
+            .contenders
+            .iter()
+            .copied()
             .filter(|label| self.sums.iter().any(|(_, sums)| sums.get(label).is_some_and(|(_, n)| *n > 0)))
             .collect();
         let mut markdown = format!(
@@ -248,10 +294,11 @@ fn cell(class: &Class, point: &Point, label: &'static str, results: &Results) ->
     };
     let own = found(THIN).and_then(|thin| thin.as_ref().ok()?.get("p95_ms")?.first().map(|(_, v)| *v));
     let figures = judge::figures(series, point.skip_s, own);
-    let judged = point.judged.iter().any(|name| name == label);
+    let like = judged_as(label);
+    let judged = point.judged.iter().any(|name| name == like);
     let mut texts = Vec::new();
     let mut verdict = None;
-    for bound in point.aim.bounds().iter().filter(|bound| bound.concerns(label)) {
+    for bound in point.aim.bounds().iter().filter(|bound| bound.concerns(like)) {
         let Some(value) = figures.get(bound.figure) else { continue };
         let aimed = judged && (bound.min.is_some() || bound.max.is_some());
         let met = bound.met(*value);

@@ -31,6 +31,9 @@ pub struct Contender {
     /// Which rules of the CCID apply.
     #[serde(default)]
     pub variant: Variant,
+    /// CCID 5 without the deviation of this name (`dccp_cc::BBR1_WITHOUT`); set by the set `switches`, in the simulator alone.
+    #[serde(skip)]
+    pub without: Option<&'static str>,
     /// Settings that differ from the scenario's.
     #[serde(default)]
     pub tunnel: TunnelSettings,

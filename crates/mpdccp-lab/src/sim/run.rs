@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use dccp_cc::BBR1_WITHOUT;
+use dccp_proto::Experiment;
 use mpdccp_proto::{PathName, SessionConfig, SessionEvent};
 use units::{Rate, Time};
 
@@ -257,10 +259,20 @@ impl World {
     }
 }
 
+/// The number of what lacks a switch.
+const EXPERIMENT: u8 = 251;
+
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
     let mut session = plan.scenario.settings_of(plan.contender).session();
     if let Some(back) = &plan.contender.back_ccid {
         session.connection.rx_ccids = vec![*back.as_ref()];
+    }
+    if let Some(switch) = plan.contender.without
+        && let Some((_, controller)) = BBR1_WITHOUT.iter().find(|(name, _)| *name == switch)
+    {
+        let config = &mut session.connection;
+        config.cc.experiment = Some(Experiment { ccid: EXPERIMENT, controller: *controller });
+        (config.tx_ccids, config.rx_ccids) = (vec![EXPERIMENT], vec![EXPERIMENT]);
     }
     if plan.scenario.mode == Mode::Direct {
         direct(&mut session);

@@ -14,7 +14,7 @@ use crate::watch::Watch;
 pub(crate) struct Args {
     /// Which set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `multipath` unequal
     /// paths together and each alone, `calibration` the model of TCP beside the kernel's, `robustness` every
-    /// CCID on access links (simulator); or a file in the format of scenarios/sets.
+    /// CCID on access links (simulator), `switches` CCID 5 without each of its deviations there; or a file in the format of scenarios/sets.
     set: String,
     /// Where the experiments run; absent: on network namespaces, but what only lies around them in the simulator.
     #[arg(long, value_enum)]
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     /// Headline cells, fewer and shorter runs: under 20 minutes.
     #[arg(long)]
     quick: bool,
-    /// Seconds of each run instead of what the set says (not of `dcp` and `robustness`).
+    /// Seconds of each run instead of what the set says (not of `dcp`, `robustness` and `switches`).
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
-    /// Run this experiment only (not of `dcp`), by the name of its scenario, or of a class of `robustness`; may be given several times.
+    /// Run this experiment only (not of `dcp`), by the name of its scenario, or of a class of `robustness` and `switches`; may be given several times.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
     /// The first seed.
@@ -46,7 +46,8 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
     // Its links are many and some are fast: always in virtual time.
-    let usual = if args.set == "robustness" { Where::Sim } else { Where::Netns };
+    let usual =
+        if ["robustness", "switches"].contains(&args.set.as_str()) { Where::Sim } else { Where::Netns };
     let backend = args.backend.unwrap_or(usual).backend()?;
     let set = Path::new(&args.set).file_stem().map_or_else(|| args.set.clone(), |s| s.display().to_string());
     let usual = || PathBuf::from("lab-out").join(format!("reproduce-{set}-{}", backend.name()));
