@@ -309,7 +309,8 @@ impl App for Streams {
     }
 
     fn on_event(&mut self, core: &mut Core, now: Time, id: SessionId, event: SessionEvent) {
-        tracing::debug!("session {}: {event:?}", id.0);
+        let _span = tracing::debug_span!("connection", id = id.0).entered();
+        tracing::debug!("{event:?}");
         match event {
             SessionEvent::Accepted { peer } => self.entry(id).peer = Some(peer),
             SessionEvent::Opened { multipath } => self.on_opened(core, now, id, multipath),
@@ -317,11 +318,11 @@ impl App for Streams {
                 self.follow_mtu(core, now, id);
                 self.tell(core, id, Event::PathUp(path));
             }
-            // Asked for when somebody wants to know it; not asked for.
-            SessionEvent::PathMtu(..) | SessionEvent::Private(..) => {}
             SessionEvent::PathStale(path) => self.tell(core, id, Event::PathStale(path)),
             SessionEvent::PathDown(path, why) => self.tell(core, id, Event::PathDown(path, why)),
             SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),
+            // Path MTUs are asked for when somebody wants to know them, private options not at all.
+            _ => {}
         }
     }
 

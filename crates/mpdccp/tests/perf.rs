@@ -132,7 +132,7 @@ fn a_client_hears_what_the_server_received() {
 #[test]
 fn the_server_sends_when_it_is_asked_to() {
     let [server, client] =
-        Place::host().exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} -R -k 300 -l 700");
+        Place::host().exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} -R -n 210000 -l 700");
     all_arrived(&server, &client, 300, 700);
     assert_eq!(record(&server, "summary")["peer_received"]["messages"], 300);
 }

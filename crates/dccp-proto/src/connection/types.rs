@@ -124,6 +124,7 @@ pub enum CloseReason {
 
 /// What the owner is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The Response is here and accepted; the HandshakeAck has not left yet.
     Responded,
@@ -151,6 +152,7 @@ pub enum Timer {
 /// Counters of one connection.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub struct ConnectionStats {
     pub packets_sent: u64,
     pub packets_received: u64,

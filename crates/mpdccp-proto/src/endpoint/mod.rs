@@ -39,6 +39,7 @@ pub struct SessionId(pub u64);
 
 /// Counters of packets that belong to no connection, by name (`truncated`, `no_connection`, `refused_peer`, ...).
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct EndpointStats {
     /// Name to count.
     pub counters: BTreeMap<&'static str, u64>,

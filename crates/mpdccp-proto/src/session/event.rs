@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 
 /// What happened to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SessionEvent {
     /// A peer opened a session here; `peer` is the [`crate::PeerFilter::id`] that let it in.
     Accepted {

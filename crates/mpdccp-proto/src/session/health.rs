@@ -26,6 +26,7 @@ impl Session {
                 Event::Responded if self.multipath => {}
                 Event::Responded | Event::Opened => self.on_opened(now, i),
                 Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
+                _ => {}
             }
         }
         if i < self.paths.len() {

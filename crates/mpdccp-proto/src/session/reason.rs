@@ -112,7 +112,7 @@ fn hint(code: ResetCode) -> Option<&'static str> {
         }
         ResetCode::ConnectionRefused => "it does not accept this session, or listens on another DCCP port",
         ResetCode::BadServiceCode => "another application listens there",
-        ResetCode::TooBusy => "it has all the sessions or paths it allows",
+        ResetCode::TooBusy => "it allows no more sessions or paths, in all or for one host",
         ResetCode::OptionError | ResetCode::MandatoryError => "it does not understand our options",
         _ => return None,
     })

@@ -159,9 +159,12 @@ struct Common {
     /// Bytes of each message.
     #[arg(short = 'l', long, visible_alias = "length", default_value_t = 1200)]
     size: usize,
-    /// Send this many messages. Without this and --time: until interrupted.
+    /// Send this many messages. Without this, --bytes and --time: until interrupted.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     messages: Option<u32>,
+    /// Send as many messages as this many bytes take; K, M and G are powers of 1024.
+    #[arg(short = 'n', long, conflicts_with = "messages", value_parser = bytes)]
+    bytes: Option<u64>,
     /// Send for this long, seconds.
     #[arg(short, long, value_name = "S", value_parser = seconds)]
     time: Option<Duration>,
@@ -272,7 +275,7 @@ impl From<PerfArgs> for End {
                 };
                 let local = bind.filter(|_| wishes.paths.is_empty());
                 wishes.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
-                if common.messages.is_none() && !common.receive {
+                if common.messages().is_none() && !common.receive {
                     common.time.get_or_insert(Duration::from_secs(10));
                 }
                 End { wishes: Some(wishes), place: with_port(host), once: false, invite, common }
@@ -292,10 +295,18 @@ impl Plan {
     }
 }
 
+impl Common {
+    /// How many messages to send, if that was said.
+    fn messages(&self) -> Option<u32> {
+        let size = self.size.max(1) as u64;
+        self.messages.or(self.bytes.map(|bytes| u32::try_from(bytes.div_ceil(size)).unwrap_or(u32::MAX)))
+    }
+}
+
 fn mode(wishes: Option<&Wishes>, common: &Common) -> Mode {
     // As with iperf3: 0 is no limit.
     let time = common.time.filter(|time| !time.is_zero());
-    let load = Load { size: common.size, rate: common.rate, messages: common.messages, time };
+    let load = Load { size: common.size, rate: common.rate, messages: common.messages(), time };
     match wishes {
         _ if common.send => Mode::Plain(Some(load)),
         Some(_) if common.receive => Mode::Plain(None),
@@ -306,7 +317,7 @@ fn mode(wishes: Option<&Wishes>, common: &Common) -> Mode {
             echo: wishes.echo,
             size: common.size,
             rate_bps: common.rate.map(Rate::bps),
-            messages: common.messages,
+            messages: common.messages(),
             time_ms: time.map(|time| time.as_millis() as u64),
             omit_ms: wishes.omit.as_millis() as u64,
         }),
@@ -346,6 +357,7 @@ impl TryFrom<PerfArgs> for Plan {
         let sender_only = [
             ("--rate", common.rate.is_some()),
             ("--messages", common.messages.is_some()),
+            ("--bytes", common.bytes.is_some()),
             ("--time", common.time.is_some()),
         ];
         let sends = !matches!(mode, Mode::Obey | Mode::Plain(None));
@@ -430,6 +442,18 @@ fn ccid(text: &str) -> Result<u8, String> {
     Ccid::try_from(n).map(|ccid| ccid.0)
 }
 
+/// As iperf3 reads them.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse().ok().and_then(|n: u64| n.checked_mul(1 << shift)).filter(|n| *n > 0);
+    bytes.ok_or_else(|| format!("`{text}` is no number of bytes, expected such as 1000000, 500K or 1G"))
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let with_unit = || linkem_net::quantity::parse_time(text).ok().map(|time| time.as_secs_f64());
     let seconds = text.parse().ok().or_else(with_unit).filter(|s: &f64| (0.0..=1e6).contains(s));
@@ -446,5 +470,7 @@ mod tests {
         assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));
         assert!(seconds("inf").is_err() && seconds("-1").is_err());
         assert!(ccid("1").unwrap_err().contains("2, "));
+        assert_eq!((bytes("700"), bytes("2K"), bytes("1g")), (Ok(700), Ok(2048), Ok(1 << 30)));
+        assert!(["", "0", "M", "1.5M", "99999999999G"].into_iter().all(|text| bytes(text).is_err()));
     }
 }
