@@ -82,7 +82,8 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
         rss1 / 1048576.0
     );
 
-    fleet.run_for(Duration::from_secs(2))?;
+    // For ten seconds after its first packets a session asks its paths more often.
+    fleet.run_for(Duration::from_secs(12))?;
     let (cpu2, _) = usage_of(server)?;
     let (since, before) = (Instant::now(), fleet.received);
     fleet.run_for(Duration::from_secs(idle.into()))?;
