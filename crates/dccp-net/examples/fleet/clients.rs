@@ -7,7 +7,7 @@ use dccp_secure::{
 };
 use mpdccp_proto::{Endpoint, PathConfig, PktInfo, SessionConfig, SessionEvent, SessionId};
 use rustix::event::{PollFd, PollFlags, poll};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -17,6 +17,8 @@ use units::Time;
 /// DCCP Service Code and port of a tunnel.
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
 const PORT: u16 = 6511;
+/// As long a tunnel's client waits before it opens a session that closed anew.
+const AGAIN: Duration = Duration::from_millis(250);
 /// The server's inner address.
 const HUB: [u8; 4] = [10, 0, 0, 1];
 
@@ -65,6 +67,9 @@ pub(crate) struct Clients {
     /// Open sessions and paths that are up.
     pub(crate) open: usize,
     pub(crate) up: usize,
+    /// Sessions that closed so far, and those that are to be opened again, when.
+    pub(crate) closed: usize,
+    again: VecDeque<(Instant, u32)>,
     /// Records received, and answers to pings.
     pub(crate) received: u64,
     pub(crate) answers: u64,
@@ -113,6 +118,8 @@ impl Clients {
             outgoing: Outgoing::default(),
             open: 0,
             up: 0,
+            closed: 0,
+            again: VecDeque::new(),
             received: 0,
             answers: 0,
         })
@@ -188,17 +195,22 @@ impl Clients {
         while let Some((_, data)) = self.endpoint.poll_deliver() {
             self.answers += u64::from(data.get(20) == Some(&0));
         }
-        while let Some((_, event)) = self.endpoint.poll_event() {
+        while let Some((session, event)) = self.endpoint.poll_event() {
             match event {
                 SessionEvent::Opened { .. } => self.open += 1,
                 SessionEvent::PathUp(_) => self.up += 1,
-                SessionEvent::PathDown(..) => self.up -= 1,
-                SessionEvent::Closed(why) => {
-                    self.open -= 1;
-                    eprintln!("a session closed: {why}");
+                SessionEvent::PathDown(..) => self.up = self.up.saturating_sub(1),
+                SessionEvent::Closed(_) => {
+                    self.open = self.open.saturating_sub(1);
+                    self.closed += 1;
+                    let client = self.of_session.remove(&session);
+                    self.again.extend(client.map(|client| (Instant::now() + AGAIN, client)));
                 }
                 _ => {}
             }
+        }
+        while let Some((_, client)) = self.again.pop_front_if(|(at, _)| *at <= Instant::now()) {
+            self.connect(client);
         }
         self.transmit(now);
         Ok(())

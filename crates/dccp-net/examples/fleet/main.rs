@@ -1,6 +1,6 @@
 //! Many clients of one tunnel server, all in this process: `fleet config N` prints the server's file, `fleet run N SERVER_PID` opens N
-//! sessions with two paths each, leaves them alone, sends pings through them, and prints what the server did. For tools/bench/fleet, which
-//! makes the namespace. Each client has a key and two addresses in 127.0.0.0/8 of its own.
+//! sessions with two paths each, leaves them alone, sends pings through them, and prints what the server did; `fleet restart N SERVER_PID` kills
+//! the server and prints how soon all are back at its successor. For tools/bench/fleet, which makes the namespace. Each client has a key and two addresses in 127.0.0.0/8 of its own.
 
 mod clients;
 
@@ -16,11 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "fleet config N | fleet run N SERVER_PID [IDLE_SECONDS LOAD_SECONDS PINGS_PER_SECOND]";
+    let usage = "fleet config N | fleet run N SERVER_PID [IDLE_SECONDS LOAD_SECONDS PINGS_PER_SECOND] | fleet restart N SERVER_PID [PINGS_PER_SECOND]";
     let number = |i: usize, default: &str| args.get(i).map_or(default, |s| s).parse::<u32>();
     let n = number(1, "")?;
     match args.first().map(String::as_str) {
         Some("config") => print!("{}", config(n)),
+        Some("restart") => restart(n, number(2, "")?, number(3, "5000")?)?,
         Some("run") => run(n, number(2, "")?, number(3, "10")?, number(4, "5")?, number(5, "5000")?)?,
         _ => return Err(usage.into()),
     }
@@ -51,10 +52,7 @@ fn usage_of(pid: u32) -> Result<(f64, f64), Error> {
     Ok((ticks as f64 / 100.0, kib * 1024.0))
 }
 
-fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error> {
-    let mut fleet = Clients::new(n)?;
-    let (cpu0, rss0) = usage_of(server)?;
-    let (own0, _) = usage_of(std::process::id())?;
+fn open_all(fleet: &mut Clients, n: u32) -> Result<(), Error> {
     let since = Instant::now();
     let mut opened = 0;
     while fleet.up < 2 * n as usize && since.elapsed() < PATIENCE {
@@ -64,6 +62,45 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
         }
         fleet.turn(Duration::from_millis(1))?;
     }
+    Ok(())
+}
+
+/// Kills the server while the sessions carry pings, and waits until all are open at the one that is started in its place.
+fn restart(n: u32, server: u32, rate: u32) -> Result<(), Error> {
+    let mut fleet = Clients::new(n)?;
+    open_all(&mut fleet, n)?;
+    fleet.run_for(Duration::from_secs(2))?;
+    println!("{n} clients: {} sessions, {} paths", fleet.open, fleet.up);
+    let pid = i32::try_from(server)?;
+    let pid = rustix::process::Pid::from_raw(pid).ok_or("no such server")?;
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+    let since = Instant::now();
+    let (mut sent, mut told) = (0u64, [1, 50, 95, 100].into_iter().peekable());
+    while let Some(share) = told.peek()
+        && since.elapsed() < PATIENCE
+    {
+        let due = (since.elapsed().as_secs_f64() * f64::from(rate)) as u64;
+        while sent < due {
+            fleet.ping((sent * 7919 % u64::from(n)) as u32);
+            sent += 1;
+        }
+        fleet.turn(Duration::from_millis(1))?;
+        let back = fleet.open.saturating_sub((n as usize).saturating_sub(fleet.closed));
+        if back * 100 >= n as usize * share {
+            println!("{share} % back {:.2} s after the server was killed", since.elapsed().as_secs_f64());
+            told.next();
+        }
+    }
+    println!("{} sessions, {} paths; {} sessions closed meanwhile", fleet.open, fleet.up, fleet.closed);
+    Ok(())
+}
+
+fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error> {
+    let mut fleet = Clients::new(n)?;
+    let (cpu0, rss0) = usage_of(server)?;
+    let (own0, _) = usage_of(std::process::id())?;
+    let since = Instant::now();
+    open_all(&mut fleet, n)?;
     let took = since.elapsed().as_secs_f64();
     let (cpu1, rss1) = usage_of(server)?;
     let (own1, _) = usage_of(std::process::id())?;
