@@ -10,10 +10,10 @@ use units::Rate;
 
 const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::TUNED };
 
-/// Share of the policed rate, and loss, in percent.
-fn policed(make: Make) -> (f64, f64) {
-    let policer = Some(Policer { rate: Rate::from_mbps(10.0), burst: 50_000 });
-    let mut w = bulk(LinkConfig { policer, ..link(100.0, ms(50.0), 1.0) }, vec![(0.0, make(3))]);
+/// Share of the policed rate, and loss, in percent, with a bucket of `burst` bytes.
+fn policed(make: Make, rtt: f64, burst: u32) -> (f64, f64) {
+    let policer = Some(Policer { rate: Rate::from_mbps(10.0), burst });
+    let mut w = bulk(LinkConfig { policer, ..link(100.0, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
     w.run(at(5.0));
     let before = (w.sessions[0].sender(0).lost, w.sessions[0].got.len());
     w.run(at(30.0));
@@ -32,10 +32,14 @@ fn lossy(make: Make, mbps: f64, rtt: f64, loss: f64) -> f64 {
 
 #[test]
 fn a_policer_loses_little() {
-    let with = policed(&bbr(Bbr1Tuning::TUNED));
-    let without = policed(&bbr(WITHOUT));
+    let with = policed(&bbr(Bbr1Tuning::TUNED), 50.0, 50_000);
+    let without = policed(&bbr(WITHOUT), 50.0, 50_000);
     println!("share and loss at a policer: {with:?}, without bounds {without:?}");
     assert!(with.0 > 90.0 && with.1 < 2.5 && without.1 > 5.0);
+    // A bucket that lets a probe pass does not call for the next one.
+    let large = policed(&bbr(Bbr1Tuning::TUNED), 20.0, 200_000);
+    println!("with a large bucket: {large:?}");
+    assert!(large.0 > 90.0 && large.1 < 3.2, "{large:?}");
 }
 
 #[test]

@@ -51,6 +51,22 @@ fn one_change() {
 }
 
 /// A bulk flow over a path whose delay is drawn anew every `step` ms.
+/// What is found of a rate that came back, in percent of it, from 1 s after it on.
+#[test]
+fn a_rate_that_comes_back() {
+    let found = |tuning| {
+        let mut w = bulk(link(5.0, ms(40.0), 4.0), vec![(0.0, bbr(tuning)(3))]);
+        w.run(at(5.0));
+        w.set_rate(0, 100.0);
+        w.run(at(6.5));
+        100.0 * summary(&w.sessions[0].got, at(6.0), at(6.5)).mbps / full(100.0)
+    };
+    let tuned = found(Bbr1Tuning::TUNED);
+    let without = found(Bbr1Tuning { probe_on: false, ..Bbr1Tuning::TUNED });
+    println!("5 to 100 Mbit/s: {tuned:.0} %, without probe_on {without:.0} %");
+    assert!(tuned >= 80.0 && without < 50.0, "{tuned} {without}");
+}
+
 fn wandering(make: model::scenario::Make, step: f64, low: f64, high: f64) -> World {
     let mut w = bulk(link(20.0, ms(20.0), 4.0), vec![(0.0, make(3))]);
     let mut x = 9u64;
