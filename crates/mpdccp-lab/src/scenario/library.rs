@@ -20,6 +20,7 @@ pub const LIBRARY: &[Named] = library![
     "paper/single-path",
     "paper/fairness",
     "paper/competition",
+    "paper/beside-tcp",
     "paper/shared-bottleneck",
     "paper/delay",
     "paper/loss",

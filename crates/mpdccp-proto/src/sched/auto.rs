@@ -55,8 +55,10 @@ impl Scheduler for Auto {
         }
         let (trials, distant) = (&self.trials, &self.distant);
         let none = !paths.iter().any(|path| trials.permit(now, path));
-        let used =
-            || paths.iter().filter(|path| (none || trials.permit(now, path)) && !distant.leaves_out(path));
+        let permitted = || paths.iter().filter(|path| none || trials.permit(now, path));
+        // What is near may be on trial.
+        let all = permitted().all(|path| distant.leaves_out(path));
+        let used = || permitted().filter(|path| all || !distant.leaves_out(path));
         let Some(best) = used().map(cost).min() else { return Pick::Wait(None) };
         let worth = |path: &&PathRow| cost(path) <= best + MOST_SPREAD;
         self.spread = used().filter(worth).map(cost).max().map_or(Duration::ZERO, |most| most - best);
@@ -218,6 +220,22 @@ mod tests {
         assert_eq!(at(700, 0), (Pick::Wait(None), Duration::ZERO));
         (701..1_702).for_each(|ms| drop(at(ms, 80)));
         assert_eq!(at(1_702, 80), (Pick::One(PathId(1)), Duration::from_millis(45)));
+    }
+
+    #[test]
+    fn what_is_far_and_slow_stands_in_while_the_near_path_is_on_trial() {
+        let far = PathRow { rate: Rate::from_bps(1_000_000), ..row(1, 3, 100) };
+        let queue = QueueView { packets: 100, bytes: 100_000, ..QueueView::default() };
+        let mut scheduler = Auto::default();
+        let mut at = |ms, near: &PathRow| {
+            scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &[near.clone(), far.clone()])
+        };
+        (0..700).for_each(|ms| drop(at(ms, &row(0, 3, 10))));
+        assert_eq!(at(700, &full()), Pick::Wait(None));
+        let back = |since| PathRow { up_since: Time::from_millis(since), ..row(0, 3, 10) };
+        (1_000..1_050).for_each(|ms| drop(at(ms, &back(1_000))));
+        (2_000..2_050).for_each(|ms| drop(at(ms, &back(2_000))));
+        assert_eq!(at(2_060, &back(2_000)), Pick::One(PathId(1)));
     }
 
     #[test]
