@@ -11,6 +11,9 @@ const LOSS_THRESH: f64 = 0.02;
 const FEW: f64 = 50.0;
 /// Packets of low-rate phases that are remembered in full.
 const REMEMBERED: f64 = 1_000.0;
+/// Losses whose bursts are remembered in full, and the most that bursts excuse.
+const MANY: f64 = 100.0;
+const SPREAD: f64 = 10.0;
 
 /// Counts of packets delivered and lost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +39,34 @@ pub(super) struct Losses {
     /// Of packets that left in such phases.
     own: Counts,
     stretch: Option<Stretch>,
+    bursts: Bursts,
+}
+
+/// How many packets are lost at a time. Where many are, a few such losses more or less say little.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bursts {
+    lost: f64,
+    times: f64,
+    last: Option<Time>,
+}
+
+impl Bursts {
+    /// What is declared lost by one acknowledgement was lost together, about.
+    fn on_lost(&mut self, now: Time) {
+        if self.lost > MANY {
+            (self.lost, self.times) = (self.lost / 2.0, self.times / 2.0);
+        }
+        self.lost += 1.0;
+        if self.last.replace(now) != Some(now) {
+            self.times += 1.0;
+        }
+    }
+
+    /// How much more the number of losses varies than if each came by itself: bursts of geometric length.
+    fn spread(&self) -> f64 {
+        let mean = if self.times > 0.0 { self.lost / self.times } else { 1.0 };
+        (2.0 * mean - 1.0).clamp(1.0, SPREAD)
+    }
 }
 
 impl Losses {
@@ -54,7 +85,8 @@ impl Losses {
     }
 
     /// A packet was declared lost.
-    pub(super) fn on_lost(&mut self, sent_at: Time) {
+    pub(super) fn on_lost(&mut self, now: Time, sent_at: Time) {
+        self.bursts.on_lost(now);
         if self.is_low(sent_at) {
             self.own.all += 1.0;
             self.own.lost += 1.0;
@@ -91,7 +123,7 @@ impl Losses {
         let n = s.counts.all;
         let expected = floor * n;
         // Two and a half times the deviation of what chance brings.
-        let chance = 2.5 * libm::sqrt(expected + 1.0);
+        let chance = 2.5 * libm::sqrt((expected + 1.0) * self.bursts.spread());
         let lost = s.counts.lost > LOSS_THRESH * n + expected + chance;
         let marked = s.marked > (LOSS_THRESH * n).max(1.0);
         let lasted = now.since(s.since).as_secs_f64();
@@ -122,7 +154,7 @@ mod tests {
 
     /// A round of 100 packets sent at `sent`, so many of them lost, ends 100 ms later.
     fn round(l: &mut Losses, sent: u64, lost: u64, ce: u64) -> Option<f64> {
-        (0..lost).for_each(|_| l.on_lost(ms(sent)));
+        (0..lost).for_each(|i| l.on_lost(Time::from_micros(sent * 1_000 + i), ms(sent)));
         l.on_delivered(Some(ms(sent)), 100 - lost, 100 - lost, ce);
         l.on_round_end(ms(sent + 100))
     }
@@ -157,10 +189,30 @@ mod tests {
         l.restart(ms(0));
         let mut bounds = 0;
         for i in 0..4 {
-            l.on_lost(ms(i * 20));
+            l.on_lost(ms(i * 20), ms(i * 20));
             l.on_delivered(Some(ms(i * 20)), 9, 9, 0);
             bounds += u32::from(l.on_round_end(ms(i * 20 + 20)).is_some());
         }
         assert_eq!(bounds, 1);
+    }
+
+    #[test]
+    fn losses_that_come_together_say_less() {
+        // Rounds of 100 packets, of every fifth of which 8 are lost: each by itself, or all at once.
+        let bounds = |together: bool| {
+            let mut l = Losses::default();
+            l.restart(ms(0));
+            let mut bounds = 0;
+            for i in 0..100 {
+                let (sent, lost) = (i * 100, if i % 5 == 0 { 8 } else { 0 });
+                for n in 0..lost {
+                    l.on_lost(Time::from_micros(sent * 1_000 + if together { 0 } else { n }), ms(sent));
+                }
+                l.on_delivered(Some(ms(sent)), 100 - lost, 100 - lost, 0);
+                bounds += u32::from(l.on_round_end(ms(sent + 100)).is_some());
+            }
+            bounds
+        };
+        assert_eq!((bounds(false), bounds(true)), (20, 0));
     }
 }

@@ -243,7 +243,7 @@ impl Controller for Bbr1 {
     fn on_sent(&mut self, _pkt: &Sent) {}
 
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
-        self.losses.on_lost(pkt.snapshot.sent_at);
+        self.losses.on_lost(pkt.now, pkt.snapshot.sent_at);
         self.rivals.on_lost(pkt);
     }
 
