@@ -46,6 +46,7 @@ impl Burst<'_> {
 
 /// Why a burst, or the rest of one, did not leave. Each is counted in [`CarrierStats`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum SendError {
     /// The socket's buffer is full; the packets are dropped as a full queue would.
     BufferFull,

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 /// Why a text is no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeyError {
     /// Not base64.
     NotBase64,

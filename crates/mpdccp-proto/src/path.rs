@@ -9,6 +9,7 @@ pub struct PathId(pub u32);
 
 /// How a path fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Health {
     /// Handshake under way.
     Probing,
@@ -18,6 +19,18 @@ pub enum Health {
     Stale,
     /// Closed; the path manager may try again.
     Down,
+}
+
+impl Health {
+    /// A word for people and for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Health::Probing => "probing",
+            Health::Up => "up",
+            Health::Stale => "stale",
+            Health::Down => "down",
+        }
+    }
 }
 
 /// What a scheduler sees of a path.

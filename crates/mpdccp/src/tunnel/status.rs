@@ -2,7 +2,7 @@
 
 use crate::tunnel::config::PathSpec;
 use mpdccp_proto::steer::RuleStats;
-use mpdccp_proto::{FecStats, Health, PathRow, PathStatus, SessionState, SessionStatus};
+use mpdccp_proto::{FecStats, PathRow, PathStatus, SessionState, SessionStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -254,15 +254,6 @@ fn ms(d: Duration) -> f64 {
     d.as_secs_f64() * 1e3
 }
 
-pub(crate) fn health(health: Health) -> &'static str {
-    match health {
-        Health::Probing => "probing",
-        Health::Up => "up",
-        Health::Stale => "stale",
-        Health::Down => "down",
-    }
-}
-
 /// `SequenceInvalid` as `sequence_invalid`.
 fn snake(name: &str) -> String {
     let mut out = String::new();
@@ -374,7 +365,7 @@ impl PathReport {
         PathReport {
             name,
             id: Some(path.id.0),
-            state: health(path.health).into(),
+            state: path.health.name().into(),
             why: None,
             priority: path.prio,
             rate_limit_mbps: None,
