@@ -1,3 +1,5 @@
+mod shards;
+
 use crate::aead::Aead;
 use crate::channel::{Address, Channel, ChannelId, ChannelStats, Keypair, Pending, Unready};
 use crate::cookie::{Codes, CookieJar};
@@ -15,6 +17,8 @@ use rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use units::{Duration, Time};
 use zeroize::Zeroizing;
+
+pub use shards::{Handover, home};
 
 /// Most channels of one peer; the one heard of least recently makes room.
 const PER_PEER: usize = 64;
@@ -60,17 +64,6 @@ pub enum Input {
     Elsewhere(u8),
     /// It was dropped, without an answer, or with a cookie at most.
     Dropped(Reason),
-}
-
-/// The first message of a handshake with a peer that is at home on another shard, for [`Carrier::take_over`] there. It was checked and read
-/// where it came in, so that a server under load asks for one cookie and not for two.
-#[derive(Debug)]
-pub struct Handover {
-    /// Which shard.
-    pub shard: u8,
-    from: Address,
-    offered: Offered,
-    to: Receiver,
 }
 
 /// What happened.
@@ -166,26 +159,6 @@ impl Carrier {
             keylog: None,
             settings,
         }
-    }
-
-    /// The server has so many shards, numbered from 0, that share its peers by their numbers: each has the same peers under the same numbers,
-    /// and the channels of those that are at home there.
-    pub fn share(&mut self, shards: u8) {
-        self.shards = shards;
-    }
-
-    /// The shard that has the channels of a peer.
-    fn home(&self, peer: u32) -> u8 {
-        match self.shards {
-            0 => self.settings.shard,
-            shards => home(peer, shards),
-        }
-    }
-
-    /// Which other shard a message is for, if it says so.
-    fn elsewhere(&self, to: Receiver) -> Option<u8> {
-        let [shard, ..] = to.index.to_be_bytes();
-        (shard < self.shards && shard != self.settings.shard).then_some(shard)
     }
 
     /// Lets a peer in, by a number of the caller's; replaces what was known under that number or key.
@@ -328,18 +301,6 @@ impl Carrier {
             None => Err(Reason::NoMessage),
         };
         self.settle(result)
-    }
-
-    /// Goes on with a handshake that came in at another shard.
-    pub fn take_over(&mut self, now: Time, handover: Handover) -> Input {
-        let Handover { from, offered, to, .. } = handover;
-        let result = self.answer(now, &from, offered, to);
-        self.settle(result)
-    }
-
-    /// The next handshake for another shard.
-    pub fn poll_handover(&mut self) -> Option<Handover> {
-        self.handovers.pop_front()
     }
 
     fn settle(&mut self, result: Result<Input, Reason>) -> Input {
@@ -691,12 +652,6 @@ impl Carrier {
         self.renew(now, at);
         Ok(if len == 0 { Input::Handled } else { Input::Packet { channel: id, peer, len } })
     }
-}
-
-/// Which of a server's shards has the session of a peer, by the peer's number.
-pub fn home(peer: u32, shards: u8) -> u8 {
-    // Less than a number of eight bits.
-    (peer % u32::from(shards.max(1))) as u8
 }
 
 /// The keys of a handshake for one side of it.
