@@ -6,6 +6,7 @@ mod mutate;
 use cap::Cap;
 use coverage::Coverage;
 use mutate::Dice;
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,13 @@ fn read(corpus: &Path) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
     files.into_iter().map(|file| fs::read(&file).map(|bytes| (file, bytes))).collect()
 }
 
-/// For so long.
+/// How long the processor has worked for this program: on a busy machine hours may pass without a story.
+fn worked() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// For so much time of the processor.
 fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration) -> std::io::Result<()> {
     let crashes = Path::new(env!("CARGO_MANIFEST_DIR")).join("crashes");
     fs::create_dir_all(&crashes)?;
@@ -76,7 +83,7 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
     let (begin, mut told) = (Instant::now(), Instant::now());
     let (mut runs, mut slowest) = (0u64, Duration::ZERO);
     let mut dice = Dice::new(u64::from(std::process::id()));
-    while begin.elapsed() < time {
+    while worked() < time {
         let bytes = dice.mutate(&stories);
         current.set_len(bytes.len() as u64)?;
         current.write_all_at(&bytes, 0)?;
@@ -95,10 +102,11 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
             fs::write(corpus.join(format!("{:08x}", dice.number())), &bytes)?;
             stories.push(bytes);
         }
-        if told.elapsed() > REPORT || begin.elapsed() >= time {
+        if told.elapsed() > REPORT || worked() >= time {
             told = Instant::now();
             println!(
-                "{name}: {:.0} s, {runs} stories, {} kept, {} places reached, slowest {slowest:.0?}",
+                "{name}: {:.0} s of work in {:.0} s, {runs} stories, {} kept, {} places reached, slowest {slowest:.0?}",
+                worked().as_secs_f64(),
                 begin.elapsed().as_secs_f64(),
                 stories.len(),
                 coverage.reached()

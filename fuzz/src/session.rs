@@ -3,7 +3,10 @@ use crate::ends::{self, Net, client_addr, client_route, datagram};
 use crate::packets;
 use crate::tape::Tape;
 use dccp_proto::{Ecn, Route};
-use mpdccp_proto::{Ccid, Fallback, Named, PktInfo, SessionConfig, sched::SchedulerKind};
+use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
+use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_proto::steer::{Otherwise, Rule, Steering};
+use mpdccp_proto::{Ccid, Fallback, JoinAdvertised, KeyType, Named, PktInfo, SessionConfig};
 use std::net::SocketAddr;
 use units::{Duration, Rate};
 
@@ -29,7 +32,8 @@ pub fn session(bytes: &[u8]) {
                 let Some(id) = id.filter(|id| net.end(from).sessions().contains(id)) else { continue };
                 for n in 0..=tape.below(20) {
                     let now = net.now;
-                    net.end(from).send(now, id, datagram(n as u32), PktInfo::default());
+                    let info = PktInfo { flow: n as u32 % 4, ..PktInfo::default() };
+                    net.end(from).send(now, id, datagram(n as u32), info);
                 }
             }
             6..=11 => forge(tape, &mut net),
@@ -64,17 +68,47 @@ pub fn session(bytes: &[u8]) {
     assert!(net.log.len() < 4000, "{} packets of what is over", net.log.len());
 }
 
+/// What an end is set to; some of it stands at the end of the tape.
 pub(crate) fn config(tape: &mut Tape<'_>) -> SessionConfig {
+    let more = &mut tape.end(8);
     let known: Vec<u8> = Ccid::known().collect();
-    let flags = tape.byte();
+    let (flags, switches) = (tape.byte(), more.byte());
     let flag = |bit: u8| flags >> bit & 1 == 1;
+    let switch = |bit: u8| switches >> bit & 1 == 1;
     let base = ends::config();
     let schedulers: Vec<SchedulerKind> = SchedulerKind::all().collect();
+    let reorderers: Vec<ReorderKind> = ReorderKind::all().collect();
+    let fec = Rule {
+        fec: Some(more.byte() % 16 + 1),
+        otherwise: more.pick(&[Otherwise::Any, Otherwise::Wait, Otherwise::Drop]),
+        max_loss: more.one_in(4).then_some(0.1),
+        ..Rule::default()
+    };
     SessionConfig {
         multipath: !flag(0),
+        early_data: if switch(0) { b"early".to_vec() } else { Vec::new() },
         fallback: Fallback::Plain,
+        key_types: more
+            .pick(&[
+                &[KeyType::Plain][..],
+                &[KeyType::Experimental, KeyType::Plain],
+                &[KeyType::Experimental],
+            ])
+            .to_vec(),
+        share_congestion: switch(1),
+        steer: Steering(if switch(2) { vec![fec] } else { Vec::new() }),
+        reorder: ReorderConfig { proven: switch(3), ..more.pick(&reorderers).into() },
+        repair: !switch(4),
+        flow_order: switch(5),
+        joinable: switch(6),
+        join_advertised: more.pick(&[
+            JoinAdvertised::Never,
+            JoinAdvertised::FromOne,
+            JoinAdvertised::FromAll,
+        ]),
         scheduler: tape.pick(&schedulers),
         connection: dccp_proto::Config {
+            early_data: switch(7),
             tx_ccids: vec![tape.pick(&known), 2],
             rx_ccids: known,
             allow_short_seqnos: flag(1),

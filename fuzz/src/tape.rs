@@ -9,6 +9,13 @@ impl<'a> Tape<'a> {
         Tape(bytes)
     }
 
+    /// Takes the last bytes away, for decisions that are not to move those of stories told before.
+    pub(crate) fn end(&mut self, len: usize) -> Tape<'a> {
+        let (story, end) = self.0.split_at(self.0.len().saturating_sub(len));
+        self.0 = story;
+        Tape(end)
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.0.is_empty()
     }

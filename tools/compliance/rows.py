@@ -9,8 +9,16 @@ SPAN = re.compile(r"`([^`]+)`")
 
 
 class Row:
-    def __init__(self, table, line, section, rule, code, test):
+    def __init__(self, table, line, rfc, section, rule, code, test):
         self.table, self.line, self.section, self.rule, self.test = table, line, section, rule, test
+        # RFC and section of each that the row is for: the RFC is that of the heading or the table unless `5596: 2.2.1` or
+        # `8.1.3 (RFC 5595, 3.3.1)` says else; the rule may name more, `(RFC 2104, 2)`.
+        self.places = set(re.findall(r"\(RFC (\d{4}), ([0-9.]+)\)", rule))
+        for number in re.findall(r"\d+(?:\.\d+)*", section):
+            if re.fullmatch(r"\d{4}", number):
+                rfc = number
+            else:
+                self.places.add((rfc, number))
         self.code, self.tests = SPAN.findall(code), SPAN.findall(test)
         # A row without a test says why: `left out` what is not implemented, `no test` where there is nothing to see.
         self.reason = re.match(r"(left out|no test): \w", test) is not None
@@ -24,11 +32,13 @@ def rows():
     """All rows of tables that have a column for tests."""
     found = []
     for table in TABLES:
-        columns, previous, heading = None, None, ""
+        columns, previous, heading, rfc = None, None, "", table[3:]
         for number, text in enumerate((TOP / "docs" / f"{table}.md").read_text().splitlines(), 1):
             if text.startswith("#"):
                 bracket = re.search(r"\(([0-9., ]+)\)$", text)
                 heading = bracket[1] if bracket else ""
+                named = re.search(r"RFC (\d{4})", text)
+                rfc = named[1] if named else table[3:]
             if not text.startswith("|"):
                 columns = None
                 continue
@@ -39,7 +49,7 @@ def rows():
             if set(text) <= set("|-: ") or "test" not in columns or "rule" not in columns:
                 continue
             cell = lambda name: cells[columns[name]] if name in columns and columns[name] < len(cells) else ""
-            row = Row(table, number, cell("section") or heading, cell("rule"), cell("code"), cell("test"))
+            row = Row(table, number, rfc, cell("section") or heading, cell("rule"), cell("code"), cell("test"))
             if row.same and previous is not None:
                 row.tests = previous.tests + row.tests
             found.append(row)

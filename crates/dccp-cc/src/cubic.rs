@@ -1,8 +1,8 @@
 use crate::hystart::HyStart;
 use crate::hystart_linux;
-use crate::reno::{TCP_INITIAL_WINDOW, initial_window};
+use crate::reno::TCP_INITIAL_WINDOW as INITIAL_WINDOW;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
-use units::{Duration, Time};
+use units::{Duration, Rate, Time};
 
 /// C, segments a cubic second (RFC 9438 section 5).
 const C: f64 = 0.4;
@@ -10,10 +10,13 @@ const C: f64 = 0.4;
 pub(crate) const BETA: f64 = 0.7;
 /// Additive increase with the same mean window as Reno's (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// Most that leaves at once, bytes.
+const MAX_BURST: u64 = 64 * 1024;
 /// Far above any path, so that windows stay finite.
 const MAX_CWND: f64 = 1e9;
 
-/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. Does not pace.
+/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. Paced as Linux paces its windows (with `fq`), and with an initial window of ten
+/// (RFC 6928): acknowledgements in lumps do not become bursts, and a way back that carries few of them does not clock it.
 #[derive(Debug)]
 pub struct Cubic {
     packets: bool,
@@ -29,6 +32,7 @@ pub struct Cubic {
     last_ack: Time,
     last_sent: Time,
     rto: Duration,
+    srtt: Option<Duration>,
     part: Part,
 }
 
@@ -83,13 +87,8 @@ impl Epoch {
 impl Cubic {
     /// A fresh one.
     pub fn new(cfg: &CcConfig) -> Cubic {
-        let state = State {
-            cwnd: initial_window(cfg.mtu) as f64,
-            ssthresh: None,
-            prior: 0.0,
-            w_max: None,
-            epoch: None,
-        };
+        let state =
+            State { cwnd: INITIAL_WINDOW as f64, ssthresh: None, prior: 0.0, w_max: None, epoch: None };
         Cubic {
             packets: cfg.packets,
             mtu: cfg.mtu,
@@ -101,6 +100,7 @@ impl Cubic {
             last_ack: Time::ZERO,
             last_sent: Time::ZERO,
             rto: RttEstimator::INITIAL_RTO,
+            srtt: None,
             part: Part::ALONE,
         }
     }
@@ -109,7 +109,6 @@ impl Cubic {
     pub fn tcp(mtu: u16) -> Cubic {
         let mut cubic = Cubic::new(&CcConfig { mtu, packets: true, draft: false, seed: 0 });
         cubic.linux = Some(Linux { hystart: Some(hystart_linux::HyStart::default()) });
-        cubic.state.cwnd = TCP_INITIAL_WINDOW as f64;
         cubic
     }
 
@@ -128,7 +127,16 @@ impl Cubic {
     }
 
     fn initial(&self) -> f64 {
-        (if self.linux.is_some() { TCP_INITIAL_WINDOW } else { initial_window(self.mtu) }) as f64
+        INITIAL_WINDOW as f64
+    }
+
+    /// Twice the window a round trip in slow start, six fifths of it afterwards.
+    fn pacing_rate(&self) -> Option<Rate> {
+        let srtt = self.srtt.filter(|srtt| self.linux.is_none() && !srtt.is_zero())?;
+        let gain = if self.state.ssthresh.is_none_or(|t| self.state.cwnd < t / 2.0) { 2.0 } else { 1.2 };
+        let rate = Rate::from_bytes_per((self.state.cwnd * f64::from(self.mtu)) as u64, srtt).scale(gain);
+        // A segment a second at least: a round trip that was measured wrong must not silence a path.
+        Some(rate.max(Rate::from_bytes_per(self.mtu.max(1).into(), Duration::from_secs(1))))
     }
 
     fn slow_start(&self) -> bool {
@@ -233,6 +241,7 @@ impl Controller for Cubic {
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.rto = ev.estimator.rto();
+        self.srtt = ev.estimator.srtt();
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             // Section 4.6: not below two segments for a loss, one for a mark.
@@ -321,7 +330,11 @@ impl Controller for Cubic {
             let mtu = u64::from(self.mtu);
             Window::Bytes(((self.state.cwnd * f64::from(self.mtu)) as u64).max(mtu))
         };
-        Limits { cwnd, pacing: None, quantum: u32::from(self.mtu) }
+        let pacing = self.pacing_rate();
+        // A millisecond, two segments at least: Linux's, as the gains. And no more than a short queue holds.
+        let most = (self.state.cwnd / 16.0 * f64::from(self.mtu)) as u64;
+        let burst = pacing.map_or(0, |rate| rate.bytes_in(Duration::from_millis(1)).min(MAX_BURST).min(most));
+        Limits { cwnd, pacing, quantum: (burst as u32).max(2 * u32::from(self.mtu)) }
     }
 
     fn phase(&self) -> &'static str {
@@ -345,6 +358,24 @@ impl Controller for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_is_spread_over_a_round_trip() {
+        let mut c = Cubic::new(&CcConfig { mtu: 1500, packets: false, draft: false, seed: 0 });
+        assert_eq!(c.limits().pacing, None, "no round trip is known");
+        (c.state.cwnd, c.srtt) = (100.0, Some(Duration::from_millis(100)));
+        let mbps = |c: &Cubic| c.limits().pacing.unwrap().mbps();
+        assert_eq!(mbps(&c), 24.0);
+        // Two segments are a millisecond of that.
+        assert_eq!(c.limits().quantum, 3_000);
+        c.state.ssthresh = Some(100.0);
+        assert_eq!(mbps(&c), 14.4);
+        assert_eq!(
+            Cubic { srtt: c.srtt, ..Cubic::tcp(1500) }.limits().pacing,
+            None,
+            "Linux's is not paced without fq"
+        );
+    }
 
     #[test]
     fn the_cubic_passes_through_its_corners() {

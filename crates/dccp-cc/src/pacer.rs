@@ -126,6 +126,30 @@ mod tests {
         }
     }
 
+    /// A driver that wakes 60 us late each time, at 10 Gbit/s with a quantum of a millisecond: the rate holds, each wake-up sends a quantum at
+    /// most and what is left of the last one, and there are about a thousand a second.
+    #[test]
+    fn ten_gigabits_a_second_hold_with_late_wake_ups() {
+        let (rate, quantum) = (Rate::from_bps(10_000_000_000), 1_250_000);
+        let mut p = Pacer::default();
+        let (mut now, mut sent, mut wakeups) = (Time::ZERO, 0u64, 0u64);
+        while now < Time::from_millis(1_000) {
+            let mut burst = 0;
+            while p.next_send(now) <= now {
+                p.on_sent(now, 1250, rate, quantum);
+                burst += 1250;
+            }
+            // What the late wake-up missed comes on top.
+            assert!(burst <= u64::from(quantum) + rate.bytes_in(Duration::from_micros(60)), "{burst}");
+            sent += burst;
+            wakeups += 1;
+            now = p.next_send(now) + Duration::from_micros(60);
+        }
+        let expected = rate.bytes_in(now.since(Time::ZERO));
+        assert!(sent.abs_diff(expected) <= 2 * u64::from(quantum), "{sent} {expected}");
+        assert!(wakeups <= 1_100, "{wakeups}");
+    }
+
     #[test]
     fn rate_zero_never_sends_again_but_does_not_overflow() {
         let mut p = Pacer::default();

@@ -50,7 +50,24 @@ fn one_change() {
     }
 }
 
-/// A bulk flow over a path whose delay is drawn anew every `step` ms.
+/// Handover there and back: what is used of the link, in percent, in the worst of the stretches at the longer round trip, after its first second.
+#[test]
+fn a_round_trip_that_changes_every_five_seconds() {
+    for (tuning, least) in [(Bbr1Tuning::TUNED, 80.0), (Bbr1Tuning::DRAFT, 0.0)] {
+        let mut w = bulk(link(20.0, ms(20.0), 4.0), vec![(0.0, bbr(tuning)(3))]);
+        let worst = (1..8).map(|i| {
+            let from = f64::from(i) * 5.0;
+            w.run(at(from));
+            w.set_delay(0, ms(if i % 2 == 1 { 40.0 } else { 10.0 }));
+            w.run(at(from + 5.0));
+            100.0 * summary(&w.sessions[0].got, at(from + 1.0), at(from + 5.0)).mbps / full(20.0)
+        });
+        let worst = worst.step_by(2).fold(f64::INFINITY, f64::min);
+        println!("20 to 80 ms: {worst:.0} %");
+        assert!(worst >= least, "{worst}");
+    }
+}
+
 /// What is found of a rate that came back, in percent of it, from 1 s after it on.
 #[test]
 fn a_rate_that_comes_back() {
@@ -67,6 +84,7 @@ fn a_rate_that_comes_back() {
     assert!(tuned >= 80.0 && without < 50.0, "{tuned} {without}");
 }
 
+/// A bulk flow over a path whose delay is drawn anew every `step` ms.
 fn wandering(make: model::scenario::Make, step: f64, low: f64, high: f64) -> World {
     let mut w = bulk(link(20.0, ms(20.0), 4.0), vec![(0.0, make(3))]);
     let mut x = 9u64;

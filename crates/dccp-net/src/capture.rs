@@ -2,7 +2,7 @@ use crate::{Burst, Carrier, Clock, Received};
 use dccp_wire::{IPPROTO_DCCP, checksum};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -10,7 +10,11 @@ use std::path::Path;
 /// Writes what carriers send and receive to a pcap file (link type raw IP), with IP and UDP headers made up from what is
 /// known of them. UDP checksums are left out over IPv4 and wrong over IPv6, where the field may not be zero.
 pub struct Capture {
-    file: BufWriter<File>,
+    /// Until it cannot be written.
+    file: Option<File>,
+    /// Whole records that are not in the file yet, and how many bytes are.
+    waiting: Vec<u8>,
+    written: u64,
     clock: Clock,
     sources: BTreeMap<(u32, IpAddr), IpAddr>,
 }
@@ -25,6 +29,8 @@ pub(crate) enum Form {
 
 /// Most remembered source addresses.
 const MAX_SOURCES: usize = 256;
+/// So many bytes are written at once, about.
+const PIECE: usize = 8192;
 /// Nanosecond pcap, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 101];
 const IPPROTO_UDP: u8 = 17;
@@ -38,12 +44,11 @@ impl Capture {
         // What others say to each other is nobody else's business.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         // A file that was there before keeps its mode otherwise.
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        let mut file = BufWriter::new(file);
-        for word in HEADER {
-            file.write_all(&word.to_ne_bytes())?;
+        if file.metadata()?.is_file() {
+            file.set_permissions(Permissions::from_mode(0o600))?;
         }
-        Ok(Capture { file, clock: Clock, sources: BTreeMap::new() })
+        let waiting = HEADER.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(Capture { file: Some(file), waiting, written: 0, clock: Clock, sources: BTreeMap::new() })
     }
 
     /// Copies `packets`, which leave as this burst or within it: DCCP packets, or messages of channels.
@@ -92,8 +97,10 @@ impl Capture {
         Some(SocketAddr::new(ip, bound.port()))
     }
 
-    /// A capture that cannot be written (disk full) must not stop the traffic: the packet is left out.
     fn write(&mut self, from: SocketAddr, to: SocketAddr, tos: u8, bytes: &[u8], form: Form) {
+        if self.file.is_none() {
+            return;
+        }
         // Sockets of native DCCP have no port.
         let udp = from.port() != 0 || to.port() != 0;
         let mut bytes = bytes.to_vec();
@@ -112,8 +119,34 @@ impl Capture {
         let at = self.clock.wall_nanos();
         let len = (head.len() + bytes.len()) as u32;
         let record = [(at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32, len, len];
-        let record: Vec<u8> = record.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let _ = [&record[..], &head, &bytes].iter().try_for_each(|part| self.file.write_all(part));
+        self.waiting.extend(record.iter().flat_map(|word| word.to_ne_bytes()));
+        self.waiting.extend_from_slice(&head);
+        self.waiting.extend_from_slice(&bytes);
+        if self.waiting.len() >= PIECE {
+            self.flush();
+        }
+    }
+
+    /// A capture that cannot be written (disk full) must not stop the traffic. It ends there, after its last whole piece, so that it can be
+    /// read.
+    fn flush(&mut self) {
+        let Some(file) = &mut self.file else { return };
+        match file.write_all(&self.waiting) {
+            Ok(()) => self.written += self.waiting.len() as u64,
+            Err(e) => {
+                // Of what is no regular file nothing can be cut off.
+                let _ = file.set_len(self.written);
+                tracing::warn!("the capture ends here, after {} bytes: {e}", self.written);
+                self.file = None;
+            }
+        }
+        self.waiting.clear();
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 
@@ -144,4 +177,53 @@ fn ip_header(from: IpAddr, to: IpAddr, tos: u8, protocol: u8, payload: u16) -> V
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(capture: &mut Capture, packets: usize) {
+        let (from, to) = (([192, 0, 2, 1], 1).into(), ([192, 0, 2, 2], 2).into());
+        for _ in 0..packets {
+            capture.write(from, to, 0, &[7; 100], Form::Sealed);
+        }
+    }
+
+    /// As large as each record here.
+    const RECORD: usize = 16 + 28 + 100;
+
+    #[test]
+    fn a_full_disk_ends_it() {
+        let mut capture = Capture::create(Path::new("/dev/full")).unwrap();
+        fill(&mut capture, 1);
+        assert!(capture.file.is_some(), "nothing was written yet");
+        fill(&mut capture, 1000);
+        assert!(capture.file.is_none());
+        assert!(capture.waiting.is_empty(), "what comes later is not kept");
+    }
+
+    /// Runs where files may not grow beyond some KiB.
+    #[test]
+    fn what_was_written_before_can_be_read() {
+        let path = std::env::temp_dir().join(format!("mpdccp-short-{}.pcap", std::process::id()));
+        if let Some(path) = std::env::var_os("SHORT_CAPTURE") {
+            let mut capture = Capture::create(path.as_ref()).unwrap();
+            fill(&mut capture, 1000);
+            assert!(capture.file.is_none(), "the file was to be too large");
+            return;
+        }
+        // Without the trap the signal would end the process.
+        let run = std::process::Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$0\" --exact capture::tests::what_was_written_before_can_be_read"])
+            .arg(std::env::current_exe().unwrap())
+            .env("SHORT_CAPTURE", &path)
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+        let pcap = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(pcap.len() > PIECE);
+        assert_eq!((pcap.len() - HEADER.len() * 4) % RECORD, 0, "whole records alone");
+    }
 }

@@ -6,7 +6,7 @@ use units::Time;
 pub struct Clock;
 
 impl Clock {
-    /// Now.
+    /// The time since this clock's epoch.
     pub fn now(self) -> Time {
         Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
     }

@@ -210,9 +210,9 @@ impl<A: App> Driver<A> {
             self.app.on_timeout(core, now);
         }
         core.net.handle_timeout(now);
-        core.net.retry(now);
-        self.transmit(now);
-        let core = &mut self.core;
+        core.net.retry(now, &core.poller);
+        // First what came, then what leaves: a datagram does not wait for the acknowledgements of others, and what the application has to say to
+        // it, which it may read in `on_delivered`, leaves together with its acknowledgement.
         let mut delivered = false;
         while let Some((session, data)) = core.endpoint.poll_deliver() {
             self.app.on_deliver(core, now, session, data);
@@ -221,6 +221,8 @@ impl<A: App> Driver<A> {
         if delivered {
             self.app.on_delivered(core, now);
         }
+        self.transmit(now);
+        let core = &mut self.core;
         for change in core.net.take_changes() {
             for (session, path) in core.endpoint.paths_over(change.socket, change.remote) {
                 core.endpoint.set_link(now, session, path, change.up);

@@ -38,8 +38,11 @@ mod raw33;
 mod seed;
 #[cfg(target_os = "linux")]
 mod shards;
+mod shortage;
 #[cfg(target_os = "linux")]
 mod socket;
+#[cfg(target_os = "linux")]
+mod steering;
 #[cfg(target_os = "linux")]
 mod tun;
 #[cfg(target_os = "linux")]

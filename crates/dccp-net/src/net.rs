@@ -4,6 +4,7 @@ use crate::links::Links;
 use crate::marking::{Marking, Part, data_of};
 use crate::poller::{Poller, Source};
 use crate::shards::{Mail, Neighbours};
+use crate::shortage::Shortage;
 use crate::{Batch, Burst, Capture, Carrier, CarrierStats, LinkChange, Qlog, Received, SendError};
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
@@ -20,6 +21,7 @@ impl<T: Carrier + AsFd> LinuxCarrier for T {}
 pub struct Net {
     sockets: Vec<Option<Box<dyn LinuxCarrier>>>,
     links: Links,
+    shortage: Shortage,
     channels: Option<Channels>,
     /// Other drivers of the same server.
     pub(crate) neighbours: Neighbours,
@@ -45,6 +47,7 @@ impl Net {
         Net {
             sockets: Vec::new(),
             links: Links::default(),
+            shortage: Shortage::default(),
             channels: None,
             neighbours: Neighbours::default(),
             batch: Batch::default(),
@@ -135,7 +138,11 @@ impl Net {
     pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) {
         let under = self.resolve(&Route { socket, local: None, remote }).socket;
         let present = self.carrier(under).map_or(Ok(()), |carrier| carrier.present());
-        if let Err(e) = present.and_then(|()| self.path_mtu(socket, remote)) {
+        let answer = present.and_then(|()| self.path_mtu(socket, remote));
+        if self.shortage.is_behind(&answer) {
+            return;
+        }
+        if let Err(e) = answer {
             self.links.mark(now, socket, remote, Some(e.to_string()));
         }
     }
@@ -318,13 +325,20 @@ impl Net {
     }
 
     /// Looks whether broken destinations can be reached again.
-    pub(crate) fn retry(&mut self, now: Time) {
-        let Net { sockets, links, channels, .. } = self;
+    pub(crate) fn retry(&mut self, now: Time, poller: &Poller) {
+        let Net { sockets, links, shortage, channels, .. } = self;
         links.retry(now, |socket, remote| {
             let to = channels.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));
             let (socket, remote) = to.map_or((socket, remote), |to| (to.socket, to.remote));
             match sockets.get_mut(socket as usize) {
-                Some(Some(carrier)) => carrier.check(remote).is_ok(),
+                // It may be another descriptor now.
+                Some(Some(carrier)) => {
+                    let answer = carrier.check(remote);
+                    // It stays broken either way until the system can look.
+                    !shortage.is_behind(&answer)
+                        && answer.is_ok()
+                        && poller.add(carrier.as_fd(), Source::Socket(socket)).is_ok()
+                }
                 _ => false,
             }
         });
@@ -346,4 +360,43 @@ fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) ->
         return &packet[..(data.start + kept).min(data.end)];
     }
     packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bind, UdpCarrier};
+    use std::fs::File;
+    use units::Duration;
+
+    /// Runs where there are few descriptors.
+    #[test]
+    fn a_path_is_not_dead_for_want_of_descriptors() {
+        if std::env::var_os("FEW_DESCRIPTORS").is_none() {
+            let run = std::process::Command::new("sh")
+                .args(["-c", "ulimit -n 64; exec \"$0\" --exact net::tests::a_path_is_not_dead_for_want_of_descriptors"])
+                .arg(std::env::current_exe().unwrap())
+                .env("FEW_DESCRIPTORS", "")
+                .output()
+                .unwrap();
+            assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+            return;
+        }
+        let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
+        let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
+        let socket = net.add(&poller, Box::new(UdpCarrier::new(bind).unwrap())).unwrap();
+        let remote = ([127, 0, 0, 1], 6511).into();
+        let all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+        assert!(!all.is_empty());
+        net.watch(now, socket, remote);
+        assert_eq!(net.take_changes(), [], "the system could not look");
+        net.links.mark(now, socket, remote, Some("pulled".into()));
+        assert!(!net.take_changes()[0].up);
+        let later = now + Duration::from_secs(1);
+        net.retry(later, &poller);
+        assert_eq!(net.take_changes(), []);
+        drop(all);
+        net.retry(later + Duration::from_secs(1), &poller);
+        assert!(net.take_changes()[0].up);
+    }
 }

@@ -7,7 +7,7 @@ use rustix::time::{
 };
 use std::io;
 use std::sync::Arc;
-use units::Time;
+use units::{Duration, Time};
 
 /// What became readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,9 @@ impl Source {
     }
 }
 
+/// A timer that rings this soon is one of the pacers', which are kept exactly.
+const FAR: Duration = Duration::from_millis(1);
+
 /// epoll, one timer, and an eventfd for other threads.
 pub(crate) struct Poller {
     epoll: OwnedFd,
@@ -65,9 +68,12 @@ impl Poller {
         self.wake.clone()
     }
 
-    /// Watches a descriptor for reading until it is closed.
+    /// Watches a descriptor for reading until it is closed; one that is watched already stays so.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, source: Source) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, source.data(), EventFlags::IN)?)
+        match epoll::add(&self.epoll, fd, source.data(), EventFlags::IN) {
+            Err(Errno::EXIST) => Ok(()),
+            result => Ok(result?),
+        }
     }
 
     /// Waits until something is readable or `deadline` is there, and says what.
@@ -79,7 +85,9 @@ impl Poller {
     ) -> io::Result<()> {
         ready.clear();
         let poll_only = deadline.is_some_and(|t| t <= now);
-        if !poll_only && deadline != self.armed {
+        // A far timer that is put off rings once for nothing, which is less than to set it anew each time.
+        let far = |armed: Time| armed > now + FAR && deadline.is_some_and(|deadline| deadline >= armed);
+        if !poll_only && deadline != self.armed && !self.armed.is_some_and(far) {
             // Zero disarms.
             let ns = deadline.map_or(0, Time::as_nanos);
             let at = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ };

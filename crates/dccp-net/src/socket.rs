@@ -15,7 +15,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 use units::{Duration, Time};
 
@@ -26,6 +26,19 @@ pub struct Bind {
     pub addr: SocketAddr,
     /// Use this interface only (SO_BINDTODEVICE).
     pub interface: Option<String>,
+}
+
+impl Bind {
+    /// For packets from an address of this host to `remote`. A link-local address is one of the interface on which the remote is.
+    pub fn toward(remote: SocketAddr, local: IpAddr, port: u16) -> Bind {
+        let addr = match (local, remote) {
+            (IpAddr::V6(ip), SocketAddr::V6(to)) if ip.is_unicast_link_local() => {
+                SocketAddrV6::new(ip, port, 0, to.scope_id()).into()
+            }
+            _ => SocketAddr::new(local, port),
+        };
+        Bind { addr, interface: None }
+    }
 }
 
 /// Asked of the kernel for each socket and direction; it grants less without privilege.
@@ -124,6 +137,28 @@ fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSoc
     Ok(state)
 }
 
+/// A socket with all that belongs to it, one of `shards` at the same address.
+fn open_whole(
+    bind: &Bind,
+    raw: bool,
+    mark: Option<u32>,
+    shards: Option<u8>,
+) -> io::Result<(socket2::Socket, UdpSocketState)> {
+    let inner = open(bind, raw, mark, shards.is_some())?;
+    if let Some(shards) = shards {
+        steer(&inner, shards);
+    }
+    let state = set_up(&inner, bind, raw)?;
+    // The privileged forms go beyond net.core.*mem_max; without privilege the plain ones get what is allowed.
+    if sockopt::set_socket_recv_buffer_size_force(&inner, BUFFER).is_err() {
+        inner.set_recv_buffer_size(BUFFER)?;
+    }
+    if sockopt::set_socket_send_buffer_size_force(&inner, BUFFER).is_err() {
+        inner.set_send_buffer_size(BUFFER)?;
+    }
+    Ok((inner, state))
+}
+
 impl Socket {
     /// `shard` is the number of the socket among several at the same address, and how many they are.
     pub(crate) fn new(
@@ -136,18 +171,7 @@ impl Socket {
             // Another program's sockets there must be none that share as well.
             open(&bind, raw, mark, false)?;
         }
-        let inner = open(&bind, raw, mark, shard.is_some())?;
-        if let Some((_, shards)) = shard {
-            steer(&inner, shards);
-        }
-        let state = set_up(&inner, &bind, raw)?;
-        // The privileged forms go beyond net.core.*mem_max; without privilege the plain ones get what is allowed.
-        if sockopt::set_socket_recv_buffer_size_force(&inner, BUFFER).is_err() {
-            inner.set_recv_buffer_size(BUFFER)?;
-        }
-        if sockopt::set_socket_send_buffer_size_force(&inner, BUFFER).is_err() {
-            inner.set_send_buffer_size(BUFFER)?;
-        }
+        let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;
         let segmentation = !raw && state.max_gso_segments() > 1;
         let buffer = vec![0; BATCH_SIZE * RECEIVE];
         let (asking, stats) = (Cell::default(), CarrierStats::default());
@@ -177,10 +201,25 @@ impl Socket {
 
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         crate::watch::present(&self.bind)?;
-        // An interface that came back has another index.
-        bind_interface(&self.inner, &self.bind)?;
+        // An interface that came back has another index, which the kernel does not call by its name.
+        let bound = || self.inner.device().ok().flatten();
+        if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
+            self.open_again()?;
+        }
         self.probe(remote)?;
         self.segmentation = !self.raw && self.state.max_gso_segments() > 1;
+        Ok(())
+    }
+
+    /// A new socket in place of this one: to bind one to another interface takes CAP_NET_RAW.
+    fn open_again(&mut self) -> io::Result<()> {
+        let mut bind = self.bind.clone();
+        bind.addr.set_port(self.local_addr()?.port());
+        (self.inner, self.state) = open_whole(&self.bind, self.raw, self.mark, None)?;
+        // The port it had is free now, and may be what a NAT knows it by.
+        if let Ok((inner, state)) = open_whole(&bind, self.raw, self.mark, None) {
+            (self.inner, self.state) = (inner, state);
+        }
         Ok(())
     }
 

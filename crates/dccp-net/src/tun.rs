@@ -1,3 +1,4 @@
+use crate::steering::Steering;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
@@ -24,6 +25,8 @@ pub struct TunConfig {
 #[derive(Clone)]
 pub struct Tun {
     device: Arc<SyncDevice>,
+    /// Of a device with several queues.
+    steering: Option<Arc<Steering>>,
 }
 
 impl Tun {
@@ -33,6 +36,27 @@ impl Tun {
     /// What the system says; `PermissionDenied` without CAP_NET_ADMIN, `NotFound` without /dev/net/tun,
     /// `ResourceBusy` if the name is in use.
     pub fn create(cfg: &TunConfig) -> io::Result<Tun> {
+        Tun::with(cfg, None)
+    }
+
+    /// As [`create`](Self::create), of an interface with several queues, this being the first, for as many threads: see [`queue`](Self::queue).
+    /// The kernel puts packets where [`steer`](Self::steer) says; where it does not do so (it wants CAP_BPF), there is one queue.
+    ///
+    /// # Errors
+    /// As of [`create`](Self::create).
+    pub fn create_queued(cfg: &TunConfig) -> io::Result<Tun> {
+        let without = |e: io::Error| {
+            tracing::info!(
+                "the kernel does not steer packets to the threads' queues ({e}); one thread reads for all"
+            );
+        };
+        match Steering::new().map_err(without) {
+            Ok(steering) => Tun::with(cfg, Some(steering)),
+            Err(()) => Tun::create(cfg),
+        }
+    }
+
+    fn with(cfg: &TunConfig, steering: Option<Steering>) -> io::Result<Tun> {
         std::fs::metadata("/dev/net/tun")?;
         // A device of that name that somebody else made is not ours to take over.
         // Asked of a socket, since /sys shows the namespace of whoever mounted it.
@@ -41,8 +65,12 @@ impl Tun {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         // Twice the default, for the milliseconds in which another process has the CPU. It is not a queue: it is always read.
-        let mut builder =
-            DeviceBuilder::new().name(&cfg.name).mtu(cfg.mtu).tx_queue_len(1000).offload(cfg.offload);
+        let mut builder = DeviceBuilder::new()
+            .name(&cfg.name)
+            .mtu(cfg.mtu)
+            .tx_queue_len(1000)
+            .offload(cfg.offload)
+            .multi_queue(steering.is_some());
         for (ip, prefix) in &cfg.addresses {
             if let IpAddr::V6(ip) = ip {
                 builder = builder.ipv6(*ip, *prefix);
@@ -55,7 +83,45 @@ impl Tun {
             }
         }
         device.set_nonblocking(true)?;
-        Ok(Tun { device: Arc::new(device) })
+        if let Some(steering) = &steering {
+            steering.attach(&device)?;
+        }
+        Ok(Tun { device: Arc::new(device), steering: steering.map(Arc::new) })
+    }
+
+    /// Whether each thread has a queue of its own.
+    pub fn has_queues(&self) -> bool {
+        self.steering.is_some()
+    }
+
+    /// The next queue of a device that has several, numbered from 0 as they are asked for; of another, one more name for its only one.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn queue(&self) -> io::Result<Tun> {
+        let mut queue = self.clone();
+        if self.has_queues() {
+            let device = self.device.try_clone()?;
+            device.set_nonblocking(true)?;
+            queue.device = Arc::new(device);
+        }
+        Ok(queue)
+    }
+
+    /// What is for these prefixes waits in the queues with these numbers, everything else in the first. Without queues this does nothing.
+    ///
+    /// # Errors
+    /// What the system says; the device then steers by a part of them.
+    pub fn steer(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
+        self.steering.as_ref().map_or(Ok(()), |steering| steering.set(prefixes))
+    }
+
+    /// One prefix more.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn steer_also(&self, ip: IpAddr, length: u8, queue: u8) -> io::Result<()> {
+        self.steering.as_ref().map_or(Ok(()), |steering| steering.add(ip, length, queue))
     }
 
     /// Whether super-packets go in and out, each behind a header; [`Bursts`](crate::Bursts) knows what to do with them.

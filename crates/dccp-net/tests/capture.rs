@@ -4,9 +4,11 @@
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpCarrier};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionConfig, SessionEvent, SessionId};
+use std::fs::Permissions;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::PermissionsExt;
 use units::{Duration, Time};
 
 /// Connects, and stops a while after the Request left.
@@ -35,6 +37,9 @@ fn a_request_is_sent_and_captured() {
     peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     let remote = peer.local_addr().unwrap();
     let file = std::env::temp_dir().join(format!("mpdccp-capture-{}.pcap", std::process::id()));
+    // A file that anyone could read before does not stay so.
+    std::fs::write(&file, "").unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let driver = Driver::new(Endpoint::new([1; 32]), |core| -> io::Result<Caller> {
         core.net.capture = Some(Capture::create(&file)?);
         // Bound to no address: the capture has to find out.
@@ -55,6 +60,11 @@ fn a_request_is_sent_and_captured() {
     driver.unwrap().run().unwrap();
     let mut request = [0; 1500];
     let n = peer.recv(&mut request).unwrap();
+    assert_eq!(
+        std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600,
+        "nobody else's business"
+    );
     let pcap = std::fs::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
 

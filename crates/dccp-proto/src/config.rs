@@ -53,7 +53,7 @@ pub struct Config {
     pub ndp_count: bool,
     /// Permit short sequence numbers (RFC 4340 section 7.6.1).
     pub allow_short_seqnos: bool,
-    /// Send short sequence numbers if the peer permits it, while the Sequence Window is small: 4 to 8 bytes a packet less, and weaker
+    /// Send short sequence numbers if the peer permits it, while the Sequence Window is small: 4 to 8 bytes per packet less, and weaker
     /// protection against forged packets (RFC 4340 section 7.6.2).
     pub short_seqnos: bool,
     /// Least Checksum Coverage to accept data with, 1 to 15 (RFC 4340 section 9.2); 0: only data that is covered whole.

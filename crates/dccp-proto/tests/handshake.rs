@@ -160,6 +160,16 @@ fn a_response_for_another_service_is_no_response() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::PacketError);
 }
 
+/// RFC 5595 section 3.3.1, RFC 4340 section 5.3.
+#[test]
+fn the_response_has_a_copy_of_the_service_code() {
+    let server = Config { service_code: 1, also_services: vec![8], ..Config::default() };
+    let mut net = Net::new(Config { service_code: 8, ..Config::default() }, server);
+    net.run(Duration::from_secs(1));
+    let codes: Vec<_> = net.log.iter().filter_map(|sent| sent.packet().header.service_code).collect();
+    assert_eq!(codes, [8, 8], "of the Request and of the Response");
+}
+
 #[test]
 fn the_handshake_measures_the_round_trip() {
     // The answer to the second Request comes late; what counts is the Request it acknowledges.

@@ -32,6 +32,18 @@ fn a_server_takes_each_of_its_service_codes() {
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
 }
 
+/// RFC 5595 section 3.1: what its host would take as a server is nothing that it asks for.
+#[test]
+fn a_client_asks_for_one_service_only() {
+    for (there, opens) in [(7, true), (8, false)] {
+        let client = Config { service_code: 7, also_services: vec![8], ..Config::default() };
+        let mut net = Net::new(client, Config { service_code: there, ..Config::default() });
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.log[0].packet().header.service_code, Some(7));
+        assert_eq!(net.state(CLIENT) == State::Open, opens, "{there}");
+    }
+}
+
 /// Section 8.1.3: once, whatever is repeated.
 #[test]
 fn data_on_request_and_response_arrives_once_where_it_is_taken() {
@@ -215,6 +227,7 @@ fn every_drop_code_is_sent_and_obeyed() {
             DropCode::NotListening => assert!(shut && after.ce == 0),
             DropCode::ReceiveBuffer => assert!(!shut && is <= was && after.phase == "congestion_avoidance"),
             DropCode::Corrupt | DropCode::DeliveredCorrupt => assert!(!shut && is < was && after.ce == 1),
+            other => panic!("{other:?}"),
         }
     }
 }

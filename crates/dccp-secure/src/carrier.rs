@@ -12,9 +12,11 @@ use crate::noise::{Answer, FIRST, Hello, INITIATION, Initiating, Offered, RESPON
 use crate::replay::Replay;
 use crate::slots::Slots;
 use crate::timestamp::Timestamp;
+use crate::x25519::Identity;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use units::{Duration, Time};
 use zeroize::Zeroizing;
 
@@ -107,6 +109,7 @@ struct Peer {
 #[derive(Debug)]
 pub struct Carrier {
     settings: Settings,
+    identity: Arc<Identity>,
     /// How many shards share the server's peers; 0 if this one has them all.
     shards: u8,
     handovers: VecDeque<Handover>,
@@ -136,8 +139,9 @@ pub struct Carrier {
 impl Carrier {
     /// Without peers.
     pub fn new(settings: Settings) -> Carrier {
+        let identity = Identity::new(settings.private_key.clone());
         Carrier {
-            codes: Codes::new(&settings.private_key.public()),
+            codes: Codes::new(identity.public()),
             rng: ChaCha20Rng::from_seed(settings.seed),
             shards: 0,
             handovers: VecDeque::new(),
@@ -157,6 +161,7 @@ impl Carrier {
             stranger: None,
             initiated: None,
             keylog: None,
+            identity,
             settings,
         }
     }
@@ -168,15 +173,36 @@ impl Carrier {
         }
         self.remove_peer(number);
         self.by_key.insert(key, number);
+        self.identity.add_peer(key);
         let channels = BTreeMap::new();
         let (codes, floor) = (Codes::new(&key), Timestamp::default());
         self.peers.insert(number, Peer { key, psk, codes, channels, floor, home: ANYWHERE });
+    }
+
+    /// Whether a peer has this number, with these keys.
+    pub fn has_peer(&self, number: u32, key: &PublicKey, psk: &PresharedKey) -> bool {
+        self.peers.get(&number).is_some_and(|peer| peer.key == *key && peer.psk == *psk)
+    }
+
+    /// Whether this is the host's key.
+    pub fn is_own(&self, key: &PrivateKey) -> bool {
+        self.settings.private_key == *key
+    }
+
+    /// Has another key from now on: for handshakes to come. What was agreed upon with the old one ends with
+    /// [`remove_peer`](Self::remove_peer).
+    pub fn set_private_key(&mut self, key: PrivateKey) {
+        self.identity = Identity::new(key.clone());
+        self.peers.values().for_each(|peer| self.identity.add_peer(peer.key));
+        self.codes = Codes::new(self.identity.public());
+        self.settings.private_key = key;
     }
 
     /// Forgets a peer and its channels.
     pub fn remove_peer(&mut self, number: u32) {
         let Some(peer) = self.peers.get(&number) else { return };
         self.by_key.remove(&peer.key);
+        self.identity.remove_peer(&peer.key);
         for at in peer.channels.values().copied().collect::<Vec<_>>() {
             self.forget(at);
         }
@@ -450,8 +476,8 @@ impl Carrier {
         channel.newest = Timestamp::from_unix(unix.as_secs(), unix.subsec_nanos()).max(channel.newest.next());
         let hello =
             Hello { aeads: Aead::offer(&self.settings.aeads), path: channel.path, time: channel.newest };
-        let key = &self.settings.private_key;
-        let Some((state, noise)) = Initiating::start(key, &peer.key, &peer.psk, &hello, seed) else {
+        let Some((state, noise)) = Initiating::start(&self.identity, &peer.key, &peer.psk, &hello, seed)
+        else {
             self.indices.remove(index & NO_SLOT);
             return;
         };
@@ -489,7 +515,7 @@ impl Carrier {
         }
         let seed = self.seed();
         let noise = &datagram[HEADER + 4..][..FIRST];
-        let offered = Offered::read(&self.settings.private_key, noise, seed).ok_or(Reason::BadHandshake)?;
+        let offered = Offered::read(&self.identity, noise, seed).ok_or(Reason::BadHandshake)?;
         self.answer(now, from, offered, Receiver { server: 0, index })
     }
 

@@ -202,7 +202,9 @@ impl Channel {
 
     /// Seals records in place, `segment` bytes each but for the last.
     pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
-        let usable = self.current.as_mut().filter(|key| key.is_usable(now));
+        let count = records.len().div_ceil(segment.max(1)) as u64;
+        let fits = |key: &Keypair| key.aead.most_records().saturating_sub(key.counter) >= count;
+        let usable = self.current.as_mut().filter(|key| key.is_usable(now) && fits(key));
         let Some(key) = usable else {
             records.chunks(segment.max(1)).for_each(|record| self.stage(record));
             return Err(Unready::NoKey);
@@ -277,5 +279,62 @@ impl Channel {
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
         let keys = [&self.current, &self.next, &self.previous];
         keys.into_iter().flatten().map(|key| key.index).chain(self.pending.as_ref().map(|p| p.index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel(aead: Aead, counter: u64) -> Channel {
+        let address = Address { socket: 0, local: None, remote: ([192, 0, 2, 1], 1).into() };
+        let mut channel = Channel::new(Time::ZERO, ChannelId(0), 0, 0, address, true);
+        channel.rotate(keypair(aead, counter));
+        channel
+    }
+
+    fn keypair(aead: Aead, counter: u64) -> Box<Keypair> {
+        let key = || RecordKey::new(aead, &[1; 32]).unwrap();
+        let to = Receiver { server: 0, index: 1 };
+        let seen = Replay::new();
+        Box::new(Keypair { index: 1, to, send: key(), receive: key(), aead, seen, made: Time::ZERO, counter })
+    }
+
+    /// RFC 9001 section 6.6: not more than 2^23 records under one key of AES-GCM. A new one is made at half of it.
+    #[test]
+    fn keys_are_renewed_by_count_without_a_gap() {
+        let now = Time::from_millis(1);
+        for (aead, most) in
+            [(Aead::Aes128Gcm, 1 << 23), (Aead::Aes256Gcm, 1 << 23), (Aead::ChaCha20Poly1305, 1 << 60)]
+        {
+            let mut channel = channel(aead, most / 2 - 1);
+            let seal = |channel: &mut Channel| {
+                let mut record = [0; OVERHEAD + 8];
+                let len = record.len();
+                channel.seal(now, &mut record, len).map(|_| record)
+            };
+            assert!(!channel.wants_handshake(now), "{aead:?}");
+            assert!(seal(&mut channel).is_ok());
+            assert!(channel.wants_handshake(now), "half are used up");
+            // Until the new key is there, the old one is used on.
+            assert!(seal(&mut channel).is_ok());
+            channel.current.as_mut().unwrap().counter = most - 1;
+            let mut run = [0; 2 * OVERHEAD];
+            assert_eq!(
+                channel.seal(now, &mut run, OVERHEAD),
+                Err(Unready::NoKey),
+                "nor a run that goes beyond"
+            );
+            channel.staged.clear();
+            assert!(seal(&mut channel).is_ok());
+            assert_eq!(seal(&mut channel), Err(Unready::NoKey), "no record beyond the last");
+            // With the new key what waited leaves, and so does the next.
+            channel.rotate(keypair(aead, 0));
+            let mut left = 0;
+            channel.unstage(now, |_, _| left += 1);
+            assert_eq!(left, 1);
+            assert!(seal(&mut channel).is_ok());
+            assert!(!channel.wants_handshake(now));
+        }
     }
 }

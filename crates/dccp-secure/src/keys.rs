@@ -2,8 +2,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use core::fmt;
 use core::str::FromStr;
-use snow::params::DHChoice;
-use snow::resolvers::{CryptoResolver, DefaultResolver};
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// Why a text is no key.
@@ -73,14 +72,7 @@ impl PrivateKey {
 
     /// The public half.
     pub fn public(&self) -> PublicKey {
-        // The resolver has Curve25519; a Noise name without it would not have been chosen.
-        let Some(mut dh) = DefaultResolver.resolve_dh(&DHChoice::Curve25519) else {
-            return PublicKey([0; 32]);
-        };
-        dh.set(&*self.0);
-        let mut key = [0; 32];
-        key.copy_from_slice(dh.pubkey());
-        PublicKey(key)
+        PublicKey(crate::x25519::public(&self.0))
     }
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
@@ -90,6 +82,13 @@ impl PrivateKey {
     /// In base64, to be written to a file.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(*self.0))
+    }
+}
+
+impl PartialEq for PrivateKey {
+    /// In a time that does not tell where they differ.
+    fn eq(&self, other: &PrivateKey) -> bool {
+        self.0.ct_eq(&*other.0).into()
     }
 }
 
@@ -124,6 +123,13 @@ impl PresharedKey {
     /// In base64, to be written to a file.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(*self.0))
+    }
+}
+
+impl PartialEq for PresharedKey {
+    /// In a time that does not tell where they differ.
+    fn eq(&self, other: &PresharedKey) -> bool {
+        self.0.ct_eq(&*other.0).into()
     }
 }
 

@@ -20,6 +20,7 @@ mod noise;
 mod replay;
 mod slots;
 mod timestamp;
+mod x25519;
 
 pub use aead::{Aead, UnknownAead};
 pub use carrier::{Carrier, Event, Handover, Input, PeerStats, Settings, home};

@@ -3,13 +3,15 @@
 use crate::aead::{Aead, RecordKey};
 use crate::cookie::derive;
 use crate::header::{HEADER, TAG};
-use crate::{PresharedKey, PrivateKey, PublicKey, Timestamp};
+use crate::x25519::{Identity, X25519};
+use crate::{PresharedKey, PublicKey, Timestamp};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 const NAME: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
@@ -47,7 +49,10 @@ pub(crate) struct Answer {
 }
 
 /// Randomness from the crate's own seed, so that the same input makes the same bytes.
-struct Resolver([u8; 32]);
+struct Resolver {
+    seed: [u8; 32],
+    identity: Arc<Identity>,
+}
 
 struct Rng(ChaCha20Rng);
 
@@ -60,11 +65,11 @@ impl Random for Rng {
 
 impl CryptoResolver for Resolver {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(Rng(ChaCha20Rng::from_seed(self.0))))
+        Some(Box::new(Rng(ChaCha20Rng::from_seed(self.seed))))
     }
 
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        DefaultResolver.resolve_dh(choice)
+        matches!(choice, DHChoice::Curve25519).then(|| Box::new(X25519::new(self.identity.clone())) as _)
     }
 
     fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
@@ -76,9 +81,11 @@ impl CryptoResolver for Resolver {
     }
 }
 
-fn builder(seed: [u8; 32]) -> Option<Builder<'static>> {
+fn builder(identity: &Arc<Identity>, seed: [u8; 32]) -> Option<Builder<'_>> {
     let params: NoiseParams = NAME.parse().ok()?;
-    Builder::with_resolver(params, Box::new(Resolver(seed))).prologue(PROLOGUE).ok()
+    let resolver = Resolver { seed, identity: identity.clone() };
+    let builder = Builder::with_resolver(params, Box::new(resolver)).prologue(PROLOGUE).ok()?;
+    builder.local_private_key(identity.private().bytes()).ok()
 }
 
 /// The initiator's side, between its two messages.
@@ -93,14 +100,14 @@ impl core::fmt::Debug for Initiating {
 impl Initiating {
     /// Begins, and writes the first message. `None` if the peer's key is no point that can be used.
     pub(crate) fn start(
-        local: &PrivateKey,
+        local: &Arc<Identity>,
         remote: &PublicKey,
         psk: &PresharedKey,
         hello: &Hello,
         seed: [u8; 32],
     ) -> Option<(Initiating, [u8; FIRST])> {
-        let builder = builder(seed)?.local_private_key(local.bytes()).ok()?;
-        let builder = builder.remote_public_key(&remote.0).ok()?.psk(PSK as u8, psk.bytes()).ok()?;
+        let builder =
+            builder(local, seed)?.remote_public_key(&remote.0).ok()?.psk(PSK as u8, psk.bytes()).ok()?;
         let mut state = builder.build_initiator().ok()?;
         let mut payload = [0; HELLO];
         payload[0] = VERSION;
@@ -141,8 +148,8 @@ pub(crate) struct Offered {
 
 impl Offered {
     /// Reads a first message. Its sender has shown that it has the private key of `remote`, but not that the message is new.
-    pub(crate) fn read(local: &PrivateKey, message: &[u8], seed: [u8; 32]) -> Option<Offered> {
-        let mut state = builder(seed)?.local_private_key(local.bytes()).ok()?.build_responder().ok()?;
+    pub(crate) fn read(local: &Arc<Identity>, message: &[u8], seed: [u8; 32]) -> Option<Offered> {
+        let mut state = builder(local, seed)?.build_responder().ok()?;
         let mut payload = [0; HELLO];
         let len = state.read_message(message, &mut payload).ok()?;
         if len != HELLO || payload[0] != VERSION {
@@ -205,23 +212,24 @@ impl Secrets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PrivateKey;
     use crate::cookie::Codes;
     use crate::header::{self, Kind, Receiver};
 
     const HELLO: Hello = Hello { aeads: 7, path: 99, time: Timestamp([4; 12]) };
     const ANSWER: Answer = Answer { aead: Aead::Aes128Gcm, server: 0x0a_0b0c, index: 0x0506_0708 };
 
-    fn keys() -> (PrivateKey, PrivateKey) {
-        (PrivateKey::from_random([1; 32]), PrivateKey::from_random([2; 32]))
+    fn keys() -> (Arc<Identity>, Arc<Identity>) {
+        (Identity::new(PrivateKey::from_random([1; 32])), Identity::new(PrivateKey::from_random([2; 32])))
     }
 
     #[test]
     fn both_sides_agree() {
         let (alice, bob) = keys();
         let psk = PresharedKey::from_random([3; 32]);
-        let (mut ours, first) = Initiating::start(&alice, &bob.public(), &psk, &HELLO, [7; 32]).unwrap();
+        let (mut ours, first) = Initiating::start(&alice, bob.public(), &psk, &HELLO, [7; 32]).unwrap();
         let offered = Offered::read(&bob, &first, [8; 32]).unwrap();
-        assert_eq!((offered.remote, offered.hello), (alice.public(), HELLO));
+        assert_eq!((offered.remote, offered.hello), (*alice.public(), HELLO));
         let (second, theirs) = offered.answer(&psk, &ANSWER).unwrap();
         let mut forged = second;
         forged[40] ^= 1;
@@ -242,7 +250,7 @@ mod tests {
     fn another_preshared_key_or_host_key_fails() {
         let (alice, bob) = keys();
         let psk = PresharedKey::from_random([3; 32]);
-        let (mut ours, first) = Initiating::start(&alice, &bob.public(), &psk, &HELLO, [7; 32]).unwrap();
+        let (mut ours, first) = Initiating::start(&alice, bob.public(), &psk, &HELLO, [7; 32]).unwrap();
         assert!(Offered::read(&alice, &first, [8; 32]).is_none());
         let offered = Offered::read(&bob, &first, [8; 32]).unwrap();
         let (second, _) = offered.answer(&PresharedKey::default(), &ANSWER).unwrap();
@@ -260,7 +268,7 @@ mod tests {
         };
         let (alice, bob) = keys();
         let psk = PresharedKey::from_random([3; 32]);
-        let (mut ours, first) = Initiating::start(&alice, &bob.public(), &psk, &HELLO, [7; 32]).unwrap();
+        let (mut ours, first) = Initiating::start(&alice, bob.public(), &psk, &HELLO, [7; 32]).unwrap();
         assert_eq!(first[..], vector("first"));
         let offered = Offered::read(&bob, &first, [8; 32]).unwrap();
         let (second, _) = offered.answer(&psk, &ANSWER).unwrap();
@@ -270,7 +278,7 @@ mod tests {
         header::write(anywhere, Kind::Initiation, initiation.first_chunk_mut().unwrap());
         initiation[HEADER..HEADER + 4].copy_from_slice(&[9, 0, 0, 1]);
         initiation[HEADER + 4..][..FIRST].copy_from_slice(&first);
-        Codes::new(&bob.public()).write(&mut initiation, None);
+        Codes::new(bob.public()).write(&mut initiation, None);
         assert_eq!(initiation, vector("initiation"));
         let (_, secrets) = ours.finish(&second).unwrap();
         for aead in Aead::ALL {
@@ -290,9 +298,8 @@ mod tests {
     #[test]
     fn same_seed_same_bytes() {
         let (alice, bob) = keys();
-        let start = |seed| {
-            Initiating::start(&alice, &bob.public(), &PresharedKey::default(), &HELLO, seed).unwrap().1
-        };
+        let start =
+            |seed| Initiating::start(&alice, bob.public(), &PresharedKey::default(), &HELLO, seed).unwrap().1;
         assert_eq!(start([7; 32]), start([7; 32]));
         assert_ne!(start([7; 32]), start([8; 32]));
     }

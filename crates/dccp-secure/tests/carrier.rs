@@ -241,6 +241,63 @@ fn a_peer_with_another_preshared_key_gets_nowhere() {
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
 }
 
+/// A world whose ends take these, what they like best first.
+fn with_ciphers(client: &[Aead], server: &[Aead]) -> World {
+    let end = |n: u8, accepts, aeads: &[Aead]| {
+        let unix = Duration::from_secs(1_700_000_000);
+        let server = if accepts { 0x01_0203 } else { 0 };
+        let (private_key, aeads, seed) = (key(n), aeads.to_vec(), [n; 32]);
+        Carrier::new(Settings { private_key, accepts, server, shard: n, aeads, unix, seed })
+    };
+    let mut world = World::new();
+    (world.client, world.server) = (end(CLIENT, false, client), end(SERVER, true, server));
+    world.client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+    world.server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
+    world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+    world
+}
+
+#[test]
+fn ends_with_unlike_ciphers_settle_on_one_that_both_have() {
+    use Aead::{Aes128Gcm, Aes256Gcm, ChaCha20Poly1305};
+    for (client, server, both) in [
+        (&[Aes128Gcm, ChaCha20Poly1305][..], &[ChaCha20Poly1305, Aes256Gcm][..], ChaCha20Poly1305),
+        (&[Aes128Gcm, Aes256Gcm][..], &[Aes256Gcm, Aes128Gcm][..], Aes256Gcm),
+        (&[Aes256Gcm][..], &Aead::ALL[..], Aes256Gcm),
+    ] {
+        let mut world = with_ciphers(client, server);
+        assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+        assert_eq!(world.exchange(), [(ChannelId(0), 9, b"x".to_vec())]);
+        assert_eq!(world.client.stats(world.channel).unwrap().aead, Some(both));
+        assert_eq!(
+            world.answer(ChannelId(0), b"y"),
+            Ok(Input::Packet { channel: world.channel, peer: 7, len: 1 })
+        );
+    }
+    let mut world = with_ciphers(&[Aes128Gcm], &[ChaCha20Poly1305]);
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+    assert_eq!(world.exchange(), []);
+    assert_eq!(world.server.drops()[&Reason::NoCommonCipher], 1);
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+}
+
+/// Nobody on the way can talk the ends into another cipher: the offer is sealed.
+#[test]
+fn no_byte_of_an_offer_can_be_changed() {
+    let mut world = World::new();
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+    let (_, offer) = world.client.poll_transmit().unwrap();
+    // But for the last 16, the answer to a cookie, which a calm server does not read.
+    for at in 0..offer.len() - 16 {
+        let mut altered = offer.clone();
+        altered[at] ^= 1;
+        let result = world.server.handle(world.now, &world.from, &mut altered);
+        assert!(matches!(result, Input::Dropped(_)), "byte {at}: {result:?}");
+        assert_eq!(world.server.poll_transmit(), None, "byte {at}");
+    }
+    assert_eq!(world.server.handle(world.now, &world.from, &mut offer.clone()), Input::Handled);
+}
+
 #[test]
 fn old_handshakes_are_not_taken_again() {
     let mut world = World::ready();
@@ -405,16 +462,10 @@ fn a_flood_of_handshakes_is_asked_for_cookies_and_an_honest_client_gets_in() {
     assert_eq!(world.server.drops()[&Reason::NoCookie], answered + 1);
 }
 
-#[test]
-fn a_source_cannot_take_all_handshakes() {
-    let mut world = World::new();
-    for n in 0..64u32 {
-        let mut key = [0; 32];
-        key[..4].copy_from_slice(&n.to_be_bytes());
-        world.server.add_peer(100 + n, PrivateKey::from_random(key).public(), PresharedKey::default());
-    }
-    // More handshakes than are calm, all from one address, each with the cookie it is given.
-    for n in 0..300u32 {
+/// Handshakes of many peers at one address, each with the cookie it is given; how many are answered.
+fn flood(world: &mut World, first: u32, count: u32) -> u32 {
+    let mut answered = 0;
+    for n in first..first + count {
         let mut key = [0; 32];
         key[..4].copy_from_slice(&(n % 64).to_be_bytes());
         let mut client = Carrier::new(Settings {
@@ -435,8 +486,27 @@ fn a_source_cannot_take_all_handshakes() {
                 client.handle(world.now, &address(SERVER), &mut reply);
             }
         }
+        answered += u32::from(client.poll_event() == Some(Event::Ready(channel)));
     }
+    answered
+}
+
+#[test]
+fn a_source_cannot_take_all_handshakes() {
+    let mut world = World::new();
+    for n in 0..64u32 {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(&n.to_be_bytes());
+        world.server.add_peer(100 + n, PrivateKey::from_random(key).public(), PresharedKey::default());
+    }
+    // More handshakes than are calm, 200, and all that one source may make at once, 32.
+    assert_eq!(flood(&mut world, 0, 400), 200 + 32);
     assert!(world.server.drops()[&Reason::SourceLimited] > 0);
+    // A second gives it 20 more, however many it tries.
+    for second in 1..4 {
+        world.wait(Duration::from_secs(1));
+        assert_eq!(flood(&mut world, 400 * second, 400), 20, "in second {second}");
+    }
 }
 
 #[test]

@@ -54,6 +54,7 @@ pub struct Packet<'a> {
 
 /// Why bytes are not a DCCP packet (RFC 4340 section 8.5 step 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParseError {
     /// Shorter than the header of its type.
     Truncated,
@@ -67,8 +68,21 @@ pub enum ParseError {
     BadCoverage,
 }
 
+impl ParseError {
+    /// Its name, for counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ParseError::Truncated => "truncated",
+            ParseError::BadDataOffset => "bad_data_offset",
+            ParseError::ShortNotAllowed => "short_not_allowed",
+            ParseError::ReservedType => "reserved_type",
+            ParseError::BadCoverage => "bad_coverage",
+        }
+    }
+}
+
 /// Bytes of the fixed fields of a type.
-const fn fixed_len(ptype: PacketType, short: bool) -> usize {
+fn fixed_len(ptype: PacketType, short: bool) -> usize {
     // RFC 4340 section 5.1: generic header and acknowledgement subheader.
     let (generic, ack) = if short { (12, 4) } else { (16, 8) };
     generic

@@ -2,6 +2,31 @@
 //!
 //! Parsing is zero-copy and total: any bytes give a value or a named error, never a panic. `docs/wire.md` lists the rules
 //! of the RFCs with their place here.
+//!
+//! [`PacketType`], [`ResetCode`], [`Opt`] and [`MpOption`] are exhaustive: each number that the RFCs leave open has a place in a variant of
+//! its own, so whoever matches on them is told by the compiler what a new version understands. [`ParseError`] may grow.
+//!
+//! ```
+//! use dccp_wire::{Header, Packet, PacketType, Seq};
+//!
+//! let header = Header {
+//!     src_port: 5001,
+//!     dst_port: 5002,
+//!     ccval: 0,
+//!     cscov: 0,
+//!     ptype: PacketType::Data,
+//!     short: false,
+//!     seq: Seq::new(7),
+//!     ack: None,
+//!     service_code: None,
+//!     reset: None,
+//! };
+//! let mut bytes = vec![0; header.packet_len(0, 5)];
+//! header.emit(&[], &mut bytes);
+//! let packet = Packet::parse(&bytes)?;
+//! assert_eq!((packet.header.ptype, packet.header.seq), (PacketType::Data, Seq::new(7)));
+//! # Ok::<(), dccp_wire::ParseError>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

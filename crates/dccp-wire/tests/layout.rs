@@ -140,6 +140,10 @@ fn options() {
         assert_eq!(buf.as_bytes(), bytes, "{option:?}");
         assert_eq!(Options::new(&bytes).collect::<Vec<_>>(), [Ok(option)]);
     }
+    // RFC 4340 section 7.7: no more than six bytes tell.
+    let mut buf = OptionBuf::new();
+    assert!(buf.push(&Opt::NdpCount(1 << 48)));
+    assert_eq!(buf.as_bytes(), hex("2508 ffffffffffff"));
     // The high half of the byte of MP_PRIO is reserved.
     assert_eq!(Options::new(&hex("2e04 09 fc")).next(), Some(Ok(Opt::Mp(MpOption::Prio(12)))));
 }

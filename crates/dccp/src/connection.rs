@@ -31,20 +31,28 @@ impl Connector {
         Ok(Connector { runtime, options })
     }
 
-    /// Connects to a listener; with keys, to the first peer of the options.
+    /// Connects to a listener; with keys, to the first peer of the options. Where a name has several addresses, they are tried in turn.
     ///
     /// # Errors
-    /// As [`Connection::connect`].
+    /// As [`Connection::connect`]; of several addresses, that of the last.
     pub fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
-        let connection = self.begin(addr)?;
-        let stream = &connection.stream;
-        let opened = stream.happened.wait(&stream.state, None, |s| s.opening());
-        connection.opened(opened.unwrap_or(Err(Reason::Aborted)))
+        let mut last = ConnectError::NoAddress;
+        for to in addr.to_socket_addrs()? {
+            let tried = self.begin(to).and_then(|connection| {
+                let stream = &connection.stream;
+                let opened = stream.happened.wait(&stream.state, None, |s| s.opening());
+                connection.opened(opened.unwrap_or(Err(Reason::Aborted)))
+            });
+            match tried {
+                Ok(connection) => return Ok(connection),
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
     }
 
     /// Sends the first Request.
-    pub(crate) fn begin(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
-        let to = addr.to_socket_addrs()?.next().ok_or(ConnectError::NoAddress)?;
+    pub(crate) fn begin(&self, to: SocketAddr) -> Result<Connection, ConnectError> {
         let stream = Arc::new(Stream::new(&self.options));
         let shared = stream.clone();
         let begun = self.runtime.handle.call(move |core, streams| begin(core, streams, to, shared));
@@ -97,7 +105,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to a listener. With keys, it is the first peer of the options. The port is a UDP port, or with
+    /// Connects to a listener; of several addresses of a name, to the first that answers. With keys, it is the first peer of the options. The port is a UDP port, or with
     /// [`Carrier::Raw`](crate::Carrier::Raw) the DCCP port.
     ///
     /// # Errors
@@ -269,7 +277,7 @@ impl Connection {
             } else {
                 first.route.remote.port()
             };
-            let to = path.remote.unwrap_or(SocketAddr::new(first.route.remote.ip(), port));
+            let to = path.remote.unwrap_or(sockets::with_port(first.route.remote, port));
             let cfg = sockets::open_path(core, &streams.options, Some(path.local), to, path.priority, 0)?;
             let added = core.endpoint.add_path(core.clock.now(), id, cfg);
             match added {

@@ -95,6 +95,12 @@
 #![cfg_attr(not(feature = "tokio"), doc = "With the feature `tokio`, `dccp::tokio` has the same sockets")]
 //! with `async` methods.
 //!
+//! # What it tells
+//!
+//! A subscriber of [`tracing`](https://docs.rs/tracing) learns at level `debug` of every state that a connection enters (`connection state`,
+//! with `from`, `to`, the peer's address and the DCCP ports) and of all that happens to a session and its paths (`session`, with
+//! `event`), in a span `session` for each; at `warn` and `error`, what should not be. [`Options::qlog`] writes packets and windows.
+//!
 //! # Threads
 //!
 //! Each [`Listener`] with all its connections, and each [`Connector`] with all of its, has one thread that does the protocol work.

@@ -27,12 +27,22 @@ pub(crate) fn accept(
 
 impl Listener {
     /// Listens on an address of this host. Its port is a UDP port ([`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the one assigned to DCCP), 0 for
-    /// any that is free; with [`Carrier::Raw`](crate::Carrier::Raw) it is the DCCP port.
+    /// any that is free; with [`Carrier::Raw`](crate::Carrier::Raw) it is the DCCP port. Of several addresses of a name, the first that works.
     ///
     /// # Errors
     /// What is wrong with the options, and what the system says.
     pub fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
-        let addr = addr.to_socket_addrs()?.next().ok_or(ConnectError::NoAddress)?;
+        let mut last = ConnectError::NoAddress;
+        for addr in addr.to_socket_addrs()? {
+            match Listener::bind_one(addr, options.clone()) {
+                Ok(listener) => return Ok(listener),
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    fn bind_one(addr: SocketAddr, options: Options) -> Result<Listener, ConnectError> {
         let backlog = Arc::new(Backlog::default());
         let port = sockets::places(&options, addr).1;
         let options = options.dccp_port(port);

@@ -42,6 +42,8 @@ struct Entry {
     drained: Option<Time>,
     /// The peer's number among [`Options::peer`].
     peer: Option<u32>,
+    /// The peer has been told that the application does not keep up.
+    behind: bool,
 }
 
 /// What runs on the data thread.
@@ -111,7 +113,7 @@ impl Streams {
     /// A new session of a client.
     pub(crate) fn insert(&mut self, now: Time, id: SessionId, stream: Arc<Stream>, sockets: Vec<u32>) {
         self.opening.insert((now + self.options.connect_timeout, id));
-        self.entries.insert(id, Entry { stream, sockets, drained: None, peer: None });
+        self.entries.insert(id, Entry { stream, sockets, drained: None, peer: None, behind: false });
     }
 
     /// A session has another socket.
@@ -211,6 +213,7 @@ impl Streams {
             sockets: Vec::new(),
             drained: None,
             peer: None,
+            behind: false,
         })
     }
 
@@ -304,13 +307,15 @@ impl App for Streams {
 
     fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
 
-    fn on_deliver(&mut self, _: &mut Core, _: Time, session: SessionId, data: Vec<u8>) {
-        self.entry(session).stream.deliver(data);
+    fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
+        let entry = self.entry(session);
+        let behind = entry.stream.deliver(data);
+        if std::mem::replace(&mut entry.behind, behind) != behind {
+            core.endpoint.set_slow_receiver(now, session, behind);
+        }
     }
 
     fn on_event(&mut self, core: &mut Core, now: Time, id: SessionId, event: SessionEvent) {
-        let _span = tracing::debug_span!("connection", id = id.0).entered();
-        tracing::debug!("{event:?}");
         match event {
             SessionEvent::Accepted { peer } => self.entry(id).peer = Some(peer),
             SessionEvent::Opened { multipath } => self.on_opened(core, now, id, multipath),

@@ -10,12 +10,17 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-fn open_socket(core: &mut Core, carrier: Carrier, addr: SocketAddr) -> io::Result<u32> {
-    let bind = Bind { addr, interface: None };
+fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind) -> io::Result<u32> {
     match carrier {
         Carrier::Udp => UdpCarrier::new(bind).and_then(|c| core.add_socket(c)),
         Carrier::Raw => RawCarrier::new(bind).and_then(|c| core.add_socket(c)),
     }
+}
+
+/// The interface of a link-local address stays.
+pub(crate) fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
+    addr.set_port(port);
+    addr
 }
 
 fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
@@ -47,7 +52,7 @@ pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Resul
 pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
     match options.carrier {
         Carrier::Udp => (addr, options.dccp_port),
-        Carrier::Raw => (SocketAddr::new(addr.ip(), 0), addr.port()),
+        Carrier::Raw => (with_port(addr, 0), addr.port()),
     }
 }
 
@@ -58,7 +63,7 @@ pub(crate) fn listen(
     addr: SocketAddr,
 ) -> Result<(SocketAddr, u32), ConnectError> {
     let (carrier_addr, port) = places(options, addr);
-    let socket = open_socket(core, options.carrier, carrier_addr)?;
+    let socket = open_socket(core, options.carrier, Bind { addr: carrier_addr, interface: None })?;
     let overhead = overhead(core, socket, options);
     let peers = match options.key {
         None => vec![PeerFilter { id: 0, remotes: Vec::new() }],
@@ -77,7 +82,7 @@ pub(crate) fn listen(
         max_sessions_per_source: options.per_source(),
     });
     let bound = core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr);
-    let bound = if options.carrier == Carrier::Raw { SocketAddr::new(bound.ip(), port) } else { bound };
+    let bound = if options.carrier == Carrier::Raw { with_port(bound, port) } else { bound };
     Ok((bound, socket))
 }
 
@@ -99,7 +104,8 @@ pub(crate) fn open_path(
     if local.is_ipv4() != remote.is_ipv4() {
         return Err(ConnectError::Options("both ends of a path must be of the same IP version"));
     }
-    let socket = open_socket(core, options.carrier, SocketAddr::new(local, options.source_ports.0))?;
+    let bind = Bind::toward(remote, local, options.source_ports.0);
+    let socket = open_socket(core, options.carrier, bind)?;
     let overhead = overhead(core, socket, options);
     let mtu = match core.net.path_mtu(socket, remote) {
         Ok(mtu) => mtu.min(options.mtu),

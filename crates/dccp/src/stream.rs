@@ -29,6 +29,8 @@ pub(crate) struct State {
     incoming: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
     max_incoming: usize,
+    /// Something found no room, and the application has not caught up since.
+    behind: bool,
     /// Once it is open: RFC 9897 is in use.
     opened: Option<bool>,
     max_datagram: usize,
@@ -149,6 +151,7 @@ impl Stream {
                 incoming: VecDeque::new(),
                 events: VecDeque::new(),
                 max_incoming: options.receive_queue,
+                behind: false,
                 opened: None,
                 max_datagram: 0,
                 finishing: false,
@@ -178,18 +181,23 @@ impl Stream {
         (taken, empty)
     }
 
-    /// A datagram arrived.
-    pub(crate) fn deliver(&self, data: Vec<u8>) {
+    /// A datagram arrived. True if the application does not keep up with them: it finds no room, or found none and has not read half of
+    /// what waits since.
+    pub(crate) fn deliver(&self, data: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         state.stats.received += 1;
         state.stats.received_bytes += data.len() as u64;
         if state.incoming.len() >= state.max_incoming {
             state.stats.unread += 1;
-            return;
+            state.behind = true;
+            return true;
         }
         state.incoming.push_back(data);
+        state.behind &= state.incoming.len() > state.max_incoming / 2;
+        let behind = state.behind;
         drop(state);
         self.readable.notify();
+        behind
     }
 
     pub(crate) fn open(&self, multipath: bool) {
@@ -226,5 +234,22 @@ impl Stream {
         self.writable.notify();
         self.readable.notify();
         self.happened.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_read_is_behind_until_half_of_it_is_read() {
+        let stream = Stream::new(&Options::default().receive_queue(4));
+        let deliver = |n| (0..n).map(|_| stream.deliver(vec![1])).collect::<Vec<_>>();
+        assert_eq!(deliver(5), [false, false, false, false, true]);
+        lock(&stream.state).recv();
+        assert_eq!(deliver(1), [true], "more than half waits still");
+        (0..3).for_each(|_| drop(lock(&stream.state).recv()));
+        assert_eq!(deliver(3), [false, false, false]);
+        assert_eq!(lock(&stream.state).stats().unread, 1);
     }
 }

@@ -89,11 +89,23 @@ impl Connector {
         &self,
         addr: impl ToSocketAddrs + Send + 'static,
     ) -> Result<Connection, ConnectError> {
-        let connector = self.0.clone();
-        let connection = elsewhere(move || connector.begin(addr)).await?;
-        let stream = &connection.stream;
-        let opened = stream.happened.wait_async(&stream.state, |s| s.opening()).await;
-        connection.opened(opened).map(Connection)
+        let mut last = ConnectError::NoAddress;
+        for to in elsewhere(move || Ok(addr.to_socket_addrs()?.collect::<Vec<_>>())).await? {
+            let connector = self.0.clone();
+            let tried = match elsewhere(move || connector.begin(to)).await {
+                Ok(connection) => {
+                    let stream = &connection.stream;
+                    let opened = stream.happened.wait_async(&stream.state, |s| s.opening()).await;
+                    connection.opened(opened)
+                }
+                Err(e) => Err(e),
+            };
+            match tried {
+                Ok(connection) => return Ok(Connection(connection)),
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
     }
 }
 

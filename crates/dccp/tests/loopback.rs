@@ -167,9 +167,16 @@ fn options_that_cannot_be_are_errors() {
         let error = Listener::bind("127.0.0.1:0", options).unwrap_err();
         assert!(matches!(error, ConnectError::Options(_)), "{error}");
     }
-    let taken = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
-    let error = Listener::bind(taken.local_addr(), Options::default()).unwrap_err();
-    assert!(matches!(error, ConnectError::Io(e) if e.kind() == std::io::ErrorKind::AddrInUse));
+}
+
+/// RFC 5595 section 3.3: not for the same Service Code, and not for another either.
+#[test]
+fn a_port_that_is_taken_takes_no_second_listener() {
+    let taken = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();
+    for code in ["SC:this", "SC:that"] {
+        let error = Listener::bind(taken.local_addr(), Options::default().service(code)).unwrap_err();
+        assert!(matches!(error, ConnectError::Io(e) if e.kind() == std::io::ErrorKind::AddrInUse));
+    }
 }
 
 #[test]

@@ -130,7 +130,10 @@ pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
 
 /// The directory itself, as an empty path, and those in it.
 fn below(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
-    let failed = |e| LabError::failed(format!("reading {}", dir.display()), e);
+    let failed = |e| {
+        let what = "expected a directory that `lab run` or `lab reproduce` wrote";
+        LabError::Wrong(format!("reading {}: {e}; {what}", dir.display()))
+    };
     let mut all = vec![PathBuf::new()];
     for entry in fs::read_dir(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;

@@ -121,6 +121,12 @@ pub fn run(
             Err(e) => failure = failure.or(Some(e)),
         }
     }
+    // Nothing to show: what is there of an earlier time stays.
+    if made.is_empty()
+        && let Some(e) = failure.take()
+    {
+        return Err(e);
+    }
     let mut figures = Vec::new();
     for cell in cells {
         let here: Vec<&Kept> = made.iter().filter(|kept| kept.key.cell == cell.name).collect();

@@ -76,7 +76,8 @@ impl Store {
     /// # Errors
     /// It cannot be made.
     pub fn open(dir: &Path) -> Result<Store, LabError> {
-        fs::create_dir_all(dir).map_err(|e| LabError::failed(format!("making {}", dir.display()), e))?;
+        fs::create_dir_all(dir)
+            .map_err(|e| LabError::Wrong(format!("making {}: {e}; name another directory", dir.display())))?;
         Ok(Store { dir: dir.to_owned() })
     }
 

@@ -140,6 +140,12 @@ fn what_was_finished_before_a_failure_is_kept() {
         serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
     assert_eq!(json["runs"].as_array().unwrap().len(), 2);
     assert!(dir.path().join("report.html").is_file());
+    // Another time nothing is finished.
+    let mut again = options(dir.path());
+    again.only.push("ccid5".to_owned());
+    let summary = fs::read(dir.path().join("summary.json")).unwrap();
+    experiment::run(&scenario, &backend, &again, &|_| {}).unwrap_err();
+    assert_eq!(fs::read(dir.path().join("summary.json")).unwrap(), summary);
     let mut wrong = options(dir.path());
     wrong.only.push("ccid9".to_owned());
     let error = experiment::run(&scenario, &backend, &wrong, &|_| {}).unwrap_err().to_string();

@@ -57,6 +57,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("duration_s = 10", "duraton_s = 10", "t.toml:3: duraton_s", "duration_s"),
         ("\"cpf\"", "\"fifo\"", "t.toml:6: scheduler", "rr"),
         ("scheduler = \"cpf\"", "security = \"keys\"", "t.toml:6", "\"noise\""),
+        ("scheduler = \"cpf\"", "queue_packets = 0", "t.toml:6", "expected 1 or more"),
         (
             "[tunnel]\nscheduler = \"cpf\"",
             "mode = \"direct\"\n[tunnel]\nsecurity = \"noise\"",
@@ -105,7 +106,14 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("min = 1", "", "t.toml:25: metric", "`max`"),
         ("min = 1", "not_above = \"tcp\"", "t.toml:26: not_above", "ccid2"),
         ("name = \"p1\"", "name = \"p 1\"", "t.toml:8: name", "letters"),
-        ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "string"),
+        ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "`10` is not a time"),
+        ("owd = \"10 ms\"", "loss = 0.5", "t.toml:14: loss", "as in \"10 %\""),
+        (
+            "queue = \"125000 B\"\n",
+            "queue = \"125000 B\"\npolicer = { rate = \"0 Mbit/s\", burst = \"9 kB\" }\n",
+            "t.toml:11: policer",
+            "above 0",
+        ),
         ("owd = \"10 ms\"", "model = \"3g\"", "t.toml:14: model", "starlink"),
     ];
     refused(GOOD, &cases);
@@ -188,6 +196,8 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("cc = \"cubic\"", "cc = \"vegas\"", "t.toml:31: cc", "reno"),
         ("\"mirror_offset_ms\"", "\"mirror\"", "t.toml:35: metric", "mirror_offset_ms"),
         ("parameters", "params", "t.toml:38: params", "parameters"),
+        ("parameters", "seeds = 0\nparameters", "t.toml: sweep: seeds", "at least 1"),
+        ("parameters", "show = [\"speed\"]\nparameters", "t.toml: sweep: show: `speed`", "rx_mbps"),
     ];
     refused(WIDER, &cases);
 }

@@ -2,7 +2,9 @@
 
 mod sim_common;
 
-use mpdccp_lab::Fate;
+use mpdccp_lab::scenario::Scenario;
+use mpdccp_lab::sim::Sim;
+use mpdccp_lab::{Backend as _, Fate, Plan};
 use sim_common::{parse, run};
 
 fn scenario(path: &str, contender: &str, flows: &str) -> String {
@@ -107,4 +109,26 @@ fn short_flows_go_beside_a_plain_connection() {
     assert!(web.sent.unwrap() > 5 && web.received > 5, "{web:?}");
     // They wait in the queue that the connection fills.
     assert!(bulk.phases[0].rx_mbps > 5.0 && stats.metrics["fct_p50_ms"] > alone, "{stats:?}");
+}
+
+#[test]
+fn who_would_send_without_end_is_left_out() {
+    let scenario = Scenario::find("robustness").unwrap();
+    let cell = scenario.headline();
+    let lacks = |label: &str| {
+        let contender = scenario.contender(label).unwrap();
+        Sim::default().lacks(&Plan { scenario: &scenario, contender, cell, repeat: 0, seed: 1 })
+    };
+    assert!(lacks("udp").is_some_and(|why| why.contains("flow `bulk`")));
+    assert_eq!(lacks("ccid5"), None);
+}
+
+/// A queue of fewer packets than a backlogged source likes to keep there.
+#[test]
+fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
+    const BULK: &str =
+        "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
+    let text = scenario("", "ccid = 5", BULK).replace("queue_packets = 100", "queue_packets = 1");
+    let (_, stats) = run(&parse(&text), "c", "base");
+    assert!(stats.metrics["rx_mbps"] > 8.0 && stats.metrics["lost_pct"] < 5.0, "{stats:?}");
 }

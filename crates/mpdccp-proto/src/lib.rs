@@ -3,6 +3,20 @@
 //! A session is made of DCCP connections, one a path. It has one short send queue; the scheduler picks the path, and the
 //! packet gets its MP_SEQ, only when that path can send now (late binding). A session without multipath is a plain DCCP
 //! connection behind the same interface.
+//!
+//! What tells of events and counters is `#[non_exhaustive]` and may grow. What owners fill in ([`SessionConfig`], [`PathConfig`], [`ListenConfig`],
+//! [`QueueConfig`], [`reorder::ReorderConfig`]) is not, so that it can be written with `..Default::default()` or whole; nor is [`PathRow`],
+//! of which benchmarks of schedulers make their own. [`SessionState`], [`Fallback`] and [`sched::Pick`] are
+//! choices that whoever matches on them has to make one by one: a new one is to be an error there, not a silent default.
+//!
+//! ```
+//! use mpdccp_proto::{Named, SessionConfig, sched::SchedulerKind};
+//!
+//! let config = SessionConfig { scheduler: SchedulerKind::named("rr")?, ..SessionConfig::default() };
+//! assert!(config.multipath && config.scheduler.name() == "rr");
+//! assert!(SchedulerKind::named("fastest").is_err());
+//! # Ok::<(), String>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

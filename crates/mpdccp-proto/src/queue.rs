@@ -20,6 +20,7 @@ pub struct QueueConfig {
     /// Most bytes.
     pub max_bytes: usize,
     /// Most packets.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "some"))]
     pub max_packets: usize,
     /// Longest stay.
     #[cfg_attr(feature = "serde", serde(rename = "max_ms", deserialize_with = "milliseconds"))]
@@ -65,6 +66,15 @@ by_name!(Discipline);
 #[cfg(feature = "serde")]
 fn milliseconds<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
     <u64 as serde::Deserialize>::deserialize(d).map(Duration::from_millis)
+}
+
+/// A queue that holds nothing would never be short of room, nor have any.
+#[cfg(feature = "serde")]
+fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<usize, D::Error> {
+    match <usize as serde::Deserialize>::deserialize(d)? {
+        0 => Err(serde::de::Error::custom("expected 1 or more")),
+        n => Ok(n),
+    }
 }
 
 impl QueueConfig {

@@ -20,6 +20,7 @@ pub enum SessionState {
 
 /// A session as status and traces show it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SessionStatus {
     /// Where it stands.
     pub state: SessionState,
@@ -55,6 +56,7 @@ pub struct SessionStatus {
 
 /// Counters of loss repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RepairStats {
     /// Datagrams sent once more.
     pub sent: u64,
@@ -62,10 +64,13 @@ pub struct RepairStats {
     pub given_up: u64,
     /// Not kept, for want of memory.
     pub forgotten: u64,
+    /// Bytes kept now: what may have to be sent again, and what waits for a path to be.
+    pub bytes: u64,
 }
 
 /// Counters of forward error correction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FecStats {
     /// Parities sent.
     pub sent: u64,
@@ -77,10 +82,13 @@ pub struct FecStats {
     pub received: u64,
     /// Packets made from others.
     pub restored: u64,
+    /// Packets that parities may need and parities, kept now.
+    pub held: u64,
 }
 
 /// A path as status and traces show it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PathStatus {
     /// Which.
     pub id: PathId,

@@ -43,6 +43,43 @@ fn a_peer_gets_no_more_than_it_may() {
     assert!((550..=640).contains(&received), "{received} of 600");
 }
 
+/// What waits in all queues together is bounded; who holds much gets no more of it, who holds little still does.
+#[test]
+fn a_session_whose_queue_is_long_leaves_room_for_another() {
+    let (mut net, flooding) = Net::connected(3, 1, config());
+    let modest = net.connect(config());
+    net.run(Duration::from_millis(500));
+    net.client.bound_queues(100_000);
+    let queued = |net: &Net, id| net.status(Client, id).queue.bytes;
+    // Nothing leaves meanwhile: packets of 1,000 bytes and more.
+    for n in 0..1_000 {
+        net.client.send(net.now, flooding, common::datagram(n), Default::default());
+    }
+    for n in 0..20 {
+        net.client.send(net.now, modest, common::datagram(n), Default::default());
+    }
+    let (flood, rest) = (queued(&net, flooding), queued(&net, modest));
+    assert!((90_000..=100_000).contains(&flood), "{flood}");
+    assert_eq!(rest, 20 * common::datagram(0).len() as u64);
+    let refused = net.client.stats().counters["queues_full"];
+    assert!(refused > 800, "{refused}");
+    // Once it was sent there is room again.
+    net.run(Duration::from_secs(2));
+    net.client.send(net.now, flooding, common::datagram(1), Default::default());
+    assert_eq!(net.client.stats().counters["queues_full"], refused);
+    // Nothing is left of those that end.
+    for n in 0..1_000 {
+        net.client.send(net.now, flooding, common::datagram(n), Default::default());
+    }
+    let refused = net.client.stats().counters["queues_full"];
+    net.client.abort(net.now, flooding);
+    net.run(Duration::from_secs(2));
+    for n in 0..50 {
+        net.client.send(net.now, modest, common::datagram(n), Default::default());
+    }
+    assert_eq!(net.client.stats().counters["queues_full"], refused);
+}
+
 /// Two sessions of one end with a bound on both: what one has too much of does not keep the other from its part.
 #[test]
 fn a_session_that_floods_takes_nothing_from_another() {

@@ -117,6 +117,11 @@ fn unknown_ci() {
         .collect();
     let gaps: Vec<_> = joins.windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!(gaps, [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
+    // RFC 4340 section 7.5.6: not from the port of the connection that failed.
+    let joins = net.logged(Client, PacketType::Request);
+    let ports: Vec<_> = joins.iter().filter(|l| l.path == 1).map(|l| l.packet().header.src_port).collect();
+    assert_eq!(ports[0], path(1).ports.local);
+    assert!(!ports[1..].contains(&ports[0]));
 }
 
 #[test]
@@ -130,6 +135,24 @@ fn other_version_in_a_join() {
     });
     assert_eq!(reset_codes(&net, Server), [ResetCode::OptionError]);
     first_path_works(&mut net, id);
+}
+
+#[test]
+fn malformed_mp_option_at_first() {
+    let mut net = Net::new(1, 1, config());
+    net.meddler = Some(Box::new(|from, _, bytes| {
+        if from == Client && is_type(bytes, PacketType::Request) {
+            let options = [Packet::parse(bytes).unwrap().option_bytes, &[46, 4, 6, 0]].concat();
+            *bytes = with_options(bytes, &options);
+        }
+        true
+    }));
+    net.connect(config());
+    net.run(Duration::from_millis(300));
+    // RFC 9897 sections 3.5 and 3.6.
+    assert_eq!(reset_codes(&net, Server), [ResetCode::OptionError]);
+    assert_eq!(net.server.stats().counters["malformed_mp_option"], 1);
+    assert!(net.closed_reason(Client).is_some());
 }
 
 #[test]
@@ -195,6 +218,23 @@ fn peers_that_no_filter_matches_are_refused() {
     net.connect(config());
     net.run(Duration::from_millis(100));
     assert!(net.events_of(Server).contains(&SessionEvent::Accepted { peer: 1 }));
+}
+
+#[test]
+fn the_first_filter_that_lets_a_peer_in_says_who_it_is() {
+    let here = || vec!["10.0.0.1".parse().unwrap()];
+    for (filters, who) in [
+        (vec![(1, vec![]), (2, here())], 1),
+        (vec![(1, here()), (2, vec![])], 1),
+        (vec![(1, here()), (2, here())], 1),
+    ] {
+        let mut net = Net::new(1, 1, config());
+        let peers = filters.into_iter().map(|(id, remotes)| PeerFilter { id, remotes }).collect();
+        net.server.listen(ListenConfig { peers, ..listen(config()) });
+        net.connect(config());
+        net.run(Duration::from_millis(100));
+        assert!(net.events_of(Server).contains(&SessionEvent::Accepted { peer: who }));
+    }
 }
 
 fn plain() -> SessionConfig {
@@ -297,11 +337,37 @@ fn other_version_or_key_type_at_first() {
             let id = net.connect(SessionConfig { fallback, ..config() });
             net.run(Duration::from_millis(300));
             match fallback {
-                Fallback::Refuse => assert!(net.closed_reason(Client).is_some(), "{what}"),
+                Fallback::Refuse => {
+                    assert!(net.closed_reason(Client).is_some(), "{what}");
+                    assert_eq!(reset_codes(&net, Server), [ResetCode::ConnectionRefused], "{what}");
+                }
                 Fallback::Plain => assert!(!net.status(Client, id).multipath, "{what}"),
             }
+            // RFC 9897 section 3.2.4: no key answers what was not agreed on.
+            assert!(net.logged(Server, PacketType::Response).iter().all(|l| l.mp().is_empty()), "{what}");
         }
     }
+}
+
+#[test]
+fn of_several_versions_the_one_that_is_known_is_taken() {
+    // RFC 9897 section 3.1: a list in order of preference; versions 2 and 1 before 0.
+    let mut net = Net::new(1, 1, config());
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        if from == Client && is_type(bytes, PacketType::Request) {
+            let options = Packet::parse(bytes).unwrap().option_bytes.to_vec();
+            let at = options.windows(4).position(|w| w == [34, 4, 10, 0]).unwrap();
+            let several = [&options[..at], &[34, 6, 10, 0x20, 0x10, 0], &options[at + 4..]].concat();
+            *bytes = with_options(bytes, &several);
+        }
+        true
+    }));
+    let id = net.connect(config());
+    net.run(Duration::from_millis(300));
+    assert!(net.status(Client, id).multipath);
+    let response = net.logged(Server, PacketType::Response).remove(0);
+    let confirm = [33, 5, 10, 0, 0];
+    assert!(response.bytes.windows(5).any(|w| w == confirm), "the version and the server's own list");
 }
 
 #[test]

@@ -158,6 +158,37 @@ fn prio_is_confirmed_verbatim_and_once() {
 }
 
 #[test]
+fn several_groups_in_one_confirmation_count_all() {
+    // RFC 9897 section 3.2.1: newest group first.
+    let (mut net, id) = Net::connected(1, 2, config());
+    let mut first: Option<Vec<u8>> = None;
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        let packet = Packet::parse(bytes).unwrap();
+        let group = packet.options().find_map(|o| match o {
+            Ok(Opt::Mp(MpOption::Confirm(group))) if from == Server => Some(group.to_vec()),
+            _ => None,
+        });
+        let Some(newer) = group else { return true };
+        let Some(older) = first.take() else {
+            first = Some(newer);
+            return false;
+        };
+        let both = encode(&[Opt::Mp(MpOption::Confirm(&[newer, older].concat()))]);
+        *bytes = with_options(bytes, &both);
+        true
+    }));
+    for (path, prio) in [(PathId(0), 7), (PathId(1), 9)] {
+        net.client.set_prio(net.now, id, path, prio);
+    }
+    net.drain();
+    net.run(Duration::from_secs(30));
+    let is = |l: &&Logged, prio| l.from == Client && l.mp().contains(&MpOption::Prio(prio));
+    let sent = [7, 9].map(|prio| net.log.iter().filter(|l| is(l, prio)).count());
+    assert_eq!(sent, [1, 1], "none is repeated");
+    assert_eq!(net.status(Client, id).counters.get("confirm_unexpected"), None);
+}
+
+#[test]
 fn prio_is_repeated_until_confirmed() {
     for lost in [Client, Server] {
         let (mut net, id) = Net::connected(1, 2, config());
@@ -439,4 +470,20 @@ fn options_of_an_application_that_nobody_fetches_are_bounded() {
     let waiting = std::iter::from_fn(|| net.server.poll_event()).count();
     assert_eq!(waiting, 1024);
     assert_eq!(net.server.stats().counters["mp_exp_too_many"], 2000 - 1024);
+}
+
+#[test]
+fn a_slow_application_is_told_of() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let server = net.server_id();
+    let told = |net: &mut Net, slow| {
+        let before = net.status(Client, id).paths[0].stats.slow_receiver;
+        net.server.set_slow_receiver(net.now, server, slow);
+        net.stream(Client, id, 0, 100, GAP);
+        net.run(Duration::from_secs(1));
+        net.status(Client, id).paths[0].stats.slow_receiver - before
+    };
+    // RFC 4340 section 11.6.
+    assert!(told(&mut net, true) > 10);
+    assert_eq!(told(&mut net, false), 0);
 }

@@ -1,8 +1,8 @@
 //! Reorderers against random paths: what must hold whatever is lost and however late it comes.
 
 use dccp_wire::Seq;
-use mpdccp_proto::PathId;
-use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderStats};
+use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderKind, ReorderStats};
+use mpdccp_proto::{Named, PathId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use units::{Duration, Time};
@@ -70,9 +70,20 @@ fn arrivals(packets: &[Packet], delays_ms: &[u64], jitter: bool, first: u64) -> 
 
 /// Deliveries: when, and which number.
 fn run(cfg: ReorderConfig, events: &[Event], first: u64, ndp: bool) -> (Vec<(Time, u64)>, ReorderStats) {
+    run_with(cfg, events, first, ndp, [None; PATHS])
+}
+
+/// With the round-trip times of the paths.
+fn run_with(
+    cfg: ReorderConfig,
+    events: &[Event],
+    first: u64,
+    ndp: bool,
+    rtts: [Option<Duration>; PATHS],
+) -> (Vec<(Time, u64)>, ReorderStats) {
     let mut engine = cfg.reorderer();
-    for path in 0..PATHS {
-        engine.on_path(PathId(path as u32), None, true);
+    for (path, rtt) in (0..).zip(rtts) {
+        engine.on_path(PathId(path), rtt, true);
     }
     let mut out = Vec::new();
     let mut drain = |at: Time, engine: &mut Box<dyn mpdccp_proto::reorder::Reorderer>| {
@@ -148,5 +159,40 @@ proptest! {
         let numbers: Vec<u64> = events.iter().filter_map(|e| e.number).collect();
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
         prop_assert_eq!(stats.late, before_the_first as u64, "only what is older than the first to come");
+    }
+    /// Paths that take equally long all the time, and no longer than what is waited for: everything is in order, whatever is lost.
+    #[test]
+    fn paths_that_keep_their_delays_cost_no_order(
+        mut packets in packets(),
+        delays_ms in prop::collection::vec(1u64..120, PATHS),
+        equalised: bool,
+        first in prop_oneof![Just(1), Just(Seq::MODULUS - 20)],
+    ) {
+        let cfg = match equalised {
+            true => ReorderConfig::from(ReorderKind::named("equalised").unwrap()),
+            false => ReorderConfig::active_fixed(Duration::from_millis(130)),
+        };
+        // No two at once; and before them each path brings a packet of its own, which shows that it is in use.
+        packets.iter_mut().for_each(|p| p.pause_us += 1);
+        packets[0].pause_us += 500_000;
+        let alone = |path| Packet { path, pause_us: 500_000, jitter_us: 0, data: true, lost: false };
+        packets.splice(0..0, (0..PATHS).map(alone));
+        let events = arrivals(&packets, &delays_ms, false, first);
+        let rtts = std::array::from_fn(|path| Some(Duration::from_millis(2 * delays_ms[path])));
+        let (out, _) = run_with(cfg, &events, first, true, rtts);
+        let mut came: Vec<u64> = events.iter().filter_map(|e| e.number).collect();
+        came.sort_unstable();
+        let numbers: Vec<u64> = out.iter().map(|(_, n)| *n).collect();
+        prop_assert_eq!(numbers, came);
+    }
+
+    /// As they come, and once.
+    #[test]
+    fn passive_keeps_the_order_of_arrival(packets in packets(), delays_ms in prop::collection::vec(1u64..120, PATHS)) {
+        let mut events = arrivals(&packets, &delays_ms, true, 1);
+        let came: Vec<(Time, u64)> = events.iter().filter_map(|e| Some((e.at, e.number?))).collect();
+        events.extend(events.clone());
+        let (out, _) = run(ReorderConfig::passive(), &events, 1, true);
+        prop_assert_eq!(out, came);
     }
 }

@@ -15,7 +15,8 @@ fn waits() -> SessionConfig {
 #[test]
 fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
     let (mut net, id) = Net::connected(1, 2, waits());
-    net.wires.iter_mut().for_each(|w| w.loss = 20);
+    // More would leave CCID 2 less than the flows need.
+    net.wires.iter_mut().for_each(|w| w.loss = 10);
     net.stream(Client, id, 0, 3000, Duration::from_millis(2));
     net.stream(Server, net.server_id(), 0, 1000, Duration::from_millis(2));
     net.wires.iter_mut().for_each(|w| w.loss = 0);
@@ -28,7 +29,7 @@ fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
         assert!(got.len() as u32 + 4 >= sent, "{} of {sent}", got.len());
     }
     let stats = net.status(Client, id).repair;
-    assert!((50..150).contains(&stats.sent), "{stats:?}");
+    assert!((20..60).contains(&stats.sent), "{stats:?}");
 }
 
 #[test]
@@ -39,6 +40,47 @@ fn what_was_on_a_dead_path_is_sent_elsewhere() {
     net.stream(Client, id, 500, 500, Duration::from_millis(2));
     net.run(Duration::from_secs(1));
     assert_eq!(net.numbers(Server), (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_address_that_changes_amid_a_stream_loses_nothing() {
+    for changed in [0, 1] {
+        for (from, to) in [(Client, Server), (Server, Client)] {
+            let (mut net, id) = Net::connected(1, 2, waits());
+            let id = if from == Client { id } else { net.server_id() };
+            net.stream(from, id, 0, 500, Duration::from_millis(2));
+            net.wires[changed].nat_port += 1;
+            let start = net.now;
+            net.stream(from, id, 500, 1500, Duration::from_millis(2));
+            net.run(Duration::from_secs(1));
+            let carried = [0, 1].map(|path| {
+                let data = |l: &&Logged| l.from == from && l.path == path && !l.packet().payload.is_empty();
+                let before = net.log.iter().filter(|l| l.at < start).filter(data).count();
+                (before, net.log.iter().filter(data).count() - before)
+            });
+            assert!(carried.iter().all(|(before, after)| *before > 0 && *after > 500), "{carried:?}");
+            assert_eq!(net.numbers(to), (0..2000).collect::<Vec<_>>(), "path {changed}, data from {from:?}");
+        }
+    }
+}
+
+#[test]
+fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    for (end, session) in [(Client, id), (Server, net.server.sessions()[0])] {
+        let now = net.now;
+        net.end(end).set_prio(now, session, PathId(1), 1);
+    }
+    net.drain();
+    let gap = Duration::from_micros(200);
+    net.stream(Client, id, 0, 4000, gap);
+    net.wires[0].up = false;
+    net.stream(Client, id, 4000, 600, gap);
+    net.run(Duration::from_secs(2));
+    // Its window is that of a new path, so the repairs take several round trips; nothing newer overtakes them.
+    let repair = net.status(Client, id).repair;
+    assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
+    assert!(net.numbers(Server).is_sorted());
 }
 
 #[test]

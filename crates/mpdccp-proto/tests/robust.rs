@@ -253,6 +253,22 @@ fn a_request_for_a_port_that_is_not_bound_is_refused() {
     assert_eq!(net.server.stats().counters["port_not_bound"], 1);
 }
 
+/// RFC 5595 section 3.3.2.
+#[test]
+fn one_service_at_two_ports() {
+    let mut net = Net::new(1, 1, config());
+    net.server.listen(ListenConfig { port: PORT + 1, ..listen(config()) });
+    for (n, port) in [(1, PORT), (2, PORT + 1)] {
+        let mut bytes = request(n, None);
+        bytes[2..4].copy_from_slice(&port.to_be_bytes());
+        net.inject(Server, stranger(n), Ecn::NotEct, &bytes);
+        net.drain();
+        let answer = net.log.pop().unwrap();
+        let header = answer.packet().header;
+        assert_eq!((header.ptype, header.src_port), (PacketType::Response, port));
+    }
+}
+
 #[test]
 fn what_the_application_does_not_fetch_or_sends_too_fast_is_bounded() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { multipath: false, ..config() });

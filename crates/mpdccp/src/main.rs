@@ -15,6 +15,9 @@ mod tunnel;
 #[cfg(feature = "lab")]
 mod watch;
 
+use std::any::Any;
+use std::io::{self, Write as _};
+use std::panic;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -80,6 +83,33 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if unwritten(info.payload()).is_none() {
+            usual(info);
+        }
+    }));
+    match panic::catch_unwind(run) {
+        Ok(code) => code,
+        Err(why) => match unwritten(&*why) {
+            // Nobody reads any more, as behind `| head`: what shells have of a program that SIGPIPE ended.
+            // Namespaces and interfaces have been removed on the way here.
+            Some(text) if text.contains("Broken pipe") => ExitCode::from(141),
+            Some(text) => {
+                let _ = writeln!(io::stderr(), "mpdccp: {text}");
+                ExitCode::FAILURE
+            }
+            None => panic::resume_unwind(why),
+        },
+    }
+}
+
+/// The text of a panic that says only that something could not be printed.
+fn unwritten(why: &(dyn Any + Send)) -> Option<&str> {
+    why.downcast_ref::<String>().map(String::as_str).filter(|text| text.starts_with("failed printing to"))
+}
+
+fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Tunnel(command) => tunnel::main(command),
         #[cfg(feature = "lab")]

@@ -9,10 +9,12 @@ fn wrong_scenarios_and_arguments_end_with_two() {
     let file = dir.path().join("bad.toml");
     std::fs::write(&file, "name = \"t\"\ntitle = \"t\"\nduration_s = 0\n[[path]]\nname = \"p\"\n[[contender]]\nlabel = \"c\"\n[[flow]]\nname = \"f\"\nkind = \"tcp\"\ncc = \"cubic\"\n").unwrap();
     let file = file.to_str().unwrap();
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["run", file, "--backend", "sim"], "bad.toml:3: duration_s: must lie between"),
         (&["run", "paper/no-such", "--backend", "sim"], "paper/multipath-udp"),
         (&["run", "paper/delay", "--backend", "sim", "--only", "nobody"], "no contender `nobody`"),
+        (&["run", "paper/delay", "--backend", "sim", "--out", file], "bad.toml/runs: Not a directory"),
+        (&["compare", "nowhere", "."], "reading nowhere: No such file"),
         (&["reproduce", "papers", "--backend", "sim"], "the program comes with paper"),
         (&["reproduce", "dcp", "--backend", "sim", "--duration", "5"], "leave --duration out"),
     ];
@@ -28,4 +30,21 @@ fn wrong_scenarios_and_arguments_end_with_two() {
     }
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|e| e.file_name()).collect();
     assert_eq!(left, ["bad.toml"]);
+}
+
+/// The end that is read is closed at once, as `head` closes it.
+#[test]
+fn nobody_reading_is_no_reason_for_a_panic() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    let out = lab.args(["lab", "list"]).stdout(writer).output().unwrap();
+    assert_eq!((out.status.code(), String::from_utf8_lossy(&out.stderr).as_ref()), (Some(141), ""));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_mpdccp")).arg("genkey").stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.code() == Some(1) && said.starts_with("mpdccp: ") && said.lines().count() == 1,
+        "{said}"
+    );
 }

@@ -160,7 +160,18 @@ fn echoes_come_back() {
     assert_eq!(record(&server, "summary")["received"]["messages"], 100);
     let summary = record(&client, "summary");
     assert_eq!(summary["received"]["messages"], 100, "{summary}");
-    assert!(summary["received"]["latency_ms"]["p50"].as_f64().unwrap() > 0.0, "{summary}");
+    let received = &summary["received"];
+    let ms = |pointer: &str| received.pointer(pointer).and_then(Value::as_f64).unwrap();
+    let (p50, max) = (ms("/latency_ms/p50"), ms("/latency_ms/max"));
+    assert!(p50 > 0.0, "{summary}");
+    assert!((ms("/one_way_ms/estimate/p50") - p50 / 2.0).abs() < 1e-9, "{summary}");
+    for way in ["there", "back"] {
+        let (mean, most) = (ms(&format!("/one_way_ms/{way}/mean")), ms(&format!("/one_way_ms/{way}/max")));
+        // No way takes longer than there and back; the percentiles are rounded to three digits.
+        assert!(0.0 <= mean && mean <= most && most <= max * 1.01, "{way}: {summary}");
+    }
+    // The server receives what is no echo.
+    assert_eq!(record(&server, "summary")["received"]["one_way_ms"], Value::Null);
 }
 
 #[test]

@@ -9,7 +9,6 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -140,30 +139,6 @@ fn a_tunnel_tells_how_it_fares() {
     let told = |words: &str| events.iter().any(|e| e["message"].as_str().unwrap().contains(words));
     assert!(told("session open") && told("fails: "), "{events:?}");
     bed.down();
-}
-
-/// What systemd gets to hear with Type=notify.
-#[test]
-fn a_service_manager_is_told() {
-    let Some(mut bed) = bed() else { return };
-    let socket = bed.path("notify");
-    let heard = UnixDatagram::bind(&socket).unwrap();
-    heard.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
-    let watchdog = ("WATCHDOG_USEC", "30000000".to_owned());
-    bed.environment = vec![("NOTIFY_SOCKET", socket.display().to_string()), watchdog];
-    bed.up("");
-    let wait = |word: &str| {
-        let mut buffer = [0; 1000];
-        wait_for(word, || {
-            let n = heard.recv(&mut buffer).unwrap();
-            std::str::from_utf8(&buffer[..n]).unwrap().contains(word)
-        });
-    };
-    wait("READY=1");
-    // From the thread that carries the traffic, as long as it lives.
-    (0..4).for_each(|_| wait("WATCHDOG=1"));
-    bed.down();
-    wait("STOPPING=1");
 }
 
 /// Two clients with one key take the session from each other, ever more slowly, and both ends say so.

@@ -117,11 +117,17 @@ fn wrong_values_name_what_is_allowed() {
     of_server("join_advertised = \"mesh\"").fails_with(&["join_advertised is for role = \"client\""]);
     of_server("advertise = [\"224.0.0.1\"]").fails_with(&["advertise: 224.0.0.1", "one host"]);
     with("queue = { max_ms = 50, max = 3 }").fails_with(&["line 2", "max_bytes"]);
+    with("queue = { max_packets = 0 }").fails_with(&["line 2", "expected 1 or more"]);
     Case::new(&CLIENT.replace("127.0.0.1:6511", "hub.example.org:many")).fails_with(&[
         "line 13",
         "hub.example.org:many",
         "neither an IP address nor a host name",
     ]);
+    let to = |remote: &str| Case::new(&CLIENT.replace("127.0.0.1:6511", remote));
+    to("127.0.0.1:0").fails_with(&["path `a`", "remote 127.0.0.1:0", "nobody is there"]);
+    to("0.0.0.0").fails_with(&["path `a`", "remote 0.0.0.0", "nobody is there"]);
+    to("224.0.0.5:6511").fails_with(&["path `a`", "remote 224.0.0.5:6511", "nobody is there"]);
+    Case::new(&CLIENT.replace("name = \"a\"", "name = \"\"")).fails_with(&["line 10", "name \"\""]);
     Case::new(&format!("{CLIENT}mtu = 100")).fails_with(&["path `a`", "mtu = 100", "576 to 9000"]);
     let rule = |text: &str| Case::new(&format!("{CLIENT}[[steer]]\nprotocol = \"udp\"\n{text}"));
     rule("").fails_with(&["line 14", "steer: rule 1", "says nothing of what to do"]);

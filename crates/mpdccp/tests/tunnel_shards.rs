@@ -111,7 +111,7 @@ fn sessions_of_two_clients_are_on_two_shards() {
     assert_eq!(sessions(&bed), [1, 1]);
     let names: Vec<Value> = (0..2).map(|n| bed.status("s")["peers"][n]["name"].clone()).collect();
     assert_eq!(names, ["second", "client"], "in the order of the file");
-    // Up and down, large and small; what is for shard 1 comes by shard 0, which reads the interface.
+    // Up and down, large and small.
     for from in [CLIENT[0], SECOND] {
         let ping = bed.at_client(&format!("ping -c 5 -i 0.01 -s 1300 -W 5 -I {from} {}", SERVER[0]));
         assert!(ping.status.success(), "{}", String::from_utf8_lossy(&ping.stdout));
@@ -123,12 +123,31 @@ fn sessions_of_two_clients_are_on_two_shards() {
     // Only first messages come in at the wrong shard where the kernel steers.
     let status = bed.status("s");
     let handed_over: u64 = (0..2).map(|n| status["shards"][n]["handed_over"].as_u64().unwrap()).sum();
-    assert!(handed_over < 50 || bed.log("s").contains("does not steer"), "{handed_over}");
+    assert!(handed_over < 50 || bed.log("s").contains("does not steer datagrams"), "{handed_over}");
+    // Each shard reads what is for its own peers.
+    if bed.log("s").contains("does not steer packets") {
+        eprintln!("skipped in part: no queue for each shard here (it takes CAP_BPF)");
+    } else {
+        for shard in status["shards"].as_array().unwrap() {
+            assert!(shard["tun_read"].as_u64() >= Some(1_000), "{shard}");
+            assert_eq!(shard["tun_handed_over"], 0, "{shard}");
+        }
+    }
     let tun = &status["tun"];
     assert!(
         tun["read_packets"].as_u64() > Some(1_000) && tun["written_packets"].as_u64() >= Some(10),
         "{tun}"
     );
+    // One peer's status, whichever shard has it.
+    for name in ["second", "client"] {
+        let output = bed.tunnel("s", &["status", "--json", "--peer", name]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let names: Vec<&Value> = status["peers"].as_array().unwrap().iter().map(|p| &p["name"]).collect();
+        assert_eq!(names, [name]);
+    }
+    let output = bed.tunnel("s", &["status", "--peer", "nobody"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no peer `nobody`"), "{output:?}");
     let moved = bed.tunnel("s", &["scheduler", "rr", "--peer", "client"]);
     assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
     assert_eq!(bed.tunnel("s", &["health"]).status.code(), Some(0));

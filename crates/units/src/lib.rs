@@ -1,6 +1,14 @@
 //! Time, rate and congestion marks: what every crate of the stack hands around.
 //!
 //! The protocol crates own no clock: a driver chooses an epoch and hands [`Time`] in.
+//!
+//! ```
+//! use units::{Duration, Rate, Time};
+//!
+//! let now = Time::from_millis(5);
+//! let later = now + Rate::from_mbps(12.0).time_for(1500);
+//! assert_eq!(later.since(now), Duration::from_millis(1));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

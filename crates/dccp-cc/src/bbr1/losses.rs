@@ -9,6 +9,8 @@ use units::Time;
 const LOSS_THRESH: f64 = 0.02;
 /// Packets that a stretch of rounds has at least.
 const FEW: f64 = 50.0;
+/// Times that something is lost in a stretch before it is congestion: what exceeds a rate is lost all the time, not once.
+const TIMES: u32 = 2;
 /// Packets of low-rate phases that are remembered in full.
 const REMEMBERED: f64 = 1_000.0;
 /// Losses whose bursts are remembered in full, and the most that bursts excuse.
@@ -27,6 +29,8 @@ struct Counts {
 struct Stretch {
     since: Time,
     counts: Counts,
+    /// How many times something was lost.
+    times: u32,
     marked: f64,
     delivered: u64,
 }
@@ -47,19 +51,27 @@ pub(super) struct Losses {
 struct Bursts {
     lost: f64,
     times: f64,
-    last: Option<Time>,
+    /// When the first packet of the last one left, and how many it took.
+    burst: Option<(Time, f64)>,
 }
 
 impl Bursts {
-    /// What is declared lost by one acknowledgement was lost together, about.
-    fn on_lost(&mut self, now: Time) {
+    /// At least every other packet that leaves while `packets` do each second is lost in one burst. Returns whether this one begins another.
+    fn on_lost(&mut self, sent_at: Time, packets: f64) -> bool {
         if self.lost > MANY {
             (self.lost, self.times) = (self.lost / 2.0, self.times / 2.0);
         }
         self.lost += 1.0;
-        if self.last.replace(now) != Some(now) {
-            self.times += 1.0;
+        if let Some((begin, lost)) = &mut self.burst {
+            let left = sent_at.since(*begin).as_secs_f64() * packets;
+            if *lost + 1.0 >= left / 2.0 {
+                *lost += 1.0;
+                return false;
+            }
         }
+        self.burst = Some((sent_at, 1.0));
+        self.times += 1.0;
+        true
     }
 
     /// How much more the number of losses varies than if each came by itself: bursts of geometric length.
@@ -84,9 +96,9 @@ impl Losses {
         self.low.is_some_and(|(begin, end)| (begin..end).contains(&sent_at))
     }
 
-    /// A packet was declared lost.
-    pub(super) fn on_lost(&mut self, now: Time, sent_at: Time) {
-        self.bursts.on_lost(now);
+    /// A packet was declared lost, while about so many `packets` leave each second.
+    pub(super) fn on_lost(&mut self, sent_at: Time, packets: f64) {
+        let another = self.bursts.on_lost(sent_at, packets);
         if self.is_low(sent_at) {
             self.own.all += 1.0;
             self.own.lost += 1.0;
@@ -94,6 +106,7 @@ impl Losses {
         if let Some(s) = &mut self.stretch {
             s.counts.all += 1.0;
             s.counts.lost += 1.0;
+            s.times += u32::from(another);
         }
     }
 
@@ -124,7 +137,7 @@ impl Losses {
         let expected = floor * n;
         // Two and a half times the deviation of what chance brings.
         let chance = 2.5 * libm::sqrt((expected + 1.0) * self.bursts.spread());
-        let lost = s.counts.lost > LOSS_THRESH * n + expected + chance;
+        let lost = s.times >= TIMES && s.counts.lost > LOSS_THRESH * n + expected + chance;
         let marked = s.marked > (LOSS_THRESH * n).max(1.0);
         let lasted = now.since(s.since).as_secs_f64();
         if lost || marked {
@@ -140,7 +153,8 @@ impl Losses {
 
     /// What was lost until now is not to be judged.
     pub(super) fn restart(&mut self, now: Time) {
-        self.stretch = Some(Stretch { since: now, counts: Counts::default(), marked: 0.0, delivered: 0 });
+        self.stretch =
+            Some(Stretch { since: now, counts: Counts::default(), times: 0, marked: 0.0, delivered: 0 });
     }
 }
 
@@ -152,9 +166,12 @@ mod tests {
         Time::from_millis(ms)
     }
 
+    /// A second.
+    const PACKETS: f64 = 1_000.0;
+
     /// A round of 100 packets sent at `sent`, so many of them lost, ends 100 ms later.
     fn round(l: &mut Losses, sent: u64, lost: u64, ce: u64) -> Option<f64> {
-        (0..lost).for_each(|i| l.on_lost(Time::from_micros(sent * 1_000 + i), ms(sent)));
+        (0..lost).for_each(|i| l.on_lost(ms(sent + i * 100 / lost), PACKETS));
         l.on_delivered(Some(ms(sent)), 100 - lost, 100 - lost, ce);
         l.on_round_end(ms(sent + 100))
     }
@@ -189,11 +206,22 @@ mod tests {
         l.restart(ms(0));
         let mut bounds = 0;
         for i in 0..4 {
-            l.on_lost(ms(i * 20), ms(i * 20));
+            l.on_lost(ms(i * 20), PACKETS);
             l.on_delivered(Some(ms(i * 20)), 9, 9, 0);
             bounds += u32::from(l.on_round_end(ms(i * 20 + 20)).is_some());
         }
         assert_eq!(bounds, 1);
+    }
+
+    #[test]
+    fn what_is_lost_at_one_time_is_no_congestion() {
+        for (every, bounded) in [(1, false), (2, false), (4, true)] {
+            let mut l = Losses::default();
+            l.restart(ms(0));
+            (0..30).for_each(|i| l.on_lost(ms(i * every), PACKETS));
+            l.on_delivered(Some(ms(0)), 30, 30, 0);
+            assert_eq!(l.on_round_end(ms(100)).is_some(), bounded, "{every}");
+        }
     }
 
     #[test]
@@ -206,7 +234,7 @@ mod tests {
             for i in 0..100 {
                 let (sent, lost) = (i * 100, if i % 5 == 0 { 8 } else { 0 });
                 for n in 0..lost {
-                    l.on_lost(Time::from_micros(sent * 1_000 + if together { 0 } else { n }), ms(sent));
+                    l.on_lost(ms(sent + n * if together { 1 } else { 10 }), PACKETS);
                 }
                 l.on_delivered(Some(ms(sent)), 100 - lost, 100 - lost, 0);
                 bounds += u32::from(l.on_round_end(ms(sent + 100)).is_some());

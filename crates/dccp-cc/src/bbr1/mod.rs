@@ -71,6 +71,8 @@ pub struct Bbr1 {
 
     // Control parameters (section 4.2).
     cwnd: u64,
+    /// The window was full in the running round.
+    window_limited: bool,
     prior_cwnd: u64,
     recovery: Option<Recovery>,
     pacing_rate: Rate,
@@ -118,6 +120,7 @@ impl Bbr1 {
             drained: None,
             no_expiry_until: Time::ZERO,
             cwnd: INITIAL_CWND * units.packet(),
+            window_limited: false,
             prior_cwnd: 0,
             recovery: None,
             pacing_rate: Rate::ZERO,
@@ -135,7 +138,12 @@ impl Bbr1 {
         if let Some(rtt) = ev.rtt {
             self.path.on_rtt(now, rtt);
         }
-        let round_rtt = if ev.round_end { self.path.on_round_end() } else { None };
+        self.window_limited |= self.units.of(ev.inflight_before) + self.units.packet() > self.cwnd;
+        let round_rtt = if ev.round_end {
+            self.path.on_round_end(core::mem::take(&mut self.window_limited))
+        } else {
+            None
+        };
         if let Some(rs) = &ev.rate {
             self.path.on_ages(rs.ages);
             let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
@@ -224,8 +232,9 @@ impl Bbr1 {
             if least >= d.old_rtt.mul_f64(tuning::SAME) {
                 // Half in flight, and the same RTT: it is the path's.
                 self.path.set_rtprop(now, least);
+            } else {
+                self.no_expiry_until = now + tuning::FALLEN_PAUSE;
             }
-            self.no_expiry_until = now + tuning::FALLEN_PAUSE;
         }
     }
 
@@ -243,7 +252,8 @@ impl Controller for Bbr1 {
     fn on_sent(&mut self, _pkt: &Sent) {}
 
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
-        self.losses.on_lost(pkt.now, pkt.snapshot.sent_at);
+        let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
+        self.losses.on_lost(pkt.snapshot.sent_at, packets);
         self.rivals.on_lost(pkt);
     }
 

@@ -10,6 +10,8 @@ const BTL_BW_ROUNDS: u64 = 10;
 pub(super) const RTPROP_FILTER: Duration = Duration::from_secs(10);
 /// A third of how long the lowest RTT is remembered.
 const LOWEST_SPAN: Duration = Duration::from_secs(20);
+/// Rounds in which delay shows how much it varies.
+const LEASTS: usize = 8;
 /// RTT samples before a round's variation is believed.
 const JITTER_SAMPLES: u32 = 4;
 
@@ -27,6 +29,8 @@ pub(super) struct PathModel {
     lowest_since: Time,
     /// RTTs of the round: least, count.
     round_rtt: (Duration, u32),
+    /// Least RTTs of the last rounds.
+    leasts: [Duration; LEASTS],
     /// How long the packets acknowledged in the round were under way, together, and how many.
     ages: (Duration, u32),
     /// When the first and the last of those samples came.
@@ -59,6 +63,7 @@ impl PathModel {
             lowest: [Duration::MAX; 3],
             lowest_since: Time::ZERO,
             round_rtt: (Duration::MAX, 0),
+            leasts: [Duration::MAX; LEASTS],
             ages: (Duration::ZERO, 0),
             sampled: (Time::ZERO, Time::ZERO),
             jitter: Duration::ZERO,
@@ -152,8 +157,9 @@ impl PathModel {
         self.ages = (self.ages.0.saturating_add(sum), self.ages.1.saturating_add(n));
     }
 
-    /// Ends a round and returns its least RTT, if it had enough samples.
-    pub(super) fn on_round_end(&mut self) -> Option<Duration> {
+    /// Ends a round and returns its least RTT, if it had enough samples. Where its window was full, there may be too little room for how much
+    /// delay varies from round to round; else that is a queue of ours, which drains make shorter.
+    pub(super) fn on_round_end(&mut self, window_limited: bool) -> Option<Duration> {
         self.rounds += 1;
         let (least, n) = self.round_rtt;
         if n < JITTER_SAMPLES {
@@ -165,7 +171,10 @@ impl PathModel {
         // but a queue of others lies between the two as well.
         let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
         let beyond = mean.saturating_sub(self.rtprop.unwrap_or(mean));
-        let within = mean.saturating_sub(least);
+        let at = self.rounds as usize % LEASTS;
+        self.leasts[at] = least;
+        let lowest = self.leasts.into_iter().min().filter(|_| window_limited).unwrap_or(least);
+        let within = mean.saturating_sub(lowest);
         let variation = beyond.min(scale(within, tuning::BEYOND)).min(tuning::MAX_JITTER);
         self.jitter = (self.jitter * 3 + variation) / 4;
         Some(least)
@@ -300,9 +309,27 @@ mod tests {
                 path.on_rtt(now, ms(20));
                 ages.iter().for_each(|age| path.on_ages((ms(*age), 1)));
             }
-            path.on_round_end();
+            path.on_round_end(false);
         }
         path.jitter
+    }
+
+    #[test]
+    fn variation_from_round_to_round_counts_where_the_window_is_full() {
+        let ms = Duration::from_millis;
+        for (full, most) in [(false, ms(1)), (true, ms(20))] {
+            let mut path = PathModel::new();
+            path.set_rtprop(Time::ZERO, ms(20));
+            for round in 0..40 {
+                let age = ms(20 + round % 4 * 8);
+                for ack in 0..8 {
+                    path.on_rtt(Time::from_millis(round * 40 + ack * 4), age);
+                    path.on_ages((age, 1));
+                }
+                path.on_round_end(full);
+            }
+            assert!(path.jitter <= most && (!full || path.jitter > ms(8)), "{full}: {:?}", path.jitter);
+        }
     }
 
     #[test]

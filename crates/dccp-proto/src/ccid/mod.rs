@@ -293,7 +293,7 @@ pub struct HalfConfig {
     pub seed: u64,
     /// Round-trip time of the handshake, if measured.
     pub handshake_rtt: Option<Duration>,
-    /// Now.
+    /// When the half is made, by the owner's clock.
     pub now: Time,
 }
 

@@ -37,7 +37,7 @@ impl Connection {
 
     /// CLOSING or CLOSEREQ.
     pub(super) fn begin_close(&mut self, now: Time, reason: CloseReason, close_req: bool) {
-        self.state = if close_req { State::CloseReq } else { State::Closing };
+        self.enter(if close_req { State::CloseReq } else { State::Closing });
         self.closing = Some(reason);
         self.outbox = Outbox {
             control: Some(if close_req { Control::CloseReq } else { Control::Close }),
@@ -74,11 +74,11 @@ impl Connection {
             (ResetCode::Closed | ResetCode::NoConnection, Some(reason)) => reason,
             (code, _) => CloseReason::Reset(code),
         };
-        self.finish(reason);
-        if reset.code != ResetCode::PacketError {
-            self.state = State::TimeWait;
-            self.timers.give_up = Some(now + TWO_MSL);
+        if reset.code == ResetCode::PacketError {
+            return self.finish(reason);
         }
+        self.end(State::TimeWait, reason);
+        self.timers.give_up = Some(now + TWO_MSL);
     }
 
     /// Puts a Reset of this connection into the outbox.
@@ -89,10 +89,14 @@ impl Connection {
 
     /// CLOSED; only a Reset may still leave.
     pub(super) fn finish(&mut self, reason: CloseReason) {
+        self.end(State::Closed, reason);
+    }
+
+    fn end(&mut self, state: State, reason: CloseReason) {
         if matches!(self.state, State::TimeWait | State::Closed) {
             return;
         }
-        self.state = State::Closed;
+        self.enter(state);
         self.timers = Timers::default();
         self.outbox = Outbox { reset: self.outbox.reset.take(), ..Outbox::default() };
         self.events.push_back(Event::Closed(reason));

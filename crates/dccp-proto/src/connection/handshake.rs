@@ -36,9 +36,9 @@ impl Connection {
         if header.ptype != PacketType::Request {
             return Err(refused(ResetCode::NoConnection));
         }
-        // RFC 4340 section 8.1.2.
         let mut cfg = cfg;
         let asked = header.service_code.unwrap_or(INVALID_SERVICE_CODE);
+        // RFC 4340 section 8.1.2.
         if asked == INVALID_SERVICE_CODE || asked != cfg.service_code && !cfg.also_services.contains(&asked) {
             return Err(refused(ResetCode::BadServiceCode));
         }
@@ -69,11 +69,13 @@ impl Connection {
         let mut rng = ChaCha8Rng::from_seed(seed);
         // RFC 4340 section 7.2: unpredictable, and far from those of any earlier connection.
         let iss = Seq::new(rng.next_u64());
+        let state = if is_server { State::Respond } else { State::Request };
+        trace(&route, ports, State::Closed, state);
         Connection {
             features: wishes::negotiator(&cfg, is_server),
             cfg,
             is_server,
-            state: if is_server { State::Respond } else { State::Request },
+            state,
             route,
             ports,
             rng,
@@ -155,7 +157,7 @@ impl Connection {
 
     /// Step 10 of RFC 4340 section 8.5: the Response came.
     pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
-        self.state = State::PartOpen;
+        self.enter(State::PartOpen);
         self.measure_handshake(now, ack, held);
         // RFC 4340 section 8.1.5: a timer of roughly 200 ms with every packet, and an end after 4MSL.
         self.timers.retransmit = Some(Backoff::new(now, Duration::from_millis(200)));
@@ -168,7 +170,7 @@ impl Connection {
 
     /// Steps 11 and 12 of RFC 4340 section 8.5: the handshake is over.
     pub(super) fn enter_open(&mut self, now: Time, seq: Seq, ack: Option<Seq>) {
-        self.state = State::Open;
+        self.enter(State::Open);
         self.numbers.osr = seq;
         self.timers.retransmit = None;
         self.timers.give_up = None;

@@ -289,6 +289,12 @@ impl Connection {
         measured.or(self.handshake_rtt).unwrap_or(Duration::from_millis(200))
     }
 
+    /// The one place where the state changes.
+    fn enter(&mut self, state: State) {
+        trace(&self.route, self.ports, self.state, state);
+        self.state = state;
+    }
+
     /// Tears the connection down for a fault found in it, and says which.
     fn fail(&mut self, reset: Reset) {
         let [option, ..] = reset.data;
@@ -300,4 +306,10 @@ impl Connection {
         self.send_reset(reset);
         self.finish(CloseReason::Aborted(reset.code));
     }
+}
+
+/// Tells subscribers of `tracing` about a state change.
+fn trace(route: &Route, ports: Ports, from: State, to: State) {
+    let Ports { local, remote } = ports;
+    tracing::debug!(%from, %to, peer = %route.remote, local_port = local, remote_port = remote, "connection state");
 }

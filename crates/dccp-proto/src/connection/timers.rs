@@ -160,7 +160,7 @@ impl Connection {
                 self.finish(CloseReason::TimedOut);
             }
             State::CloseReq | State::Closing => self.finish(CloseReason::TimedOut),
-            State::TimeWait => self.state = State::Closed,
+            State::TimeWait => self.enter(State::Closed),
             State::Open | State::Closed => {}
         }
     }

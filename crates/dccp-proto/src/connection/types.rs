@@ -1,6 +1,7 @@
+use core::fmt;
 use dccp_wire::{Reset, ResetCode, Seq};
 
-/// States of RFC 4340 section 4.3 that last; LISTEN is the endpoint's.
+/// States of RFC 4340 section 4.3 that last; LISTEN is the endpoint's. Written as there: `REQUEST`, `TIMEWAIT`. There will be no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum State {
@@ -14,6 +15,21 @@ pub enum State {
     Closed,
 }
 
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Request => "REQUEST",
+            State::Respond => "RESPOND",
+            State::PartOpen => "PARTOPEN",
+            State::Open => "OPEN",
+            State::CloseReq => "CLOSEREQ",
+            State::Closing => "CLOSING",
+            State::TimeWait => "TIMEWAIT",
+            State::Closed => "CLOSED",
+        })
+    }
+}
+
 /// DCCP ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
@@ -23,6 +39,7 @@ pub struct Ports {
 }
 
 /// Packets to which the owner of a connection adds encoded options (multipath), every time they are (re)sent.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
     /// Request.
@@ -41,7 +58,7 @@ impl Extra {
     pub(super) const COUNT: usize = 5;
 }
 
-/// What a packet did.
+/// What a packet did: one or the other, so this has no further cases.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'a> {
     /// Valid and processed.
@@ -52,6 +69,7 @@ pub enum Outcome<'a> {
 
 /// A valid packet, for the owner: data to deliver, options to read (with [`dccp_wire::Packet::options`]).
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Received<'a> {
     /// Application data, on Data and DataAck only, `None` where it was dropped or must not be read.
     pub data: Option<&'a [u8]>,
@@ -67,7 +85,7 @@ pub struct Received<'a> {
 
 /// Why a packet, or its data, was dropped. Each has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
+#[non_exhaustive]
 pub enum DropReason {
     /// Type not allowed in this state (section 8.5).
     UnexpectedType,
@@ -93,6 +111,7 @@ pub enum DropReason {
 
 /// What became of data that arrived and was not delivered as it was sent, for the peer (RFC 4340 section 11.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[repr(u8)]
 pub enum DropCode {
     /// The protocol forbids to take it.
@@ -109,6 +128,7 @@ pub enum DropCode {
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// Closed by this end.
     Local,
@@ -137,6 +157,7 @@ pub enum Event {
 /// Names of the timers, the reason with each timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Timer {
     RequestRetransmit,
     RespondExpire,
@@ -147,6 +168,23 @@ pub enum Timer {
     MtuProbe,
     CloseRetransmit,
     TimeWait,
+}
+
+impl Timer {
+    /// Its name, for traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Timer::RequestRetransmit => "request_retransmit",
+            Timer::RespondExpire => "respond_expire",
+            Timer::PartOpenRetransmit => "part_open_retransmit",
+            Timer::FeatureRetransmit => "feature_retransmit",
+            Timer::AckDelay => "ack_delay",
+            Timer::Sender => "sender",
+            Timer::MtuProbe => "mtu_probe",
+            Timer::CloseRetransmit => "close_retransmit",
+            Timer::TimeWait => "time_wait",
+        }
+    }
 }
 
 /// Counters of one connection.

@@ -36,7 +36,7 @@ pub struct Spec {
 
 impl Spec {
     /// The features of RFC 4340 section 6.4, RFC 4342 section 8.4 and RFC 9897 section 3.1, `None` for any other.
-    pub const fn of(number: u8) -> Option<Spec> {
+    pub fn of(number: u8) -> Option<Spec> {
         const fn sp(initial: u64, required: bool) -> Option<Spec> {
             Some(Spec { rule: Rule::ServerPriority, len: 1, valid: (0, 255), initial, required })
         }
@@ -90,7 +90,6 @@ pub(super) struct Reply {
 pub(super) struct Feature {
     pub(super) number: u8,
     pub(super) side: Side,
-    pub(super) spec: Spec,
     pub(super) value: u64,
     /// Our preference list; of a local non-negotiable feature the one value we want.
     pub(super) prefs: Vec<u64>,
@@ -122,7 +121,6 @@ impl Feature {
         Feature {
             number,
             side,
-            spec,
             value: spec.initial,
             prefs: prefs.into(),
             progress: Progress::Stable,
@@ -135,6 +133,14 @@ impl Feature {
         }
     }
 
+    /// Looked up, for a connection has many features and few uses of this.
+    pub(super) fn spec(&self) -> Spec {
+        const NONE: Spec =
+            Spec { rule: Rule::NonNegotiable, len: 1, valid: (0, 0), initial: 0, required: false };
+        // Only features with one are made.
+        Spec::of(self.number).unwrap_or(NONE)
+    }
+
     /// What counts of a value when lists are compared. RFC 9897 section 3.1: only the version nibble.
     fn key(&self, value: u64) -> u64 {
         if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
@@ -142,12 +148,12 @@ impl Feature {
 
     /// The values in a Change or the list of a Confirm; `None` if the length or a value is invalid.
     fn values(&self, data: &[u8]) -> Option<Vec<u64>> {
-        if !data.len().is_multiple_of(self.spec.len) {
+        if !data.len().is_multiple_of(self.spec().len) {
             return None;
         }
         let number = |bytes: &[u8]| bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-        let values: Vec<u64> = data.chunks_exact(self.spec.len).map(number).collect();
-        let (low, high) = self.spec.valid;
+        let values: Vec<u64> = data.chunks_exact(self.spec().len).map(number).collect();
+        let (low, high) = self.spec().valid;
         values.iter().all(|v| (low..=high).contains(v)).then_some(values)
     }
 
@@ -160,7 +166,7 @@ impl Feature {
 
     /// A Change for this feature arrived, in order.
     pub(super) fn on_change(&mut self, data: &[u8], mandatory: bool, is_server: bool) -> Result<(), Fault> {
-        let theirs = self.values(data).filter(|values| match self.spec.rule {
+        let theirs = self.values(data).filter(|values| match self.spec().rule {
             Rule::ServerPriority => !values.is_empty(),
             // RFC 4340 section 6.3.2: one value, and only the location may change it.
             Rule::NonNegotiable => values.len() == 1 && self.side == Side::Remote,
@@ -168,7 +174,7 @@ impl Feature {
         let Some(theirs) = theirs else {
             return self.refuse(mandatory);
         };
-        let value = match self.spec.rule {
+        let value = match self.spec().rule {
             Rule::ServerPriority => self.reconcile(&theirs, is_server),
             Rule::NonNegotiable => theirs.first().copied(),
         };
@@ -204,7 +210,7 @@ impl Feature {
         }
         if data.is_empty() {
             // RFC 4340 section 6.6.7; what we said is mandatory cannot be done without either.
-            if self.spec.required || self.mandatory {
+            if self.spec().required || self.mandatory {
                 return Err(Fault::Invalid);
             }
             self.progress = Progress::Stable;
@@ -212,7 +218,7 @@ impl Feature {
         }
         let values = self.values(data).ok_or(Fault::Invalid)?;
         let (&value, list) = values.split_first().ok_or(Fault::Invalid)?;
-        let right = match self.spec.rule {
+        let right = match self.spec().rule {
             Rule::NonNegotiable => list.is_empty() && self.prefs.first() == Some(&value),
             // Without the peer's list (it must send one) take any value of ours.
             Rule::ServerPriority if list.is_empty() => {
@@ -242,13 +248,13 @@ impl Feature {
     /// The value area of our Confirm: value, and for server-priority our list.
     pub(super) fn confirm_value(&self) -> Vec<u8> {
         let mut out = self.encode(&[self.value]);
-        if self.spec.rule == Rule::ServerPriority {
+        if self.spec().rule == Rule::ServerPriority {
             out.extend(self.encode(&self.prefs));
         }
         out
     }
 
     fn encode(&self, values: &[u64]) -> Vec<u8> {
-        values.iter().flat_map(|v| v.to_be_bytes().into_iter().skip(8 - self.spec.len)).collect()
+        values.iter().flat_map(|v| v.to_be_bytes().into_iter().skip(8 - self.spec().len)).collect()
     }
 }

@@ -108,13 +108,13 @@ impl Negotiator {
     /// if the feature is unknown, or non-negotiable and the peer's, or the value out of range or in force.
     pub fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
-        let (low, high) = feature.spec.valid;
-        let wrong = feature.spec.rule == Rule::NonNegotiable && (side == Side::Remote || prefs.len() != 1);
+        let (low, high) = feature.spec().valid;
+        let wrong = feature.spec().rule == Rule::NonNegotiable && (side == Side::Remote || prefs.len() != 1);
         if wrong || prefs.is_empty() || prefs.iter().any(|v| !(low..=high).contains(v)) {
             return;
         }
         let same = feature.prefs == prefs && feature.mandatory == mandatory;
-        let in_force = feature.spec.rule == Rule::NonNegotiable && prefs == [feature.value];
+        let in_force = feature.spec().rule == Rule::NonNegotiable && prefs == [feature.value];
         feature.progress = match feature.progress {
             Progress::Stable | Progress::Pending if in_force => Progress::Stable,
             Progress::Changing if same => return,

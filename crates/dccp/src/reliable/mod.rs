@@ -27,9 +27,10 @@
 //! ```
 //!
 //! Both ends of a connection make a [`Channel`] of it. Each direction is one stream: use it for messages ([`Channel::send`],
-//! [`Channel::recv`]) or as [`Write`] and [`Read`], not both. The datagrams' format is in the source, `reliable/frame.rs`.
+//! [`Channel::recv`]) or as [`Write`](std::io::Write) and [`Read`](std::io::Read), not both. The datagrams' format is in the source, `reliable/frame.rs`.
 
 mod frame;
+mod io;
 mod ranges;
 mod receiver;
 mod sender;
@@ -42,7 +43,6 @@ use frame::Frame;
 use mpdccp_proto::Reason;
 use receiver::Receiver;
 use sender::Sender;
-use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use thiserror::Error;
@@ -65,12 +65,6 @@ pub enum ChannelError {
     /// A message longer than [`Channel::MAX_MESSAGE`], here or from the peer.
     #[error("a message of {0} bytes is longer than the {max} that are allowed", max = Channel::MAX_MESSAGE)]
     TooLong(u64),
-}
-
-impl From<ChannelError> for io::Error {
-    fn from(e: ChannelError) -> io::Error {
-        io::Error::new(io::ErrorKind::ConnectionAborted, e)
-    }
 }
 
 #[derive(Debug)]
@@ -379,30 +373,5 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         self.0.begin_finish();
-    }
-}
-
-impl Write for &Channel {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let shared = &self.0;
-        let written = shared.writable.wait(&shared.state, None, |state| state.write(bytes));
-        shared.outgoing.notify();
-        Ok(written.unwrap_or(Err(ChannelError::Ended))?)
-    }
-
-    /// What was written leaves by itself.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Read for &Channel {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let shared = &self.0;
-        let read = shared.readable.wait(&shared.state, None, |state| state.read(into.len()));
-        shared.outgoing.notify();
-        let bytes = read.unwrap_or(Ok(Vec::new()))?;
-        into.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
-        Ok(bytes.len())
     }
 }

@@ -34,7 +34,10 @@ pub fn check() -> Result<(), LabError> {
     if missing.is_empty() {
         Ok(())
     } else {
-        Err(LabError::Missing(format!("this machine lacks:\n  - {}", missing.join("\n  - "))))
+        Err(LabError::Missing(format!(
+            "this machine lacks:\n  - {}\nThe simulator needs none of this: mpdccp lab run NAME --backend sim",
+            missing.join("\n  - ")
+        )))
     }
 }
 

@@ -112,8 +112,6 @@ impl SectionSpec {
         let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());
         let scenario = Scenario::find(&self.scenario).map_err(wrong)?;
         let mut values: Vec<(String, Value)> = self.change.clone().into_iter().collect();
-        values.extend(quick.then(|| self.quick.clone()).into_iter().flatten());
-        values.extend(duration_s.map(|s| ("duration_s".to_owned(), Value::from(s))));
         if !self.sweep.is_empty() {
             let parameters: Table =
                 self.sweep.iter().map(|(k, v)| (k.clone(), Value::Array(v.clone()))).collect();
@@ -124,6 +122,8 @@ impl SectionSpec {
             let show = self.metrics.iter().cloned().map(Value::from).collect();
             values.push(("sweep.show".to_owned(), Value::Array(show)));
         }
+        values.extend(quick.then(|| self.quick.clone()).into_iter().flatten());
+        values.extend(duration_s.map(|s| ("duration_s".to_owned(), Value::from(s))));
         let places: Vec<(&str, Value)> = values.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
         scenario.with(&places).map_err(wrong)
     }

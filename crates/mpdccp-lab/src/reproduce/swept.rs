@@ -30,8 +30,50 @@ fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     reaches(aim, median.shown.get(at).copied().flatten()?)
 }
 
-/// A contender's metrics over the values of the parameters, which are the columns.
+/// A contender's metrics over the values of the parameters, which are the columns; of several parameters in several cells the cells are.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
+    let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
+    if cells && parameters(scenario).len() > 1 {
+        by_cell(scenario, outcome)
+    } else {
+        by_point(scenario, outcome)
+    }
+}
+
+/// A row for each contender and point and metric, a column for each cell.
+fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
+    let mut cells: Vec<&str> = Vec::new();
+    let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
+    for m in &outcome.medians {
+        if !cells.contains(&m.cell.as_str()) {
+            cells.push(&m.cell);
+        }
+        if !points.contains(&(&m.label, &m.values)) {
+            points.push((&m.label, &m.values));
+        }
+    }
+    let mut head = vec!["contender".to_owned()];
+    head.extend(parameters(scenario));
+    head.push(String::new());
+    head.extend(cells.iter().map(|cell| (*cell).to_owned()));
+    let mut rows = Vec::new();
+    for (label, values) in points {
+        let at = |cell: &str| {
+            outcome.medians.iter().find(|m| m.label == label && m.values == *values && m.cell == cell)
+        };
+        for (i, metric) in shown(scenario).iter().enumerate() {
+            let value = |cell: &&str| {
+                let estimate = at(cell).and_then(|m| m.shown.get(i).copied().flatten());
+                estimate.map_or("–".to_owned(), |e| e.text())
+            };
+            let first = [&[label.to_owned()], &values[..], &[words(metric).to_owned()]].concat();
+            rows.push(first.into_iter().chain(cells.iter().map(value)).collect());
+        }
+    }
+    Table { head, rows }
+}
+
+fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
     let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
     for m in &outcome.medians {
         if !points.contains(&(&m.cell, &m.values)) {
@@ -118,4 +160,40 @@ pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     }
     out.extend(outcome.failed.iter().map(|(what, why)| format!("The run {what} failed: {why}.")));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_the_columns_where_there_are_several_and_several_parameters() {
+        let text = r#"name = "t"
+title = "t"
+duration_s = 1
+path = [{ name = "a", rate = "1 Mbit/s", queue = "9 packets" }]
+cell = [{ name = "near" }, { name = "far", owd = "1 ms" }]
+contender = [{ label = "both" }]
+flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
+[sweep]
+show = ["goodput_mbps"]
+parameters = { "tunnel.scheduler" = ["rr"], "tunnel.reordering" = ["passive", "adaptive"] }
+"#;
+        let scenario = Scenario::parse("t.toml", text).unwrap();
+        let median = |cell: &str, order: &str, mbps: f64| Median {
+            label: "both".to_owned(),
+            cell: cell.to_owned(),
+            values: vec![order.to_owned(), "rr".to_owned()],
+            shown: vec![Estimate::of(&[mbps])],
+        };
+        let medians = vec![
+            median("near", "passive", 10.0),
+            median("near", "adaptive", 20.0),
+            median("far", "adaptive", 30.0),
+        ];
+        let table = table(&scenario, &Outcome { medians, ..Outcome::default() });
+        assert_eq!(table.head[4..], ["near", "far"]);
+        assert_eq!(table.rows[0][1..], ["passive", "rr", words("goodput_mbps"), "10.0", "–"]);
+        assert_eq!(table.rows[1][4..], ["20.0", "30.0"]);
+    }
 }

@@ -66,7 +66,30 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     }
     s.contenders.iter().try_for_each(|c| contender(s, c))?;
     s.flows.iter().try_for_each(|f| flow(s, f, &places, duration))?;
+    sweep(s)?;
     compare(s)
+}
+
+fn sweep(s: &Scenario) -> Result<(), Problem> {
+    let Some(sweep) = &s.sweep else { return Ok(()) };
+    if sweep.seeds == 0 {
+        return Err(general("sweep: seeds must be at least 1"));
+    }
+    let unknown = |name: &&String| !is_metric(name);
+    sweep
+        .show
+        .iter()
+        .find(unknown)
+        .map_or(Ok(()), |name| Err(general(format!("sweep: show: {}", no_metric(name)))))
+}
+
+fn is_metric(name: &str) -> bool {
+    metrics::NAMES.iter().any(|(known, _)| *known == name)
+}
+
+fn no_metric(name: &str) -> String {
+    let known: Vec<&str> = metrics::NAMES.iter().map(|(name, _)| *name).collect();
+    format!("`{name}` is not a metric; allowed: {}", known.join(", "))
 }
 
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> Result<(), Problem> {
@@ -347,11 +370,7 @@ fn known_label(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
 }
 
 fn known_metric(name: &Spanned<String>) -> Result<(), Problem> {
-    if metrics::NAMES.iter().any(|(known, _)| known == name.as_ref()) {
-        return Ok(());
-    }
-    let known: Vec<&str> = metrics::NAMES.iter().map(|(name, _)| *name).collect();
-    Err(problem(name, format!("`{}` is not a metric; allowed: {}", name.as_ref(), known.join(", "))))
+    if is_metric(name.as_ref()) { Ok(()) } else { Err(problem(name, no_metric(name.as_ref()))) }
 }
 
 fn compare(s: &Scenario) -> Result<(), Problem> {

@@ -27,7 +27,7 @@ pub struct FlowSpec {
     /// Command: what runs in the client's from `start_s` to `stop_s`, or until it ends by itself.
     #[serde(default)]
     pub client: Option<String>,
-    /// UDP: payload bytes a packet.
+    /// UDP: payload bytes per packet.
     #[serde(default)]
     pub payload: Option<Spanned<u32>>,
     /// UDP: offered rate, payload bytes.

@@ -270,6 +270,11 @@ impl LinkKeys {
             (red_apart, "discipline", "RED's min and max have the unit of `queue`"),
             (self.burst_loss.is_some() && self.loss.is_some(), "burst_loss", "either loss or burst_loss"),
             (self.rate.is_some() && self.rate_trace.is_some(), "rate_trace", "either rate or rate_trace"),
+            (
+                self.policer.is_some_and(|p| p.rate.bps() == 0),
+                "policer",
+                "a policer's rate must be above 0; use an event with `up = false` for a dead link",
+            ),
             (short, "policer", "a policer's burst below 1500 B lets no full-size packet pass"),
         ];
         let own = all.into_iter().find(|(wrong, ..)| *wrong).map(|(_, key, what)| (key, what.to_owned()));

@@ -245,6 +245,14 @@ impl Scenario {
         flows.iter().any(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
     }
 
+    /// A bulk flow of a contender that nothing would slow down: plain UDP carries it.
+    pub fn unslowed_of(&self, contender: &Contender) -> Option<String> {
+        let plain = contender.udp || contender.rival == Some(Rival::Plain {});
+        let bulk = |f: &&FlowSpec| matches!(f.source(), Some(SourceSpec::Bulk {}));
+        let flows = self.flows_of(contender, self.headline());
+        flows.iter().filter(bulk).find(|f| plain || f.via.is_some()).map(|f| f.name.as_ref().clone())
+    }
+
     /// What others have of a contender in a cell.
     pub fn references_of<'a>(&'a self, label: &'a str, cell: &'a str) -> impl Iterator<Item = &'a Reference> {
         let here = move |r: &&Reference| {

@@ -6,11 +6,19 @@ use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_rate, par
 use serde::{Deserialize, Deserializer, de};
 use units::Rate;
 
+/// What was written, a number without quotation marks too: then the reader says which units there are.
+fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    Ok(match toml::Value::deserialize(d)? {
+        toml::Value::String(text) => text,
+        other => other.to_string(),
+    })
+}
+
 /// `deserialize_with` functions for a quantity and for one that may be absent.
 macro_rules! quantity {
     ($name:ident, $opt:ident, $type:ty, $parse:ident) => {
         pub(super) fn $name<'de, D: Deserializer<'de>>(d: D) -> Result<$type, D::Error> {
-            $parse(&String::deserialize(d)?).map_err(de::Error::custom)
+            $parse(&written(d)?).map_err(de::Error::custom)
         }
         pub(super) fn $opt<'de, D: Deserializer<'de>>(d: D) -> Result<Option<$type>, D::Error> {
             $name(d).map(Some)

@@ -16,7 +16,7 @@ use crate::backend::flow_seed;
 use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, Rival, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
-/// Datagrams that a backlogged source keeps in the sender's queue; the queue drops what waits too long.
+/// Datagrams that a backlogged source keeps in the sender's queue if they have room there; the queue drops what waits too long.
 const BACKLOG: u32 = 4;
 /// What a flow goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub(super) struct Flow {
     mirror: Option<(usize, Vec<Vec<u8>>)>,
     pub(super) record: FlowRecord,
     sizes: Vec<usize>,
+    /// Datagrams that a backlogged source keeps in the sender's queue.
+    room: u32,
 }
 
 impl Flow {
@@ -85,10 +87,6 @@ impl Flow {
             None if direct && (cc.is_some() || plan.contender.udp) => Over::Beside(0, spec.owd),
             None => Over::Session(session),
         };
-        if bulk && cc.is_none() && matches!(over, Over::Beside(..)) {
-            let name = spec.name.as_ref();
-            return Err(LabError::Failed(format!("flow `{name}`: nothing would slow a bulk source down")));
-        }
         let mirror = spec.mirror.as_ref().map(|name| path_named(plan, name.as_ref())).transpose()?;
         let ip = !direct || matches!(over, Over::Beside(..));
         let source = || source::source(spec, from, stop, seed);
@@ -147,6 +145,7 @@ impl Flow {
             mirror: mirror.map(|path| (path, Vec::new())),
             record,
             sizes: Vec::new(),
+            room: room(plan),
         })
     }
 
@@ -236,7 +235,7 @@ impl Flow {
                     }
                     let Some(size) = source.backlog(now) else { break };
                     let Over::Session(session) = over else { break };
-                    if world.backlog(session).packets >= BACKLOG {
+                    if world.backlog(session).packets >= self.room {
                         break;
                     }
                     self.sizes.push(size);
@@ -287,6 +286,13 @@ fn path_named(plan: &Plan<'_>, name: &str) -> Result<usize, LabError> {
 fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
     let (rate, payload) = (spec.rate?, spec.payload.as_ref().map(|p| f64::from(*p.as_ref()))?);
     Some(rate.scale((payload + headers as f64) / payload))
+}
+
+/// What a backlogged source may keep in the sender's queue without having it dropped.
+fn room(plan: &Plan<'_>) -> u32 {
+    let queue = plan.scenario.settings_of(plan.contender).queue;
+    let most = queue.max_packets.min(queue.max_bytes / usize::from(MTU));
+    BACKLOG.min(most.try_into().unwrap_or(BACKLOG))
 }
 
 /// Packets that the sender's queue has dropped.

@@ -34,8 +34,11 @@ impl Backend for Sim {
     }
 
     fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
-        let what = plan.scenario.namespaces_only_of(plan.contender)?;
-        Some(format!("only namespaces have {what}: run this scenario with --backend netns"))
+        if let Some(what) = plan.scenario.namespaces_only_of(plan.contender) {
+            return Some(format!("only namespaces have {what}: run this scenario with --backend netns"));
+        }
+        let flow = plan.scenario.unslowed_of(plan.contender)?;
+        Some(format!("flow `{flow}`: nothing would slow a bulk source down over plain UDP; give it a `rate`"))
     }
 
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {

@@ -4,7 +4,7 @@ use super::occupancy::{Occupancy, source};
 use super::{Endpoint, cookies};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
 use crate::{ListenConfig, SessionState};
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Ecn, Ports, Route, Sink};
@@ -21,6 +21,9 @@ pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
     /// Numbers of its peers.
     numbers: BTreeSet<u32>,
+    /// Who may come from an address, and from anywhere: the first of the filters that says so, with its place among them.
+    from: BTreeMap<IpAddr, (usize, u32)>,
+    anywhere: Option<(usize, u32)>,
     sessions: Occupancy,
 }
 
@@ -28,7 +31,16 @@ impl Listener {
     /// Sessions of an earlier listener of the port count as its own.
     pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
         let numbers = cfg.peers.iter().map(|p| p.id).collect();
-        Listener { cfg, numbers, sessions }
+        let (mut from, mut anywhere) = (BTreeMap::new(), None);
+        for (place, peer) in cfg.peers.iter().enumerate() {
+            if peer.remotes.is_empty() {
+                anywhere.get_or_insert((place, peer.id));
+            }
+            for ip in &peer.remotes {
+                from.entry(ip.to_canonical()).or_insert((place, peer.id));
+            }
+        }
+        Listener { cfg, numbers, from, anywhere, sessions }
     }
 
     /// Goes by other settings from now on.
@@ -51,10 +63,8 @@ impl Listener {
 
     /// The filter that lets a peer in.
     fn peer(&self, remote: IpAddr) -> Option<u32> {
-        let remote = remote.to_canonical();
-        let lets_in = |ip: &IpAddr| ip.to_canonical() == remote;
-        let mut peers = self.cfg.peers.iter();
-        peers.find(|p| p.remotes.is_empty() || p.remotes.iter().any(lets_in)).map(|p| p.id)
+        let by_address = self.from.get(&remote.to_canonical()).copied();
+        by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
     }
 
     /// IP and UDP header bytes on a route.

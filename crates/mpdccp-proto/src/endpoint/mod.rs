@@ -5,6 +5,7 @@ mod cookies;
 mod demux;
 mod groups;
 mod invite;
+mod memory;
 mod occupancy;
 mod shared;
 mod strangers;
@@ -26,11 +27,13 @@ use dccp_wire::Packet;
 use demux::Demux;
 use groups::Groups;
 use invite::Invitations;
+use memory::Memory;
 use occupancy::Occupancy;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use shared::Shared;
 use strangers::Strangers;
+use tracing::Span;
 use units::{Rate, Time};
 
 /// A session of an endpoint; not reused.
@@ -70,6 +73,10 @@ struct Entry {
     opened: bool,
     /// Its events among [`Endpoint::events`].
     untold: usize,
+    /// What `tracing` tells of it stands in this span.
+    span: Span,
+    /// Bytes in its queues, as [`Endpoint::memory`] knows of them.
+    queued: u64,
 }
 
 /// Events that wait, before options of applications are dropped.
@@ -96,6 +103,8 @@ pub struct Endpoint {
     dirty: Vec<SessionId>,
     /// A bound on what they send together.
     shared: Shared,
+    /// And on what waits.
+    memory: Memory,
     /// Sessions that may have datagrams for the application.
     ready: VecDeque<SessionId>,
     events: VecDeque<(SessionId, SessionEvent)>,
@@ -127,6 +136,7 @@ impl Endpoint {
             timers: BTreeSet::new(),
             dirty: Vec::new(),
             shared: Shared::default(),
+            memory: Memory::default(),
             ready: VecDeque::new(),
             events: VecDeque::new(),
             closed: None,
@@ -188,7 +198,7 @@ impl Endpoint {
         let packet = match Packet::parse(bytes) {
             Ok(packet) => packet,
             // RFC 4340 section 8.5 step 1: ignored, without a Reset.
-            Err(error) => return self.stats.count(strangers::parse_error_name(error)),
+            Err(error) => return self.stats.count(error.name()),
         };
         match self.demux.find(route, &packet.header) {
             Some((id, path)) => {
@@ -227,7 +237,15 @@ impl Endpoint {
 
     /// Queues one datagram. Never fails: what the queue cannot hold is dropped and counted.
     pub fn send(&mut self, now: Time, session: SessionId, data: Vec<u8>, info: PktInfo) {
+        let sessions = self.sessions.len();
         if let Some(entry) = self.sessions.get_mut(&session) {
+            let more = data.len() as u64;
+            if !self.memory.allows(entry.queued, more, sessions) {
+                return self.stats.count("queues_full");
+            }
+            // What its queue drops, or sends, is taken off when it had its turn.
+            let queued = entry.queued + more;
+            self.memory.change(&mut entry.queued, queued);
             entry.session.send(now, data, info);
             self.mark(session);
         } else {
@@ -274,6 +292,12 @@ impl Endpoint {
         self.shared.set(rate);
     }
 
+    /// Bounds the bytes of packets that wait in the queues of all sessions together (256 MiB unless told otherwise). Where it is met, a session
+    /// that holds more than an equal part gets nothing more (counted: `queues_full`); the others still fill theirs.
+    pub fn bound_queues(&mut self, bytes: u64) {
+        self.memory.bound(bytes);
+    }
+
     /// Has packets scheduled otherwise from now on, those of this end; the peer chooses for its own.
     pub fn set_scheduler(&mut self, now: Time, session: SessionId, scheduler: SchedulerKind) {
         self.with(now, session, |s| s.set_scheduler(scheduler));
@@ -293,6 +317,12 @@ impl Endpoint {
     /// [`dccp_proto::Connection::set_ccid`]. False if no path can, or there is no such session.
     pub fn set_ccid(&mut self, now: Time, session: SessionId, ccid: u8) -> bool {
         self.with(now, session, |s| s.set_ccid(ccid)).unwrap_or(false)
+    }
+
+    /// Whether the application falls behind with what arrives: the peer is told on all Acks while it is so, and sends no faster meanwhile
+    /// (RFC 4340 section 11.6).
+    pub fn set_slow_receiver(&mut self, now: Time, session: SessionId, slow: bool) {
+        self.with(now, session, |s| s.open_connections().for_each(|conn| conn.set_slow_receiver(slow)));
     }
 
     /// The driver learned that sending on a path's link fails (`up` false) or works again.
@@ -374,6 +404,7 @@ impl Endpoint {
         }
         let (rest, held) = entry.session.poll_transmit_within(now, allowance, sink);
         entry.dirty = false;
+        self.memory.change(&mut entry.queued, entry.session.queued());
         let next = entry.session.poll_timeout();
         if shares {
             self.groups.take_back(id, &mut entry.session);
@@ -487,6 +518,8 @@ impl Endpoint {
             listener,
             opened: false,
             untold: 0,
+            span: tracing::debug_span!("session", id = id.0, server = listener.is_some()),
+            queued: 0,
         };
         self.sessions.insert(id, Box::new(entry));
         id
@@ -494,7 +527,9 @@ impl Endpoint {
 
     /// Does something to a session and sees to what follows from it.
     fn with<T>(&mut self, now: Time, id: SessionId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
-        let session = &mut self.sessions.get_mut(&id)?.session;
+        let entry = self.sessions.get_mut(&id)?;
+        let _in = entry.span.clone().entered();
+        let session = &mut entry.session;
         let result = if session.shares_congestion() {
             self.groups.lend(session);
             let result = act(session);
@@ -521,6 +556,7 @@ impl Endpoint {
     fn settle(&mut self, now: Time, id: SessionId) {
         self.mark(id);
         let Some(entry) = self.sessions.get_mut(&id) else { return };
+        let _in = entry.span.clone().entered();
         while let Some(gone) = entry.session.poll_gone() {
             self.demux.remove(&gone.route, gone.ports, id);
             if gone.time_wait {
@@ -543,6 +579,7 @@ impl Endpoint {
                 self.stats.count("mp_exp_too_many");
                 continue;
             }
+            tracing::debug!(?event, "session");
             self.events.push_back((id, event));
             entry.untold += 1;
         }
@@ -553,13 +590,14 @@ impl Endpoint {
 
     /// Forgets a session that is over and has nothing left to send, to deliver or to tell.
     fn reap(&mut self, id: SessionId) {
-        let Some(entry) = self.sessions.get(&id) else { return };
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
         if entry.dirty || !entry.session.is_finished() || entry.ready {
             return;
         }
         if self.closed == Some(id) || entry.untold > 0 {
             return;
         }
+        self.memory.change(&mut entry.queued, 0);
         self.demux.remove_ci(entry.session.local_ci());
         if let Some((t, _)) = entry.armed {
             self.timers.remove(&(t, id));

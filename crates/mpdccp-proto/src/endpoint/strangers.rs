@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ecn, Route, Sink, refuse};
-use dccp_wire::{Packet, PacketType, ParseError, Reset};
+use dccp_wire::{Packet, PacketType, Reset};
 use units::{Duration, Time};
 
 /// Over which the limits below count.
@@ -102,15 +102,5 @@ impl Strangers {
         for (route, bytes) in self.waiting.drain(..) {
             sink.reserve(&route, Ecn::NotEct, bytes.len()).copy_from_slice(&bytes);
         }
-    }
-}
-
-pub(super) fn parse_error_name(error: ParseError) -> &'static str {
-    match error {
-        ParseError::Truncated => "truncated",
-        ParseError::BadDataOffset => "bad_data_offset",
-        ParseError::ShortNotAllowed => "short_not_allowed",
-        ParseError::ReservedType => "reserved_type",
-        ParseError::BadCoverage => "bad_coverage",
     }
 }

@@ -67,6 +67,38 @@ fn every_hole_has_its_own_timer() {
 }
 
 #[test]
+fn what_was_held_leaves_in_small_bursts() {
+    for filled in [true, false] {
+        let mut b = Bench::new(0);
+        b.push(0, 0);
+        for n in 2..=200 {
+            assert_eq!(b.push(1, n), []);
+        }
+        // The hole fills, or its timer ends.
+        let mut ms = if filled { 5 } else { 11 };
+        let mut all = if filled { b.push(ms, 1) } else { b.timeout(ms) };
+        assert_eq!(all.len(), BURST);
+        if !filled {
+            assert_eq!(b.timeout(ms), [], "not before a tick has passed");
+        }
+        while let Some(next) = b.engine.next_timeout() {
+            ms = ms.max((next - Time::ZERO).as_millis() as u64);
+            let burst = b.timeout(ms);
+            assert!((1..=BURST).contains(&burst.len()), "{} at {ms} ms", burst.len());
+            assert!(b.timeout(ms).is_empty(), "twice in one tick");
+            all.extend(burst);
+        }
+        assert!(all.is_sorted() && all.len() == if filled { 200 } else { 199 }, "{all:?}");
+    }
+    // Many leave in larger ones, of an eighth of what waits.
+    let mut b = Bench::new(0);
+    b.push(0, 0);
+    (2..=1001).for_each(|n| assert!(b.push(1, n).is_empty()));
+    assert_eq!(b.timeout(11).len(), 125);
+    assert!(b.timeout(12).len() < 125);
+}
+
+#[test]
 fn a_split_hole_keeps_its_time() {
     let mut b = Bench::new(0);
     b.push(0, 0);

@@ -19,8 +19,10 @@ struct Trial {
     pause: Duration,
 }
 
-/// How long a path is left out the first time, and at most; doubled each time.
+/// How long a path is left out the first time, and at most; doubled where it is back again within so many pauses: one that is gone for a
+/// moment now and then is worth more than it costs.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
+const SOON: u32 = 5;
 /// A path that stayed up for this long begins anew.
 const FORGIVEN: Duration = Duration::from_secs(30);
 /// Paths remembered; beyond, those that are gone are forgotten.
@@ -38,12 +40,13 @@ impl Trials {
                 continue;
             };
             if up_since > trial.up_since {
+                let before = core::mem::replace(&mut trial.up_since, up_since);
                 if now.since(trial.until) > FORGIVEN {
                     trial.pause = PAUSE.0;
+                } else if trial.until > Time::ZERO && up_since.since(before) < trial.pause * SOON {
+                    trial.pause = (trial.pause * 2).min(PAUSE.1);
                 }
-                trial.up_since = up_since;
                 trial.until = now + trial.pause;
-                trial.pause = (trial.pause * 2).min(PAUSE.1);
             }
         }
     }
@@ -73,10 +76,12 @@ mod tests {
             };
             (0..60_000).find(used).unwrap()
         };
-        assert_eq!([1_000, 10_000, 20_000, 30_000].map(&mut back), [0, 500, 1_000, 2_000]);
+        assert_eq!([1_000, 2_000, 3_000, 4_000].map(&mut back), [0, 500, 1_000, 2_000]);
         assert_eq!(back(100_000), 500, "forgiven");
+        assert_eq!([103_000, 106_000, 200_000].map(&mut back), [500; 3], "gone for a moment now and then");
         for n in 0..20 {
-            assert!(back(140_000 + n * 40_000) <= 32_000);
+            assert!(back(300_000 + n * 1_000) <= 32_000);
         }
+        assert_eq!(back(321_000), 32_000);
     }
 }

@@ -66,7 +66,7 @@ pub(super) struct Fec {
     kept: BTreeMap<u64, (u8, Vec<u8>)>,
     order: VecDeque<u64>,
     pending: VecDeque<Pending>,
-    pub(super) stats: FecStats,
+    stats: FecStats,
 }
 
 /// Adds a packet to the sum; a second time takes it out again.
@@ -81,6 +81,11 @@ fn add(xor: &mut Vec<u8>, back: u8, data: &[u8]) {
 impl Fec {
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    pub(super) fn stats(&self) -> FecStats {
+        let held = self.kept.len() + self.pending.len() + self.waiting.len();
+        FecStats { held: held as u64, ..self.stats }
     }
 
     /// Keeps what arrived, while there are parities.

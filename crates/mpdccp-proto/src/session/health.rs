@@ -94,7 +94,7 @@ impl Session {
         }
         self.uncouple(id);
         self.coordinate_probe_rtt(i, false);
-        self.repair.on_silence(id);
+        self.repair.on_silence(now, id, self.cfg.repair_max);
         self.forget_signals_of(id);
         self.reorderer.on_path(id, None, false);
         match self.state {
@@ -200,7 +200,7 @@ impl Session {
         let id = path.id;
         self.events.push_back(SessionEvent::PathStale(id));
         self.reorderer.on_path(id, None, false);
-        self.repair.on_silence(id);
+        self.repair.on_silence(now, id, self.cfg.repair_max);
     }
 
     /// Resets a connection whose peer did not answer in time.

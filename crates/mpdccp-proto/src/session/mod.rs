@@ -42,7 +42,7 @@ use alloc::vec::Vec;
 use confirm::Pending;
 use dccp_cc::Coupling;
 use dccp_proto::ccid::AckVecSender;
-use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State, Timer};
+use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
 use fec::Fec;
 use lanes::Lanes;
@@ -290,6 +290,11 @@ impl Session {
         }
     }
 
+    /// Bytes that wait to be sent.
+    pub(crate) fn queued(&self) -> u64 {
+        self.lanes.view(Time::ZERO).bytes
+    }
+
     /// The next datagram for the application.
     pub(crate) fn poll_deliver(&mut self) -> Option<Vec<u8>> {
         if let Some(data) = self.delivered.pop_front() {
@@ -335,7 +340,7 @@ impl Session {
             return None;
         }
         let connections = self.paths.iter().filter_map(|p| p.conn.as_ref()?.poll_timeout());
-        let connections = connections.map(|(t, timer)| (t, timer_name(timer)));
+        let connections = connections.map(|(t, timer)| (t, timer.name()));
         connections
             .chain(self.reorderer.next_timeout().map(|t| (t, "reorder")))
             .chain(self.lanes.next_expiry().map(|t| (t, "queue_expiry")))
@@ -398,8 +403,8 @@ impl Session {
             queue_stats: self.lanes.stats(),
             rules: self.lanes.rules(),
             reorder: self.reorderer.stats(),
-            repair: self.repair.stats,
-            fec: self.fec.stats,
+            repair: self.repair.stats(),
+            fec: self.fec.stats(),
             counters: self.counters.clone(),
         }
     }
@@ -435,20 +440,6 @@ impl Session {
 
     fn any_up(&self) -> bool {
         self.paths.iter().any(Subflow::is_up)
-    }
-}
-
-fn timer_name(timer: Timer) -> &'static str {
-    match timer {
-        Timer::RequestRetransmit => "request_retransmit",
-        Timer::RespondExpire => "respond_expire",
-        Timer::PartOpenRetransmit => "part_open_retransmit",
-        Timer::FeatureRetransmit => "feature_retransmit",
-        Timer::AckDelay => "ack_delay",
-        Timer::Sender => "sender",
-        Timer::MtuProbe => "mtu_probe",
-        Timer::CloseRetransmit => "close_retransmit",
-        Timer::TimeWait => "time_wait",
     }
 }
 

@@ -125,7 +125,8 @@ impl From<CloseReason> for Reason {
             CloseReason::Peer => Reason::ClosedByPeer,
             CloseReason::Reset(code) => Reason::ResetByPeer(code),
             CloseReason::Aborted(code) => Reason::ResetByUs(code),
-            CloseReason::TimedOut => Reason::NoAnswer,
+            // TimedOut, the only other one.
+            _ => Reason::NoAnswer,
         }
     }
 }

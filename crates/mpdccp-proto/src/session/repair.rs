@@ -24,7 +24,7 @@ pub(super) struct Copy {
     pub(super) mp_seq: Seq,
     /// How far back the packet before of its flow is.
     pub(super) back: u8,
-    /// When it first left.
+    /// Since when the peer may miss it: when it first left, or later where all that left after it went astray too.
     pub(super) first: Time,
 }
 
@@ -37,15 +37,22 @@ pub(super) struct Repair {
     /// The peer waits for repairs, and we make some.
     on: bool,
     kept: BTreeMap<PathId, Kept>,
+    /// Of both what is kept and what is due.
     bytes: usize,
     due: VecDeque<Copy>,
+    /// The path that carried all data of late, since when.
+    alone: Option<(PathId, Time)>,
     /// For how long a repair is worth making: the peer waits for it no longer.
     worth: Duration,
     told: Option<(Time, Duration)>,
-    pub(super) stats: RepairStats,
+    stats: RepairStats,
 }
 
 impl Repair {
+    pub(super) fn stats(&self) -> RepairStats {
+        RepairStats { bytes: self.bytes as u64, ..self.stats }
+    }
+
     /// Keeps what left on `path` under number `seq`.
     fn keep(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy) {
         if !self.on {
@@ -61,7 +68,8 @@ impl Repair {
             self.bytes -= copy.map_or(0, |copy| copy.packet.data.len());
         }
         while self.bytes > MAX_BYTES
-            && let Some((_, copy)) = self.kept.values_mut().find_map(VecDeque::pop_front)
+            && let Some(copy) = (self.kept.values_mut().find_map(VecDeque::pop_front).map(|(_, copy)| copy))
+                .or_else(|| self.due.pop_front().map(Some))
         {
             self.stats.forgotten += u64::from(copy.is_some());
             self.bytes -= copy.map_or(0, |copy| copy.packet.data.len());
@@ -74,18 +82,25 @@ impl Repair {
         let first = kept.partition_point(|(seq, _)| seq.before(fated.first));
         for (_, slot) in kept.range_mut(first..).take_while(|(seq, _)| seq.before(end)) {
             let Some(copy) = slot.take() else { continue };
-            self.bytes -= copy.packet.data.len();
             if fated.lost {
                 self.due.push_back(copy);
+            } else {
+                self.bytes -= copy.packet.data.len();
             }
         }
         while kept.pop_front_if(|(_, copy)| copy.is_none()).is_some() {}
     }
 
     /// The path is silent or gone: what left on it may never arrive.
-    pub(super) fn on_silence(&mut self, path: PathId) {
-        for copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {
-            self.bytes -= copy.packet.data.len();
+    ///
+    /// A peer that got nothing newer over other paths does not miss it yet, nor will it before all of it was sent again, which takes a
+    /// path that was idle some round trips: it is worth `most` from now on.
+    pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
+        let alone = self.alone.filter(|(alone, _)| *alone == path);
+        for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {
+            if alone.is_some_and(|(_, since)| copy.first >= since) {
+                copy.first = now + most.saturating_sub(self.worth);
+            }
             self.due.push_back(copy);
         }
     }
@@ -93,14 +108,17 @@ impl Repair {
     /// The next datagram to send again. What is too old is given up.
     pub(super) fn head(&mut self, now: Time) -> Option<&Copy> {
         let worth = self.worth;
-        while self.due.pop_front_if(|copy| now.since(copy.first) > worth).is_some() {
+        while let Some(old) = self.due.pop_front_if(|copy| now.since(copy.first) > worth) {
+            self.bytes -= old.packet.data.len();
             self.stats.given_up += 1;
         }
         self.due.front()
     }
 
     pub(super) fn pop(&mut self) -> Option<Copy> {
-        self.due.pop_front()
+        let copy = self.due.pop_front()?;
+        self.bytes -= copy.packet.data.len();
+        Some(copy)
     }
 
     /// Nothing will be sent any more.
@@ -128,6 +146,9 @@ impl Session {
     /// A datagram left on one path.
     pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
         self.repair.stats.sent += u64::from(again);
+        if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
+            self.repair.alone = Some((path, now));
+        }
         self.repair.keep(now, path, seq, copy);
     }
 

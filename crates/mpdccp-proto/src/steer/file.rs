@@ -13,6 +13,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
+use core::str::FromStr;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use units::Duration;
@@ -186,7 +187,9 @@ impl<'de, T: TryFrom<Value, Error = String>> Deserialize<'de> for List<T> {
     }
 }
 
-struct Dscp(u8);
+/// A Differentiated Services Code Point, 0 to 63, read as a number or by its name, such as `ef`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dscp(pub u8);
 
 /// Names of RFC 2474, 2597, 3246, 5865 and 8622.
 const DSCPS: &[(&str, u8)] = &[
@@ -219,10 +222,18 @@ impl TryFrom<Value> for Dscp {
     type Error = String;
     fn try_from(value: Value) -> Result<Dscp, String> {
         match value {
-            Value::Number(n) => u8::try_from(n).ok().filter(|n| *n < 64).map(Dscp),
-            Value::Word(ref word) => DSCPS.iter().find(|(name, _)| word == name).map(|(_, n)| Dscp(*n)),
+            Value::Number(n) => n.to_string().parse(),
+            Value::Word(word) => word.parse(),
         }
-        .ok_or_else(|| {
+    }
+}
+
+impl FromStr for Dscp {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Dscp, String> {
+        let number = || text.parse().ok().filter(|n| *n < 64);
+        let named = || DSCPS.iter().find(|(name, _)| text == *name).map(|(_, n)| *n);
+        number().or_else(named).map(Dscp).ok_or_else(|| {
             let names: Vec<&str> = DSCPS.iter().map(|(name, _)| *name).collect();
             format!("dscp: expected 0 to 63 or one of {}", names.join(", "))
         })

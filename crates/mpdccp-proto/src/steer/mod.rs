@@ -7,6 +7,8 @@ mod criteria;
 mod file;
 
 pub use criteria::{Criteria, Network};
+#[cfg(feature = "serde")]
+pub use file::Dscp;
 
 use crate::sched::SchedulerKind;
 use crate::{Health, PathRow, PktInfo};

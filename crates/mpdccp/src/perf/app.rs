@@ -1,19 +1,29 @@
 //! What runs on the data thread: one transfer a session.
 
 use crate::fault::Fault;
-use crate::perf::args::{Plan, Role};
 use crate::perf::message::ClockId;
+use crate::perf::plan::{Plan, Role};
 use crate::perf::report::{Reporter, Sum};
 use crate::perf::setup;
 use crate::perf::transfer::Transfer;
-use dccp_net::{App, Core};
+use dccp_net::{App, Core, Mark, Marking};
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use units::{Duration, Time};
+use units::{Ecn, Time};
 
-/// How long a client waits for an answer.
-const ANSWER: Duration = Duration::from_millis(4_500);
+/// The DSCP of all packets; ECN is congestion control's.
+struct Pinned(u8);
+
+impl Marking for Pinned {
+    fn outer(&self, _: Option<&[u8]>, ecn: Ecn) -> Mark {
+        Mark { dscp: self.0, ecn }
+    }
+
+    fn arrived(&self, data: &mut [u8], _: Ecn) -> usize {
+        data.len()
+    }
+}
 
 pub(crate) struct PerfApp {
     plan: Plan,
@@ -39,20 +49,21 @@ impl PerfApp {
     pub(crate) fn start(core: &mut Core, plan: Plan) -> Result<PerfApp, Fault> {
         let now = core.clock.now();
         let (mut left, mut answer_by) = (0, None);
-        let reporter = match plan.role {
+        let reporter = plan.reporter()?;
+        if plan.dscp > 0 {
+            core.net.marking = Some(Box::new(Pinned(plan.dscp)));
+        }
+        match plan.role {
             Role::Server { listen, ref invite, .. } => {
-                let reporter = Reporter::new(plan.json, false);
                 reporter.listening(setup::listen(core, now, &plan, listen, invite)?, plan.dccp_port);
-                reporter
             }
             Role::Client { parallel, .. } => {
                 for _ in 0..parallel {
                     setup::connect(core, now, &plan)?;
                 }
-                (left, answer_by) = (parallel, Some(now + ANSWER));
-                Reporter::new(plan.json, parallel > 1)
+                (left, answer_by) = (parallel, Some(now + plan.patience));
             }
-        };
+        }
         Ok(PerfApp {
             reporter,
             left,
@@ -99,7 +110,7 @@ impl PerfApp {
         };
         match (failure, self.is_last()) {
             // A server goes on.
-            (Some(failure), false) if self.left == 0 => eprintln!("mpdccp: {failure}"),
+            (Some(failure), false) if self.left == 0 => self.reporter.complain(&failure.to_string()),
             (Some(failure), _) => self.fault = self.fault.take().or(Some(failure)),
             (None, _) => {}
         }

@@ -1,16 +1,14 @@
-//! The command line.
+//! The flags.
 
 use crate::choice::choice;
-use crate::fault::Fault;
-use crate::perf::control::Test;
-use crate::perf::message;
-use crate::perf::peer_path::{PathArg, address};
-use crate::perf::sender::Load;
-use crate::perf::transfer::Mode;
+use crate::perf::foreign::Foreign;
+use crate::perf::output::Unit;
+use crate::perf::peer_path::PathArg;
 use crate::quantity::rate;
 use clap::{Args, Subcommand, ValueEnum};
-use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
+use mpdccp_proto::reorder::ReorderKind;
 use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_proto::steer::Dscp;
 use mpdccp_proto::{Ccid, Named, Variant};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -37,6 +35,9 @@ pub(crate) struct PerfArgs {
     /// Server: end after the first connection.
     #[arg(short = '1', long = "one-off", alias = "once")]
     once: bool,
+    /// Server: go on in the background; with --logfile, or nothing is heard of it.
+    #[arg(short = 'D', long, conflicts_with = "client")]
+    daemon: bool,
     /// Server: tell a client that comes from there with --cport that it is waited for (RFC 5596); opens NATs and firewalls before the server.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "client")]
     invite: Vec<SocketAddr>,
@@ -62,6 +63,9 @@ struct ServerArgs {
     /// End after the first connection.
     #[arg(short = '1', long)]
     once: bool,
+    /// Go on in the background; with --logfile, or nothing is heard of it.
+    #[arg(short = 'D', long)]
+    daemon: bool,
     /// Tell a client that comes from there with --cport that it is waited for (RFC 5596); opens NATs and firewalls before the server.
     #[arg(long, value_name = "HOST:PORT")]
     invite: Vec<SocketAddr>,
@@ -82,31 +86,34 @@ struct ClientArgs {
 
 /// What a client may want.
 #[derive(Args)]
-struct Wishes {
+pub(super) struct Wishes {
     /// The server sends, the client receives.
     #[arg(short = 'R', long, conflicts_with_all = ["bidir", "echo"])]
-    reverse: bool,
+    pub(super) reverse: bool,
     /// Both send.
     #[arg(long, conflicts_with = "echo")]
-    bidir: bool,
-    /// The server sends back what it gets: measures round trips, which need no common clock.
+    pub(super) bidir: bool,
+    /// The server sends back what it gets: measures round trips, and what each way varies, which need no common clock.
     #[arg(long)]
-    echo: bool,
+    pub(super) echo: bool,
     /// So many connections at a time.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    parallel: u32,
+    pub(super) parallel: u32,
     /// Leave the first seconds out of the results.
     #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds)]
-    omit: Duration,
+    pub(super) omit: Duration,
     /// A path from this address; given twice or more often, a multipath session is opened. Priority 0 to 15, default 3.
     #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
-    paths: Vec<PathArg>,
+    pub(super) paths: Vec<PathArg>,
     /// A multipath session, even over one path.
     #[arg(long)]
-    multipath: bool,
+    pub(super) multipath: bool,
     /// UDP port and DCCP port to send from (with raw: DCCP port), for a server that invites this client.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
-    cport: Option<u16>,
+    pub(super) cport: Option<u16>,
+    /// Wait this many milliseconds at most for the server's answer.
+    #[arg(long, value_name = "MS", default_value_t = 4_500, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) connect_timeout: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -118,147 +125,140 @@ pub(crate) enum CarrierArg {
 }
 
 #[derive(Args)]
-struct Common {
+pub(super) struct Common {
     /// Only IPv4.
     #[arg(short = '4', long = "version4", conflicts_with = "ipv6")]
-    ipv4: bool,
+    pub(super) ipv4: bool,
     /// Only IPv6.
     #[arg(short = '6', long = "version6")]
-    ipv6: bool,
+    pub(super) ipv6: bool,
     /// How packets travel.
     #[arg(long, value_enum, default_value = "udp")]
-    carrier: CarrierArg,
+    pub(super) carrier: CarrierArg,
     /// DCCP port, inside UDP or instead of the one of --listen or --connect with raw. [default: 5001]
     #[arg(long, value_name = "PORT")]
-    dccp_port: Option<u16>,
-    /// Congestion control of what this end sends, and the one it prefers for what it receives.
-    #[arg(long, default_value_t = 5, value_parser = ccid)]
-    ccid: u8,
+    pub(super) dccp_port: Option<u16>,
+    /// Congestion control of what this end sends, and the one it prefers for what it receives: its number, or reno, cubic, bbr, prague.
+    #[arg(short = 'C', long, visible_alias = "congestion", default_value_t = 5, value_parser = ccid)]
+    pub(super) ccid: u8,
     /// Congestion control to insist on for what this end receives.
     #[arg(long, value_parser = ccid)]
-    rx_ccid: Option<u8>,
+    pub(super) rx_ccid: Option<u8>,
     /// CCID 5 as tuned here or exactly after its draft.
     #[arg(long, default_value = "tuned", value_parser = choice::<Variant>())]
-    variant: Variant,
+    pub(super) variant: Variant,
     /// Let paths that share a bottleneck take a part each instead of one together.
     #[arg(long)]
-    no_coupling: bool,
+    pub(super) no_coupling: bool,
     /// Have the header checksum cover no more of the data than RFC 4340 section 9.2 says for this number, where the other end accepts it, and
     /// accept the same: 0 all, 1 nothing, 2 to 15 the first 4 to 56 bytes. Only with raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
-    coverage: u8,
+    pub(super) coverage: u8,
     /// Send, without telling the other end, which may be another program.
     #[arg(long, conflicts_with = "receive")]
-    send: bool,
+    pub(super) send: bool,
     /// Receive, without telling the other end.
     #[arg(long)]
-    receive: bool,
-    /// Send at this constant rate instead of as fast as congestion control allows: bit/s, or with k, M, G.
-    #[arg(short = 'b', long, visible_alias = "bitrate", value_parser = rate)]
-    rate: Option<Rate>,
-    /// Bytes of each message.
-    #[arg(short = 'l', long, visible_alias = "length", default_value_t = 1200)]
-    size: usize,
+    pub(super) receive: bool,
+    /// Send at this constant rate instead of as fast as congestion control allows: bit/s, or with k, M, G; 0 for no limit.
+    #[arg(short = 'b', long, visible_alias = "bitrate", value_parser = pace)]
+    pub(super) rate: Option<Rate>,
+    /// Bytes of each message; K is 1024.
+    #[arg(short = 'l', long, visible_alias = "length", default_value = "1200", value_parser = bytes)]
+    pub(super) size: u64,
     /// Send this many messages. Without this, --bytes and --time: until interrupted.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
-    messages: Option<u32>,
+    pub(super) messages: Option<u32>,
     /// Send as many messages as this many bytes take; K, M and G are powers of 1024.
     #[arg(short = 'n', long, conflicts_with = "messages", value_parser = bytes)]
-    bytes: Option<u64>,
+    pub(super) bytes: Option<u64>,
     /// Send for this long, seconds.
     #[arg(short, long, value_name = "S", value_parser = seconds)]
-    time: Option<Duration>,
+    pub(super) time: Option<Duration>,
     /// Packets the sender's queue holds.
     #[arg(long, value_name = "PACKETS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    queue: u32,
+    pub(super) queue: u32,
     /// Which path a packet takes.
     #[arg(long, default_value = SchedulerKind::default().name(), value_parser = choice::<SchedulerKind>())]
-    scheduler: SchedulerKind,
+    pub(super) scheduler: SchedulerKind,
     /// How received messages are put in order. [default: passive, or active-fixed with --reorder]
     #[arg(long, value_parser = choice::<ReorderKind>())]
-    reordering: Option<ReorderKind>,
+    pub(super) reordering: Option<ReorderKind>,
     /// Wait this many milliseconds at most for a message that is missing.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=60_000))]
-    reorder: Option<u64>,
+    pub(super) reorder: Option<u64>,
     /// Largest IP packet, bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
-    mtu: u16,
+    pub(super) mtu: u16,
     /// Seconds between reports; 0 for none.
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
-    interval: Duration,
+    pub(super) interval: Duration,
     /// Report in JSON, one object per line.
-    #[arg(short = 'J', long)]
-    json: bool,
+    #[arg(short = 'J', long, alias = "json-stream")]
+    pub(super) json: bool,
+    /// Print rates in k, m, g or tbit/s, or in K, M, G or TiB/s.
+    #[arg(short = 'f', long, value_enum, default_value = "m", hide_possible_values = true)]
+    pub(super) format: Unit,
+    /// Print the settings first.
+    #[arg(short = 'V', long)]
+    pub(super) verbose: bool,
+    /// Append the output to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) logfile: Option<PathBuf>,
+    /// Begin each line with this text.
+    #[arg(short = 'T', long, value_name = "TEXT")]
+    pub(super) title: Option<String>,
+    /// Begin each line with the time, in UTC.
+    #[arg(long)]
+    pub(super) timestamps: bool,
+    /// Write the number of the process to this file, which goes when it ends.
+    #[arg(short = 'I', long, value_name = "FILE")]
+    pub(super) pidfile: Option<PathBuf>,
+    /// DSCP of what this end sends, as the TOS byte: 184, 0xb8 or 0270 for EF. Its two lowest bits are ECN's, and stay zero here.
+    #[arg(short = 'S', long, value_name = "N", value_parser = tos, conflicts_with = "dscp")]
+    pub(super) tos: Option<Dscp>,
+    /// DSCP of what this end sends: 0 to 63 or a name such as ef, af41, le.
+    #[arg(long, value_name = "DSCP")]
+    pub(super) dscp: Option<Dscp>,
+    /// Nothing: these are datagrams anyway. For those who are used to iperf3.
+    #[arg(short = 'u', long)]
+    pub(super) udp: bool,
+    /// Nothing: lines are written at once.
+    #[arg(long, hide = true)]
+    pub(super) forceflush: bool,
+    #[command(flatten)]
+    pub(super) _foreign: Foreign,
     /// Write all packets to this pcap file.
     #[arg(long, value_name = "FILE")]
-    pcap: Option<PathBuf>,
+    pub(super) pcap: Option<PathBuf>,
     /// Write packets, congestion control and losses to this qlog file (JSON-SEQ, for qvis and the like).
     #[arg(long, value_name = "FILE")]
-    qlog: Option<PathBuf>,
-}
-
-/// What to do, checked.
-pub(crate) struct Plan {
-    pub(crate) role: Role,
-    pub(crate) carrier: CarrierArg,
-    pub(crate) dccp_port: u16,
-    pub(crate) tx_ccid: u8,
-    /// Acceptable for what the peer sends, preferred first.
-    pub(crate) rx_ccids: Vec<u8>,
-    pub(crate) variant: Variant,
-    pub(crate) coupling: bool,
-    /// Checksum Coverage to send, and to accept.
-    pub(crate) coverage: u8,
-    pub(crate) mode: Mode,
-    pub(crate) queue: u32,
-    pub(crate) scheduler: SchedulerKind,
-    pub(crate) reorder: ReorderConfig,
-    pub(crate) mtu: u16,
-    pub(crate) interval: Option<Duration>,
-    pub(crate) json: bool,
-    pub(crate) pcap: Option<PathBuf>,
-    pub(crate) qlog: Option<PathBuf>,
-}
-
-pub(crate) enum Role {
-    Server { listen: SocketAddr, once: bool, invite: Vec<SocketAddr> },
-    Client { connect: SocketAddr, paths: Vec<PathArg>, multipath: bool, parallel: u32, cport: Option<u16> },
-}
-
-impl Plan {
-    /// The other end, for messages.
-    pub(crate) fn peer(&self) -> String {
-        match &self.role {
-            Role::Server { .. } => "the client".into(),
-            Role::Client { connect, .. } if self.carrier == CarrierArg::Raw => {
-                SocketAddr::new(connect.ip(), self.dccp_port).to_string()
-            }
-            Role::Client { connect, .. } => format!("{connect}, DCCP port {}", self.dccp_port),
-        }
-    }
+    pub(super) qlog: Option<PathBuf>,
 }
 
 /// One end's command line, whichever form it had.
-struct End {
+pub(super) struct End {
     /// Of a client.
-    wishes: Option<Wishes>,
-    place: String,
-    once: bool,
-    invite: Vec<SocketAddr>,
-    common: Common,
+    pub(super) wishes: Option<Wishes>,
+    pub(super) place: String,
+    pub(super) once: bool,
+    pub(super) daemon: bool,
+    pub(super) invite: Vec<SocketAddr>,
+    pub(super) common: Common,
 }
 
 impl From<PerfArgs> for End {
     fn from(args: PerfArgs) -> End {
         match args.command {
-            Some(Command::Server(ServerArgs { listen, once, invite, common })) => {
-                End { wishes: None, place: listen, once, invite, common }
+            Some(Command::Server(ServerArgs { listen, once, daemon, invite, common })) => {
+                End { wishes: None, place: listen, once, daemon, invite, common }
             }
             Some(Command::Client(ClientArgs { connect, wishes, common })) => {
-                End { wishes: Some(wishes), place: connect, once: false, invite: Vec::new(), common }
+                let (once, daemon, invite) = (false, false, Vec::new());
+                End { wishes: Some(wishes), place: connect, once, daemon, invite, common }
             }
             None => {
-                let PerfArgs { client, bind, port, once, invite, mut wishes, mut common, .. } = args;
+                let PerfArgs { client, bind, port, once, daemon, invite, mut wishes, mut common, .. } = args;
                 let with_port = |host: String| match (port, host.parse::<Ipv6Addr>()) {
                     (None, _) => host,
                     (Some(port), Ok(ip)) => format!("[{ip}]:{port}"),
@@ -271,175 +271,55 @@ impl From<PerfArgs> for End {
                         Ipv4Addr::UNSPECIFIED.into()
                     };
                     let any = bind.unwrap_or(any).to_string();
-                    return End { wishes: None, place: with_port(any), once, invite, common };
+                    return End { wishes: None, place: with_port(any), once, daemon, invite, common };
                 };
                 let local = bind.filter(|_| wishes.paths.is_empty());
                 wishes.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
                 if common.messages().is_none() && !common.receive {
                     common.time.get_or_insert(Duration::from_secs(10));
                 }
-                End { wishes: Some(wishes), place: with_port(host), once: false, invite, common }
+                End { wishes: Some(wishes), place: with_port(host), once, daemon, invite, common }
             }
-        }
-    }
-}
-
-impl Plan {
-    /// Bytes of the messages of either end, if they are known.
-    pub(crate) fn size(&self) -> Option<usize> {
-        match &self.mode {
-            Mode::Plain(load) => load.map(|load| load.size),
-            Mode::Ask(test) => Some(test.size),
-            Mode::Obey => None,
         }
     }
 }
 
 impl Common {
     /// How many messages to send, if that was said.
-    fn messages(&self) -> Option<u32> {
-        let size = self.size.max(1) as u64;
+    pub(super) fn messages(&self) -> Option<u32> {
+        let size = self.size.max(1);
         self.messages.or(self.bytes.map(|bytes| u32::try_from(bytes.div_ceil(size)).unwrap_or(u32::MAX)))
     }
 }
 
-fn mode(wishes: Option<&Wishes>, common: &Common) -> Mode {
-    // As with iperf3: 0 is no limit.
-    let time = common.time.filter(|time| !time.is_zero());
-    let load = Load { size: common.size, rate: common.rate, messages: common.messages(), time };
-    match wishes {
-        _ if common.send => Mode::Plain(Some(load)),
-        Some(_) if common.receive => Mode::Plain(None),
-        None => Mode::Obey,
-        Some(wishes) => Mode::Ask(Test {
-            up: !wishes.reverse,
-            down: wishes.reverse || wishes.bidir,
-            echo: wishes.echo,
-            size: common.size,
-            rate_bps: common.rate.map(Rate::bps),
-            messages: common.messages(),
-            time_ms: time.map(|time| time.as_millis() as u64),
-            omit_ms: wishes.omit.as_millis() as u64,
-        }),
-    }
-}
-
-impl TryFrom<PerfArgs> for Plan {
-    type Error = Fault;
-    fn try_from(args: PerfArgs) -> Result<Plan, Fault> {
-        let End { wishes, place, once, invite, common } = args.into();
-        let mode = mode(wishes.as_ref(), &common);
-        let paths = wishes.as_ref().map_or(&[][..], |wishes| &wishes.paths);
-        let (place, dccp_port) = places(wishes.is_some(), &place, paths, &common)?;
-        for path in paths {
-            let remote = path.remote.unwrap_or(place.ip());
-            if path.local.is_ipv4() != remote.is_ipv4() {
-                return Err(Fault::usage(format!(
-                    "--path {}: not of the same IP version as {remote}",
-                    path.local
-                )));
-            }
-        }
-        if let (Mode::Plain(_), Some(wishes)) = (&mode, &wishes)
-            && (wishes.reverse || wishes.bidir || wishes.echo || !wishes.omit.is_zero())
-        {
-            return Err(Fault::usage(
-                "--reverse, --bidir, --echo and --omit are agreed with the server: take --send or --receive away",
-            ));
-        }
-        let role = match wishes {
-            None => Role::Server { listen: place, once, invite },
-            Some(Wishes { paths, multipath, parallel, cport, .. }) => {
-                let multipath = multipath || paths.len() > 1;
-                Role::Client { connect: place, paths, multipath, parallel, cport }
-            }
-        };
-        let sender_only = [
-            ("--rate", common.rate.is_some()),
-            ("--messages", common.messages.is_some()),
-            ("--bytes", common.bytes.is_some()),
-            ("--time", common.time.is_some()),
-        ];
-        let sends = !matches!(mode, Mode::Obey | Mode::Plain(None));
-        if let Some((flag, _)) = sender_only.iter().find(|(_, given)| *given && !sends) {
-            return Err(Fault::usage(format!(
-                "{flag} is for the end that sends; add --send or take it away"
-            )));
-        }
-        if common.size < message::MIN_LEN {
-            return Err(Fault::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
-        }
-        if common.coverage > 0 && common.carrier == CarrierArg::Udp {
-            return Err(Fault::usage(
-                "--coverage is for --carrier raw: inside UDP the checksum of UDP covers everything",
-            ));
-        }
-        let common = &common;
-        Ok(Plan {
-            role,
-            carrier: common.carrier,
-            dccp_port,
-            tx_ccid: common.ccid,
-            rx_ccids: match common.rx_ccid {
-                Some(ccid) => vec![ccid],
-                None => {
-                    std::iter::once(common.ccid).chain(Ccid::known().filter(|n| *n != common.ccid)).collect()
-                }
-            },
-            variant: common.variant,
-            coupling: !common.no_coupling,
-            coverage: common.coverage,
-            mode,
-            queue: common.queue,
-            scheduler: common.scheduler,
-            reorder: reorder(common),
-            mtu: common.mtu,
-            interval: Some(common.interval).filter(|interval| !interval.is_zero()),
-            json: common.json,
-            pcap: common.pcap.clone(),
-            qlog: common.qlog.clone(),
-        })
-    }
-}
-
-/// Messages come as they are, unless a way of ordering them was asked for.
-fn reorder(common: &Common) -> ReorderConfig {
-    let wait = common.reorder.map(Duration::from_millis);
-    let cfg = match (common.reordering, wait) {
-        (Some(kind), _) => kind.into(),
-        (None, Some(wait)) => ReorderConfig::active_fixed(wait),
-        (None, None) => ReorderConfig::passive(),
-    };
-    ReorderConfig { wait: wait.unwrap_or(cfg.wait), ..cfg }
-}
-
-/// Carrier address and DCCP port.
-fn places(
-    is_client: bool,
-    text: &str,
-    paths: &[PathArg],
-    common: &Common,
-) -> Result<(SocketAddr, u16), Fault> {
-    const DCCP_PORT: u16 = 5001;
-    let raw = common.carrier == CarrierArg::Raw;
-    let default = if raw { DCCP_PORT } else { dccp_wire::DCCP_UDP_PORT };
-    let flag = if is_client { "--connect" } else { "--listen" };
-    let version = |ip: IpAddr| if ip.is_ipv4() { !common.ipv6 } else { !common.ipv4 };
-    let fits =
-        |ip: IpAddr| version(ip) && paths.first().is_none_or(|path| path.local.is_ipv4() == ip.is_ipv4());
-    let place = address(text, default, fits).map_err(|e| Fault::usage(format!("{flag} {text}: {e}")))?;
-    if let Some(ip) = paths.iter().map(|path| path.local).chain([place.ip()]).find(|ip| !version(*ip)) {
-        let only = if common.ipv4 { "-4" } else { "-6" };
-        return Err(Fault::usage(format!("{ip} is not of the IP version that {only} asks for")));
-    }
-    let inside = if raw { place.port() } else { DCCP_PORT };
-    let place = if raw { SocketAddr::new(place.ip(), 0) } else { place };
-    Ok((place, common.dccp_port.unwrap_or(inside)))
-}
-
+/// By number, or by the name that Linux has for what works alike.
 fn ccid(text: &str) -> Result<u8, String> {
-    let n: i64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    const NAMES: [(&str, u8); 4] = [("reno", 2), ("bbr", 5), ("cubic", 7), ("prague", 252)];
+    if let Some((_, ccid)) = NAMES.iter().find(|(name, _)| *name == text) {
+        return Ok(*ccid);
+    }
+    let names = NAMES.map(|(name, _)| name).join(", ");
+    let n: i64 = text.parse().map_err(|_| format!("`{text}` is neither a number nor one of {names}"))?;
     Ccid::try_from(n).map(|ccid| ccid.0)
+}
+
+/// As iperf3, which takes 0 for no limit.
+fn pace(text: &str) -> Result<Rate, String> {
+    if text == "0" { Ok(Rate::ZERO) } else { rate(text) }
+}
+
+/// Decimal, hexadecimal or octal, as in C.
+fn tos(text: &str) -> Result<Dscp, String> {
+    let tos = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
+        (Some(hex), _) => u8::from_str_radix(hex, 16),
+        (None, Some(octal)) if !octal.is_empty() => u8::from_str_radix(octal, 8),
+        _ => text.parse(),
+    };
+    match tos {
+        Ok(tos) if tos & 3 == 0 => Ok(Dscp(tos >> 2)),
+        Ok(_) => Err("the two lowest bits are ECN's, which congestion control sets; leave them zero".into()),
+        Err(_) => Err("expected 0 to 252, such as 184, 0xb8 or 0270; --dscp takes names such as ef".into()),
+    }
 }
 
 /// As iperf3 reads them.
@@ -469,7 +349,12 @@ mod tests {
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(seconds("500ms"), Ok(Duration::from_millis(500)));
         assert!(seconds("inf").is_err() && seconds("-1").is_err());
-        assert!(ccid("1").unwrap_err().contains("2, "));
+        assert!(ccid("1").unwrap_err().contains("2, ") && ccid("vegas").unwrap_err().contains("cubic"));
+        assert_eq!((ccid("7"), ccid("cubic")), (Ok(7), Ok(7)));
+        assert_eq!((pace("0"), pace("3M")), (Ok(Rate::ZERO), Ok(Rate::from_bps(3_000_000))));
+        assert!(["184", "0xb8", "0270"].into_iter().all(|text| tos(text) == Ok(Dscp(46))));
+        assert_eq!(tos("0"), Ok(Dscp(0)));
+        assert!(["1", "0xb9", "256", "08", "ef", ""].into_iter().all(|text| tos(text).is_err()));
         assert_eq!((bytes("700"), bytes("2K"), bytes("1g")), (Ok(700), Ok(2048), Ok(1 << 30)));
         assert!(["", "0", "M", "1.5M", "99999999999G"].into_iter().all(|text| bytes(text).is_err()));
     }

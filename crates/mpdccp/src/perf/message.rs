@@ -1,4 +1,5 @@
-//! What is in a datagram: number, clock and time of sending, then zeros. The number alone is enough for a receiver.
+//! What is in a datagram: number, clock and time of sending, in an echo when it came to the server, then zeros. The number alone is enough
+//! for a receiver.
 
 use units::{Duration, Time};
 
@@ -6,6 +7,9 @@ use units::{Duration, Time};
 pub(crate) const MIN_LEN: usize = 4;
 /// Length with clock and time.
 const STAMPED: usize = 16;
+
+/// Where the time of an echo stands.
+const ECHOED: std::ops::Range<usize> = STAMPED..STAMPED + 8;
 
 /// Names this machine's monotonic clock: times of another are not compared with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,19 @@ impl Stamp {
     }
 }
 
+/// A server notes when a message came that it sends back, by its own clock, if there is room.
+pub(crate) fn note_arrival(bytes: &mut [u8], now: Time) {
+    if let Some(place) = bytes.get_mut(ECHOED) {
+        place.copy_from_slice(&now.as_nanos().to_be_bytes());
+    }
+}
+
+/// When an echo came to the server, by the server's clock, if it told.
+pub(crate) fn arrival(bytes: &[u8]) -> Option<Time> {
+    let at = u64::from_be_bytes(bytes.get(ECHOED)?.try_into().ok()?);
+    (at != 0).then(|| Time::from_nanos(at))
+}
+
 /// Number, and stamp if there is one.
 pub(crate) fn read(bytes: &[u8]) -> Option<(u32, Option<Stamp>)> {
     let (number, rest) = bytes.split_first_chunk()?;
@@ -75,6 +92,17 @@ mod tests {
         assert_eq!((number, stamp.age(clock, now)), (9, Some(Duration::from_millis(7))));
         assert_eq!(stamp.age(ClockId(8), now), None, "another machine's clock");
         assert_eq!(stamp.transit(now), 7_000_000);
+    }
+
+    #[test]
+    fn an_echo_tells_when_it_came() {
+        let mut message = write(9, 24, ClockId(7), Time::ZERO);
+        assert_eq!(arrival(&message), None);
+        note_arrival(&mut message, Time::from_millis(3));
+        assert_eq!(arrival(&message), Some(Time::from_millis(3)));
+        let mut short = write(9, 23, ClockId(7), Time::ZERO);
+        note_arrival(&mut short, Time::from_millis(3));
+        assert_eq!((short.len(), arrival(&short)), (23, None));
     }
 
     #[test]

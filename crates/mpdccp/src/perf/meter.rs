@@ -11,12 +11,47 @@ pub(crate) struct Span {
     pub(crate) bytes: u64,
     /// One-way latency, microseconds.
     latency: Option<Histogram<u64>>,
+    /// Of echoes that tell when they came to the server: the way there, and the way back.
+    there: Transits,
+    back: Transits,
+}
+
+/// Transit times of one way, each off by the difference of the clocks. What they have above the least does not depend on it.
+#[derive(Clone, Copy, Default)]
+struct Transits {
+    count: u64,
+    /// Above the first, nanoseconds.
+    sum: i128,
+    first: i64,
+    least: i64,
+    most: i64,
+}
+
+impl Transits {
+    fn add(&mut self, transit: i64) {
+        if self.count == 0 {
+            (self.first, self.least, self.most) = (transit, transit, transit);
+        }
+        self.count += 1;
+        self.sum += i128::from(transit) - i128::from(self.first);
+        (self.least, self.most) = (self.least.min(transit), self.most.max(transit));
+    }
+
+    fn above_least(&self) -> Option<AboveLeast> {
+        let ms = |ns: f64| ns / 1e6;
+        let to_first = self.first.abs_diff(self.least) as f64;
+        (self.count > 0).then(|| AboveLeast {
+            mean: ms(self.sum as f64 / self.count as f64 + to_first),
+            max: ms(self.most.abs_diff(self.least) as f64),
+        })
+    }
 }
 
 impl Span {
     fn new() -> Span {
         // Three digits, from a microsecond to a minute.
-        Span { messages: 0, bytes: 0, latency: Histogram::new_with_bounds(1, 60_000_000, 3).ok() }
+        let latency = Histogram::new_with_bounds(1, 60_000_000, 3).ok();
+        Span { messages: 0, bytes: 0, latency, there: Transits::default(), back: Transits::default() }
     }
 
     fn add(&mut self, bytes: usize, latency: Option<Duration>) {
@@ -37,6 +72,34 @@ impl Span {
             max: ms(histogram.max()),
         })
     }
+
+    /// What echoes tell of the one-way latency.
+    pub(crate) fn one_way(&self) -> OneWay {
+        let half = |all: Latency| Latency { p50: all.p50 / 2.0, p99: all.p99 / 2.0, max: all.max / 2.0 };
+        OneWay {
+            estimate: self.latency().map(half),
+            there: self.there.above_least(),
+            back: self.back.above_least(),
+        }
+    }
+}
+
+/// One-way latency between machines whose clocks differ, ms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OneWay {
+    /// Half the round trip.
+    pub(crate) estimate: Option<Latency>,
+    /// What the way to the server took beyond the least that it took.
+    pub(crate) there: Option<AboveLeast>,
+    /// The way back.
+    pub(crate) back: Option<AboveLeast>,
+}
+
+/// Latency beyond its own minimum, ms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AboveLeast {
+    pub(crate) mean: f64,
+    pub(crate) max: f64,
 }
 
 /// One-way latency, ms.
@@ -50,6 +113,8 @@ pub(crate) struct Latency {
 /// Counts messages by their numbers.
 pub(crate) struct Meter {
     clock: ClockId,
+    /// What comes are echoes.
+    pub(crate) echo: bool,
     pub(crate) total: Span,
     /// Since [`Meter::lap`].
     pub(crate) span: Span,
@@ -75,6 +140,7 @@ impl Meter {
     pub(crate) fn new(clock: ClockId) -> Meter {
         Meter {
             clock,
+            echo: false,
             total: Span::new(),
             span: Span::new(),
             omit: Duration::ZERO,
@@ -115,8 +181,13 @@ impl Meter {
             let change = self.transit.replace(transit).map_or(0, |before| transit.wrapping_sub(before));
             self.jitter += (change.unsigned_abs() as f64 - self.jitter) / 16.0;
         }
-        self.total.add(bytes.len(), latency);
-        self.span.add(bytes.len(), latency);
+        for span in [&mut self.total, &mut self.span] {
+            span.add(bytes.len(), latency);
+            if let (true, Some(stamp), Some(arrival)) = (self.echo, stamp, message::arrival(bytes)) {
+                span.there.add(stamp.transit(arrival));
+                span.back.add(now.as_nanos().wrapping_sub(arrival.as_nanos()) as i64);
+            }
+        }
         self.first.get_or_insert(now);
         self.last = Some(now);
     }
@@ -195,5 +266,46 @@ mod tests {
         meter.on_message(Time::from_millis(3), &message::write(1, 16, clock, Time::from_millis(1)));
         let latency = meter.total.latency().unwrap();
         assert!((1.9..2.1).contains(&latency.p50) && latency.max >= latency.p50, "{latency:?}");
+    }
+
+    #[test]
+    fn echoes_tell_of_each_way_what_it_took_above_its_least() {
+        let clock = ClockId::here();
+        // The server's clock is far ahead, or far behind.
+        for server in [3_600_000, 0] {
+            let mut meter = Meter::new(clock);
+            meter.echo = true;
+            let mut rounds = Vec::new();
+            for (number, there, back) in [(0, 20, 10), (1, 10, 12), (2, 30, 11), (3, 12, 19)] {
+                let sent = 1_000_000 * u64::from(server == 0) + 100 * u64::from(number);
+                let mut message = message::write(number, 24, clock, Time::from_millis(sent));
+                let arrival = 100 * u64::from(number) + server + there;
+                message::note_arrival(&mut message, Time::from_millis(arrival));
+                meter.on_message(Time::from_millis(sent + there + back), &message);
+                rounds.push(there + back);
+            }
+            assert_eq!(rounds, [30, 22, 41, 31]);
+            let OneWay { estimate, there, back } = meter.total.one_way();
+            let estimate = estimate.unwrap();
+            assert!(
+                (14.9..15.1).contains(&estimate.p50) && (20.4..20.6).contains(&estimate.max),
+                "{estimate:?}"
+            );
+            assert_eq!(there, Some(AboveLeast { mean: 8.0, max: 20.0 }));
+            assert_eq!(back, Some(AboveLeast { mean: 3.0, max: 9.0 }));
+            assert_eq!(meter.lap().one_way().there, there);
+            assert_eq!(meter.lap().one_way().there, None);
+        }
+    }
+
+    #[test]
+    fn echoes_without_the_servers_time_tell_of_the_round_trip_alone() {
+        let clock = ClockId::here();
+        let mut meter = Meter::new(clock);
+        meter.echo = true;
+        meter.on_message(Time::from_millis(8), &message::write(0, 24, clock, Time::ZERO));
+        let OneWay { estimate, there, back } = meter.total.one_way();
+        assert!((3.9..4.1).contains(&estimate.unwrap().p50));
+        assert_eq!((there, back), (None, None));
     }
 }

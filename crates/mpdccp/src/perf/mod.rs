@@ -3,9 +3,14 @@
 mod app;
 mod args;
 mod control;
+mod daemon;
+mod foreign;
+mod lap;
 mod message;
 mod meter;
+mod output;
 mod peer_path;
+mod plan;
 mod report;
 mod sender;
 mod setup;
@@ -14,9 +19,12 @@ mod transfer;
 use crate::fault::Fault;
 use app::PerfApp;
 pub(crate) use args::PerfArgs;
-use args::{Plan, Role};
 use dccp_net::{Capture, Driver, Qlog};
 use mpdccp_proto::Endpoint;
+use plan::{Plan, Role};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
@@ -26,7 +34,8 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("mpdccp: {fault}");
+            // In the background nobody may be there to read it.
+            let _ = writeln!(std::io::stderr(), "mpdccp: {fault}");
             fault.code
         }
     }
@@ -34,6 +43,10 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
 
 fn run(command: PerfArgs) -> Result<(), Fault> {
     let plan = Plan::try_from(command)?;
+    if plan.daemon && !daemon::is_one() {
+        return daemon::start();
+    }
+    let _pidfile = plan.pidfile.clone().map(PidFile::new).transpose()?;
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
     let driver = Driver::new(endpoint, |core| -> Result<PerfApp, Fault> {
         if let Some(file) = &plan.pcap {
@@ -59,5 +72,22 @@ fn run(command: PerfArgs) -> Result<(), Fault> {
     match driver.run()?.fault {
         Some(fault) => Err(fault),
         None => Ok(()),
+    }
+}
+
+/// Holds the number of the process, and goes with it.
+struct PidFile(PathBuf);
+
+impl PidFile {
+    fn new(path: PathBuf) -> Result<PidFile, Fault> {
+        let cannot = |e| Fault::usage(format!("--pidfile {}: {e}", path.display()));
+        fs::write(&path, format!("{}\n", std::process::id())).map_err(cannot)?;
+        Ok(PidFile(path))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
     }
 }

@@ -13,12 +13,15 @@ pub(crate) fn address(
     if let Some(addr) = text.parse().ok().or(literal) {
         return Ok(addr);
     }
-    let (host, port) = match text.split_once(':') {
-        None => (text, default_port),
+    let bare = |host: &str| !host.contains(':') || host.ends_with(']');
+    let (host, port) = match text.rsplit_once(':').filter(|(host, _)| bare(host)) {
         Some((host, port)) => {
             (host, port.parse().map_err(|_| "expected a host or an IP address, with or without a port")?)
         }
+        // Colons are then those of an IPv6 address with an interface, fe80::1%eth0.
+        None => (text, default_port),
     };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
     let mut found = (host, port).to_socket_addrs().map_err(|e| format!("no host `{host}`: {e}"))?;
     found
         .find(|addr| fits(addr.ip()))
@@ -84,5 +87,10 @@ mod tests {
         assert_eq!(address("::1", 7, any).ok(), "[::1]:7".parse().ok());
         assert_eq!(address("localhost:9", 7, |ip| ip.is_ipv4()), Ok(([127, 0, 0, 1], 9).into()));
         assert!(address("localhost:http", 7, any).is_err());
+        // Of an interface, by its name or number.
+        let link: SocketAddr = "[fe80::1%1]:7".parse().unwrap();
+        for text in ["fe80::1%lo", "[fe80::1%lo]", "[fe80::1%lo]:7", "[fe80::1%1]:7"] {
+            assert_eq!(address(text, 7, any), Ok(link), "{text}");
+        }
     }
 }

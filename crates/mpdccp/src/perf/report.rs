@@ -1,7 +1,9 @@
 //! What is printed: lines for people, or JSON for programs.
 
-use crate::perf::meter::{Latency, Meter, Span};
-use crate::perf::transfer::{Lap, PathSent, Sent, Transfer};
+use crate::perf::lap::{Lap, PathSent, Sent};
+use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
+use crate::perf::output::{Output, Unit};
+use crate::perf::transfer::Transfer;
 use mpdccp_proto::{Health, PathId, SessionId, SessionStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -11,7 +13,9 @@ use std::net::SocketAddr;
 use units::{Duration, Time};
 
 pub(crate) struct Reporter {
+    output: Output,
     json: bool,
+    unit: Unit,
     /// Lines name their session.
     several: bool,
     /// Sessions whose paths are worth telling of.
@@ -22,12 +26,26 @@ pub(crate) struct Reporter {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Record<'a> {
+    Settings(&'a Settings),
     Listening { address: SocketAddr, dccp_port: u16 },
     Open { session: u64, multipath: bool, tx_ccid: Option<u8>, rx_ccid: Option<u8> },
     Path { session: u64, path: u32, state: &'a str },
     Interval { session: u64, from_s: f64, to_s: f64, sent: Option<Out>, received: Option<In> },
     Summary { session: u64, end: &'a str, sent: Option<Out>, received: Option<In>, peer_received: Option<In> },
     Sum { sent_mbps: Option<f64>, received_mbps: Option<f64> },
+}
+
+/// With `--verbose`.
+#[derive(Serialize)]
+pub(crate) struct Settings {
+    pub(crate) version: &'static str,
+    pub(crate) ccid: u8,
+    pub(crate) scheduler: &'static str,
+    /// Bytes, if this end knows.
+    pub(crate) size: Option<usize>,
+    pub(crate) queue_packets: u32,
+    pub(crate) mtu: u16,
+    pub(crate) dscp: u8,
 }
 
 /// What was sent in a span of time.
@@ -67,6 +85,9 @@ pub(crate) struct In {
     jitter_ms: Option<f64>,
     /// One way; of echoes, the round trip.
     latency_ms: Option<Latency>,
+    /// Of echoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    one_way_ms: Option<OneWay>,
 }
 
 fn mbps(bytes: u64, seconds: f64) -> f64 {
@@ -104,11 +125,11 @@ impl Out {
         }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, unit: Unit) -> String {
         let mut text = format!(
-            "sent {} messages, {:.2} Mbit/s, lost {} ({:.2} %), dropped {}",
+            "sent {} messages, {}, lost {} ({:.2} %), dropped {}",
             self.messages,
-            self.mbps,
+            unit.text(self.mbps),
             self.lost,
             percent(self.lost, self.messages),
             self.dropped
@@ -126,7 +147,14 @@ impl Out {
 }
 
 impl In {
-    fn of(span: &Span, seconds: f64, lost: u64, reordered: Option<u64>, jitter_ms: Option<f64>) -> In {
+    fn of(
+        span: &Span,
+        echo: bool,
+        seconds: f64,
+        lost: u64,
+        reordered: Option<u64>,
+        jitter_ms: Option<f64>,
+    ) -> In {
         In {
             seconds,
             messages: span.messages,
@@ -137,6 +165,7 @@ impl In {
             reordered,
             jitter_ms,
             latency_ms: span.latency(),
+            one_way_ms: echo.then(|| span.one_way()),
         }
     }
 
@@ -144,14 +173,14 @@ impl In {
     pub(crate) fn total(meter: &Meter) -> In {
         let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
         let reordered = Some(meter.reordered);
-        In::of(&meter.total, span.as_secs_f64(), meter.lost(), reordered, meter.jitter_ms())
+        In::of(&meter.total, meter.echo, span.as_secs_f64(), meter.lost(), reordered, meter.jitter_ms())
     }
 
-    fn text(&self, echo: bool) -> String {
+    fn text(&self, unit: Unit) -> String {
         let mut text = format!(
-            "received {} messages, {:.2} Mbit/s, lost {}/{} ({:.2} %)",
+            "received {} messages, {}, lost {}/{} ({:.2} %)",
             self.messages,
-            self.mbps,
+            unit.text(self.mbps),
             self.lost,
             self.messages + self.lost,
             self.lost_percent
@@ -163,8 +192,16 @@ impl In {
             let _ = write!(text, ", jitter {jitter:.3} ms");
         }
         if let Some(Latency { p50, p99, max }) = self.latency_ms {
-            let what = if echo { "round trip" } else { "one-way latency" };
+            let what = if self.one_way_ms.is_some() { "round trip" } else { "one-way latency" };
             let _ = write!(text, ", {what} p50 {p50:.2} p99 {p99:.2} max {max:.2} ms");
+        }
+        let one_way = self.one_way_ms.as_ref();
+        if let Some(Latency { p50, .. }) = one_way.and_then(|one_way| one_way.estimate) {
+            let _ = write!(text, ", one way about {p50:.2} ms");
+        }
+        if let Some((there, back)) = one_way.and_then(|one_way| one_way.there.zip(one_way.back)) {
+            let way = |AboveLeast { mean, max }: AboveLeast| format!("{mean:.2} (max {max:.2})");
+            let _ = write!(text, "; above the least: there {} back {} ms", way(there), way(back));
         }
         text
     }
@@ -186,33 +223,53 @@ impl Sum {
         add(&mut self.received, received.map(|received| received.mbps));
     }
 
-    fn text(&self) -> String {
-        let sent = self.sent.map(|mbps| format!("sent {mbps:.2} Mbit/s"));
-        let received = self.received.map(|mbps| format!("received {mbps:.2} Mbit/s"));
+    fn text(&self, unit: Unit) -> String {
+        let sent = self.sent.map(|mbps| format!("sent {}", unit.text(mbps)));
+        let received = self.received.map(|mbps| format!("received {}", unit.text(mbps)));
         let texts: Vec<String> = sent.into_iter().chain(received).collect();
         texts.join("; ")
     }
 }
 
 impl Reporter {
-    pub(crate) fn new(json: bool, several: bool) -> Reporter {
-        Reporter { json, several, multipath: BTreeSet::new() }
+    pub(crate) fn new(output: Output, json: bool, unit: Unit, several: bool) -> Reporter {
+        Reporter { output, json, unit, several, multipath: BTreeSet::new() }
     }
 
-    /// Whoever read the output may be gone; the transfer goes on.
     fn print(&self, record: &Record<'_>, text: impl FnOnce() -> String) {
-        let line = match self.json {
-            true => serde_json::to_string(record).unwrap_or_default(),
-            false => text(),
-        };
-        let _ = writeln!(std::io::stdout(), "{line}");
+        match self.json {
+            true => self.output.json(serde_json::to_value(record).unwrap_or_default()),
+            false => self.output.text(&text()),
+        }
+    }
+
+    /// What went wrong, while the program goes on.
+    pub(crate) fn complain(&self, complaint: &str) {
+        match self.output.is_file() {
+            true => self.output.text(complaint),
+            // Whoever read it may be gone.
+            false => drop(writeln!(std::io::stderr(), "mpdccp: {complaint}")),
+        }
+    }
+
+    pub(crate) fn settings(&self, settings: &Settings) {
+        self.print(&Record::Settings(settings), || {
+            let Settings { version, ccid, scheduler, size, queue_packets, mtu, dscp } = settings;
+            let size = size.map(|size| format!("messages of {size} bytes, ")).unwrap_or_default();
+            format!(
+                "mpdccp {version}: CCID {ccid}, scheduler {scheduler}, {size}a queue of {queue_packets} packets, MTU {mtu}, DSCP {dscp}"
+            )
+        });
     }
 
     pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16) {
-        self.print(&Record::Listening { address, dccp_port }, || match address.port() {
-            0 => format!("listening on {}, DCCP port {dccp_port}", address.ip()),
-            _ => format!("listening on {address}, DCCP port {dccp_port}"),
-        });
+        let place = if address.port() == 0 { address.ip().to_string() } else { address.to_string() };
+        let text = format!("listening on {place}, DCCP port {dccp_port}");
+        if self.output.is_file() {
+            // For whoever waits until it does.
+            let _ = writeln!(std::io::stdout(), "{text}");
+        }
+        self.print(&Record::Listening { address, dccp_port }, || text);
     }
 
     pub(crate) fn opened(&mut self, session: SessionId, status: Option<&SessionStatus>, multipath: bool) {
@@ -247,11 +304,16 @@ impl Reporter {
         let (from, to) = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
         let sent = lap.sent.as_ref();
         let sent = sent.map(|(before, after)| Out::between(before, after, lap.size, lap.to - lap.from));
-        let received =
-            lap.received.as_ref().map(|span| In::of(span, to - from, lap.lost, None, lap.jitter_ms));
+        let received = lap
+            .received
+            .as_ref()
+            .map(|span| In::of(span, lap.echo, to - from, lap.lost, None, lap.jitter_ms));
         sum.add(sent.as_ref(), received.as_ref());
-        let texts: Vec<String> =
-            sent.iter().map(Out::text).chain(received.iter().map(|r| r.text(lap.echo))).collect();
+        let texts: Vec<String> = sent
+            .iter()
+            .map(|s| s.text(self.unit))
+            .chain(received.iter().map(|r| r.text(self.unit)))
+            .collect();
         let omitted = if lap.omitted { " (omitted)" } else { "" };
         let record = Record::Interval { session: session.0, from_s: from, to_s: to, sent, received };
         let name = self.name(session);
@@ -274,9 +336,12 @@ impl Reporter {
             (transfer.sender.is_none() || transfer.meter.first.is_some()).then(|| In::total(&transfer.meter));
         let peer_received = transfer.peer_received.clone();
         sum.add(sent.as_ref(), received.as_ref());
-        let mut texts: Vec<String> =
-            sent.iter().map(Out::text).chain(received.iter().map(|r| r.text(transfer.echo()))).collect();
-        texts.extend(peer_received.as_ref().map(|r| format!("the peer {}", r.text(false))));
+        let mut texts: Vec<String> = sent
+            .iter()
+            .map(|s| s.text(self.unit))
+            .chain(received.iter().map(|r| r.text(self.unit)))
+            .collect();
+        texts.extend(peer_received.as_ref().map(|r| format!("the peer {}", r.text(self.unit))));
         let name = self.name(session);
         let record = Record::Summary { session: session.0, end, sent, received, peer_received };
         self.print(&record, || format!("{name}total: {}; {end}", texts.join("; ")));
@@ -285,7 +350,7 @@ impl Reporter {
     /// Several sessions together.
     pub(crate) fn sum(&self, sum: &Sum) {
         let record = Record::Sum { sent_mbps: sum.sent, received_mbps: sum.received };
-        self.print(&record, || format!("[sum] {}", sum.text()));
+        self.print(&record, || format!("[sum] {}", sum.text(self.unit)));
     }
 
     fn name(&self, session: SessionId) -> String {

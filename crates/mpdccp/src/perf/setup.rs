@@ -2,7 +2,8 @@
 
 use crate::fault::Fault;
 use crate::perf::SERVICE_CODE;
-use crate::perf::args::{CarrierArg, Plan, Role};
+use crate::perf::args::CarrierArg;
+use crate::perf::plan::{Plan, Role};
 use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
@@ -48,8 +49,8 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session
 }
 
-fn open_socket(core: &mut Core, carrier: CarrierArg, addr: SocketAddr) -> Result<u32, Fault> {
-    let bind = Bind { addr, interface: None };
+fn open_socket(core: &mut Core, carrier: CarrierArg, bind: Bind) -> Result<u32, Fault> {
+    let addr = bind.addr;
     let result = match carrier {
         CarrierArg::Udp => UdpCarrier::new(bind).and_then(|c| core.add_socket(c)),
         CarrierArg::Raw => RawCarrier::new(bind).and_then(|c| core.add_socket(c)),
@@ -87,7 +88,7 @@ pub(crate) fn listen(
     addr: SocketAddr,
     invite: &[SocketAddr],
 ) -> Result<SocketAddr, Fault> {
-    let socket = open_socket(core, plan.carrier, addr)?;
+    let socket = open_socket(core, plan.carrier, Bind { addr, interface: None })?;
     let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
     check_size(plan, plan.mtu, overhead)?;
     core.endpoint.listen(ListenConfig {
@@ -115,11 +116,11 @@ pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(), Fau
     };
     let mut configs = Vec::new();
     for path in paths {
-        let remote = SocketAddr::new(path.remote.unwrap_or(connect.ip()), connect.port());
+        let remote = path.remote.map_or(*connect, |ip| SocketAddr::new(ip, connect.port()));
         configs.push(open_path(core, plan, (path.local, None), remote, path.prio)?);
     }
     if configs.is_empty() {
-        configs.push(open_path(core, plan, (source(connect.ip())?, *cport), *connect, 3)?);
+        configs.push(open_path(core, plan, (source(*connect)?, *cport), *connect, 3)?);
     }
     let session = core.endpoint.connect(now, session_config(plan, *multipath), configs[0]);
     for path in &configs[1..] {
@@ -129,17 +130,18 @@ pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(), Fau
 }
 
 /// The address on this host that the system sends from to a peer. The socket is bound to it, so that captures show it.
-fn source(remote: IpAddr) -> Result<IpAddr, Fault> {
+fn source(mut remote: SocketAddr) -> Result<IpAddr, Fault> {
     let any: IpAddr = match remote {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
+    remote.set_port(dccp_wire::DCCP_UDP_PORT);
     let find = || {
         let socket = UdpSocket::bind((any, 0))?;
-        socket.connect((remote, dccp_wire::DCCP_UDP_PORT))?;
+        socket.connect(remote)?;
         Ok(socket.local_addr()?.ip())
     };
-    find().map_err(|e: io::Error| Fault::usage(format!("no way to {remote}: {e}")))
+    find().map_err(|e: io::Error| Fault::usage(format!("no way to {}: {e}", remote.ip())))
 }
 
 fn open_path(
@@ -150,7 +152,7 @@ fn open_path(
     prio: u8,
 ) -> Result<PathConfig, Fault> {
     let udp_port = port.filter(|_| plan.carrier == CarrierArg::Udp).unwrap_or(0);
-    let socket = open_socket(core, plan.carrier, SocketAddr::new(local, udp_port))?;
+    let socket = open_socket(core, plan.carrier, Bind::toward(remote, local, udp_port))?;
     let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
     let mtu = core.net.path_mtu(socket, remote);
     let mtu = mtu.map_err(|e| Fault::usage(format!("no way to {}: {e}", remote.ip())))?.min(plan.mtu);

@@ -1,12 +1,13 @@
 //! One session: what is sent and received in it, and when it is over.
 
 use crate::perf::control::{Control, Test, VERSION};
+use crate::perf::lap::{Lap, PathSent, Sent};
 use crate::perf::message::{self, ClockId};
-use crate::perf::meter::{Meter, Span};
+use crate::perf::meter::Meter;
 use crate::perf::report::In;
 use crate::perf::sender::{Load, Sender};
 use dccp_net::Core;
-use mpdccp_proto::{Health, PktInfo, Reason, SessionId};
+use mpdccp_proto::{PktInfo, Reason, SessionId};
 use units::{Duration, Time};
 
 /// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
@@ -55,49 +56,6 @@ struct Say {
     what: Control,
     at: Time,
     left: u32,
-}
-
-/// A sending side at one moment; counts from the beginning on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sent {
-    /// Dropped in the queue.
-    pub(crate) dropped: u64,
-    /// Left the queue.
-    pub(crate) left: u64,
-    /// Declared lost.
-    pub(crate) lost: u64,
-    /// Each path there is now.
-    pub(crate) paths: Vec<PathSent>,
-}
-
-/// The same for one path.
-#[derive(Clone, Debug)]
-pub(crate) struct PathSent {
-    pub(crate) id: u32,
-    pub(crate) health: Health,
-    /// Data packets that left.
-    pub(crate) left: u64,
-    pub(crate) lost: u64,
-    pub(crate) rtt: Option<Duration>,
-    /// Window, bytes.
-    pub(crate) cwnd: u64,
-    pub(crate) phase: &'static str,
-}
-
-/// What happened since the last report.
-pub(crate) struct Lap {
-    pub(crate) from: Duration,
-    pub(crate) to: Duration,
-    pub(crate) size: usize,
-    pub(crate) sent: Option<(Sent, Sent)>,
-    pub(crate) received: Option<Span>,
-    /// Missing from the beginning on.
-    pub(crate) lost: u64,
-    pub(crate) jitter_ms: Option<f64>,
-    /// What is received are echoes.
-    pub(crate) echo: bool,
-    /// Left out of the summary.
-    pub(crate) omitted: bool,
 }
 
 pub(crate) struct Transfer {
@@ -164,6 +122,7 @@ impl Transfer {
         self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
         self.sender = load.map(|load| Sender::new(load, self.clock, now));
         self.meter.omit = self.omit();
+        self.meter.echo = self.echo();
         self.omitting = !self.omit().is_zero();
     }
 
@@ -183,7 +142,7 @@ impl Transfer {
         now: Time,
         session: SessionId,
         queue: u32,
-        data: Vec<u8>,
+        mut data: Vec<u8>,
     ) {
         let plain = matches!(self.mode, Mode::Plain(_));
         match Control::read(&data).filter(|_| !plain) {
@@ -194,6 +153,7 @@ impl Transfer {
                 let echo =
                     matches!(self.mode, Mode::Obey) && self.test.as_ref().is_some_and(|test| test.echo);
                 if echo && core.endpoint.backlog(now, session).packets < queue {
+                    message::note_arrival(&mut data, now);
                     core.endpoint.send(now, session, data, PktInfo::default());
                 }
             }
@@ -405,7 +365,7 @@ impl Transfer {
             received: (self.sender.is_none() || self.meter.first.is_some()).then(|| self.meter.lap()),
             lost: self.meter.lost(),
             jitter_ms: self.meter.jitter_ms(),
-            echo: self.echo(),
+            echo: self.meter.echo,
             omitted,
         })
     }

@@ -1,26 +1,18 @@
 use ipnet::IpNet;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use prefix_trie::joint::JointPrefixMap;
 use std::net::IpAddr;
 
 /// Which peer an inner address belongs to: the longest prefix that holds it counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Allowed {
-    /// By length, the longest first; there are few lengths, however many prefixes.
-    lengths: BTreeMap<Reverse<u8>, HashMap<IpAddr, usize>>,
-}
+pub(crate) struct Allowed(JointPrefixMap<IpNet, usize>);
 
 impl Allowed {
     pub(crate) fn new(nets: impl IntoIterator<Item = (IpNet, usize)>) -> Allowed {
-        let mut allowed = Allowed::default();
-        for (net, peer) in nets {
-            allowed.insert(net, peer);
-        }
-        allowed
+        Allowed(nets.into_iter().collect())
     }
 
     pub(crate) fn insert(&mut self, net: IpNet, peer: usize) {
-        self.lengths.entry(Reverse(net.prefix_len())).or_default().insert(net.network(), peer);
+        self.0.insert(net, peer);
     }
 
     pub(crate) fn peer(&self, ip: IpAddr) -> Option<usize> {
@@ -29,10 +21,11 @@ impl Allowed {
 
     /// The length of the longest prefix that holds an address, and whose it is.
     pub(crate) fn longest(&self, ip: IpAddr) -> Option<(u8, usize)> {
-        self.lengths.iter().find_map(|(length, nets)| {
-            let net = IpNet::new(ip, length.0).ok()?;
-            Some((length.0, *nets.get(&net.network())?))
-        })
+        self.0.get_lpm(&IpNet::from(ip)).map(|(net, peer)| (net.prefix_len(), *peer))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (IpNet, usize)> {
+        self.0.iter().map(|(net, peer)| (net, *peer))
     }
 }
 

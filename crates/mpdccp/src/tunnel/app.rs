@@ -20,11 +20,12 @@ use crate::tunnel::trace::Trace;
 use crate::tunnel::up::notify;
 use crate::tunnel::{security, setup};
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
+use ipnet::IpNet;
 use mpdccp_proto::{ListenConfig, PathId, PathName, PktInfo, SessionConfig, SessionEvent, SessionId};
 use sd_notify::NotifyState;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Duration, Rate, Time};
@@ -92,6 +93,8 @@ pub(crate) struct TunnelApp {
     host: HostWatch,
     pub(crate) tun: Bursts,
     pub(crate) allowed: Allowed,
+    /// Peers by their names.
+    pub(crate) numbers: HashMap<String, usize>,
     pub(crate) sessions: BTreeMap<SessionId, usize>,
     /// What the log called their paths.
     labels: BTreeMap<(SessionId, PathId), String>,
@@ -105,7 +108,8 @@ pub(crate) struct TunnelApp {
     /// When to look at the paths' links next, and when that was last done.
     watch_at: Time,
     watched: Time,
-    /// systemd wants to hear that this thread lives.
+    /// How often: systemd may want to hear more often than [`WATCH`] that all shards live.
+    every: Duration,
     watchdog: bool,
     /// Something about this host's interfaces changed since.
     changed: bool,
@@ -163,7 +167,8 @@ impl TunnelApp {
         shard: Shard,
     ) -> Result<TunnelApp, Fault> {
         let mtu = sizes.lock().unwrap_or_else(PoisonError::into_inner).mtu;
-        let is_first = shard.is_first();
+        let mut patience = u64::MAX;
+        let watchdog = sd_notify::watchdog_enabled(false, &mut patience);
         let (quotas, leases) = (Quotas::load(&cfg), Leases::load(&cfg));
         let mut app = TunnelApp {
             quotas,
@@ -174,6 +179,7 @@ impl TunnelApp {
             session_cfg: setup::session_config(&cfg),
             listener: None,
             allowed: Allowed::default(),
+            numbers: HashMap::new(),
             cfg,
             peers,
             counters: TunCounters::default(),
@@ -193,7 +199,9 @@ impl TunnelApp {
             closing: None,
             watch_at: now,
             watched: now,
-            watchdog: is_first && sd_notify::watchdog_enabled(false, &mut 0),
+            // All shards are heard of within two rounds, and that has to be in time.
+            every: Duration::from_micros(patience / 4).min(WATCH),
+            watchdog,
             changed: false,
             answers: Answers::default(),
         };
@@ -224,6 +232,13 @@ impl TunnelApp {
             self.connect(core, now);
         } else {
             tracing::info!("waiting for {} peer(s)", self.peers.len());
+        }
+    }
+
+    /// A shard came by, as the first one hears: systemd is told once all of them have, so that one that hangs is found.
+    fn is_alive(&mut self, number: u8) {
+        if self.shard.all_live(number) {
+            notify(&[NotifyState::Watchdog]);
         }
     }
 
@@ -280,11 +295,40 @@ impl TunnelApp {
         }
     }
 
-    /// Packets go by the prefixes of those who are peers now; leases come on top.
+    /// Packets go by the prefixes of those who are peers now, and questions by their names; leases come on top.
     pub(crate) fn allow(&mut self) {
         let peers = self.peers.iter().enumerate().filter(|(_, peer)| !peer.gone);
         let nets = peers.flat_map(|(i, peer)| peer.cfg.allowed_ips.iter().map(move |net| (*net, i)));
         self.allowed = Allowed::new(nets);
+        let present = self.peers.iter().enumerate().filter(|(_, peer)| !peer.gone);
+        self.numbers = present.map(|(i, peer)| (peer.cfg.name.clone(), i)).collect();
+    }
+
+    /// Has the kernel put packets into the queues of the shards that their peers are at home on. What it cannot be told is handed over.
+    pub(crate) fn steer(&self) {
+        if self.shard.is_first() {
+            let queue =
+                |(net, peer): (IpNet, usize)| (net.network(), net.prefix_len(), self.shard.home(peer));
+            self.not_steered(self.tun.tun().steer(self.allowed.iter().map(queue)));
+        }
+    }
+
+    /// A peer has an address more.
+    pub(crate) fn allow_also(&mut self, ip: IpAddr, peer: usize) {
+        let net = IpNet::from(ip);
+        self.allowed.insert(net, peer);
+        if self.shard.is_first() {
+            self.not_steered(self.tun.tun().steer_also(ip, net.prefix_len(), self.shard.home(peer)));
+        }
+    }
+
+    fn not_steered(&self, done: std::io::Result<()>) {
+        if let Err(e) = done {
+            tracing::warn!(
+                "{}: the kernel does not steer all packets to their shards: {e}",
+                self.cfg.interface
+            );
+        }
     }
 
     /// Settings of the file that a new path has to go with.
@@ -292,7 +336,7 @@ impl TunnelApp {
         let present = || self.peers.iter().enumerate().filter(|(_, p)| !p.gone);
         let names = || present().map(|(_, p)| p.cfg.name.as_str()).collect::<Vec<_>>().join(", ");
         let index = match peer {
-            Some(name) => present().find(|(_, p)| p.cfg.name == name).map(|(i, _)| i),
+            Some(name) => self.numbers.get(name).copied(),
             None if present().count() == 1 => present().next().map(|(i, _)| i),
             None => return Err(format!("say which --peer: {}", names())),
         };
@@ -324,6 +368,45 @@ impl TunnelApp {
     fn flush(&mut self) {
         let written = self.tun.flush();
         self.counters.write(&written);
+    }
+
+    /// Whether this shard reads the interface. With one queue one does for all: that keeps each flow's packets in order, whoever they are for.
+    fn reads(&self) -> bool {
+        self.shard.is_first() || self.tun.tun().has_queues()
+    }
+
+    /// Reads what the interface has, up to a bound.
+    fn read(&mut self, core: &mut Core, now: Time) {
+        let mut read = 0;
+        while read < BUDGET {
+            match self.tun.read() {
+                Ok(0) => break,
+                Ok(packets) => {
+                    for i in 0..packets {
+                        let packet = self.tun.packet(i).to_vec();
+                        self.send(core, now, packet);
+                    }
+                    read += packets;
+                }
+                Err(e) if e.kind() == ErrorKind::InvalidData => {
+                    self.counters.drop("not_cut");
+                    read += 1;
+                }
+                Err(e) => {
+                    // The device was deleted under us; nothing can come from it any more.
+                    self.failure.get_or_insert(format!("interface {} is gone: {e}", self.cfg.interface));
+                    self.shut_down(core, now);
+                    core.stop();
+                    break;
+                }
+            }
+        }
+        let dropped = self.shard.hand_over();
+        if dropped > 0 {
+            *self.counters.drops.entry("other_shard_full").or_default() += dropped;
+        }
+        // Answers to what is too large.
+        self.flush();
     }
 
     /// A packet of the interface.
@@ -433,8 +516,7 @@ impl TunnelApp {
 
 impl App for TunnelApp {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        // One shard reads for all: that keeps each flow's packets in order, whoever they are for.
-        let tun = self.shard.is_first().then(|| self.tun.as_fd());
+        let tun = self.reads().then(|| self.tun.as_fd());
         std::iter::once(self.host.as_fd()).chain(tun).collect()
     }
 
@@ -445,36 +527,7 @@ impl App for TunnelApp {
             self.watch_at = now.max(self.watched + PAUSE);
             return;
         }
-        let mut read = 0;
-        while read < BUDGET {
-            match self.tun.read() {
-                Ok(0) => break,
-                Ok(packets) => {
-                    for i in 0..packets {
-                        let packet = self.tun.packet(i).to_vec();
-                        self.send(core, now, packet);
-                    }
-                    read += packets;
-                }
-                Err(e) if e.kind() == ErrorKind::InvalidData => {
-                    self.counters.drop("not_cut");
-                    read += 1;
-                }
-                Err(e) => {
-                    // The device was deleted under us; nothing can come from it any more.
-                    self.failure.get_or_insert(format!("interface {} is gone: {e}", self.cfg.interface));
-                    self.shut_down(core, now);
-                    core.stop();
-                    break;
-                }
-            }
-        }
-        let dropped = self.shard.hand_over();
-        if dropped > 0 {
-            *self.counters.drops.entry("other_shard_full").or_default() += dropped;
-        }
-        // Answers to what is too large.
-        self.flush();
+        self.read(core, now);
     }
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, mut data: Vec<u8>) {
@@ -509,8 +562,12 @@ impl App for TunnelApp {
         self.write(&data);
     }
 
-    fn on_delivered(&mut self, _: &mut Core, _: Time) {
+    fn on_delivered(&mut self, core: &mut Core, now: Time) {
         self.flush();
+        // Answers of this host are there already.
+        if self.reads() {
+            self.read(core, now);
+        }
     }
 
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
@@ -615,10 +672,14 @@ impl App for TunnelApp {
             self.connect(core, now);
         }
         if self.watch_at <= now {
-            self.watch_at = now + WATCH;
+            self.watch_at = now + self.every;
             self.watched = now;
             if self.watchdog {
-                notify(&[NotifyState::Watchdog]);
+                let number = self.shard.number;
+                match self.shard.is_first() {
+                    true => self.is_alive(number),
+                    false => self.shard.at_first(move |_, first| first.is_alive(number)),
+                }
             }
             if self.is_client() {
                 for path in self.peers.iter().flat_map(|peer| &peer.paths) {

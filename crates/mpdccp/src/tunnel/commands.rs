@@ -17,9 +17,11 @@ impl TunnelApp {
     pub(crate) fn control(&mut self, core: &mut Core, request: Request) -> Answer {
         let done = match request {
             // Answered without the data thread, or by several.
-            Request::Events { .. } | Request::Reload | Request::Status | Request::Drain | Request::Down => {
-                Ok(())
-            }
+            Request::Events { .. }
+            | Request::Reload
+            | Request::Status { .. }
+            | Request::Drain
+            | Request::Down => Ok(()),
             Request::PathAdd { peer, path } => self.path_add(core, peer.as_deref(), &path),
             Request::PathDel { peer, name } => self.path_del(core, peer.as_deref(), &name),
             Request::PathPrio { peer, name, priority } => {
@@ -134,10 +136,15 @@ impl TunnelApp {
         Ok(())
     }
 
-    /// Everything there is to know.
-    pub(crate) fn status(&self, core: &Core, now: Time) -> Status {
-        let here = self.peers.iter().enumerate().filter(|(i, peer)| !peer.gone && self.shard.is_home(*i));
-        let peers = here.map(|(number, peer)| {
+    /// Everything there is to know, of all peers or of this one, which then costs nothing for the others.
+    pub(crate) fn status(&self, core: &Core, now: Time, only: Option<&str>) -> Status {
+        let asked = match only {
+            None => 0..self.peers.len(),
+            Some(name) => self.numbers.get(name).map_or(0..0, |number| *number..number + 1),
+        };
+        let here = asked.filter(|i| !self.peers[*i].gone && self.shard.is_home(*i));
+        let peers = here.map(|number| {
+            let peer = &self.peers[number];
             let status = peer.session.and_then(|s| Some((s, core.endpoint.status(now, s)?)));
             let mut status = match status {
                 None => PeerStatus::idle(&peer.cfg.name),
@@ -205,7 +212,9 @@ impl TunnelApp {
     fn shard_status(&self, core: &Core) -> Option<ShardStatus> {
         let (handed_over, dropped) = core.net.handed_over();
         let (shard, sessions) = (self.shard.number, self.sessions.len() as u64);
-        (self.shard.of > 1).then_some(ShardStatus { shard, sessions, handed_over, dropped })
+        let (tun_read, tun_handed_over) = (self.counters.read.0, self.shard.handed_over);
+        let status = ShardStatus { shard, sessions, handed_over, dropped, tun_read, tun_handed_over };
+        (self.shard.of > 1).then_some(status)
     }
 }
 

@@ -343,14 +343,11 @@ impl Config {
 
     /// The first key, of those that cannot change while the tunnel runs, in which another configuration differs.
     pub(crate) fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
-        let secret = |cfg: &Config| cfg.private_key.as_ref().map(|key| key.0.clone());
         let same = [
             ("role", self.role == new.role),
             ("interface", self.interface == new.interface),
             ("carrier", self.carrier == new.carrier),
             ("security", self.security == new.security),
-            ("private_key", secret(self) == secret(new)),
-            ("private_key_file", self.private_key_file == new.private_key_file),
             ("ciphers", self.ciphers == new.ciphers),
             ("server_number", self.server_number == new.server_number),
             ("shards", self.shards == new.shards),
@@ -626,6 +623,17 @@ impl Config {
 
     /// Whether a path of a client can be used with these settings; says why not.
     pub(crate) fn check_path(&self, path: &PathSpec) -> Result<(), String> {
+        if path.name.is_empty() || path.name.chars().any(char::is_control) {
+            return Err(format!("name {:?}: expected a word or two", path.name));
+        }
+        let nowhere = |r: &&Remote| {
+            r.port == Some(0) || r.ip().is_some_and(|ip| ip.is_unspecified() || ip.is_multicast())
+        };
+        if let Some(remote) = path.remote.all().iter().find(nowhere) {
+            return Err(format!(
+                "remote {remote}: nobody is there, expected the other end's address and port"
+            ));
+        }
         if let (Carrier::Raw, Some(remote)) =
             (self.carrier, path.remote.all().iter().find(|r| r.port.is_some()))
         {

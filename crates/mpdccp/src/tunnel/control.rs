@@ -6,12 +6,12 @@ use crate::tunnel::events::{Event, Events};
 use crate::tunnel::reload;
 use crate::tunnel::shards::Shards;
 use crate::tunnel::status::Status;
-use rustix::fs::{Access, Mode, access};
+use rustix::fs::{Access, FlockOperation, Mode, access, flock};
 use rustix::process::umask;
 use serde::{Deserialize, Serialize};
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub(crate) enum Request {
-    Status,
+    Status {
+        /// Only this peer's.
+        #[serde(default)]
+        peer: Option<String>,
+    },
     /// Events after the one with this number.
     Events {
         after: u64,
@@ -128,8 +132,18 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Creates it; a file that nobody answers at is a leftover and replaced.
+    /// Creates it; a socket that nobody answers at is a leftover and replaced.
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Fault> {
+        let fail =
+            |e: std::io::Error| Fault::usage(format!("cannot create control socket {}: {e}", path.display()));
+        // One tunnel at a time: of two that start together, each could take the other's socket for a leftover.
+        let mut turn = None;
+        if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
+            own_directory(directory).map_err(fail)?;
+            let opened = File::open(directory).map_err(fail)?;
+            flock(&opened, FlockOperation::LockExclusive).map_err(|e| fail(e.into()))?;
+            turn = Some(opened);
+        }
         if UnixStream::connect(&path).is_ok() {
             return Err(Fault::usage(format!(
                 "another mpdccp is running with control socket {}; stop it with `mpdccp tunnel down --socket {0}`, \
@@ -137,20 +151,23 @@ impl ControlSocket {
                 path.display()
             )));
         }
-        let fail =
-            |e: std::io::Error| Fault::usage(format!("cannot create control socket {}: {e}", path.display()));
-        if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
-            own_directory(directory).map_err(fail)?;
-        }
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(fail(e)),
-            _ => {}
+        match std::fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(fail(e)),
+            Ok(meta) if !meta.file_type().is_socket() => {
+                return Err(Fault::usage(format!(
+                    "control: {} is there and no socket; set `control` to another path, or move it away",
+                    path.display()
+                )));
+            }
+            Ok(_) => std::fs::remove_file(&path).map_err(fail)?,
         }
         // Never open to others, not even for a moment. No other thread makes files yet.
         let before = umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&path);
         umask(before);
         let listener = listener.map_err(fail)?;
+        drop(turn);
         Ok(ControlSocket { listener, path })
     }
 
@@ -221,9 +238,9 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Fault> {
     }
 }
 
-/// Asks a running tunnel for its status.
-pub(crate) fn status(path: &Path) -> Result<Box<Status>, Fault> {
-    match ask(path, &Request::Status)? {
+/// Asks a running tunnel for its status, with all peers or only this one.
+pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Fault> {
+    match ask(path, &Request::Status { peer: peer.map(Into::into) })? {
         Answer::Status(status) => Ok(status),
         _ => Err(odd()),
     }
@@ -248,7 +265,13 @@ pub(crate) fn only_one() -> Result<PathBuf, Fault> {
     match &found[..] {
         [one] => Ok(one.clone()),
         [] => Err(Fault::usage("no tunnel is running here; start one with `mpdccp tunnel up --config FILE`")),
-        _ => Err(Fault::usage("several tunnels are running; say which with --config FILE or --socket PATH")),
+        several => {
+            let named: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+            Err(Fault::usage(format!(
+                "several tunnels are running; say which with --config FILE or --socket PATH: {}",
+                named.join(", ")
+            )))
+        }
     }
 }
 
@@ -279,6 +302,15 @@ mod tests {
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&own, &link).unwrap();
         assert!(own_directory(&link).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("letter");
+        std::fs::write(&path, "dear").unwrap();
+        assert!(ControlSocket::bind(path.clone()).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"dear");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Protocol number.
@@ -25,8 +25,6 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Faul
     let keys = KeyLog::parse(&text)
         .map_err(|line| Fault::usage(format!("{}: line {line} is no key of ours", keylog.display())))?;
     let mut reader = BufReader::new(File::open(input).map_err(|e| cannot("read", input, e))?);
-    let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
-    let mut writer = BufWriter::new(out.map_err(|e| cannot("write", output, e))?);
     let mut head = [0; 24];
     let whole = match reader.read_exact(&mut head) {
         Err(e) if e.kind() != ErrorKind::UnexpectedEof => return Err(cannot("read", input, e)),
@@ -35,6 +33,12 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Faul
     let format = Format::of(&head).filter(|_| whole).ok_or_else(|| {
         Fault::usage(format!("{} is no pcap file (pcapng: `editcap -F pcap`)", input.display()))
     })?;
+    // What is there already goes only now, and never if it is what is read.
+    if same_file(input, output) {
+        return Err(Fault::usage(format!("{} would be written over while it is read", input.display())));
+    }
+    let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
+    let mut writer = BufWriter::new(out.map_err(|e| cannot("write", output, e))?);
     writer.write_all(&head)?;
     let (mut packets, mut opened) = (0, 0);
     let mut record = [0; 16];
@@ -58,6 +62,11 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Faul
     writer.flush()?;
     println!("{opened} of {packets} packets opened");
     Ok(())
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    let of = |path| std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    of(a).is_some_and(|a| of(b) == Some(a))
 }
 
 /// How the file writes numbers, and what its packets begin with.
@@ -189,5 +198,21 @@ mod tests {
             }
         }
         assert!(Format::of(&[0; 24]).is_none());
+    }
+
+    #[test]
+    fn a_capture_is_not_written_over_nor_is_anything_for_want_of_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let [keys, capture, letter] = ["keys", "a.pcap", "letter"].map(|name| directory.path().join(name));
+        let head = [&[0xd4, 0xc3, 0xb2, 0xa1][..], &[0; 20]].concat();
+        std::fs::write(&keys, "").unwrap();
+        std::fs::write(&capture, &head).unwrap();
+        std::fs::write(&letter, "dear").unwrap();
+        assert!(run(&keys, &capture, &capture).is_err());
+        assert!(run(&keys, &keys, &letter).is_err());
+        assert_eq!(std::fs::read(&capture).unwrap(), head);
+        assert_eq!(std::fs::read(&letter).unwrap(), b"dear");
+        run(&keys, &capture, &letter).unwrap();
+        assert_eq!(std::fs::read(&letter).unwrap(), head);
     }
 }

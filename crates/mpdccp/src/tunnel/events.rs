@@ -8,7 +8,10 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// How many are kept.
@@ -84,19 +87,53 @@ impl Visit for Message {
     }
 }
 
+/// Whether standard error leads into systemd's journal, as JOURNAL_STREAM says of the file it was when the service began.
+fn is_journal() -> bool {
+    let (Ok(named), Ok(meta)) = (std::env::var("JOURNAL_STREAM"), rustix::fs::fstat(std::io::stderr()))
+    else {
+        return false;
+    };
+    named == format!("{}:{}", meta.st_dev, meta.st_ino)
+}
+
+/// A line for the journal, which has times of its own, and takes a number in front for the priority (sd-daemon(3)).
+struct Journal;
+
+impl<S, N> FormatEvent<S, N> for Journal
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        ctx: &FmtContext<'_, S, N>,
+        mut out: Writer<'_>,
+        event: &tracing::Event<'_>,
+    ) -> fmt::Result {
+        let priority = match *event.metadata().level() {
+            tracing::Level::ERROR => 3,
+            tracing::Level::WARN => 4,
+            tracing::Level::INFO => 6,
+            _ => 7,
+        };
+        write!(out, "<{priority}>")?;
+        ctx.format_fields(out.by_ref(), event)?;
+        writeln!(out)
+    }
+}
+
 /// Starts the log of this process.
 pub(crate) fn log(format: LogFormat, verbose: bool) -> Events {
     let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
     let events = Events::default();
-    // The journal has times of its own.
-    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    let journal = is_journal();
     let layer = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let layer = match (format, journal) {
         (LogFormat::Json, _) => layer.json().flatten_event(true).boxed(),
-        (LogFormat::Text, true) => layer.without_time().boxed(),
+        (LogFormat::Text, true) => layer.event_format(Journal).boxed(),
         (LogFormat::Text, false) => layer.boxed(),
     };
     let kept = events.clone().with_filter(LevelFilter::INFO);

@@ -32,20 +32,24 @@ impl Response {
     }
 }
 
-/// Listens, and answers each path with what `respond` says. The thread ends with the process. `key` is that of the
-/// configuration; `pages` are for browsers, which have to ask by address.
-pub(crate) fn serve(
-    key: &'static str,
-    at: SocketAddr,
-    pages: bool,
-    respond: impl Fn(&str) -> Response + Send + 'static,
-) -> Result<(), Fault> {
+/// Where requests come in. `key` is that of the configuration.
+pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, Fault> {
     let listener = TcpListener::bind(at).map_err(|e| {
         Fault::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
     })?;
     if !at.ip().is_loopback() {
         tracing::warn!("{key}: everybody who can reach {at} can read it");
     }
+    Ok(listener)
+}
+
+/// Answers each path with what `respond` says. The thread ends with the process. `pages` are for browsers, which have to ask by address.
+pub(crate) fn serve(
+    key: &'static str,
+    listener: TcpListener,
+    pages: bool,
+    respond: impl Fn(&str) -> Response + Send + 'static,
+) -> Result<(), Fault> {
     std::thread::Builder::new().name(key.into()).spawn(move || {
         for stream in listener.incoming().flatten() {
             if let Err(e) = answer(&stream, pages, &respond) {

@@ -114,6 +114,11 @@ fn key(peer: &Peer) -> Option<String> {
 impl TunnelApp {
     /// After the file was read: each peer has what it had leased, as long as that is in the pool and nobody else's.
     pub(crate) fn keep_leases(&mut self) {
+        self.read_leases();
+        self.steer();
+    }
+
+    fn read_leases(&mut self) {
         let Some(assign) = self.cfg.assign.clone() else {
             self.peers.iter_mut().for_each(|peer| peer.leased.clear());
             return self.allow();
@@ -201,9 +206,10 @@ impl TunnelApp {
         // Another shard may know of a peer before this one has read the file again.
         let Some(state) = self.peers.get_mut(peer) else { return };
         state.leased.push(ip);
-        self.allowed.insert(IpNet::from(ip), peer);
-        if let Some(key) = key(&state.cfg) {
-            self.leases.by_key.insert(key, state.leased.clone());
+        let key = key(&state.cfg).map(|key| (key, state.leased.clone()));
+        self.allow_also(ip, peer);
+        if let Some((key, leased)) = key {
+            self.leases.by_key.insert(key, leased);
         }
     }
 

@@ -119,7 +119,7 @@ pub(crate) fn watch(socket: &Path) -> Result<(), Fault> {
     // The whole screen once.
     write!(out, "\x1b[2J")?;
     loop {
-        let status = control::status(socket)?;
+        let status = control::status(socket, None)?;
         let picture = live.draw(&status, last.elapsed());
         last = Instant::now();
         write!(out, "{HOME}{}{CLEAR_REST}", picture.replace('\n', CLEAR_LINE))?;

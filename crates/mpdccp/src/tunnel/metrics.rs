@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::TcpListener;
 use std::sync::atomic::AtomicU64;
 
 /// Numbers that go up and down; all others only go up.
@@ -150,10 +150,10 @@ pub(crate) fn render(status: &Status) -> String {
 }
 
 /// Answers Prometheus.
-pub(crate) fn serve(at: SocketAddr, shards: Shards) -> Result<(), Fault> {
-    http::serve("metrics", at, false, move |path| match path {
+pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Fault> {
+    http::serve("metrics", listener, false, move |path| match path {
         "/metrics" => {
-            let status = shards.status();
+            let status = shards.status(None);
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             status.map_or_else(Response::ending, |status| Response::ok(kind, render(&status)))
         }

@@ -24,6 +24,7 @@ mod names;
 mod paths;
 mod peer;
 mod police;
+mod privileges;
 mod quota;
 mod reload;
 mod routes;
@@ -70,6 +71,9 @@ pub(crate) enum Command {
         /// Keep showing it, with rates, until Ctrl-C.
         #[arg(long)]
         watch: bool,
+        /// Only this peer, which is quick however many there are.
+        #[arg(long, conflicts_with = "watch")]
+        peer: Option<String>,
         #[command(flatten)]
         which: Which,
     },
@@ -234,8 +238,13 @@ fn run(command: Command) -> Result<(), Fault> {
     match command {
         Command::Up(args) => up::run(&args),
         Command::Status { watch: true, which, .. } => live::watch(&which.socket()?),
-        Command::Status { json, which, .. } => {
-            let status = control::status(&which.socket()?)?;
+        Command::Status { json, peer, which, .. } => {
+            let status = control::status(&which.socket()?, peer.as_deref())?;
+            if let (Some(name), true) = (peer, status.peers.is_empty()) {
+                return Err(Fault::usage(format!(
+                    "no peer `{name}`; `mpdccp tunnel status` shows those there are"
+                )));
+            }
             if json {
                 println!("{}", serde_json::to_string_pretty(&status).map_err(std::io::Error::from)?);
             } else {
@@ -260,7 +269,7 @@ fn run(command: Command) -> Result<(), Fault> {
             }
         }
         Command::Health { all_paths, peer, which } => {
-            let status = control::status(&which.socket()?)?;
+            let status = control::status(&which.socket()?, peer.as_deref())?;
             let wrong = health::wrong(&status, peer.as_deref(), all_paths);
             if wrong.is_empty() { Ok(()) } else { Err(Fault::runtime(wrong.join("; "))) }
         }

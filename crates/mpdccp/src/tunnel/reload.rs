@@ -5,10 +5,11 @@ use crate::tunnel::app::TunnelApp;
 use crate::tunnel::config::{Config, PathSpec, Peer};
 use crate::tunnel::marking::Marker;
 use crate::tunnel::peer::{PeerState, WaitingPath};
+use crate::tunnel::security::{self, Keys, PeerKeys};
 use crate::tunnel::shards::Shards;
-use crate::tunnel::{routes, security, setup};
+use crate::tunnel::{routes, setup};
 use dccp_net::Core;
-use dccp_secure::{PresharedKey, PublicKey};
+use dccp_secure::PrivateKey;
 use mpdccp_proto::PeerFilter;
 use std::path::Path;
 use units::Time;
@@ -26,18 +27,6 @@ pub(crate) fn from_file(shards: &Shards, file: &Path) -> Result<String, String> 
 
 const ENDING: &str = "the tunnel is ending";
 
-/// The keys of a peer, with security.
-type Keys = Option<(PublicKey, PresharedKey)>;
-
-/// Whether two entries of a file, before and after, are of one peer with the same keys.
-fn same_peer(a: &Peer, b: &Peer) -> bool {
-    let text = |p: &Peer| p.preshared_key.as_ref().map(|s| s.0.clone());
-    a.name == b.name
-        && a.public_key == b.public_key
-        && a.preshared_key_file == b.preshared_key_file
-        && text(a) == text(b)
-}
-
 /// What was done.
 #[derive(Default)]
 struct Done {
@@ -47,23 +36,42 @@ struct Done {
 }
 
 impl TunnelApp {
-    /// Whether the tunnel can follow another configuration while it runs; its peers' keys.
-    fn check_reload(&self, new: &Config) -> Result<Vec<Keys>, String> {
+    /// Whether the tunnel can follow another configuration while it runs; its keys.
+    fn check_reload(&self, new: &Config) -> Result<Keys, String> {
         if let Some(key) = self.cfg.first_fixed_change(new) {
             return Err(format!(
                 "{key} cannot change while the tunnel runs; nothing was changed. Put it back, or start the tunnel again"
             ));
         }
-        security::peer_keys(new).map_err(|e| format!("{e}; nothing was changed"))
+        security::keys(new).map_err(|e| format!("{e}; nothing was changed"))
+    }
+
+    /// Whether an entry of the file is of a peer there is, with the same keys.
+    fn is_peer(&self, core: &Core, i: usize, new: &Peer, keys: &PeerKeys) -> bool {
+        let known = |(key, psk)| core.net.channels().is_some_and(|c| c.has_peer(i as u32, key, psk));
+        self.peers[i].cfg.name == new.name && keys.as_ref().is_none_or(|(key, psk)| known((key, psk)))
+    }
+
+    /// Takes over this end's key; whether it is another one.
+    fn change_key(&mut self, core: &mut Core, own: Option<PrivateKey>) -> bool {
+        let (Some(own), Some(channels)) = (own, core.net.channels_mut()) else { return false };
+        let changed = !channels.is_own(&own);
+        if changed {
+            channels.set_private_key(own);
+        }
+        changed
     }
 
     /// Follows another configuration; in words what changed.
-    fn reload(&mut self, core: &mut Core, new: Config, keys: Vec<Keys>) -> String {
+    fn reload(&mut self, core: &mut Core, new: Config, keys: Keys) -> String {
         let now = core.clock.now();
         let (mut done, mut kept) = (Done::default(), Vec::new());
         let peers: Vec<Peer> = new.peers.iter().map(|p| p.get_ref().clone()).collect();
-        for (i, peer) in self.peers.iter().enumerate().filter(|(_, p)| !p.gone) {
-            kept.extend(peers.iter().any(|p| same_peer(p, &peer.cfg)).then_some(i));
+        // Whoever was agreed with under the old key is to show that it knows the new one.
+        let rekeyed = self.change_key(core, keys.own);
+        for (i, _) in self.peers.iter().enumerate().filter(|(_, p)| !p.gone && !rekeyed) {
+            let known = peers.iter().zip(&keys.peers).any(|(p, keys)| self.is_peer(core, i, p, keys));
+            kept.extend(known.then_some(i));
         }
         let old_routes = routes::wanted(&self.cfg);
         for i in 0..self.peers.len() {
@@ -80,7 +88,7 @@ impl TunnelApp {
         let before = std::mem::replace(&mut self.cfg, new);
         self.cfg.keep_assigned(before);
         core.net.marking = Some(Box::new(Marker::new(&self.cfg)));
-        for (peer, key) in peers.into_iter().zip(keys) {
+        for (peer, key) in peers.into_iter().zip(keys.peers) {
             match kept.iter().find(|i| self.peers[**i].cfg.name == peer.name) {
                 Some(&i) => {
                     done.paths += self.change_peer(core, now, i, peer);
@@ -119,7 +127,8 @@ impl TunnelApp {
         self.open_waiting(core, now);
         let Done { added, removed, paths } = done;
         let words = format!(
-            "{added} peer(s) added, {removed} removed, {paths} path(s) changed{}{}; other settings count for sessions from now on",
+            "{}{added} peer(s) added, {removed} removed, {paths} path(s) changed{}{}; other settings count for sessions from now on",
+            if rekeyed { "this end has another key, " } else { "" },
             if rescheduled { ", scheduler changed" } else { "" },
             if resteered { ", steering rules changed" } else { "" }
         );

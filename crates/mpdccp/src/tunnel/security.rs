@@ -43,7 +43,7 @@ pub(crate) fn set_up(core: &mut Core, cfg: &Config, accepts: bool, shard: u8) ->
     if cfg.shards.0 > 1 {
         carrier.share(cfg.shards.0);
     }
-    for (number, key) in (0u32..).zip(peer_keys(cfg)?) {
+    for (number, key) in (0u32..).zip(keys(cfg)?.peers) {
         if let Some((key, preshared)) = key {
             carrier.add_peer(number, key, preshared);
         }
@@ -65,13 +65,26 @@ fn private_key(cfg: &Config) -> Result<PrivateKey, Fault> {
         .ok_or_else(|| Fault::usage("private_key is missing"))
 }
 
-/// The keys of each peer of the configuration, in its order; none without security.
-pub(crate) fn peer_keys(cfg: &Config) -> Result<Vec<Option<(PublicKey, PresharedKey)>>, Fault> {
+/// The keys of a peer, with security.
+pub(crate) type PeerKeys = Option<(PublicKey, PresharedKey)>;
+
+/// All keys of a configuration and its files.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    /// This end's, with security.
+    pub(crate) own: Option<PrivateKey>,
+    /// Of each peer, in their order.
+    pub(crate) peers: Vec<PeerKeys>,
+}
+
+/// Reads the keys, from files as they are now.
+pub(crate) fn keys(cfg: &Config) -> Result<Keys, Fault> {
     if cfg.security == Security::None {
-        return Ok(cfg.peers.iter().map(|_| None).collect());
+        return Ok(Keys { own: None, peers: vec![None; cfg.peers.len()] });
     }
-    let own = private_key(cfg)?.public();
-    let keys = cfg.peers.iter().map(|p| p.get_ref()).map(|peer| {
+    let private = private_key(cfg)?;
+    let own = private.public();
+    let peers = cfg.peers.iter().map(|p| p.get_ref()).map(|peer| {
         let Some(key) = peer.public_key else { return Ok(None) };
         if key.0 == own {
             let message = "public_key is that of this end; the other end's is needed";
@@ -79,7 +92,7 @@ pub(crate) fn peer_keys(cfg: &Config) -> Result<Vec<Option<(PublicKey, Preshared
         }
         Ok(Some((key.0, preshared(peer)?)))
     });
-    keys.collect()
+    Ok(Keys { own: Some(private), peers: peers.collect::<Result<_, _>>()? })
 }
 
 fn preshared(peer: &Peer) -> Result<PresharedKey, Fault> {

@@ -250,7 +250,9 @@ pub(crate) fn create_tun(cfg: &Config, carried: u16) -> Result<Interface, Fault>
         )));
     }
     let addresses = cfg.addresses.iter().map(|a| (a.addr(), a.prefix_len())).collect();
-    let tun = Tun::create(&TunConfig { name: name.clone(), addresses, mtu, offload: cfg.offload }).map_err(|e| {
+    let device = TunConfig { name: name.clone(), addresses, mtu, offload: cfg.offload };
+    let tun = if cfg.shards.0 > 1 { Tun::create_queued(&device) } else { Tun::create(&device) };
+    let tun = tun.map_err(|e| {
         let why = match e.kind() {
             ErrorKind::PermissionDenied => {
                 "no permission; making an interface needs CAP_NET_ADMIN, so run as root (sudo) or in a user namespace".into()

@@ -22,11 +22,34 @@ pub(crate) struct Shard {
     all: Vec<Handle<TunnelApp>>,
     /// Packets of the interface for each of them.
     waiting: Vec<Vec<Vec<u8>>>,
+    /// The first one's: which of them it heard of since all were heard of.
+    heard: Vec<bool>,
+    /// Of them, those that went there.
+    pub(crate) handed_over: u64,
 }
 
 impl Shard {
     pub(crate) fn new(number: u8, of: u8) -> Shard {
-        Shard { number, of, all: Vec::new(), waiting: vec![Vec::new(); of.into()] }
+        Shard {
+            number,
+            of,
+            all: Vec::new(),
+            waiting: vec![Vec::new(); of.into()],
+            heard: vec![false; of.into()],
+            handed_over: 0,
+        }
+    }
+
+    /// A shard lives, as the first one hears; whether all of them do, since that was last so.
+    pub(crate) fn all_live(&mut self, number: u8) -> bool {
+        if let Some(heard) = self.heard.get_mut(usize::from(number)) {
+            *heard = true;
+        }
+        let all = self.heard.iter().all(|heard| *heard);
+        if all {
+            self.heard.fill(false);
+        }
+        all
     }
 
     /// It does what is done once, however many there are.
@@ -34,18 +57,19 @@ impl Shard {
         self.number == 0
     }
 
-    fn home(&self, peer: usize) -> usize {
-        dccp_secure::home(peer as u32, self.of).into()
+    /// The shard that has, or is to have, the session of a peer.
+    pub(crate) fn home(&self, peer: usize) -> u8 {
+        dccp_secure::home(peer as u32, self.of)
     }
 
     /// Whether it has the session of a peer.
     pub(crate) fn is_home(&self, peer: usize) -> bool {
-        self.home(peer) == usize::from(self.number)
+        self.home(peer) == self.number
     }
 
     /// A packet for a peer that is at home elsewhere.
     pub(crate) fn put(&mut self, peer: usize, packet: Vec<u8>) {
-        let home = self.home(peer);
+        let home = usize::from(self.home(peer));
         self.waiting[home].push(packet);
     }
 
@@ -55,15 +79,17 @@ impl Shard {
         for (shard, waiting) in self.all.iter().zip(&mut self.waiting).filter(|(_, w)| !w.is_empty()) {
             let packets = std::mem::take(waiting);
             let n = packets.len() as u64;
-            let taken = shard.offer(move |core, app| app.take_packets(core, packets));
-            dropped += if taken { 0 } else { n };
+            match shard.offer(move |core, app| app.take_packets(core, packets)) {
+                true => self.handed_over += n,
+                false => dropped += n,
+            }
         }
         dropped
     }
 
     /// Runs a job where a peer is at home.
     pub(crate) fn at_home(&self, peer: usize, job: impl FnOnce(&mut Core, &mut TunnelApp) + Send + 'static) {
-        if let Some(shard) = self.all.get(self.home(peer)) {
+        if let Some(shard) = self.all.get(usize::from(self.home(peer))) {
             shard.run(job);
         }
     }
@@ -124,16 +150,19 @@ impl Shards {
         }
     }
 
-    /// The status of the whole tunnel.
-    pub(crate) fn status(&self) -> Option<Status> {
-        let all = self.each(|core, app| app.status(core, core.clock.now()))?;
+    /// The status of the whole tunnel, with all peers or only this one.
+    pub(crate) fn status(&self, peer: Option<&str>) -> Option<Status> {
+        let peer: Option<Arc<str>> = peer.map(Into::into);
+        let all = self.each(move |core, app| app.status(core, core.clock.now(), peer.as_deref()))?;
         all.into_iter().reduce(Status::merge)
     }
 
     /// Answers a request.
     pub(crate) fn control(&self, request: Request) -> Answer {
         let answer = match request {
-            Request::Status => self.status().map(|status| Answer::Status(Box::new(status))),
+            Request::Status { peer } => {
+                self.status(peer.as_deref()).map(|status| Answer::Status(Box::new(status)))
+            }
             Request::Drain => self.each(|core, app| app.drain(core)).map(|all| {
                 let clients: Result<usize, String> = all.into_iter().sum();
                 clients.map_or_else(Answer::Error, Answer::Clients)

@@ -54,6 +54,11 @@ pub(crate) struct ShardStatus {
     pub(crate) handed_over: u64,
     /// Those of them dropped since the other had too much to do.
     pub(crate) dropped: u64,
+    /// Packets of the interface that it read, and those of them that were for another.
+    #[serde(default)]
+    pub(crate) tun_read: u64,
+    #[serde(default)]
+    pub(crate) tun_handed_over: u64,
 }
 
 fn add_up(sum: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
@@ -188,7 +193,7 @@ pub(crate) struct FecReport {
 
 impl FecReport {
     fn of(stats: &FecStats) -> FecReport {
-        let FecStats { sent, dropped, too_large, received, restored } = *stats;
+        let FecStats { sent, dropped, too_large, received, restored, .. } = *stats;
         FecReport { sent, dropped, too_large, received, restored }
     }
 }

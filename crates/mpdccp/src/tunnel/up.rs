@@ -9,7 +9,8 @@ use crate::tunnel::events::{LogFormat, log};
 use crate::tunnel::marking::Marker;
 use crate::tunnel::shards::{EndTogether, Interface, Shards};
 use crate::tunnel::trace::Trace;
-use crate::tunnel::{metrics, reload, routes, setup, web};
+use crate::tunnel::values::HostPort;
+use crate::tunnel::{http, metrics, privileges, reload, routes, setup, web};
 use dccp_net::{Capture, Driver};
 use mpdccp_proto::Endpoint;
 use sd_notify::NotifyState;
@@ -41,8 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let events = log(args.log_format, args.verbose);
     let file = std::fs::canonicalize(&args.config)?;
     let control = ControlSocket::bind(cfg.control_path())?;
-    let metrics = cfg.metrics.map(|at| at.socket_addr(0));
-    let page = cfg.web.map(|at| at.socket_addr(0));
+    let at = |key, at: Option<HostPort>| at.map(|at| http::listen(key, at.socket_addr(0))).transpose();
+    let (metrics, page) = (at("metrics", cfg.metrics)?, at("web", cfg.web)?);
     let count = cfg.shards.0;
     let (mut drivers, mut interface) = (Vec::new(), None);
     for shard in 0..count {
@@ -61,18 +62,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
                     .map_err(|e| Fault::usage(format!("cannot write {}: {e}", file.display())))
             });
             let app = TunnelApp::new(core, now, cfg.clone(), trace.transpose()?, shard, interface.take())?;
-            interface = Some(app.interface());
+            interface = (shard + 1 < count).then(|| app.interface()).transpose()?;
             Ok(app)
         })?);
     }
-    drop(interface);
     let shards = Shards::of(&drivers);
+    // Before there are threads: each has its own.
+    privileges::give_up(&cfg, &file);
     control.serve(shards.clone(), file.clone(), events)?;
-    if let Some(at) = metrics {
-        metrics::serve(at, shards.clone())?;
+    if let Some(listener) = metrics {
+        metrics::serve(listener, shards.clone())?;
     }
-    if let Some(at) = page {
-        web::serve(at, shards.clone())?;
+    if let Some(listener) = page {
+        web::serve(listener, shards.clone())?;
     }
     let resolving = shards.first().clone();
     shards.first().run(move |_, app| {
@@ -170,8 +172,8 @@ impl TunnelApp {
         Ok(app)
     }
 
-    /// For the other shards.
-    fn interface(&self) -> Interface {
-        Interface { tun: self.tun.tun().clone(), sizes: self.sizes.clone() }
+    /// For the next shard.
+    fn interface(&self) -> std::io::Result<Interface> {
+        Ok(Interface { tun: self.tun.tun().queue()?, sizes: self.sizes.clone() })
     }
 }

@@ -3,16 +3,16 @@
 use crate::fault::Fault;
 use crate::tunnel::http::{self, Response};
 use crate::tunnel::shards::Shards;
-use std::net::SocketAddr;
+use std::net::TcpListener;
 
 const PAGE: &str = include_str!("web.html");
 
 /// Shows the page, which asks for the status each second.
-pub(crate) fn serve(at: SocketAddr, shards: Shards) -> Result<(), Fault> {
-    http::serve("web", at, true, move |path| match path {
+pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Fault> {
+    http::serve("web", listener, true, move |path| match path {
         "/" => Response::ok("text/html; charset=utf-8", PAGE.into()),
         "/status.json" => {
-            let status = shards.status();
+            let status = shards.status(None);
             let text = status.and_then(|status| serde_json::to_string(&status).ok());
             text.map_or_else(Response::ending, |text| Response::ok("application/json", text))
         }

@@ -336,12 +336,26 @@ impl Bed {
         text
     }
 
-    /// Sends a signal to one end.
-    pub(crate) fn signal(&self, end: &str, signal: rustix::process::Signal) {
+    /// The process of an end.
+    pub(crate) fn pid(&self, end: &str) -> rustix::process::Pid {
         // In the order in which they were started.
         let at = ["s", "c", "d"].iter().position(|known| *known == end).unwrap();
-        let pid = rustix::process::Pid::from_child(&self.ends[at]);
-        rustix::process::kill_process(pid, signal).unwrap();
+        rustix::process::Pid::from_child(&self.ends[at])
+    }
+
+    /// Sends a signal to one end.
+    pub(crate) fn signal(&self, end: &str, signal: rustix::process::Signal) {
+        rustix::process::kill_process(self.pid(end), signal).unwrap();
+    }
+
+    /// The threads of an end: numbers and names.
+    pub(crate) fn threads(&self, end: &str) -> Vec<(i32, String)> {
+        let tasks = format!("/proc/{}/task", self.pid(end).as_raw_nonzero());
+        let name = |task: std::fs::DirEntry| {
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap().trim().to_owned();
+            (task.file_name().to_str().unwrap().parse().unwrap(), name)
+        };
+        std::fs::read_dir(tasks).unwrap().flatten().map(name).collect()
     }
 
     /// Asks both ends to stop, and checks that they leave nothing behind.

@@ -8,6 +8,8 @@ const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
 /// Rounds that a quarter must have sufficed before the Sequence Window is lowered.
 const LOW_ROUNDS: u32 = 64;
+/// What is known of late packets fades by this part of itself in a round.
+const REACH_FADES: u64 = 32;
 
 /// What a sending half asks its connection to negotiate or do.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(crate) struct Demands {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
+    /// Packets that left until one was acknowledged, itself included: the most lately, fading.
+    reach: u64,
     ack_peer: bool,
 }
 
@@ -28,6 +32,7 @@ impl Demands {
             window: 0,
             window_asked: 0,
             low_rounds: 0,
+            reach: 0,
             ack_peer: false,
         }
     }
@@ -49,14 +54,24 @@ impl Demands {
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.ack_peer = true;
         self.ratio.on_window(cwnd, paced.then_some(inflight));
-        let needed = cwnd.max(inflight).saturating_mul(WINDOW_FACTOR);
-        let needed = needed.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two();
+        let needed = width(cwnd.max(inflight).max(self.reach));
+        self.reach -= self.reach.div_ceil(REACH_FADES);
         self.low_rounds = if needed.saturating_mul(4) <= self.window { self.low_rounds + 1 } else { 0 };
         if needed > self.window {
             self.window = needed;
         } else if self.low_rounds >= LOW_ROUNDS {
             self.window = needed * 2;
             self.low_rounds = 0;
+        }
+    }
+
+    /// A packet was acknowledged when so many had left since. Where packets overtake each other, those that come late are as far behind the
+    /// newest, and what lies outside the Sequence Window is thrown away.
+    pub(crate) fn on_reach(&mut self, packets: u64) {
+        self.reach = self.reach.max(packets);
+        let needed = width(packets);
+        if needed > self.window.max(MIN_WINDOW) {
+            self.window = needed;
         }
     }
 
@@ -78,6 +93,11 @@ impl Demands {
         }
         core::mem::take(&mut self.ack_peer).then_some(Demand::AckPeer)
     }
+}
+
+/// The Sequence Window for so many packets in a round trip.
+fn width(packets: u64) -> u64 {
+    packets.saturating_mul(WINDOW_FACTOR).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two()
 }
 
 #[cfg(test)]
@@ -110,6 +130,27 @@ mod tests {
         assert_eq!(drain(&mut demands), [Demand::SequenceWindow(16384), Demand::AckPeer]);
         demands.on_round(u64::MAX, 0, false);
         assert_eq!(drain(&mut demands).first(), Some(&Demand::SequenceWindow(MAX_WINDOW)));
+    }
+
+    #[test]
+    fn sequence_window_reaches_as_far_as_late_packets_come() {
+        let mut demands = Demands::new(RatioRule::AckCongestion);
+        demands.on_reach(150);
+        assert_eq!(drain(&mut demands), []);
+        demands.on_reach(300);
+        assert_eq!(drain(&mut demands), [Demand::SequenceWindow(2048)]);
+        // What was in flight in a round says less, until late packets are long past.
+        for _ in 0..LOW_ROUNDS {
+            demands.on_round(10, 10, false);
+            assert_eq!(drain(&mut demands), [Demand::AckPeer]);
+        }
+        demands.on_reach(400);
+        demands.on_round(10, 10, false);
+        for _ in 0..2 * LOW_ROUNDS {
+            demands.on_round(10, 10, false);
+            drain(&mut demands);
+        }
+        assert_eq!(demands.window, 2048);
     }
 
     #[test]

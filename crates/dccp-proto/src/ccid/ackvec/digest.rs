@@ -61,6 +61,9 @@ impl AckVecSender {
         }
         self.rto.on_held(feedback.elapsed);
         let newest_before = self.loss.newest();
+        if let Some((oldest, _)) = closed.last() {
+            self.demands.on_reach(self.history.next() - oldest.start);
+        }
         for (range, marked) in closed.drain(..) {
             for index in range.clone() {
                 self.on_received(now, index, marked, index + 1 < newest_before, &mut digest);
@@ -166,7 +169,7 @@ impl AckVecSender {
         digest.own_round_end = digest.newest > self.round_end;
         if digest.own_round_end {
             self.round_end = self.history.next();
-            self.loss.on_round();
+            self.loss.on_round(now);
             self.rto.on_round();
         }
         if let Some(rtt) = digest.rtt {

@@ -7,7 +7,7 @@ const NUM_DUP_ACK: usize = 3;
 const WINDOW_PART: u32 = 4;
 /// What a packet may be later than the latest one lately, in quarters of that.
 const MARGIN_QUARTERS: u32 = 5;
-/// The lateness that is remembered shrinks by this part of itself in a round.
+/// The lateness that is remembered shrinks by this part of itself in a round, or in as long as itself if rounds are shorter.
 const FORGET_PART: u32 = 32;
 /// Rounds with losses, none of them spurious and nothing late, after which reordering counts as over (RFC 8985 section 6.2.4 takes 16).
 const TRUE_LOSS_ROUNDS: u32 = 16;
@@ -46,6 +46,8 @@ pub(crate) struct LossDetector {
     reordered: bool,
     /// How much longer than a later packet one took that arrived after it: the most seen, fading.
     lateness: Duration,
+    /// When lateness last faded.
+    faded: Time,
     true_rounds: u32,
     due: Option<Time>,
 }
@@ -59,6 +61,7 @@ impl LossDetector {
             reference: None,
             reordered: false,
             lateness: Duration::ZERO,
+            faded: Time::ZERO,
             true_rounds: 0,
             due: None,
         }
@@ -111,8 +114,12 @@ impl LossDetector {
     }
 
     /// A round ended.
-    pub(crate) fn on_round(&mut self) {
-        self.lateness -= self.lateness / FORGET_PART;
+    pub(crate) fn on_round(&mut self, now: Time) {
+        // Where packets overtake each other, a round lasts only as long as the fastest take.
+        if now.since(self.faded) >= self.lateness {
+            self.faded = now;
+            self.lateness -= self.lateness / FORGET_PART;
+        }
     }
 
     /// Newest index reported received, plus one.
@@ -216,9 +223,10 @@ mod tests {
         loss.on_late(Time::from_millis(160), Time::from_millis(100));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 100 * MS);
         assert_eq!(loss.window(40 * MS, 70 * MS), 70 * MS);
-        for _ in 0..200 {
-            loss.on_round();
-        }
+        // 400 rounds of a millisecond: not much is forgotten.
+        (0..400).for_each(|i| loss.on_round(Time::from_millis(200 + i)));
+        assert!(loss.window(40 * MS, 1000 * MS) > 80 * MS);
+        (1..400).for_each(|i| loss.on_round(Time::from_millis(600 + 100 * i)));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
         // Nothing late for many rounds with losses: reordering is over; anything late starts the count again.
         for _ in 1..TRUE_LOSS_ROUNDS {

@@ -9,6 +9,12 @@ use dccp_wire::{OptionBuf, Seq};
 const MAX_SENT: usize = 1024;
 /// So many in a row that could not tell everything, and what they left out is given up: it will not fit the next one either.
 const MAX_PARTIAL: u32 = 3;
+/// Packets may come so many times as late as late ones lately did.
+const LATE_ROOM: u64 = 2;
+/// What is known of late packets fades by this part of itself.
+const LATE_FADES: u64 = 32;
+/// Most that are reckoned with.
+const MOST_LATE: u64 = 1 << 16;
 /// Cells that an Ack of its own always has room for.
 const LEAST_KEPT: usize = 32;
 
@@ -28,6 +34,11 @@ pub(crate) struct AckVectorReport {
     sent: VecDeque<SentAck>,
     partial: u32,
     cells: Vec<u8>,
+    /// How far behind the newest packet late ones came: the most lately, fading. What may come so late is kept, known to the peer as missing
+    /// or not, or its arrival could not be told any more.
+    late: u64,
+    /// Newest packet when that last faded.
+    faded: Seq,
 }
 
 impl AckVectorReport {
@@ -41,6 +52,11 @@ impl AckVectorReport {
         let recorded = self.state.record(seq, state);
         if recorded == Recorded::Filled {
             self.outdate(seq);
+        }
+        if matches!(recorded, Recorded::Filled | Recorded::TooOld)
+            && let Some(newest) = self.state.newest()
+        {
+            self.late = self.late.max(newest.diff(seq).unsigned_abs()).min(MOST_LATE);
         }
         recorded
     }
@@ -84,13 +100,25 @@ impl AckVectorReport {
         self.sent.push_back(ack);
     }
 
+    /// Forgets a little of how late packets come, whenever as many as that have come since.
+    fn fade(&mut self) {
+        let Some(newest) = self.state.newest() else { return };
+        if newest.diff(self.faded).unsigned_abs() >= self.late {
+            self.faded = newest;
+            self.late -= self.late.div_ceil(LATE_FADES);
+        }
+    }
+
     /// RFC 4340 section 11.4.2: what an Ack that arrived told need not be told again.
     pub(crate) fn on_ack_of_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|sent| sent.seq);
         if let Some(at) = feedback.newest_received(seqs)
             && let Some(knows) = self.sent.get(at).map(|sent| sent.knows)
         {
-            self.state.trim(knows);
+            let late = self.late * LATE_ROOM;
+            let kept = self.state.newest().map_or(knows, |newest| newest.sub(late));
+            self.state.trim(if kept.before(knows) { kept } else { knows });
+            self.fade();
             self.sent.drain(..at);
         }
     }

@@ -1,0 +1,31 @@
+//! The system was short of descriptors or memory: that says nothing of the path it was asked about.
+
+use rustix::io::Errno;
+use std::io;
+
+/// Whether that was said, so that it is not said again before it is over.
+#[derive(Debug, Default)]
+pub(crate) struct Shortage {
+    told: bool,
+}
+
+impl Shortage {
+    /// Whether an answer of the system is none, for want of descriptors or memory.
+    pub(crate) fn is_behind<T>(&mut self, answer: &io::Result<T>) -> bool {
+        let error = answer.as_ref().err();
+        let short = |e: &&io::Error| {
+            matches!(
+                Errno::from_io_error(e),
+                Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS)
+            )
+        };
+        let shortage = error.filter(short);
+        if let (Some(e), false) = (shortage, self.told) {
+            tracing::warn!(
+                "cannot look after the paths: {e}; let the process have more descriptors (ulimit -n)"
+            );
+        }
+        self.told = shortage.is_some();
+        self.told
+    }
+}

@@ -1,0 +1,210 @@
+//! Which queue of a TUN device the kernel puts a packet into: the one of the prefix that its destination is in. Without a program of
+//! ours it picks by a hash, and by another queue as soon as an answer was written there, with packets of the flow still in the first.
+//! A flow has one destination, so this keeps it whole.
+#![expect(unsafe_code, reason = "nothing safe offers bpf(2)")]
+
+use nix::libc;
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+/// Most prefixes; the map takes memory for those there are.
+const MOST_PREFIXES: u32 = 1 << 20;
+
+// From <linux/bpf.h>.
+const MAP_CREATE: i32 = 0;
+const MAP_UPDATE: i32 = 2;
+const MAP_DELETE: i32 = 3;
+const PROGRAM_LOAD: i32 = 5;
+const LPM_TRIE: u32 = 11;
+const NO_PREALLOCATION: u32 = 1;
+const SOCKET_FILTER: u32 = 1;
+const LOOK_UP: i32 = 1;
+const LOAD_BYTES: i32 = 26;
+
+#[repr(C)]
+struct NewMap {
+    kind: u32,
+    key_size: u32,
+    value_size: u32,
+    most: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct Element {
+    map: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct NewProgram {
+    kind: u32,
+    instructions: u32,
+    first: u64,
+    license: u64,
+}
+
+/// How the kernel's trie wants a prefix: its length in bits, and an IPv6 address or an IPv4 one mapped into IPv6.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    length: u32,
+    address: [u8; 16],
+}
+
+impl Key {
+    fn of(ip: IpAddr, length: u8) -> Key {
+        match ip {
+            IpAddr::V4(ip) => Key { length: 96 + u32::from(length), address: ip.to_ipv6_mapped().octets() },
+            IpAddr::V6(ip) => Key { length: length.into(), address: ip.octets() },
+        }
+    }
+}
+
+/// An instruction of the kernel's machine, <linux/bpf.h>.
+#[repr(C)]
+struct Instruction {
+    code: u8,
+    registers: u8,
+    offset: i16,
+    value: i32,
+}
+
+fn op(code: u8, to: u8, from: u8, offset: i16, value: i32) -> Instruction {
+    let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
+    Instruction { code, registers, offset, value }
+}
+
+/// The queue of the longest prefix that holds the destination, 0 without one. The stack has a [`Key`] at -20 and a byte at -24.
+fn program(map: i32) -> Vec<Instruction> {
+    const V4: usize = 25;
+    const LOOKUP: usize = 32;
+    const NONE: usize = 38;
+    const FOUND: usize = 40;
+    let copy = |to, from| op(0xbf, to, from, 0, 0);
+    let add = |to, value| op(0x07, to, 0, 0, value);
+    let set = |to, value| op(0xb7, to, 0, 0, value);
+    let store = |at, value| op(0x62, 10, 0, at, value);
+    let call = |function| op(0x85, 0, 0, 0, function);
+    let load =
+        |from, at, len| [copy(1, 6), set(2, from), copy(3, 10), add(3, at), set(4, len), call(LOAD_BYTES)];
+    let go = |code: &mut Vec<Instruction>, jump: u8, register: u8, value: i32, place: usize| {
+        code.push(op(jump, register, 0, (place - code.len() - 1) as i16, value));
+    };
+    const ALWAYS: u8 = 0x05;
+    const IF: u8 = 0x15;
+    const UNLESS: u8 = 0x55;
+    let mapped = i32::from_ne_bytes([0, 0, 0xff, 0xff]);
+    let mut code =
+        vec![copy(6, 1), store(-20, 128), store(-16, 0), store(-12, 0), store(-8, mapped), store(-4, 0)];
+    code.extend(load(0, -24, 1));
+    go(&mut code, UNLESS, 0, 0, NONE);
+    code.extend([op(0x71, 1, 10, -24, 0), op(0x77, 1, 0, 0, 4)]);
+    go(&mut code, IF, 1, 4, V4);
+    go(&mut code, UNLESS, 1, 6, NONE);
+    code.extend(load(24, -16, 16));
+    go(&mut code, UNLESS, 0, 0, NONE);
+    go(&mut code, ALWAYS, 0, 0, LOOKUP);
+    debug_assert_eq!(code.len(), V4);
+    code.extend(load(16, -4, 4));
+    go(&mut code, UNLESS, 0, 0, NONE);
+    debug_assert_eq!(code.len(), LOOKUP);
+    code.extend([op(0x18, 1, 1, 0, map), op(0, 0, 0, 0, 0), copy(2, 10), add(2, -20), call(LOOK_UP)]);
+    go(&mut code, UNLESS, 0, 0, FOUND);
+    debug_assert_eq!(code.len(), NONE);
+    code.extend([set(0, 0), op(0x95, 0, 0, 0, 0)]);
+    debug_assert_eq!(code.len(), FOUND);
+    code.extend([op(0x61, 0, 0, 0, 0), op(0x95, 0, 0, 0, 0)]);
+    code
+}
+
+/// A program that steers, and the prefixes it knows.
+pub(crate) struct Steering {
+    map: OwnedFd,
+    program: OwnedFd,
+    known: Mutex<BTreeMap<Key, u32>>,
+}
+
+impl Steering {
+    /// One that puts everything into queue 0 so far.
+    ///
+    /// # Errors
+    /// What the system says, `PermissionDenied` without CAP_BPF.
+    pub(crate) fn new() -> io::Result<Steering> {
+        let key_size = size_of::<Key>() as u32;
+        let map =
+            NewMap { kind: LPM_TRIE, key_size, value_size: 4, most: MOST_PREFIXES, flags: NO_PREALLOCATION };
+        let map = descriptor(MAP_CREATE, &map)?;
+        let code = program(map.as_raw_fd());
+        let (first, license) = (code.as_ptr() as u64, c"MIT".as_ptr() as u64);
+        let program = NewProgram { kind: SOCKET_FILTER, instructions: code.len() as u32, first, license };
+        let program = descriptor(PROGRAM_LOAD, &program)?;
+        Ok(Steering { map, program, known: Mutex::default() })
+    }
+
+    /// Has a device steer by it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn attach(&self, device: impl AsFd) -> io::Result<()> {
+        let program: libc::c_int = self.program.as_raw_fd();
+        // SAFETY: the call reads an int from the pointer, and both descriptors are open.
+        let done =
+            unsafe { libc::ioctl(device.as_fd().as_raw_fd(), libc::TUNSETSTEERINGEBPF, &raw const program) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Puts what is for a prefix into a queue.
+    ///
+    /// # Errors
+    /// What the system says; there may be too many prefixes.
+    pub(crate) fn add(&self, ip: IpAddr, length: u8, queue: u8) -> io::Result<()> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (key, queue) = (Key::of(ip, length), u32::from(queue));
+        self.change(MAP_UPDATE, &key, &queue)?;
+        known.insert(key, queue);
+        Ok(())
+    }
+
+    /// These prefixes and no others; those that stay are not touched.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub(crate) fn set(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = prefixes.into_iter().map(|(ip, length, queue)| (Key::of(ip, length), u32::from(queue)));
+        let wanted: BTreeMap<Key, u32> = wanted.collect();
+        for (key, queue) in wanted.iter().filter(|(key, queue)| known.get(key) != Some(queue)) {
+            self.change(MAP_UPDATE, key, queue)?;
+        }
+        for key in known.keys().filter(|key| !wanted.contains_key(key)) {
+            self.change(MAP_DELETE, key, &0)?;
+        }
+        *known = wanted;
+        Ok(())
+    }
+
+    fn change(&self, command: i32, key: &Key, queue: &u32) -> io::Result<()> {
+        let (key, value) = (std::ptr::from_ref(key) as u64, std::ptr::from_ref(queue) as u64);
+        let value = if command == MAP_UPDATE { value } else { 0 };
+        bpf(command, &Element { map: self.map.as_raw_fd() as u32, key, value, flags: 0 }).map(|_| ())
+    }
+}
+
+fn descriptor<T>(command: i32, arguments: &T) -> io::Result<OwnedFd> {
+    let fd = bpf(command, arguments)?;
+    // SAFETY: these commands return a new descriptor that nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn bpf<T>(command: i32, arguments: &T) -> io::Result<i32> {
+    // SAFETY: the kernel reads as many bytes as it is told of; what they point at lives until the call returns, and it writes nothing.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(arguments), size_of::<T>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
+}

@@ -1,0 +1,62 @@
+//! A middlebox between one client and a listener: loses packets in a fixed pattern, or all of them for a while.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+pub(crate) struct Relay {
+    /// Where the client connects to.
+    pub(crate) addr: SocketAddr,
+    /// Nothing passes.
+    pub(crate) cut: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
+}
+
+impl Relay {
+    /// Loses one packet of `loss` in each direction; none if that is 0.
+    pub(crate) fn new(server: SocketAddr, loss: u32) -> Relay {
+        let (front, back) =
+            (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        back.connect(server).unwrap();
+        let addr = front.local_addr().unwrap();
+        let (cut, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for socket in [&front, &back] {
+            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        }
+        // The client's address is that of its first packet.
+        let client = Arc::new(std::sync::Mutex::new(None));
+        for up in [true, false] {
+            let (front, back) = (front.try_clone().unwrap(), back.try_clone().unwrap());
+            let (cut, over, client) = (cut.clone(), over.clone(), client.clone());
+            std::thread::spawn(move || {
+                let (mut buffer, mut number) = ([0; 2048], 0u32);
+                while !over.load(Relaxed) {
+                    let from = if up { &front } else { &back };
+                    // Errors are timeouts, and refusals while nobody listens.
+                    let Ok((len, sender)) = from.recv_from(&mut buffer) else { continue };
+                    if up {
+                        *client.lock().unwrap() = Some(sender);
+                    }
+                    number += 1;
+                    if cut.load(Relaxed) || loss > 0 && number.is_multiple_of(loss) {
+                        continue;
+                    }
+                    let to = *client.lock().unwrap();
+                    let _ = match (up, to) {
+                        (true, _) => back.send(&buffer[..len]),
+                        (false, Some(client)) => front.send_to(&buffer[..len], client),
+                        (false, None) => continue,
+                    };
+                }
+            });
+        }
+        Relay { addr, cut, over }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+    }
+}

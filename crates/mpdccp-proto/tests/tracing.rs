@@ -1,0 +1,89 @@
+//! A subscriber of `tracing` sees what happens to a session and its paths, each in the session's span.
+
+mod common;
+
+use common::End::Client;
+use common::*;
+use mpdccp_proto::PathId;
+use std::io::Write;
+use std::sync::Mutex;
+use units::Duration;
+
+static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn sessions_and_their_paths_are_told_of() {
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .with_writer(|| Log)
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let (mut net, id) = Net::connected(1, 2, config());
+        net.wires[1].up = false;
+        net.stream(Client, id, 0, 500, Duration::from_millis(4));
+        net.wires[1].up = true;
+        net.run(Duration::from_secs(3));
+        net.client.remove_path(net.now, id, PathId(0));
+        net.run(Duration::from_secs(1));
+        net.client.close(net.now, id);
+        net.run(Duration::from_secs(2));
+    });
+    let text = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
+    let of = |server| {
+        let span = format!("session{{id=0 server={server}}}: ");
+        text.lines().filter_map(|line| line.split(&span).nth(1)).collect::<Vec<_>>().join("\n")
+    };
+    // In this order, with others between them.
+    for (server, expected) in [
+        (
+            false,
+            &[
+                "from=CLOSED to=REQUEST",
+                "to=PARTOPEN",
+                "Opened { multipath: true }",
+                "PathUp(PathId(0))",
+                "to=OPEN",
+                "PathUp(PathId(1))",
+                "PathStale(PathId(1))",
+                "PathUp(PathId(1))",
+                "to=CLOSING",
+                "to=TIMEWAIT",
+                "PathDown(PathId(0), Removed)",
+                "to=CLOSING",
+                "Closed(Closed)",
+            ][..],
+        ),
+        (
+            true,
+            &[
+                "from=RESPOND to=OPEN",
+                "Accepted { peer: 42 }",
+                "Opened { multipath: true }",
+                "to=RESPOND",
+                "from=RESPOND to=OPEN",
+                "PathDown(PathId(0), ClosedByPeer)",
+                "Closed(ClosedByPeer)",
+            ][..],
+        ),
+    ] {
+        let all = of(server);
+        let mut rest = all.as_str();
+        for told in expected {
+            let at = rest.find(told).unwrap_or_else(|| panic!("{told}: missing or out of order in\n{all}"));
+            rest = &rest[at + told.len()..];
+        }
+    }
+}

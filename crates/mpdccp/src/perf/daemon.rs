@@ -1,0 +1,41 @@
+//! A server in the background: the program once more, without a terminal.
+
+use crate::fault::Fault;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// Set for the program in the background.
+const MARK: &str = "MPDCCP_PERF_IN_BACKGROUND";
+
+/// This is the program in the background.
+pub(crate) fn is_one() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// Starts this command line again in the background, and returns once it listens, or says why it does not.
+pub(crate) fn start() -> Result<(), Fault> {
+    let cannot = |e: std::io::Error| Fault::runtime(format!("-D: cannot start in the background: {e}"));
+    let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+    command.args(std::env::args_os().skip(1)).env(MARK, "1").process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(cannot)?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).map_err(cannot)?;
+    }
+    if !line.is_empty() {
+        print!("{line}");
+        eprintln!("in the background, process {}", child.id());
+        return Ok(());
+    }
+    let mut complaint = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        stderr.read_to_string(&mut complaint).map_err(cannot)?;
+    }
+    let complaint = complaint.trim_end().trim_start_matches("mpdccp: ");
+    Err(match child.wait().map_err(cannot)?.code() {
+        Some(2) => Fault::usage(complaint),
+        _ => Fault::runtime(complaint),
+    })
+}

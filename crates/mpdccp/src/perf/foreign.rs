@@ -1,0 +1,111 @@
+//! Flags of iperf3 that mean nothing here, or that something else does: whoever gives one is told what.
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+
+struct Flag {
+    short: Option<char>,
+    long: &'static str,
+    /// A value follows.
+    value: bool,
+    instead: &'static str,
+}
+
+const fn flag(short: Option<char>, long: &'static str, value: bool, instead: &'static str) -> Flag {
+    Flag { short, long, value, instead }
+}
+
+const NO_LOGIN: &str = "there is no login here; `mpdccp tunnel` encrypts, and perf runs through it";
+const AS_IT_IS: &str = "that is so anyway; leave it away";
+const NO_CHOICE: &str = "there is no such choice here; leave it away";
+const ENDS: &str = "a connection that falls silent ends by itself after 30 s; leave it away";
+
+const FLAGS: &[Flag] = &[
+    flag(
+        Some('w'),
+        "window",
+        true,
+        "congestion control sets the window; --queue PACKETS bounds what waits before it",
+    ),
+    flag(
+        Some('M'),
+        "set-mss",
+        true,
+        "--mtu BYTES is the size of the largest IP packet, --size that of a message",
+    ),
+    flag(Some('N'), "no-delay", false, AS_IT_IS),
+    flag(Some('Z'), "zerocopy", false, NO_CHOICE),
+    flag(Some('A'), "affinity", true, "run it with `taskset -c CPU mpdccp perf ...`"),
+    flag(
+        Some('F'),
+        "file",
+        true,
+        "messages hold zeros; the example `file` of the crate dccp (docs/library.md) sends a file",
+    ),
+    flag(Some('X'), "xbind", true, "--path LOCAL, once for each address, makes a session over several paths"),
+    flag(Some('m'), "mptcp", false, "--path LOCAL, once for each path, makes a multipath session"),
+    flag(Some('L'), "flowlabel", true, "the system chooses IPv6 flow labels; leave it away"),
+    flag(Some('d'), "debug", false, "--qlog FILE and --pcap FILE show it packet by packet"),
+    flag(Some('v'), "version", false, "`mpdccp --version` prints the version"),
+    flag(None, "sctp", false, "this is DCCP throughout; leave it away"),
+    flag(None, "nstreams", true, "-P N makes that many connections"),
+    flag(
+        None,
+        "get-server-output",
+        false,
+        "what the server received is in the client's summary; its own lines stay there, with --logfile FILE in a file",
+    ),
+    flag(None, "extra-data", true, "--title TEXT is in each JSON object"),
+    flag(None, "fq-rate", true, "-b RATE sets the rate, and congestion control paces"),
+    flag(None, "pacing-timer", true, "pacing needs no setting here; leave it away"),
+    flag(None, "bind-dev", true, "-B IP with an address of that interface, or `ip vrf exec`"),
+    flag(None, "rcv-timeout", true, ENDS),
+    flag(None, "snd-timeout", true, ENDS),
+    flag(None, "idle-timeout", true, "a server goes on for ever; `timeout SECONDS mpdccp perf -s` ends it"),
+    flag(None, "dont-fragment", false, AS_IT_IS),
+    flag(None, "repeating-payload", false, NO_CHOICE),
+    flag(None, "udp-counters-64bit", false, NO_CHOICE),
+    flag(None, "server-bitrate-limit", true, "-b RATE at each client"),
+    flag(None, "server-max-duration", true, "-t SECONDS at each client"),
+    flag(None, "username", true, NO_LOGIN),
+    flag(None, "rsa-public-key-path", true, NO_LOGIN),
+    flag(None, "rsa-private-key-path", true, NO_LOGIN),
+    flag(None, "authorized-users-path", true, NO_LOGIN),
+    flag(None, "time-skew-threshold", true, NO_LOGIN),
+    flag(None, "use-pkcs1-padding", false, NO_LOGIN),
+];
+
+/// Takes the flags, and refuses them.
+pub(crate) struct Foreign;
+
+impl Args for Foreign {
+    fn augment_args(command: Command) -> Command {
+        command.args(FLAGS.iter().map(|flag| {
+            let arg = Arg::new(flag.long).long(flag.long).hide(true);
+            let arg = arg.action(if flag.value { ArgAction::Append } else { ArgAction::SetTrue });
+            flag.short.into_iter().fold(arg, Arg::short)
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Foreign::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Foreign {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Foreign, Error> {
+        let given = |flag: &&Flag| matches.value_source(flag.long) == Some(ValueSource::CommandLine);
+        match FLAGS.iter().find(given) {
+            None => Ok(Foreign),
+            Some(Flag { short, long, instead, .. }) => {
+                let short = short.map(|short| format!("-{short}, ")).unwrap_or_default();
+                Err(Error::raw(ErrorKind::UnknownArgument, format!("{short}--{long}: {instead}\n")))
+            }
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), Error> {
+        Ok(())
+    }
+}

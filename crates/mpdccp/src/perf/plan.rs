@@ -1,0 +1,251 @@
+//! What to do, made of the command line and checked.
+
+use crate::fault::Fault;
+use crate::perf::args::{CarrierArg, Common, End, PerfArgs, Wishes};
+use crate::perf::control::Test;
+use crate::perf::message;
+use crate::perf::output::{Output, Unit};
+use crate::perf::peer_path::{PathArg, address};
+use crate::perf::report::{Reporter, Settings};
+use crate::perf::sender::Load;
+use crate::perf::transfer::Mode;
+use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_proto::steer::Dscp;
+use mpdccp_proto::{Ccid, Named, Variant};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use units::{Duration, Rate};
+
+/// What to do, checked.
+pub(crate) struct Plan {
+    pub(crate) role: Role,
+    pub(crate) carrier: CarrierArg,
+    pub(crate) dccp_port: u16,
+    pub(crate) tx_ccid: u8,
+    /// Acceptable for what the peer sends, preferred first.
+    pub(crate) rx_ccids: Vec<u8>,
+    pub(crate) variant: Variant,
+    pub(crate) coupling: bool,
+    /// Checksum Coverage to send, and to accept.
+    pub(crate) coverage: u8,
+    pub(crate) mode: Mode,
+    pub(crate) queue: u32,
+    pub(crate) scheduler: SchedulerKind,
+    pub(crate) reorder: ReorderConfig,
+    pub(crate) mtu: u16,
+    pub(crate) interval: Option<Duration>,
+    /// How long a client waits for an answer.
+    pub(crate) patience: Duration,
+    /// Of outer headers.
+    pub(crate) dscp: u8,
+    pub(crate) json: bool,
+    pub(crate) format: Unit,
+    pub(crate) verbose: bool,
+    pub(crate) logfile: Option<PathBuf>,
+    pub(crate) title: Option<String>,
+    pub(crate) timestamps: bool,
+    pub(crate) pidfile: Option<PathBuf>,
+    pub(crate) daemon: bool,
+    pub(crate) pcap: Option<PathBuf>,
+    pub(crate) qlog: Option<PathBuf>,
+}
+
+pub(crate) enum Role {
+    Server { listen: SocketAddr, once: bool, invite: Vec<SocketAddr> },
+    Client { connect: SocketAddr, paths: Vec<PathArg>, multipath: bool, parallel: u32, cport: Option<u16> },
+}
+
+impl Plan {
+    /// The other end, for messages.
+    pub(crate) fn peer(&self) -> String {
+        match &self.role {
+            Role::Server { .. } => "the client".into(),
+            Role::Client { connect, .. } if self.carrier == CarrierArg::Raw => {
+                SocketAddr::new(connect.ip(), self.dccp_port).to_string()
+            }
+            Role::Client { connect, .. } => format!("{connect}, DCCP port {}", self.dccp_port),
+        }
+    }
+
+    /// What prints, and, if that is wanted, what is printed first.
+    pub(crate) fn reporter(&self) -> Result<Reporter, Fault> {
+        let output = Output::new(self.logfile.as_deref(), self.title.clone(), self.timestamps);
+        let output = output.map_err(|e| {
+            let file = self.logfile.as_deref().unwrap_or("".as_ref());
+            Fault::usage(format!("--logfile {}: {e}", file.display()))
+        })?;
+        let several = matches!(self.role, Role::Client { parallel: 2.., .. });
+        let reporter = Reporter::new(output, self.json, self.format, several);
+        if self.verbose {
+            reporter.settings(&Settings {
+                version: env!("CARGO_PKG_VERSION"),
+                ccid: self.tx_ccid,
+                scheduler: self.scheduler.name(),
+                size: self.size(),
+                queue_packets: self.queue,
+                mtu: self.mtu,
+                dscp: self.dscp,
+            });
+        }
+        Ok(reporter)
+    }
+
+    /// Bytes of the messages of either end, if they are known.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match &self.mode {
+            Mode::Plain(load) => load.map(|load| load.size),
+            Mode::Ask(test) => Some(test.size),
+            Mode::Obey => None,
+        }
+    }
+}
+
+fn mode(wishes: Option<&Wishes>, common: &Common) -> Mode {
+    // As with iperf3: 0 is no limit.
+    let time = common.time.filter(|time| !time.is_zero());
+    let rate = common.rate.filter(|rate| *rate != Rate::ZERO);
+    let size = usize::try_from(common.size).unwrap_or(usize::MAX);
+    let load = Load { size, rate, messages: common.messages(), time };
+    match wishes {
+        _ if common.send => Mode::Plain(Some(load)),
+        Some(_) if common.receive => Mode::Plain(None),
+        None => Mode::Obey,
+        Some(wishes) => Mode::Ask(Test {
+            up: !wishes.reverse,
+            down: wishes.reverse || wishes.bidir,
+            echo: wishes.echo,
+            size,
+            rate_bps: rate.map(Rate::bps),
+            messages: common.messages(),
+            time_ms: time.map(|time| time.as_millis() as u64),
+            omit_ms: wishes.omit.as_millis() as u64,
+        }),
+    }
+}
+
+impl TryFrom<PerfArgs> for Plan {
+    type Error = Fault;
+    fn try_from(args: PerfArgs) -> Result<Plan, Fault> {
+        let End { wishes, place, once, daemon, invite, common } = args.into();
+        let mode = mode(wishes.as_ref(), &common);
+        let paths = wishes.as_ref().map_or(&[][..], |wishes| &wishes.paths);
+        let (place, dccp_port) = places(wishes.is_some(), &place, paths, &common)?;
+        for path in paths {
+            let remote = path.remote.unwrap_or(place.ip());
+            if path.local.is_ipv4() != remote.is_ipv4() {
+                return Err(Fault::usage(format!(
+                    "--path {}: not of the same IP version as {remote}",
+                    path.local
+                )));
+            }
+        }
+        if let (Mode::Plain(_), Some(wishes)) = (&mode, &wishes)
+            && (wishes.reverse || wishes.bidir || wishes.echo || !wishes.omit.is_zero())
+        {
+            return Err(Fault::usage(
+                "--reverse, --bidir, --echo and --omit are agreed with the server: take --send or --receive away",
+            ));
+        }
+        let patience = wishes.as_ref().map_or(0, |wishes| wishes.connect_timeout);
+        let role = match wishes {
+            None => Role::Server { listen: place, once, invite },
+            Some(Wishes { paths, multipath, parallel, cport, .. }) => {
+                let multipath = multipath || paths.len() > 1;
+                Role::Client { connect: place, paths, multipath, parallel, cport }
+            }
+        };
+        let sender_only = [
+            ("--rate", common.rate.is_some()),
+            ("--messages", common.messages.is_some()),
+            ("--bytes", common.bytes.is_some()),
+            ("--time", common.time.is_some()),
+        ];
+        let sends = !matches!(mode, Mode::Obey | Mode::Plain(None));
+        if let Some((flag, _)) = sender_only.iter().find(|(_, given)| *given && !sends) {
+            return Err(Fault::usage(format!(
+                "{flag} is for the end that sends; add --send or take it away"
+            )));
+        }
+        if common.size < message::MIN_LEN as u64 {
+            return Err(Fault::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
+        }
+        if common.coverage > 0 && common.carrier == CarrierArg::Udp {
+            return Err(Fault::usage(
+                "--coverage is for --carrier raw: inside UDP the checksum of UDP covers everything",
+            ));
+        }
+        let common = &common;
+        Ok(Plan {
+            role,
+            carrier: common.carrier,
+            dccp_port,
+            tx_ccid: common.ccid,
+            rx_ccids: match common.rx_ccid {
+                Some(ccid) => vec![ccid],
+                None => {
+                    std::iter::once(common.ccid).chain(Ccid::known().filter(|n| *n != common.ccid)).collect()
+                }
+            },
+            variant: common.variant,
+            coupling: !common.no_coupling,
+            coverage: common.coverage,
+            mode,
+            queue: common.queue,
+            scheduler: common.scheduler,
+            reorder: reorder(common),
+            mtu: common.mtu,
+            interval: Some(common.interval).filter(|interval| !interval.is_zero()),
+            patience: Duration::from_millis(patience.into()),
+            dscp: common.tos.or(common.dscp).map_or(0, |Dscp(dscp)| dscp),
+            json: common.json,
+            format: common.format,
+            verbose: common.verbose,
+            logfile: common.logfile.clone(),
+            title: common.title.clone(),
+            timestamps: common.timestamps,
+            pidfile: common.pidfile.clone(),
+            daemon,
+            pcap: common.pcap.clone(),
+            qlog: common.qlog.clone(),
+        })
+    }
+}
+
+/// Messages come as they are, unless a way of ordering them was asked for.
+fn reorder(common: &Common) -> ReorderConfig {
+    let wait = common.reorder.map(Duration::from_millis);
+    let cfg = match (common.reordering, wait) {
+        (Some(kind), _) => kind.into(),
+        (None, Some(wait)) => ReorderConfig::active_fixed(wait),
+        (None, None) => ReorderConfig::passive(),
+    };
+    ReorderConfig { wait: wait.unwrap_or(cfg.wait), ..cfg }
+}
+
+/// Carrier address and DCCP port.
+fn places(
+    is_client: bool,
+    text: &str,
+    paths: &[PathArg],
+    common: &Common,
+) -> Result<(SocketAddr, u16), Fault> {
+    const DCCP_PORT: u16 = 5001;
+    let raw = common.carrier == CarrierArg::Raw;
+    let default = if raw { DCCP_PORT } else { dccp_wire::DCCP_UDP_PORT };
+    let flag = if is_client { "--connect" } else { "--listen" };
+    let version = |ip: IpAddr| if ip.is_ipv4() { !common.ipv6 } else { !common.ipv4 };
+    let fits =
+        |ip: IpAddr| version(ip) && paths.first().is_none_or(|path| path.local.is_ipv4() == ip.is_ipv4());
+    let place = address(text, default, fits).map_err(|e| Fault::usage(format!("{flag} {text}: {e}")))?;
+    if let Some(ip) = paths.iter().map(|path| path.local).chain([place.ip()]).find(|ip| !version(*ip)) {
+        let only = if common.ipv4 { "-4" } else { "-6" };
+        return Err(Fault::usage(format!("{ip} is not of the IP version that {only} asks for")));
+    }
+    let inside = if raw { place.port() } else { DCCP_PORT };
+    let mut carrier = place;
+    if raw {
+        carrier.set_port(0);
+    }
+    Ok((carrier, common.dccp_port.unwrap_or(inside)))
+}

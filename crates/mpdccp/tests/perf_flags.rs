@@ -1,0 +1,100 @@
+//! What a user of iperf3 expects of `mpdccp perf` beside the measuring.
+#![cfg(target_os = "linux")]
+
+mod perf_ends;
+
+use perf_ends::Place;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_server_in_the_background_logs_and_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let (log, pid) = (dir.path().join("log"), dir.path().join("pid"));
+    let files = format!("--logfile {} --pidfile {}", log.display(), pid.display());
+    let started = Place::host().run(&format!("server -D -f k --title there --listen 127.0.0.1:0 {files}"));
+    assert!(started.status.success(), "{started:?}");
+    let stdout = String::from_utf8(started.stdout).unwrap();
+    let port = stdout.split(':').nth(1).unwrap().split(',').next().unwrap();
+    let number: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    assert!(String::from_utf8(started.stderr).unwrap().contains(&number.to_string()));
+
+    let client = Place::host().run(&format!("-c 127.0.0.1 -p {port} -k 20 -l 1K -C cubic -u -f M"));
+    let text = String::from_utf8_lossy(&client.stdout);
+    assert!(client.status.success() && text.contains("CCID 7") && text.contains(" MiB/s"), "{client:?}");
+
+    kill_process(Pid::from_raw(number).unwrap(), Signal::TERM).unwrap();
+    let begun = Instant::now();
+    while pid.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the server goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.lines().all(|line| line.starts_with("there: ")), "{log}");
+    assert!(
+        log.contains("listening") && log.contains("received 20 messages") && log.contains("kbit/s"),
+        "{log}"
+    );
+    // What keeps it from starting is said at once.
+    let failed = Place::host().run("server -D --listen 192.0.2.1:7");
+    let complaint = String::from_utf8_lossy(&failed.stderr);
+    assert!(failed.status.code() == Some(2) && complaint.contains("no address 192.0.2.1"), "{failed:?}");
+}
+
+#[test]
+fn lines_say_what_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let pcap = dir.path().join("pcap");
+    let [_, client] = Place::host().exchange(
+        "--listen 127.0.0.1:0",
+        &format!(
+            "--connect 127.0.0.1:{{port}} -k 20 -S 0xb8 -V --title here --timestamps --pcap {}",
+            pcap.display()
+        ),
+    );
+    let settings = perf_ends::record(&client, "settings");
+    assert_eq!((&settings["ccid"], &settings["dscp"]), (&Value::from(5), &Value::from(46)));
+    assert!(client.iter().all(|record| record["title"] == "here"), "{client:?}");
+    let time = |record: &Value| record["time"].as_str().unwrap().to_owned();
+    assert!(client.iter().all(|record| time(record).starts_with("20") && time(record).ends_with('Z')));
+    // Raw IP: after 24 bytes, each packet with 16 bytes before it. Those to port 5001 inside UDP are ours.
+    let bytes = fs::read(pcap).unwrap();
+    let (mut at, mut ours) = (24, 0);
+    while at < bytes.len() {
+        let len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+        let packet = &bytes[at + 16..at + 16 + len];
+        if packet[30..32] == 5001u16.to_be_bytes() {
+            ours += 1;
+            assert_eq!(packet[1] & 0xfc, 0xb8, "DSCP of {packet:?}");
+        }
+        at += 16 + len;
+    }
+    assert!(ours > 20, "{ours} packets");
+}
+
+#[test]
+fn flags_of_iperf3_without_a_meaning_here_say_what_to_use() {
+    for (args, instead) in [
+        ("-c 127.0.0.1 -w 64K", "-w, --window: congestion control sets the window"),
+        ("-c 127.0.0.1 --set-mss 1000", "--mtu"),
+        ("-c 127.0.0.1 --get-server-output", "--logfile"),
+        ("-s --bind-dev eth0", "-B IP"),
+        ("client --connect 127.0.0.1 -F file", "messages hold zeros"),
+        ("-c 127.0.0.1 -S 0xb9", "ECN"),
+        ("-c 127.0.0.1 --dscp gold", "af11"),
+        ("-c 127.0.0.1 -f x", "-f"),
+        ("-c 127.0.0.1 -D", "--daemon"),
+        ("-c 127.0.0.1 --logfile /nowhere/log", "--logfile /nowhere/log"),
+        ("-s --pidfile /nowhere/pid", "--pidfile /nowhere/pid"),
+    ] {
+        let output = Place::host().run(args);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && complaint.contains(instead), "{args}: {output:?}");
+    }
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let output = Place::host().run(&format!("-c 127.0.0.1 -p {port} --connect-timeout 100"));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}

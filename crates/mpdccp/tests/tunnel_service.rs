@@ -1,0 +1,234 @@
+//! The tunnel as a service: what it tells the service manager, what it may do, and keys that are replaced.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code)] // Parts of the bed are for other tests.
+mod common;
+
+use common::{Bed, SERVER, bed, wait_for};
+use dccp_secure::{PresharedKey, PrivateKey};
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+fn ping(bed: &Bed) -> bool {
+    bed.at_client(&format!("ping -c 1 -W 1 {}", SERVER[0])).status.success()
+}
+
+fn edit(bed: &Bed, end: &str, from: &str, to: &str) {
+    let file = bed.path(&format!("{end}.toml"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains(from), "{from}");
+    std::fs::write(file, text.replacen(from, to, 1)).unwrap();
+}
+
+/// A bed whose ends speak to a service manager, and how to wait for a word of theirs.
+fn managed(watchdog: &str, of_server: &str) -> Option<(Bed, UnixDatagram)> {
+    let mut bed = bed()?;
+    let socket = bed.path("notify");
+    let heard = UnixDatagram::bind(&socket).unwrap();
+    heard.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let watchdog = ("WATCHDOG_USEC", watchdog.to_owned());
+    bed.environment = vec![("NOTIFY_SOCKET", socket.display().to_string()), watchdog];
+    let role = "role = \"server\"";
+    bed.change = vec![("s", role.into(), format!("{role}\n{of_server}"))];
+    Some((bed, heard))
+}
+
+fn hear(socket: &UnixDatagram, word: &str) {
+    let mut buffer = [0; 1000];
+    wait_for(word, || {
+        let n = socket.recv(&mut buffer).unwrap();
+        std::str::from_utf8(&buffer[..n]).unwrap().contains(word)
+    });
+}
+
+/// What systemd gets to hear with Type=notify.
+#[test]
+fn a_service_manager_is_told() {
+    let Some((mut bed, heard)) = managed("30000000", "") else { return };
+    bed.up("");
+    hear(&heard, "READY=1");
+    // From the thread that carries the traffic, as long as it lives.
+    (0..4).for_each(|_| hear(&heard, "WATCHDOG=1"));
+    bed.down();
+    hear(&heard, "STOPPING=1");
+}
+
+/// A shard that hangs is found, whichever it is: the others do not answer for it.
+#[test]
+fn every_shard_answers_the_watchdog() {
+    let Some((mut bed, heard)) = managed("400000", "shards = 3") else { return };
+    // The client has a manager of its own, or none.
+    bed.launch("");
+    bed.signal("c", rustix::process::Signal::KILL);
+    for name in ["shard 2", "shard 1", "mpdccp"] {
+        hear(&heard, "WATCHDOG=1");
+        let threads = bed.threads("s");
+        let (thread, _) = threads.iter().find(|(_, comm)| comm == name).unwrap();
+        let thread = Pid::from_raw(*thread);
+        // Only this thread stops, as one that waits for ever would.
+        if let Err(e) = ptrace::attach(thread) {
+            println!("skipped: a thread cannot be stopped here: {e}");
+            break;
+        }
+        waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
+        // What was said before it stopped, and what is said for the round that it had still been seen in.
+        heard.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut words = 0;
+        while heard.recv(&mut [0; 100]).is_ok() {
+            words += 1;
+            assert!(words < 100, "{name} hangs, and the tunnel says that all is well");
+        }
+        heard.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        ptrace::detach(thread, None).unwrap();
+    }
+    hear(&heard, "WATCHDOG=1");
+}
+
+/// journald takes the priority from the front of a line, and has times itself.
+#[test]
+fn the_journal_gets_priorities() {
+    let Some(mut bed) = bed() else { return };
+    let log = bed.path("c.log");
+    let file = std::fs::File::create(&log).unwrap().metadata().unwrap();
+    bed.environment = vec![("JOURNAL_STREAM", format!("{}:{}", file.dev(), file.ino()))];
+    bed.up("keylog = \"/dev/null\"");
+    let text = bed.log("c");
+    assert!(text.lines().any(|line| line == "<6>peer server: session open"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("<4>who can read /dev/null")), "{text}");
+    // The server's log is another file.
+    assert!(bed.log("s").lines().all(|line| !line.starts_with('<')), "{}", bed.log("s"));
+    bed.down();
+}
+
+/// Effective and permitted capabilities of each thread of an end.
+fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
+    let of = |(thread, _): (i32, String)| {
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+        let get = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            u64::from_str_radix(line.trim(), 16).unwrap()
+        };
+        assert_eq!((get("CapInh:"), get("CapAmb:"), get("NoNewPrivs:")), (0, 0, 1));
+        [get("CapEff:"), get("CapPrm:")]
+    };
+    bed.threads(end).into_iter().map(of).collect()
+}
+
+/// Numbers of capabilities(7).
+const OVERRIDE: u64 = 1 << 1;
+const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
+
+#[test]
+fn what_the_configuration_does_not_need_is_given_up() {
+    let Some(mut bed) = bed() else { return };
+    bed.change = vec![("s", "role = \"server\"".into(), "role = \"server\"\nshards = 2".into())];
+    bed.up("metrics = \"127.0.0.1:9586\"");
+    for end in ["s", "c"] {
+        let found = capabilities(&bed, end);
+        assert!(found.len() > 3 && found.iter().all(|caps| *caps == [NET_ADMIN; 2]), "{end}: {found:x?}");
+    }
+    // It is enough for routes and paths to come.
+    edit(&bed, "c", "10.72.0.0/16", "10.73.0.0/16");
+    assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
+    let routes = common::run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
+    assert!(String::from_utf8_lossy(&routes.stdout).contains("10.73.0.0/16"));
+    let more = ["path", "add", "three", "--interface", "p0", "--remote", common::REMOTE[0]];
+    assert_eq!(bed.tunnel("c", &more).status.code(), Some(0));
+    wait_for("the new path is up", || bed.client_path("three")["state"] == "up");
+    bed.down();
+}
+
+#[test]
+fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
+    let Some(mut bed) = bed() else { return };
+    bed.launch("security = \"none\"\ncarrier = \"raw\"");
+    wait_for("an echo", || ping(&bed));
+    for end in ["s", "c"] {
+        assert!(capabilities(&bed, end).iter().all(|caps| *caps == [NET_ADMIN | NET_RAW; 2]));
+    }
+    bed.down();
+    // The administrator's own file, which root may read only by overriding its mode.
+    let file = bed.path("c.toml");
+    chown(&file, Some(4711), None).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    ["s", "c"].iter().for_each(|end| bed.start(end));
+    wait_for("an echo", || ping(&bed));
+    assert!(capabilities(&bed, "c").iter().all(|caps| *caps == [OVERRIDE | NET_ADMIN | NET_RAW; 2]));
+    assert!(bed.log("c").contains("c.toml is another user's"), "{}", bed.log("c"));
+    edit(&bed, "c", "priority = 5", "priority = 4");
+    assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
+    bed.down();
+}
+
+/// A file that only its owner can read.
+fn write_key(bed: &Bed, name: &str, text: &str) {
+    let file = bed.path(name);
+    std::fs::write(&file, text).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn reload(bed: &Bed, end: &str) -> String {
+    let output = bed.tunnel(end, &["reload"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Keys are compared, not names of files.
+#[test]
+fn a_key_file_with_another_key_in_it_is_noticed() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let key = |n: u8| PrivateKey::from_random([n; 32]);
+    let psk = |n: u8| PresharedKey::from_random([n; 32]).to_base64().to_string();
+    // The same keys, now in files: nobody notices.
+    for (end, n) in [("c", 1), ("s", 2)] {
+        write_key(&bed, &format!("{end}.key"), &key(n).to_base64());
+        let inline = format!("private_key = \"{}\"", *key(n).to_base64());
+        edit(&bed, end, &inline, &format!("private_key_file = {:?}", bed.path(&format!("{end}.key"))));
+        assert!(reload(&bed, end).starts_with("0 peer(s) added, 0 removed"));
+    }
+    assert!(["c", "s"].iter().all(|end| !bed.log(end).contains("session closed")));
+    // A secret besides, which both ends have to know.
+    for end in ["s", "c"] {
+        write_key(&bed, &format!("{end}.psk"), &psk(7));
+        let file = format!("preshared_key_file = {:?}\nallowed_ips", bed.path(&format!("{end}.psk")));
+        edit(&bed, end, "allowed_ips", &file);
+        assert!(reload(&bed, end).starts_with("1 peer(s) added, 1 removed"));
+    }
+    wait_for("an echo under the secret", || ping(&bed));
+    assert!(reload(&bed, "s").starts_with("0 peer(s) added, 0 removed"), "it is the same still");
+    // Another one in the same files.
+    write_key(&bed, "s.psk", &psk(8));
+    assert!(reload(&bed, "s").starts_with("1 peer(s) added, 1 removed"));
+    assert!(!ping(&bed), "the client does not know it");
+    write_key(&bed, "c.psk", &psk(8));
+    reload(&bed, "c");
+    wait_for("an echo under the new secret", || ping(&bed));
+    // What cannot be used changes nothing.
+    write_key(&bed, "c.key", "AAAA");
+    let output = bed.tunnel("c", &["reload"]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && words.contains("c.key"), "{words}");
+    assert!(ping(&bed));
+    // The client's own key.
+    write_key(&bed, "c.key", &key(9).to_base64());
+    assert!(reload(&bed, "c").starts_with("this end has another key, 1 peer(s) added, 1 removed"));
+    assert!(!ping(&bed), "the server does not know it");
+    edit(&bed, "s", &key(1).public().to_string(), &key(9).public().to_string());
+    reload(&bed, "s");
+    wait_for("an echo under the client's new key", || ping(&bed));
+    // The server's.
+    write_key(&bed, "s.key", &key(10).to_base64());
+    bed.signal("s", rustix::process::Signal::HUP);
+    wait_for("the server took it over", || bed.log("s").contains("this end has another key"));
+    assert!(!ping(&bed), "the client knows the old one");
+    edit(&bed, "c", &key(2).public().to_string(), &key(10).public().to_string());
+    reload(&bed, "c");
+    wait_for("an echo under the server's new key", || ping(&bed));
+    bed.down();
+}

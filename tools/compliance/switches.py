@@ -1,0 +1,73 @@
+"""Puts many mutants into one build: where a rule's code stands, a switch chooses between it and what it would be without the rule. The
+environment variable MUTANT turns one of them on."""
+import re
+
+FUNCTION = """
+extern crate std;
+
+/// The mutant with this number is the one to try.
+#[doc(hidden)]
+pub fn mutant(number: u32) -> bool {
+    static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    let read = || std::env::var("MUTANT").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    *CHOSEN.get_or_init(read) == number
+}
+"""
+
+
+def on(number):
+    return f"crate::mutant({number})"
+
+
+def choose(alternatives, original):
+    """An expression."""
+    cases = "".join(f"if {on(number)} {{ {text} }} else " for number, text in alternatives)
+    return f"{cases}{{\n{original}\n}}"
+
+
+def variants(text, numbers, replacements):
+    """Texts with a switch for each number, the likeliest to compile first. `replacements`: pairs of what stands and what stands instead,
+    one for each number; without any the whole goes."""
+    found = []
+    if replacements:
+        part = text
+        for number, (old, new) in zip(numbers, replacements):
+            part = part.replace(old, f"({choose([(number, new)], old)})", 1) if new else None
+            if part is None:
+                break
+        found += [part] if part else []
+    others = [text.replace(old, new, 1) for old, new in replacements]
+    shapes = [
+        # `let PATTERN = VALUE else { ... };`, `let NAME = VALUE;`, `name: value,`, `pattern => value,`
+        r"(\s*let .*? =\s+)((?!if ).*)( else \{.*\};\s*)\Z",
+        r"(\s*let (?:mut )?\w+(?:: [^=]+?)? =\s+)(.*)(;\s*)\Z",
+        r"(\s*\w+: )(.*)(,\s*)\Z",
+        r"(.*? => )(.*?)(,?\s*)\Z",
+    ]
+    for shape in shapes:
+        whole = re.match(shape, text, re.S)
+        if not whole:
+            continue
+        before, value, after = whole.groups()
+        if replacements:
+            cut = [re.match(shape, other, re.S) for other in others]
+            if all(cut) and all(other[1] == before and other[3] == after for other in cut):
+                chosen = choose([(n, c[2]) for n, c in zip(numbers, cut)], value)
+                # What comes before `else` may not end in a brace.
+                found.append(f"{before}({chosen}){after}" if after.startswith(" else") else f"{before}{chosen}{after}")
+        elif "=>" in before:
+            pattern = before[: before.rindex("=>")].rstrip()
+            guard = re.match(r"(.*?) if (.*)\Z", pattern, re.S)
+            guarded = f"{guard[1]} if ({guard[2]}) && " if guard else f"{pattern} if "
+            found.append(f"{guarded}!{on(numbers[0])} => {value}{after}")
+            found += [f"{before}{choose([(numbers[0], other)], value)}{after}" for other in ("", "Default::default()", "true")]
+        else:
+            found += [f"{before}{choose([(numbers[0], other)], value)}{after}" for other in ("Default::default()", "true")]
+        return found
+    if text.lstrip().startswith("let "):
+        return found
+    if replacements:
+        found.append(choose(list(zip(numbers, others)), text))
+    else:
+        found.append(f"if !{on(numbers[0])} {{\n{text}\n}}")
+    return found
