@@ -53,7 +53,7 @@ pub struct Packet<'a> {
 }
 
 /// Why bytes are not a DCCP packet (RFC 4340 section 8.5 step 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ParseError {
     /// Shorter than the header of its type.

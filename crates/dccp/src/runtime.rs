@@ -5,7 +5,7 @@ use crate::stats::{Event, PathStats, Stats};
 use crate::stream::Stream;
 use crate::{ConnectError, Options, SendPolicy};
 use dccp_net::{App, Core, Driver, Handle, Qlog};
-use mpdccp_proto::{Endpoint, PktInfo, Reason, SessionEvent, SessionId};
+use mpdccp_proto::{Counter, Endpoint, PktInfo, Reason, SessionEvent, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
@@ -284,7 +284,7 @@ impl Streams {
 /// Datagrams that a session dropped.
 fn dropped(status: &mpdccp_proto::SessionStatus) -> u64 {
     let queue = &status.queue_stats;
-    let at_close = status.counters.get("dropped_at_close").copied().unwrap_or(0);
+    let at_close = status.counters.get(&Counter::DroppedAtClose).copied().unwrap_or(0);
     queue.dropped_full + queue.dropped_old + queue.dropped_early + queue.dropped_too_big + at_close
 }
 

@@ -80,6 +80,9 @@ pub struct SessionConfig {
     pub keepalive: Duration,
     /// How long the session lives on without any path that is up.
     pub survive: Duration,
+    /// How long a connection that ended is in TIMEWAIT, two maximum segment lifetimes (RFC 4340 section 8.3): a client does not use its ports
+    /// again meanwhile, and what still comes for it is answered with a Reset.
+    pub time_wait: Duration,
 }
 
 impl Default for SessionConfig {
@@ -105,6 +108,7 @@ impl Default for SessionConfig {
             max_paths: 8,
             keepalive: Duration::from_secs(12),
             survive: Duration::from_secs(60),
+            time_wait: Duration::from_secs(240),
         }
     }
 }

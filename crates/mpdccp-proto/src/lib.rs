@@ -23,6 +23,7 @@
 extern crate alloc;
 
 mod config;
+mod counter;
 mod endpoint;
 mod keys;
 mod names;
@@ -34,10 +35,12 @@ mod session;
 mod settings;
 mod status;
 pub mod steer;
+mod wake;
 
 pub use dccp_wire::KeyType;
 
 pub use config::{Fallback, JoinAdvertised, ListenConfig, PathConfig, PeerFilter, SessionConfig};
+pub use counter::{Counter, Counters};
 pub use endpoint::{Endpoint, EndpointStats, SessionId};
 pub use names::Named;
 pub use path::{Health, PathId, PathRow};
@@ -46,3 +49,4 @@ pub use session::{Reason, SessionEvent};
 pub use settings::{AckRatio, Ccid, Settings, Variant, WindowUnit};
 pub use status::{FecStats, PathStatus, RepairStats, SessionState, SessionStatus};
 pub use steer::PathName;
+pub use wake::Wake;

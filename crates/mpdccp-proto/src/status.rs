@@ -1,8 +1,7 @@
 use crate::queue::{QueueStats, QueueView};
 use crate::reorder::ReorderStats;
 use crate::steer::RuleStats;
-use crate::{Health, PathId};
-use alloc::collections::BTreeMap;
+use crate::{Counters, Health, PathId};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -50,8 +49,8 @@ pub struct SessionStatus {
     pub repair: RepairStats,
     /// Parities.
     pub fec: FecStats,
-    /// Drops and oddities by name (bad HMAC, unknown option, data without MP_SEQ, ...).
-    pub counters: BTreeMap<&'static str, u64>,
+    /// How often each drop and oddity occurred (bad HMAC, unknown option, data without MP_SEQ, ...).
+    pub counters: Counters,
 }
 
 /// Counters of loss repair.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::End::{Client, Server};
-use common::{Net, config};
+use common::{Net, config, counted};
 use mpdccp_proto::PathId;
 use units::{Duration, Rate};
 
@@ -61,23 +61,23 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     let (flood, rest) = (queued(&net, flooding), queued(&net, modest));
     assert!((90_000..=100_000).contains(&flood), "{flood}");
     assert_eq!(rest, 20 * common::datagram(0).len() as u64);
-    let refused = net.client.stats().counters["queues_full"];
+    let refused = counted(&net.client.stats().counters, "queues_full");
     assert!(refused > 800, "{refused}");
     // Once it was sent there is room again.
     net.run(Duration::from_secs(2));
     net.client.send(net.now, flooding, common::datagram(1), Default::default());
-    assert_eq!(net.client.stats().counters["queues_full"], refused);
+    assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
     // Nothing is left of those that end.
     for n in 0..1_000 {
         net.client.send(net.now, flooding, common::datagram(n), Default::default());
     }
-    let refused = net.client.stats().counters["queues_full"];
+    let refused = counted(&net.client.stats().counters, "queues_full");
     net.client.abort(net.now, flooding);
     net.run(Duration::from_secs(2));
     for n in 0..50 {
         net.client.send(net.now, modest, common::datagram(n), Default::default());
     }
-    assert_eq!(net.client.stats().counters["queues_full"], refused);
+    assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
 }
 
 /// Two sessions of one end with a bound on both: what one has too much of does not keep the other from its part.

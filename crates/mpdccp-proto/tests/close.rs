@@ -177,7 +177,7 @@ fn joins_are_ignored_while_closing() {
     net.meddler = Some(Box::new(|from, _, bytes| !(from == Server && is_type(bytes, PacketType::Close))));
     net.drain();
     net.run(Duration::from_millis(100));
-    assert_eq!(net.server.stats().counters["join_while_not_open"], 1);
+    assert_eq!(counted(&net.server.stats().counters, "join_while_not_open"), 1);
     assert!(net.log.iter().all(|l| !(l.from == Server && l.path == 1)), "no answer at all");
 }
 
@@ -264,10 +264,7 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
             Client => assert_ne!(port_of_next(&mut net), 50_000),
             Server => assert_eq!(answers(&mut net), Some(ResetCode::NoConnection)),
         }
-        assert_eq!(
-            net.server.stats().counters.get("time_wait").copied().unwrap_or(0),
-            u64::from(end == Server)
-        );
+        assert_eq!(counted(&net.server.stats().counters, "time_wait"), u64::from(end == Server));
         net.run(Duration::from_secs(10));
         match end {
             Client => assert_eq!(port_of_next(&mut net), 50_000),

@@ -73,7 +73,7 @@ fn three_listens_200_ms_apart_and_then_it_just_listens() {
         assert_eq!(header.service_code, Some(7));
         assert_eq!(listen.bytes.len(), 20);
     }
-    assert_eq!(net.client.stats().counters["listen"], 3, "who does not wait for it discards it");
+    assert_eq!(counted(&net.client.stats().counters, "listen"), 3, "who does not wait for it discards it");
     assert_eq!(net.logged(Client, PacketType::Reset).len(), 0);
     net.connect(config());
     net.run(Duration::from_secs(1));

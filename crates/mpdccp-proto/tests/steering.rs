@@ -4,6 +4,7 @@ mod common;
 
 use common::End::{Client, Server};
 use common::*;
+use dccp_wire::Packet;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::steer::{Criteria, Otherwise, Rule, Steering};
 use mpdccp_proto::*;
@@ -205,9 +206,44 @@ fn a_lost_packet_is_made_from_the_others_and_their_parity() {
         let server = net.server_id();
         let stats = net.status(Server, server).fec;
         assert_eq!((stats.restored, stats.received), (1, 11));
-        assert!(net.log.iter().any(|l| l.path != path && l.packet().payload.len() == 1000 + 3 + 8));
+        assert!(net.log.iter().any(|l| l.path != path && l.packet().payload.len() == 1000 + 7 + 8));
         let whole = net.got[&Server].iter().all(|data| data.len() == 1000);
         assert!(whole, "byte for byte");
+    }
+}
+
+/// Whichever byte of a parity's options, of its header of numbers and checks or of its packets' numbers changes on the way: neither it nor
+/// what would be made from the wrong packets is delivered.
+#[test]
+fn a_parity_that_changes_on_the_way_is_no_data() {
+    let rule = Rule { fec: Some(2), scheduler: Some(scheduler("handover")), ..Rule::default() };
+    let cfg = SessionConfig {
+        steer: for_calls(rule),
+        reorder: ReorderConfig::passive(),
+        repair: false,
+        ..config()
+    };
+    for at in 0..32 {
+        let (mut net, id) = net(&cfg);
+        net.meddler = Some(Box::new(move |from, _, bytes| {
+            let payload = Packet::parse(bytes).map_or(0, |p| p.payload.len());
+            let start = bytes.len().saturating_sub(1000);
+            let second = payload == 1000 && bytes[start..].starts_with(&1u32.to_be_bytes());
+            if from == Client && payload > 1000 {
+                let first = bytes.len() - payload - 20;
+                bytes[first + at] ^= 1;
+            }
+            !(from == Client && second)
+        }));
+        for n in 0..4 {
+            send(&mut net, Client, id, n, EF);
+            net.run(Duration::from_millis(5));
+        }
+        net.run(Duration::from_millis(100));
+        let mut got = net.numbers(Server);
+        got.sort_unstable();
+        assert!(got == [0, 2, 3] || got == [0, 1, 2, 3], "byte {at}: {got:?}");
+        assert!(net.got[&Server].iter().all(|data| data.len() == 1000), "byte {at}");
     }
 }
 

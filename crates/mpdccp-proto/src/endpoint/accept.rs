@@ -3,7 +3,7 @@
 use super::occupancy::{Occupancy, source};
 use super::{Endpoint, cookies};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
-use crate::{ListenConfig, SessionState};
+use crate::{Counter, ListenConfig, SessionState};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -88,12 +88,12 @@ impl Endpoint {
     ) {
         let known = self.listeners.contains_key(&packet.header.dst_port);
         let refusal = match packet.header.ptype {
-            PacketType::Reset => Refusal::Ignore("reset_without_connection"),
+            PacketType::Reset => Refusal::Ignore(Counter::ResetWithoutConnection),
             // RFC 5596 sections 2.2.2 and 2.2.3: servers ignore it, and clients anywhere but in REQUEST.
-            PacketType::Listen => Refusal::Ignore("listen"),
+            PacketType::Listen => Refusal::Ignore(Counter::Listen),
             // RFC 4340 section 8.5 step 2.
             _ if self.demux.waits(now, route, ports_of(packet)) => {
-                refuse(ResetCode::NoConnection, "time_wait")
+                refuse(ResetCode::NoConnection, Counter::TimeWait)
             }
             PacketType::Request if known => match self.handle_request(now, route, vouched, packet) {
                 Ok(()) => return,
@@ -106,10 +106,10 @@ impl Endpoint {
                 }
             }
             // A native socket sees all DCCP packets of the host; those for other ports are for other programs to answer.
-            _ if !known && route.remote.port() == 0 => Refusal::Ignore("no_connection"),
+            _ if !known && route.remote.port() == 0 => Refusal::Ignore(Counter::NoConnection),
             // RFC 5595 section 3.3.1.
-            PacketType::Request => refuse(ResetCode::ConnectionRefused, "port_not_bound"),
-            _ => refuse(ResetCode::NoConnection, "no_connection"),
+            PacketType::Request => refuse(ResetCode::ConnectionRefused, Counter::PortNotBound),
+            _ => refuse(ResetCode::NoConnection, Counter::NoConnection),
         };
         match refusal {
             Refusal::Ignore(why) => self.stats.count(why),
@@ -119,7 +119,7 @@ impl Endpoint {
                     self.stats.refused = Some((route.remote, why));
                 }
                 if !self.strangers.answer(now, route, packet, reset) {
-                    self.stats.count("reset_rate_limited");
+                    self.stats.count(Counter::ResetRateLimited);
                 }
             }
         }
@@ -136,12 +136,12 @@ impl Endpoint {
         // RFC 5596 section 2.2.2.
         self.invitations.accept(route, ports_of(request));
         let Some(listener) = self.listeners.get(&port) else {
-            return Err(refuse(ResetCode::ConnectionRefused, "port_not_bound"));
+            return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
         };
         let (mtu, overhead) = (listener.cfg.mtu, listener.overhead(route));
         if let Some(ci) = wanted_ci(request) {
             // RFC 9897 section 3.6: an invalid connection identifier closes the subflow.
-            let unknown = refuse(ResetCode::ConnectionRefused, "join_unknown_ci");
+            let unknown = refuse(ResetCode::ConnectionRefused, Counter::JoinUnknownCi);
             let id = self.demux.by_ci(ci).ok_or(unknown)?;
             // A peer joins its own sessions only, and hears nothing of others.
             let owner = self.sessions.get(&id).map(|entry| entry.session.peer());
@@ -170,19 +170,19 @@ impl Endpoint {
     /// Whether there may be another session with a peer, and which of the listener's peers that is.
     fn admit(&self, port: u16, route: &Route, vouched: Option<u32>) -> Result<u32, Refusal> {
         let Some(listener) = self.listeners.get(&port) else {
-            return Err(refuse(ResetCode::ConnectionRefused, "port_not_bound"));
+            return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
         };
         let peer = match vouched {
             Some(peer) => listener.numbers.get(&peer).copied(),
             None => listener.peer(route.remote.ip()),
         };
-        let peer = peer.ok_or(refuse(ResetCode::ConnectionRefused, "refused_peer"))?;
+        let peer = peer.ok_or(refuse(ResetCode::ConnectionRefused, Counter::RefusedPeer))?;
         if listener.sessions.all.open >= listener.cfg.max_sessions {
-            return Err(refuse(ResetCode::TooBusy, "too_many_sessions"));
+            return Err(refuse(ResetCode::TooBusy, Counter::TooManySessions));
         }
         let here = listener.sessions.of(source(route.remote.ip())).open;
         if vouched.is_none() && here >= listener.cfg.max_sessions_per_source {
-            return Err(refuse(ResetCode::TooBusy, "too_many_sessions_of_source"));
+            return Err(refuse(ResetCode::TooBusy, Counter::TooManySessionsOfSource));
         }
         Ok(peer)
     }
@@ -198,7 +198,7 @@ impl Endpoint {
         cookie: &[u8],
     ) -> Result<Session, Refusal> {
         let Some(listener) = self.listeners.get(&request.header.dst_port) else {
-            return Err(refuse(ResetCode::ConnectionRefused, "port_not_bound"));
+            return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
         };
         let (cfg, mtu, overhead) = (&listener.cfg.session, listener.cfg.mtu, listener.overhead(route));
         let offer = Offer { cfg, route: *route, request, mtu, overhead, peer, ci, seed, cookie };
@@ -227,14 +227,14 @@ impl Endpoint {
         peer: u32,
         request: &Packet<'_>,
     ) -> Result<(), Refusal> {
-        let too_long = refuse(ResetCode::TooBusy, "too_long_for_a_cookie");
+        let too_long = refuse(ResetCode::TooBusy, Counter::TooLongForACookie);
         let (cookie, seed) = self.cookies.make(now, route, ports_of(request), request).ok_or(too_long)?;
         let mut session = self.answer(now, route, peer, request, (self.ci_of(&seed), seed), &cookie)?;
         match self.strangers.sink() {
             Some(mut sink) => session.poll_transmit(now, &mut sink),
-            None => return Err(Refusal::Ignore("answers_not_fetched")),
+            None => return Err(Refusal::Ignore(Counter::AnswersNotFetched)),
         }
-        self.stats.count("answered_with_cookie");
+        self.stats.count(Counter::AnsweredWithCookie);
         Ok(())
     }
 
@@ -248,7 +248,7 @@ impl Endpoint {
         packet: &Packet<'_>,
     ) -> Result<(), Refusal> {
         let port = packet.header.dst_port;
-        let bad = refuse(ResetCode::BadInitCookie, "bad_init_cookie");
+        let bad = refuse(ResetCode::BadInitCookie, Counter::BadInitCookie);
         let cookie = cookies::find(packet).ok_or(bad)?;
         let remembered = self.cookies.open(now, route, ports_of(packet), cookie).ok_or(bad)?;
         let request = Packet::parse(&remembered.request).map_err(|_| bad)?;
@@ -267,7 +267,7 @@ impl Endpoint {
         if session.state() != SessionState::Open {
             return Err(bad);
         }
-        self.stats.count("opened_by_cookie");
+        self.stats.count(Counter::OpenedByCookie);
         self.begin(now, route, port, session);
         Ok(())
     }
@@ -295,6 +295,6 @@ fn ports_of(packet: &Packet<'_>) -> Ports {
     Ports { local: packet.header.dst_port, remote: packet.header.src_port }
 }
 
-fn refuse(code: ResetCode, why: &'static str) -> Refusal {
+fn refuse(code: ResetCode, why: Counter) -> Refusal {
     Refusal::Reset(Reset { code, data: [0; 3] }, why)
 }

@@ -10,8 +10,6 @@ use units::{Duration, Time};
 /// Ports for private use (RFC 6335 section 6), from which clients take theirs.
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
 
-/// How long TIMEWAIT lasts, two maximum segment lifetimes (RFC 4340 section 8.3).
-const TWO_MSL: Duration = Duration::from_secs(240);
 /// Most connections in TIMEWAIT; beyond, the oldest end it early.
 const MAX_TIME_WAIT: usize = 16_384;
 
@@ -27,10 +25,10 @@ pub(super) struct Demux {
 }
 
 impl Demux {
-    /// A connection is in TIMEWAIT from now on.
-    pub(super) fn hold(&mut self, now: Time, route: &Route, ports: Ports) {
+    /// A connection is in TIMEWAIT for so long from now on.
+    pub(super) fn hold(&mut self, now: Time, route: &Route, ports: Ports, lasts: Duration) {
         let key = (*route, ports);
-        let end = now + TWO_MSL;
+        let end = now + lasts;
         while let Some((at, oldest)) = self.wait_ends.front().copied() {
             if at > now && self.wait_ends.len() < MAX_TIME_WAIT {
                 break;

@@ -10,11 +10,14 @@ mod occupancy;
 mod shared;
 mod strangers;
 
+use crate::Counters;
+use crate::counter::count;
 use crate::sched::SchedulerKind;
 use crate::session::Session;
 use crate::steer::{PathName, Steering};
 use crate::{
-    ListenConfig, PathConfig, PathId, PathRow, PktInfo, QueueView, SessionConfig, SessionEvent, SessionStatus,
+    Counter, ListenConfig, PathConfig, PathId, PathRow, PktInfo, QueueView, SessionConfig, SessionEvent,
+    SessionStatus, Wake,
 };
 use accept::Listener;
 use alloc::boxed::Box;
@@ -40,19 +43,19 @@ use units::{Rate, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
-/// Counters of packets that belong to no connection, by name (`truncated`, `no_connection`, `refused_peer`, ...).
+/// Counters of packets that belong to no connection.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// Name to count.
-    pub counters: BTreeMap<&'static str, u64>,
+    /// How often each occurred.
+    pub counters: Counters,
     /// Whose Request was refused last, and why.
-    pub refused: Option<(SocketAddr, &'static str)>,
+    pub refused: Option<(SocketAddr, Counter)>,
 }
 
 impl EndpointStats {
-    fn count(&mut self, what: &'static str) {
-        *self.counters.entry(what).or_insert(0) += 1;
+    fn count(&mut self, what: Counter) {
+        count(&mut self.counters, what);
     }
 }
 
@@ -60,7 +63,7 @@ impl EndpointStats {
 struct Entry {
     session: Session,
     /// Its place in [`Endpoint::timers`], and why.
-    armed: Option<(Time, &'static str)>,
+    armed: Option<(Time, Wake)>,
     /// Waits for [`Endpoint::poll_transmit`].
     dirty: bool,
     /// Waits for its turn to send.
@@ -198,7 +201,7 @@ impl Endpoint {
         let packet = match Packet::parse(bytes) {
             Ok(packet) => packet,
             // RFC 4340 section 8.5 step 1: ignored, without a Reset.
-            Err(error) => return self.stats.count(error.name()),
+            Err(error) => return self.stats.count(Counter::Unparsable(error)),
         };
         match self.demux.find(route, &packet.header) {
             Some((id, path)) => {
@@ -223,15 +226,13 @@ impl Endpoint {
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) and then [`poll_transmit`](Self::poll_transmit) again, with the reason.
-    pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
+    pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
         if !self.dirty.is_empty() || self.strangers.is_waiting() {
-            return Some((Time::ZERO, "not_drained"));
+            return Some((Time::ZERO, Wake::NotDrained));
         }
-        let invitation = self.invitations.next_timeout().map(|at| (at, "invitation"));
-        let turn = self.shared.next().map(|at| (at, "turn"));
-        let timer = self.timers.first().map(|(at, id)| {
-            (*at, self.sessions.get(id).and_then(|entry| entry.armed).map_or("", |(_, why)| why))
-        });
+        let invitation = self.invitations.next_timeout().map(|at| (at, Wake::Invitation));
+        let turn = self.shared.next().map(|at| (at, Wake::Turn));
+        let timer = self.timers.first().and_then(|(_, id)| self.sessions.get(id)?.armed);
         invitation.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
@@ -241,7 +242,7 @@ impl Endpoint {
         if let Some(entry) = self.sessions.get_mut(&session) {
             let more = data.len() as u64;
             if !self.memory.allows(entry.queued, more, sessions) {
-                return self.stats.count("queues_full");
+                return self.stats.count(Counter::QueuesFull);
             }
             // What its queue drops, or sends, is taken off when it had its turn.
             let queued = entry.queued + more;
@@ -249,7 +250,7 @@ impl Endpoint {
             entry.session.send(now, data, info);
             self.mark(session);
         } else {
-            self.stats.count("send_without_session");
+            self.stats.count(Counter::SendWithoutSession);
         }
     }
 
@@ -560,7 +561,7 @@ impl Endpoint {
         while let Some(gone) = entry.session.poll_gone() {
             self.demux.remove(&gone.route, gone.ports, id);
             if gone.time_wait {
-                self.demux.hold(now, &gone.route, gone.ports);
+                self.demux.hold(now, &gone.route, gone.ports, entry.session.time_wait());
             }
         }
         while let Some((path, route, ports)) = entry.session.poll_connect(now) {
@@ -576,7 +577,7 @@ impl Endpoint {
         while let Some(event) = entry.session.poll_event() {
             // As many as the peer likes, unlike all others.
             if matches!(event, SessionEvent::Private(..)) && self.events.len() >= MAX_EVENTS {
-                self.stats.count("mp_exp_too_many");
+                self.stats.count(Counter::MpExpTooMany);
                 continue;
             }
             tracing::debug!(?event, "session");

@@ -4,7 +4,7 @@ use super::Session;
 use super::confirm::Signal;
 use super::subflow::Subflow;
 use crate::keys::{By, same};
-use crate::{JoinAdvertised, PathConfig, SessionState};
+use crate::{Counter, JoinAdvertised, PathConfig, SessionState};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -143,25 +143,27 @@ impl Session {
         let expected = self.keys.add_addr(By::Remote, addr_id, nonce, addr, port);
         // RFC 9897 section 3.2.6: silently ignored.
         if !tag.is_some_and(|tag| same(&expected, tag)) {
-            self.count("add_addr_bad_hmac");
+            self.count(Counter::AddAddrBadHmac);
             return false;
         }
         let known = self.remote_addrs.0.get(&addr_id).copied();
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
             // RFC 9897 section 3.2.1: an outdated option may be confirmed all the same.
-            Some(known) if mp_seq.before(known.seq) => self.count("outdated_mp_option"),
+            Some(known) if mp_seq.before(known.seq) => self.count(Counter::OutdatedMpOption),
             // RFC 9897 section 3.2.8: such are ignored silently, as is another address under an ID that is in use.
             _ if !is_unicast(addr) => {
-                self.count("add_addr_not_unicast");
+                self.count(Counter::AddAddrNotUnicast);
                 return false;
             }
             Some(Remote { addr: Some((held, _)), .. }) if held != addr => {
-                self.count("add_addr_id_in_use");
+                self.count(Counter::AddAddrIdInUse);
                 return false;
             }
             // RFC 9897 section 3.2.8: advertisements may be discarded.
-            None | Some(Remote { addr: None, .. }) if given >= MAX_REMOTE => self.count("add_addr_too_many"),
+            None | Some(Remote { addr: None, .. }) if given >= MAX_REMOTE => {
+                self.count(Counter::AddAddrTooMany)
+            }
             _ => {
                 self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
             }
@@ -196,7 +198,7 @@ impl Session {
         }
         for cfg in begun {
             if self.paths.iter().filter(|p| p.ours).count() >= self.cfg.max_paths {
-                return self.count("beyond_max_paths");
+                return self.count(Counter::BeyondMaxPaths);
             }
             let id = self.begin_path(now, cfg);
             if let Some(k) = self.index(id) {
@@ -216,18 +218,18 @@ impl Session {
     ) -> bool {
         let expected = self.keys.remove_addr(By::Remote, addr_id, nonce);
         if !tag.is_some_and(|tag| same(&expected, tag)) {
-            self.count("remove_addr_bad_hmac");
+            self.count(Counter::RemoveAddrBadHmac);
             return false;
         }
         let known = self.remote_addrs.0.get(&addr_id);
         if known.is_some_and(|known| mp_seq.before(known.seq)) {
-            self.count("outdated_mp_option");
+            self.count(Counter::OutdatedMpOption);
             return true;
         }
         let uses = |p: &Subflow| p.conn.is_some() && p.remote_addr == addr_id;
         if known.is_none() && !self.paths.iter().any(uses) {
             // RFC 9897 section 3.2.9: ignored silently.
-            self.count("remove_addr_unknown");
+            self.count(Counter::RemoveAddrUnknown);
             return false;
         }
         self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });

@@ -2,6 +2,7 @@
 
 use super::{Gone, Reason, Role, Session, SessionEvent, encode};
 use crate::SessionState;
+use crate::{Counter, Wake};
 use dccp_proto::{Connection, Extra, State};
 use dccp_wire::{MpOption, PacketType, ResetCode};
 use units::{Duration, Time};
@@ -61,7 +62,7 @@ impl Session {
         self.repair.clear();
         let dropped = self.lanes.clear();
         if dropped > 0 {
-            *self.counters.entry("dropped_at_close").or_insert(0) += dropped;
+            *self.counters.entry(Counter::DroppedAtClose).or_insert(0) += dropped;
         }
     }
 
@@ -95,7 +96,7 @@ impl Session {
     pub(super) fn on_mp_close(&mut self, now: Time, ptype: PacketType, key: &[u8]) {
         if !self.keys.is_ours(key) {
             // The subflow closes, as with any Close; the session does not.
-            return self.count("close_with_wrong_key");
+            return self.count(Counter::CloseWithWrongKey);
         }
         match ptype {
             PacketType::CloseReq if self.state == SessionState::Open => {
@@ -108,14 +109,14 @@ impl Session {
                 self.begin_closing(now, Reason::ClosedByPeer);
             }
             PacketType::Close | PacketType::CloseReq => {}
-            _ => self.count("close_on_wrong_type"),
+            _ => self.count(Counter::CloseOnWrongType),
         }
     }
 
     /// MP_FAST_CLOSE arrived on a Reset.
     pub(super) fn on_mp_fast_close(&mut self, code: ResetCode, key: &[u8]) {
         if code != ResetCode::AbruptMpTermination || !self.keys.is_ours(key) {
-            return self.count("fast_close_invalid");
+            return self.count(Counter::FastCloseInvalid);
         }
         // RFC 9897 section 3.2.3: Reset code 13 on all (other) subflows.
         self.abort_all(ResetCode::AbruptMpTermination);
@@ -123,12 +124,12 @@ impl Session {
     }
 
     /// When [`Self::check_end`] may find the session over.
-    pub(super) fn end_timeout(&self) -> Option<(Time, &'static str)> {
+    pub(super) fn end_timeout(&self) -> Option<(Time, Wake)> {
         match self.state {
-            SessionState::Closing => Some((self.close_at, "close_wait")),
+            SessionState::Closing => Some((self.close_at, Wake::CloseWait)),
             SessionState::Closed => None,
             _ if self.any_up() => None,
-            _ => Some((self.alive + self.cfg.survive, "survive")),
+            _ => Some((self.alive + self.cfg.survive, Wake::Survive)),
         }
     }
 

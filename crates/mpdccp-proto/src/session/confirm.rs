@@ -1,6 +1,7 @@
 //! Options that the peer confirms: retransmission of ours, MP_CONFIRM for theirs (RFC 9897 section 3.2.1).
 
 use super::{Session, encode};
+use crate::Counter;
 use crate::PathId;
 use crate::keys::By;
 use alloc::vec::Vec;
@@ -147,14 +148,14 @@ impl Session {
                             && p.sent.is_some_and(|(first, newest)| seq.within(first, newest))
                     };
                     let Some(n) = self.pending.iter().position(confirmed) else {
-                        self.count("confirm_unexpected");
+                        self.count(Counter::ConfirmUnexpected);
                         continue;
                     };
                     if let Signal::RemoveAddr { addr_id, .. } = self.pending.swap_remove(n).signal {
                         self.release_addr_id(addr_id);
                     }
                 }
-                _ => return self.count("confirm_malformed"),
+                _ => return self.count(Counter::ConfirmMalformed),
             }
         }
     }

@@ -6,20 +6,20 @@ use super::private::Private;
 use super::repair::Copy;
 use crate::reorder::{Arrival, Back};
 use crate::steer::OVERFLOW;
-use crate::{FecStats, Health, PathId, PathRow, PktInfo};
+use crate::{Counter, FecStats, Health, PathId, PathRow, PktInfo, Wake};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use dccp_proto::{Gate, Received, Sink};
-use dccp_wire::{MpOption, Opt, Seq};
+use dccp_wire::{Opt, Seq};
 use units::{Duration, Time};
 
 /// Most packets that one parity is for.
 pub(crate) const MOST: u8 = 16;
-/// Bytes of a parity beside the longest packet's: how far back each of them is; a length, and what is said of the flow.
-const HEADER: usize = 3;
+/// Bytes of a parity beside the longest packet's: how far back each of them is; a length, what is said of the flow, and a check.
+const HEADER: usize = 7;
 const OFFSET: usize = 2;
-/// Bytes of the option that says what it is, rounded up.
-const OPTION: usize = 12;
+/// Bytes by which the option that says what it is, rounded up, is longer than those of data.
+const OPTION: usize = 8;
 /// A parity that finds no path for so long is of no use any more.
 const OLD: Duration = Duration::from_millis(100);
 /// Most parities that wait for a path, and that wait for one more packet of theirs.
@@ -32,7 +32,7 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Block {
     members: Vec<(Seq, PathId)>,
-    /// Of each: length, what is said of the flow, and the bytes.
+    /// Of each: length, what is said of the flow, a check, and the bytes.
     xor: Vec<u8>,
 }
 
@@ -70,12 +70,19 @@ pub(super) struct Fec {
 }
 
 /// Adds a packet to the sum; a second time takes it out again.
-fn add(xor: &mut Vec<u8>, back: u8, data: &[u8]) {
-    let [high, low] = (data.len() as u16).to_be_bytes();
+fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
+    let ([high, low], [a, b, c, d]) = ((data.len() as u16).to_be_bytes(), check(seq, back, data));
     xor.resize(xor.len().max(HEADER + data.len()), 0);
-    for (sum, byte) in xor.iter_mut().zip([high, low, back].iter().chain(data)) {
+    for (sum, byte) in xor.iter_mut().zip([high, low, back, a, b, c, d].iter().chain(data)) {
         *sum ^= byte;
     }
+}
+
+/// Tells a packet that was made from the right ones. Of a checksum that is linear, as CRCs are, the sum would fit whatever was added up;
+/// this is FNV-1a.
+fn check(seq: u64, back: u8, data: &[u8]) -> [u8; 4] {
+    let bytes = seq.to_be_bytes().into_iter().chain([back]).chain(data.iter().copied());
+    bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).to_be_bytes()
 }
 
 impl Fec {
@@ -106,21 +113,23 @@ impl Fec {
         }
     }
 
-    /// The one packet that a parity lacks, if the others are here: its number, what it says of its flow, and its bytes.
+    /// The one packet that a parity lacks, if the others are here: its number, what it says of its flow, and its bytes. `None` also if
+    /// a bit changed on the way in what it would be made from, or where numbers say that others belong to it.
     fn solve(&self, parity: &Pending) -> Option<(u64, u8, Vec<u8>)> {
-        let mut missing = parity.members.iter().filter(|seq| !self.kept.contains_key(seq));
-        let (lost, None) = (*missing.next()?, missing.next()) else { return None };
+        let lost = *parity.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = parity.xor.clone();
-        for (back, data) in parity.members.iter().filter_map(|seq| self.kept.get(seq)) {
-            add(&mut xor, *back, data);
+        for (seq, (back, data)) in parity.members.iter().filter_map(|seq| self.kept.get_key_value(seq)) {
+            add(&mut xor, *seq, *back, data);
         }
-        let [high, low, back, data @ ..] = &xor[..] else { return None };
+        let [high, low, back, a, b, c, d, data @ ..] = &xor[..] else { return None };
         let len = usize::from(u16::from_be_bytes([*high, *low]));
-        Some((lost, *back, data.get(..len).filter(|data| !data.is_empty())?.to_vec()))
+        let data = data.get(..len).filter(|data| !data.is_empty())?;
+        (check(lost, *back, data) == [*a, *b, *c, *d]).then(|| (lost, *back, data.to_vec()))
     }
 
-    fn is_complete(&self, parity: &Pending) -> bool {
-        parity.members.iter().all(|seq| self.kept.contains_key(seq))
+    /// How many of its packets are not here.
+    fn lacks(&self, parity: &Pending) -> usize {
+        parity.members.iter().filter(|seq| !self.kept.contains_key(seq)).count()
     }
 }
 
@@ -140,7 +149,7 @@ impl Session {
         }
         let block = &mut self.lanes.all[lane].block;
         block.members.push((copy.mp_seq, path));
-        add(&mut block.xor, copy.back, &copy.packet.data);
+        add(&mut block.xor, copy.mp_seq.value(), copy.back, &copy.packet.data);
         if block.members.len() < usize::from(most) {
             return;
         }
@@ -181,12 +190,12 @@ impl Session {
                 });
                 let gate = gates.min();
                 self.fec.waiting.push_front(parity);
-                return self.wake_at(gate, "gate");
+                return self.wake_at(gate, Wake::Gate);
             };
             let Some(i) = self.index(path) else { continue };
             self.options.clear();
-            self.options.push(&Opt::Mp(MpOption::Seq(parity.newest)));
-            Private::Parity(parity.count).with(|option| self.options.push(&Opt::Mp(option)));
+            // It is no data of the session: without MP_SEQ nobody takes it for that, whatever happens to its option on the way.
+            Private::Parity(parity.newest, parity.count).with(|option| self.options.push(&Opt::Mp(option)));
             self.paths[i].transmit(now, self.options.as_bytes(), &parity.payload, sink);
             self.cap.on_sent(now, parity.payload.len() as u64);
             self.rows[i] = self.paths[i].row(now, self.options_len());
@@ -210,7 +219,7 @@ impl Session {
         let offsets = usize::from(count) * OFFSET;
         let Some((offsets, xor)) = data.split_at_checked(offsets).filter(|_| (1..=MOST).contains(&count))
         else {
-            return self.count("parity_malformed");
+            return self.count(Counter::ParityMalformed);
         };
         let before = |b: &[u8]| newest.sub(u16::from_be_bytes([b[0], b[1]]).into()).value();
         let members = offsets.chunks_exact(OFFSET).map(before).collect();
@@ -235,13 +244,19 @@ impl Session {
     fn restore(&mut self, now: Time, path: PathId) {
         let mut n = 0;
         while n < self.fec.pending.len() {
-            let solved = self.fec.solve(&self.fec.pending[n]);
-            if solved.is_none() && !self.fec.is_complete(&self.fec.pending[n]) {
+            let lacks = self.fec.lacks(&self.fec.pending[n]);
+            if lacks > 1 {
                 n += 1;
                 continue;
             }
+            let solved = self.fec.solve(&self.fec.pending[n]);
             self.fec.pending.remove(n);
-            let Some((lost, back, data)) = solved else { continue };
+            let Some((lost, back, data)) = solved else {
+                if lacks == 1 {
+                    self.count(Counter::ParityWrong);
+                }
+                continue;
+            };
             let mp_seq = Seq::new(lost);
             self.fec.stats.restored += 1;
             self.fec.keep(now, mp_seq, back, &data);

@@ -3,7 +3,7 @@
 use super::private::Private;
 use super::subflow::Stage;
 use super::{Reason, Role, Session, encode};
-use crate::{Fallback, PathConfig, PathName, SessionConfig, SessionState};
+use crate::{Counter, Fallback, PathConfig, PathName, SessionConfig, SessionState};
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, OptionBuf, Packet, Reset, ResetCode, feature};
 use units::Time;
@@ -73,11 +73,11 @@ pub(crate) struct Offer<'a, 'p> {
 
 impl Session {
     /// Answers a Request. An error is the Reset to send instead, and the counter it goes under.
-    pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, &'static str)> {
+    pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, Counter)> {
         let hello = Hello::read(offer.request);
         if hello.malformed {
             // RFC 9897 section 3.5 suggests Option Error; section 3.6: a malformed MP_KEY closes the subflow.
-            return Err((reset(ResetCode::OptionError), "malformed_mp_option"));
+            return Err((reset(ResetCode::OptionError), Counter::MalformedMpOption));
         }
         let mut session = Session::new(offer.cfg.clone(), Role::Server, now, offer.ci, offer.seed);
         // RFC 9897 section 3.2.4: one key, of a type that the client offered.
@@ -85,14 +85,14 @@ impl Session {
         match remote {
             Some((ci, _)) if session.multipath => session.keys.remote_ci = ci,
             None if session.multipath && offer.cfg.fallback == Fallback::Refuse => {
-                return Err((reset(ResetCode::ConnectionRefused), "refused_no_multipath"));
+                return Err((reset(ResetCode::ConnectionRefused), Counter::RefusedNoMultipath));
             }
             _ => session.multipath = false,
         }
         let config = session.connection_config(offer.mtu, offer.overhead);
         let seed = session.seed();
         let mut conn = Connection::server(config, now, offer.route, offer.request, seed)
-            .map_err(|reset| (reset, "refused_request"))?;
+            .map_err(|reset| (reset, Counter::RefusedRequest))?;
         session.service_code = conn.service_code();
         let mut options = OptionBuf::new();
         session.early_data(&mut conn);
@@ -152,25 +152,25 @@ impl Session {
         let agreed = self.paths[i].conn.as_ref().is_some_and(Connection::is_multipath);
         let hello = Hello::read(packet);
         if hello.malformed {
-            return self.reset_path(i, ResetCode::OptionError, "malformed_mp_option");
+            return self.reset_path(i, ResetCode::OptionError, Counter::MalformedMpOption);
         }
         match hello.key {
             Some((ci, keys)) if agreed => {
                 // RFC 9897 section 3.3: exactly one key, of a type that was offered.
                 if MpOption::keys(keys).count() != 1 || !self.keys.choose(keys) {
-                    return self.reset_path(i, ResetCode::OptionError, "bad_mp_key");
+                    return self.reset_path(i, ResetCode::OptionError, Counter::BadMpKey);
                 }
                 self.keys.remote_ci = ci;
                 self.greet(hello.private);
                 self.paths[i].stage = Stage::Proven;
             }
             _ if self.cfg.fallback == Fallback::Plain => {
-                self.count("fallback_to_plain");
+                self.count(Counter::FallbackToPlain);
                 self.multipath = false;
                 self.paths[i].stage = Stage::Proven;
             }
             _ => {
-                self.reset_path(i, ResetCode::Aborted, "refused_no_multipath");
+                self.reset_path(i, ResetCode::Aborted, Counter::RefusedNoMultipath);
                 self.finish(Reason::NoMultipath);
             }
         }

@@ -4,7 +4,7 @@ use super::confirm::Signal;
 use super::liveness::{Evidence, Liveness, Verdict};
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Reason, Role, Session, SessionEvent, encode};
-use crate::{Health, SessionState};
+use crate::{Counter, Health, SessionState};
 use dccp_proto::ccid::TxView;
 use dccp_proto::{CloseReason, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
@@ -61,7 +61,7 @@ impl Session {
         }
         if path.stage != Stage::Proven {
             // RFC 9897 section 3.6: MP options missing in the handshake close the subflow.
-            return self.reset_path(i, ResetCode::OptionError, "open_without_mp_options");
+            return self.reset_path(i, ResetCode::OptionError, Counter::OpenWithoutMpOptions);
         }
         if path.removed || self.state == SessionState::Closing {
             return conn.close(now, false);
@@ -213,7 +213,7 @@ impl Session {
     }
 
     /// Resets one subflow for a fault of the peer.
-    pub(super) fn reset_path(&mut self, i: usize, code: ResetCode, fault: &'static str) {
+    pub(super) fn reset_path(&mut self, i: usize, code: ResetCode, fault: Counter) {
         self.count(fault);
         if let Some(conn) = &mut self.paths[i].conn {
             conn.abort(code);

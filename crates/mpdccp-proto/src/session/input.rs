@@ -5,7 +5,7 @@ use super::private::Private;
 use super::subflow::Stage;
 use super::{MAX_DELIVERABLE, Session, SessionEvent, encode};
 use crate::reorder::{Arrival, Back};
-use crate::{PathId, PktInfo};
+use crate::{Counter, PathId, PktInfo};
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode, RttType, Seq};
@@ -26,8 +26,8 @@ struct Signals<'a> {
     mp_seq: Option<Seq>,
     /// How far back the packet before of its flow is.
     back: Option<u8>,
-    /// It is the parity of so many packets.
-    parity: Option<u8>,
+    /// It is a parity: the newest number, and of how many packets.
+    parity: Option<(Seq, u8)>,
     /// MP_CLOSE, or MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
@@ -78,17 +78,18 @@ impl Session {
         let signals = self.read_options(now, i, packet);
         if signals.malformed {
             // RFC 9897 section 3.5 suggests Reset code 5.
-            return self.reset_path(i, ResetCode::OptionError, "malformed_mp_option");
+            return self.reset_path(i, ResetCode::OptionError, Counter::MalformedMpOption);
         }
-        if let (Some(mp_seq), Some(_)) = (signals.mp_seq, received.data)
+        let number = signals.mp_seq.or(signals.parity.map(|(newest, _)| newest));
+        if let (Some(mp_seq), Some(_)) = (number, received.data)
             && !self.believes(now, mp_seq)
         {
-            return self.count("implausible_mp_seq");
+            return self.count(Counter::ImplausibleMpSeq);
         }
         if let (true, Some(mp_seq)) = (signals.confirmable, signals.mp_seq) {
             self.on_confirmable(now, i, mp_seq, packet);
         } else if signals.confirmable {
-            self.count("option_without_mp_seq");
+            self.count(Counter::OptionWithoutMpSeq);
         }
         match received.data {
             Some(data) => self.on_data(now, i, data, received, &signals),
@@ -109,7 +110,7 @@ impl Session {
             Judgement::Doubtful => false,
             Judgement::Moved => {
                 self.reorderer.restart(now);
-                self.count("mp_seq_moved");
+                self.count(Counter::MpSeqMoved);
                 true
             }
         }
@@ -137,12 +138,16 @@ impl Session {
                 Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
                 Opt::Mp(MpOption::Exp(&[back])) if self.order_flows => signals.back = Some(back),
                 Opt::Mp(MpOption::Exp(bytes)) => match Private::read(bytes) {
-                    Some(Private::Parity(count)) if self.fec.on => signals.parity = Some(count),
+                    Some(Private::Parity(newest, count)) if self.fec.on => {
+                        signals.parity = Some((newest, count))
+                    }
                     _ => self.on_private(now, i, bytes),
                 },
                 // A HMAC is read with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
-                Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => self.count("handshake_option_late"),
+                Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
+                    self.count(Counter::HandshakeOptionLate)
+                }
                 Opt::Invalid(46, _) => signals.malformed = true,
                 _ => {}
             }
@@ -154,8 +159,8 @@ impl Session {
         match Private::read(bytes).filter(|_| self.peer_is_ours) {
             Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(self.cfg.repair_max)),
             Some(Private::Silent(theirs, ours)) => self.doubt_paths(now, i, ours, theirs),
-            Some(Private::Hello { .. } | Private::Name(_) | Private::Parity(_)) => {}
-            None if !self.cfg.private_options || Private::is_ours(bytes) => self.count("mp_exp_ignored"),
+            Some(Private::Hello { .. } | Private::Name(_) | Private::Parity(..)) => {}
+            None if !self.cfg.private_options || Private::is_ours(bytes) => self.count(Counter::MpExpIgnored),
             None => self.events.push_back(SessionEvent::Private(self.paths[i].id, bytes.to_vec())),
         }
     }
@@ -181,7 +186,7 @@ impl Session {
                 _ => None,
             };
             if confirmed.len() == MAX_SIGNALS {
-                return self.count("too_many_options");
+                return self.count(Counter::TooManyOptions);
             }
             let confirm = match option {
                 MpOption::AddAddr { addr_id, nonce, addr, port } => {
@@ -208,26 +213,26 @@ impl Session {
     /// MP_PRIO for the subflow that carried it (RFC 9897 section 3.2.10).
     fn on_prio(&mut self, i: usize, mp_seq: Seq, prio: u8) -> bool {
         match self.paths[i].peer_prio {
-            Some((_, known)) if mp_seq.before(known) => self.count("outdated_mp_option"),
+            Some((_, known)) if mp_seq.before(known) => self.count(Counter::OutdatedMpOption),
             _ => self.paths[i].peer_prio = Some((prio, mp_seq)),
         }
         true
     }
 
     fn on_data(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>, signals: &Signals<'_>) {
+        if let Some((newest, count)) = signals.parity {
+            return self.on_parity(now, i, newest, count, data, received);
+        }
         let Some(mp_seq) = signals.mp_seq else {
             // RFC 9897 section 3.2.5: it must be there.
-            return self.count("data_without_mp_seq");
+            return self.count(Counter::DataWithoutMpSeq);
         };
-        if let Some(count) = signals.parity {
-            return self.on_parity(now, i, mp_seq, count, data, received);
-        }
         if signals.unknown {
             // RFC 9897 section 3.6: the data is dropped and reported as corrupt.
             if let Some(conn) = &mut self.paths[i].conn {
                 conn.report_dropped(received.seq, dccp_proto::DropCode::Corrupt);
             }
-            return self.count("unknown_mp_option");
+            return self.count(Counter::UnknownMpOption);
         }
         self.paths[i].data_at = now;
         let path = self.paths[i].id;
@@ -242,7 +247,7 @@ impl Session {
         if self.delivered.len() < MAX_DELIVERABLE {
             self.delivered.push_back(data.to_vec());
         } else {
-            self.count("not_fetched_by_application");
+            self.count(Counter::NotFetchedByApplication);
         }
     }
 }

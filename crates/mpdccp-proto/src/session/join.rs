@@ -5,7 +5,7 @@ use super::liveness::Liveness;
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Reason, Role, Session, encode};
 use crate::keys::{By, Tag, same};
-use crate::{Health, PathConfig, PathId, SessionState};
+use crate::{Counter, Health, PathConfig, PathId, SessionState};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -27,9 +27,9 @@ const REPLACE_AFTER: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     /// Silently.
-    Ignore(&'static str),
+    Ignore(Counter),
     /// With this Reset.
-    Reset(Reset, &'static str),
+    Reset(Reset, Counter),
 }
 
 /// The connection identifier that a Request wants to join.
@@ -44,7 +44,7 @@ impl Session {
         let Some(addr_id) = self.local_addrs.id_of(&route) else {
             self.gone.push(Gone { route, ports, time_wait: false });
             self.paths[i].connect_later(now);
-            return self.count("no_address_id_left");
+            return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
         // Where an answer would have come by then, a new attempt does instead of a repetition: it takes no back-off.
@@ -71,33 +71,33 @@ impl Session {
         let refuse = |code, why| Err(Refusal::Reset(reset(code), why));
         let hello = Hello::read(request);
         let Some((remote_addr, _, remote_nonce)) = hello.join else {
-            return Err(Refusal::Ignore("join_without_mp_join"));
+            return Err(Refusal::Ignore(Counter::JoinWithoutMpJoin));
         };
         // RFC 9897 section 3.2.11: joins are ignored while closing.
         if self.state != SessionState::Open {
-            return Err(Refusal::Ignore("join_while_not_open"));
+            return Err(Refusal::Ignore(Counter::JoinWhileNotOpen));
         }
         if !self.multipath {
-            return refuse(ResetCode::ConnectionRefused, "join_of_plain_session");
+            return refuse(ResetCode::ConnectionRefused, Counter::JoinOfPlainSession);
         }
         // A client says whether it lets the server join; whoever listens for other reasons keeps its sessions to itself.
         if self.role == Role::Client && !self.cfg.joinable {
-            return refuse(ResetCode::ConnectionRefused, "join_of_client_session");
+            return refuse(ResetCode::ConnectionRefused, Counter::JoinOfClientSession);
         }
         // RFC 9897 section 3.6: without the version of the first subflow, or with faulty options, it is closed.
         if hello.malformed || !hello.version_0 {
-            return refuse(ResetCode::OptionError, "join_malformed_or_other_version");
+            return refuse(ResetCode::OptionError, Counter::JoinMalformedOrOtherVersion);
         }
         if self.is_crowded() {
-            return refuse(ResetCode::TooBusy, "beyond_max_paths");
+            return refuse(ResetCode::TooBusy, Counter::BeyondMaxPaths);
         }
         self.make_room_for_join(now);
         let Some(addr_id) = self.local_addrs.id_of(&route) else {
-            return refuse(ResetCode::TooBusy, "no_address_id_left");
+            return refuse(ResetCode::TooBusy, Counter::NoAddressIdLeft);
         };
         let (config, seed) = (self.connection_config(mtu, overhead), self.seed());
         let mut conn = Connection::server(config, now, route, request, seed)
-            .map_err(|reset| Refusal::Reset(reset, "refused_request"))?;
+            .map_err(|reset| Refusal::Reset(reset, Counter::RefusedRequest))?;
         let nonce = self.rng.next_u32();
         let options = [
             MpOption::Join { addr_id, ci: self.keys.remote_ci, nonce },
@@ -133,7 +133,7 @@ impl Session {
             return;
         }
         if let Some(&(_, oldest)) = sources.values().max_by_key(|(n, _)| n) {
-            self.count("half_open_join_displaced");
+            self.count(Counter::HalfOpenJoinDisplaced);
             self.give_up(now, oldest, Reason::Displaced);
             self.forget_paths();
         }
@@ -144,15 +144,15 @@ impl Session {
         let Some(conn) = &mut self.paths[i].conn else { return };
         let hello = Hello::read(packet);
         let fault = match (hello.join, hello.join_tag) {
-            _ if hello.malformed => Some("malformed_mp_option"),
-            _ if !conn.is_multipath() => Some("join_other_version"),
-            (None, _) => Some("join_without_mp_join"),
-            (Some((_, ci, _)), _) if ci != self.keys.local_ci => Some("join_wrong_ci"),
-            (_, None) => Some("join_without_hmac"),
+            _ if hello.malformed => Some(Counter::MalformedMpOption),
+            _ if !conn.is_multipath() => Some(Counter::JoinOtherVersion),
+            (None, _) => Some(Counter::JoinWithoutMpJoin),
+            (Some((_, ci, _)), _) if ci != self.keys.local_ci => Some(Counter::JoinWrongCi),
+            (_, None) => Some(Counter::JoinWithoutHmac),
             (Some((_, _, remote_nonce)), Some(tag))
                 if !same(&self.keys.join(By::Remote, nonce, remote_nonce), tag) =>
             {
-                Some("join_wrong_hmac")
+                Some(Counter::JoinWrongHmac)
             }
             (Some((remote_addr, _, remote_nonce)), Some(_)) => {
                 let tag = self.keys.join(By::Local, nonce, remote_nonce);
@@ -177,14 +177,14 @@ impl Session {
         });
         if found.is_some_and(|found| same(tag, found)) {
             if self.is_crowded() {
-                self.reset_path(i, ResetCode::TooBusy, "beyond_max_paths");
+                self.reset_path(i, ResetCode::TooBusy, Counter::BeyondMaxPaths);
                 return false;
             }
             self.paths[i].stage = Stage::Proven;
             self.doubt_predecessors(now, i);
             return true;
         }
-        let fault = if found.is_some() { "join_wrong_hmac" } else { "join_without_hmac" };
+        let fault = if found.is_some() { Counter::JoinWrongHmac } else { Counter::JoinWithoutHmac };
         self.reset_path(i, ResetCode::OptionError, fault);
         false
     }

@@ -30,13 +30,17 @@ pub(crate) use handshake::Offer;
 pub(crate) use join::{Refusal, wanted_ci};
 pub use reason::Reason;
 
+use crate::Counters;
+use crate::counter::count;
 use crate::keys::Keys;
 use crate::queue::QueueView;
 use crate::reorder::{LastOfFlow, Reorderer};
-use crate::{PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus};
+use crate::{
+    Counter, PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus, Wake,
+};
 use addresses::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use confirm::Pending;
@@ -52,7 +56,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use repair::Repair;
 use subflow::Subflow;
-use units::Time;
+use units::{Duration, Time};
 
 /// Bytes of MP_SEQ, the one option on every data packet (RFC 9897 section 3.2.5).
 const MP_SEQ_LEN: usize = 9;
@@ -132,9 +136,9 @@ pub(crate) struct Session {
     local_addrs: LocalAddrs,
     remote_addrs: RemoteAddrs,
     events: VecDeque<SessionEvent>,
-    counters: BTreeMap<&'static str, u64>,
+    counters: Counters,
     /// When sending may go on, from the last round of [`Self::poll_transmit`].
-    wake: Option<(Time, &'static str)>,
+    wake: Option<(Time, Wake)>,
     /// When that was.
     polled: Time,
     /// Options of the packet being sent.
@@ -189,7 +193,7 @@ impl Session {
             local_addrs: LocalAddrs::default(),
             remote_addrs: RemoteAddrs::default(),
             events: VecDeque::new(),
-            counters: BTreeMap::new(),
+            counters: Counters::new(),
             wake: None,
             polled: Time::ZERO,
             options: OptionBuf::new(),
@@ -218,8 +222,8 @@ impl Session {
         session
     }
 
-    fn count(&mut self, what: &'static str) {
-        *self.counters.entry(what).or_insert(0) += 1;
+    fn count(&mut self, what: Counter) {
+        count(&mut self.counters, what);
     }
 
     fn index(&self, path: PathId) -> Option<usize> {
@@ -281,10 +285,10 @@ impl Session {
     pub(crate) fn send(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         let info = PktInfo { len: data.len(), ..info };
         if matches!(self.state, SessionState::Closing | SessionState::Closed) {
-            self.count("send_while_closing");
+            self.count(Counter::SendWhileClosing);
         } else if data.is_empty() && self.cfg.multipath {
             // Empty DCCP-Data carries options that must come with an MP_SEQ.
-            self.count("send_empty");
+            self.count(Counter::SendEmpty);
         } else {
             self.lanes.push(now, data, info);
         }
@@ -335,15 +339,15 @@ impl Session {
     }
 
     /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] again, and why.
-    pub(crate) fn poll_timeout(&self) -> Option<(Time, &'static str)> {
+    pub(crate) fn poll_timeout(&self) -> Option<(Time, Wake)> {
         if self.state == SessionState::Closed {
             return None;
         }
         let connections = self.paths.iter().filter_map(|p| p.conn.as_ref()?.poll_timeout());
-        let connections = connections.map(|(t, timer)| (t, timer.name()));
+        let connections = connections.map(|(t, timer)| (t, Wake::Connection(timer)));
         connections
-            .chain(self.reorderer.next_timeout().map(|t| (t, "reorder")))
-            .chain(self.lanes.next_expiry().map(|t| (t, "queue_expiry")))
+            .chain(self.reorderer.next_timeout().map(|t| (t, Wake::Reorder)))
+            .chain(self.lanes.next_expiry().map(|t| (t, Wake::QueueExpiry)))
             .chain(self.wake)
             .chain(self.management_timeouts())
             .chain(self.end_timeout())
@@ -358,6 +362,11 @@ impl Session {
     /// Path and ports of a server's first connection.
     pub(crate) fn first_connection(&self) -> Option<(PathId, Ports)> {
         self.paths.first().map(|p| (p.id, p.cfg.ports))
+    }
+
+    /// How long its connections are in TIMEWAIT.
+    pub(crate) fn time_wait(&self) -> Duration {
+        self.cfg.time_wait
     }
 
     /// Server: which peer let it in.

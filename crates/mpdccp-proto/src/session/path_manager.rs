@@ -4,7 +4,7 @@ use super::confirm::Signal;
 use super::liveness::Liveness;
 use super::subflow::Subflow;
 use super::{Reason, Role, Session, SessionEvent};
-use crate::{Health, PathConfig, PathId, PathName, SessionState};
+use crate::{Counter, Health, PathConfig, PathId, PathName, SessionState, Wake};
 use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use units::{Duration, Rate, Time};
@@ -166,7 +166,7 @@ impl Session {
         let i = self.paths.iter().position(|p| p.connect_time().is_some_and(|t| t <= now))?;
         if busy >= self.cfg.max_paths {
             self.paths[i].connect_later(now);
-            self.count("beyond_max_paths");
+            self.count(Counter::BeyondMaxPaths);
             return None;
         }
         let path = &mut self.paths[i];
@@ -247,17 +247,17 @@ impl Session {
             .then(|| self.first.since + FIRST_ATTEMPT)
     }
 
-    pub(super) fn management_timeouts(&self) -> impl Iterator<Item = (Time, &'static str)> {
+    pub(super) fn management_timeouts(&self) -> impl Iterator<Item = (Time, Wake)> {
         let open = self.state == SessionState::Open;
         let active = open || self.state == SessionState::Connecting;
         let live = self.paths.iter().filter(move |p| open && p.is_live());
-        let live = live.map(|p| (p.live.next(&self.evidence(p)), "liveness"));
+        let live = live.map(|p| (p.live.next(&self.evidence(p)), Wake::Liveness));
         let patience = self.paths.iter().filter_map(move |p| self.patience(p).filter(|_| active));
         let connect = self.paths.iter().filter_map(move |p| p.connect_time().filter(|_| active));
-        live.chain(patience.map(|t| (t, "patience")))
-            .chain(connect.map(|t| (t, "connect")))
-            .chain(self.rotation_timeout().map(|t| (t, "first_attempt")))
-            .chain(self.signal_timeout().filter(|_| open).map(|t| (t, "confirm")))
+        live.chain(patience.map(|t| (t, Wake::Patience)))
+            .chain(connect.map(|t| (t, Wake::Connect)))
+            .chain(self.rotation_timeout().map(|t| (t, Wake::FirstAttempt)))
+            .chain(self.signal_timeout().filter(|_| open).map(|t| (t, Wake::Confirm)))
     }
 
     /// Drops paths that will not come back; only between inputs, as indices change.

@@ -1,13 +1,13 @@
 //! Private options between two ends of ours, in MP_EXP (RFC 9897 section 3.2.12).
 
 use crate::PathName;
-use dccp_wire::MpOption;
+use dccp_wire::{MpOption, Seq};
 use units::Duration;
 
 /// First bytes of ours: MP_EXP is everybody's.
 const MAGIC: [u8; 4] = *b"mpd1";
 /// Bytes of the longest.
-const LONGEST: usize = 9;
+const LONGEST: usize = 12;
 
 /// What we tell an end of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +27,22 @@ pub(super) enum Private {
     Silent(u8, u8),
     /// In a Request: what its path is called.
     Name(PathName),
-    /// On data: it is the parity of so many packets.
-    Parity(u8),
+    /// In place of MP_SEQ: it is the parity of so many packets, the newest of which has this number.
+    Parity(Seq, u8),
 }
 
 impl Private {
     pub(super) fn read(bytes: &[u8]) -> Option<Private> {
         Some(match *bytes.strip_prefix(&MAGIC)? {
             [0, flags, ..] => {
-                Private::Hello { repairs: flags & 1 != 0, flows: flags & 2 != 0, parities: flags & 4 != 0 }
+                // 4 were parities of another form.
+                Private::Hello { repairs: flags & 1 != 0, flows: flags & 2 != 0, parities: flags & 8 != 0 }
             }
             [1, high, low] => Private::Repair(Duration::from_millis(u16::from_be_bytes([high, low]).into())),
             [2, ours, theirs] => Private::Silent(ours, theirs),
-            [4, count] => Private::Parity(count),
+            [4, count, a, b, c, d, e, f] => {
+                Private::Parity(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f])), count)
+            }
             [3, a, b, c, d] => Private::Name(PathName(u32::from_be_bytes([a, b, c, d]))),
             _ => return None,
         })
@@ -61,14 +64,17 @@ impl Private {
         put(&MAGIC);
         match self {
             Private::Hello { repairs, flows, parities } => {
-                put(&[0, u8::from(repairs) | u8::from(flows) << 1 | u8::from(parities) << 2, 0]);
+                put(&[0, u8::from(repairs) | u8::from(flows) << 1 | u8::from(parities) << 3, 0]);
             }
             Private::Repair(wait) => {
                 let [high, low] = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX).to_be_bytes();
                 put(&[1, high, low]);
             }
             Private::Silent(ours, theirs) => put(&[2, ours, theirs]),
-            Private::Parity(count) => put(&[4, count]),
+            Private::Parity(newest, count) => {
+                put(&[4, count]);
+                put(&newest.value().to_be_bytes()[2..]);
+            }
             Private::Name(PathName(name)) => {
                 put(&[3]);
                 put(&name.to_be_bytes());
@@ -92,7 +98,7 @@ mod tests {
         };
         let all = [
             Private::Name(PathName::of("dsl")),
-            Private::Parity(16),
+            Private::Parity(Seq::new(Seq::MODULUS - 2), 16),
             Private::Hello { repairs: true, flows: false, parities: true },
             Private::Hello { repairs: false, flows: true, parities: false },
             Private::Repair(Duration::from_millis(300)),

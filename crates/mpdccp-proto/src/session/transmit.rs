@@ -4,7 +4,7 @@ use super::Session;
 use super::lanes::{Source, Waiting};
 use super::repair::Copy;
 use crate::sched::{Pick, tiers};
-use crate::{Health, PathId, PathRow, PktInfo, QueueView, SessionState};
+use crate::{Counter, Health, PathId, PathRow, PktInfo, QueueView, SessionState, Wake};
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use units::Time;
@@ -43,7 +43,7 @@ impl Session {
         if self.state == SessionState::Open {
             let signals = self.transmit_signals(now, sink);
             self.transmit_data(now, sink);
-            self.wake_at(signals, "gate");
+            self.wake_at(signals, Wake::Gate);
         }
     }
 
@@ -57,7 +57,7 @@ impl Session {
         waits
     }
 
-    pub(super) fn wake_at(&mut self, at: Option<Time>, why: &'static str) {
+    pub(super) fn wake_at(&mut self, at: Option<Time>, why: Wake) {
         self.wake = self.wake.into_iter().chain(at.map(|t| (t, why))).min_by_key(|(t, _)| *t);
     }
 
@@ -84,7 +84,7 @@ impl Session {
             if let Some(at) = self.cap.shut(now) {
                 // Paths that could send more are not what limits it.
                 self.tell_app_limited(now);
-                return self.wake_at(Some(at), "rate");
+                return self.wake_at(Some(at), Wake::Rate);
             }
             self.send_parities(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
@@ -120,8 +120,8 @@ impl Session {
                         _ => None,
                     });
                     let gate = gates.min();
-                    self.wake_at(gate, "gate");
-                    self.wake_at(until, "scheduler");
+                    self.wake_at(gate, Wake::Gate);
+                    self.wake_at(until, Wake::Scheduler);
                     // What an open path is too narrow for must not hold up what it could carry.
                     let narrow = |row: &PathRow| {
                         row.health == Health::Up && row.is_open() && row.max_payload < info.len
@@ -137,11 +137,11 @@ impl Session {
                 }
                 Pick::Drop => {
                     drop(self.take(source));
-                    self.count("dropped_by_scheduler");
+                    self.count(Counter::DroppedByScheduler);
                 }
             }
         }
-        self.wake = Some((now, "backlog"));
+        self.wake = Some((now, Wake::Backlog));
     }
 
     /// Puts into `offered` the paths that rules and priorities leave for a packet of this lane. False if the packet is to be dropped.
@@ -210,7 +210,7 @@ impl Session {
                 row.is_open() && packet.data.len() <= row.max_payload
             };
             let Some(i) = self.index(path).filter(usable) else {
-                self.count("unusable_pick");
+                self.count(Counter::UnusablePick);
                 continue;
             };
             let seq = self.paths[i].transmit(now, self.options.as_bytes(), &packet.data, sink);

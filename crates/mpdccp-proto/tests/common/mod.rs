@@ -462,5 +462,9 @@ pub fn is_type(bytes: &[u8], ptype: PacketType) -> bool {
 }
 
 pub fn counter(status: &SessionStatus, name: &str) -> u64 {
-    status.counters.get(name).copied().unwrap_or(0)
+    counted(&status.counters, name)
+}
+
+pub fn counted(counters: &Counters, name: &str) -> u64 {
+    counters.iter().find(|(counter, _)| counter.name() == name).map_or(0, |(_, n)| *n)
 }

@@ -21,7 +21,9 @@ use crate::tunnel::up::notify;
 use crate::tunnel::{security, setup};
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
 use ipnet::IpNet;
-use mpdccp_proto::{ListenConfig, PathId, PathName, PktInfo, SessionConfig, SessionEvent, SessionId};
+use mpdccp_proto::{
+    Counter, ListenConfig, PathId, PathName, PktInfo, SessionConfig, SessionEvent, SessionId,
+};
 use sd_notify::NotifyState;
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
@@ -486,8 +488,8 @@ impl TunnelApp {
     /// Says who was refused, at most once each time this is called. Of those without a key the carrier tells.
     fn tell_refused(&mut self, core: &Core) {
         let stats = core.endpoint.stats();
-        let count = stats.counters.get("refused_peer").copied().unwrap_or(0);
-        if let (true, Some((from, "refused_peer"))) = (count > self.refused, stats.refused) {
+        let count = stats.counters.get(&Counter::RefusedPeer).copied().unwrap_or(0);
+        if let (true, Some((from, Counter::RefusedPeer))) = (count > self.refused, stats.refused) {
             tracing::warn!("{from} was refused: no peer may come from there ({count} times in all)");
         }
         self.refused = count;

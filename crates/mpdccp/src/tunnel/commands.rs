@@ -198,7 +198,7 @@ impl TunnelApp {
                 .iter()
                 .map(|(socket, stats)| socket_status(core, *socket, stats))
                 .collect(),
-            endpoint: core.endpoint.stats().counters.iter().map(|(k, n)| ((*k).into(), *n)).collect(),
+            endpoint: core.endpoint.stats().counters.iter().map(|(k, n)| (k.name().into(), *n)).collect(),
             security: self.cfg.security.name().into(),
             channels: drops.into_iter().flatten().map(|(why, n)| (why.name().into(), *n)).collect(),
             shards: self.shard_status(core).into_iter().collect(),

@@ -342,7 +342,7 @@ impl PeerStatus {
                 overflows: reorder.overflows,
             }),
             fec: FecReport::of(&status.fec),
-            drops: status.counters.iter().map(|(k, n)| ((*k).into(), *n)).collect(),
+            drops: status.counters.iter().map(|(k, n)| (k.name().into(), *n)).collect(),
             paths: status
                 .paths
                 .iter()
