@@ -84,17 +84,22 @@ fn two_at_two_bottlenecks_lose_nothing() {
 #[test]
 fn who_leaves_the_bottleneck_is_alone_within_ten_seconds() {
     for n in [2, 5, 7] {
-        let links = vec![bottleneck(10.0, 40.0, 1.0), bottleneck(8.0, 52.0, 1.0)];
-        let mut w = two(n, links, true, true, 3);
-        w.sessions[0].move_path(1, 0);
-        w.run(at(20.0));
-        assert!(together(&w), "CCID {n}");
-        w.sessions[0].move_path(1, 1);
-        let alone = (200..300).find(|i| {
-            w.run(at(f64::from(*i) / 10.0));
-            !together(&w)
+        // One run may take a second more or less: the middle of five counts.
+        let mut alone = [1, 2, 3, 4, 5].map(|seed| {
+            let links = vec![bottleneck(10.0, 40.0, 1.0), bottleneck(8.0, 52.0, 1.0)];
+            let mut w = two(n, links, true, true, seed);
+            w.sessions[0].move_path(1, 0);
+            w.run(at(20.0));
+            assert!(together(&w), "CCID {n}, seed {seed}");
+            w.sessions[0].move_path(1, 1);
+            let tenths = (0..150).find(|i| {
+                w.run(at(20.0 + f64::from(*i) / 10.0));
+                !together(&w)
+            });
+            tenths.expect("alone within 15 s")
         });
-        println!("CCID {n}: alone at {:.1} s", f64::from(alone.unwrap_or(999)) / 10.0);
-        assert!(alone.is_some(), "CCID {n}");
+        alone.sort_unstable();
+        println!("CCID {n}: alone after {alone:?} tenths of a second");
+        assert!(alone[2] <= 100, "CCID {n}");
     }
 }

@@ -11,6 +11,8 @@ use units::{Duration, Time};
 
 /// Deviations of chance by which losses must prefer long round trips.
 const CHANCE: f64 = 3.0;
+/// So many more rounds with losses while a queue stood than while none did are others' doing.
+const STANDING: u32 = 6;
 /// Rounds with losses that are remembered in full.
 const REMEMBERED: f64 = 64.0;
 /// After so long others have to show again.
@@ -30,6 +32,11 @@ impl Usual {
     /// Longer ones are the longest quarter or so, also where most are near the most.
     fn long(&self) -> f64 {
         (self.mean + self.deviation).min((self.mean + self.most) / 2.0)
+    }
+
+    /// Most are near the most, as in a queue that is nearly always full. What a path's delay varies by has no such ceiling.
+    fn at_ceiling(&self) -> bool {
+        self.most - self.mean < 2.0 * self.deviation
     }
 
     fn on_round(&mut self, mean: f64, deviation: f64) {
@@ -74,6 +81,11 @@ pub(super) struct Rivals {
     round: (f64, f64, u32),
     /// Losses in the running round, as in [`Counts`].
     lost: [bool; 2],
+    /// The least round-trip time of the running round, and whether all of it was cruised.
+    least: Option<Duration>,
+    cruised: bool,
+    /// Rounds with losses that were cruised while a queue stood all through them, near its most as ever, less others.
+    standing: u32,
     /// The newest round trip is long, and above the mean.
     long: bool,
     above: bool,
@@ -102,6 +114,7 @@ impl Rivals {
             (Some(c), true) if c.end == Time::MAX => {}
             (Some(c), false) if c.end == Time::MAX => {
                 c.end = now;
+                self.cruised = false;
                 self.stood = c.least != Duration::MAX && c.least > empty;
             }
             (_, true) => self.cruise = Some(Cruise { begin: now, end: Time::MAX, least: Duration::MAX }),
@@ -133,8 +146,8 @@ impl Rivals {
             self.counts.packets[usize::from(self.long)] += ev.acked.packets as f64;
         }
         if ev.round_end {
-            self.on_round_end();
-            if self.window.is_none() && ev.now >= self.not_before && self.counts.prefer_long() {
+            self.on_round_end(empty);
+            if self.window.is_none() && ev.now >= self.not_before && self.others() {
                 let cfg = CcConfig { mtu, packets: false, draft: false, seed: 0 };
                 let mut cubic = Cubic::beside(&cfg, ev.inflight_before.bytes);
                 cubic.couple(&self.part.unwrap_or(Part::ALONE));
@@ -162,6 +175,7 @@ impl Rivals {
         if let Some(cruise) = &mut self.cruise {
             cruise.least = cruise.least.min(rtt);
         }
+        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         let rtt = rtt.as_secs_f64();
         let usual = self.usual.get_or_insert(Usual { mean: rtt, deviation: 0.0, most: rtt });
         usual.most = usual.most.max(rtt);
@@ -171,7 +185,13 @@ impl Rivals {
         self.round = (sum + rtt, deviations + (rtt - usual.mean).abs(), n + 1);
     }
 
-    fn on_round_end(&mut self) {
+    fn on_round_end(&mut self, empty: Duration) {
+        let cruises = self.cruise.is_some_and(|c| c.end == Time::MAX);
+        let full = self.usual.is_some_and(|usual| usual.at_ceiling());
+        let stood = self.least.take().is_some_and(|least| least > empty) && full;
+        if core::mem::replace(&mut self.cruised, cruises) && self.lost != [false; 2] {
+            self.standing = if stood { self.standing + 1 } else { self.standing.saturating_sub(1) };
+        }
         let (sum, deviations, n) = core::mem::take(&mut self.round);
         if let Some(usual) = self.usual.as_mut().filter(|_| n > 0) {
             usual.on_round(sum / f64::from(n), deviations / f64::from(n));
@@ -183,6 +203,12 @@ impl Rivals {
         if losses[0] + losses[1] > REMEMBERED {
             packets.iter_mut().chain(losses).for_each(|n| *n /= 2.0);
         }
+    }
+
+    /// Losses show that others are there. Where the queue is nearly always full, round trips differ by no more than where in a burst they were
+    /// taken, so whether losses prefer long ones says nothing; that the queue stands while nothing is probed does.
+    fn others(&self) -> bool {
+        self.counts.prefer_long() || self.standing >= STANDING
     }
 
     /// The bound rules: the model neither probes nor drains by itself.
@@ -214,6 +240,7 @@ impl Rivals {
         self.window = None;
         self.rules = false;
         self.counts = Counts::default();
+        self.standing = 0;
     }
 }
 
@@ -235,6 +262,30 @@ mod tests {
         assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));
         // Where all are long, nothing can be said.
         assert!(!counts([0.0, 10_000.0], [0.0, 60.0]));
+    }
+
+    #[test]
+    fn losses_in_a_queue_that_never_empties_come_of_others() {
+        let ms = Duration::from_millis;
+        let rounds = |least: u64, most: u64, lossy: u32, cruises: bool| {
+            let mut r = Rivals::default();
+            r.on_phase(Time::ZERO, cruises, ms(11));
+            for i in 0..100 {
+                let highest = if i % 32 == 0 { most } else { 15 };
+                for rtt in [least, highest] {
+                    r.on_rtt(ms(rtt), rtt > 11);
+                }
+                // Those that tell of losses are no longer than others.
+                r.lost[0] = i >= 100 - lossy;
+                r.on_round_end(ms(11));
+            }
+            r.others()
+        };
+        assert!(rounds(14, 15, STANDING, true));
+        assert!(!rounds(14, 15, STANDING - 1, true), "too few to say");
+        assert!(!rounds(10, 15, STANDING, true), "the queue empties: the path's own losses");
+        assert!(!rounds(14, 18, STANDING, true), "no ceiling: delay varies");
+        assert!(!rounds(14, 15, STANDING, false), "a probe's queue is ours");
     }
 
     #[test]
