@@ -40,13 +40,13 @@ impl Pacer {
     pub fn on_sent(&mut self, now: Time, bytes: u32, rate: Rate, quantum: u32) {
         let room = rate.time_for(u64::from(quantum));
         let from = if now.since(self.paid) < room { self.paid } else { now };
-        self.paid = from + rate.time_for(u64::from(bytes));
+        let packet = rate.time_for(u64::from(bytes));
+        self.paid = from + packet;
         self.last_bytes = bytes;
         let owed = self.paid.since(now);
         // A nanosecond a packet of slack: each time is rounded up.
-        let full = rate == Rate::ZERO
-            || owed.saturating_add(rate.time_for(u64::from(bytes)))
-                > room.saturating_add(Duration::from_nanos(64));
+        let full =
+            rate == Rate::ZERO || owed.saturating_add(packet) > room.saturating_add(Duration::from_nanos(64));
         self.next = if full { self.paid } else { now };
     }
 }

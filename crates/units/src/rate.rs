@@ -26,9 +26,14 @@ impl Rate {
     /// The rate that moves `bytes` in `d`; [`Rate::MAX`] if `d` is zero.
     #[inline]
     pub fn from_bytes_per(bytes: u64, d: Duration) -> Rate {
-        match d.as_nanos() {
-            0 => Rate::MAX,
-            ns => Rate(u64::try_from(u128::from(bytes) * 8_000_000_000 / ns).unwrap_or(u64::MAX)),
+        let ns = d.as_nanos();
+        if ns == 0 {
+            return Rate::MAX;
+        }
+        // In 64 bits where they do, here and below: dividing in 128 takes several times as long.
+        match (bytes.checked_mul(8_000_000_000), u64::try_from(ns)) {
+            (Some(bits), Ok(ns)) => Rate(bits / ns),
+            _ => Rate(u64::try_from(u128::from(bytes) * 8_000_000_000 / ns).unwrap_or(u64::MAX)),
         }
     }
 
@@ -56,14 +61,21 @@ impl Rate {
         if self.0 == 0 {
             return Duration::MAX;
         }
-        let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0));
-        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+        let ns = bytes.checked_mul(8_000_000_000).map(|bits| bits.div_ceil(self.0)).unwrap_or_else(|| {
+            let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.0));
+            u64::try_from(ns).unwrap_or(u64::MAX)
+        });
+        Duration::from_nanos(ns)
     }
 
     /// Whole bytes moved in `d`.
     #[inline]
     pub fn bytes_in(self, d: Duration) -> u64 {
-        u64::try_from(u128::from(self.0).saturating_mul(d.as_nanos()) / 8_000_000_000).unwrap_or(u64::MAX)
+        let ns = d.as_nanos();
+        match u64::try_from(ns).ok().and_then(|ns| ns.checked_mul(self.0)) {
+            Some(bits) => bits / 8_000_000_000,
+            None => u64::try_from(u128::from(self.0).saturating_mul(ns) / 8_000_000_000).unwrap_or(u64::MAX),
+        }
     }
 
     /// This rate times `gain`.
@@ -92,6 +104,13 @@ mod tests {
         assert_eq!(r.bytes_in(Duration::from_millis(1)), 1250);
         assert_eq!(Rate::from_bytes_per(1250, Duration::from_millis(1)), r);
         assert_eq!(Rate::ZERO.time_for(1), Duration::MAX);
+        // Just beyond what 64 bits hold on the way, and just within.
+        for bytes in [u64::MAX / 8_000_000_000, u64::MAX / 8_000_000_000 + 1] {
+            assert_eq!(Rate::from_bps(8_000_000_000).time_for(bytes), Duration::from_nanos(bytes));
+            assert_eq!(Rate::from_bps(8_000_000_000).bytes_in(Duration::from_nanos(bytes)), bytes);
+            assert_eq!(Rate::from_bytes_per(bytes, Duration::from_nanos(bytes)).bps(), 8_000_000_000);
+        }
+        assert_eq!(Rate::from_bps(3).time_for(1), Duration::from_nanos(2_666_666_667), "rounded up");
         assert_eq!(r.scale(0.5).mbps(), 5.0);
     }
 }

@@ -148,6 +148,31 @@ pub struct TxView {
     pub probing_rtt: bool,
 }
 
+/// What of a [`TxView`] a packet that leaves can change.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // see there
+pub struct TxLoad {
+    pub cwnd: Window,
+    pub inflight: Amount,
+    pub pacing: Option<Rate>,
+    pub bottleneck: Option<Rate>,
+    pub app_limited: bool,
+    pub last_sent: Option<Time>,
+}
+
+impl From<&TxView> for TxLoad {
+    fn from(view: &TxView) -> TxLoad {
+        TxLoad {
+            cwnd: view.cwnd,
+            inflight: view.inflight,
+            pacing: view.pacing,
+            bottleneck: view.bottleneck,
+            app_limited: view.app_limited,
+            last_sent: view.last_sent,
+        }
+    }
+}
+
 /// The sending half of one direction.
 pub trait SenderHalf: Send + core::fmt::Debug {
     /// Whether one more data packet may leave.
@@ -201,6 +226,16 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     }
     /// Everything one may look at.
     fn view(&self) -> TxView;
+    /// A part of that, for each packet, as the next two are.
+    fn load(&self) -> TxLoad {
+        TxLoad::from(&self.view())
+    }
+    /// The round-trip times in it.
+    fn rtt(&self) -> &RttEstimator;
+    /// Whether the controller is in ProbeRTT.
+    fn probing_rtt(&self) -> bool {
+        false
+    }
     /// What the half leaves to the next; of what is under way, that after `acked`.
     fn hand_over(&self, now: Time, acked: Seq) -> Handover;
     /// Takes the place of another half, before anything else.

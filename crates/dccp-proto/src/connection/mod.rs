@@ -21,7 +21,7 @@ pub use types::{
     CloseReason, ConnectionStats, DropCode, DropReason, Event, Extra, Outcome, Ports, Received, State, Timer,
 };
 
-use crate::ccid::{AckVecSender, Fated, ReceiverHalf, SenderHalf, TxView};
+use crate::ccid::{AckVecSender, Fated, ReceiverHalf, SenderHalf, TxLoad, TxView};
 use crate::features::{Negotiator, Side};
 use crate::{Config, Route};
 use agreed::{Agreed, Halves};
@@ -30,7 +30,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use dccp_cc::Part;
+use dccp_cc::{Part, RttEstimator};
 use dccp_wire::{OptionBuf, Reset, ResetCode, Seq, feature};
 use output::Outbox;
 use rand_chacha::ChaCha8Rng;
@@ -265,6 +265,21 @@ impl Connection {
         self.halves.as_ref().map(|h| h.tx.view())
     }
 
+    /// The part of [`tx_view`](Self::tx_view) that changes with each packet sent.
+    pub fn tx_load(&self) -> Option<TxLoad> {
+        self.halves.as_ref().map(|h| h.tx.load())
+    }
+
+    /// The round-trip times of [`tx_view`](Self::tx_view).
+    pub fn tx_rtt(&self) -> Option<&RttEstimator> {
+        self.halves.as_ref().map(|h| h.tx.rtt())
+    }
+
+    /// Whether the controller is in ProbeRTT, once there is one.
+    pub fn is_probing_rtt(&self) -> Option<bool> {
+        self.halves.as_ref().map(|h| h.tx.probing_rtt())
+    }
+
     /// The sending half, if it can share its congestion state with other connections: once its CCID is settled, in OPEN.
     pub fn shareable(&mut self) -> Option<&mut AckVecSender> {
         self.halves.as_mut()?.tx.shareable()
@@ -285,7 +300,7 @@ impl Connection {
 
     /// The best round-trip time there is; 0.2 s if none (RFC 4340 section 3.4).
     fn rtt(&self) -> Duration {
-        let measured = self.halves.as_ref().and_then(|h| h.tx.view().rtt.srtt());
+        let measured = self.tx_rtt().and_then(RttEstimator::srtt);
         measured.or(self.handshake_rtt).unwrap_or(Duration::from_millis(200))
     }
 

@@ -555,8 +555,10 @@ impl Endpoint {
 
     /// After any input of a session: its connections' addresses, its listener's counts, its events and datagrams.
     fn settle(&mut self, now: Time, id: SessionId) {
-        self.mark(id);
         let Some(entry) = self.sessions.get_mut(&id) else { return };
+        if !core::mem::replace(&mut entry.dirty, true) {
+            self.dirty.push(id);
+        }
         let _in = entry.span.clone().entered();
         while let Some(gone) = entry.session.poll_gone() {
             self.demux.remove(&gone.route, gone.ports, id);

@@ -29,6 +29,8 @@ pub(super) struct Auto {
     extra: Extra,
     /// The flow of the packet that was picked for.
     flow: u32,
+    /// What each path that is used costs, by its place among the rows; kept for its memory.
+    used: Vec<(Duration, usize)>,
 }
 
 /// A path dearer than the cheapest by more than this only adds delay: so long a queue helps nobody.
@@ -44,51 +46,105 @@ const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 
 pub(super) fn cost(path: &PathRow) -> Duration {
-    path.one_way() + Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
+    let lost = if path.loss > 0.0 {
+        Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
+    } else {
+        Duration::ZERO
+    };
+    path.one_way() + lost
 }
 
 impl Scheduler for Auto {
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
-        if paths.len() > 1 {
-            self.trials.update(now, paths);
-            self.distant.update(now, queue.oldest, paths);
+        match paths {
+            [] => return Pick::Wait(None),
+            [path] => return self.pick_only(now, pkt, path),
+            _ => {}
         }
-        let (trials, distant) = (&self.trials, &self.distant);
-        let none = !paths.iter().any(|path| trials.permit(now, path));
-        let permitted = || paths.iter().filter(|path| none || trials.permit(now, path));
-        // What is near may be on trial.
-        let all = permitted().all(|path| distant.leaves_out(path));
-        let used = || permitted().filter(|path| all || !distant.leaves_out(path));
-        let Some(best) = used().map(cost).min() else { return Pick::Wait(None) };
-        let worth = |path: &&PathRow| cost(path) <= best + MOST_SPREAD;
-        self.spread = used().filter(worth).map(cost).max().map_or(Duration::ZERO, |most| most - best);
-        let kept = used().find(|path| Some(path.id) == self.first);
-        let kept = kept.filter(|path| cost(path) <= best + (best / CLEARLY).max(CLEARLY_LEAST));
-        let settled = kept.or_else(|| used().min_by_key(|path| (cost(path), path.id))).map(|path| path.id);
-        self.first = settled;
-        let order = |path: &PathRow| (Some(path.id) != settled, cost(path), path.id);
+        self.trials.update(now, paths);
+        self.distant.update(now, queue.oldest, paths);
+        let mut used = core::mem::take(&mut self.used);
+        used.clear();
+        used.extend(paths.iter().enumerate().map(|(n, path)| (cost(path), n)));
+        self.leave_out(now, paths, &mut used);
+        let pick = self.pick_of(now, pkt, queue, paths, &used);
+        self.used = used;
+        pick
+    }
+
+    fn on_sent(&mut self, _now: Time, path: PathId, bytes: usize) {
+        self.extra.on_sent(path, self.flow, bytes);
+    }
+
+    fn standing_queue(&self) -> Duration {
+        self.spread
+    }
+}
+
+impl Auto {
+    /// What [`pick_of`](Self::pick_of) comes to where there is nothing to compare.
+    fn pick_only(&mut self, now: Time, pkt: &PktInfo, path: &PathRow) -> Pick {
+        (self.spread, self.first, self.flow) = (Duration::ZERO, Some(path.id), pkt.flow);
+        if self.extra.is_time(now, path.srtt.unwrap_or_default()) {
+            self.extra.look(now, &[(cost(path), path)]);
+        }
+        if path.is_open() { Pick::One(path.id) } else { Pick::Wait(None) }
+    }
+
+    /// Keeps of `used` what is neither on trial nor distant, if anything is left then: what is near may be on trial.
+    fn leave_out(&self, now: Time, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
+        let permitted = |n: usize| self.trials.permit(now, &paths[n]);
+        if used.iter().any(|(_, n)| permitted(*n)) {
+            used.retain(|(_, n)| permitted(*n));
+        }
+        let near = |n: usize| !self.distant.leaves_out(&paths[n]);
+        if used.iter().any(|(_, n)| near(*n)) {
+            used.retain(|(_, n)| near(*n));
+        }
+    }
+
+    /// Picks one of `used`: what each costs, by its place in `paths`.
+    fn pick_of(
+        &mut self,
+        now: Time,
+        pkt: &PktInfo,
+        queue: &QueueView,
+        paths: &[PathRow],
+        used: &[(Duration, usize)],
+    ) -> Pick {
+        let used = || used.iter().map(|(cost, n)| (*cost, &paths[*n]));
+        let Some(best) = used().map(|(cost, _)| cost).min() else { return Pick::Wait(None) };
+        let worth = used().map(|(cost, _)| cost).filter(|cost| *cost <= best + MOST_SPREAD);
+        self.spread = worth.max().map_or(Duration::ZERO, |most| most - best);
+        let clearly = best + (best / CLEARLY).max(CLEARLY_LEAST);
+        let kept = used().find(|(_, path)| Some(path.id) == self.first).filter(|(cost, _)| *cost <= clearly);
+        let Some((_, settled)) = kept.or_else(|| used().min_by_key(|(cost, path)| (*cost, path.id))) else {
+            return Pick::Wait(None);
+        };
+        self.first = Some(settled.id);
+        let order = |(cost, path): &(Duration, &PathRow)| (path.id != settled.id, *cost, path.id);
         self.flow = pkt.flow;
-        let rtt = used().find(|path| Some(path.id) == settled).and_then(|path| path.srtt);
-        if self.extra.is_time(now, rtt.unwrap_or_default()) {
-            let mut all: Vec<_> = used().map(|path| (cost(path), path)).collect();
-            all.sort_by_key(|(_, path)| order(path));
+        if self.extra.is_time(now, settled.srtt.unwrap_or_default()) {
+            let mut all: Vec<_> = used().collect();
+            all.sort_by_key(order);
             self.extra.look(now, &all);
         }
         let due = self.extra.due(pkt.flow);
-        if let Some(path) = used().find(|path| Some(path.id) == due && path.is_open()) {
+        if let Some((_, path)) = used().find(|(_, path)| Some(path.id) == due && path.is_open()) {
             return Pick::One(path.id);
         }
-        let open = used().filter(|path| path.is_open());
-        let Some(free) = open.min_by_key(|path| order(path)) else { return Pick::Wait(None) };
-        let cheaper = || used().filter(|path| order(path) < order(free));
-        let Some(first) = cheaper().min_by_key(|path| order(path)) else { return Pick::One(free.id) };
+        let open = used().filter(|(_, path)| path.is_open());
+        let Some(found) = open.min_by_key(order) else { return Pick::Wait(None) };
+        let free = found.1;
+        let cheaper = || used().filter(|path| order(path) < order(&found));
+        let Some((least_cost, first)) = cheaper().min_by_key(order) else { return Pick::One(free.id) };
         // All cheaper paths together serve the backlog; the first of them opens after its own wait.
-        let rate = cheaper().fold(Rate::ZERO, |sum, path| Rate::from_bps(sum.bps() + path.rate.bps()));
+        let rate = cheaper().fold(Rate::ZERO, |sum, (_, path)| Rate::from_bps(sum.bps() + path.rate.bps()));
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
-        let opens = cheaper().map(|path| path.wait(now)).min().unwrap_or_default();
+        let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
         // What has waited longer than that shows that they do not serve it.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
-        let mut dearer = cost(free).saturating_sub(cost(first)).max(CLEARLY_LEAST);
+        let mut dearer = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
         if dearer > MOST_SPREAD {
             return Pick::Wait(None);
         }
@@ -105,14 +161,6 @@ impl Scheduler for Auto {
         }
         self.helping_until = Some(now + free.srtt.unwrap_or_default() * 2);
         Pick::One(free.id)
-    }
-
-    fn on_sent(&mut self, _now: Time, path: PathId, bytes: usize) {
-        self.extra.on_sent(path, self.flow, bytes);
-    }
-
-    fn standing_queue(&self) -> Duration {
-        self.spread
     }
 }
 
@@ -188,6 +236,37 @@ mod tests {
         assert_eq!(at(1_000, 1_000, false), Pick::One(PathId(0)));
         assert_eq!(at(1_001, 1_000, true), Pick::One(PathId(1)), "better than nothing");
         assert_eq!(at(1_500, 1_000, false), Pick::One(PathId(1)));
+    }
+
+    /// One path, alone for a while, is treated as if all were compared: nothing of what is remembered differs afterwards.
+    #[test]
+    fn a_path_alone_is_picked_as_among_several() {
+        let queue = QueueView { packets: 9, bytes: 9_000, ..QueueView::default() };
+        let (mut short, mut long) = (Auto::default(), Auto::default());
+        let both = [row(0, 3, 20), row(1, 3, 60)];
+        for ms in 0..3_000u64 {
+            let (now, pkt) = (Time::from_millis(ms), PktInfo { flow: 7, ..PktInfo::default() });
+            let alone = [if ms % 3 == 0 { full() } else { both[0].clone() }];
+            let paths = if (1_000..2_000).contains(&ms) { &alone[..] } else { &both[..] };
+            let picked = short.pick(now, &pkt, &queue, paths);
+            let compared = match paths {
+                [_] => {
+                    let mut used: Vec<_> =
+                        paths.iter().enumerate().map(|(n, path)| (cost(path), n)).collect();
+                    long.leave_out(now, paths, &mut used);
+                    long.pick_of(now, &pkt, &queue, paths, &used)
+                }
+                _ => long.pick(now, &pkt, &queue, paths),
+            };
+            assert_eq!(picked, compared, "{ms} ms");
+            if let Pick::One(path) = picked {
+                short.on_sent(now, path, 1_250);
+                long.on_sent(now, path, 1_250);
+            }
+            short.used.clear();
+            long.used.clear();
+            assert_eq!(alloc::format!("{short:?}"), alloc::format!("{long:?}"), "{ms} ms");
+        }
     }
 
     #[test]

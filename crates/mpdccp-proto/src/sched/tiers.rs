@@ -10,6 +10,15 @@ use units::Time;
 const SECONDARY: u8 = 2;
 const STANDBY: u8 = 1;
 
+/// Whether a scheduler may consider all rows for this packet, as [`offer`] would find.
+pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
+    rows.iter().all(|row| fits(pkt, row) && row.prio > SECONDARY)
+}
+
+fn fits(pkt: &PktInfo, row: &PathRow) -> bool {
+    row.health == Health::Up && pkt.len <= row.max_payload
+}
+
 /// Puts into `offered` the rows that a scheduler may consider for this packet; their gates may be shut.
 pub(crate) fn offer(
     now: Time,
@@ -19,10 +28,9 @@ pub(crate) fn offer(
     offered: &mut Vec<PathRow>,
 ) {
     offered.clear();
-    let fits = |row: &&PathRow| row.health == Health::Up && pkt.len <= row.max_payload;
     // "At least one path must not be 0": if all are, they count as if nobody had said anything.
     let all_zero = !rows.iter().any(|row| row.prio > 0 && row.health != Health::Down);
-    let usable = || rows.iter().filter(fits).filter(|row| all_zero || row.prio > 0);
+    let usable = || rows.iter().filter(|row| fits(pkt, row) && (all_zero || row.prio > 0));
     let primary = |row: &PathRow| all_zero || row.prio > SECONDARY;
     offered.extend(usable().filter(|row| primary(row)).cloned());
     let primaries = offered.len();
@@ -48,8 +56,11 @@ mod tests {
     fn offered(backlog: u64, rows: &[PathRow]) -> Vec<u32> {
         let mut out = Vec::new();
         let queue = QueueView { packets: 1, bytes: backlog, ..QueueView::default() };
-        offer(NOW, &PktInfo { len: 1000, ..PktInfo::default() }, &queue, rows, &mut out);
-        out.iter().map(|row| row.id.0).collect()
+        let pkt = PktInfo { len: 1000, ..PktInfo::default() };
+        offer(NOW, &pkt, &queue, rows, &mut out);
+        let ids = |rows: &[PathRow]| rows.iter().map(|row| row.id.0).collect::<Vec<_>>();
+        assert!(!offers_all(&pkt, rows) || ids(&out) == ids(rows), "{rows:?}");
+        ids(&out)
     }
 
     /// A path whose pacer lets the next packet go in so many milliseconds.
@@ -75,7 +86,9 @@ mod tests {
             assert_eq!(offered(0, &[row(0, 1, 10), gone.clone(), row(2, 2, 10)]), [2]);
         }
         let narrow = PathRow { max_payload: 999, ..row(1, 3, 10) };
-        assert_eq!(offered(0, &[row(0, 1, 10), narrow]), [0], "too narrow for this packet");
+        assert_eq!(offered(0, &[row(0, 1, 10), narrow.clone()]), [0], "too narrow for this packet");
+        assert_eq!(offered(0, &[row(0, 3, 10), narrow]), [0]);
+        assert_eq!(offered(0, &[row(0, 3, 10), closed(1, 15)]), [0, 1], "primaries, as the scheduler likes");
     }
 
     #[test]

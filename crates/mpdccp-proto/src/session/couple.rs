@@ -4,16 +4,17 @@ use super::Session;
 use super::subflow::Subflow;
 use crate::PathId;
 use dccp_cc::Seen;
-use dccp_proto::ccid::TxView;
+use dccp_proto::Connection;
 use units::Time;
 
 impl Session {
     /// Shows the coupling what a path went through, and tells all paths their parts.
-    pub(super) fn couple(&mut self, now: Time, i: usize, view: &TxView) {
-        if !self.cfg.coupling || self.cfg.share_congestion || self.paths.len() < 2 || !self.paths[i].is_live()
-        {
+    pub(super) fn couple(&mut self, now: Time, i: usize) {
+        let path = &self.paths[i];
+        if !self.cfg.coupling || self.cfg.share_congestion || self.paths.len() < 2 || !path.is_live() {
             return;
         }
+        let Some(view) = path.conn.as_ref().and_then(Connection::tx_view) else { return };
         let seen = Seen {
             rtt: view.rtt.latest().map(|rtt| (rtt, view.rtt.updated())),
             delivered: view.delivered.bytes,

@@ -5,8 +5,7 @@ use super::liveness::{Evidence, Liveness, Verdict};
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Reason, Role, Session, SessionEvent, encode};
 use crate::{Counter, Health, SessionState};
-use dccp_proto::ccid::TxView;
-use dccp_proto::{CloseReason, Event, State};
+use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
 use units::{Duration, Time};
 
@@ -35,7 +34,7 @@ impl Session {
         let Some(path) = self.paths.get_mut(i) else { return };
         let Some(conn) = &path.conn else { return };
         let closing = matches!(conn.state(), State::CloseReq | State::Closing);
-        let view = conn.tx_view();
+        let probing = conn.is_probing_rtt();
         if closing && path.is_live() {
             if path.is_up() {
                 self.alive = now;
@@ -43,11 +42,11 @@ impl Session {
             (path.health, path.since) = (Health::Down, now);
             self.reorderer.on_path(path.id, None, false);
         }
-        if let Some(view) = view {
-            path.learn_timeouts(&view.rtt);
-            self.couple(now, i, &view);
-            self.coordinate_probe_rtt(i, view.probing_rtt);
-            self.tell_rtt(now, i, &view);
+        if let Some(probing) = probing {
+            path.learn_timeouts();
+            self.couple(now, i);
+            self.coordinate_probe_rtt(i, probing);
+            self.tell_rtt(now, i);
             self.follow_fates(now, i);
         }
         self.check_liveness(now, i);
@@ -159,6 +158,10 @@ impl Session {
         if !path.is_live() || self.state != SessionState::Open {
             return;
         }
+        // Most packets: judging would take longer than all else that they ask of the session.
+        if path.live.is_answered(now, path.heard()) && !self.cfg.keepalive.is_zero() {
+            return;
+        }
         let evidence = self.evidence(path);
         let path = &mut self.paths[i];
         let verdict = path.live.check(now, &evidence);
@@ -221,15 +224,17 @@ impl Session {
     }
 
     /// Sends MP_RTT now and then while there are fresh measurements (RFC 9897 section 3.2.7).
-    fn tell_rtt(&mut self, now: Time, i: usize, view: &TxView) {
+    fn tell_rtt(&mut self, now: Time, i: usize) {
         let path = &mut self.paths[i];
-        let fresh = view.rtt.updated() > path.rtt_told && now.since(path.rtt_told) >= RTT_INTERVAL;
-        let (true, true, Some(srtt)) = (self.multipath && path.is_up(), fresh, view.rtt.srtt()) else {
+        if !self.multipath || !path.is_up() || now.since(path.rtt_told) < RTT_INTERVAL {
             return;
-        };
+        }
+        let rtt = path.conn.as_ref().and_then(Connection::tx_rtt);
+        let fresh = rtt.filter(|rtt| rtt.updated() > path.rtt_told);
+        let Some((srtt, updated)) = fresh.and_then(|rtt| Some((rtt.srtt()?, rtt.updated()))) else { return };
         path.rtt_told = now;
         let ms = |d: Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
-        let age_ms = ms(now.since(view.rtt.updated()));
+        let age_ms = ms(now.since(updated));
         let option = MpOption::Rtt { kind: RttType::Smooth, rtt_ms: ms(srtt), age_ms };
         if let Some(conn) = &mut path.conn {
             conn.send_options(encode(&[option]).as_bytes());

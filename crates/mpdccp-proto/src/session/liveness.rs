@@ -104,6 +104,11 @@ impl Liveness {
         }
     }
 
+    /// Something valid has just arrived, after all that asked for an answer: [`check`](Self::check) would find it fine.
+    pub(super) fn is_answered(&self, now: Time, heard: Time) -> bool {
+        matches!(*self, Liveness::Lively { asked, .. } if heard == now && asked.is_none_or(|asked| asked < now))
+    }
+
     /// When to [`check`](Self::check) again.
     pub(super) fn next(&self, e: &Evidence) -> Time {
         match *self {
@@ -170,6 +175,30 @@ mod tests {
             keepalive: Duration::from_secs(12),
             patience: Duration::from_secs(20),
         }
+    }
+
+    #[test]
+    fn what_is_answered_is_found_fine_and_left_alone() {
+        let times = [Time::ZERO, ms(900), ms(990), ms(1000)];
+        let some = || times.into_iter().map(Some).chain([None]);
+        let mut answered = 0;
+        for (asked, again, checked, heard_at, data) in some().flat_map(|asked| {
+            let rest =
+                move |again| times.map(|checked| times.map(|h| times.map(|d| (asked, again, checked, h, d))));
+            some().flat_map(rest).flatten().flatten()
+        }) {
+            let mut l = Liveness::Lively { asked, again, checked };
+            if l.is_answered(ms(1000), heard_at) {
+                answered += 1;
+                let e = Evidence { heard: heard_at, data, answer: Duration::ZERO, ..heard(0) };
+                let e = Evidence { keepalive: Duration::from_nanos(1), ..e };
+                assert_eq!(l.check(ms(1000), &e), Verdict::Fine, "{l:?} {e:?}");
+                let Liveness::Lively { asked: a, again: b, checked: c } = l else { panic!("{l:?}") };
+                assert_eq!((a, b, c), (asked, again, checked));
+            }
+        }
+        assert!(answered > 0);
+        assert!(!Liveness::doubt(ms(900)).is_answered(ms(1000), ms(1000)), "it is revived");
     }
 
     #[test]

@@ -118,8 +118,9 @@ pub(crate) struct Session {
     rows: Vec<PathRow>,
     /// Those of them that the rule for the packet at the head leaves.
     steered: Vec<PathRow>,
-    /// Those of them that priorities leave for the packet at the head.
+    /// Those of them that priorities leave for the packet at the head, unless that is all of `rows`.
     offered: Vec<PathRow>,
+    offered_all: bool,
     reorderer: Box<dyn Reorderer>,
     repair: Repair,
     coupling: Coupling,
@@ -181,6 +182,7 @@ impl Session {
             rows: Vec::new(),
             steered: Vec::new(),
             offered: Vec::new(),
+            offered_all: false,
             reorderer: cfg.reorder.reorderer(),
             repair: Repair::default(),
             coupling: Coupling::default(),

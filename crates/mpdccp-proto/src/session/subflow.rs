@@ -4,7 +4,6 @@ use super::loss_rate::LossRate;
 use crate::keys::Tag;
 use crate::{Health, PathConfig, PathId, PathRow, PathStatus};
 use dccp_cc::{Amount, RttEstimator};
-use dccp_proto::ccid::TxView;
 use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
 use units::{Duration, Rate, Time};
@@ -152,7 +151,8 @@ impl Subflow {
     }
 
     /// A packet arrived: what it tells of the round trip.
-    pub(super) fn learn_timeouts(&mut self, rtt: &RttEstimator) {
+    pub(super) fn learn_timeouts(&mut self) {
+        let Some(rtt) = self.conn.as_ref().and_then(Connection::tx_rtt) else { return };
         self.rto = rtt.rto();
         self.is_quick = self.rto * 2 <= RttEstimator::INITIAL_RTO;
         self.answer = rtt.srtt().map_or(self.rto, |srtt| {
@@ -247,38 +247,46 @@ impl Subflow {
 
     /// The path as a scheduler sees it, `options` bytes of multipath options with each packet.
     pub(super) fn row(&self, now: Time, options: usize) -> PathRow {
-        let view = self.conn.as_ref().and_then(Connection::tx_view);
-        let rtt = view.as_ref().map(|v| &v.rtt);
-        let last_sent = view.as_ref().and_then(|v| v.last_sent);
-        PathRow {
+        let rtt = self.conn.as_ref().and_then(Connection::tx_rtt);
+        let mut row = PathRow {
             id: self.id,
             health: self.health,
             name: self.cfg.name,
             prio: self.prio(),
             peer_prio: self.peer_prio.map_or(3, |(prio, _)| prio),
-            gate: self.gate(now),
+            gate: Gate::Closed(Why::Handshake),
             srtt: rtt.and_then(RttEstimator::srtt),
             rttvar: rtt.map_or(Duration::ZERO, RttEstimator::rttvar),
             min_rtt: rtt.and_then(RttEstimator::min).map(|(min, _)| min),
-            cwnd: view.as_ref().map_or(0, |v| v.cwnd.bytes(self.cfg.mtu)),
-            inflight: view.as_ref().map_or(Amount::default(), |v| v.inflight),
-            pacing: view.as_ref().and_then(|v| v.pacing),
-            rate: view.as_ref().map_or(LEAST_RATE, |v| self.rate(v)),
-            app_limited: view.as_ref().is_some_and(|v| v.app_limited),
+            cwnd: 0,
+            inflight: Amount::default(),
+            pacing: None,
+            rate: LEAST_RATE,
+            app_limited: false,
             loss: self.loss.get(),
             max_payload: self.conn.as_ref().map_or(0, |c| c.max_payload(options)),
             up_since: self.up_since,
-            last_sent,
-            idle: last_sent.is_none_or(|at| now.since(at) > IDLE),
-        }
+            last_sent: None,
+            idle: true,
+        };
+        self.refresh(now, &mut row);
+        row
     }
 
-    fn rate(&self, view: &TxView) -> Rate {
-        let windows = view.rtt.srtt().map(|srtt| Rate::from_bytes_per(view.cwnd.bytes(self.cfg.mtu), srtt));
-        let known = view.bottleneck.or(windows).unwrap_or(Rate::ZERO);
+    /// Brings up to date what a packet that leaves can change in the path's row.
+    pub(super) fn refresh(&self, now: Time, row: &mut PathRow) {
+        row.gate = self.gate(now);
+        let Some(load) = self.conn.as_ref().and_then(Connection::tx_load) else { return };
+        row.cwnd = load.cwnd.bytes(self.cfg.mtu);
+        (row.inflight, row.pacing) = (load.inflight, load.pacing);
+        let window = || row.srtt.map(|srtt| Rate::from_bytes_per(row.cwnd, srtt));
+        let known = load.bottleneck.or_else(window).unwrap_or(Rate::ZERO);
         // Not limited by the path, it may turn out to be faster: as fast as it would be paced.
-        let rate = if view.app_limited { known.max(view.pacing.unwrap_or(known)) } else { known };
-        rate.max(LEAST_RATE)
+        let rate = if load.app_limited { known.max(load.pacing.unwrap_or(known)) } else { known };
+        row.rate = rate.max(LEAST_RATE);
+        row.app_limited = load.app_limited;
+        row.last_sent = load.last_sent;
+        row.idle = load.last_sent.is_none_or(|at| now.since(at) > IDLE);
     }
 
     pub(super) fn status(&self, options: usize) -> PathStatus {

@@ -103,7 +103,10 @@ impl Session {
             let lane = self.lane_of(&info);
             let backlog = self.lanes.all[lane].queue.view(now);
             let pick = match self.offer(now, lane, &info, &backlog) {
-                true => self.lanes.all[lane].scheduler.pick(now, &info, &backlog, &self.offered),
+                true => {
+                    let offered = if self.offered_all { &self.rows } else { &self.offered };
+                    self.lanes.all[lane].scheduler.pick(now, &info, &backlog, offered)
+                }
                 false => Pick::Drop,
             };
             match pick {
@@ -115,7 +118,7 @@ impl Session {
                 Pick::One(path) => self.send_head(now, source, &[path], sink),
                 Pick::Several(paths) => self.send_head(now, source, &paths, sink),
                 Pick::Wait(until) => {
-                    let gates = self.offered.iter().filter_map(|r| match r.gate {
+                    let gates = self.offered().iter().filter_map(|r| match r.gate {
                         Gate::At(t, _) => Some(t),
                         _ => None,
                     });
@@ -144,7 +147,8 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// Puts into `offered` the paths that rules and priorities leave for a packet of this lane. False if the packet is to be dropped.
+    /// Finds the paths that rules and priorities leave for a packet of this lane, for [`offered`](Self::offered). False if the packet is
+    /// to be dropped.
     fn offer(&mut self, now: Time, lane: usize, info: &PktInfo, backlog: &QueueView) -> bool {
         let rows = match self.lanes.rule(lane) {
             None => &self.rows,
@@ -155,8 +159,15 @@ impl Session {
                 &self.steered
             }
         };
-        tiers::offer(now, info, backlog, rows, &mut self.offered);
+        self.offered_all = lane == 0 && tiers::offers_all(info, rows);
+        if !self.offered_all {
+            tiers::offer(now, info, backlog, rows, &mut self.offered);
+        }
         true
+    }
+
+    fn offered(&self) -> &[PathRow] {
+        if self.offered_all { &self.rows } else { &self.offered }
     }
 
     /// The queues may stand as long as the paths in use need them to.
@@ -171,7 +182,8 @@ impl Session {
 
     /// Tells the paths with a shut gate that the packet at the head was to be had, if the scheduler might have used them for it.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
-        for row in self.offered.iter().filter(|row| !row.is_open()) {
+        let offered = if self.offered_all { &self.rows } else { &self.offered };
+        for row in offered.iter().filter(|row| !row.is_open()) {
             if let Some(conn) = self.paths.iter_mut().find(|p| p.id == row.id).and_then(|p| p.conn.as_mut()) {
                 conn.note_blocked(now, elsewhere);
             }
@@ -217,7 +229,7 @@ impl Session {
             left = seq.map(|seq| (path, seq));
             self.cap.on_sent(now, packet.data.len() as u64);
             self.allowance = self.allowance.map(|bytes| bytes - packet.data.len() as i64);
-            self.rows[i] = self.paths[i].row(now, self.options.len());
+            self.paths[i].refresh(now, &mut self.rows[i]);
             self.lanes.all[lane].scheduler.on_sent(now, path, packet.data.len());
         }
         // Copies on several paths are repair enough.
@@ -276,8 +288,8 @@ mod tests {
         numbers
     }
 
-    #[test]
-    fn mp_seq_wraps() {
+    /// A client that begins with this MP_SEQ and its server, which has the Request.
+    fn pair(mp_seq: u64, mut now: Time) -> (Session, Session, Time) {
         let cfg = SessionConfig {
             reorder: ReorderConfig::active_fixed(Duration::from_secs(1)),
             ..SessionConfig::default()
@@ -285,9 +297,8 @@ mod tests {
         let route = Route { socket: 0, local: None, remote: "10.0.0.1:6511".parse().unwrap() };
         let ports = Ports { local: 1, remote: 2 };
         let path = PathConfig { route, ports, name: PathName::default(), prio: 3, mtu: 1500, overhead: 28 };
-        let mut now = Time::from_millis(1);
         let mut client = Session::client(cfg.clone(), now, path, 1, [1; 32]);
-        client.next_mp_seq = Seq::new(Seq::MODULUS - 2);
+        client.next_mp_seq = Seq::new(mp_seq);
         client.poll_connect(now).unwrap();
         client.connect(now, PathId(0), ports);
         let mut out = Out(Vec::new());
@@ -306,12 +317,39 @@ mod tests {
             cookie: &[],
         };
         let mut server = Session::server(now, &offer).unwrap();
-        let mut numbers = Vec::new();
-        for n in 0..40 {
+        for _ in 0..10 {
             now += Duration::from_millis(10);
-            if n >= 10 {
-                client.send(now, vec![n; 10], PktInfo::default());
+            carry(now, &mut client, &mut server);
+            carry(now, &mut server, &mut client);
+        }
+        (client, server, now)
+    }
+
+    #[test]
+    fn a_row_is_after_each_packet_as_if_made_anew() {
+        let (mut client, mut server, mut now) = pair(1, Time::from_millis(1));
+        let mut held_back = 0;
+        for _ in 0..60 {
+            now += Duration::from_millis(10);
+            carry(now, &mut server, &mut client);
+            (0..200).for_each(|_| client.send(now, vec![7; 1_000], PktInfo::default()));
+            carry(now, &mut client, &mut server);
+            if client.queued() > 0 {
+                held_back += 1;
+                assert_eq!(alloc::format!("{:?}", client.rows), alloc::format!("{:?}", client.rows(now)));
             }
+            while server.poll_deliver().is_some() {}
+        }
+        assert!(held_back > 10, "{held_back}");
+    }
+
+    #[test]
+    fn mp_seq_wraps() {
+        let (mut client, mut server, mut now) = pair(Seq::MODULUS - 2, Time::from_millis(1));
+        let mut numbers = Vec::new();
+        for n in 10..40 {
+            now += Duration::from_millis(10);
+            client.send(now, vec![n; 10], PktInfo::default());
             numbers.extend(carry(now, &mut client, &mut server));
             carry(now, &mut server, &mut client);
         }

@@ -6,7 +6,7 @@ use super::loss::{LossDetector, Rule};
 use super::restraint::Restraint;
 use super::rto::RtoTimer;
 use crate::ccid::table::AckVectors;
-use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, Handover, SenderHalf, TxView};
+use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, Handover, SenderHalf, TxLoad, TxView};
 use crate::{Ecn, Gate, Why};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -291,25 +291,48 @@ impl SenderHalf for AckVecSender {
         if let Some(view) = &self.resting {
             return (**view).clone();
         }
-        let Control { cc, rtt, sampler, inflight, .. } = &self.control;
-        let limits = cc.limits();
+        let TxLoad { cwnd, inflight, pacing, bottleneck, app_limited, last_sent } = self.load();
         TxView {
-            cwnd: limits.cwnd,
-            inflight: *inflight,
-            pacing: limits.pacing,
-            rtt: rtt.clone(),
+            cwnd,
+            inflight,
+            pacing,
+            rtt: self.control.rtt.clone(),
             delivery_rate: self.last_rate.map_or(Rate::ZERO, |sample| sample.rate),
-            bottleneck: cc.bottleneck(),
-            app_limited: sampler.app_limited(),
-            phase: cc.phase(),
+            bottleneck,
+            app_limited,
+            phase: self.control.cc.phase(),
             sent: self.sent,
             delivered: self.delivered,
             lost: self.lost,
             spurious: self.spurious,
             ce: self.ce,
             timeouts: self.timeouts,
-            last_sent: self.last_sent,
-            probing_rtt: cc.probing_rtt(),
+            last_sent,
+            probing_rtt: self.probing_rtt(),
         }
+    }
+
+    fn load(&self) -> TxLoad {
+        if let Some(view) = &self.resting {
+            return TxLoad::from(&**view);
+        }
+        let Control { cc, sampler, inflight, .. } = &self.control;
+        let limits = cc.limits();
+        TxLoad {
+            cwnd: limits.cwnd,
+            inflight: *inflight,
+            pacing: limits.pacing,
+            bottleneck: cc.bottleneck(),
+            app_limited: sampler.app_limited(),
+            last_sent: self.last_sent,
+        }
+    }
+
+    fn probing_rtt(&self) -> bool {
+        self.resting.as_ref().map_or_else(|| self.control.cc.probing_rtt(), |view| view.probing_rtt)
+    }
+
+    fn rtt(&self) -> &RttEstimator {
+        self.resting.as_ref().map_or(&self.control.rtt, |view| &view.rtt)
     }
 }

@@ -331,6 +331,10 @@ impl SenderHalf for TfrcSenderHalf {
     }
 
     /// There is no window: it is what the rate sends in a round trip. Of lost packets only loss events are known.
+    fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
     fn view(&self) -> TxView {
         let rate = self.tfrc.wire_rate();
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
