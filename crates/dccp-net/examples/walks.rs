@@ -155,7 +155,8 @@ type Wire = VecDeque<(Time, VecDeque<Vec<u8>>)>;
 #[inline(never)]
 fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8], wire: &mut VecDeque<Vec<u8>>) {
     for _ in 0..BURST {
-        client.endpoint.send(now, session, packet.to_vec(), PktInfo::of_ip(packet));
+        let info = PktInfo::of_ip(packet, client.endpoint.flow_key());
+        client.endpoint.send(now, session, packet.to_vec(), info);
     }
     client.transmit(now, wire);
 }
@@ -211,7 +212,8 @@ fn data(ccid: u8, packets: u64) {
             }
             server.transmit(now, &mut here);
             for _ in 0..BURST {
-                client.endpoint.send(now, session, packet.clone(), PktInfo::of_ip(&packet));
+                let info = PktInfo::of_ip(&packet, client.endpoint.flow_key());
+                client.endpoint.send(now, session, packet.clone(), info);
             }
             client.transmit(now, &mut there);
         } else {

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use dccp_net::{Clock, Tun};
 use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
-use mpdccp_proto::PktInfo;
+use mpdccp_proto::{FlowKey, PktInfo};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use units::{Ecn, Time};
 
@@ -65,7 +65,7 @@ impl<R: Recorder> Direction<R> {
             let Some(n) = self.device.read(buf)? else { break };
             let packet = &buf[..n];
             let now = Clock.now();
-            let info = PktInfo::of_ip(packet);
+            let info = PktInfo::of_ip(packet, FlowKey::default());
             let meta = Meta { bytes: n as u32, ecn: info.ecn, flow: info.flow };
             let mark = self.recorder.on_packet(now, packet);
             waited.into_iter().for_each(|waited| self.recorder.on_taken_late(waited));
@@ -193,7 +193,7 @@ impl<R: Recorder> Cable<R> {
 
 /// Sets the ECN field of an IP packet to CE; whether it was something else before.
 fn mark_ce(packet: &mut [u8]) -> bool {
-    if PktInfo::of_ip(packet).ecn == Ecn::Ce {
+    if PktInfo::of_ip(packet, FlowKey::default()).ecn == Ecn::Ce {
         return false;
     }
     match packet {

@@ -44,7 +44,7 @@ pub use counter::{Counter, Counters};
 pub use endpoint::{Endpoint, EndpointStats, SessionId};
 pub use names::Named;
 pub use path::{Health, PathId, PathRow};
-pub use queue::{Discipline, PktInfo, QueueConfig, QueueView};
+pub use queue::{Discipline, FlowKey, PktInfo, QueueConfig, QueueView};
 pub use session::{Reason, SessionEvent};
 pub use settings::{AckRatio, Ccid, Settings, Variant, WindowUnit};
 pub use status::{FecStats, PathStatus, RepairStats, SessionState, SessionStatus};

@@ -7,6 +7,10 @@ use crate::names::by_name;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
+use core::hash::Hasher;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+use siphasher::sip::SipHasher13;
 use units::{Duration, Ecn, Time};
 
 /// Bounds of the queue, and what it does before they are reached.
@@ -95,12 +99,34 @@ impl Default for QueueConfig {
     }
 }
 
+/// Keys the hash of inner flows (SipHash-1-3). Queues and tables hold flows whose hashes are equal modulo their size together, so
+/// who knew the hash could choose addresses and ports that end where somebody else's packets are.
+#[derive(Clone, Copy, Default)]
+pub struct FlowKey(u64, u64);
+
+impl FlowKey {
+    /// Of a seed as [`Endpoint::new`](crate::Endpoint::new) gets it; the default is for where nobody is hostile.
+    pub(crate) fn of_seed(seed: [u8; 32]) -> FlowKey {
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        // A stream of its own: the other numbers stay as they are.
+        rng.set_stream(2);
+        FlowKey(rng.next_u64(), rng.next_u64())
+    }
+}
+
+/// Does not show it.
+impl core::fmt::Debug for FlowKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("FlowKey(..)")
+    }
+}
+
 /// What is known of a packet without its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PktInfo {
     /// Payload bytes.
     pub len: usize,
-    /// Hash of the inner flow, 0 if unknown.
+    /// Keyed hash of the inner flow, 0 if unknown.
     pub flow: u32,
     /// DSCP of the inner packet.
     pub dscp: u8,
@@ -114,7 +140,7 @@ impl PktInfo {
     /// Reads addresses, protocol, ports, DSCP and ECN of an IPv4 or IPv6 packet; anything else is flow 0.
     ///
     /// Fragments of a datagram hash by addresses and protocol alone, as only the first carries ports.
-    pub fn of_ip(packet: &[u8]) -> PktInfo {
+    pub fn of_ip(packet: &[u8], key: FlowKey) -> PktInfo {
         let mut info = PktInfo { len: packet.len(), ..PktInfo::default() };
         let (addresses, protocol, ports) = match packet.first().map(|b| b >> 4) {
             Some(4) if packet.len() >= 20 => {
@@ -133,10 +159,9 @@ impl PktInfo {
         };
         // Ports are where they are in TCP, UDP, DCCP and SCTP alike; elsewhere the bytes are no port.
         let ports = ports.filter(|_| matches!(protocol, 6 | 17 | 33 | 132)).unwrap_or(&[]);
-        let hash = addresses.iter().chain(&[protocol]).chain(ports).fold(0x811c_9dc5u32, |h, b| {
-            (h ^ u32::from(*b)).wrapping_mul(0x0100_0193) // FNV-1a
-        });
-        info.flow = hash.max(1);
+        let mut hasher = SipHasher13::new_with_keys(key.0, key.1);
+        [addresses, &[protocol], ports].iter().for_each(|part| hasher.write(part));
+        info.flow = (hasher.finish() as u32).max(1);
         info
     }
 }
@@ -585,7 +610,7 @@ mod tests {
         v4[..2].copy_from_slice(&[0x45, 0x02]);
         v4[8..12].copy_from_slice(&[64, 17, 0x12, 0x34]);
         for _ in 0..50 {
-            q.push(Time::from_millis(1000), v4.clone(), PktInfo::of_ip(&v4));
+            q.push(Time::from_millis(1000), v4.clone(), PktInfo::of_ip(&v4, FlowKey::default()));
         }
         let out: Vec<_> = (1010..1400).step_by(10).filter_map(|ms| take(&mut q, ms)).collect();
         let marked: Vec<_> = out.iter().filter(|p| p.data[1] == 3).collect();
@@ -614,7 +639,7 @@ mod tests {
     fn marks_ipv6() {
         let mut v6 = vec![0u8; 40];
         v6[..2].copy_from_slice(&[0x60, 0x10]);
-        assert_eq!(PktInfo::of_ip(&v6).ecn, Ecn::Ect1);
+        assert_eq!(PktInfo::of_ip(&v6, FlowKey::default()).ecn, Ecn::Ect1);
         set_ce(&mut v6);
         assert_eq!(v6[..2], [0x60, 0x30]);
         set_ce(&mut [0x45; 3]);
@@ -665,30 +690,46 @@ mod tests {
         v4[..2].copy_from_slice(&[0x45, 46 << 2]);
         v4[9] = 17;
         v4[20..24].copy_from_slice(&[1, 2, 3, 4]);
-        let a = PktInfo::of_ip(&v4);
+        let a = PktInfo::of_ip(&v4, FlowKey::default());
         assert_eq!((a.len, a.dscp), (40, 46));
         v4[23] = 5;
-        assert_ne!(PktInfo::of_ip(&v4).flow, a.flow, "another port");
+        assert_ne!(PktInfo::of_ip(&v4, FlowKey::default()).flow, a.flow, "another port");
         v4[6] = 0x20;
-        let fragment = PktInfo::of_ip(&v4).flow;
+        let fragment = PktInfo::of_ip(&v4, FlowKey::default()).flow;
         v4[23] = 6;
-        assert_eq!(PktInfo::of_ip(&v4).flow, fragment, "fragments have no ports");
+        assert_eq!(PktInfo::of_ip(&v4, FlowKey::default()).flow, fragment, "fragments have no ports");
         let mut v6 = vec![0u8; 44];
         v6[..2].copy_from_slice(&[0x6b, 0x80]);
         v6[6] = 6;
-        let b = PktInfo::of_ip(&v6);
+        let b = PktInfo::of_ip(&v6, FlowKey::default());
         assert_eq!(b.dscp, 46);
         v6[43] = 1;
-        assert_ne!(PktInfo::of_ip(&v6).flow, b.flow);
+        assert_ne!(PktInfo::of_ip(&v6, FlowKey::default()).flow, b.flow);
+    }
+
+    /// Ports that a stranger found to share a queue under one key do not under another.
+    #[test]
+    fn collisions_are_of_one_key() {
+        let queue = |port: u16, key| {
+            let mut v4 = [0u8; 28];
+            (v4[0], v4[9]) = (0x45, 17);
+            v4[20..22].copy_from_slice(&port.to_be_bytes());
+            PktInfo::of_ip(&v4, key).flow % FLOWS
+        };
+        let [mine, other] = [1, 2].map(|n| FlowKey::of_seed([n; 32]));
+        let aimed: Vec<_> = (1..u16::MAX).filter(|port| queue(*port, mine) == queue(0, mine)).collect();
+        assert!(aimed.len() > 32, "64 are likely");
+        let hits = aimed.iter().filter(|port| queue(**port, other) == queue(0, other)).count();
+        assert!(hits <= 2, "{hits} of {}", aimed.len());
     }
 
     #[test]
     fn short_or_strange_packets_are_flow_zero() {
         for bytes in [&[][..], &[0x45; 19], &[0x60; 39], &[0x10; 60]] {
-            assert_eq!(PktInfo::of_ip(bytes).flow, 0);
+            assert_eq!(PktInfo::of_ip(bytes, FlowKey::default()).flow, 0);
         }
         assert_ne!(
-            PktInfo::of_ip(&[0x4f; 20]).flow,
+            PktInfo::of_ip(&[0x4f; 20], FlowKey::default()).flow,
             0,
             "header length beyond the packet: no ports, no panic"
         );

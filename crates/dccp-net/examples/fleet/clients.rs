@@ -161,7 +161,7 @@ impl Clients {
             let at = if range.start == 0 { 10 } else { 22 };
             packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         }
-        let info = PktInfo::of_ip(&packet);
+        let info = PktInfo::of_ip(&packet, self.endpoint.flow_key());
         self.endpoint.send(Clock.now(), session, packet, info);
     }
 

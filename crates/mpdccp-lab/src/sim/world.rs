@@ -6,7 +6,7 @@ use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::Packet;
 use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{
-    Endpoint, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, QueueView, SessionConfig,
+    Endpoint, FlowKey, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, QueueView, SessionConfig,
     SessionEvent, SessionId, SessionStatus,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -280,7 +280,7 @@ impl World {
     pub(crate) fn send(&mut self, session: usize, from: Side, data: Vec<u8>, watch: &mut Watch<'_>) {
         let host = &mut self.hosts[from.index()];
         if let Some(id) = host.sessions[session] {
-            let info = PktInfo::of_ip(&data);
+            let info = PktInfo::of_ip(&data, host.endpoint.flow_key());
             host.endpoint.send(self.now, id, data, info);
             self.drain(watch);
         }
@@ -296,7 +296,8 @@ impl World {
     ) {
         let data = probe::read_ip(&packet);
         let ecn = packet.get(1).map_or(Ecn::NotEct, |tos| Ecn::from_bits(*tos));
-        let meta = Meta { bytes: packet.len() as u32, ecn, flow: PktInfo::of_ip(&packet).flow };
+        let meta =
+            Meta { bytes: packet.len() as u32, ecn, flow: PktInfo::of_ip(&packet, FlowKey::default()).flow };
         self.enter((path, detour), from, meta, data, false, packet, watch);
     }
 

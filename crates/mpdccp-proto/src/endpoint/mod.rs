@@ -16,8 +16,8 @@ use crate::sched::SchedulerKind;
 use crate::session::Session;
 use crate::steer::{PathName, Steering};
 use crate::{
-    Counter, ListenConfig, PathConfig, PathId, PathRow, PktInfo, QueueView, SessionConfig, SessionEvent,
-    SessionStatus, Wake,
+    Counter, FlowKey, ListenConfig, PathConfig, PathId, PathRow, PktInfo, QueueView, SessionConfig,
+    SessionEvent, SessionStatus, Wake,
 };
 use accept::Listener;
 use alloc::boxed::Box;
@@ -116,6 +116,7 @@ pub struct Endpoint {
     strangers: Strangers,
     invitations: Invitations,
     cookies: Cookies,
+    flow_key: FlowKey,
     stats: EndpointStats,
 }
 
@@ -130,6 +131,7 @@ impl Endpoint {
         Endpoint {
             rng: ChaCha20Rng::from_seed(seed),
             cookies: Cookies::new(secret),
+            flow_key: FlowKey::of_seed(seed),
             sessions: BTreeMap::new(),
             next_session: 0,
             demux: Demux::default(),
@@ -174,6 +176,11 @@ impl Endpoint {
     /// Accepts no more sessions on a DCCP port; those there are go on.
     pub fn unlisten(&mut self, port: u16) {
         self.listeners.remove(&port);
+    }
+
+    /// For [`PktInfo::of_ip`] of what is sent.
+    pub fn flow_key(&self) -> FlowKey {
+        self.flow_key
     }
 
     /// Opens a session over a first path.

@@ -260,7 +260,7 @@ impl Session {
             let mp_seq = Seq::new(lost);
             self.fec.stats.restored += 1;
             self.fec.keep(now, mp_seq, back, &data);
-            let flow = PktInfo::of_ip(&data).flow;
+            let flow = PktInfo::of_ip(&data, self.flow_key).flow;
             let back = Back::read(back).filter(|_| self.order_flows);
             let arrival = Arrival { mp_seq, path, path_seq: None, ndp: None, flow, back };
             self.reorderer.push(now, arrival, data);

@@ -236,7 +236,7 @@ impl Session {
         }
         self.paths[i].data_at = now;
         let path = self.paths[i].id;
-        let flow = PktInfo::of_ip(data).flow;
+        let flow = PktInfo::of_ip(data, self.flow_key).flow;
         let back = signals.back.and_then(Back::read);
         let arrival = Arrival { mp_seq, path, path_seq: Some(received.seq), ndp: received.ndp, flow, back };
         self.reorderer.push(now, arrival, data.to_vec());

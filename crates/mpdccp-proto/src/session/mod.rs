@@ -36,7 +36,7 @@ use crate::keys::Keys;
 use crate::queue::QueueView;
 use crate::reorder::{LastOfFlow, Reorderer};
 use crate::{
-    Counter, PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus, Wake,
+    Counter, FlowKey, PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus, Wake,
 };
 use addresses::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
@@ -128,6 +128,8 @@ pub(crate) struct Session {
     /// Both ends say how far back a flow's last packet is.
     order_flows: bool,
     last_of_flow: LastOfFlow,
+    /// For the flows of what arrives.
+    flow_key: FlowKey,
     /// The peer understands our private options.
     peer_is_ours: bool,
     /// Datagrams of a plain session.
@@ -189,6 +191,7 @@ impl Session {
             fec: Fec::default(),
             order_flows: false,
             last_of_flow: LastOfFlow::default(),
+            flow_key: FlowKey::of_seed(seed),
             peer_is_ours: false,
             delivered: VecDeque::new(),
             pending: Vec::new(),

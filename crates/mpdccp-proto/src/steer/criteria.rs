@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn fits(criteria: &Criteria, packet: &[u8]) -> bool {
-        criteria.fit(&PktInfo::of_ip(packet), packet)
+        criteria.fit(&PktInfo::of_ip(packet, crate::FlowKey::default()), packet)
     }
 
     fn net(address: &str, prefix: u8) -> Network {

@@ -454,7 +454,7 @@ impl TunnelApp {
         if self.cfg.mss_clamp {
             inner::clamp_mss(&mut packet, limit);
         }
-        let info = PktInfo::of_ip(&packet);
+        let info = PktInfo::of_ip(&packet, core.endpoint.flow_key());
         core.endpoint.send(now, session, packet, info);
     }
 

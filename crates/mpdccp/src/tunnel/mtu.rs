@@ -118,7 +118,7 @@ impl TunnelApp {
             TooBig::Answer(_) | TooBig::Drop => self.counters.drop("too_big"),
             TooBig::Fragments(pieces) => {
                 for piece in pieces {
-                    let info = PktInfo::of_ip(&piece);
+                    let info = PktInfo::of_ip(&piece, core.endpoint.flow_key());
                     core.endpoint.send(now, session, piece, info);
                 }
             }
