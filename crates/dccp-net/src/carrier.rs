@@ -116,6 +116,12 @@ pub trait Carrier: Send {
     /// As [`check`](Self::check).
     fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
+    /// MTU of the interface that packets to `remote` leave through, bytes: what nobody on the way can change.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
+
     /// Address of this host that packets to `remote` leave from.
     ///
     /// # Errors

@@ -125,13 +125,22 @@ impl Net {
         numbered.filter_map(|(i, c)| Some((i, *c.as_ref()?.stats()))).collect()
     }
 
-    /// What the system knows of the largest IP packet on the way to `remote`, bytes.
+    /// What the system knows of the largest IP packet on the way to `remote`, bytes; whoever can forge ICMP has a say in it.
     ///
     /// # Errors
     /// No such socket, or no route.
     pub fn path_mtu(&self, socket: u32, remote: SocketAddr) -> io::Result<u16> {
         let to = self.resolve(&Route { socket, local: None, remote });
         self.carrier(to.socket).ok_or(io::ErrorKind::NotFound)?.path_mtu(to.remote)
+    }
+
+    /// MTU of the interface that packets to `remote` leave through, bytes.
+    ///
+    /// # Errors
+    /// No such socket, or no route.
+    pub fn device_mtu(&self, socket: u32, remote: SocketAddr) -> io::Result<u16> {
+        let to = self.resolve(&Route { socket, local: None, remote });
+        self.carrier(to.socket).ok_or(io::ErrorKind::NotFound)?.device_mtu(to.remote)
     }
 
     /// Asks the system whether a destination can still be reached, without sending.

@@ -150,6 +150,10 @@ impl Carrier for RawCarrier {
         self.socket.path_mtu(remote)
     }
 
+    fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        self.socket.device_mtu(remote)
+    }
+
     fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
         self.socket.source(remote)
     }

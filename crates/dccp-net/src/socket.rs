@@ -247,6 +247,13 @@ impl Socket {
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
     }
 
+    pub(crate) fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        match &self.bind.interface {
+            Some(name) => crate::watch::mtu(name),
+            None => crate::watch::mtu(&crate::watch::holder(self.source(remote)?)?),
+        }
+    }
+
     /// Sends a burst, in one call if it can, and counts.
     pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.segmentation && burst.bytes.len() > burst.segment {

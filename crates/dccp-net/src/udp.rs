@@ -91,6 +91,10 @@ impl Carrier for UdpCarrier {
         self.0.path_mtu(remote)
     }
 
+    fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        self.0.device_mtu(remote)
+    }
+
     fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
         self.0.source(remote)
     }

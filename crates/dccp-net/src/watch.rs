@@ -1,7 +1,10 @@
 //! Interfaces and addresses of this host: whether a path can leave, and word from the kernel when that may have changed.
 
+#![expect(unsafe_code, reason = "nothing safe asks for an interface's MTU")]
+
 use crate::Bind;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::libc;
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType};
 use nix::sys::socket::{bind, recv, socket};
@@ -84,6 +87,30 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
     Err(absent)
 }
 
+/// The interface that has an address.
+pub(crate) fn holder(ip: IpAddr) -> io::Result<String> {
+    let entry = getifaddrs()?.find(|entry| address(entry) == Some(ip));
+    entry.map(|entry| entry.interface_name).ok_or_else(|| Errno::ADDRNOTAVAIL.into())
+}
+
+/// An interface's MTU, bytes.
+pub(crate) fn mtu(interface: &str) -> io::Result<u16> {
+    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    // SAFETY: all of it may be zero.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte stays zero.
+    let name = request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1);
+    name.zip(interface.as_bytes()).for_each(|(to, from)| *to = (*from).cast_signed() as libc::c_char);
+    // SAFETY: the kernel reads a name and writes an MTU (netdevice(7)), both within the request.
+    let mtu = unsafe {
+        if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        request.ifr_ifru.ifru_mtu
+    };
+    Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
 fn address(entry: &InterfaceAddress) -> Option<IpAddr> {
     let address = entry.address.as_ref()?;
     let v4 = address.as_sockaddr_in().map(|a| a.ip().into());
@@ -106,6 +133,14 @@ mod tests {
             broadcast: None,
             destination: None,
         }
+    }
+
+    #[test]
+    fn an_interface_tells_its_mtu() {
+        let name = holder([127, 0, 0, 1].into()).unwrap();
+        let told = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap();
+        assert_eq!(mtu(&name).unwrap(), told.trim().parse::<u32>().unwrap().min(65_535) as u16);
+        assert!(mtu("no-such-device").is_err() && holder([192, 0, 2, 99].into()).is_err());
     }
 
     #[test]

@@ -190,6 +190,13 @@ impl Connection {
         }
     }
 
+    /// IP packets as large as this leave the host: with [`Config::probe_mtu`] they are tried, although [`set_mtu`](Self::set_mtu) said less.
+    pub fn try_mtu(&mut self, now: Time, most: u16) {
+        if let Some(pmtu) = &mut self.pmtu {
+            pmtu.on_most(now, most);
+        }
+    }
+
     /// The largest IP packet of the path, bytes, as far as it is known.
     pub fn mtu(&self) -> u16 {
         self.cfg.mtu

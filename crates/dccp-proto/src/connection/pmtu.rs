@@ -40,7 +40,7 @@ struct Probe {
 pub(super) struct Pmtu {
     /// In use (PLPMTU).
     mtu: u16,
-    /// What is never exceeded: the largest size hinted at.
+    /// What is never exceeded: the largest size that it was told of.
     max: u16,
     /// The newest hint.
     hint: u16,
@@ -148,10 +148,22 @@ impl Pmtu {
             self.too_big = self.max.saturating_add(1);
         }
         if mtu < self.mtu {
-            self.try_size(now, self.mtu);
+            if mtu != before {
+                self.try_size(now, self.mtu);
+            }
         } else if mtu > before && self.probe.is_none_or(|probe| probe.size > self.mtu) {
             // A search that runs begins anew: what got lost of it says nothing of the path as it is now.
             self.search(now);
+        }
+    }
+
+    /// Packets as large as this leave this host, so they are worth a try, whatever is said of the way.
+    pub(super) fn on_most(&mut self, now: Time, most: u16) {
+        if most > self.max {
+            (self.max, self.too_big) = (most, most.saturating_add(1));
+            if self.probe.is_none_or(|probe| probe.size > self.mtu) {
+                self.search(now);
+            }
         }
     }
 
@@ -254,6 +266,25 @@ mod tests {
         travel(&mut pmtu, &mut now, 1500, true);
         assert_eq!(pmtu.mtu(), 1500);
         assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "never beyond the largest hint");
+    }
+
+    /// What a forged message said before the path opened does not keep it small.
+    #[test]
+    fn what_leaves_this_host_is_tried_although_less_was_hinted_at() {
+        let (mut pmtu, mut now) = (Pmtu::new(Time::ZERO, 552), Time::from_millis(1000));
+        pmtu.on_hint(now, 552);
+        pmtu.on_most(now, 1500);
+        travel(&mut pmtu, &mut now, 1500, true);
+        assert_eq!(pmtu.mtu(), 1500);
+        // Nor is it tried again and again while the system goes on saying so.
+        pmtu.on_hint(now, 552);
+        pmtu.on_most(now, 1500);
+        assert_eq!(pmtu.next_timeout(), None);
+        let mut pmtu = Pmtu::new(now, 552);
+        travel(&mut pmtu, &mut now, 1500, true);
+        pmtu.on_most(now, 1500);
+        travel(&mut pmtu, &mut now, 1400, true);
+        assert_eq!(pmtu.mtu(), 1400, "tried, not believed");
     }
 
     #[test]

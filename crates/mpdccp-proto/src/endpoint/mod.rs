@@ -344,6 +344,11 @@ impl Endpoint {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
+    /// IP packets as large as this leave this host on a path; see [`dccp_proto::Connection::try_mtu`].
+    pub fn try_mtu(&mut self, now: Time, session: SessionId, path: PathId, most: u16) {
+        self.with(now, session, |s| s.try_mtu(now, path, most));
+    }
+
     /// Tells the peer of another address of this host (MP_ADDADDR); without a port it is that of the subflow that tells it.
     /// Returns the Address ID. What the peer told us is in [`SessionStatus::peer_addresses`].
     pub fn advertise(

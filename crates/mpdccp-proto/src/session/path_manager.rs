@@ -125,6 +125,13 @@ impl Session {
         self.follow_mtu(i);
     }
 
+    /// What is worth trying as the largest IP packet of a path, bytes.
+    pub(crate) fn try_mtu(&mut self, now: Time, path: PathId, most: u16) {
+        if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
+            conn.try_mtu(now, most);
+        }
+    }
+
     /// What a connection found its path to carry counts for the connections after it too.
     pub(super) fn follow_mtu(&mut self, i: usize) {
         let path = &mut self.paths[i];

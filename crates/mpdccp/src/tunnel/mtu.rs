@@ -41,12 +41,17 @@ impl Answers {
 }
 
 impl TunnelApp {
-    /// What the system knows of the paths' MTUs (ICMP, a changed interface) goes to the sessions as a hint.
+    /// What the system knows of the paths' MTUs (ICMP, a changed interface) goes to the sessions as a hint, and what their interfaces take as
+    /// worth trying: ICMP that says less may be forged.
     pub(crate) fn hint_path_mtu(&self, core: &mut Core, now: Time, session: SessionId, peer: usize) {
         for path in core.endpoint.status(now, session).into_iter().flat_map(|status| status.paths) {
             let Ok(known) = core.net.path_mtu(path.route.socket, path.route.remote) else { continue };
             let most = self.peers[peer].cfg_of(&path).and_then(|spec| spec.mtu);
-            core.endpoint.set_mtu(now, session, path.id, known.min(most.unwrap_or(setup::MAX_MTU)));
+            let most = most.unwrap_or(setup::MAX_MTU);
+            core.endpoint.set_mtu(now, session, path.id, known.min(most));
+            if let Ok(device) = core.net.device_mtu(path.route.socket, path.route.remote) {
+                core.endpoint.try_mtu(now, session, path.id, device.min(most));
+            }
         }
     }
 

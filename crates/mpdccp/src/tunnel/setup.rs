@@ -139,7 +139,7 @@ pub(crate) fn open_path(
         Carrier::Raw => SocketAddr::new(ip, 0),
     };
     let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead()) + security::overhead(cfg);
-    let mtu = path_mtu(core, socket, remote, spec.mtu);
+    let mtu = path_mtu(core, cfg, socket, remote, spec.mtu);
     let socket = match cfg.security {
         Security::None => socket,
         Security::Noise => {
@@ -161,9 +161,13 @@ pub(crate) fn open_path(
     })
 }
 
-fn path_mtu(core: &Core, socket: u32, remote: SocketAddr, most: Option<u16>) -> u16 {
+fn path_mtu(core: &Core, cfg: &Config, socket: u32, remote: SocketAddr, most: Option<u16>) -> u16 {
     // Without a route now there may be one later.
-    let known = core.net.path_mtu(socket, remote).unwrap_or(DEFAULT_MTU);
+    let mut known = core.net.path_mtu(socket, remote).unwrap_or(DEFAULT_MTU);
+    // ICMP that says less may be forged: what is probed anyway begins with what most networks carry.
+    if let (true, Ok(device)) = (cfg.mtu_probing, core.net.device_mtu(socket, remote)) {
+        known = known.max(device.min(DEFAULT_MTU));
+    }
     known.min(most.unwrap_or(MAX_MTU))
 }
 
@@ -188,7 +192,7 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(Listen
         let limits = peer.paths.iter().filter_map(|p| Some((p.get_ref().remote.ip()?, p.get_ref().mtu)));
         for (ip, most) in limits.chain(remotes.iter().map(|ip| (*ip, None))) {
             let Some((socket, _)) = sockets.iter().find(|(_, v4)| *v4 == ip.is_ipv4()) else { continue };
-            mtu = mtu.min(path_mtu(core, *socket, SocketAddr::new(ip, 9), most));
+            mtu = mtu.min(path_mtu(core, cfg, *socket, SocketAddr::new(ip, 9), most));
             seen = true;
         }
         peers.push(PeerFilter { id, remotes });
