@@ -109,6 +109,24 @@ pub enum DropReason {
     Closed,
 }
 
+impl DropReason {
+    /// Stable, for machines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::UnexpectedType => "unexpected_type",
+            DropReason::ShortSeqno => "short_seqno",
+            DropReason::SequenceInvalid => "sequence_invalid",
+            DropReason::AckInvalid => "ack_invalid",
+            DropReason::BadOption => "bad_option",
+            DropReason::DataChecksum => "data_checksum",
+            DropReason::Coverage => "coverage",
+            DropReason::DataNotAllowed => "data_not_allowed",
+            DropReason::Listen => "listen",
+            DropReason::Closed => "closed",
+        }
+    }
+}
+
 /// What became of data that arrived and was not delivered as it was sent, for the peer (RFC 4340 section 11.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

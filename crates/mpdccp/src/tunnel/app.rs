@@ -266,6 +266,15 @@ impl TunnelApp {
             }
         }
         for i in failed {
+            let heard = |i| core.net.channels()?.peer_stats(u32::try_from(i).ok()?)?.heard;
+            if core.net.channels().is_some() && heard(i).is_none() && self.peers[i].needs_hint() {
+                tracing::warn!(
+                    "peer {}: never an answer. Is its tunnel up, and do packets get there? Who has other keys gets no answer either: \
+                     public_key has to be what `mpdccp pubkey` prints there, that of this end has to be in a [[peer]] of its file, \
+                     and a preshared key is at both ends or at none",
+                    self.peers[i].cfg.name
+                );
+            }
             self.next_server(core, now, i, "no session");
         }
     }

@@ -25,6 +25,14 @@ impl DefaultRoute {
         let nets = || cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let wanted = |v4: bool| nets().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4);
         let families = [("-4", wanted(true)), ("-6", wanted(false))];
+        for (family, net) in [(0, "0.0.0.0/0"), (1, "::/0")] {
+            if cfg.kill_switch && !families[family].1 {
+                tracing::warn!(
+                    "kill_switch: IPv{} goes beside the tunnel, as no peer has {net} in allowed_ips",
+                    [4, 6][family]
+                );
+            }
+        }
         let families = families.into_iter().filter(|(_, wanted)| *wanted).map(|(family, _)| family).collect();
         // From here on an error takes away what is there. What a killed tunnel left is taken over as it is: were it taken away
         // first, packets would slip through beside the tunnel.

@@ -47,7 +47,6 @@ const GAUGES: &[&str] = &[
     "quota_bytes",
     "quota_used_bytes",
     "cost",
-    "shard",
     "sessions",
 ];
 
@@ -85,7 +84,10 @@ impl Metrics {
                 }
             }
             Value::Object(fields) => {
-                for (field, value) in fields {
+                // What only numbers the thing is no measure of it.
+                for (field, value) in
+                    fields.iter().filter(|(field, _)| !matches!(&***field, "socket" | "shard"))
+                {
                     let name = if name.is_empty() { field.clone() } else { format!("{name}_{field}") };
                     self.walk(prefix, &name, labels, value);
                 }
@@ -164,7 +166,9 @@ pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Fault> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tunnel::status::{PathReport, PeerStatus, QueueStatus, ReorderStatus};
+    use crate::tunnel::status::{
+        PathReport, PeerStatus, QueueStatus, ReorderStatus, ShardStatus, SocketStatus,
+    };
 
     fn status() -> Status {
         let path = |name: &str| PathReport {
@@ -186,7 +190,15 @@ mod tests {
             paths: vec![path("dsl"), path("lte \"5\"")],
             ..PeerStatus::idle("hub")
         };
-        Status { mtu: 1412, peers: vec![peer], ..Status::default() }
+        let socket = SocketStatus { socket: 3, local: "0.0.0.0:6511".into(), ..SocketStatus::default() };
+        let shard = ShardStatus { shard: 1, ..ShardStatus::default() };
+        Status {
+            mtu: 1412,
+            peers: vec![peer],
+            sockets: vec![socket],
+            shards: vec![shard],
+            ..Status::default()
+        }
     }
 
     #[test]
@@ -206,6 +218,27 @@ mod tests {
             assert!(text.lines().any(|l| l == line), "no `{line}` in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    /// What is added to the status and goes down too belongs among the gauges; what only grows, here.
+    #[test]
+    fn counters_are_what_only_grows() {
+        let text = render(&status());
+        let counters =
+            text.lines().filter_map(|l| l.strip_prefix("# TYPE mpdccp_")?.strip_suffix(" counter"));
+        let mut counters: Vec<_> = counters.collect();
+        counters.sort_unstable();
+        let known = "
+            path_ce_packets path_drops_by_reason path_lost_bytes path_lost_packets path_received_bytes
+            path_received_packets path_sent_bytes path_sent_packets path_timeouts peer_fec_dropped peer_fec_received
+            peer_fec_restored peer_fec_sent peer_fec_too_large peer_queue_accepted peer_queue_dropped_early
+            peer_queue_dropped_full peer_queue_dropped_old peer_queue_dropped_too_big peer_queue_marked
+            peer_reorder_duplicates peer_reorder_held peer_reorder_in_order peer_reorder_late peer_reorder_overflows
+            peer_reorder_proven peer_reorder_timeouts shard_dropped shard_handed_over shard_tun_handed_over
+            shard_tun_read socket_rx_bytes socket_rx_calls socket_rx_packets socket_tx_bytes socket_tx_calls
+            socket_tx_packets tun_read_bytes tun_read_packets tun_written_bytes tun_written_packets";
+        assert_eq!(counters, known.split_whitespace().collect::<Vec<_>>());
+        assert!(!text.contains("socket_socket") && !text.contains("shard_shard"), "{text}");
     }
 
     #[test]

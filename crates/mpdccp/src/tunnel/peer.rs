@@ -16,6 +16,9 @@ const MAX_RETRY: Duration = Duration::from_secs(8);
 /// A session that ends sooner was not worth the name: the next one has to wait as if it had not come about.
 const BRIEF: Duration = Duration::from_secs(10);
 
+/// So many attempts in vain before the log says what may be wrong, and how often again.
+const HINT_EVERY: u32 = 3;
+
 /// A path that cannot be opened yet: its interface or address is not there, or its name has no address.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingPath {
@@ -60,6 +63,8 @@ pub(crate) struct PeerState {
     /// Since when there is a session, and how many in a row were brief.
     opened: Option<Time>,
     brief: u32,
+    /// Attempts in vain since the last session.
+    failures: u32,
     /// When to give an unopened session up.
     give_up_at: Option<Time>,
     /// Which path opens the next session.
@@ -86,6 +91,7 @@ impl PeerState {
             wait: RETRY,
             opened: None,
             brief: 0,
+            failures: 0,
             give_up_at: None,
             first: 0,
         }
@@ -107,6 +113,7 @@ impl PeerState {
         if let (Some(session), true) = (self.session, self.give_up_at.is_some_and(|t| t <= now)) {
             tracing::warn!("peer {}: no session after {OPEN_PATIENCE:?}, trying again", self.cfg.name);
             core.endpoint.abort(now, session);
+            self.failures += 1;
             self.on_closed(now);
         }
         if self.retry_at.is_none_or(|t| t > now) {
@@ -144,8 +151,14 @@ impl PeerState {
 
     pub(crate) fn on_opened(&mut self, now: Time) {
         self.give_up_at = None;
+        self.failures = 0;
         self.opened = Some(now);
         self.first = 0;
+    }
+
+    /// Another attempt was in vain, and it is time for a word on why that may be.
+    pub(crate) fn needs_hint(&self) -> bool {
+        self.failures.is_multiple_of(HINT_EVERY)
     }
 
     /// A session ended; how many in a row did soon after they had opened, if that is worth a word.

@@ -106,7 +106,7 @@ pub(crate) struct TunStatus {
 }
 
 /// A carrier socket.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SocketStatus {
     pub(crate) socket: u32,
     pub(crate) local: String,
@@ -259,18 +259,6 @@ fn ms(d: Duration) -> f64 {
     d.as_secs_f64() * 1e3
 }
 
-/// `SequenceInvalid` as `sequence_invalid`.
-fn snake(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        if c.is_uppercase() && !out.is_empty() {
-            out.push('_');
-        }
-        out.extend(c.to_lowercase());
-    }
-    out
-}
-
 impl PeerStatus {
     /// Of a peer without a session.
     pub(crate) fn idle(name: &str) -> PeerStatus {
@@ -400,18 +388,7 @@ impl PathReport {
             lost_bytes: tx.map_or(0, |tx| tx.lost.bytes),
             ce_packets: tx.map_or(0, |tx| tx.ce),
             timeouts: tx.map_or(0, |tx| tx.timeouts),
-            drops: path.stats.dropped.iter().map(|(k, n)| (snake(&format!("{k:?}")), *n)).collect(),
+            drops: path.stats.dropped.iter().map(|(k, n)| (k.name().into(), *n)).collect(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_drops() {
-        assert_eq!(snake("SequenceInvalid"), "sequence_invalid");
-        assert_eq!(snake("Closed"), "closed");
     }
 }
