@@ -4,6 +4,7 @@ use dccp_secure::{
     Address, Aead, Carrier, ChannelId, Event, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Reason,
     Settings, Unready,
 };
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use units::{Duration, Time};
 
@@ -358,6 +359,40 @@ fn a_peer_that_moves_is_followed_at_once() {
     let _ = world.server.poll_event();
     assert_eq!(world.server.poll_event(), Some(Event::Moved(ChannelId(0))));
     assert_eq!(world.server.stats(ChannelId(0)).unwrap().moves, 1);
+}
+
+/// Packets come from another port as soon as a NAT forgot the old one, and what is sent there is lost.
+#[test]
+fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
+    const ONE_WAY: u64 = 20;
+    const FORGETS: u64 = 200;
+    let mut world = World::ready();
+    let (mut up, mut down) = (VecDeque::new(), VecDeque::new());
+    let mut got = Vec::new();
+    for now in 0..400 {
+        world.wait(Duration::from_millis(1));
+        let binding = address(if now < FORGETS { CLIENT } else { 77 });
+        // A packet each millisecond both ways.
+        up.push_back((now + ONE_WAY, binding, world.seal(b"up").unwrap()));
+        let to = world.server.address(ChannelId(0)).unwrap();
+        let record = seal(&mut world.server, world.now, ChannelId(0), b"down").unwrap();
+        down.push_back((now + ONE_WAY, to, record));
+        while let Some((_, from, mut record)) = up.pop_front_if(|(at, ..)| *at <= now) {
+            assert!(matches!(world.server.handle(world.now, &from, &mut record), Input::Packet { .. }));
+        }
+        while let Some((_, to, mut record)) = down.pop_front_if(|(at, ..)| *at <= now) {
+            if to == binding {
+                assert!(matches!(
+                    world.client.handle(world.now, &address(SERVER), &mut record),
+                    Input::Packet { .. }
+                ));
+                got.push(now);
+            }
+        }
+    }
+    let gap = got.windows(2).map(|w| w[1] - w[0]).max().unwrap();
+    // Packets are a millisecond apart each way anyhow.
+    assert!((ONE_WAY..=2 * ONE_WAY + 2).contains(&gap), "{gap} ms");
 }
 
 #[test]

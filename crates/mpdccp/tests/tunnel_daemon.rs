@@ -203,6 +203,9 @@ fn a_default_route_and_a_kill_switch() {
     bed.allowed = "\"0.0.0.0/0\"".into();
     bed.up_with("", "default_route = true\nkill_switch = true");
     assert!(way().contains("dev tunC"), "{}", way());
+    assert!(
+        bed.log("c").contains("IPv6 goes beside the tunnel") && !bed.log("c").contains("IPv4 goes beside")
+    );
     let far = |bed: &Bed| bed.at_client("ping -c 1 -W 1 198.18.0.1").status.success();
     wait_for("the host far away answers through the tunnel", || far(&bed));
     assert!(bed.status("s")["tun"]["read_packets"].as_u64() >= Some(1));

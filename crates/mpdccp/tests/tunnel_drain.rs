@@ -6,6 +6,7 @@ mod common;
 
 use common::{Bed, CLIENT, REMOTE, SERVER, bed, run, udp_payloads, wait_for};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The second server: the first one's configuration at other addresses of its host, with other inner ones.
 struct Second(Child);
@@ -57,11 +58,14 @@ fn clients(bed: &Bed, end: &str) -> usize {
 #[test]
 fn a_drained_server_is_left_for_the_next() {
     let Some((mut bed, _second)) = start() else { return };
+    let since = Instant::now();
     let output = bed.tunnel("s", &["drain"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.ends_with("0 client(s) left here\n"), "{text}");
     wait_for("the client is at the second", || clients(&bed, "t") == 1 && clients(&bed, "s") == 0);
+    // What is promised, and far more than it takes.
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
     wait_for("over both paths", || ["one", "two"].iter().all(|name| bed.client_path(name)["state"] == "up"));
     wait_for("it carries", || answers(&bed, "tunT", "tunS"));
     // What is for the second server says so (docs/fleet.md).

@@ -267,6 +267,16 @@ fn paths_come_and_go_by_command() {
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     wait_for("the new path is up", || bed.client_path("again")["state"] == "up");
     assert_eq!(bed.client_path("again")["priority"], 4);
+    // One that comes back under its name is there once.
+    ok(&["path", "del", "again"]);
+    ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
+    let named = || {
+        let paths = bed.status("c")["peers"][0]["paths"].as_array().unwrap().clone();
+        paths.iter().filter(|path| path["name"] == "again").count()
+    };
+    assert_eq!(named(), 1, "{}", bed.status("c")["peers"][0]["paths"]);
+    wait_for("it is up again", || bed.client_path("again")["state"] == "up");
+    assert_eq!(named(), 1);
     ok(&["path", "prio", "again", "2"]);
     wait_for("its priority", || bed.client_path("again")["priority"] == 2);
     pings(&bed);

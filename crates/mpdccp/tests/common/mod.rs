@@ -33,6 +33,7 @@ pub(crate) struct Bed {
     /// What to replace in an end's file by what.
     pub(crate) change: Vec<(&'static str, String, String)>,
     /// Of both ends.
+    pub(crate) arguments: Vec<&'static str>,
     pub(crate) environment: Vec<(&'static str, String)>,
     ends: Vec<Child>,
 }
@@ -128,6 +129,7 @@ impl Bed {
             remote: Default::default(),
             allowed: String::new(),
             change: Vec::new(),
+            arguments: Vec::new(),
             environment: Vec::new(),
             ends: Vec::new(),
         };
@@ -275,6 +277,7 @@ impl Bed {
         command.args(["-c", "WATCHDOG_PID=$$ exec ip \"$@\"", "sh"]);
         command.args(["netns", "exec", space, env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
         command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
+        command.args(&self.arguments);
         // The server is the first.
         let at = if name == "s" { 0 } else { self.ends.len() };
         self.ends.insert(at, command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
