@@ -1,4 +1,4 @@
-//! "An office with two lines" of docs/tunnel.md, by its very commands and files.
+//! The recipes of docs/tunnel.md, by their very commands and files.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code)] // Parts of it are for other tests.
@@ -11,10 +11,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The blocks of the recipe that begin with this fence.
-fn blocks(kind: &str) -> Vec<String> {
+/// The blocks of a recipe that begin with this fence.
+fn blocks(title: &str, kind: &str) -> Vec<String> {
     let text = include_str!("../../../docs/tunnel.md");
-    let (_, section) = text.split_once("## An office with two lines\n").unwrap();
+    let (_, section) = text.split_once(&format!("## {title}\n")).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let fence = format!("```{kind}\n");
     let parts = section.split(&fence).skip(1);
@@ -29,8 +29,8 @@ struct Office {
 }
 
 impl Office {
-    fn new() -> Office {
-        let id = format!("mpr{}", std::process::id());
+    fn new(n: u8) -> Office {
+        let id = format!("mpr{}-{n}", std::process::id());
         let office = Office { id, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
         for name in ["lan", "router", "net", "server"] {
             run("ip", &format!("netns add {}", office.space(name)));
@@ -127,8 +127,9 @@ fn an_office_with_two_lines() {
     if Command::new("nft").arg("--version").output().is_err() {
         return println!("skipped: no program `nft`");
     }
-    let mut office = Office::new();
-    let (commands, files) = (blocks("sh"), blocks("toml"));
+    let mut office = Office::new(4);
+    let title = "An office with two lines";
+    let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
     office.sh("router", &commands[0]);
     office.sh("server", &commands[1]);
@@ -159,4 +160,70 @@ fn an_office_with_two_lines() {
     // DSL is pulled; the connection lives on.
     office.sh("net", "ip link set dsl down");
     back_and_forth();
+}
+
+#[test]
+fn a_network_of_ipv6_behind_a_client() {
+    if let Some(why) = missing() {
+        return println!("skipped: {why}");
+    }
+    let mut office = Office::new(6);
+    let title = "A network of IPv6 behind a client";
+    let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
+    assert_eq!((commands.len(), files.len()), (2, 2));
+    // Addresses count at once, without a look for others that have them.
+    for name in ["lan", "router", "net", "server"] {
+        office.sh(name, "sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
+        office.sh(name, "for d in /proc/sys/net/ipv6/conf/*/accept_dad; do echo 0 > $d; done");
+    }
+    office.sh("router", "ip route replace default via 192.0.2.1 dev eth0 metric 100");
+    // The Internet, which knows where the prefix is; and another way for the router to get there, which must not be used.
+    office.sh("net", "ip addr add 2001:db8:ffff::1/128 dev lo; sysctl -qw net.ipv6.conf.all.forwarding=1");
+    office.sh("net", "ip addr add 2001:db8:1::2/64 dev hub; ip addr add 2001:db8:2::2/64 dev dsl");
+    office.sh("server", "ip addr add 2001:db8:1::1/64 dev eth0; ip route add default via 2001:db8:1::2");
+    office.sh("net", "ip route add 2001:db8:77::/48 via 2001:db8:1::1");
+    office.sh("router", "ip addr add 2001:db8:2::1/64 dev eth0; ip route add default via 2001:db8:2::2");
+    office.sh("lan", "ip addr add 2001:db8:77:88::9/64 dev eth0; ip route add default via 2001:db8:77:88::1");
+    office.sh("router", &commands[0]);
+    office.sh("server", &commands[1]);
+    let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+    office.up("server", &files[1], &server, &router);
+    office.up("router", &files[0], &router, &server);
+    wait_for("the line carries", || office.is_healthy());
+
+    let listener = inside(&office.space("net"), || TcpListener::bind("[2001:db8:ffff::1]:80").unwrap());
+    let connect = || TcpStream::connect("[2001:db8:ffff::1]:80").unwrap();
+    let client = inside(&office.space("lan"), connect);
+    let (mut web, from) = listener.accept().unwrap();
+    assert_eq!(from.ip().to_string(), "2001:db8:77:88::9", "it comes as it is");
+    (&client).write_all(&[7; 100_000]).unwrap();
+    let mut got = vec![0; 100_000];
+    web.read_exact(&mut got).unwrap();
+    // From outside to a host behind the client.
+    let inside_host = inside(&office.space("lan"), || TcpListener::bind("[2001:db8:77:88::9]:80").unwrap());
+    let from_outside = || TcpStream::connect("[2001:db8:77:88::9]:80").unwrap();
+    let outside = inside(&office.space("net"), from_outside);
+    drop((inside_host.accept().unwrap(), outside));
+    // Nothing leaves beside it when it is killed, although there is a way.
+    let router = office.space("router");
+    let way = || {
+        let route = run("ip", &format!("-n {router} -6 route get 2001:db8:ffff::1"));
+        String::from_utf8_lossy(&[route.stdout, route.stderr].concat()).into_owned()
+    };
+    assert!(way().contains("dev mpdccp0"), "{}", way());
+    office.ends[1].kill().unwrap();
+    office.ends[1].wait().unwrap();
+    wait_for("the interface is gone", || {
+        !run("ip", &format!("-n {router} link show mpdccp0")).status.success()
+    });
+    assert!(!way().contains("dev eth0"), "{}", way());
+    // Until it runs again; and what ended in good order leaves the way as it was.
+    std::fs::remove_file(office.path("router.sock")).unwrap();
+    let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+    office.up("router", &files[0], &own, &peer);
+    wait_for("it carries again", || office.is_healthy() && way().contains("dev mpdccp0"));
+    let pid = rustix::process::Pid::from_child(&office.ends[2]);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert!(office.ends[2].wait().unwrap().success());
+    assert!(way().contains("dev eth0"), "{}", way());
 }

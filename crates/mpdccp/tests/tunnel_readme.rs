@@ -1,0 +1,120 @@
+//! The first tunnel of README.md, typed in as a new user would.
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code)] // Parts of it are for other tests.
+mod common;
+
+use common::{missing, run, wait_for};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// A host with a directory of its own; gone when dropped.
+struct Host {
+    space: String,
+    directory: tempfile::TempDir,
+    tunnel: Option<Child>,
+}
+
+impl Host {
+    fn new(name: &str) -> Host {
+        let space = format!("mpf{}{name}", std::process::id());
+        run("ip", &format!("netns add {space}"));
+        let directory = tempfile::tempdir().unwrap();
+        ["run", "lib"].iter().for_each(|name| std::fs::create_dir(directory.path().join(name)).unwrap());
+        let host = Host { space, directory, tunnel: None };
+        host.sh("ip link set lo up");
+        host
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let program = Path::new(env!("CARGO_BIN_EXE_mpdccp")).parent().unwrap();
+        let mut command = Command::new("ip");
+        // Each host has directories of its own for what runs and for what stays: both tunnels have the same name.
+        let line = format!("mount --bind run /run; mount --bind lib /var/lib; {line}");
+        command.args(["netns", "exec", &self.space, "sh", "-ec", &line]).current_dir(self.directory.path());
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        command.env("PATH", path);
+        command
+    }
+
+    fn sh(&self, line: &str) -> Output {
+        let output = self.command(line).output().unwrap();
+        assert!(output.status.success(), "{line}\n{}", String::from_utf8_lossy(&output.stderr));
+        output
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(tunnel) = &mut self.tunnel {
+            let pid = rustix::process::Pid::from_child(tunnel);
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let _ = tunnel.wait();
+        }
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.directory.path().join("log"));
+            println!("--- {}\n{}", self.space, log.unwrap_or_default());
+        }
+        run("ip", &format!("netns del {}", self.space));
+    }
+}
+
+/// The blocks of the section that begin with this fence.
+fn blocks(kind: &str) -> Vec<&'static str> {
+    let text = include_str!("../../../README.md");
+    let (_, section) = text.split_once("## A tunnel\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let parts = section.split("```").skip(1).step_by(2);
+    parts.filter_map(|part| part.strip_prefix(kind)?.strip_prefix('\n')).collect()
+}
+
+#[test]
+fn the_first_tunnel_of_the_readme() {
+    if let Some(why) = missing() {
+        return println!("skipped: {why}");
+    }
+    let [mut server, mut client] = ["s", "c"].map(Host::new);
+    for (line, there, here) in
+        [("eth0", "192.0.2.1", "192.0.2.10"), ("wwan0", "198.51.100.1", "198.51.100.10")]
+    {
+        let [c, s] = [&client.space, &server.space];
+        run("ip", &format!("link add {line} netns {c} type veth peer name {line} netns {s}"));
+        server.sh(&format!("ip addr add {there}/24 dev {line}; ip link set {line} up"));
+        let metric = if line == "eth0" { 100 } else { 200 };
+        client.sh(&format!(
+            "ip addr add {here}/24 dev {line}; ip link set {line} up; ip route add default via {there} dev {line} metric {metric}"
+        ));
+    }
+    server.sh("ip addr add 203.0.113.1/32 dev lo");
+
+    let (commands, files) = (blocks("sh"), blocks("toml"));
+    assert_eq!((commands.len(), files.len()), (2, 2));
+    let printed = [&server, &client].map(|host| String::from_utf8(host.sh(commands[0]).stdout).unwrap());
+    for ((host, name), (file, key)) in [(&server, "server.toml"), (&client, "client.toml")]
+        .into_iter()
+        .zip(files.iter().zip(printed.iter().rev()))
+    {
+        let (before, rest) = file.split_once('<').unwrap();
+        let (_, after) = rest.split_once('>').unwrap();
+        std::fs::write(host.directory.path().join(name), format!("{before}{}{after}", key.trim())).unwrap();
+    }
+    for line in commands[1].lines() {
+        let (line, place) = line.split_once(" # at the ").unwrap();
+        let host = if place.starts_with("server") { &mut server } else { &mut client };
+        if line.contains(" up ") {
+            let log = File::create(host.directory.path().join("log")).unwrap();
+            let mut command = host.command(&format!("exec {line}"));
+            host.tunnel = Some(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
+            continue;
+        }
+        // As soon as the tunnel is there.
+        wait_for(line, || host.command(line).output().unwrap().status.success());
+        if line.contains("status") {
+            wait_for("both lines are in the status", || {
+                let text = String::from_utf8(host.sh(line).stdout).unwrap();
+                ["dsl", "lte"].iter().all(|path| text.lines().any(|l| l.contains(path) && l.contains("up")))
+            });
+        }
+    }
+}
