@@ -1,5 +1,33 @@
 //! Queues that signal congestion early: CoDel (RFC 8289) and FQ-CoDel (RFC 8290). The link emulator's bottlenecks are made of them, and
 //! so is the send queue of a multipath session.
+//!
+//! A queue holds packets of any type. Whoever owns it says what time it is, how much it may hold, and who keeps the counts:
+//!
+//! ```
+//! use aqm::{FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
+//! use units::{Ecn, Time};
+//!
+//! #[derive(Default)]
+//! struct Dropped(u64);
+//!
+//! impl Ledger for Dropped {
+//!     fn dropped(&mut self, _: Reason, _: u32) {
+//!         self.0 += 1;
+//!     }
+//!     fn marked(&mut self) {}
+//! }
+//!
+//! let (mut queue, mut dropped) = (FqCoDel::new(FqCoDelConfig::default()), Dropped::default());
+//! let now = Time::from_millis(1);
+//! for (flow, packet) in [(1, "bulk"), (1, "bulk"), (1, "bulk"), (2, "call")] {
+//!     let meta = Meta { bytes: 1000, ecn: Ecn::NotEct, flow };
+//!     queue.enqueue(Item { arrived: now, meta, packet }, None, Limit::Packets(3), &mut dropped);
+//! }
+//! // Half of what the flow had that took most.
+//! assert_eq!(dropped.0, 2);
+//! let left = core::iter::from_fn(|| queue.dequeue(now, &mut dropped));
+//! assert!(left.map(|item| item.packet).eq(["bulk", "call"]));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

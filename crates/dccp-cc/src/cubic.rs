@@ -316,8 +316,8 @@ impl Controller for Cubic {
     }
 
     fn on_slow_receiver(&mut self, buffer_drops: u64) {
-        // RFC 4341 section 5.2, as for CCID 2.
         let s = &mut self.state;
+        // RFC 4341 section 5.2, as for CCID 2.
         s.cwnd = (s.cwnd - buffer_drops as f64).max(1.0);
         s.ssthresh = Some(s.ssthresh.map_or(s.cwnd, |t| t.min(s.cwnd)).max(2.0));
         s.epoch = None;
@@ -392,6 +392,17 @@ mod tests {
             let e = Epoch::new(start, 70.0, w_max, C);
             assert_eq!((e.plateau, e.k), (70.0, 0.0));
         }
+    }
+
+    #[test]
+    fn idleness_leaves_the_initial_window_and_buffer_drops_cost_packets() {
+        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+        c.state.cwnd = 100.0;
+        c.on_idle_restart(c.last_sent + c.rto * 20);
+        assert_eq!((c.state.cwnd, c.state.ssthresh), (c.initial(), Some(75.0)));
+        c.state.cwnd = 50.0;
+        c.on_slow_receiver(8);
+        assert_eq!((c.state.cwnd, c.state.ssthresh), (42.0, Some(42.0)));
     }
 
     #[test]

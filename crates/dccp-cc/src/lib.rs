@@ -3,6 +3,28 @@
 //!
 //! The interface was drawn for BBR first: a rate goes out, every packet carries delivery state ([`Snapshot`]), and one
 //! acknowledgement is one [`AckEvent`] and one call.
+//!
+//! ```
+//! use dccp_cc::{Algorithm, Amount, CcConfig, Sent, Window};
+//! use units::Time;
+//!
+//! let mut reno = Algorithm::Reno.controller(&CcConfig { mtu: 1500, packets: true, draft: false, seed: 0 });
+//! let now = Time::from_millis(1);
+//! let mut inflight = Amount::default();
+//! while reno.limits().cwnd.has_room(inflight) {
+//!     reno.on_sent(&Sent { now, bytes: 1500, inflight });
+//!     inflight = inflight.plus(1500);
+//! }
+//! // The initial window of RFC 3390.
+//! assert_eq!(inflight.packets, 3);
+//! // Nothing was acknowledged.
+//! reno.on_rto(Time::from_millis(3001));
+//! assert_eq!(reno.limits().cwnd, Window::Packets(1));
+//!
+//! // What TFRC would allow with a round trip of 100 ms and a loss event in each 10,000 packets: 14.3 Mbit/s.
+//! let rate = dccp_cc::tfrc::equation::throughput(1460.0, 0.1, 0.0001);
+//! assert!((14.2e6..14.4e6).contains(&(rate * 8.0)));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -205,6 +205,14 @@ mod tests {
     }
 
     #[test]
+    fn buffer_drops_cost_packets_and_end_slow_start() {
+        let mut prague = fresh();
+        prague.cwnd = 100.0;
+        prague.on_slow_receiver(10);
+        assert_eq!((prague.cwnd, prague.ssthresh), (90.0, Some(90.0)));
+    }
+
+    #[test]
     fn shrinks_by_half_the_share_of_marks() {
         let mut prague = fresh();
         prague.cwnd = 100.0;

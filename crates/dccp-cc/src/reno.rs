@@ -72,6 +72,7 @@ impl Reno {
 
     /// Time passes: RFC 7661 section 4.4.3.
     fn look(&mut self, now: Time) {
+        // RFC 4341 section 5.1: after five minutes half of a window that was not used goes.
         if !self.tcp && self.validation.ran_out(now, self.cwnd) {
             self.ssthresh = self.ssthresh.max(self.cwnd - self.cwnd / 4);
             self.cwnd = self.cwnd.min((self.cwnd / 2).max(self.initial));
@@ -131,6 +132,7 @@ impl Controller for Reno {
             let window = used.map_or(self.cwnd, |pipe| pipe.max(ev.inflight_before.packets).min(self.cwnd));
             // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two. Coupled, a little less is left.
             self.cwnd = (window as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
+            // RFC 4341 section 5: where slow start ends from now on.
             self.ssthresh = self.cwnd.max(2);
             self.credit = 0;
             self.validation.restart();
@@ -155,6 +157,7 @@ impl Controller for Reno {
             self.before = Some((self.cwnd, self.ssthresh));
             self.ssthresh = (self.cwnd / 2).max(2);
         }
+        // RFC 4341 section 5: one packet is left.
         self.cwnd = 1;
         self.credit = 0;
         self.validation.restart();
@@ -203,6 +206,7 @@ impl Controller for Reno {
     fn on_slow_receiver(&mut self, buffer_drops: u64) {
         // RFC 4341 section 5.2: one less for each packet the receive buffer dropped, and slow start ends.
         self.cwnd = self.cwnd.saturating_sub(buffer_drops).max(1);
+        // RFC 4341 section 5.2: also where it reported none.
         self.ssthresh = self.ssthresh.min(self.cwnd.max(2));
     }
 

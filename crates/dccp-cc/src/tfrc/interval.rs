@@ -33,9 +33,10 @@ impl LossInterval {
         self.quarters.is_some_and(|quarters| quarters <= SHORT)
     }
 
-    /// The length that counts. RFC 5622 section 6.1: with small packets, that of a short interval is divided among its losses.
+    /// The length that counts.
     fn length(&self, small_packets: bool) -> f64 {
         let data = self.data.max(1) as f64;
+        // RFC 5622 section 5: with small packets, that of a short interval is divided among its losses.
         if small_packets && self.lossy > 0 && self.is_short() {
             data / self.drops.max(1) as f64
         } else {
@@ -81,6 +82,7 @@ pub fn discount_factors(lengths: &[f64]) -> Vec<f64> {
         let (open, closed) = (lengths[closing], &lengths[closing + 1..]);
         let older = &mut factors[closing + 1..];
         let general = general_factor(open, closed, older);
+        // RFC 5348 section 5.5: older intervals count for less while the newest is long.
         older.iter_mut().for_each(|factor| *factor *= general);
     }
     factors
@@ -97,15 +99,17 @@ pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets
     let (Some((open, closed)), Some((_, factors))) = (lengths.split_first(), factors.split_first()) else {
         return 0.0;
     };
+    // RFC 5348 section 5.5: and while the open one is.
     let general = if discount { general_factor(*open, closed, factors) } else { 1.0 };
     let without = sums(weighted(closed, factors));
     // The closed ones with their weights of one place later: the oldest that counts makes room for the open one.
+    // RFC 5348 section 5.4: eight in all.
     let most = closed.len().min(NINTERVAL).saturating_sub(1);
     let shifted = closed.iter().zip(factors).take(most).enumerate();
     let shifted = shifted.map(|(i, (length, factor))| (*length, weight(i + 1) * factor * general));
     let with = sums(core::iter::once((*open, weight(0))).chain(shifted));
     let rate = |(total, weights): (f64, f64)| if total > 0.0 { weights / total } else { f64::INFINITY };
-    // RFC 4828 section 3: an open interval that is short does not count.
+    // RFC 5622 section 6.1: an open interval that is short does not count.
     if small_packets && newest.is_short() && !closed.is_empty() {
         return rate(without).min(1.0);
     }

@@ -123,10 +123,11 @@ impl LossHistory {
     /// Whether it is known by now what is missing before `next`, the first pending packet.
     fn is_ripe(&self, next: &Arrived) -> bool {
         let missing = next.seq.wrapping_sub(self.next_seq());
-        missing <= next.no_data_before
-            || self.pending.len() >= NDUPACK
-            // RFC 5348 section 5.1: a mark counts at once, and a hole before it with it.
-            || self.pending.iter().any(|p| p.marked && p.data)
+        // RFC 4342 section 6.1: three packets after a hole make it a loss.
+        let is_lost = self.pending.len() >= NDUPACK;
+        // RFC 4342 section 7: a mark counts at once, and a hole before it with it.
+        let is_marked = self.pending.iter().any(|p| p.marked && p.data);
+        missing <= next.no_data_before || is_lost || is_marked
     }
 
     /// The first packet not judged.
@@ -144,6 +145,7 @@ impl LossHistory {
             began |= self.lose(Hole { seqs: missing.start..no_data_from, marked: false });
         }
         self.add_no_data(packet.seq.saturating_sub(no_data_from));
+        // RFC 4342 section 7: as a loss.
         if packet.data && packet.marked {
             began |= self.lose(Hole { seqs: packet.seq..packet.seq.saturating_add(1), marked: true });
         }
@@ -165,7 +167,9 @@ impl LossHistory {
     fn on_counter(&mut self, counter: u8) {
         let distance = |from: u8| counter.wrapping_sub(from) % COUNTERS;
         if let Some(newest) = self.intervals.front_mut() {
+            // RFC 5622 section 8.4: how long an interval lasted.
             newest.quarters += u64::from(self.counter.map_or(0, distance));
+            // RFC 4342 section 10.2: a later loss is another event.
             newest.complete |= distance(newest.counter) > ROUND_TRIP;
         }
         self.counter = Some(counter);
@@ -175,6 +179,7 @@ impl LossHistory {
     fn lose(&mut self, hole: Hole) -> bool {
         let (first, end) = (hole.seqs.start, hole.seqs.end);
         let Some(newest) = self.intervals.front_mut() else { return false };
+        // RFC 4342 section 6.1: losses within a round trip are one event.
         let begins = newest.initial || newest.complete;
         if begins {
             // Before any packet with data there is no counter to go by: then the next one begins an event again.
@@ -224,6 +229,7 @@ impl LossHistory {
             None => self.next_seq(),
         };
         let interval = &mut self.intervals[index];
+        // RFC 5348 section 5.1: what was late was not lost.
         interval.drops = interval.drops.saturating_sub(1);
         interval.no_data += u64::from(!packet.data);
         if interval.drops == 0 {
@@ -238,6 +244,7 @@ impl LossHistory {
             && let Some(last) = left.map(|seqs| seqs.end).max()
         {
             interval.first = first;
+            // RFC 4342 section 8.6.1: the lossy part is as short as it can be.
             interval.lossless_from = last;
         }
         false
@@ -261,8 +268,9 @@ impl LossHistory {
         }
     }
 
-    /// Gives the interval before the first loss its length in data packets (RFC 5348 section 6.3.1).
+    /// Gives the interval before the first loss its length in data packets.
     pub fn set_initial_length(&mut self, packets: u64) {
+        // RFC 5348 section 6.3.1: the one that gives the best receive rate.
         self.synthetic = packets;
     }
 
@@ -287,6 +295,7 @@ impl LossHistory {
                 // RFC 4342 section 6.1.1: undefined, told as 0, until the first loss.
                 true if self.intervals.len() == 1 => 0,
                 true => self.synthetic,
+                // RFC 4342 section 6.1.1: data packets alone.
                 false => packets.saturating_sub(interval.no_data).max(1),
             };
             let quarters = (!interval.initial).then_some(interval.quarters);

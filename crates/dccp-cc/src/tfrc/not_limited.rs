@@ -25,9 +25,11 @@ impl NotLimited {
     /// A report came whose newest packet left at `sent`. True if the sender was data-limited all the time it covers.
     pub(super) fn on_report(&mut self, now: Time, sent: Time, rtt: Duration) -> bool {
         let covered = |at: Option<Time>| at.is_some_and(|at| sent - rtt < at && at <= sent);
+        // RFC 5348 section 8.2.1: one such moment in the round trip that the report covers is enough.
         let limited = !covered(self.first) && !covered(self.second);
         self.reported = sent;
         self.report_at = now;
+        // RFC 5348 section 8.2.1: the later moment is for the next report.
         if self.first.is_none_or(|at| at <= sent) && self.second.is_some_and(|at| at > sent) {
             self.first = self.second;
         }
@@ -57,6 +59,18 @@ mod tests {
         n.note(ms(1_050));
         assert!(!n.on_report(ms(1_200), ms(1_100), RTT));
         assert!(n.on_report(ms(1_300), ms(1_200), RTT));
+    }
+
+    #[test]
+    fn later_moments_do_not_displace_one_that_is_not_reported() {
+        let mut n = NotLimited::default();
+        n.on_report(ms(1_100), ms(1_000), RTT);
+        n.note(ms(1_010));
+        n.note(ms(1_150));
+        assert!(!n.on_report(ms(1_200), ms(1_100), RTT));
+        n.note(ms(1_210));
+        n.note(ms(1_220));
+        assert!(!n.on_report(ms(1_300), ms(1_200), RTT), "it covers 1,150");
     }
 
     #[test]

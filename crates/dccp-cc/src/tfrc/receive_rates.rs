@@ -44,10 +44,12 @@ impl ReceiveRates {
     /// "Update X_recv_set".
     pub(super) fn update(&mut self, now: Time, rate: f64, rtt: Duration) {
         self.values.push((now, rate));
+        // RFC 5348 section 4.3: of the last two round trips.
         self.values.retain(|(at, _)| now.since(*at) <= rtt * 2);
         if self.values.len() > MOST {
             self.values.remove(0);
         }
+        // RFC 5348 section 4.3: so long nothing limits.
         if matches!(self.infinity, Infinity::Since(at) if now.since(at) > rtt * 2) {
             self.infinity = Infinity::Gone;
         }

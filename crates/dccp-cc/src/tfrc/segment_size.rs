@@ -36,6 +36,7 @@ impl SegmentSize {
 
     /// A loss interval ended.
     pub(super) fn on_loss_event(&mut self) {
+        // RFC 5348 section 4.1: the oldest of the four intervals goes.
         self.sums.rotate_right(1);
         self.sums[0] = [0.0; 3];
     }

@@ -126,10 +126,11 @@ impl TfrcSender {
 
     /// The rate at which data may leave now (X_inst).
     pub fn rate(&self) -> f64 {
+        // RFC 4342 section 5: never less than a packet in 64 seconds.
         let least = self.segment() / MAX_BACKOFF;
         let x = self.x.unwrap_or(self.segment()).clamp(least, MAX_RATE);
+        // RFC 5348 section 4.5: less while the newest round trip is above the mean, more below it.
         if self.cfg.oscillation_reduction && self.newest_rtt > 0.0 {
-            // RFC 5348 section 4.5.
             (x * self.root_mean / libm::sqrt(self.newest_rtt)).clamp(least, MAX_RATE)
         } else {
             x
@@ -186,9 +187,11 @@ impl TfrcSender {
         }
         self.received.on_sent(now);
         self.active = true;
+        // RFC 5348 section 4.2: without feedback the rate is halved from here on.
         if self.timer.is_none() {
             self.timer = Some(now + self.timeout());
         }
+        // RFC 5348 section 8.2.1: then the receive rate of this time says what the path carries.
         if limited {
             self.not_limited.note(now);
         }
@@ -210,12 +213,14 @@ impl TfrcSender {
         self.heard |= report.rtt.is_some();
         let Some(rtt) = self.rtt else { return };
         let round = Duration::from_secs_f64(rtt);
+        // RFC 5348 section 4.1: the mean size is that of the last loss intervals.
         if report.new_loss_event {
             self.size.on_loss_event();
         }
         let worse = report.new_loss_event || report.loss_event_rate > self.p;
         self.p = report.loss_event_rate.clamp(0.0, 1.0);
         let limit = self.receive_limit(now, report, round, worse);
+        // RFC 5348 section 4.3: the first feedback starts from the initial rate.
         if !known {
             self.x = Some(self.initial_rate());
             self.doubled_at = now;
@@ -244,11 +249,13 @@ impl TfrcSender {
             Some(_) if self.p > 0.0 => received < recover,
             Some(_) => self.x.unwrap_or(0.0) < 2.0 * recover,
         };
+        // RFC 4342 section 5.1: idleness takes nothing below the initial rate. Nothing changes until data leaves again, which starts
+        // the timer.
         if idle && untouched {
-            // Nothing changes until data leaves again, which starts the timer.
             self.timer = None;
             return;
         }
+        // RFC 5348 section 4.4: half of the rate without losses, or of what was received.
         if self.p == 0.0 {
             self.x = Some(half);
         } else {
@@ -267,7 +274,9 @@ impl TfrcSender {
         let q = if self.cfg.oscillation_reduction { Q } else { LOW_Q };
         match self.rtt.filter(|_| self.heard) {
             Some(rtt) => {
+                // RFC 5348 section 4.3: R moves by a tenth of a new sample.
                 self.rtt = Some(q * rtt + (1.0 - q) * sample);
+                // RFC 5348 section 4.5: R_sqmean does too.
                 self.root_mean = Q2 * self.root_mean + (1.0 - Q2) * root;
             }
             None => {
@@ -282,6 +291,7 @@ impl TfrcSender {
     fn receive_limit(&mut self, now: Time, report: &Report, round: Duration, worse: bool) -> f64 {
         let per_round = self.segment() / round.as_secs_f64();
         let reported = report.receive_rate.clamp(0.0, MAX_RATE);
+        // RFC 5348 section 4.3: a sender that had less to send is not held to what arrived.
         let limited = self.not_limited.on_report(now, report.sent, round) && reported > 0.0;
         // RFC 5348 section 6.2: a receive rate is no less than a packet a round trip, nor counts one that could not be measured yet.
         let rate = reported.max(per_round);
@@ -294,6 +304,7 @@ impl TfrcSender {
         if !limited {
             self.received.update(now, rate, round);
         } else if worse {
+            // RFC 5348 section 4.3: a loss halves what is remembered.
             self.received.halve();
             self.received.maximize(now, 0.85 * rate);
             return self.received.max();
@@ -314,17 +325,20 @@ impl TfrcSender {
             throughput(self.segment(), rtt, self.p)
         };
         let least = self.segment() / MAX_BACKOFF;
+        // RFC 4342 section 5: at most twice what was received.
         self.x = Some(self.x_bps.min(limit).max(least).min(MAX_RATE));
     }
 
     /// Step 4, without losses.
     fn slow_start(&mut self, now: Time, limit: f64, round: Duration) {
         self.x_bps = f64::INFINITY;
+        // RFC 5348 section 4.3: slow start doubles once a round trip.
         if now.since(self.doubled_at) >= round {
             let x = self.x.unwrap_or(0.0);
             // No search of its own after one that is settled: then as TCP does, by a segment a round trip.
             let settled = self.inherited == Some(true);
             let more = if settled { x + self.segment() / round.as_secs_f64() } else { 2.0 * x };
+            // RFC 5348 section 4.3: to twice of what was received, and never below the initial rate.
             self.x = Some(more.min(limit).max(self.initial_rate()).min(MAX_RATE));
             self.doubled_at = now;
         }
@@ -347,9 +361,10 @@ impl TfrcSender {
         self.size.payload()
     }
 
-    /// RFC 5348 section 4.2; also recover_rate.
+    /// Also recover_rate.
     fn initial_rate(&self) -> f64 {
         let mss = self.segment();
+        // RFC 4342 section 5: as RFC 3390, two to four packets a round trip.
         let window = (4.0 * mss).min((2.0 * mss).max(4380.0));
         self.rtt.map_or(mss, |rtt| window / rtt)
     }

@@ -37,6 +37,39 @@ fn close(got: f64, wanted: f64) {
     assert!((got / wanted - 1.0).abs() < 1e-9, "{got}, not {wanted}");
 }
 
+/// Where twice what the timer left would be more, as the round trip is that long.
+#[test]
+fn the_first_feedback_starts_from_the_initial_rate() {
+    let mut sender = TfrcSender::new(config(), ms(0), None);
+    sender.on_sent(ms(0), 1000, 1040, true);
+    sender.on_timeout(ms(2_000));
+    close(sender.rate(), S / 2.0);
+    let rtt = Some(Duration::from_secs(8));
+    sender.on_report(ms(10_000), &Report { rtt, ..report(ms(2_000), 0.0, 0.0, false) });
+    close(sender.rate(), 4.0 * S / 8.0);
+}
+
+#[test]
+fn slow_start_doubles_no_more_often_than_once_a_round_trip() {
+    let mut sender = started();
+    sender.on_report(ms(100), &report(ms(0), 0.0, 0.0, false));
+    let rate = sender.rate();
+    sender.on_report(ms(150), &report(ms(50), 0.0, 0.0, false));
+    close(sender.rate(), rate);
+    sender.on_report(ms(200), &report(ms(100), 0.0, 0.0, false));
+    close(sender.rate(), 2.0 * rate);
+}
+
+#[test]
+fn each_new_loss_event_begins_another_interval_of_sizes() {
+    let mut sender = started();
+    for n in 1..5 {
+        sender.on_report(ms(n * 100), &report(ms(n * 100 - 50), 1e6, 0.01, true));
+        sender.on_sent(ms(n * 100), 500, 540, true);
+    }
+    assert_eq!(sender.size.payload(), 500.0, "that of the first is forgotten");
+}
+
 #[test]
 fn without_a_round_trip_time_it_is_one_packet_a_second_and_less() {
     let mut sender = TfrcSender::new(config(), ms(0), None);
