@@ -13,12 +13,14 @@ pub enum ConnectError {
     #[error("{0}")]
     Options(&'static str),
     /// Nobody answered in the time given by [`Options::connect_timeout`](crate::Options::connect_timeout).
-    #[error("no answer from the peer")]
+    #[error(
+        "no answer from the peer: does it listen there, and does every firewall on the way let it through?"
+    )]
     TimedOut,
     /// The peer refused, or the connection ended before it was open.
     #[error("not connected: {0}")]
     Refused(Reason),
-    /// What the system says: address in use, no such address, no route, no permission.
+    /// What the system says, and of what: address in use, no such address, no route, no permission.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -3,7 +3,7 @@
 use crate::signal::{Signal, lock};
 use crate::stats::{Event, PathStats, Stats};
 use crate::stream::Stream;
-use crate::{ConnectError, Options, SendPolicy};
+use crate::{ConnectError, Options, SendPolicy, sockets};
 use dccp_net::{App, Core, Driver, Handle, Qlog};
 use mpdccp_proto::{Counter, Endpoint, PktInfo, Reason, SessionEvent, SessionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -84,7 +84,11 @@ impl Runtime {
         let driver = Driver::new(endpoint, |core| -> Result<Streams, ConnectError> {
             result = Some(set_up(core, &options)?);
             core.net.qlog = match &options.qlog {
-                Some(file) => Some(Qlog::create(file, backlog.is_some())?),
+                Some(file) => {
+                    let name = format!("the qlog file {}", file.display());
+                    let created = Qlog::create(file, backlog.is_some());
+                    Some(created.map_err(|e| sockets::about(&name, &e))?)
+                }
                 None => None,
             };
             Ok(Streams {

@@ -5,16 +5,23 @@ use crate::{ConnectError, Options};
 use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
 use dccp_proto::{Ports, Route};
 use dccp_secure::{Aead, OVERHEAD, Settings};
-use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter};
+use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter, is_unicast};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind) -> io::Result<u32> {
-    match carrier {
+    let addr = bind.addr;
+    let opened = match carrier {
         Carrier::Udp => UdpCarrier::new(bind).and_then(|c| core.add_socket(c)),
         Carrier::Raw => RawCarrier::new(bind).and_then(|c| core.add_socket(c)),
-    }
+    };
+    opened.map_err(|e| about(&format!("a socket on {addr}"), &e))
+}
+
+/// What the system says, and of what.
+pub(crate) fn about(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 /// The interface of a link-local address stays.
@@ -95,6 +102,11 @@ pub(crate) fn open_path(
     priority: u8,
     peer: u32,
 ) -> Result<PathConfig, ConnectError> {
+    if !is_unicast(to.ip()) || to.port() == 0 {
+        return Err(ConnectError::Options(
+            "no host can be there: expected the address of one, and a port other than 0",
+        ));
+    }
     let (remote, port) = places(options, to);
     let any: IpAddr = match remote {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -111,7 +123,7 @@ pub(crate) fn open_path(
         Ok(mtu) => mtu.min(options.mtu),
         Err(e) => {
             core.net.remove(socket);
-            return Err(e.into());
+            return Err(about(&format!("no way to {}", remote.ip()), &e).into());
         }
     };
     let socket = match options.key {

@@ -169,6 +169,18 @@ fn options_that_cannot_be_are_errors() {
     }
 }
 
+#[test]
+fn errors_name_what_they_are_about() {
+    for nowhere in ["224.0.0.1:7", "0.0.0.0:7", "[ff02::1]:7", "127.0.0.1:0"] {
+        let error = Connection::connect(nowhere, Options::default()).unwrap_err();
+        assert!(error.to_string().starts_with("no host can be there"), "{nowhere}: {error}");
+    }
+    let error = Listener::bind("127.0.0.1:0", Options::default().qlog("/nowhere/x")).unwrap_err();
+    assert!(error.to_string().contains("/nowhere/x"), "{error}");
+    let error = Listener::bind("203.0.113.7:7", Options::default()).unwrap_err();
+    assert!(error.to_string().contains("203.0.113.7:7"), "{error}");
+}
+
 /// RFC 5595 section 3.3: not for the same Service Code, and not for another either.
 #[test]
 fn a_port_that_is_taken_takes_no_second_listener() {

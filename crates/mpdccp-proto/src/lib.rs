@@ -45,7 +45,7 @@ pub use endpoint::{Endpoint, EndpointStats, SessionId};
 pub use names::Named;
 pub use path::{Health, PathId, PathRow};
 pub use queue::{Discipline, FlowKey, PktInfo, QueueConfig, QueueView};
-pub use session::{Reason, SessionEvent};
+pub use session::{Reason, SessionEvent, is_unicast};
 pub use settings::{AckRatio, Ccid, Settings, Variant, WindowUnit};
 pub use status::{FecStats, PathStatus, RepairStats, SessionState, SessionStatus};
 pub use steer::PathName;

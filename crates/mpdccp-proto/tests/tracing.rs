@@ -69,6 +69,7 @@ fn sessions_and_their_paths_are_told_of() {
         (
             true,
             &[
+                "from=CLOSED to=RESPOND",
                 "from=RESPOND to=OPEN",
                 "Accepted { peer: 42 }",
                 "Opened { multipath: true }",

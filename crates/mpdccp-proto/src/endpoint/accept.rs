@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::{Packet, PacketType, Reset, ResetCode};
+use tracing::Span;
 use units::Time;
 
 /// Most half-open sessions of a listener. Requests beyond are answered without keeping anything of them (RFC 4340 section 8.1.4), so that
@@ -162,8 +163,10 @@ impl Endpoint {
             return self.answer_with_cookie(now, route, peer, request);
         }
         let (ci, seed) = (self.fresh_ci(), self.seed());
-        let session = self.answer(now, route, peer, request, (ci, seed), &[])?;
-        self.begin(now, route, port, session);
+        // It enters RESPOND before it is among the endpoint's.
+        let span = self.next_span(true);
+        let session = span.in_scope(|| self.answer(now, route, peer, request, (ci, seed), &[]))?;
+        self.begin(now, route, port, session, span);
         Ok(())
     }
 
@@ -206,13 +209,13 @@ impl Endpoint {
     }
 
     /// From now on a session of the endpoint.
-    fn begin(&mut self, now: Time, route: &Route, port: u16, session: Session) {
+    fn begin(&mut self, now: Time, route: &Route, port: u16, session: Session, span: Span) {
         let source = source(route.remote.ip());
         if let Some(listener) = self.listeners.get_mut(&port) {
             listener.sessions.change(source, false, true);
         }
         let first = session.first_connection();
-        let id = self.insert(session, Some((port, source)));
+        let id = self.insert(session, Some((port, source)), span);
         if let Some((path, ports)) = first {
             self.demux.add(route, ports, id, path);
         }
@@ -257,6 +260,8 @@ impl Endpoint {
         if self.demux.knows_ci(ci) {
             return Err(bad);
         }
+        let span = self.next_span(true);
+        let _in = span.clone().entered();
         let mut session = self.answer(remembered.at, route, peer, &request, (ci, remembered.seed), cookie)?;
         // The Response left long ago.
         session.poll_transmit(remembered.at, &mut Nowhere::default());
@@ -268,7 +273,7 @@ impl Endpoint {
             return Err(bad);
         }
         self.stats.count(Counter::OpenedByCookie);
-        self.begin(now, route, port, session);
+        self.begin(now, route, port, session, span);
         Ok(())
     }
 

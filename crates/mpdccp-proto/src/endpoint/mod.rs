@@ -187,7 +187,8 @@ impl Endpoint {
     pub fn connect(&mut self, now: Time, cfg: SessionConfig, path: PathConfig) -> SessionId {
         let (ci, seed) = (self.fresh_ci(), self.seed());
         let session = Session::client(cfg, now, path, ci, seed);
-        let id = self.insert(session, None);
+        let span = self.next_span(false);
+        let id = self.insert(session, None, span);
         self.settle(now, id);
         id
     }
@@ -518,7 +519,12 @@ impl Endpoint {
         }
     }
 
-    fn insert(&mut self, session: Session, listener: Option<(u16, IpAddr)>) -> SessionId {
+    /// The span of the session that comes next.
+    fn next_span(&self, server: bool) -> Span {
+        tracing::debug_span!("session", id = self.next_session, server)
+    }
+
+    fn insert(&mut self, session: Session, listener: Option<(u16, IpAddr)>, span: Span) -> SessionId {
         let id = SessionId(self.next_session);
         self.next_session += 1;
         self.demux.add_ci(session.local_ci(), id);
@@ -531,7 +537,7 @@ impl Endpoint {
             listener,
             opened: false,
             untold: 0,
-            span: tracing::debug_span!("session", id = id.0, server = listener.is_some()),
+            span,
             queued: 0,
         };
         self.sessions.insert(id, Box::new(entry));

@@ -76,8 +76,9 @@ impl RemoteAddrs {
     }
 }
 
-/// Worth connecting to (RFC 9897 section 3.2.8: no multicast or broadcast).
-fn is_unicast(addr: IpAddr) -> bool {
+/// Whether a host may have this address, so that it is worth connecting to (RFC 9897 section 3.2.8): neither multicast nor broadcast,
+/// and not 0.0.0.0 or ::.
+pub fn is_unicast(addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),
         IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified(),

@@ -22,6 +22,7 @@ mod repair;
 mod subflow;
 mod transmit;
 
+pub use addresses::is_unicast;
 pub(crate) use cap::Cap;
 pub use event::SessionEvent;
 #[cfg(feature = "serde")]
