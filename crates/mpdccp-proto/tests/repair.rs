@@ -4,9 +4,7 @@ mod common;
 
 use common::End::{Client, Server};
 use common::*;
-use dccp_wire::MpOption;
 use mpdccp_proto::reorder::ReorderConfig;
-use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::*;
 use units::Duration;
 
@@ -118,30 +116,6 @@ fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
         |l: &Logged| l.from == Client && l.mp().iter().any(|o| matches!(o, dccp_wire::MpOption::Exp(_)));
     assert!(!net.log[before..].iter().any(private));
     assert_eq!(net.status(Client, id).repair, RepairStats::default());
-}
-
-/// The peer holds back what follows a loss for as long as its repair may take: a distant path that carries nothing has no part in that.
-#[test]
-fn a_distant_path_that_is_left_out_does_not_prolong_repair() {
-    for (far_carries, expected) in [(false, 50..200u16), (true, 500..501)] {
-        let scheduler = SchedulerKind::named(if far_carries { "rr" } else { "auto" }).unwrap();
-        let cfg = SessionConfig { scheduler, ..waits() };
-        let mut net = Net::new(1, 2, cfg.clone());
-        net.wires[1].delay = Duration::from_millis(300);
-        let id = net.connect(cfg);
-        net.run(Duration::from_secs(2));
-        net.stream(Client, id, 0, 1500, Duration::from_millis(2));
-        let told = |l: &Logged| {
-            l.mp().iter().find_map(|o| match o {
-                MpOption::Exp([b'm', b'p', b'd', b'1', 1, high, low]) => {
-                    Some(u16::from_be_bytes([*high, *low]))
-                }
-                _ => None,
-            })
-        };
-        let last = net.log.iter().filter(|l| l.from == Client).filter_map(told).next_back();
-        assert!(expected.contains(&last.unwrap()), "{last:?} ms, far carries: {far_carries}");
-    }
 }
 
 #[test]

@@ -169,11 +169,8 @@ impl Session {
     /// Works out how long a repair may take: to notice that a path is dead takes two answer times, the way of what is then sent
     /// elsewhere most of one. Tells the peer now and then.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
-        let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        // What nothing left on loses nothing: a distant path that is left out must not prolong what the near ones' losses cost.
-        let used = live().filter(|p| self.repair.kept.get(&p.id).is_some_and(|kept| !kept.is_empty()));
-        let slowest = used.map(|p| p.answer).max().or_else(|| live().map(|p| p.answer).max());
-        let slowest = slowest.unwrap_or_default();
+        let live = self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
+        let slowest = live.map(|p| p.answer).max().unwrap_or_default();
         let repair = &mut self.repair;
         repair.worth = (slowest * 3 + MARGIN).min(self.cfg.repair_max);
         let outdated = repair.told.is_none_or(|(at, told)| {
