@@ -2,6 +2,55 @@
 //!
 //! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its carrier sockets and one [`App`], and runs them on the thread that
 //! calls [`Driver::run`]. Other threads reach in through a [`Handle`].
+//!
+//! ```
+//! # #[cfg(target_os = "linux")]
+//! # fn main() -> std::io::Result<()> {
+//! use dccp_net::{App, Bind, Core, Driver, UdpCarrier};
+//! use mpdccp_proto::{Endpoint, ListenConfig, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId};
+//! use std::os::fd::BorrowedFd;
+//! use units::Time;
+//!
+//! /// Sends back what it gets.
+//! struct Echo;
+//!
+//! impl App for Echo {
+//!     fn fds(&self) -> Vec<BorrowedFd<'_>> {
+//!         Vec::new()
+//!     }
+//!     fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
+//!     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
+//!         core.endpoint.send(now, session, data, PktInfo::default());
+//!     }
+//!     fn on_event(&mut self, _: &mut Core, _: Time, _: SessionId, _: SessionEvent) {}
+//!     fn next_timeout(&self) -> Option<Time> {
+//!         None
+//!     }
+//!     fn on_timeout(&mut self, _: &mut Core, _: Time) {}
+//! }
+//!
+//! let driver = Driver::new(Endpoint::new(dccp_net::random_seed()?), |core| {
+//!     let carrier = UdpCarrier::new(Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None })?;
+//!     let socket = core.add_socket(carrier)?;
+//!     core.endpoint.listen(ListenConfig {
+//!         port: 5001,
+//!         session: SessionConfig::default(),
+//!         peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+//!         mtu: 1500,
+//!         overhead: core.net.carrier(socket).map_or(0, |carrier| carrier.overhead()),
+//!         max_sessions: 100,
+//!         max_sessions_per_source: 10,
+//!     });
+//!     Ok::<Echo, std::io::Error>(Echo)
+//! })?;
+//! // Another thread, or a signal, would do this later.
+//! driver.handle().run(|core, _| core.stop());
+//! driver.run()?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(target_os = "linux"))]
+//! # fn main() {}
+//! ```
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
 mod batch;

@@ -103,6 +103,10 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("client --connect 127.0.0.1 --size 1500".into(), "packets of 1500 bytes carry"),
         ("client --connect 127.0.0.1 --path ::1".into(), "IP version"),
         ("client --connect 127.0.0.1 --size 3".into(), "at least 4 bytes"),
+        ("-c 224.0.0.1".into(), "no host can be there"),
+        ("-c 0.0.0.0".into(), "no host can be there"),
+        ("-c 127.0.0.1:0".into(), "a port other than 0"),
+        ("-c 127.0.0.1 --path 127.0.0.1@224.0.0.1".into(), "no host has that address"),
         ("-c 127.0.0.1 -6".into(), "that -6 asks for"),
         ("-s -B ::1 -4".into(), "that -4 asks for"),
         ("-c 127.0.0.1 -4 -6".into(), "cannot be used with"),
@@ -203,10 +207,39 @@ fn several_connections_with_the_flags_of_iperf3() {
 #[test]
 fn nobody_there_is_said_soon() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let output = Place::host().run(&format!("-c {}", silent.local_addr().unwrap()));
+    let args = format!("-c {} --json --title here", silent.local_addr().unwrap());
+    let output = Place::host().run(&args);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{complaint}");
     assert!(complaint.contains("no answer from 127.0.0.1"), "{complaint}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["type"] == "error" && json["title"] == "here", "{json}");
+    assert!(json["error"].as_str().unwrap().contains("no answer from 127.0.0.1"), "{json}");
+}
+
+/// Of a plain connection too, long before it is given up; what comes after that is in JSON as well.
+#[test]
+fn a_peer_that_falls_silent_is_told_of() {
+    let records = Place::host().until_silent("--listen 127.0.0.1:0", "-c 127.0.0.1:{port} -b 1M -t 0");
+    let end = records.last().unwrap();
+    assert!(end["type"] == "path" && end["state"] == "silent", "{records:?}");
+    assert!(records.iter().all(|record| record["type"] != "summary"), "{records:?}");
+}
+
+/// The server waits at the second address of its name only.
+#[test]
+fn all_addresses_of_a_name_are_tried() {
+    let Some(place) = Place::namespace("names") else { return };
+    let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
+    for more in ["", " -P 3"] {
+        let client =
+            place.against_server("--listen 127.0.0.1:0", &format!("-c there:{{port}} -k 5 --json{more}"));
+        let text = String::from_utf8_lossy(&client.stdout);
+        assert!(client.status.success(), "{client:?}");
+        assert!(text.contains("\"messages\":5,"), "{text}");
+        assert!(!text.contains("\"type\":\"error\""), "{text}");
+    }
+    drop(hosts);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::fault::Fault;
+use crate::perf::seconds;
 use crate::quantity::rate;
 use clap::ValueEnum;
 use ipnet::IpNet;
@@ -97,8 +98,8 @@ pub(crate) struct Args {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// End after this long, as in 30s. Without this: when interrupted.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    /// End after so many seconds, or a time such as 500ms. Without this: when interrupted.
+    #[arg(short = 't', long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
     /// Report in JSON, one object a line.
     #[arg(long)]

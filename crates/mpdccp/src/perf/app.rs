@@ -31,9 +31,11 @@ pub(crate) struct PerfApp {
     reporter: Reporter,
     /// Open sessions.
     transfers: BTreeMap<SessionId, Transfer>,
+    /// A client's sessions at the address that is being tried.
+    begun: Vec<SessionId>,
     /// A client's sessions that have not ended.
     left: u32,
-    /// A client gives up then, unless a session is open.
+    /// A client gives up that address then, unless a session is open.
     answer_by: Option<Time>,
     /// What the sessions that have ended reached together.
     sum: Sum,
@@ -48,26 +50,15 @@ pub(crate) struct PerfApp {
 impl PerfApp {
     pub(crate) fn start(core: &mut Core, plan: Plan) -> Result<PerfApp, Fault> {
         let now = core.clock.now();
-        let (mut left, mut answer_by) = (0, None);
         let reporter = plan.reporter()?;
         if plan.dscp > 0 {
             core.net.marking = Some(Box::new(Pinned(plan.dscp)));
         }
-        match plan.role {
-            Role::Server { listen, ref invite, .. } => {
-                reporter.listening(setup::listen(core, now, &plan, listen, invite)?, plan.dccp_port);
-            }
-            Role::Client { parallel, .. } => {
-                for _ in 0..parallel {
-                    setup::connect(core, now, &plan)?;
-                }
-                (left, answer_by) = (parallel, Some(now + plan.patience));
-            }
-        }
-        Ok(PerfApp {
+        let mut app = PerfApp {
             reporter,
-            left,
-            answer_by,
+            begun: Vec::new(),
+            left: 0,
+            answer_by: None,
             sum: Sum::default(),
             plan,
             clock: ClockId::here(),
@@ -75,7 +66,45 @@ impl PerfApp {
             report_at: None,
             ending: false,
             fault: None,
-        })
+        };
+        match app.plan.role {
+            Role::Server { listen, ref invite, .. } => {
+                let place = setup::listen(core, now, &app.plan, listen, invite)?;
+                app.reporter.listening(place, app.plan.dccp_port);
+            }
+            Role::Client { .. } => app.connect(core, now)?,
+        }
+        Ok(app)
+    }
+
+    /// Tries the server's address, or the next of its name that there is a way to.
+    fn connect(&mut self, core: &mut Core, now: Time) -> Result<(), Fault> {
+        let Role::Client { parallel, .. } = self.plan.role else { return Ok(()) };
+        loop {
+            let begun = (0..parallel).map(|_| setup::connect(core, now, &self.plan)).collect();
+            match begun {
+                Ok(sessions) => self.begun = sessions,
+                Err(_) if self.plan.take_next_address() => continue,
+                Err(fault) => return Err(fault),
+            }
+            (self.left, self.answer_by) = (parallel, Some(now + self.plan.patience));
+            return Ok(());
+        }
+    }
+
+    /// Nobody is at the address tried: goes on to the next one. False if there is none.
+    fn try_elsewhere(&mut self, core: &mut Core, now: Time) -> bool {
+        if !self.plan.take_next_address() {
+            return false;
+        }
+        for session in std::mem::take(&mut self.begun) {
+            core.endpoint.abort(now, session);
+        }
+        if let Err(fault) = self.connect(core, now) {
+            self.fault = Some(fault);
+            core.stop();
+        }
+        true
     }
 
     /// Closes what is open, then ends.
@@ -98,6 +127,14 @@ impl PerfApp {
 
     fn on_closed(&mut self, core: &mut Core, now: Time, session: SessionId, reason: Reason) {
         let why = reason.to_string();
+        let nobody = self.answer_by.is_some() && self.begun.contains(&session);
+        if nobody && self.try_elsewhere(core, now) {
+            return;
+        }
+        // Of an address that was given up.
+        if matches!(self.plan.role, Role::Client { .. }) && !self.begun.contains(&session) {
+            return;
+        }
         self.left = self.left.saturating_sub(1);
         let failure = match self.transfers.remove(&session) {
             None => Some(Fault::usage(format!("no connection to {}: {why}", self.plan.peer()))),
@@ -157,8 +194,8 @@ impl App for PerfApp {
                 self.report_at = self.report_at.or(self.plan.interval.map(|interval| now + interval));
                 self.reporter.opened(session, core.endpoint.status(now, session).as_ref(), multipath);
             }
-            SessionEvent::PathUp(path) => self.reporter.path(session, path, "up"),
-            SessionEvent::PathStale(path) => self.reporter.path(session, path, "silent"),
+            SessionEvent::PathUp(path) => self.reporter.up(session, path),
+            SessionEvent::PathStale(path) => self.reporter.silent(session, path, setup::SURVIVE),
             SessionEvent::PathDown(path, why) => self.reporter.path(session, path, &format!("down: {why}")),
             SessionEvent::Closed(why) => self.on_closed(core, now, session, why),
             _ => {}
@@ -174,6 +211,9 @@ impl App for PerfApp {
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
         if self.answer_by.is_some_and(|at| at <= now) {
             self.answer_by = None;
+            if self.try_elsewhere(core, now) {
+                return;
+            }
             self.fault = Some(Fault::usage(format!(
                 "no answer from {}: is `mpdccp perf server` running there, and does every firewall on the way let it through?",
                 self.plan.peer()

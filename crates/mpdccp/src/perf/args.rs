@@ -47,6 +47,18 @@ pub(crate) struct PerfArgs {
     common: Common,
 }
 
+impl PerfArgs {
+    /// Where JSON goes if it is wanted: a file or the standard output, with this title and perhaps the time.
+    pub(super) fn json(&self) -> Option<(Option<PathBuf>, Option<String>, bool)> {
+        let common = match &self.command {
+            Some(Command::Server(server)) => &server.common,
+            Some(Command::Client(client)) => &client.common,
+            None => &self.common,
+        };
+        common.json.then(|| (common.logfile.clone(), common.title.clone(), common.timestamps))
+    }
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Wait for connections, and do what clients ask for.
@@ -334,7 +346,8 @@ fn bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("`{text}` is no number of bytes, expected such as 1000000, 500K or 1G"))
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// Seconds, as iperf3 takes them, or a time with its unit.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let with_unit = || linkem_net::quantity::parse_time(text).ok().map(|time| time.as_secs_f64());
     let seconds = text.parse().ok().or_else(with_unit).filter(|s: &f64| (0.0..=1e6).contains(s));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds, or a time such as 500ms".into())

@@ -18,9 +18,10 @@ mod transfer;
 
 use crate::fault::Fault;
 use app::PerfApp;
-pub(crate) use args::PerfArgs;
+pub(crate) use args::{PerfArgs, seconds};
 use dccp_net::{Capture, Driver, Qlog};
 use mpdccp_proto::Endpoint;
+use output::Output;
 use plan::{Plan, Role};
 use std::fs;
 use std::io::Write;
@@ -31,9 +32,14 @@ use std::process::ExitCode;
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 
 pub(crate) fn main(command: PerfArgs) -> ExitCode {
+    let json = command.json();
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
+            if let Some((file, title, timestamps)) = json {
+                let output = Output::new(file.as_deref(), title, timestamps).unwrap_or_default();
+                report::failed(&output, &fault.to_string());
+            }
             // In the background nobody may be there to read it.
             let _ = writeln!(std::io::stderr(), "mpdccp: {fault}");
             fault.code

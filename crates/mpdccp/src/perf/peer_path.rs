@@ -3,15 +3,15 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// An address or the name of a host, with a port that may be left out; of several addresses the first that `fits`.
-pub(crate) fn address(
+/// An address or the name of a host, with a port that may be left out; of a name all addresses that `fits` likes, one at least.
+pub(crate) fn addresses(
     text: &str,
     default_port: u16,
     fits: impl Fn(IpAddr) -> bool,
-) -> Result<SocketAddr, String> {
+) -> Result<Vec<SocketAddr>, String> {
     let literal = text.parse().ok().map(|ip| SocketAddr::new(ip, default_port));
     if let Some(addr) = text.parse().ok().or(literal) {
-        return Ok(addr);
+        return Ok(vec![addr]);
     }
     let bare = |host: &str| !host.contains(':') || host.ends_with(']');
     let (host, port) = match text.rsplit_once(':').filter(|(host, _)| bare(host)) {
@@ -22,10 +22,12 @@ pub(crate) fn address(
         None => (text, default_port),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, port).to_socket_addrs().map_err(|e| format!("no host `{host}`: {e}"))?;
-    found
-        .find(|addr| fits(addr.ip()))
-        .ok_or_else(|| format!("no address of `{host}` is of the IP version of the paths"))
+    let found = (host, port).to_socket_addrs().map_err(|e| format!("no host `{host}`: {e}"))?;
+    let found: Vec<SocketAddr> = found.filter(|addr| fits(addr.ip())).collect();
+    if found.is_empty() {
+        return Err(format!("no address of `{host}` is of the IP version of the paths"));
+    }
+    Ok(found)
 }
 
 /// One path of a client.
@@ -82,15 +84,16 @@ mod tests {
     #[test]
     fn ports_may_be_left_out() {
         let any = |_| true;
-        assert_eq!(address("10.0.0.1", 7, any), Ok(([10, 0, 0, 1], 7).into()));
-        assert_eq!(address("10.0.0.1:8", 7, any), Ok(([10, 0, 0, 1], 8).into()));
-        assert_eq!(address("::1", 7, any).ok(), "[::1]:7".parse().ok());
-        assert_eq!(address("localhost:9", 7, |ip| ip.is_ipv4()), Ok(([127, 0, 0, 1], 9).into()));
-        assert!(address("localhost:http", 7, any).is_err());
+        let address = |text: &str| addresses(text, 7, any).map(|all| all[0]);
+        assert_eq!(address("10.0.0.1"), Ok(([10, 0, 0, 1], 7).into()));
+        assert_eq!(address("10.0.0.1:8"), Ok(([10, 0, 0, 1], 8).into()));
+        assert_eq!(address("::1").ok(), "[::1]:7".parse().ok());
+        assert_eq!(addresses("localhost:9", 7, |ip| ip.is_ipv4()), Ok(vec![([127, 0, 0, 1], 9).into()]));
+        assert!(address("localhost:http").is_err());
         // Of an interface, by its name or number.
         let link: SocketAddr = "[fe80::1%1]:7".parse().unwrap();
         for text in ["fe80::1%lo", "[fe80::1%lo]", "[fe80::1%lo]:7", "[fe80::1%1]:7"] {
-            assert_eq!(address(text, 7, any), Ok(link), "{text}");
+            assert_eq!(address(text), Ok(link), "{text}");
         }
     }
 }

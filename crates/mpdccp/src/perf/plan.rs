@@ -5,14 +5,15 @@ use crate::perf::args::{CarrierArg, Common, End, PerfArgs, Wishes};
 use crate::perf::control::Test;
 use crate::perf::message;
 use crate::perf::output::{Output, Unit};
-use crate::perf::peer_path::{PathArg, address};
+use crate::perf::peer_path::{PathArg, addresses};
 use crate::perf::report::{Reporter, Settings};
 use crate::perf::sender::Load;
 use crate::perf::transfer::Mode;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::steer::Dscp;
-use mpdccp_proto::{Ccid, Named, Variant};
+use mpdccp_proto::{Ccid, Named, Variant, is_unicast};
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use units::{Duration, Rate};
@@ -35,7 +36,7 @@ pub(crate) struct Plan {
     pub(crate) reorder: ReorderConfig,
     pub(crate) mtu: u16,
     pub(crate) interval: Option<Duration>,
-    /// How long a client waits for an answer.
+    /// How long a client waits for an answer at each address.
     pub(crate) patience: Duration,
     /// Of outer headers.
     pub(crate) dscp: u8,
@@ -52,8 +53,20 @@ pub(crate) struct Plan {
 }
 
 pub(crate) enum Role {
-    Server { listen: SocketAddr, once: bool, invite: Vec<SocketAddr> },
-    Client { connect: SocketAddr, paths: Vec<PathArg>, multipath: bool, parallel: u32, cport: Option<u16> },
+    Server {
+        listen: SocketAddr,
+        once: bool,
+        invite: Vec<SocketAddr>,
+    },
+    Client {
+        connect: SocketAddr,
+        /// Of the same name, for when nobody answers there.
+        others: VecDeque<SocketAddr>,
+        paths: Vec<PathArg>,
+        multipath: bool,
+        parallel: u32,
+        cport: Option<u16>,
+    },
 }
 
 impl Plan {
@@ -66,6 +79,14 @@ impl Plan {
             }
             Role::Client { connect, .. } => format!("{connect}, DCCP port {}", self.dccp_port),
         }
+    }
+
+    /// A client takes the next address of the server's name; false if there is none.
+    pub(crate) fn take_next_address(&mut self) -> bool {
+        let Role::Client { connect, others, .. } = &mut self.role else { return false };
+        let next = others.pop_front();
+        *connect = next.unwrap_or(*connect);
+        next.is_some()
     }
 
     /// What prints, and, if that is wanted, what is printed first.
@@ -130,12 +151,19 @@ impl TryFrom<PerfArgs> for Plan {
         let End { wishes, place, once, daemon, invite, common } = args.into();
         let mode = mode(wishes.as_ref(), &common);
         let paths = wishes.as_ref().map_or(&[][..], |wishes| &wishes.paths);
-        let (place, dccp_port) = places(wishes.is_some(), &place, paths, &common)?;
+        let (mut places, dccp_port) = places(wishes.is_some(), &place, paths, &common)?;
+        let place = places.pop_front().ok_or_else(|| Fault::usage(format!("{place}: no address")))?;
         for path in paths {
             let remote = path.remote.unwrap_or(place.ip());
             if path.local.is_ipv4() != remote.is_ipv4() {
                 return Err(Fault::usage(format!(
                     "--path {}: not of the same IP version as {remote}",
+                    path.local
+                )));
+            }
+            if path.remote.is_some_and(|remote| !is_unicast(remote)) {
+                return Err(Fault::usage(format!(
+                    "--path {}@{remote}: no host has that address",
                     path.local
                 )));
             }
@@ -148,11 +176,12 @@ impl TryFrom<PerfArgs> for Plan {
             ));
         }
         let patience = wishes.as_ref().map_or(0, |wishes| wishes.connect_timeout);
+        let patience = Duration::from_millis(patience.into()) / (1 + places.len() as u32);
         let role = match wishes {
             None => Role::Server { listen: place, once, invite },
             Some(Wishes { paths, multipath, parallel, cport, .. }) => {
                 let multipath = multipath || paths.len() > 1;
-                Role::Client { connect: place, paths, multipath, parallel, cport }
+                Role::Client { connect: place, others: places, paths, multipath, parallel, cport }
             }
         };
         let sender_only = [
@@ -196,7 +225,7 @@ impl TryFrom<PerfArgs> for Plan {
             reorder: reorder(common),
             mtu: common.mtu,
             interval: Some(common.interval).filter(|interval| !interval.is_zero()),
-            patience: Duration::from_millis(patience.into()),
+            patience,
             dscp: common.tos.or(common.dscp).map_or(0, |Dscp(dscp)| dscp),
             json: common.json,
             format: common.format,
@@ -223,13 +252,13 @@ fn reorder(common: &Common) -> ReorderConfig {
     ReorderConfig { wait: wait.unwrap_or(cfg.wait), ..cfg }
 }
 
-/// Carrier address and DCCP port.
+/// Carrier addresses, several of a client that was given a name, and DCCP port.
 fn places(
     is_client: bool,
     text: &str,
     paths: &[PathArg],
     common: &Common,
-) -> Result<(SocketAddr, u16), Fault> {
+) -> Result<(VecDeque<SocketAddr>, u16), Fault> {
     const DCCP_PORT: u16 = 5001;
     let raw = common.carrier == CarrierArg::Raw;
     let default = if raw { DCCP_PORT } else { dccp_wire::DCCP_UDP_PORT };
@@ -237,15 +266,21 @@ fn places(
     let version = |ip: IpAddr| if ip.is_ipv4() { !common.ipv6 } else { !common.ipv4 };
     let fits =
         |ip: IpAddr| version(ip) && paths.first().is_none_or(|path| path.local.is_ipv4() == ip.is_ipv4());
-    let place = address(text, default, fits).map_err(|e| Fault::usage(format!("{flag} {text}: {e}")))?;
-    if let Some(ip) = paths.iter().map(|path| path.local).chain([place.ip()]).find(|ip| !version(*ip)) {
+    let wrong = |why: &str| Fault::usage(format!("{flag} {text}: {why}"));
+    let mut places: VecDeque<SocketAddr> = addresses(text, default, fits).map_err(|e| wrong(&e))?.into();
+    if is_client && places.iter().any(|place| place.port() == 0 || !is_unicast(place.ip())) {
+        return Err(wrong("no host can be there; expected the address of one, and a port other than 0"));
+    }
+    // A server waits on one.
+    places.truncate(if is_client { usize::MAX } else { 1 });
+    let ips = paths.iter().map(|path| path.local).chain(places.iter().map(SocketAddr::ip));
+    if let Some(ip) = ips.into_iter().find(|ip| !version(*ip)) {
         let only = if common.ipv4 { "-4" } else { "-6" };
         return Err(Fault::usage(format!("{ip} is not of the IP version that {only} asks for")));
     }
-    let inside = if raw { place.port() } else { DCCP_PORT };
-    let mut carrier = place;
+    let inside = places.front().map(SocketAddr::port).filter(|_| raw).unwrap_or(DCCP_PORT);
     if raw {
-        carrier.set_port(0);
+        places.iter_mut().for_each(|place| place.set_port(0));
     }
-    Ok((carrier, common.dccp_port.unwrap_or(inside)))
+    Ok((places, common.dccp_port.unwrap_or(inside)))
 }

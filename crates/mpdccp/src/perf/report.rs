@@ -20,6 +20,8 @@ pub(crate) struct Reporter {
     several: bool,
     /// Sessions whose paths are worth telling of.
     multipath: BTreeSet<SessionId>,
+    /// Others whose peer is silent.
+    silent: BTreeSet<SessionId>,
 }
 
 /// One line of JSON; docs/perf.md describes it.
@@ -33,6 +35,7 @@ enum Record<'a> {
     Interval { session: u64, from_s: f64, to_s: f64, sent: Option<Out>, received: Option<In> },
     Summary { session: u64, end: &'a str, sent: Option<Out>, received: Option<In>, peer_received: Option<In> },
     Sum { sent_mbps: Option<f64>, received_mbps: Option<f64> },
+    Error { error: &'a str },
 }
 
 /// With `--verbose`.
@@ -207,6 +210,11 @@ impl In {
     }
 }
 
+/// Says in JSON why the program fails.
+pub(crate) fn failed(output: &Output, fault: &str) {
+    output.json(serde_json::to_value(Record::Error { error: fault }).unwrap_or_default());
+}
+
 /// The rates of several sessions together, Mbit/s.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
@@ -233,7 +241,7 @@ impl Sum {
 
 impl Reporter {
     pub(crate) fn new(output: Output, json: bool, unit: Unit, several: bool) -> Reporter {
-        Reporter { output, json, unit, several, multipath: BTreeSet::new() }
+        Reporter { output, json, unit, several, multipath: BTreeSet::new(), silent: BTreeSet::new() }
     }
 
     fn print(&self, record: &Record<'_>, text: impl FnOnce() -> String) {
@@ -299,6 +307,32 @@ impl Reporter {
         });
     }
 
+    /// Nothing is heard from the peer on a path. Without another one the session ends if that lasts for `survive`.
+    pub(crate) fn silent(&mut self, session: SessionId, path: PathId, survive: Duration) {
+        self.path(session, path, "silent");
+        if self.multipath.contains(&session) || !self.silent.insert(session) {
+            return;
+        }
+        let name = self.name(session);
+        self.print(&Record::Path { session: session.0, path: path.0, state: "silent" }, || {
+            format!(
+                "{name}the peer is silent; if it stays so for {} s the connection ends",
+                survive.as_secs()
+            )
+        });
+    }
+
+    /// The path works, or works again.
+    pub(crate) fn up(&mut self, session: SessionId, path: PathId) {
+        self.path(session, path, "up");
+        if self.silent.remove(&session) {
+            let name = self.name(session);
+            self.print(&Record::Path { session: session.0, path: path.0, state: "up" }, || {
+                format!("{name}the peer answers again")
+            });
+        }
+    }
+
     /// One session's interval; returns how much that was.
     pub(crate) fn interval(&self, session: SessionId, lap: &Lap, sum: &mut Sum) {
         let (from, to) = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
@@ -329,6 +363,7 @@ impl Reporter {
         sum: &mut Sum,
     ) {
         self.multipath.remove(&session);
+        self.silent.remove(&session);
         let span = transfer.emptied.unwrap_or(now).since(transfer.opened).saturating_sub(transfer.omit());
         let sent = transfer.sender.as_ref();
         let sent = sent.map(|_| Out::between(&transfer.omitted, &transfer.sent, transfer.size(), span));

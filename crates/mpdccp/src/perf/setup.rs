@@ -7,7 +7,8 @@ use crate::perf::plan::{Plan, Role};
 use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
-    Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, SessionConfig, Settings,
+    Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, SessionConfig, SessionId,
+    Settings,
 };
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -21,8 +22,8 @@ const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(3600);
 const MAX_SESSIONS: usize = 512;
 /// ... and of one host, which may ask for 64 at once.
 const MAX_OF_A_HOST: usize = 128;
-/// How long a session lives on without a path.
-const SURVIVE: Duration = Duration::from_secs(30);
+/// How long a session lives on without a path: whoever measures wants to know soon, and short outages are no end.
+pub(crate) const SURVIVE: Duration = Duration::from_secs(10);
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     let settings = Settings {
@@ -110,7 +111,7 @@ pub(crate) fn listen(
 }
 
 /// Opens a session.
-pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(), Fault> {
+pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<SessionId, Fault> {
     let Role::Client { connect, paths, multipath, cport, .. } = &plan.role else {
         return Err(Fault::usage("a server does not connect"));
     };
@@ -126,7 +127,7 @@ pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(), Fau
     for path in &configs[1..] {
         core.endpoint.add_path(now, session, *path);
     }
-    Ok(())
+    Ok(session)
 }
 
 /// The address on this host that the system sends from to a peer. The socket is bound to it, so that captures show it.

@@ -2,7 +2,9 @@
 #![allow(dead_code)]
 
 use serde_json::Value;
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -97,6 +99,36 @@ impl Place {
         output
     }
 
+    /// Kills the server of a client that is connected, and returns what the client printed until it noticed.
+    pub(crate) fn until_silent(&self, server: &str, client: &str) -> Vec<Value> {
+        let mut server = self.serve(&format!("server --json {server}"));
+        let mut client = self.start(&format!("{} --json", client.replace("{port}", &server.port)));
+        let mut records = Vec::new();
+        for line in BufReader::new(client.stdout.take().unwrap()).lines() {
+            let record: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            if record["type"] == "interval" && server.child.try_wait().unwrap().is_none() {
+                server.child.kill().unwrap();
+                server.child.wait().unwrap();
+            }
+            let silent = record["state"] == "silent";
+            records.push(record);
+            if silent {
+                break;
+            }
+        }
+        client.kill().unwrap();
+        client.wait().unwrap();
+        records
+    }
+
+    /// What names mean in a namespace, until the result is dropped.
+    pub(crate) fn hosts(&self, text: &str) -> Hosts {
+        let dir = PathBuf::from("/etc/netns").join(self.space.as_ref().unwrap());
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("hosts"), text).unwrap();
+        Hosts(dir)
+    }
+
     /// Runs a server for one client, and returns what each printed. `{port}` as above.
     pub(crate) fn exchange(&self, server: &str, client: &str) -> [Vec<Value>; 2] {
         let server_args = format!("server --json --once {server}");
@@ -114,6 +146,14 @@ impl Place {
         });
         records[0].insert(0, server.listening);
         records
+    }
+}
+
+pub(crate) struct Hosts(PathBuf);
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
