@@ -2,8 +2,8 @@
 //!
 //! BBR keeps to its estimate whatever others lose, so on a queue of a bandwidth-delay product or less, TCP starves beside it. Others show by a
 //! queue that stands, or by losses, when nothing is probed. Losses that come of a queue come when round trips are long; those of the path come
-//! at any time. Once they clearly prefer long ones, a CUBIC runs beside the model, told of these losses alone: where its window is below what
-//! the model asks for, it rules.
+//! at any time. Once they clearly prefer long ones, or keep coming in a queue that never empties, a CUBIC runs beside the model, told of these
+//! losses alone: where its window is below what the model asks for, it rules.
 
 use crate::cubic::BETA;
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};

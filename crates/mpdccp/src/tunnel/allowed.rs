@@ -1,3 +1,6 @@
+//! Whose packets are whose: by the prefixes of peers here, and in the kernel, which puts them into the queues of the shards.
+
+use crate::tunnel::app::TunnelApp;
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
 use std::net::IpAddr;
@@ -41,6 +44,44 @@ pub(crate) fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
         4 => Some((at::<4>(packet, 12)?, at::<4>(packet, 16)?)),
         6 => Some((at::<16>(packet, 8)?, at::<16>(packet, 24)?)),
         _ => None,
+    }
+}
+
+impl TunnelApp {
+    /// Packets go by the prefixes of those who are peers now, and questions by their names; leases come on top.
+    pub(crate) fn allow(&mut self) {
+        let peers = self.peers.iter().enumerate().filter(|(_, peer)| !peer.gone);
+        let nets = peers.flat_map(|(i, peer)| peer.cfg.allowed_ips.iter().map(move |net| (*net, i)));
+        self.allowed = Allowed::new(nets);
+        let present = self.peers.iter().enumerate().filter(|(_, peer)| !peer.gone);
+        self.numbers = present.map(|(i, peer)| (peer.cfg.name.clone(), i)).collect();
+    }
+
+    /// Has the kernel put packets into the queues of the shards that their peers are at home on. What it cannot be told is handed over.
+    pub(crate) fn steer(&self) {
+        if self.shard.is_first() {
+            let queue =
+                |(net, peer): (IpNet, usize)| (net.network(), net.prefix_len(), self.shard.home(peer));
+            self.not_steered(self.tun.tun().steer(self.allowed.iter().map(queue)));
+        }
+    }
+
+    /// A peer has an address more.
+    pub(crate) fn allow_also(&mut self, ip: IpAddr, peer: usize) {
+        let net = IpNet::from(ip);
+        self.allowed.insert(net, peer);
+        if self.shard.is_first() {
+            self.not_steered(self.tun.tun().steer_also(ip, net.prefix_len(), self.shard.home(peer)));
+        }
+    }
+
+    fn not_steered(&self, done: std::io::Result<()>) {
+        if let Err(e) = done {
+            tracing::warn!(
+                "{}: the kernel does not steer all packets to their shards: {e}",
+                self.cfg.interface
+            );
+        }
     }
 }
 

@@ -20,14 +20,13 @@ use crate::tunnel::trace::Trace;
 use crate::tunnel::up::notify;
 use crate::tunnel::{security, setup};
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
-use ipnet::IpNet;
 use mpdccp_proto::{
     Counter, ListenConfig, PathId, PathName, PktInfo, SessionConfig, SessionEvent, SessionId,
 };
 use sd_notify::NotifyState;
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Duration, Rate, Time};
@@ -41,8 +40,6 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 const WATCH: Duration = Duration::from_secs(1);
 /// How soon after such a look the next one may be, when the system tells of change after change.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a removed path's socket stays for its last packets.
-const LINGER: Duration = Duration::from_secs(3);
 
 /// Which of the descriptors is [`HostWatch`].
 const HOST: u32 = 0;
@@ -303,42 +300,6 @@ impl TunnelApp {
         }
         if sessions.is_empty() {
             core.stop();
-        }
-    }
-
-    /// Packets go by the prefixes of those who are peers now, and questions by their names; leases come on top.
-    pub(crate) fn allow(&mut self) {
-        let peers = self.peers.iter().enumerate().filter(|(_, peer)| !peer.gone);
-        let nets = peers.flat_map(|(i, peer)| peer.cfg.allowed_ips.iter().map(move |net| (*net, i)));
-        self.allowed = Allowed::new(nets);
-        let present = self.peers.iter().enumerate().filter(|(_, peer)| !peer.gone);
-        self.numbers = present.map(|(i, peer)| (peer.cfg.name.clone(), i)).collect();
-    }
-
-    /// Has the kernel put packets into the queues of the shards that their peers are at home on. What it cannot be told is handed over.
-    pub(crate) fn steer(&self) {
-        if self.shard.is_first() {
-            let queue =
-                |(net, peer): (IpNet, usize)| (net.network(), net.prefix_len(), self.shard.home(peer));
-            self.not_steered(self.tun.tun().steer(self.allowed.iter().map(queue)));
-        }
-    }
-
-    /// A peer has an address more.
-    pub(crate) fn allow_also(&mut self, ip: IpAddr, peer: usize) {
-        let net = IpNet::from(ip);
-        self.allowed.insert(net, peer);
-        if self.shard.is_first() {
-            self.not_steered(self.tun.tun().steer_also(ip, net.prefix_len(), self.shard.home(peer)));
-        }
-    }
-
-    fn not_steered(&self, done: std::io::Result<()>) {
-        if let Err(e) = done {
-            tracing::warn!(
-                "{}: the kernel does not steer all packets to their shards: {e}",
-                self.cfg.interface
-            );
         }
     }
 
@@ -736,9 +697,4 @@ impl App for TunnelApp {
             }
         }
     }
-}
-
-/// When the socket of a path removed now closes.
-pub(crate) fn retire_at(now: Time) -> Time {
-    now + LINGER
 }

@@ -1,7 +1,7 @@
 //! A client's own paths: those that wait for their interface, address or name, and those whose name leads elsewhere now.
 
 use crate::fault::Fault;
-use crate::tunnel::app::{TunnelApp, retire_at};
+use crate::tunnel::app::TunnelApp;
 use crate::tunnel::config::Config;
 use crate::tunnel::names::Names;
 use crate::tunnel::peer::{PeerState, WaitingPath};
@@ -13,6 +13,8 @@ use units::{Duration, Time};
 
 /// How long a path may not work before its name is looked up again.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a removed path's socket stays for its last packets.
+const LINGER: Duration = Duration::from_secs(3);
 
 /// Opens what can be opened of the waiting paths; the rest goes on waiting.
 ///
@@ -145,7 +147,7 @@ impl TunnelApp {
                 core.endpoint.remove_path(now, session, id);
             }
         }
-        self.retired.push((retire_at(now), path.socket));
+        self.retired.push((now + LINGER, path.socket));
         path
     }
 }
