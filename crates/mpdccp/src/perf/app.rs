@@ -35,8 +35,10 @@ pub(crate) struct PerfApp {
     begun: Vec<SessionId>,
     /// A client's sessions that have not ended.
     left: u32,
-    /// A client gives up that address then, unless a session is open.
+    /// A client gives up that address then, unless a session is open, ...
     answer_by: Option<Time>,
+    /// ... and the last one then.
+    give_up_at: Option<Time>,
     /// What the sessions that have ended reached together.
     sum: Sum,
     /// When to report next.
@@ -59,6 +61,7 @@ impl PerfApp {
             begun: Vec::new(),
             left: 0,
             answer_by: None,
+            give_up_at: None,
             sum: Sum::default(),
             plan,
             clock: ClockId::here(),
@@ -80,15 +83,30 @@ impl PerfApp {
     /// Tries the server's address, or the next of its name that there is a way to.
     fn connect(&mut self, core: &mut Core, now: Time) -> Result<(), Fault> {
         let Role::Client { parallel, .. } = self.plan.role else { return Ok(()) };
-        loop {
-            let begun = (0..parallel).map(|_| setup::connect(core, now, &self.plan)).collect();
-            match begun {
-                Ok(sessions) => self.begun = sessions,
-                Err(_) if self.plan.take_next_address() => continue,
-                Err(fault) => return Err(fault),
+        while let Err(fault) = self.begin(core, now, parallel) {
+            self.abandon(core, now);
+            if !self.plan.take_next_address() {
+                return Err(fault);
             }
-            (self.left, self.answer_by) = (parallel, Some(now + self.plan.patience));
-            return Ok(());
+        }
+        let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
+        // What an address left of its part is for those after it.
+        let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
+        (self.left, self.answer_by) = (parallel, Some(now + part));
+        Ok(())
+    }
+
+    fn begin(&mut self, core: &mut Core, now: Time, parallel: u32) -> Result<(), Fault> {
+        for _ in 0..parallel {
+            self.begun.push(setup::connect(core, now, &self.plan)?);
+        }
+        Ok(())
+    }
+
+    /// What was begun at an address ends.
+    fn abandon(&mut self, core: &mut Core, now: Time) {
+        for session in std::mem::take(&mut self.begun) {
+            core.endpoint.abort(now, session);
         }
     }
 
@@ -97,9 +115,7 @@ impl PerfApp {
         if !self.plan.take_next_address() {
             return false;
         }
-        for session in std::mem::take(&mut self.begun) {
-            core.endpoint.abort(now, session);
-        }
+        self.abandon(core, now);
         if let Err(fault) = self.connect(core, now) {
             self.fault = Some(fault);
             core.stop();

@@ -108,7 +108,7 @@ pub(super) struct Wishes {
     /// The server sends back what it gets: measures round trips, and what each way varies, which need no common clock.
     #[arg(long)]
     pub(super) echo: bool,
-    /// So many connections at a time.
+    /// Make this many connections at a time.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) parallel: u32,
     /// Leave the first seconds out of the results.
@@ -123,7 +123,8 @@ pub(super) struct Wishes {
     /// UDP port and DCCP port to send from (with raw: DCCP port), for a server that invites this client.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
-    /// Wait this many milliseconds at most for the server's answer.
+    /// Wait this many milliseconds at most for the server's answer. If its name has several addresses, they are tried one after another
+    /// within this time.
     #[arg(long, value_name = "MS", default_value_t = 4_500, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) connect_timeout: u32,
 }

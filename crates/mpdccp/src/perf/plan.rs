@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     pub(crate) reorder: ReorderConfig,
     pub(crate) mtu: u16,
     pub(crate) interval: Option<Duration>,
-    /// How long a client waits for an answer at each address.
+    /// How long a client waits for an answer, at all addresses together.
     pub(crate) patience: Duration,
     /// Of outer headers.
     pub(crate) dscp: u8,
@@ -87,6 +87,14 @@ impl Plan {
         let next = others.pop_front();
         *connect = next.unwrap_or(*connect);
         next.is_some()
+    }
+
+    /// Addresses that a client has not tried.
+    pub(crate) fn addresses_left(&self) -> u32 {
+        match &self.role {
+            Role::Server { .. } => 0,
+            Role::Client { others, .. } => others.len() as u32,
+        }
     }
 
     /// What prints, and, if that is wanted, what is printed first.
@@ -176,7 +184,7 @@ impl TryFrom<PerfArgs> for Plan {
             ));
         }
         let patience = wishes.as_ref().map_or(0, |wishes| wishes.connect_timeout);
-        let patience = Duration::from_millis(patience.into()) / (1 + places.len() as u32);
+        let patience = Duration::from_millis(patience.into());
         let role = match wishes {
             None => Role::Server { listen: place, once, invite },
             Some(Wishes { paths, multipath, parallel, cport, .. }) => {
