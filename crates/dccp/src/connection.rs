@@ -105,12 +105,12 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to a listener; of several addresses of a name, to the first that answers. With keys, it is the first peer of the options. The port is a UDP port, or with
-    /// [`Carrier::Raw`](crate::Carrier::Raw) the DCCP port.
+    /// Connects to a listener; of several addresses of a name, to the first that answers. With keys, it is the first peer of the options. The
+    /// port is a UDP port, or with [`Carrier::Raw`](crate::Carrier::Raw) the DCCP port.
     ///
     /// # Errors
-    /// What is wrong with the options, what the system says, a refusal, or no answer within
-    /// [`Options::connect_timeout`].
+    /// What is wrong with the options, what the system says, a refusal, or no answer within [`Options::connect_timeout`]; of several
+    /// addresses, that of the last.
     pub fn connect(addr: impl ToSocketAddrs, options: Options) -> Result<Connection, ConnectError> {
         Connector::new(options)?.connect(addr)
     }
@@ -259,6 +259,12 @@ impl Connection {
         let id = self.id;
         self.runtime.handle.call(move |core, streams| streams.refresh(core, id));
         lock(&self.stream.state).stats()
+    }
+
+    /// Where the peer is, on the first of its paths; [`PathStats::peer`](crate::PathStats::peer) has that of each. With
+    /// [`Carrier::Raw`](crate::Carrier::Raw) there is no port in it.
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.stats().paths.first().map(|path| path.peer)
     }
 
     /// Adds a path to a client's multipath session; events tell when it is up.

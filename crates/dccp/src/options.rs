@@ -274,7 +274,7 @@ impl Options {
         self
     }
 
-    /// How long to wait for the peer's answer; 5 s by default.
+    /// How long to wait for the peer's answer, at each address of its name; 5 s by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Options {
         self.connect_timeout = timeout;
         self

@@ -166,6 +166,7 @@ impl Streams {
                 let row = rows.iter().find(|row| row.id == path.id);
                 PathStats {
                     id: path.id,
+                    peer: core.net.resolve(&path.route).remote,
                     health: path.health,
                     ccids: path.ccids,
                     rtt: row.and_then(|row| row.srtt),

@@ -1,12 +1,14 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "tokio")]
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// Wakes those who wait for a state to change: threads, and tasks of tokio.
+/// Wakes those who wait for a state to change: threads, and tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     changed: Condvar,
     #[cfg(feature = "tokio")]
-    tasks: tokio::sync::Notify,
+    tasks: Mutex<Vec<Waker>>,
 }
 
 /// A panic of another thread leaves no state that could not be used: every change is made at once.
@@ -18,7 +20,10 @@ impl Signal {
     pub(crate) fn notify(&self) {
         self.changed.notify_all();
         #[cfg(feature = "tokio")]
-        self.tasks.notify_waiters();
+        {
+            let tasks = std::mem::take(&mut *lock(&self.tasks));
+            tasks.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Tries until there is a result; `None` once the time is over.
@@ -42,6 +47,28 @@ impl Signal {
         }
     }
 
+    /// Tries; without a result, the task is woken by the next change.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll<S, T>(
+        &self,
+        state: &Mutex<S>,
+        cx: &Context<'_>,
+        mut attempt: impl FnMut(&mut S) -> Option<T>,
+    ) -> Poll<T> {
+        if let Some(result) = attempt(&mut lock(state)) {
+            return Poll::Ready(result);
+        }
+        {
+            // Each task once, however often it asks.
+            let mut tasks = lock(&self.tasks);
+            if !tasks.iter().any(|task| task.will_wake(cx.waker())) {
+                tasks.push(cx.waker().clone());
+            }
+        }
+        // What changed before the waker was there woke nobody.
+        attempt(&mut lock(state)).map_or(Poll::Pending, Poll::Ready)
+    }
+
     /// Tries until there is a result.
     #[cfg(feature = "tokio")]
     pub(crate) async fn wait_async<S, T>(
@@ -49,14 +76,6 @@ impl Signal {
         state: &Mutex<S>,
         mut attempt: impl FnMut(&mut S) -> Option<T>,
     ) -> T {
-        loop {
-            // Before the state is looked at: no change after that is missed.
-            let mut changed = std::pin::pin!(self.tasks.notified());
-            changed.as_mut().enable();
-            if let Some(result) = attempt(&mut lock(state)) {
-                return result;
-            }
-            changed.await;
-        }
+        std::future::poll_fn(|cx| self.poll(state, cx, &mut attempt)).await
     }
 }

@@ -1,4 +1,5 @@
 use mpdccp_proto::{Health, PathId};
+use std::net::SocketAddr;
 use std::time::Duration;
 use units::Rate;
 
@@ -38,6 +39,8 @@ pub struct Stats {
 pub struct PathStats {
     /// Which.
     pub id: PathId,
+    /// Where the peer is.
+    pub peer: SocketAddr,
     /// How it fares.
     pub health: Health,
     /// Congestion control of what this end sends and of what the peer sends, once agreed.

@@ -26,14 +26,18 @@
 use crate::listener::accept;
 use crate::reliable::ChannelError;
 use crate::{AcceptError, ConnectError, Delivery, Event, FinishError, Options, RecvError, SendError, Stats};
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Deref;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Names are looked up and sockets opened where waiting does not hurt.
 async fn elsewhere<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ConnectError> + Send + 'static,
 ) -> Result<T, ConnectError> {
-    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 /// Waits for connections; see [`crate::Listener`].
@@ -60,6 +64,14 @@ impl Listener {
         let crate::Listener { runtime, backlog, .. } = &self.0;
         let accepted = backlog.arrived.wait_async(&backlog.state, |s| accept(runtime, s)).await;
         accepted.map(Connection)
+    }
+
+    /// As [`crate::Listener::invite`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn invite(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
+        self.0.invite(client, dccp_port)
     }
 
     /// The address it listens on.
@@ -177,7 +189,7 @@ impl Connection {
     }
 }
 
-/// Reliable messages; see [`crate::reliable::Channel`].
+/// Reliable messages, or bytes ([`AsyncWrite`], [`AsyncRead`], both of `&Channel`); see [`crate::reliable::Channel`].
 #[derive(Debug)]
 pub struct Channel(crate::reliable::Channel);
 
@@ -185,6 +197,11 @@ impl Channel {
     /// As [`crate::reliable::Channel::new`].
     pub fn new(connection: Connection) -> Channel {
         Channel(crate::reliable::Channel::new(connection.0))
+    }
+
+    /// As [`crate::reliable::Channel::with_window`].
+    pub fn with_window(connection: Connection, bytes: usize) -> Channel {
+        Channel(crate::reliable::Channel::with_window(connection.0, bytes))
     }
 
     /// As [`crate::reliable::Channel::send`].
@@ -219,5 +236,50 @@ impl Channel {
         shared.finished.wait_async(&shared.state, |s| s.finished()).await?;
         shared.closed().await;
         Ok(())
+    }
+
+    /// As [`crate::reliable::Channel::end`].
+    pub fn end(&self) {
+        self.0.end();
+    }
+
+    /// As [`crate::reliable::Channel::resent`].
+    pub fn resent(&self) -> u64 {
+        self.0.resent()
+    }
+
+    /// As [`crate::reliable::Channel::connection`].
+    pub fn connection(&self) -> &crate::Connection {
+        self.0.connection()
+    }
+}
+
+impl AsyncWrite for &Channel {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let shared = &self.0.0;
+        let written = ready!(shared.writable.poll(&shared.state, cx, |s| s.write(bytes)));
+        shared.notify();
+        Poll::Ready(Ok(written?))
+    }
+
+    /// What was written leaves by itself.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// As [`Channel::end`]: [`Channel::finish`] waits until all has arrived.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.end();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for &Channel {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let shared = &self.0.0;
+        let read = ready!(shared.readable.poll(&shared.state, cx, |s| s.read(into.remaining())));
+        shared.notify();
+        into.put_slice(&read?);
+        Poll::Ready(Ok(()))
     }
 }

@@ -31,12 +31,13 @@ fn drain(connection: &Connection) -> (u64, RecvError) {
 #[test]
 fn datagrams_go_both_ways_under_every_ccid() {
     for ccid in dccp::known_ccids() {
-        let (_listener, here, there) = pair(Options::ccid(ccid), Options::ccid(ccid));
+        let (listener, here, there) = pair(Options::ccid(ccid), Options::ccid(ccid));
         here.send(b"to the server").unwrap();
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"to the server", "CCID {ccid}");
         there.send(b"to the client").unwrap();
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"to the client", "CCID {ccid}");
         assert_eq!(here.stats().paths[0].ccids, Some((ccid, ccid)));
+        assert_eq!(here.peer_addr(), Some(listener.local_addr()));
         assert_eq!(here.recv_timeout(SOON), Err(RecvError::TimedOut));
     }
 }
@@ -234,6 +235,8 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     };
     let (listener, here, there) = pair(server, client(3).connect_timeout(PATIENT));
     assert_eq!(there.peer_key(), Some(key(3).public()));
+    let peer = there.peer_addr().unwrap();
+    assert!(peer.ip() == listener.local_addr().ip() && peer.port() != 0, "{peer}");
     here.send(b"secret").unwrap();
     assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"secret");
     let addr: SocketAddr = listener.local_addr();

@@ -4,6 +4,7 @@
 use dccp::tokio::{Channel, Connection, Connector, Listener};
 use dccp::{ConnectError, Options, Reason, RecvError, SendError};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
 async fn many_clients_of_one_task_each() {
@@ -76,4 +77,30 @@ async fn reliable_messages() {
     }
     channel.finish().await.unwrap();
     assert_eq!(echo.await.unwrap(), Ok(()));
+}
+
+/// Both ways at a time, with more than the window holds.
+#[tokio::test]
+async fn a_channel_is_a_stream_of_bytes() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
+    let addr = listener.local_addr();
+    let echo = tokio::spawn(async move {
+        let channel = Channel::with_window(listener.accept().await.unwrap(), 0);
+        let copied = tokio::io::copy(&mut &channel, &mut &channel).await.unwrap();
+        channel.finish().await.unwrap();
+        copied
+    });
+    let connection = Connection::connect(addr, Options::default()).await.unwrap();
+    let channel = Channel::with_window(connection, 0);
+    let bytes: Vec<u8> = (0..500_000u32).map(|n| n as u8).collect();
+    let write = async {
+        (&channel).write_all(&bytes).await.unwrap();
+        (&channel).shutdown().await.unwrap();
+        assert!((&channel).write(b"more").await.is_err());
+    };
+    let (mut reader, mut got) = (&channel, Vec::new());
+    let (_, read) = tokio::join!(write, reader.read_to_end(&mut got));
+    assert_eq!((read.unwrap(), got == bytes), (bytes.len(), true));
+    channel.finish().await.unwrap();
+    assert_eq!(echo.await.unwrap(), bytes.len() as u64);
 }

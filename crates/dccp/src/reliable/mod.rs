@@ -159,7 +159,7 @@ impl State {
         Some(Err(refused))
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Option<Result<usize, ChannelError>> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Option<Result<usize, ChannelError>> {
         if let Some(broken) = self.broken() {
             return Some(Err(broken));
         }
@@ -193,7 +193,7 @@ impl State {
         self.broken().map(Err)
     }
 
-    fn read(&mut self, most: usize) -> Option<Result<Vec<u8>, ChannelError>> {
+    pub(crate) fn read(&mut self, most: usize) -> Option<Result<Vec<u8>, ChannelError>> {
         if self.rx.ready() > 0 || self.rx.is_whole() || most == 0 {
             return Some(Ok(self.rx.read(Instant::now(), most)));
         }
