@@ -1,28 +1,14 @@
 //! A subscriber of the program sees what the data threads do.
 
+#[path = "../../../tests/log.rs"]
+mod log;
+
 use dccp::{Connection, Listener, Options, Path};
-use std::io::Write;
 use std::net::IpAddr;
-use std::sync::Mutex;
-
-static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-
-struct Log;
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        LOG.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 #[test]
 fn a_subscriber_sees_connections_paths_and_sessions() {
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
-    subscriber.with_writer(|| Log).init();
+    tracing::subscriber::set_global_default(log::subscriber()).unwrap();
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
     let path = |last: u8| Path::from(IpAddr::from([127, 0, 0, last]));
     let options = Options::default().path(path(2)).path(path(3));
@@ -31,7 +17,7 @@ fn a_subscriber_sees_connections_paths_and_sessions() {
     assert!(here.events().any(|event| matches!(event, dccp::Event::PathUp(path) if path.0 == 1)));
     here.finish().unwrap();
     there.events().for_each(drop);
-    let text = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
+    let text = log::take();
     for told in [
         "session{id=0 server=false}: dccp_proto::connection: connection state from=CLOSED to=REQUEST peer=127.0.0.1:",
         "session{id=0 server=true}: dccp_proto::connection: connection state from=RESPOND to=OPEN",

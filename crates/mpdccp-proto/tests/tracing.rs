@@ -1,36 +1,17 @@
 //! A subscriber of `tracing` sees what happens to a session and its paths, each in the session's span.
 
 mod common;
+#[path = "../../../tests/log.rs"]
+mod log;
 
 use common::End::Client;
 use common::*;
 use mpdccp_proto::PathId;
-use std::io::Write;
-use std::sync::Mutex;
 use units::Duration;
-
-static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-
-struct Log;
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        LOG.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 #[test]
 fn sessions_and_their_paths_are_told_of() {
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::DEBUG)
-        .with_ansi(false)
-        .with_writer(|| Log)
-        .finish();
-    tracing::subscriber::with_default(subscriber, || {
+    tracing::subscriber::with_default(log::subscriber(), || {
         let (mut net, id) = Net::connected(1, 2, config());
         net.wires[1].up = false;
         net.stream(Client, id, 0, 500, Duration::from_millis(4));
@@ -41,7 +22,7 @@ fn sessions_and_their_paths_are_told_of() {
         net.client.close(net.now, id);
         net.run(Duration::from_secs(2));
     });
-    let text = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
+    let text = log::take();
     let of = |server| {
         let span = format!("session{{id=0 server={server}}}: ");
         text.lines().filter_map(|line| line.split(&span).nth(1)).collect::<Vec<_>>().join("\n")
