@@ -358,6 +358,7 @@ impl Controller for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Amount;
 
     #[test]
     fn a_window_is_spread_over_a_round_trip() {
@@ -391,6 +392,35 @@ mod tests {
         for w_max in [None, Some(50.0)] {
             let e = Epoch::new(start, 70.0, w_max, C);
             assert_eq!((e.plateau, e.k), (70.0, 0.0));
+        }
+    }
+
+    /// RFC 9406 section 4.2: and what follows a congestion is as fast as ever.
+    #[test]
+    fn a_longer_round_trip_ends_the_first_slow_start_only() {
+        for (ssthresh, phase) in [(None, "congestion_avoidance"), (Some(1e6), "slow_start")] {
+            let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+            c.state.ssthresh = ssthresh;
+            for (round, n) in (0..7).flat_map(|round| (0..10).map(move |n| (round, n))) {
+                let acked = Amount { packets: 1, bytes: 1000 };
+                c.on_ack(&AckEvent {
+                    now: Time::from_millis(round * 60),
+                    acked,
+                    lost: Amount::default(),
+                    ce: 0,
+                    congestion: false,
+                    rtt: Some(Duration::from_millis(if round == 0 { 40 } else { 60 })),
+                    estimator: &RttEstimator::default(),
+                    rate: None,
+                    inflight_before: acked,
+                    inflight: acked,
+                    delivered: acked,
+                    round_end: n == 9,
+                    app_limited: false,
+                });
+            }
+            assert_eq!(c.phase(), phase);
+            assert_eq!(c.state.cwnd >= 80.0, ssthresh.is_some(), "{}", c.state.cwnd);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Multipath DCCP sessions (RFC 9897) as a sans-IO state machine, and the endpoint that owns them.
 //!
-//! A session is made of DCCP connections, one a path. It has one short send queue; the scheduler picks the path, and the
+//! A session is made of DCCP connections, one per path. It has one short send queue; the scheduler picks the path, and the
 //! packet gets its MP_SEQ, only when that path can send now (late binding). A session without multipath is a plain DCCP
 //! connection behind the same interface.
 //!

@@ -27,7 +27,11 @@ fn thousands_at_one_listener_are_all_served() {
     let plain = || SessionConfig { fallback: Fallback::Plain, ..config() };
     let mut net = Net::new(1, 1, plain());
     let most = usize::from(CONNECTIONS);
-    net.server.listen(ListenConfig { max_sessions: most, max_sessions_per_source: most, ..listen(plain()) });
+    net.server.listen(ListenConfig {
+        max_sessions: most,
+        max_sessions_per_source: usize::MAX,
+        ..listen(plain())
+    });
     let memory = Region::new(ALLOCATIONS);
     let held = |net: &mut Net| {
         net.log = Vec::new();

@@ -259,6 +259,31 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     assert_eq!(net.status(Server, sid).paths[1].prio, 4, "now the smaller of both");
 }
 
+/// RFC 9897 section 3.2.1: that an earlier option with the same contents arrived says nothing of the one that waits.
+#[test]
+fn a_confirmation_that_comes_late_confirms_nothing_newer() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    let sid = net.server_id();
+    let prio = |net: &mut Net, prio, mute, time| {
+        net.wires[1].mute = mute;
+        net.client.set_prio(net.now, id, PathId(1), prio);
+        net.drain();
+        net.run(Duration::from_millis(time));
+    };
+    prio(&mut net, 5, Some(Server), 100);
+    let confirms = |l: &&Logged| l.from == Server && l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_)));
+    let late = net.log.iter().find(confirms).unwrap().bytes.clone();
+    prio(&mut net, 7, None, 500);
+    prio(&mut net, 5, Some(Client), 0);
+    assert_eq!(net.status(Server, sid).paths[1].prio, 7);
+    let route = net.status(Client, id).paths[1].route;
+    net.inject(Client, route, dccp_proto::Ecn::NotEct, &late);
+    assert_eq!(counter(&net.status(Client, id), "confirm_unexpected"), 1);
+    net.wires[1].mute = None;
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "it was sent again");
+}
+
 #[test]
 fn a_path_that_is_not_standard_tells_its_priority_when_it_opens() {
     let mut net = Net::new(1, 1, config());

@@ -293,7 +293,7 @@ impl TfrcSender {
         let reported = report.receive_rate.clamp(0.0, MAX_RATE);
         // RFC 5348 section 4.3: a sender that had less to send is not held to what arrived.
         let limited = self.not_limited.on_report(now, report.sent, round) && reported > 0.0;
-        // RFC 5348 section 6.2: a receive rate is no less than a packet a round trip, nor counts one that could not be measured yet.
+        // RFC 5348 section 6.2: a receive rate is no less than one packet per round trip, nor counts one that could not be measured yet.
         let rate = reported.max(per_round);
         if let Some(drops) = self.slow_receiver.take() {
             // RFC 4342 section 5.2. The set holds nothing else, or the best of it would undo this.
@@ -335,7 +335,7 @@ impl TfrcSender {
         // RFC 5348 section 4.3: slow start doubles once a round trip.
         if now.since(self.doubled_at) >= round {
             let x = self.x.unwrap_or(0.0);
-            // No search of its own after one that is settled: then as TCP does, by a segment a round trip.
+            // No search of its own after one that is settled: then as TCP does, by one segment per round trip.
             let settled = self.inherited == Some(true);
             let more = if settled { x + self.segment() / round.as_secs_f64() } else { 2.0 * x };
             // RFC 5348 section 4.3: to twice of what was received, and never below the initial rate.
@@ -364,7 +364,7 @@ impl TfrcSender {
     /// Also recover_rate.
     fn initial_rate(&self) -> f64 {
         let mss = self.segment();
-        // RFC 4342 section 5: as RFC 3390, two to four packets a round trip.
+        // RFC 4342 section 5: as RFC 3390, two to four packets per round trip.
         let window = (4.0 * mss).min((2.0 * mss).max(4380.0));
         self.rtt.map_or(mss, |rtt| window / rtt)
     }

@@ -141,6 +141,17 @@ fn twice_the_receive_rate_limits_the_equation() {
     assert_eq!(sender.phase(), "receive_rate");
 }
 
+/// RFC 5348 section 6.2: by less, the limit would soon be a packet in 64 seconds.
+#[test]
+fn a_receive_rate_counts_as_a_packet_a_round_trip_at_least() {
+    let mut sender = avoiding();
+    for at in [400, 500, 700] {
+        sender.on_sent(ms(at - 100), 1000, 1040, true);
+        sender.on_report(ms(at), &report(ms(at - 100), 1.0, 0.01, false));
+    }
+    close(sender.rate(), 2.0 * S / 0.1);
+}
+
 #[test]
 fn a_data_limited_sender_is_not_held_to_what_it_sent() {
     let mut sender = avoiding();
@@ -190,11 +201,23 @@ fn silence_halves_the_rate_of_the_equation() {
 #[test]
 fn silence_halves_the_rate_of_slow_start() {
     let mut sender = started();
-    sender.on_timeout(ms(400));
-    close(sender.rate(), 20e3);
-    // RFC 5348 section 4.3: feedback again lifts it to the initial rate at least.
-    sender.on_report(ms(600), &report(ms(500), 100.0, 0.0, false));
+    for rate in [20e3, 10e3] {
+        sender.on_timeout(sender.next_timeout().unwrap());
+        close(sender.rate(), rate);
+        sender.on_sent(ms(400), 1000, 1040, true);
+    }
+    // RFC 5348 section 4.3: feedback again lifts it to the initial rate at least, which is more than twice of what was left.
+    sender.on_report(ms(900), &report(ms(800), 100.0, 0.0, false));
     close(sender.rate(), 40e3);
+}
+
+/// Until the timer stops.
+fn stay_idle(sender: &mut TfrcSender) {
+    for _ in 0..20 {
+        let Some(at) = sender.next_timeout() else { return };
+        sender.on_timeout(at);
+    }
+    panic!("halved for ever: {}", sender.rate());
 }
 
 #[test]
@@ -205,9 +228,7 @@ fn idleness_takes_nothing_below_the_initial_rate() {
         sender.on_report(ms(at), &report(ms(at - 100), 9e9, 0.0, false));
     }
     close(sender.rate(), 160e3);
-    while let Some(at) = sender.next_timeout() {
-        sender.on_timeout(at);
-    }
+    stay_idle(&mut sender);
     close(sender.rate(), 40e3);
     assert_eq!(sender.timeouts(), 0);
     // The timer runs again when data leaves.
@@ -220,16 +241,14 @@ fn idleness_takes_nothing_below_the_initial_rate() {
         sender.on_sent(ms(250), 1000, 1040, true);
         sender.on_report(ms(300), &report(ms(250), 1e6, p, true));
         let before = sender.rate();
-        while let Some(at) = sender.next_timeout() {
-            sender.on_timeout(at);
-        }
+        stay_idle(&mut sender);
         assert!(sender.rate() >= least && sender.rate() >= before.min(least), "{p}: {}", sender.rate());
     }
 }
 
 #[test]
 fn a_slow_receiver_stops_growth_and_buffer_drops_cost_packets() {
-    // RFC 4342 section 5.2: X_drop is X_inrecv, less three packets a round trip; X_recv is half of it.
+    // RFC 4342 section 5.2: X_drop is X_inrecv, less three packets per round trip; X_recv is half of it.
     for (drops, rate) in [(0, 100e3), (3, 70e3), (1_000, 10e3)] {
         let mut sender = started();
         sender.on_report(ms(101), &report(ms(1), 100e3, 0.0, false));

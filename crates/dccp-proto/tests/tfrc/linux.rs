@@ -88,7 +88,7 @@ fn our_receiver_measures_what_linux_measures() {
             }
         }
     }
-    // Slower than a packet a round trip: every packet is reported, as Linux did.
+    // Slower than one packet per round trip: every packet is reported, as Linux did.
     assert!((180..=190).contains(&reports), "{reports}");
     assert!(newest.after(packets[0].1.header.seq));
 }

@@ -47,7 +47,7 @@ impl AckVecReceiver {
         }
     }
 
-    /// How long an Ack may wait for more data: a quarter round trip, so that the sender hears at least four times a round
+    /// How long an Ack may wait for more data: a quarter round trip, so that the sender hears at least four times per round
     /// however few packets it may send. Its RTT does not suffer, as the Elapsed Time is told.
     fn delay(&self) -> Duration {
         match self.rtt {

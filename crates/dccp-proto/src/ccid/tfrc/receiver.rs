@@ -18,7 +18,7 @@ const ORIGIN: u64 = 1 << 56;
 const MAX_SKIP: u64 = 3;
 /// Times remembered to measure the receive rate from.
 const MAX_MARKS: usize = 16;
-/// RFC 5348 section 6.3.1: a connection that begins with a loss may send this many packets a round trip.
+/// RFC 5348 section 6.3.1: a connection that begins with a loss may send this many packets per round trip.
 const LEAST_TARGET: f64 = 0.5;
 /// Segment of the equation, and header, for small packets (RFC 5622 section 5).
 const NOMINAL_SEGMENT: f64 = 1460.0;

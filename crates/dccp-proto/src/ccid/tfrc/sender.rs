@@ -19,7 +19,7 @@ const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
 const QUANTUM: Duration = Duration::from_millis(1);
 /// Loss intervals remembered: those that count, and as many that discount them.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
-/// Sequence Window over packets a round trip (RFC 4340 section 7.5.2), least and most.
+/// Sequence Window over packets per round trip (RFC 4340 section 7.5.2), least and most.
 const WINDOW_FACTOR: f64 = 5.0;
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
