@@ -164,7 +164,7 @@ fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     Panel { title, series, ..panel(column, "rate, Mbit/s") }
 }
 
-/// One line a path of a value of the trace, and a pale one of a second value.
+/// One line per path of a value of the trace, and a pale one of a second value.
 fn traced(
     scenario: &Scenario,
     column: Column<'_>,

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// leave (Mahimahi's format).
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
-    /// So much leaves at once after a pause, as with the kernel's tbf, as in 15kB.
+    /// This much may leave at once after a pause, as with the kernel's tbf, as in 15kB.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "trace")]
     burst: Option<u32>,
     /// Drop each way, before the queue, what exceeds a rate after a burst, as in 10M,60kB.
@@ -74,7 +74,7 @@ pub(crate) struct Args {
     /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends, as in 0.2%,25%.
     #[arg(long, value_name = "BEGIN,END", value_parser = burst_loss, conflicts_with_all = ["loss", "up_loss"])]
     burst_loss: Option<LossModel>,
-    /// Send as Wi-Fi does: wait for the medium so long on average, then send up to so many packets at once, as in 1ms,32.
+    /// Send as Wi-Fi does: wait for the medium this long on average, then send up to this many packets at once, as in 1ms,32.
     #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
     aggregation: Option<Aggregation>,
     /// Packets below this size are acknowledgements, and dropped while a later one of their flow waits, as in 100B.
@@ -98,10 +98,10 @@ pub(crate) struct Args {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// End after so many seconds, or a time such as 500ms. Without this: when interrupted.
+    /// End after this many seconds, or a time such as 500ms. Without this: when interrupted.
     #[arg(short = 't', long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
-    /// Report in JSON, one object a line.
+    /// Report in JSON, one object per line.
     #[arg(long)]
     pub(super) json: bool,
 }

@@ -22,7 +22,7 @@ const KEPT: usize = 1000;
 pub(crate) enum LogFormat {
     #[default]
     Text,
-    /// One object a line.
+    /// One object per line.
     Json,
 }
 

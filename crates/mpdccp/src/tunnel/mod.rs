@@ -79,7 +79,7 @@ pub(crate) enum Command {
     },
     /// Show what happened to sessions and paths, the newest thousand events.
     Events {
-        /// One JSON object a line (docs/formats.md).
+        /// One JSON object per line (docs/formats.md).
         #[arg(long)]
         json: bool,
         /// Go on with those to come, until Ctrl-C.

@@ -26,7 +26,7 @@ const DEFAULT_MTU: u16 = 1500;
 pub(crate) const MAX_MTU: u16 = 9000;
 /// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 pub(crate) const MIN_MTU_V6: u16 = 1280;
-/// Most sessions of a server beyond one a peer: a peer that lost its session may open the next before the old one ends.
+/// Most sessions of a server beyond one per peer: a peer that lost its session may open the next before the old one ends.
 pub(crate) const SPARE_SESSIONS: usize = 2;
 
 /// A path of ours with its socket.

@@ -318,7 +318,7 @@ impl Bed {
         run("ip", &format!("netns exec {} {command}", self.space[0]))
     }
 
-    /// What tshark makes of the client's capture, a line a packet; `None` without tshark.
+    /// What tshark makes of the client's capture, a line per packet; `None` without tshark.
     pub(crate) fn decoded(&self, filter: &str) -> Option<String> {
         let lua = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/mpdccp.lua");
         let mut command = Command::new("tshark");
