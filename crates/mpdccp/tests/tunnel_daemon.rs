@@ -195,6 +195,14 @@ fn a_default_route_and_a_kill_switch() {
     // A host far away, which is reached without the tunnel too.
     ip(&format!("-n {s} addr add 198.18.0.1/32 dev lo"));
     ip(&format!("-n {c} route add default via {}", REMOTE[0]));
+    // And one that no peer is said to have the way to.
+    ip(&format!("-n {c} addr add 2001:db8::2/64 dev p0 nodad"));
+    ip(&format!("-n {c} route add default via 2001:db8::1"));
+    let way6 = || {
+        let output = run("ip", &format!("-n {c} route get 2001:db8:ffff::1"));
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    assert!(way6().contains("dev p0"), "{}", way6());
     let way = || {
         let output = run("ip", &format!("-n {c} route get 198.18.0.1"));
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -203,9 +211,8 @@ fn a_default_route_and_a_kill_switch() {
     bed.allowed = "\"0.0.0.0/0\"".into();
     bed.up_with("", "default_route = true\nkill_switch = true");
     assert!(way().contains("dev tunC"), "{}", way());
-    assert!(
-        bed.log("c").contains("IPv6 goes beside the tunnel") && !bed.log("c").contains("IPv4 goes beside")
-    );
+    assert!(bed.log("c").contains("no IPv6 leaves") && !bed.log("c").contains("no IPv4 leaves"));
+    assert!(!way6().contains("dev p0"), "{}", way6());
     let far = |bed: &Bed| bed.at_client("ping -c 1 -W 1 198.18.0.1").status.success();
     wait_for("the host far away answers through the tunnel", || far(&bed));
     assert!(bed.status("s")["tun"]["read_packets"].as_u64() >= Some(1));
@@ -214,6 +221,7 @@ fn a_default_route_and_a_kill_switch() {
     wait_for("the interface is gone", || !run("ip", &format!("-n {c} link show tunC")).status.success());
     assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());
     assert!(!far(&bed), "nothing goes beside the tunnel");
+    assert!(!way6().contains("dev p0"), "{}", way6());
     // Nor while it starts again.
     let stop = Arc::new(AtomicBool::new(false));
     let leaks = {
@@ -239,6 +247,9 @@ fn a_default_route_and_a_kill_switch() {
     assert!(leaks == 0 && asked > 0, "{leaks} of {asked} times the way led beside the tunnel");
     bed.down();
     assert!(way().contains("dev p0"), "{}", way());
-    let rules = run("ip", &format!("-n {c} rule"));
-    assert!(!String::from_utf8_lossy(&rules.stdout).contains("0x6d70"));
+    assert!(way6().contains("dev p0"), "{}", way6());
+    for family in ["-4", "-6"] {
+        let rules = run("ip", &format!("-n {c} {family} rule"));
+        assert!(!String::from_utf8_lossy(&rules.stdout).contains("0x6d70"));
+    }
 }

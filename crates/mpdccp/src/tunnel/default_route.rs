@@ -1,6 +1,7 @@
 //! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own packets carry a mark and go by
 //! the main table, all others by a table of ours that leads into the interface; what the main table says of networks nearby still
-//! counts, only its default route does not.
+//! counts, only its default route does not. With the kill switch nothing of either IP version leaves beside the tunnel, of a version that
+//! no peer has a default route for nothing at all.
 
 use crate::fault::Fault;
 use crate::tunnel::config::Config;
@@ -13,7 +14,13 @@ const NEARBY: u32 = MARK - 1;
 
 /// The rules and routes that are set; taken away when dropped.
 pub(crate) struct DefaultRoute {
-    families: Vec<&'static str>,
+    families: Vec<Family>,
+}
+
+/// An IP version, as `ip` is told of it, and whether its packets go through the tunnel or nowhere.
+struct Family {
+    option: &'static str,
+    carried: bool,
 }
 
 impl DefaultRoute {
@@ -24,16 +31,16 @@ impl DefaultRoute {
         }
         let nets = || cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let wanted = |v4: bool| nets().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4);
-        let families = [("-4", wanted(true)), ("-6", wanted(false))];
-        for (family, net) in [(0, "0.0.0.0/0"), (1, "::/0")] {
-            if cfg.kill_switch && !families[family].1 {
-                tracing::warn!(
-                    "kill_switch: IPv{} goes beside the tunnel, as no peer has {net} in allowed_ips",
-                    [4, 6][family]
-                );
-            }
+        let mut families = vec![Family { option: "-4", carried: wanted(true) }];
+        // There is nothing to keep back of what the kernel does not have.
+        if wanted(false) || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
+            families.push(Family { option: "-6", carried: wanted(false) });
         }
-        let families = families.into_iter().filter(|(_, wanted)| *wanted).map(|(family, _)| family).collect();
+        families.retain(|family| family.carried || cfg.kill_switch);
+        for Family { option, .. } in families.iter().filter(|family| !family.carried) {
+            let (version, net) = if *option == "-4" { (4, "0.0.0.0/0") } else { (6, "::/0") };
+            tracing::warn!("kill_switch: no IPv{version} leaves, as no peer has {net} in allowed_ips");
+        }
         // From here on an error takes away what is there. What a killed tunnel left is taken over as it is: were it taken away
         // first, packets would slip through beside the tunnel.
         let set = DefaultRoute { families };
@@ -44,14 +51,16 @@ impl DefaultRoute {
         Ok(Some(set))
     }
 
-    fn add(&self, cfg: &Config, family: &str) -> Result<(), String> {
+    fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
         let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
         if cfg.kill_switch {
             // It stays when the interface goes, and with it the route into the interface.
             let last = u32::MAX.to_string();
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
-        ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
+        if carried {
+            ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
+        }
         if !cfg.kill_switch {
             // One that was killed may have had it; most often there is none.
             let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
@@ -63,7 +72,7 @@ impl DefaultRoute {
     /// Takes it away.
     fn remove(&self) {
         let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
-        for family in &self.families {
+        for Family { option: family, .. } in &self.families {
             for pref in [&table, &nearby] {
                 // There may be none.
                 let _ = ip(&[family, "rule", "del", "pref", pref]);
