@@ -153,21 +153,29 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
 
 #[test]
 fn ports_rest_in_time_wait() {
-    let (mut net, id) = Net::connected(1, 1, config());
-    net.client.close(net.now, id);
-    net.drain();
-    net.run(secs(1));
-    assert!(net.client.sessions().is_empty());
-    // RFC 4340 section 8.3: not the same ports within two segment lifetimes.
-    let ports = |net: &Net| net.logged(Client, PacketType::Request).last().unwrap().packet().header.src_port;
-    assert_eq!(ports(&net), 50_000);
-    net.connect(config());
-    net.run(secs(1));
-    assert_ne!(ports(&net), 50_000);
-    net.run(secs(240));
-    net.connect(config());
-    net.run(secs(1));
-    assert_eq!(ports(&net), 50_000);
+    // RFC 4340 section 8.3: not the same ports within two segment lifetimes, four minutes unless said otherwise.
+    for (said, lasts) in [(None, 240), (Some(20), 20)] {
+        let mut cfg = config();
+        if let Some(said) = said {
+            cfg.time_wait = secs(said);
+        }
+        let (mut net, id) = Net::connected(1, 1, cfg.clone());
+        net.client.close(net.now, id);
+        net.drain();
+        net.run(secs(1));
+        assert!(net.client.sessions().is_empty());
+        let ports =
+            |net: &Net| net.logged(Client, PacketType::Request).last().unwrap().packet().header.src_port;
+        assert_eq!(ports(&net), 50_000);
+        net.run(secs(lasts - 4));
+        net.connect(cfg.clone());
+        net.run(secs(1));
+        assert_ne!(ports(&net), 50_000, "{lasts} s");
+        net.run(secs(4));
+        net.connect(cfg);
+        net.run(secs(1));
+        assert_eq!(ports(&net), 50_000, "{lasts} s");
+    }
 }
 
 #[test]
