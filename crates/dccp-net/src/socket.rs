@@ -1,6 +1,7 @@
 //! What both carriers share: a bound, non-blocking socket with ECN both ways, receive times, and batched receiving.
 
 use crate::clock::Clock;
+use crate::watch;
 use crate::{Burst, CarrierStats, SendError};
 use dccp_proto::Ecn;
 use dccp_wire::IPPROTO_DCCP;
@@ -200,7 +201,7 @@ impl Socket {
     }
 
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
-        crate::watch::present(&self.bind)?;
+        watch::present(&self.bind)?;
         // An interface that came back has another index, which the kernel does not call by its name.
         let bound = || self.inner.device().ok().flatten();
         if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
@@ -215,6 +216,7 @@ impl Socket {
     fn open_again(&mut self) -> io::Result<()> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(self.local_addr()?.port());
+        self.asking.take();
         (self.inner, self.state) = open_whole(&self.bind, self.raw, self.mark, None)?;
         // The port it had is free now, and may be what a NAT knows it by.
         if let Ok((inner, state)) = open_whole(&bind, self.raw, self.mark, None) {
@@ -223,35 +225,43 @@ impl Socket {
         Ok(())
     }
 
-    pub(crate) fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
-        let bound = self.bind.addr.ip();
-        if !bound.is_unspecified() {
-            return Ok(bound);
-        }
-        let local = self.probe(remote)?.local_addr()?.as_socket();
-        Ok(local.ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
-    }
-
-    pub(crate) fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+    /// What `question` finds out from a throw-away socket that is connected to `remote`.
+    fn ask<T>(
+        &self,
+        remote: SocketAddr,
+        question: impl Fn(&socket2::Socket) -> io::Result<T>,
+    ) -> io::Result<T> {
         let asking = match self.asking.take() {
             // Opening one for each of many paths would take most of the time.
             Some(socket) => disconnect(&socket).and_then(|()| connect(&socket, remote)).map(|()| socket),
             None => self.probe(remote),
         };
         let socket = asking?;
-        let mtu = match remote {
-            SocketAddr::V4(_) => sockopt::ip_mtu(&socket)?,
-            SocketAddr::V6(_) => sockopt::ipv6_mtu(&socket)?,
-        };
+        let answer = question(&socket);
         self.asking.set(Some(socket));
+        answer
+    }
+
+    pub(crate) fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
+        let bound = self.bind.addr.ip();
+        if bound.is_unspecified() { self.ask(remote, source) } else { Ok(bound) }
+    }
+
+    pub(crate) fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        let mtu = self.ask(remote, |socket| {
+            Ok(match remote {
+                SocketAddr::V4(_) => sockopt::ip_mtu(socket)?,
+                SocketAddr::V6(_) => sockopt::ipv6_mtu(socket)?,
+            })
+        })?;
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
     }
 
     pub(crate) fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
-        match &self.bind.interface {
-            Some(name) => crate::watch::mtu(name),
-            None => crate::watch::mtu(&crate::watch::holder(self.source(remote)?)?),
-        }
+        self.ask(remote, |socket| match &self.bind.interface {
+            Some(name) => watch::mtu(socket, name),
+            None => watch::mtu(socket, &watch::holder(source(socket)?)?),
+        })
     }
 
     /// Sends a burst, in one call if it can, and counts.
@@ -377,6 +387,11 @@ fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
 /// Takes the destination off a UDP socket, and with it the address it leaves from, if that was not bound.
 fn disconnect(socket: &socket2::Socket) -> io::Result<()> {
     Ok(rustix::net::connect_unspec(socket)?)
+}
+
+/// The address that a connected socket leaves from.
+fn source(socket: &socket2::Socket) -> io::Result<IpAddr> {
+    Ok(socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
 }
 
 /// What tells the kernel to send from an address.

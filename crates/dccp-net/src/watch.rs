@@ -93,9 +93,8 @@ pub(crate) fn holder(ip: IpAddr) -> io::Result<String> {
     entry.map(|entry| entry.interface_name).ok_or_else(|| Errno::ADDRNOTAVAIL.into())
 }
 
-/// An interface's MTU, bytes.
-pub(crate) fn mtu(interface: &str) -> io::Result<u16> {
-    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+/// An interface's MTU, bytes; any socket can ask.
+pub(crate) fn mtu(socket: &impl AsRawFd, interface: &str) -> io::Result<u16> {
     // SAFETY: all of it may be zero.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays zero.
@@ -139,6 +138,8 @@ mod tests {
     fn an_interface_tells_its_mtu() {
         let name = holder([127, 0, 0, 1].into()).unwrap();
         let told = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).unwrap();
+        let socket = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        let mtu = |name| mtu(&socket, name);
         assert_eq!(mtu(&name).unwrap(), told.trim().parse::<u32>().unwrap().min(65_535) as u16);
         assert!(mtu("no-such-device").is_err() && holder([192, 0, 2, 99].into()).is_err());
     }

@@ -564,7 +564,7 @@ impl App for TunnelApp {
                 let path = self.path_label(core, now, session, index, id);
                 tracing::info!("peer {name}: {path} is up");
                 self.peers[index].downs.remove(&path);
-                self.hint_path_mtu(core, now, session, index);
+                self.hint_path_mtu(core, now, session, index, Some(id));
                 self.adapt_mtu(core, now, index);
             }
             SessionEvent::PathMtu(id, mtu) => {
@@ -674,7 +674,7 @@ impl App for TunnelApp {
             // A server's own interfaces change seldom, and its clients may be many.
             if self.is_client() || std::mem::take(&mut self.changed) {
                 for (session, peer) in &self.sessions {
-                    self.hint_path_mtu(core, now, *session, *peer);
+                    self.hint_path_mtu(core, now, *session, *peer, None);
                 }
             }
         }

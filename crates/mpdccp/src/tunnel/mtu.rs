@@ -4,7 +4,7 @@ use crate::tunnel::app::TunnelApp;
 use crate::tunnel::inner::{self, TooBig};
 use crate::tunnel::setup;
 use dccp_net::Core;
-use mpdccp_proto::{Health, PktInfo, SessionId};
+use mpdccp_proto::{Health, PathId, PktInfo, SessionId};
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 use units::{Duration, Time};
@@ -41,10 +41,18 @@ impl Answers {
 }
 
 impl TunnelApp {
-    /// What the system knows of the paths' MTUs (ICMP, a changed interface) goes to the sessions as a hint, and what their interfaces take as
-    /// worth trying: ICMP that says less may be forged.
-    pub(crate) fn hint_path_mtu(&self, core: &mut Core, now: Time, session: SessionId, peer: usize) {
-        for path in core.endpoint.status(now, session).into_iter().flat_map(|status| status.paths) {
+    /// What the system knows of a path's MTU (ICMP, a changed interface) goes to the session as a hint, and what its interface takes as
+    /// worth trying: ICMP that says less may be forged. Of all its paths, if none is named.
+    pub(crate) fn hint_path_mtu(
+        &self,
+        core: &mut Core,
+        now: Time,
+        session: SessionId,
+        peer: usize,
+        of: Option<PathId>,
+    ) {
+        let paths = core.endpoint.status(now, session).into_iter().flat_map(|status| status.paths);
+        for path in paths.filter(|path| of.is_none_or(|id| path.id == id)) {
             let Ok(known) = core.net.path_mtu(path.route.socket, path.route.remote) else { continue };
             let most = self.peers[peer].cfg_of(&path).and_then(|spec| spec.mtu);
             let most = most.unwrap_or(setup::MAX_MTU);
