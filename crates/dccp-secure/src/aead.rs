@@ -1,7 +1,7 @@
 use crate::header::{HEADER, TAG};
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use core::fmt;
 use core::str::FromStr;
-use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 
 /// How records are sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

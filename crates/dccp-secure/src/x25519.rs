@@ -1,7 +1,7 @@
 //! Curve25519 as handshakes use it: this host's public key and what it has in common with each peer do not change, and are computed once.
 
 use crate::{PrivateKey, PublicKey};
-use curve25519_dalek::montgomery::MontgomeryPoint;
+use aws_lc_rs::agreement::{self, UnparsedPublicKey, X25519 as ALGORITHM};
 use snow::types::{Dh, Random};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +9,43 @@ use zeroize::Zeroizing;
 
 type Shared = Zeroizing<[u8; 32]>;
 
+/// A private key as the library wants it, which has its public half worked out, and wipes both.
+struct Key(agreement::PrivateKey);
+
+impl Key {
+    fn new(private: &[u8; 32]) -> Key {
+        let key = agreement::PrivateKey::from_private_key(&ALGORITHM, private);
+        Key(key.expect("32 bytes are a key, unless there is no memory"))
+    }
+
+    fn public(&self) -> [u8; 32] {
+        let public = self.0.compute_public_key().ok();
+        *public
+            .as_ref()
+            .and_then(|key| key.as_ref().first_chunk())
+            .expect("a key has a public half of 32 bytes")
+    }
+
+    /// `None` if the other key is one of the few points that make the same of every private key (RFC 7748 section 6.1).
+    fn agree(&self, with: &PublicKey) -> Option<Shared> {
+        agreement::agree(&self.0, UnparsedPublicKey::new(&ALGORITHM, with.0), (), |secret| {
+            let mut shared = Shared::default();
+            shared.copy_from_slice(secret);
+            Ok(shared)
+        })
+        .ok()
+    }
+}
+
 /// The public half of a private key.
 pub(crate) fn public(private: &[u8; 32]) -> [u8; 32] {
-    MontgomeryPoint::mul_base_clamped(*private).to_bytes()
+    Key::new(private).public()
 }
 
 /// This host's key, and its shared secrets with those that are peers.
 pub(crate) struct Identity {
     private: PrivateKey,
+    key: Key,
     public: PublicKey,
     /// None until a handshake wants it. Only of peers, so that strangers fill nothing.
     shared: Mutex<BTreeMap<PublicKey, Option<Shared>>>,
@@ -30,8 +59,9 @@ impl core::fmt::Debug for Identity {
 
 impl Identity {
     pub(crate) fn new(private: PrivateKey) -> Arc<Identity> {
-        let public = private.public();
-        Arc::new(Identity { private, public, shared: Mutex::default() })
+        let key = Key::new(private.bytes());
+        let public = PublicKey(key.public());
+        Arc::new(Identity { private, key, public, shared: Mutex::default() })
     }
 
     pub(crate) fn private(&self) -> &PrivateKey {
@@ -50,33 +80,36 @@ impl Identity {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    fn agree(&self, with: PublicKey) -> Shared {
-        let compute = || agree(self.private.bytes(), with);
-        match self.shared.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&with) {
-            Some(known) => known.get_or_insert_with(compute).clone(),
-            None => compute(),
+    fn agree(&self, with: &PublicKey) -> Option<Shared> {
+        match self.shared.lock().unwrap_or_else(PoisonError::into_inner).get_mut(with) {
+            Some(Some(known)) => Some(known.clone()),
+            Some(unknown) => {
+                *unknown = self.key.agree(with);
+                unknown.clone()
+            }
+            None => self.key.agree(with),
         }
     }
-}
-
-fn agree(private: &[u8; 32], public: PublicKey) -> Shared {
-    Zeroizing::new(MontgomeryPoint(public.0).mul_clamped(*private).to_bytes())
 }
 
 /// One of the two keys of a handshake: this host's, or one for this handshake alone.
 pub(crate) struct X25519 {
     identity: Arc<Identity>,
     private: Zeroizing<[u8; 32]>,
+    /// None for this host's.
+    key: Option<Key>,
     public: [u8; 32],
 }
 
 impl X25519 {
     pub(crate) fn new(identity: Arc<Identity>) -> X25519 {
-        X25519 { identity, private: Zeroizing::default(), public: [0; 32] }
+        X25519 { identity, private: Zeroizing::default(), key: None, public: [0; 32] }
     }
 
-    fn is_identity(&self) -> bool {
-        self.public == self.identity.public.0
+    fn take(&mut self) {
+        let key = Key::new(&self.private);
+        self.public = key.public();
+        self.key = Some(key);
     }
 }
 
@@ -95,13 +128,17 @@ impl Dh for X25519 {
 
     fn set(&mut self, private: &[u8]) {
         self.private.copy_from_slice(private);
-        let own = *private == self.identity.private.bytes()[..];
-        self.public = if own { self.identity.public.0 } else { public(&self.private) };
+        if *private == self.identity.private.bytes()[..] {
+            self.key = None;
+            self.public = self.identity.public.0;
+        } else {
+            self.take();
+        }
     }
 
     fn generate(&mut self, rng: &mut dyn Random) -> Result<(), snow::Error> {
         rng.try_fill_bytes(&mut *self.private)?;
-        self.public = public(&self.private);
+        self.take();
         Ok(())
     }
 
@@ -116,8 +153,11 @@ impl Dh for X25519 {
     fn dh(&self, with: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
         // Buffers are as long as those of the longest curve.
         let with = PublicKey(*with.first_chunk().ok_or(snow::Error::Dh)?);
-        let shared = if self.is_identity() { self.identity.agree(with) } else { agree(&self.private, with) };
-        out.get_mut(..32).ok_or(snow::Error::Dh)?.copy_from_slice(&*shared);
+        let shared = match &self.key {
+            Some(key) => key.agree(&with),
+            None => self.identity.agree(&with),
+        };
+        out.get_mut(..32).ok_or(snow::Error::Dh)?.copy_from_slice(&*shared.ok_or(snow::Error::Dh)?);
         Ok(())
     }
 }
@@ -132,14 +172,26 @@ mod tests {
         let alice: PrivateKey = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=".parse().unwrap();
         let bob: PrivateKey = "XasIfmJKikt54X+Lg4AO5m87sSkmGLb9HC+LJ/+I4Os=".parse().unwrap();
         let expected = "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742";
-        let hex = |shared: Shared| shared.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex = |shared: Option<Shared>| {
+            shared.unwrap().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
         let identity = Identity::new(alice.clone());
-        assert_eq!(hex(identity.agree(bob.public())), expected);
+        assert_eq!(hex(identity.agree(&bob.public())), expected);
         identity.add_peer(bob.public());
         for _ in 0..2 {
-            assert_eq!(hex(identity.agree(bob.public())), expected);
+            assert_eq!(hex(identity.agree(&bob.public())), expected);
         }
-        assert_eq!(hex(agree(bob.bytes(), alice.public())), expected);
+        assert_eq!(hex(Key::new(bob.bytes()).agree(&alice.public())), expected);
+    }
+
+    #[test]
+    fn a_key_that_agrees_on_the_same_with_everybody_is_none() {
+        let key = Key::new(&[1; 32]);
+        for first in [0, 1] {
+            let mut point = [0; 32];
+            point[0] = first;
+            assert!(key.agree(&PublicKey(point)).is_none());
+        }
     }
 
     #[test]
@@ -148,9 +200,9 @@ mod tests {
         let [peer, stranger] = [2, 3].map(|n| PrivateKey::from_random([n; 32]).public());
         let kept = || identity.shared.lock().unwrap().values().flatten().count();
         identity.add_peer(peer);
-        identity.agree(stranger);
+        identity.agree(&stranger);
         assert_eq!(kept(), 0);
-        identity.agree(peer);
+        identity.agree(&peer);
         assert_eq!(kept(), 1);
         identity.remove_peer(&peer);
         assert_eq!(kept(), 0);
