@@ -376,6 +376,19 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
     assert!(net.log.iter().all(|s| s.bytes.len() + OVERHEAD <= 1500));
 }
 
+/// Found by fuzzing: the Ack that they waited for was due, and left without them, for ever.
+#[test]
+fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
+    let mut net = Net::open(Config::default(), Config::default());
+    let option = |len: u8| [vec![200, len], vec![7; usize::from(len) - 2]].concat();
+    [100, 20].into_iter().for_each(|len| net.end(CLIENT).send_options(&option(len)));
+    net.end(CLIENT).set_mtu(units::Time::ZERO, 130);
+    let (now, mut wire) = (net.now, Wire::default());
+    while net.end(CLIENT).poll_transmit(now, &mut wire) && wire.0.len() < 10 {}
+    assert_eq!((wire.0.len(), net.end(CLIENT).stats().options_dropped), (1, 1));
+    assert!(wire.0[0].1.windows(2).any(|w| w == [200, 20]), "the other leaves");
+}
+
 #[test]
 fn a_new_mtu_counts_at_once() {
     let mut net = Net::open(Config::default(), Config::default());

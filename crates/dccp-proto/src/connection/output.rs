@@ -152,7 +152,10 @@ impl Connection {
         } else {
             self.write_features(seq, &mut out);
             while let Some(options) = self.outbox.options.front() {
-                if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
+                if options.len() + NDP_ROOM > room {
+                    // The MTU has shrunk since they were taken: waiting for room, an Ack would be due for ever.
+                    self.stats.options_dropped += 1;
+                } else if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
                     break;
                 }
                 self.outbox.options.pop_front();
