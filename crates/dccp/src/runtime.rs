@@ -275,9 +275,12 @@ impl Streams {
             let rows = core.endpoint.rows(now, id);
             let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
             let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());
-            if now >= until || rows.iter().all(|row| row.inflight.packets == 0) {
+            let unheard = rows.iter().map(|row| row.inflight.packets).sum();
+            if now >= until || unheard == 0 {
+                let stream = entry.stream.clone();
                 self.busy.remove(&id);
                 self.refresh(core, id);
+                lock(&stream.state).give_up(unheard);
                 core.endpoint.close(now, id);
                 return true;
             }

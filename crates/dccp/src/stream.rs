@@ -36,6 +36,8 @@ pub(crate) struct State {
     max_datagram: usize,
     /// No more is to be sent; it closes once everything has left.
     finishing: bool,
+    /// It closes: what is lost has been counted.
+    given_up: bool,
     /// The data thread has been told that there is something to send.
     told: bool,
     end: Option<Reason>,
@@ -136,9 +138,16 @@ impl State {
         self.peer_said = text;
     }
 
+    /// So many packets were waited for long enough: their acknowledgement would find nobody.
+    pub(crate) fn give_up(&mut self, packets: u64) {
+        self.stats.lost += packets;
+        self.given_up = true;
+    }
+
     /// What the session says, beside what is counted here.
     pub(crate) fn update(&mut self, look: Stats) {
-        let Stats { queued, dropped, lost, rate, paths, .. } = look;
+        let Stats { queued, dropped, rate, paths, .. } = look;
+        let lost = if self.given_up { self.stats.lost } else { look.lost };
         self.stats = Stats { queued, dropped, lost, rate, paths, ..std::mem::take(&mut self.stats) };
     }
 }
@@ -155,6 +164,7 @@ impl Stream {
                 opened: None,
                 max_datagram: 0,
                 finishing: false,
+                given_up: false,
                 told: false,
                 end: None,
                 peer_said: None,

@@ -56,6 +56,27 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
     }
 }
 
+/// A peer that is gone acknowledges nothing, and says nothing of it.
+#[test]
+fn what_nobody_acknowledged_by_the_end_is_counted_as_lost() {
+    for ccid in [2, 3, 5] {
+        let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+        let relay = Relay::new(listener.local_addr(), 0);
+        let here = Connection::connect(relay.addr, Options::ccid(ccid)).unwrap();
+        let there = listener.accept_timeout(PATIENT).unwrap();
+        here.send(b"one").unwrap();
+        assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"one");
+        // The answer acknowledges it.
+        there.send(b"answer").unwrap();
+        assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"answer");
+        relay.cut.store(true, Relaxed);
+        here.send(b"two").unwrap();
+        let stats = here.finish().unwrap();
+        assert_eq!((stats.sent, stats.lost), (2, 1), "CCID {ccid}");
+        assert_eq!(here.stats().lost, 1);
+    }
+}
+
 #[test]
 fn an_outage_ends_nothing() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
