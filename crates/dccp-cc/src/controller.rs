@@ -149,6 +149,8 @@ pub trait Controller: Send + core::fmt::Debug {
     fn on_ack(&mut self, ev: &AckEvent<'_>);
     /// The retransmission timeout fired: all in flight is presumed lost.
     fn on_rto(&mut self, now: Time);
+    /// A packet that was declared lost at `declared` arrived after all, told before the [`Controller::on_ack`] that counts it.
+    fn on_late_packet(&mut self, _declared: Time) {}
     /// Every loss of the last reduction proved to be mere reordering: it may be taken back.
     fn on_spurious_loss(&mut self, _now: Time) {}
     /// The peer acknowledges once for this many data packets from now on.

@@ -277,8 +277,12 @@ impl Controller for Bbr1 {
         self.recovery = Some(Recovery::after_timeout());
     }
 
+    fn on_late_packet(&mut self, declared: Time) {
+        self.rivals.on_late(declared);
+    }
+
     fn on_spurious_loss(&mut self, now: Time) {
-        self.rivals.on_reordering(now);
+        self.rivals.on_spurious_loss(now);
         // Section 4.2.3.4: an undo ends recovery as a repair does.
         self.leave_recovery();
     }

@@ -5,6 +5,9 @@
 //! at any time. Once they clearly prefer long ones, or keep coming in a queue that never empties, a CUBIC runs beside the model, told of these
 //! losses alone: where its window is below what the model asks for, it rules.
 
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
 use crate::cubic::BETA;
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use units::{Duration, Time};
@@ -15,6 +18,8 @@ const CHANCE: f64 = 3.0;
 const STANDING: u32 = 6;
 /// Rounds with losses that are remembered in full.
 const REMEMBERED: f64 = 64.0;
+/// So many rounds later losses stand: what was merely late would have come.
+const STAND_AFTER: usize = 8;
 /// After so long others have to show again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Weight of a round in what is usual.
@@ -34,9 +39,10 @@ impl Usual {
         (self.mean + self.deviation).min((self.mean + self.most) / 2.0)
     }
 
-    /// Most are near the most, as in a queue that is nearly always full. What a path's delay varies by has no such ceiling.
-    fn at_ceiling(&self) -> bool {
-        self.most - self.mean < 2.0 * self.deviation
+    /// Most are near the most, as in a queue that is nearly always full, and differ little for how long it is. What a path's delay varies by
+    /// has no such ceiling, or one where reordering hides what takes longest.
+    fn at_ceiling(&self, empty: Duration) -> bool {
+        self.most - self.mean < 2.0 * self.deviation && 4.0 * self.deviation < self.mean - empty.as_secs_f64()
     }
 
     fn on_round(&mut self, mean: f64, deviation: f64) {
@@ -50,6 +56,7 @@ impl Usual {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets: [f64; 2],
+    /// Of a round with both, each its part.
     losses: [f64; 2],
 }
 
@@ -73,22 +80,73 @@ struct Cruise {
     least: Duration,
 }
 
+/// Where a round trip stands among usual ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rank {
+    long: bool,
+    /// Above the mean.
+    above: bool,
+}
+
+/// Ranks of round trips by when their packets left: runs of equal ones, each with its newest packet.
+#[derive(Debug, Default)]
+struct Ranks(VecDeque<(Time, Rank)>);
+
+impl Ranks {
+    const MOST: usize = 256;
+
+    fn add(&mut self, sent_at: Time, rank: Rank) {
+        match self.0.back_mut() {
+            Some((newest, _)) if sent_at < *newest => {}
+            Some((newest, last)) if *last == rank => *newest = sent_at,
+            _ => self.0.push_back((sent_at, rank)),
+        }
+        if self.0.len() > Self::MOST {
+            self.0.pop_front();
+        }
+    }
+
+    /// That of the first packet from `sent_at` on: what left next met the same queue.
+    /// `None` where that is forgotten.
+    fn of(&self, sent_at: Time) -> Option<Rank> {
+        let at = self.0.partition_point(|(newest, _)| *newest < sent_at).min(self.0.len().checked_sub(1)?);
+        let known = at > 0 || self.0.len() < Self::MOST;
+        known.then(|| self.0[at].1)
+    }
+}
+
+/// Losses of a round that may still prove mere reordering.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lossy {
+    begin: Time,
+    /// As in [`Counts`], each of them.
+    lost: [u32; 2],
+    /// Nothing was probed, and the queue stood near its most ever.
+    cruised: bool,
+    stood: bool,
+    /// One of them came after all. Which of the others will is not known, so none says anything.
+    late: bool,
+}
+
 /// What is known of others in the queue.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
     usual: Option<Usual>,
     /// Of the running round: round-trip times and their deviations from the mean, added up, s, and how many.
     round: (f64, f64, u32),
-    /// Losses in the running round, as in [`Counts`].
-    lost: [bool; 2],
+    /// Losses of the running round, and of those before it.
+    running: Lossy,
+    unsettled: VecDeque<Lossy>,
     /// The least round-trip time of the running round, and whether all of it was cruised.
     least: Option<Duration>,
     cruised: bool,
     /// Rounds with losses that were cruised while a queue stood all through them, near its most as ever, less others.
     standing: u32,
-    /// The newest round trip is long, and above the mean.
-    long: bool,
-    above: bool,
+    /// That of the newest round trip.
+    rank: Rank,
+    ranks: Ranks,
+    /// When what was declared lost since the last acknowledgement had left.
+    fresh: Vec<Time>,
     /// The newest one.
     cruise: Option<Cruise>,
     /// A queue stood through the last one that ended: it was not ours.
@@ -100,8 +158,6 @@ pub(super) struct Rivals {
     /// It is below what the model asks for.
     rules: bool,
     until: Time,
-    /// Losses say nothing before this.
-    not_before: Time,
     /// A loss since the last reduction, and when that was.
     hit: bool,
     reduced_at: Time,
@@ -129,11 +185,7 @@ impl Rivals {
 
     /// A packet was declared lost.
     pub(super) fn on_lost(&mut self, pkt: &Lost<'_>) {
-        let sent_at = pkt.snapshot.sent_at;
-        if self.tells(sent_at) {
-            self.lost[usize::from(self.long)] = true;
-        }
-        self.hit |= self.above && sent_at >= self.reduced_at;
+        self.fresh.push(pkt.snapshot.sent_at);
     }
 
     /// An acknowledgement, while the model asks for a window of `target` bytes.
@@ -142,12 +194,24 @@ impl Rivals {
         if let Some(rtt) = ev.rtt {
             self.on_rtt(rtt, rtt > empty);
         }
-        if ev.rate.as_ref().is_some_and(|rs| self.tells(rs.sent_at)) {
-            self.counts.packets[usize::from(self.long)] += ev.acked.packets as f64;
+        if let Some(rs) = &ev.rate {
+            if ev.rtt.is_some() {
+                self.ranks.add(rs.sent_at, self.rank);
+            }
+            if let Some(rank) = self.ranks.of(rs.sent_at).filter(|_| self.tells(rs.sent_at)) {
+                self.counts.packets[usize::from(rank.long)] += ev.acked.packets as f64;
+            }
+        }
+        for sent_at in core::mem::take(&mut self.fresh) {
+            let Some(rank) = self.ranks.of(sent_at) else { continue };
+            if self.tells(sent_at) {
+                self.running.lost[usize::from(rank.long)] += 1;
+            }
+            self.hit |= rank.above && sent_at >= self.reduced_at;
         }
         if ev.round_end {
-            self.on_round_end(empty);
-            if self.window.is_none() && ev.now >= self.not_before && self.others() {
+            self.on_round_end(ev.now, empty);
+            if self.window.is_none() && self.others() {
                 let cfg = CcConfig { mtu, packets: false, draft: false, seed: 0 };
                 let mut cubic = Cubic::beside(&cfg, ev.inflight_before.bytes);
                 cubic.couple(&self.part.unwrap_or(Part::ALONE));
@@ -179,26 +243,40 @@ impl Rivals {
         let rtt = rtt.as_secs_f64();
         let usual = self.usual.get_or_insert(Usual { mean: rtt, deviation: 0.0, most: rtt });
         usual.most = usual.most.max(rtt);
-        self.long = queue && rtt > usual.long();
-        self.above = queue && rtt > usual.mean;
+        self.rank = Rank { long: queue && rtt > usual.long(), above: queue && rtt > usual.mean };
         let (sum, deviations, n) = self.round;
         self.round = (sum + rtt, deviations + (rtt - usual.mean).abs(), n + 1);
     }
 
-    fn on_round_end(&mut self, empty: Duration) {
+    fn on_round_end(&mut self, now: Time, empty: Duration) {
         let cruises = self.cruise.is_some_and(|c| c.end == Time::MAX);
-        let full = self.usual.is_some_and(|usual| usual.at_ceiling());
+        let full = self.usual.is_some_and(|usual| usual.at_ceiling(empty));
         let stood = self.least.take().is_some_and(|least| least > empty) && full;
-        if core::mem::replace(&mut self.cruised, cruises) && self.lost != [false; 2] {
-            self.standing = if stood { self.standing + 1 } else { self.standing.saturating_sub(1) };
-        }
+        let cruised = core::mem::replace(&mut self.cruised, cruises);
         let (sum, deviations, n) = core::mem::take(&mut self.round);
         if let Some(usual) = self.usual.as_mut().filter(|_| n > 0) {
             usual.on_round(sum / f64::from(n), deviations / f64::from(n));
         }
+        let running = core::mem::replace(&mut self.running, Lossy { begin: now, ..Lossy::default() });
+        self.unsettled.push_back(Lossy { cruised, stood, ..running });
+        if self.unsettled.len() > STAND_AFTER {
+            self.unsettled.pop_front().into_iter().for_each(|round| self.settle(&round));
+        }
+    }
+
+    /// What a round lost is lost.
+    fn settle(&mut self, round: &Lossy) {
+        let [short, long] = round.lost.map(f64::from);
+        if round.late || short + long == 0.0 {
+            return;
+        }
+        if round.cruised {
+            self.standing = if round.stood { self.standing + 1 } else { self.standing.saturating_sub(1) };
+        }
         let Counts { packets, losses } = &mut self.counts;
-        for (count, lost) in losses.iter_mut().zip(core::mem::take(&mut self.lost)) {
-            *count += f64::from(u8::from(lost));
+        // A round counts once, however much it lost: drops of a queue come together.
+        for (count, lost) in losses.iter_mut().zip([short, long]) {
+            *count += lost / (short + long);
         }
         if losses[0] + losses[1] > REMEMBERED {
             packets.iter_mut().chain(losses).for_each(|n| *n /= 2.0);
@@ -229,10 +307,19 @@ impl Rivals {
         }
     }
 
-    /// Losses were mere reordering: for a while they say nothing of others.
-    pub(super) fn on_reordering(&mut self, now: Time) {
-        self.forget();
-        self.not_before = now + LOOK_AGAIN;
+    /// What was declared lost at `declared` came after all.
+    pub(super) fn on_late(&mut self, declared: Time) {
+        let rounds = core::iter::once(&mut self.running).chain(self.unsettled.iter_mut().rev());
+        if let Some(round) = rounds.into_iter().find(|round| round.begin <= declared) {
+            round.late = true;
+        }
+    }
+
+    /// All losses of the last reduction came after all.
+    pub(super) fn on_spurious_loss(&mut self, now: Time) {
+        if let Some(cubic) = &mut self.window {
+            cubic.on_spurious_loss(now);
+        }
     }
 
     /// Nothing is known of others.
@@ -241,6 +328,8 @@ impl Rivals {
         self.rules = false;
         self.counts = Counts::default();
         self.standing = 0;
+        self.unsettled.clear();
+        self.fresh.clear();
     }
 }
 
@@ -250,6 +339,47 @@ mod tests {
 
     fn counts(packets: [f64; 2], losses: [f64; 2]) -> bool {
         Counts { packets, losses }.prefer_long()
+    }
+
+    #[test]
+    fn a_round_counts_once_it_can_prove_no_mere_reordering() {
+        let at = Time::from_millis;
+        let mut r = Rivals::default();
+        let mut lose = |begin: u64, lost: [u32; 2], late: Option<u64>| {
+            r.running.lost = lost;
+            late.into_iter().for_each(|declared| r.on_late(at(declared)));
+            r.on_round_end(at(begin + 10), Duration::ZERO);
+            r.counts.losses
+        };
+        lose(0, [1, 3], None);
+        lose(10, [0, 5], None);
+        // One of what the second round lost comes after all.
+        lose(20, [0, 0], Some(12));
+        for n in 3..STAND_AFTER as u64 {
+            assert_eq!(lose(10 * n, [0, 0], None), [0.0; 2], "round {n}");
+        }
+        assert_eq!(lose(80, [0, 0], None), [0.25, 0.75], "each kind its part");
+        assert_eq!(lose(90, [0, 0], None), [0.25, 0.75]);
+    }
+
+    #[test]
+    fn a_loss_has_the_rank_of_what_left_next() {
+        let at = Time::from_millis;
+        let (short, long) = (Rank::default(), Rank { long: true, above: true });
+        let mut ranks = Ranks::default();
+        assert_eq!(ranks.of(at(1)), None);
+        for (ms, rank) in [(10, short), (20, short), (30, long), (25, short), (40, long), (50, short)] {
+            ranks.add(at(ms), rank);
+        }
+        assert_eq!(
+            [15, 21, 35, 41, 60].map(|ms| ranks.of(at(ms)).unwrap().long),
+            [false, true, true, false, false]
+        );
+        for n in 0..1_000 {
+            ranks.add(at(100 + n), if n % 2 == 0 { long } else { short });
+        }
+        assert_eq!(ranks.0.len(), Ranks::MOST);
+        assert_eq!(ranks.of(at(60)), None, "forgotten");
     }
 
     #[test]
@@ -276,8 +406,8 @@ mod tests {
                     r.on_rtt(ms(rtt), rtt > 11);
                 }
                 // Those that tell of losses are no longer than others.
-                r.lost[0] = i >= 100 - lossy;
-                r.on_round_end(ms(11));
+                r.running.lost[0] = u32::from((90 - lossy..90).contains(&i));
+                r.on_round_end(Time::ZERO, ms(11));
             }
             r.others()
         };
@@ -285,6 +415,10 @@ mod tests {
         assert!(!rounds(14, 15, STANDING - 1, true), "too few to say");
         assert!(!rounds(10, 15, STANDING, true), "the queue empties: the path's own losses");
         assert!(!rounds(14, 18, STANDING, true), "no ceiling: delay varies");
+        assert!(
+            !rounds(12, 15, STANDING, true),
+            "as much as the queue is long: reordering hides what takes longest"
+        );
         assert!(!rounds(14, 15, STANDING, false), "a probe's queue is ours");
     }
 

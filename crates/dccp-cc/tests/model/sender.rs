@@ -30,7 +30,8 @@ pub struct Sender {
     sampler: RateSampler,
     pacer: Pacer,
     out: BTreeMap<u64, Out>,
-    ghosts: BTreeMap<u64, Out>,
+    /// When it was declared lost, and what.
+    ghosts: BTreeMap<u64, (Time, Out)>,
     next_seq: u64,
     round_end_at: u64,
     recovery_until: u64,
@@ -125,8 +126,9 @@ impl Sender {
             let o = if let Some(o) = self.out.remove(seq) {
                 self.inflight = self.inflight.minus(one(o.bytes));
                 o
-            } else if let Some(o) = self.ghosts.remove(seq) {
+            } else if let Some((declared, o)) = self.ghosts.remove(seq) {
                 self.spurious += 1;
+                self.cc.on_late_packet(declared);
                 if self.spurious_left.remove(seq) && self.spurious_left.is_empty() {
                     self.cc.on_spurious_loss(now);
                 }
@@ -204,7 +206,7 @@ impl Sender {
             delivered: self.sampler.delivered(),
         });
         self.lost += 1;
-        self.ghosts.insert(seq, o);
+        self.ghosts.insert(seq, (now, o));
         if self.ghosts.len() > 2_000 {
             self.ghosts.pop_first();
         }

@@ -142,6 +142,7 @@ impl AckVecSender {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
                 self.loss.on_late(now, sent_at);
+                self.control.cc.on_late_packet(at);
                 if let Some(reduction) = self.control.reduction.as_mut().filter(|r| at >= r.since) {
                     reduction.losses = reduction.losses.saturating_sub(1);
                     reduction.doubted = true;
