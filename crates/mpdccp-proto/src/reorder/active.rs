@@ -3,41 +3,53 @@ use super::small::SmallFlows;
 use super::track::Track;
 use super::{Arrival, ReorderStats, Reorderer};
 use crate::PathId;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use dccp_wire::Seq;
 use units::{Duration, Time};
 
-/// What a wait taken from measurements adds to them, beside a quarter, for what was not seen yet.
-const MARGIN: Duration = Duration::from_millis(5);
 /// How long after a duplicate packets are thought to travel on several paths at once.
 const COPIES: Duration = Duration::from_secs(10);
 /// Packets that may be delivered at once, and how long the next such burst is put off.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
-/// A path that brought no data for this long is not waited for.
-const IDLE: Duration = Duration::from_secs(10);
 /// Paths remembered; beyond, those that are down are forgotten.
 const MAX_TRACKS: usize = 32;
 
-/// How long a hole may last that is not proven lost.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Wait {
-    /// All the same.
-    Fixed(Duration),
-    /// What the paths that may still fill it needed of late, at most `max`.
-    Skew { max: Duration },
+/// What is known of each path.
+pub(super) type Tracks = BTreeMap<PathId, Track>;
+
+/// How long a hole may last. One file each.
+pub(super) trait Rule: Send + core::fmt::Debug {
+    /// What is proven lost is given up at once.
+    fn trusts_proofs(&self) -> bool;
+    /// It looks for order in each flow and for what repairs bring: small flows on one path pass, and nothing is given up that may come again.
+    fn knows_flows(&self) -> bool;
+    /// What counts of it where a packet came `late` after a hole showed that it was missing; `None`: the rule does not learn.
+    fn worth(&self, _late: Duration) -> Option<Duration> {
+        None
+    }
+    /// How long `hole` may last that is not proven lost.
+    fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration;
+    /// How long any may last now.
+    fn longest(&self, tracks: &Tracks) -> Duration;
+}
+
+/// Paths that may still deliver something of `hole`.
+pub(super) fn candidates(tracks: &Tracks, hole: Hole) -> impl Iterator<Item = &Track> {
+    let past = move |t: &Track| t.floor(hole.first).is_some_and(|floor| floor >= hole.end);
+    tracks.values().filter(move |t| t.up && !past(t))
 }
 
 /// Holds packets behind a hole until it fills, is proven lost, or its timer ends; every hole has its own timer.
 #[derive(Debug)]
 pub(super) struct Active {
-    wait: Wait,
-    proof: bool,
+    rule: Box<dyn Rule>,
     /// How long a repair may take; nothing is given up before.
     repair: Duration,
     buffer: Buffer,
-    tracks: BTreeMap<PathId, Track>,
+    tracks: Tracks,
     last_duplicate: Option<Time>,
     small: SmallFlows,
     /// How many of the ready packets may go now, and when that was last counted.
@@ -53,13 +65,12 @@ enum Verdict {
 }
 
 impl Active {
-    pub(super) fn new(wait: Wait, proof: bool) -> Active {
+    pub(super) fn new(rule: impl Rule + 'static) -> Active {
         Active {
-            wait,
-            proof,
+            rule: Box::new(rule),
             repair: Duration::ZERO,
             buffer: Buffer::new(),
-            tracks: BTreeMap::new(),
+            tracks: Tracks::new(),
             last_duplicate: None,
             small: SmallFlows::default(),
             allowed: BURST,
@@ -77,57 +88,27 @@ impl Active {
 
     /// A packet of `path` had been missing since `missed`.
     fn learn(&mut self, now: Time, path: PathId, missed: Time) {
-        let Wait::Skew { max } = self.wait else { return };
-        let late = now.since(missed);
-        // What comes later than a hole may last is not worth waiting for.
-        let worth = if late <= max { late } else { Duration::ZERO };
-        self.track(path).late.add(now, worth);
-    }
-
-    /// Paths that may still deliver something of `hole`.
-    fn candidates(&self, hole: Hole) -> impl Iterator<Item = &Track> {
-        let past = move |t: &Track| t.floor(hole.first).is_some_and(|floor| floor >= hole.end);
-        self.tracks.values().filter(move |t| t.up && !past(t))
+        if let Some(worth) = self.rule.worth(now.since(missed)) {
+            self.track(path).late.add(now, worth);
+        }
     }
 
     fn judge(&mut self, now: Time, hole: Hole) -> Verdict {
         let repaired = hole.seen + self.repair;
-        if self.proof && (self.is_passed(hole) || self.is_alone_in_a_gap(now, hole)) {
+        if self.rule.trusts_proofs() && (self.is_passed(hole) || self.is_alone_in_a_gap(now, hole)) {
             return if repaired <= now { Verdict::Lost } else { Verdict::Until(repaired) };
         }
-        Verdict::Until(repaired.max(hole.seen + self.wait_for(hole)))
+        Verdict::Until(repaired.max(hole.seen + self.rule.wait_for(&self.tracks, hole)))
     }
 
     fn is_passed(&self, hole: Hole) -> bool {
-        self.tracks.values().any(|t| t.up) && self.candidates(hole).next().is_none()
+        self.tracks.values().any(|t| t.up) && candidates(&self.tracks, hole).next().is_none()
     }
 
     fn is_alone_in_a_gap(&self, now: Time, hole: Hole) -> bool {
         let copies = self.last_duplicate.is_some_and(|t| now.since(t) < COPIES);
         let mut gaps = self.tracks.values().flat_map(|t| t.lost_around(hole.first));
         !copies && gaps.any(|(above, below)| self.buffer.only_missing(hole.first, above, below))
-    }
-
-    /// How long this hole may last.
-    fn wait_for(&self, hole: Hole) -> Duration {
-        match self.wait {
-            Wait::Fixed(timeout) => timeout,
-            Wait::Skew { max } => {
-                // Paths that carry nothing, standby above all, are not waited for: what they may bring comes late once.
-                let busy = self.candidates(hole).filter(|t| t.brought_data_within(IDLE, hole.seen));
-                busy.map(|t| self.wait_on(t, max)).max().unwrap_or(MARGIN).min(max)
-            }
-        }
-    }
-
-    /// How long a path may keep a packet that others have overtaken.
-    fn wait_on(&self, track: &Track, max: Duration) -> Duration {
-        let fastest = self.tracks.values().filter(|t| t.up).filter_map(|t| t.rtt).min();
-        let by_rtt = || Some(track.rtt?.saturating_sub(fastest?) / 2);
-        // What would come later than a hole may last is not worth waiting for.
-        let guess = || by_rtt().map(|skew| if skew <= max { skew } else { Duration::ZERO });
-        let skew = track.late.get().or_else(guess);
-        skew.map_or(Duration::MAX, |skew| skew + skew / 4 + MARGIN)
     }
 
     /// Gives up what is proven lost or has waited long enough.
@@ -174,7 +155,7 @@ impl Reorderer for Active {
         // Not before a packet of its own that waits.
         let alone =
             alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
-        let may = followed == Some(true) || small && alone && matches!(self.wait, Wait::Skew { .. });
+        let may = followed == Some(true) || small && alone && self.rule.knows_flows();
         if may && self.buffer.is_behind_a_hole(position) {
             self.buffer.jump(position, now, data);
             self.buffer.release_early(now, position);
@@ -205,7 +186,7 @@ impl Reorderer for Active {
     }
 
     fn waits_for_repairs(&self) -> bool {
-        matches!(self.wait, Wait::Skew { .. })
+        self.rule.knows_flows()
     }
 
     fn on_repair(&mut self, wait: Duration) {
@@ -240,8 +221,9 @@ impl Reorderer for Active {
     fn next_timeout(&self) -> Option<Time> {
         let pause = (self.buffer.ready() > 0).then(|| self.counted + TICK);
         let Some(hole) = self.buffer.head() else { return pause };
-        let ends = hole.seen + self.wait_for(hole);
-        let settles = self.candidates(hole).filter_map(Track::settles_at).min().filter(|_| self.proof);
+        let ends = hole.seen + self.rule.wait_for(&self.tracks, hole);
+        let settles = candidates(&self.tracks, hole).filter_map(Track::settles_at).min();
+        let settles = settles.filter(|_| self.rule.trusts_proofs());
         let gives_up = settles.map_or(ends, |t| t.min(ends)).max(hole.seen + self.repair);
         pause.into_iter().chain([gives_up]).min()
     }
@@ -257,17 +239,13 @@ impl Reorderer for Active {
 
     fn stats(&self) -> ReorderStats {
         let (occupancy, occupancy_bytes) = self.buffer.occupancy();
-        let longest = |most| self.tracks.values().filter(|t| t.up).map(|t| self.wait_on(t, most)).max();
         ReorderStats {
             in_order: self.buffer.in_order,
             jumped: self.buffer.jumped,
             held_for: self.buffer.held_for,
             occupancy,
             occupancy_bytes,
-            wait: match self.wait {
-                Wait::Fixed(timeout) => timeout,
-                Wait::Skew { max: most } => longest(most).unwrap_or(most).min(most),
-            },
+            wait: self.rule.longest(&self.tracks),
             ..self.stats
         }
     }

@@ -1,5 +1,7 @@
 use super::*;
 use crate::PathId;
+use crate::reorder::active_fixed::ActiveFixed;
+use crate::reorder::adaptive::Adaptive;
 use crate::reorder::{Back, LastOfFlow};
 use alloc::vec;
 
@@ -10,7 +12,7 @@ struct Bench {
 
 impl Bench {
     fn new(first: u64) -> Bench {
-        Bench { engine: Active::new(Wait::Fixed(Duration::from_millis(10)), false), first: Seq::new(first) }
+        Bench { engine: Active::new(ActiveFixed { timeout: MS(10), proven: false }), first: Seq::new(first) }
     }
 
     /// Packet number `n` arrives; returns what is delivered.
@@ -144,8 +146,8 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 const LAST: u64 = Seq::MODULUS - 3;
 
 impl Paths {
-    fn new(wait: Wait) -> Paths {
-        let mut engine = Active::new(wait, true);
+    fn new(rule: impl Rule + 'static) -> Paths {
+        let mut engine = Active::new(rule);
         engine.on_path(PathId(0), None, true);
         engine.on_path(PathId(1), None, true);
         Paths { engine, ndp: true }
@@ -186,7 +188,7 @@ impl Paths {
 
 #[test]
 fn a_hole_below_the_floors_of_all_paths_is_lost() {
-    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.ndp = false;
     p.data(0, 0, 0, 0);
     p.data(0, 1, 0, 1);
@@ -199,7 +201,7 @@ fn a_hole_below_the_floors_of_all_paths_is_lost() {
 
 #[test]
 fn time_settles_a_gap_as_well_as_later_packets() {
-    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.engine.on_path(PathId(0), Some(MS(40)), true);
     p.data(0, 0, 0, 0);
     p.data(1, 1, 0, 2);
@@ -212,7 +214,7 @@ fn time_settles_a_gap_as_well_as_later_packets() {
 
 #[test]
 fn what_a_slow_path_may_bring_is_not_proven_lost() {
-    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.data(0, 1, 0, 0);
     for n in 0..20 {
         assert_eq!(p.data(n, 0, n, 2 + n), [], "path 0 has no gap: 1 is on path 1");
@@ -224,7 +226,7 @@ fn what_a_slow_path_may_bring_is_not_proven_lost() {
 #[test]
 fn an_idle_path_does_not_hinder_the_proof_of_a_single_loss() {
     for ndp in [false, true] {
-        let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+        let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.ndp = ndp;
         p.data(0, 0, 0, 0);
         p.data(1, 0, 2, 2);
@@ -240,7 +242,7 @@ fn an_idle_path_does_not_hinder_the_proof_of_a_single_loss() {
 
 #[test]
 fn a_gap_of_one_does_not_explain_a_hole_of_two() {
-    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.data(0, 0, 0, 0);
     for n in 0..10 {
         assert_eq!(p.data(1 + n, 0, 2 + n, 3 + n), [], "one was lost on path 0, the other is on path 1");
@@ -249,7 +251,7 @@ fn a_gap_of_one_does_not_explain_a_hole_of_two() {
 
 #[test]
 fn copies_on_several_paths_may_still_come() {
-    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.data(0, 0, 0, 0);
     p.data(0, 1, 0, 0);
     for n in 2..9 {
@@ -262,7 +264,7 @@ fn copies_on_several_paths_may_still_come() {
 fn packets_without_data_explain_gaps() {
     // Path 0 is past the hole as soon as it is known that number 1 there held no data: by NDP Count, or because it came.
     for told in [false, true] {
-        let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+        let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.data(0, 0, 0, 0);
         if told {
             p.other(1, 0, 1);
@@ -275,7 +277,7 @@ fn packets_without_data_explain_gaps() {
 
 #[test]
 fn a_path_that_reorders_is_given_more_time() {
-    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.engine.on_path(PathId(1), None, false);
     p.data(0, 0, 0, 0);
     for n in 2..5 {
@@ -292,7 +294,7 @@ fn a_path_that_reorders_is_given_more_time() {
 
 #[test]
 fn a_path_that_goes_down_or_starts_anew_does_not_count_as_before() {
-    let mut p = Paths::new(Wait::Fixed(MS(1_000)));
+    let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.ndp = false;
     p.data(0, 0, 0, 0);
     for n in 2..6 {
@@ -309,7 +311,7 @@ fn a_path_that_goes_down_or_starts_anew_does_not_count_as_before() {
 
 #[test]
 fn the_wait_follows_what_paths_need() {
-    let mut p = Paths::new(Wait::Skew { max: MS(250) });
+    let mut p = Paths::new(Adaptive { max: MS(250) });
     assert_eq!(p.engine.stats().wait, MS(250), "nothing is known");
     p.engine.on_path(PathId(0), Some(MS(20)), true);
     p.engine.on_path(PathId(1), Some(MS(60)), true);
@@ -328,7 +330,7 @@ fn the_wait_follows_what_paths_need() {
 
 #[test]
 fn nothing_waits_for_what_comes_too_late_anyway() {
-    let mut p = Paths::new(Wait::Skew { max: MS(100) });
+    let mut p = Paths::new(Adaptive { max: MS(100) });
     p.data(0, 1, 0, 0);
     p.data(1, 0, 0, 2);
     assert_eq!(p.timeout(101), [2]);
@@ -339,7 +341,7 @@ fn nothing_waits_for_what_comes_too_late_anyway() {
 
 #[test]
 fn tells_how_long_packets_were_held() {
-    let mut p = Paths::new(Wait::Fixed(MS(100)));
+    let mut p = Paths::new(ActiveFixed { timeout: MS(100), proven: true });
     assert_eq!(p.engine.stats().held_p95(), Some(Duration::ZERO));
     p.data(0, 1, 0, 0);
     p.data(0, 0, 0, 2);
@@ -348,6 +350,25 @@ fn tells_how_long_packets_were_held() {
     p.data(21, 0, 1, 4);
     p.timeout(10_000);
     assert_eq!(p.engine.stats().held_p95(), None);
+}
+
+/// Gives nothing up.
+#[derive(Debug)]
+struct Patient;
+
+impl Rule for Patient {
+    fn trusts_proofs(&self) -> bool {
+        false
+    }
+    fn knows_flows(&self) -> bool {
+        true
+    }
+    fn wait_for(&self, _: &Tracks, _: Hole) -> Duration {
+        Duration::MAX
+    }
+    fn longest(&self, _: &Tracks) -> Duration {
+        Duration::MAX
+    }
 }
 
 /// Whatever arrives in whatever order: as soon as all of a flow up to a packet is here the packet is delivered, and not before the one
@@ -374,7 +395,7 @@ fn a_flow_waits_for_its_own_packets_alone() {
             let reach = dice(40) as usize;
             order.swap(i, i.saturating_sub(reach).max(1));
         }
-        let mut active = Active::new(Wait::Skew { max: Duration::from_secs(60) }, false);
+        let mut active = Active::new(Patient);
         let mut arrived = vec![false; count as usize];
         let mut delivered: Vec<u64> = Vec::new();
         for (n, flow, code) in order {

@@ -1,5 +1,7 @@
 use super::Reorderer;
-use super::active::{Active, Wait};
+use super::active::Active;
+use super::active_fixed::ActiveFixed;
+use super::adaptive::Adaptive;
 use super::equalised::Equalised;
 use super::passive::Passive;
 use crate::names::Named;
@@ -25,13 +27,13 @@ static REORDERERS: &[Entry] = &[
         about: "hold packets behind a hole until it is proven lost, or for as long as the paths' packets lag behind each other",
         // Enough for a satellite beside DSL, or for a deep queue.
         wait: Some(("max_ms", 250)),
-        new: |cfg| Box::new(Active::new(Wait::Skew { max: cfg.wait }, true)),
+        new: |cfg| Box::new(Active::new(Adaptive { max: cfg.wait })),
     },
     Entry {
         name: "active-fixed",
         about: "hold packets behind a hole for a fixed time",
         wait: Some(("timeout_ms", 100)),
-        new: |cfg| Box::new(Active::new(Wait::Fixed(cfg.wait), cfg.proven)),
+        new: |cfg| Box::new(Active::new(ActiveFixed { timeout: cfg.wait, proven: cfg.proven })),
     },
     Entry {
         name: "equalised",

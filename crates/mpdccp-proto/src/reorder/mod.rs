@@ -39,6 +39,8 @@ use dccp_wire::Seq;
 use units::{Duration, Time};
 
 mod active;
+mod active_fixed;
+mod adaptive;
 mod back;
 mod buffer;
 mod config;

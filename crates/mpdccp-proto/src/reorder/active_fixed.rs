@@ -1,0 +1,29 @@
+use super::active::{Rule, Tracks};
+use super::buffer::Hole;
+use units::Duration;
+
+/// Every hole may last equally long.
+#[derive(Debug)]
+pub(super) struct ActiveFixed {
+    pub(super) timeout: Duration,
+    /// Give up what is proven lost.
+    pub(super) proven: bool,
+}
+
+impl Rule for ActiveFixed {
+    fn trusts_proofs(&self) -> bool {
+        self.proven
+    }
+
+    fn knows_flows(&self) -> bool {
+        false
+    }
+
+    fn wait_for(&self, _tracks: &Tracks, _hole: Hole) -> Duration {
+        self.timeout
+    }
+
+    fn longest(&self, _tracks: &Tracks) -> Duration {
+        self.timeout
+    }
+}

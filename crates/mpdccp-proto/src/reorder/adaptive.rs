@@ -1,0 +1,56 @@
+use super::active::{Rule, Tracks, candidates};
+use super::buffer::Hole;
+use super::track::Track;
+use units::Duration;
+
+/// What a wait taken from measurements adds to them, beside a quarter, for what was not seen yet.
+const MARGIN: Duration = Duration::from_millis(5);
+/// A path that brought no data for this long is not waited for.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// A hole may last as long as the paths that may still fill it needed of late.
+#[derive(Debug)]
+pub(super) struct Adaptive {
+    /// What would come later than this is not worth waiting for.
+    pub(super) max: Duration,
+}
+
+impl Adaptive {
+    fn worthwhile(&self, lag: Duration) -> Duration {
+        if lag <= self.max { lag } else { Duration::ZERO }
+    }
+
+    /// How long a path may keep a packet that others have overtaken.
+    fn wait_on(&self, tracks: &Tracks, track: &Track) -> Duration {
+        let fastest = tracks.values().filter(|t| t.up).filter_map(|t| t.rtt).min();
+        let by_rtt = || Some(track.rtt?.saturating_sub(fastest?) / 2);
+        let guess = || by_rtt().map(|lag| self.worthwhile(lag));
+        let lag = track.late.get().or_else(guess);
+        lag.map_or(Duration::MAX, |lag| lag + lag / 4 + MARGIN)
+    }
+}
+
+impl Rule for Adaptive {
+    fn trusts_proofs(&self) -> bool {
+        true
+    }
+
+    fn knows_flows(&self) -> bool {
+        true
+    }
+
+    fn worth(&self, late: Duration) -> Option<Duration> {
+        Some(self.worthwhile(late))
+    }
+
+    fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration {
+        // Paths that carry nothing, standby above all, are not waited for: what they may bring comes late once.
+        let busy = candidates(tracks, hole).filter(|t| t.brought_data_within(IDLE, hole.seen));
+        busy.map(|t| self.wait_on(tracks, t)).max().unwrap_or(MARGIN).min(self.max)
+    }
+
+    fn longest(&self, tracks: &Tracks) -> Duration {
+        let waits = tracks.values().filter(|t| t.up).map(|t| self.wait_on(tracks, t));
+        waits.max().unwrap_or(self.max).min(self.max)
+    }
+}
