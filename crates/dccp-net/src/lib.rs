@@ -113,5 +113,5 @@ pub use {
     socket::Bind,
     tun::{Tun, TunConfig},
     udp::UdpCarrier,
-    watch::HostWatch,
+    watch::{HostWatch, interfaces_like},
 };

@@ -87,6 +87,28 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
     Err(absent)
 }
 
+/// Interfaces that can be used now, whose names begin so, and that have an address of that version of IP; in the order of their names.
+///
+/// # Errors
+/// What the system says.
+pub fn interfaces_like(begin: &str, ipv4: bool) -> io::Result<Vec<String>> {
+    Ok(like(begin, ipv4, getifaddrs()?))
+}
+
+fn like(begin: &str, ipv4: bool, interfaces: impl Iterator<Item = InterfaceAddress>) -> Vec<String> {
+    let works = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    let fits = |entry: &InterfaceAddress| {
+        let link_local = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        entry.interface_name.starts_with(begin)
+            && entry.flags.contains(works)
+            && address(entry).is_some_and(|ip| ip.is_ipv4() == ipv4 && !link_local(ip))
+    };
+    let mut names: Vec<String> = interfaces.filter(fits).map(|entry| entry.interface_name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// The interface that has an address.
 pub(crate) fn holder(ip: IpAddr) -> io::Result<String> {
     let entry = getifaddrs()?.find(|entry| address(entry) == Some(ip));
@@ -142,6 +164,23 @@ mod tests {
         let mtu = |name| mtu(&socket, name);
         assert_eq!(mtu(&name).unwrap(), told.trim().parse::<u32>().unwrap().min(65_535) as u16);
         assert!(mtu("no-such-device").is_err() && holder([192, 0, 2, 99].into()).is_err());
+    }
+
+    #[test]
+    fn interfaces_are_found_by_how_their_names_begin() {
+        let running = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+        let host = || {
+            [
+                entry("wwan1", running, Some([192, 0, 2, 1])),
+                entry("wwan0", running, Some([192, 0, 2, 2])),
+                entry("wwan0", running, Some([192, 0, 2, 3])),
+                entry("wwan2", InterfaceFlags::IFF_UP, Some([192, 0, 2, 4])),
+                entry("wwan3", running, None),
+                entry("eth0", running, Some([192, 0, 2, 5])),
+            ]
+        };
+        assert_eq!(like("wwan", true, host().into_iter()), ["wwan0", "wwan1"]);
+        assert!(like("wwan", false, host().into_iter()).is_empty());
     }
 
     #[test]

@@ -173,6 +173,43 @@ fn paths_wait_for_what_is_missing() {
     bed.down();
 }
 
+/// An interface that appears joins where a pattern fits, and the path moves to another when it goes.
+#[test]
+fn interfaces_that_appear_join_by_a_pattern() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    let [c, s] = [bed.space[0].clone(), bed.space[1].clone()];
+    let plug = |n: usize| {
+        let name = format!("stick{n}");
+        run("ip", &format!("link add {name} netns {c} type veth peer name {name} netns {s}"));
+        for (space, end) in [(&s, 2), (&c, 1)] {
+            run("ip", &format!("-n {space} addr add 192.168.{}.{end}/24 dev {name}", 80 + n));
+            run("ip", &format!("-n {space} link set {name} up"));
+        }
+        run(
+            "ip",
+            &format!("-n {c} route add {} via 192.168.{}.2 dev {name} metric {}", REMOTE[0], 80 + n, 9 + n),
+        );
+    };
+    let stick = || bed.client_path("stick");
+    let goes_through = |n: usize| {
+        wait_for("the path", || {
+            let seen = bed.status("s")["peers"][0]["paths"].to_string();
+            stick()["state"] == "up" && seen.contains(&format!("192.168.{}.1:", 80 + n))
+        });
+    };
+    let added = bed.tunnel("c", &["path", "add", "stick", "--interface", "stick*", "--remote", REMOTE[0]]);
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    wait_for("it waits", || stick()["why"].as_str().is_some_and(|why| why.contains("no interface `stick*`")));
+    plug(0);
+    goes_through(0);
+    plug(1);
+    run("ip", &format!("-n {c} link del stick0"));
+    goes_through(1);
+    pings(&bed);
+    bed.down();
+}
+
 /// What `ip netns exec` shows programs of a namespace in place of /etc/hosts.
 struct Hosts(std::path::PathBuf);
 

@@ -661,6 +661,7 @@ impl App for TunnelApp {
             if self.closing.is_none() {
                 if self.is_client() {
                     self.follow_advertised(core, now);
+                    self.watch_interfaces(core, now);
                     self.open_waiting(core, now);
                     self.watch_names(core, now);
                     self.charge(core, now);

@@ -56,12 +56,12 @@ impl TunnelApp {
         let (name, remote) = (spec.name.clone(), spec.remote.ip());
         match remote {
             // Whoever types it is to hear at once of what is not here.
-            Some(ip) => {
-                let open = setup::open_path(core, &self.cfg, index as u32, &spec, ip)
+            Some(ip) if spec.pattern().is_none() => {
+                let open = setup::open_path(core, &self.cfg, index as u32, &spec, ip, &[])
                     .map_err(|e| format!("path `{name}`: {}", e.words()))?;
                 peer.add_path(core, now, open, self.cfg.dccp_port);
             }
-            None => {
+            _ => {
                 peer.waiting.push(WaitingPath::new(spec));
                 self.open_waiting(core, now);
             }

@@ -237,7 +237,7 @@ pub(crate) struct PathSpec {
     pub(crate) name: String,
     /// Address on this host to send from.
     pub(crate) local: Option<IpAddr>,
-    /// Interface to send through.
+    /// Interface to send through; with `*` at the end the first free one whose name begins so.
     pub(crate) interface: Option<String>,
     /// Of several, the first is used, and the next ones if a server is not to be had.
     pub(crate) remote: Remotes,
@@ -262,6 +262,11 @@ impl PathSpec {
     /// As configured.
     pub(crate) fn prio(&self) -> Prio {
         self.priority.unwrap_or_default()
+    }
+
+    /// How the names of interfaces begin of which it takes one.
+    pub(crate) fn pattern(&self) -> Option<&str> {
+        self.interface.as_deref()?.strip_suffix('*')
     }
 
     /// Without what can change under a running connection.
@@ -658,6 +663,13 @@ impl Config {
         }
         if let (Role::Server, Some(name)) = (self.role, path.remote.name()) {
             return Err(format!("remote {name}: at a server the address of the client is needed"));
+        }
+        let begin = path.interface.as_deref().map(|name| name.strip_suffix('*').unwrap_or(name));
+        if begin.is_some_and(|begin| begin.is_empty() || begin.len() > 15 || begin.contains(['*', '/', ' ']))
+        {
+            return Err(
+                "interface: a name such as \"eth0\", or how some begin, such as \"wwan*\", is needed".into(),
+            );
         }
         if self.role == Role::Client && path.local.is_none() && path.interface.is_none() {
             return Err("say where it leaves from: local = \"ADDRESS\" or interface = \"NAME\"".into());

@@ -6,7 +6,7 @@ use crate::tunnel::config::Config;
 use crate::tunnel::names::Names;
 use crate::tunnel::peer::{PeerState, WaitingPath};
 use crate::tunnel::setup::{self, OpenPath, Unopened};
-use dccp_net::Core;
+use dccp_net::{Core, interfaces_like};
 use mpdccp_proto::Health;
 use std::net::IpAddr;
 use units::{Duration, Time};
@@ -31,7 +31,8 @@ pub(crate) fn open_waiting(
     for (number, peer) in (0u32..).zip(peers) {
         for mut path in std::mem::take(&mut peer.waiting) {
             path.spec.remote.choose(peer.server);
-            let why = match open(core, now, cfg, number, &path, names) {
+            let taken = peer.interfaces();
+            let why = match open(core, now, cfg, number, &path, names, &taken) {
                 Ok(open) => {
                     if !path.why.is_empty() {
                         tracing::info!(
@@ -68,6 +69,7 @@ fn open(
     peer: u32,
     path: &WaitingPath,
     names: &mut Names,
+    taken: &[String],
 ) -> Result<OpenPath, Unopened> {
     let ip = match (path.spec.remote.ip(), path.spec.remote.name()) {
         (Some(ip), _) => ip,
@@ -79,7 +81,7 @@ fn open(
             })?
         }
     };
-    setup::open_path(core, cfg, peer, &path.spec, ip)
+    setup::open_path(core, cfg, peer, &path.spec, ip, taken)
 }
 
 impl TunnelApp {
@@ -87,6 +89,26 @@ impl TunnelApp {
         if self.peers.iter().any(|peer| !peer.waiting.is_empty()) {
             // What does not open has been told, and waits.
             let _ = open_waiting(core, now, &self.cfg, &mut self.peers, &mut self.names);
+        }
+    }
+
+    /// Moves paths whose pattern led to an interface that works no more to another that fits, if there is one.
+    pub(crate) fn watch_interfaces(&mut self, core: &mut Core, now: Time) {
+        for i in 0..self.peers.len() {
+            let taken = self.peers[i].interfaces();
+            let left = |path: &OpenPath| {
+                let Some((begin, own)) = path.spec.pattern().zip(path.interface.as_ref()) else {
+                    return false;
+                };
+                let all = interfaces_like(begin, path.remote.is_ipv4()).unwrap_or_default();
+                !all.contains(own) && all.iter().any(|name| !taken.contains(name))
+            };
+            if let Some(at) = self.peers[i].paths.iter().position(left) {
+                let path = self.take_path(core, now, i, at);
+                let (peer, gone) = (&mut self.peers[i], path.interface.unwrap_or_default());
+                tracing::info!("peer {}: path {} leaves {gone} for another", peer.cfg.name, path.spec.name);
+                peer.waiting.push(WaitingPath::new(path.spec));
+            }
         }
     }
 

@@ -216,6 +216,11 @@ impl PeerState {
         self.paths.iter().map(|p| &p.spec.name).chain(waiting).any(|n| n == name)
     }
 
+    /// Interfaces that its paths leave through.
+    pub(crate) fn interfaces(&self) -> Vec<String> {
+        self.paths.iter().filter_map(|p| p.interface.clone()).collect()
+    }
+
     /// The session's number of a path of ours.
     pub(crate) fn path_id(&self, core: &Core, now: Time, name: &str) -> Option<PathId> {
         let socket = self.paths.iter().find(|p| p.spec.name == name)?.socket;

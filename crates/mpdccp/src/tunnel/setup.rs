@@ -7,7 +7,7 @@ use crate::tunnel::mtu::Sizes;
 use crate::tunnel::security;
 use crate::tunnel::shards::Interface;
 use crate::tunnel::values::{Carrier, Mtu, Prio};
-use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier};
+use dccp_net::{Bind, Core, RawCarrier, Tun, TunConfig, UdpCarrier, interfaces_like};
 use dccp_proto::Route;
 use mpdccp_proto::{ListenConfig, PeerFilter, SessionConfig};
 use std::collections::BTreeMap;
@@ -33,6 +33,8 @@ pub(crate) const SPARE_SESSIONS: usize = 2;
 #[derive(Clone, Debug)]
 pub(crate) struct OpenPath {
     pub(crate) spec: PathSpec,
+    /// The interface that its pattern led to, or the one that it names.
+    pub(crate) interface: Option<String>,
     pub(crate) socket: u32,
     pub(crate) remote: SocketAddr,
     pub(crate) mtu: u16,
@@ -121,19 +123,25 @@ fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u
 }
 
 /// Opens the socket of one path of a client to a peer by its number, towards one address of its remote, and the channel over it.
+/// `taken` are the interfaces of the peer's other paths, which a pattern passes over.
 pub(crate) fn open_path(
     core: &mut Core,
     cfg: &Config,
     number: u32,
     spec: &PathSpec,
     ip: IpAddr,
+    taken: &[String],
 ) -> Result<OpenPath, Unopened> {
+    let interface = match spec.pattern() {
+        Some(begin) => Some(fitting(begin, ip, taken).map_err(Unopened::Absent)?),
+        None => spec.interface.clone(),
+    };
     let any: IpAddr = match ip {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let addr = SocketAddr::new(spec.local.unwrap_or(any), 0);
-    let socket = open_socket(core, cfg, Bind { addr, interface: spec.interface.clone() }, 0)?;
+    let socket = open_socket(core, cfg, Bind { addr, interface: interface.clone() }, 0)?;
     let remote = match cfg.carrier {
         Carrier::Udp => SocketAddr::new(ip, spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT)),
         Carrier::Raw => SocketAddr::new(ip, 0),
@@ -150,6 +158,7 @@ pub(crate) fn open_path(
     };
     Ok(OpenPath {
         spec: spec.clone(),
+        interface,
         socket,
         remote,
         mtu,
@@ -158,6 +167,17 @@ pub(crate) fn open_path(
         proved: false,
         charged: 0,
         exhausted: false,
+    })
+}
+
+/// The first interface free whose name begins so.
+fn fitting(begin: &str, ip: IpAddr, taken: &[String]) -> Result<String, String> {
+    let all = interfaces_like(begin, ip.is_ipv4()).map_err(|e| format!("cannot list interfaces: {e}"))?;
+    all.into_iter().find(|name| !taken.contains(name)).ok_or_else(|| {
+        let version = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+        format!(
+            "this host has no interface `{begin}*` with a carrier and an {version} address that no other path uses; `ip address` shows those it has"
+        )
     })
 }
 
