@@ -600,7 +600,7 @@ impl Carrier {
         let key = keypair(now, &secrets, answer.aead, to.index, home, true).ok_or(Reason::BadHandshake)?;
         let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));
         channel.pending = None;
-        (channel.heard, channel.unanswered) = (now, None);
+        channel.on_heard(now);
         let gone = channel.rotate(key);
         channel.unstage(now, |to, record| self.outbox.push_back((to, record)));
         if !was_ready {
@@ -651,7 +651,7 @@ impl Carrier {
         let len = key.receive.open(counter, datagram).ok_or(Reason::Forged)?;
         let latest = key.seen.take(counter);
         let confirms = channel.next.take_if(|next| next.index == to.index);
-        (channel.heard, channel.unanswered) = (now, None);
+        channel.on_heard(now);
         let confirmed = confirms.is_some();
         if let Some(key) = confirms {
             let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));

@@ -146,9 +146,10 @@ pub(crate) struct Channel {
     /// When the last authentic message came.
     pub(crate) heard: Time,
     /// Since when we send without hearing anything, and when we last did. What ends an exchange has no answer to wait for: after a pause
-    /// it begins anew.
+    /// it begins anew. After another one it does not: who asks ever more seldom gets no answer.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
+    paused: bool,
     /// Time in the newest handshake that we made or took.
     pub(crate) newest: Timestamp,
     pub(crate) confirmed: bool,
@@ -179,12 +180,18 @@ impl Channel {
             staged: VecDeque::new(),
             heard: now,
             unanswered: None,
+            paused: false,
             sent: now,
             newest: Timestamp::default(),
             confirmed: initiates,
             armed: None,
             stats: ChannelStats::default(),
         }
+    }
+
+    /// An authentic message came.
+    pub(crate) fn on_heard(&mut self, now: Time) {
+        (self.heard, self.unanswered, self.paused) = (now, None, false);
     }
 
     /// Whether this end should begin a handshake now that it has something to send, or has received something.
@@ -213,7 +220,7 @@ impl Channel {
             key.seal(record);
             self.stats.sealed += 1;
         }
-        if now.since(self.sent) >= SILENCE {
+        if now.since(self.sent) >= SILENCE && !core::mem::replace(&mut self.paused, true) {
             self.unanswered = None;
         }
         self.unanswered.get_or_insert(now);

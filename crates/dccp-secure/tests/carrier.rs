@@ -439,6 +439,22 @@ fn a_restarted_server_is_found_within_two_seconds() {
     assert_eq!(world.send(b"yes"), packet(0, 3));
 }
 
+/// As one whose session the server closed when it ended: it repeats its requests at growing intervals.
+#[test]
+fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
+    let mut world = World::ready();
+    world.send(b"the last of an exchange").unwrap();
+    world.exchange();
+    world.server = seeded(SERVER, true, 99);
+    world.server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
+    for pause in [4, 1] {
+        world.wait(Duration::from_secs(pause));
+        let _ = world.send(b"a request");
+        world.exchange();
+    }
+    assert!(world.server.peer_stats(9).unwrap().heard.is_some());
+}
+
 #[test]
 fn a_pause_is_no_silence() {
     let mut world = World::ready();
