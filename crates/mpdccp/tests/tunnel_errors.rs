@@ -128,7 +128,11 @@ fn wrong_values_name_what_is_allowed() {
     to("0.0.0.0").fails_with(&["path `a`", "remote 0.0.0.0", "nobody is there"]);
     to("224.0.0.5:6511").fails_with(&["path `a`", "remote 224.0.0.5:6511", "nobody is there"]);
     Case::new(&CLIENT.replace("name = \"a\"", "name = \"\"")).fails_with(&["line 10", "name \"\""]);
-    Case::new(&format!("{CLIENT}mtu = 100")).fails_with(&["path `a`", "mtu = 100", "576 to 9000"]);
+    for mtu in ["100", "100000", "-1"] {
+        let words = ["line 14", &format!("mtu = {mtu}, expected 576 to 9000")];
+        Case::new(&format!("{CLIENT}mtu = {mtu}")).fails_with(&words);
+    }
+    to("2001:db8::1:6511").fails_with(&["line 13", "may or may not end in a port", "\"[2001:db8::1]:6511\""]);
     let rule = |text: &str| Case::new(&format!("{CLIENT}[[steer]]\nprotocol = \"udp\"\n{text}"));
     rule("").fails_with(&["line 14", "steer: rule 1", "says nothing of what to do"]);
     rule("scheduler = \"best\"").fails_with(&["line 14", "rule 1", "best", "redundant"]);

@@ -243,6 +243,7 @@ pub(crate) struct PathSpec {
     pub(crate) remote: Remotes,
     pub(crate) priority: Option<Prio>,
     /// Largest IP packet of the path, if it is less than the system knows.
+    #[serde(default, deserialize_with = "crate::tunnel::values::path_mtu")]
     pub(crate) mtu: Option<u16>,
     /// Most that this end sends on it.
     pub(crate) rate: Option<RateLimit>,
@@ -647,9 +648,6 @@ impl Config {
         if self.role == Role::Server && path.remote.count() > 1 {
             return Err("remote: at a server a path has one".into());
         }
-        if let Some(mtu) = path.mtu.filter(|mtu| !MTU.contains(mtu)) {
-            return Err(format!("mtu = {mtu}, expected {} to {}", MTU.start(), MTU.end()));
-        }
         if path.cost.is_some_and(|cost| !(0.0..=1e9).contains(&cost)) {
             return Err("cost: expected what a gigabyte costs, 0 or more".into());
         }
@@ -680,8 +678,6 @@ impl Config {
 
 const NO_KEYS: &str = "no keys: give this end private_key_file = \"FILE\" and each peer its public_key (`mpdccp genkey > FILE` \
 makes one, `mpdccp pubkey < FILE` prints what the other end needs), or say security = \"none\" to send everything unprotected";
-/// Largest IP packets that a path may be said to carry.
-const MTU: std::ops::RangeInclusive<u16> = 576..=9000;
 const NO_PORT: &str = "carrier = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// How DCCP travels.
@@ -79,9 +79,22 @@ impl FromStr for HostPort {
         if let Ok(addr) = s.parse::<SocketAddr>() {
             return Ok(HostPort { ip: addr.ip(), port: Some(addr.port()) });
         }
+        let bracketed = s.strip_prefix('[').and_then(|s| s.strip_suffix(']'));
+        if let Some(ip) = bracketed.and_then(|ip| ip.parse::<Ipv6Addr>().ok()) {
+            return Ok(HostPort { ip: ip.into(), port: None });
+        }
         let ip = s.parse().map_err(|_| {
             format!("`{s}` is no IP address, expected \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", or without the port")
         })?;
+        // 2001:db8::1:6511 is an address as it stands, but hardly the one that is meant.
+        let with_port = s
+            .rsplit_once(':')
+            .filter(|(host, port)| host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok());
+        if let Some((host, port)) = with_port {
+            return Err(format!(
+                "`{s}` may or may not end in a port, expected \"[{host}]:{port}\" or \"[{s}]\""
+            ));
+        }
         Ok(HostPort { ip, port: None })
     }
 }
@@ -136,8 +149,10 @@ impl Remote {
 impl TryFrom<String> for Remote {
     type Error = String;
     fn try_from(s: String) -> Result<Remote, String> {
-        if let Ok(HostPort { ip, port }) = s.parse() {
-            return Ok(Remote { host: Host::Ip(ip), port });
+        match s.parse() {
+            Ok(HostPort { ip, port }) => return Ok(Remote { host: Host::Ip(ip), port }),
+            Err(ambiguous) if s.parse::<IpAddr>().is_ok() => return Err(ambiguous),
+            Err(_) => {}
         }
         let (name, port) = match s.split_once(':') {
             None => (s.as_str(), None),
@@ -299,6 +314,15 @@ impl<'de> Deserialize<'de> for Mtu {
             Text::Word(word) if word == "auto" => Ok(Mtu::Auto),
             _ => Err(serde::de::Error::custom("expected \"auto\" or a number from 576 to 9000")),
         }
+    }
+}
+
+/// The largest IP packet of a path, bytes.
+pub(crate) fn path_mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u16>, D::Error> {
+    let Some(wanted) = Option::<i64>::deserialize(d)? else { return Ok(None) };
+    match u16::try_from(wanted) {
+        Ok(mtu @ 576..=9000) => Ok(Some(mtu)),
+        _ => Err(serde::de::Error::custom(format!("mtu = {wanted}, expected 576 to 9000"))),
     }
 }
 
@@ -465,6 +489,11 @@ mod tests {
         let name = |s: &str| Host::Name(s.to_owned());
         assert_eq!(read("192.0.2.1:9"), Ok(Remote { host: Host::Ip([192, 0, 2, 1].into()), port: Some(9) }));
         assert_eq!(read("::1"), Ok(Remote { host: Host::Ip("::1".parse().unwrap()), port: None }));
+        assert_eq!(read("[2001:db8::1]"), read("2001:db8::1"));
+        assert_eq!(read("1:2:3:4:5:6:7:8").unwrap().port, None);
+        for either in ["2001:db8::1:6511", "::1:2"] {
+            assert!(read(either).unwrap_err().contains(&format!("\"[{either}]\"")), "{either}");
+        }
         assert_eq!(read("Hub.example.org:9"), Ok(Remote { host: name("hub.example.org"), port: Some(9) }));
         assert_eq!(read("localhost").unwrap().to_string(), "localhost");
         for wrong in
