@@ -43,8 +43,8 @@
 //! [`Options::send_policy`] has the queue drop instead of wait: the oldest, the newest, or what matters least; [`Connection::send_with`]
 //! gives a datagram its priority, and a time after which it is not worth sending.
 //!
-//! A sender of live media wants its queue short and its data fresh: `Options::queue(1)`, [`Connection::try_send`], and a bit rate below
-//! [`Stats::rate`]. The example `voice` does this.
+//! A sender of live media wants its queue short and its data fresh: a queue of no more datagrams than a frame has
+//! ([`Options::queue`]), [`Connection::try_send`], and a bit rate below [`Stats::rate`]. The example `voice` does this.
 //!
 //! # Congestion control
 //!

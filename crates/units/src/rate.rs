@@ -92,9 +92,22 @@ impl fmt::Debug for Rate {
     }
 }
 
+/// In Mbit/s, with three decimals unless told otherwise.
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.*} Mbit/s", f.precision().unwrap_or(3), self.mbps())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn is_shown_in_mbit_s() {
+        extern crate std;
+        assert_eq!(std::format!("{0} {0:.1}", Rate::from_bps(12_345_678)), "12.346 Mbit/s 12.3 Mbit/s");
+    }
 
     #[test]
     #[inline]
