@@ -47,6 +47,7 @@ pub const LIBRARY: &[Named] = library![
     "multipath/urgent",
     "multipath/failover",
     "multipath/flapping",
+    "multipath/lossy",
     "multipath/standby",
     "multipath/back",
     "multipath/spread",

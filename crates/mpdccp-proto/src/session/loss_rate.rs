@@ -2,23 +2,31 @@ use dccp_proto::ccid::TxView;
 use units::{Duration, Time};
 
 /// The share of packets that a path loses whatever its load: the least of the last samples, so that what a queue lost while its rate was
-/// being found does not count. What nothing new is known of is forgotten, so that a path that is left out for its losses is tried again.
+/// being found does not count. What nothing new is known of is forgotten, so that a path that is left out for its losses is tried again,
+/// and that ever later while it proves as bad as before.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
     samples: [f32; SAMPLES],
     taken: usize,
+    /// What it was when it began to be forgotten, and how many samples there had been.
+    forgotten: Option<(f32, usize)>,
+    /// How often in a row it proved as bad as before.
+    relapses: u32,
     /// Delivered and lost packets when last looked at.
     seen: (u64, u64),
     at: Time,
 }
 
-/// A sample has so many packets at least, and lasts so long: a fast path that loses while it finds its rate is done with that sooner.
+/// A sample has so many packets or losses at least, and lasts so long: a fast path that loses while it finds its rate is done with that
+/// sooner, and a slow flow is not to suffer until it has sent a thousand packets.
 const SAMPLE: u64 = 250;
+const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);
 /// Samples that count.
 const SAMPLES: usize = 4;
-/// Without a sample for this long, a quarter is forgotten.
+/// Without a sample for this long, a quarter is forgotten; half of that with each relapse, so many at most.
 const FORGET: Duration = Duration::from_secs(1);
+const MOST_RELAPSES: u32 = 4;
 
 impl LossRate {
     /// Share, 0 to 1.
@@ -39,12 +47,22 @@ impl LossRate {
         let new = delivered - self.seen.0;
         // Losses that proved spurious are taken back.
         let missing = lost.saturating_sub(self.seen.1);
-        if new + missing >= SAMPLE && now.since(self.at) >= LASTS {
+        let enough = new + missing >= SAMPLE || missing >= MANY_LOST;
+        if enough && now.since(self.at) >= LASTS {
             self.samples[self.taken % SAMPLES] = missing as f32 / (new + missing) as f32;
             self.taken += 1;
             (self.seen, self.at) = ((delivered, lost), now);
+            if let Some((was, taken)) = self.forgotten
+                && self.taken >= taken + SAMPLES
+            {
+                self.forgotten = None;
+                let as_bad = was > 0.0 && self.get() >= was / 2.0;
+                self.relapses = if as_bad { (self.relapses + 1).min(MOST_RELAPSES) } else { 0 };
+            }
         } else if now.since(self.at) >= FORGET {
-            self.samples.iter_mut().for_each(|share| *share -= *share / 4.0);
+            self.forgotten.get_or_insert((self.get(), self.taken));
+            let part = (4 << self.relapses) as f32;
+            self.samples.iter_mut().for_each(|share| *share -= *share / part);
             self.at = now;
         }
     }
@@ -53,6 +71,7 @@ impl LossRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn lasting_losses_count_and_are_forgotten() {
@@ -86,5 +105,41 @@ mod tests {
         assert!(loss.get() < 0.01, "{}", loss.get());
         loss.count(now + Duration::from_secs(21), 5, 0);
         assert!(loss.get() < 0.01, "a new connection counts from the start");
+    }
+
+    /// A hundred packets a second, three of ten lost.
+    #[test]
+    fn a_slow_flow_shows_heavy_losses_within_seconds_and_they_are_retried_ever_later() {
+        let mut loss = LossRate::default();
+        let (mut now, mut sent) = (Time::ZERO, 0);
+        let mut known_again = Vec::new();
+        for _ in 0..7 {
+            let begin = now;
+            while loss.get() < 0.2 {
+                now += Duration::from_millis(10);
+                sent += 1;
+                loss.count(now, sent * 7 / 10, sent - sent * 7 / 10);
+            }
+            assert!(now.since(begin) <= Duration::from_millis(1_500), "{:?}", now.since(begin));
+            let left = now;
+            while loss.get() >= 0.05 {
+                now += Duration::from_millis(10);
+                loss.count(now, sent * 7 / 10, sent - sent * 7 / 10);
+            }
+            known_again.push(now.since(left).as_secs());
+        }
+        assert!(
+            known_again.windows(2).take(MOST_RELAPSES as usize).all(|w| w[1] > w[0] + w[0] / 2),
+            "{known_again:?}"
+        );
+        assert_eq!(known_again[5], known_again[6]);
+        // It became good.
+        let lost = sent - sent * 7 / 10;
+        for _ in 0..2_000 {
+            now += Duration::from_millis(10);
+            sent += 1;
+            loss.count(now, sent - lost, lost);
+        }
+        assert_eq!(loss.relapses, 0);
     }
 }
