@@ -254,7 +254,10 @@ impl Controller for Bbr1 {
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
-        self.rivals.on_lost(pkt);
+        // Else nobody would ever ask for it.
+        if self.tuning.heed_rivals {
+            self.rivals.on_lost(pkt);
+        }
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {

@@ -336,9 +336,22 @@ impl Rivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Amount;
 
     fn counts(packets: [f64; 2], losses: [f64; 2]) -> bool {
         Counts { packets, losses }.prefer_long()
+    }
+
+    #[test]
+    fn who_does_not_heed_others_remembers_no_losses() {
+        for draft in [false, true] {
+            let mut bbr = super::super::Bbr1::new(&CcConfig { mtu: 1000, packets: true, draft, seed: 0 });
+            let mut sampler = crate::RateSampler::default();
+            let snapshot = sampler.on_sent(Time::ZERO, 1000, Amount::default());
+            let (lost, delivered) = (Amount::default(), Amount::default());
+            bbr.on_packet_lost(&Lost { now: Time::ZERO, snapshot: &snapshot, bytes: 1000, lost, delivered });
+            assert_eq!(bbr.rivals.fresh.is_empty(), draft);
+        }
     }
 
     #[test]
