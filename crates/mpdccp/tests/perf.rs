@@ -4,7 +4,9 @@
 mod perf_ends;
 
 use perf_ends::{Place, record};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::process::Child;
 
 /// Asserts that `n` messages of `size` bytes went from one end to the other, and that both say so.
 fn all_arrived(sender: &[Value], receiver: &[Value], n: u64, size: u64) {
@@ -181,11 +183,17 @@ fn echoes_come_back() {
 #[test]
 fn the_beginning_can_be_left_out() {
     // 1,000 messages a second for 0.5 s and 1 s.
-    let [server, client] = Place::host()
-        .exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500");
+    let [server, client] = Place::host().exchange(
+        "--listen 127.0.0.1:0",
+        "--connect 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500 -i 0.1",
+    );
     let (sent, received) = (record(&client, "summary"), record(&server, "summary"));
     assert!(received["received"]["messages"].as_u64().unwrap() < 1_400, "{received}");
     assert!(sent["sent"]["messages"].as_u64().unwrap() < 1_400, "{sent}");
+    // The intervals have them, for whoever wants to see.
+    let intervals = client.iter().filter(|record| record["type"] == "interval");
+    let all: u64 = intervals.map(|interval| interval["sent"]["messages"].as_u64().unwrap()).sum();
+    assert!(all > sent["sent"]["messages"].as_u64().unwrap(), "{client:?}");
     assert_eq!(received["received"]["lost"], 0, "{received}");
 }
 
@@ -217,13 +225,25 @@ fn nobody_there_is_said_soon() {
     assert!(json["error"].as_str().unwrap().contains("no answer from 127.0.0.1"), "{json}");
 }
 
-/// Of a plain connection too, long before it is given up; what comes after that is in JSON as well.
+/// Of a plain connection too, long before it is given up; all of that in JSON. A host whose program was killed says that nobody is there,
+/// one whose program stands still says nothing.
 #[test]
-fn a_peer_that_falls_silent_is_told_of() {
-    let records = Place::host().until_silent("--listen 127.0.0.1:0", "-c 127.0.0.1:{port} -b 1M -t 0");
-    let end = records.last().unwrap();
-    assert!(end["type"] == "path" && end["state"] == "silent", "{records:?}");
-    assert!(records.iter().all(|record| record["type"] != "summary"), "{records:?}");
+fn a_peer_that_falls_silent_is_told_of_and_given_up() {
+    for signal in [Signal::STOP, Signal::KILL] {
+        let end = |server: &mut Child| kill_process(Pid::from_child(server), signal).is_ok();
+        let (records, output) = Place::host().with_server(
+            "--listen 127.0.0.1:0",
+            "-c 127.0.0.1:{port} -b 1M -t 0 --rcv-timeout 1500",
+            end,
+        );
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{signal:?}: {complaint}");
+        assert_eq!(record(&records, "path")["state"], "silent", "{records:?}");
+        assert!(record(&records, "summary")["sent"]["messages"].as_u64().unwrap() > 0, "{records:?}");
+        let last = records.last().unwrap();
+        assert_eq!(last["type"], "error", "{records:?}");
+        assert!(last["error"].as_str().unwrap().contains("ended early: silent for too long"), "{last}");
+    }
 }
 
 /// The server waits at the second address of its name only.
@@ -239,6 +259,32 @@ fn all_addresses_of_a_name_are_tried() {
         assert!(text.contains("\"messages\":5,"), "{text}");
         assert!(!text.contains("\"type\":\"error\""), "{text}");
     }
+    drop(hosts);
+}
+
+/// What was opened for an address that then could not be used, or where nobody answers, is closed before the next one is tried.
+#[test]
+fn addresses_that_fail_leave_no_sockets_behind() {
+    let Some(place) = Place::namespace("sockets") else { return };
+    // Messages of this size fit packets of IPv4 only: the first address fails when its socket is there.
+    let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
+    let mut sockets = String::new();
+    let (_, output) = place.with_server("--listen 127.0.0.1:0", "-c there:{port} -l 1440 -b 1M -t 2", |_| {
+        sockets = place.command_output("ss", "-Huan");
+        true
+    });
+    assert!(output.status.success(), "{output:?}");
+    assert!(sockets.contains("127.0.0.1:") && !sockets.contains("[::1]:"), "{sockets}");
+    drop(hosts);
+    // Nobody is at the first, which is that nearest to where it sends from.
+    let hosts = place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
+    let (_, output) = place.with_server("--listen 127.0.0.7:0", "-c there:{port} -b 1M -t 2 -P 2", |_| {
+        sockets = place.command_output("ss", "-Huan state established");
+        true
+    });
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(sockets.matches(" 127.0.0.7:").count(), 2, "{sockets}");
+    assert_eq!(sockets.lines().count(), 2, "{sockets}");
     drop(hosts);
 }
 

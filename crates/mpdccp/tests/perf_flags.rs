@@ -37,6 +37,7 @@ fn a_server_in_the_background_logs_and_ends() {
         log.contains("listening") && log.contains("received 20 messages") && log.contains("kbit/s"),
         "{log}"
     );
+    assert!(log.contains("lost 0/20 (0.00 %)") && log.contains(", jitter "), "{log}");
     // What keeps it from starting is said at once.
     let failed = Place::host().run("server -D --listen 192.0.2.1:7");
     let complaint = String::from_utf8_lossy(&failed.stderr);

@@ -31,8 +31,8 @@ pub(crate) struct PerfApp {
     reporter: Reporter,
     /// Open sessions.
     transfers: BTreeMap<SessionId, Transfer>,
-    /// A client's sessions at the address that is being tried.
-    begun: Vec<SessionId>,
+    /// A client's sessions at the address that is being tried, with their sockets.
+    begun: BTreeMap<SessionId, Vec<u32>>,
     /// A client's sessions that have not ended.
     left: u32,
     /// A client gives up that address then, unless a session is open, ...
@@ -58,7 +58,7 @@ impl PerfApp {
         }
         let mut app = PerfApp {
             reporter,
-            begun: Vec::new(),
+            begun: BTreeMap::new(),
             left: 0,
             answer_by: None,
             give_up_at: None,
@@ -98,15 +98,17 @@ impl PerfApp {
 
     fn begin(&mut self, core: &mut Core, now: Time, parallel: u32) -> Result<(), Fault> {
         for _ in 0..parallel {
-            self.begun.push(setup::connect(core, now, &self.plan)?);
+            let (session, sockets) = setup::connect(core, now, &self.plan)?;
+            self.begun.insert(session, sockets);
         }
         Ok(())
     }
 
-    /// What was begun at an address ends.
+    /// What was begun at an address ends, without a word: nobody answered there. The ports are free for the next address.
     fn abandon(&mut self, core: &mut Core, now: Time) {
-        for session in std::mem::take(&mut self.begun) {
+        for (session, sockets) in std::mem::take(&mut self.begun) {
             core.endpoint.abort(now, session);
+            sockets.iter().for_each(|socket| core.net.remove(*socket));
         }
     }
 
@@ -143,12 +145,12 @@ impl PerfApp {
 
     fn on_closed(&mut self, core: &mut Core, now: Time, session: SessionId, reason: Reason) {
         let why = reason.to_string();
-        let nobody = self.answer_by.is_some() && self.begun.contains(&session);
+        let nobody = self.answer_by.is_some() && self.begun.contains_key(&session);
         if nobody && self.try_elsewhere(core, now) {
             return;
         }
         // Of an address that was given up.
-        if matches!(self.plan.role, Role::Client { .. }) && !self.begun.contains(&session) {
+        if matches!(self.plan.role, Role::Client { .. }) && !self.begun.contains_key(&session) {
             return;
         }
         self.left = self.left.saturating_sub(1);
@@ -211,7 +213,7 @@ impl App for PerfApp {
                 self.reporter.opened(session, core.endpoint.status(now, session).as_ref(), multipath);
             }
             SessionEvent::PathUp(path) => self.reporter.up(session, path),
-            SessionEvent::PathStale(path) => self.reporter.silent(session, path, setup::SURVIVE),
+            SessionEvent::PathStale(path) => self.reporter.silent(session, path, self.plan.survive),
             SessionEvent::PathDown(path, why) => self.reporter.path(session, path, &format!("down: {why}")),
             SessionEvent::Closed(why) => self.on_closed(core, now, session, why),
             _ => {}

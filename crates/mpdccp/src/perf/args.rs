@@ -203,6 +203,9 @@ pub(super) struct Common {
     /// Largest IP packet, bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
+    /// Give up a peer that has been silent for this many milliseconds.
+    #[arg(long, visible_alias = "snd-timeout", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
+    pub(super) rcv_timeout: u32,
     /// Seconds between reports; 0 for none.
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub(super) interval: Duration,
@@ -357,6 +360,23 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        perf: PerfArgs,
+    }
+
+    /// As docs/perf.md promises: what nobody answers is told of within 5 s, and who falls silent is given up after 10.
+    #[test]
+    fn how_long_it_waits_unless_told_otherwise() {
+        for line in [&["perf", "-c", "host"][..], &["perf", "client", "--connect", "host"]] {
+            let end = End::from(Line::try_parse_from(line).unwrap_or_else(|e| panic!("{e}")).perf);
+            assert_eq!(end.wishes.map(|wishes| wishes.connect_timeout), Some(4_500));
+            assert_eq!(end.common.rcv_timeout, 10_000);
+        }
+    }
 
     #[test]
     fn times_and_names() {

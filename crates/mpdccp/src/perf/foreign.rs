@@ -19,7 +19,6 @@ const fn flag(short: Option<char>, long: &'static str, value: bool, instead: &'s
 const NO_LOGIN: &str = "there is no login here; `mpdccp tunnel` encrypts, and perf runs through it";
 const AS_IT_IS: &str = "that is so anyway; leave it away";
 const NO_CHOICE: &str = "there is no such choice here; leave it away";
-const ENDS: &str = "a connection that falls silent ends by itself after 30 s; leave it away";
 
 const FLAGS: &[Flag] = &[
     flag(
@@ -60,8 +59,6 @@ const FLAGS: &[Flag] = &[
     flag(None, "fq-rate", true, "-b RATE sets the rate, and congestion control paces"),
     flag(None, "pacing-timer", true, "pacing needs no setting here; leave it away"),
     flag(None, "bind-dev", true, "-B IP with an address of that interface, or `ip vrf exec`"),
-    flag(None, "rcv-timeout", true, ENDS),
-    flag(None, "snd-timeout", true, ENDS),
     flag(None, "idle-timeout", true, "a server goes on for ever; `timeout SECONDS mpdccp perf -s` ends it"),
     flag(None, "dont-fragment", false, AS_IT_IS),
     flag(None, "repeating-payload", false, NO_CHOICE),

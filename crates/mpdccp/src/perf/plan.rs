@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) interval: Option<Duration>,
     /// How long a client waits for an answer, at all addresses together.
     pub(crate) patience: Duration,
+    /// How long a session lives on without a word from the peer.
+    pub(crate) survive: Duration,
     /// Of outer headers.
     pub(crate) dscp: u8,
     pub(crate) json: bool,
@@ -234,6 +236,7 @@ impl TryFrom<PerfArgs> for Plan {
             mtu: common.mtu,
             interval: Some(common.interval).filter(|interval| !interval.is_zero()),
             patience,
+            survive: Duration::from_millis(common.rcv_timeout.into()),
             dscp: common.tos.or(common.dscp).map_or(0, |Dscp(dscp)| dscp),
             json: common.json,
             format: common.format,

@@ -317,7 +317,7 @@ impl Reporter {
         self.print(&Record::Path { session: session.0, path: path.0, state: "silent" }, || {
             format!(
                 "{name}the peer is silent; if it stays so for {} s the connection ends",
-                survive.as_secs()
+                survive.as_secs_f64()
             )
         });
     }

@@ -22,8 +22,6 @@ const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(3600);
 const MAX_SESSIONS: usize = 512;
 /// ... and of one host, which may ask for 64 at once.
 const MAX_OF_A_HOST: usize = 128;
-/// How long a session lives on without a path: whoever measures wants to know soon, and short outages are no end.
-pub(crate) const SURVIVE: Duration = Duration::from_secs(10);
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     let settings = Settings {
@@ -42,7 +40,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
         fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
         ..Settings::default()
     };
-    let mut session = SessionConfig { multipath, survive: SURVIVE, ..settings.session() };
+    let mut session = SessionConfig { multipath, survive: plan.survive, ..settings.session() };
     session.connection.service_code = SERVICE_CODE;
     session.connection.rx_ccids = plan.rx_ccids.clone();
     session.connection.ndp_count = false;
@@ -110,18 +108,27 @@ pub(crate) fn listen(
     Ok(core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }
 
-/// Opens a session.
-pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<SessionId, Fault> {
+/// Opens a session; returns it and its sockets. If that fails none stays open.
+pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(SessionId, Vec<u32>), Fault> {
+    let mut sockets = Vec::new();
+    let session = connect_with(core, now, plan, &mut sockets);
+    if session.is_err() {
+        sockets.iter().for_each(|socket| core.net.remove(*socket));
+    }
+    Ok((session?, sockets))
+}
+
+fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>) -> Result<SessionId, Fault> {
     let Role::Client { connect, paths, multipath, cport, .. } = &plan.role else {
         return Err(Fault::usage("a server does not connect"));
     };
     let mut configs = Vec::new();
     for path in paths {
         let remote = path.remote.map_or(*connect, |ip| SocketAddr::new(ip, connect.port()));
-        configs.push(open_path(core, plan, (path.local, None), remote, path.prio)?);
+        configs.push(open_path(core, plan, sockets, (path.local, None), remote, path.prio)?);
     }
     if configs.is_empty() {
-        configs.push(open_path(core, plan, (source(*connect)?, *cport), *connect, 3)?);
+        configs.push(open_path(core, plan, sockets, (source(*connect)?, *cport), *connect, 3)?);
     }
     let session = core.endpoint.connect(now, session_config(plan, *multipath), configs[0]);
     for path in &configs[1..] {
@@ -148,12 +155,14 @@ fn source(mut remote: SocketAddr) -> Result<IpAddr, Fault> {
 fn open_path(
     core: &mut Core,
     plan: &Plan,
+    sockets: &mut Vec<u32>,
     (local, port): (IpAddr, Option<u16>),
     remote: SocketAddr,
     prio: u8,
 ) -> Result<PathConfig, Fault> {
     let udp_port = port.filter(|_| plan.carrier == CarrierArg::Udp).unwrap_or(0);
     let socket = open_socket(core, plan.carrier, Bind::toward(remote, local, udp_port))?;
+    sockets.push(socket);
     let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
     let mtu = core.net.path_mtu(socket, remote);
     let mtu = mtu.map_err(|e| Fault::usage(format!("no way to {}: {e}", remote.ip())))?.min(plan.mtu);

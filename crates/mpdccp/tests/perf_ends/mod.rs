@@ -52,16 +52,27 @@ impl Place {
         Some(Place { space: Some(space) })
     }
 
-    fn start(&self, args: &str) -> Child {
-        let mut command = match &self.space {
-            None => Command::new(MPDCCP),
+    fn command(&self, program: &str) -> Command {
+        match &self.space {
+            None => Command::new(program),
             Some(space) => {
                 let mut command = Command::new("ip");
                 // `ip` becomes the program, so that it is the child that can be ended.
-                command.args(["netns", "exec", space, MPDCCP]);
+                command.args(["netns", "exec", space, program]);
                 command
             }
-        };
+        }
+    }
+
+    /// What another program prints there.
+    pub(crate) fn command_output(&self, program: &str, args: &str) -> String {
+        let output = self.command(program).args(args.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{program} {args}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn start(&self, args: &str) -> Child {
+        let mut command = self.command(MPDCCP);
         command.arg("perf").args(args.split_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -99,26 +110,35 @@ impl Place {
         output
     }
 
-    /// Kills the server of a client that is connected, and returns what the client printed until it noticed.
-    pub(crate) fn until_silent(&self, server: &str, client: &str) -> Vec<Value> {
+    /// Runs a client that reports, and has `act` deal with its server at each report until that says it is done; returns the client's
+    /// records and how it ended, by itself within half a minute of that.
+    pub(crate) fn with_server(
+        &self,
+        server: &str,
+        client: &str,
+        mut act: impl FnMut(&mut Child) -> bool,
+    ) -> (Vec<Value>, Output) {
         let mut server = self.serve(&format!("server --json {server}"));
-        let mut client = self.start(&format!("{} --json", client.replace("{port}", &server.port)));
+        let args = format!("{} --json", client.replace("{port}", &server.port));
+        let mut client = self.start(&args);
+        let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
         let mut records = Vec::new();
-        for line in BufReader::new(client.stdout.take().unwrap()).lines() {
-            let record: Value = serde_json::from_str(&line.unwrap()).unwrap();
-            if record["type"] == "interval" && server.child.try_wait().unwrap().is_none() {
-                server.child.kill().unwrap();
-                server.child.wait().unwrap();
-            }
-            let silent = record["state"] == "silent";
-            records.push(record);
-            if silent {
+        let mut read = |records: &mut Vec<Value>| {
+            let line = lines.next().map(Result::unwrap);
+            records.extend(line.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+            line.is_some()
+        };
+        while read(&mut records) {
+            if records.last().unwrap()["type"] == "interval" && act(&mut server.child) {
                 break;
             }
         }
-        client.kill().unwrap();
-        client.wait().unwrap();
-        records
+        // It prints little now: that fits the pipe.
+        let output = finish_within(Duration::from_secs(30), &args, client);
+        while read(&mut records) {}
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        (records, output)
     }
 
     /// What names mean in a namespace, until the result is dropped.
@@ -173,13 +193,17 @@ impl Drop for Place {
 }
 
 /// Waits for a process, a minute at most; then it has failed.
-fn finish(args: &str, mut child: Child) -> Output {
+fn finish(args: &str, child: Child) -> Output {
+    finish_within(Duration::from_secs(60), args, child)
+}
+
+fn finish_within(most: Duration, args: &str, mut child: Child) -> Output {
     let since = Instant::now();
     loop {
         if child.try_wait().unwrap().is_some() {
             return child.wait_with_output().unwrap();
         }
-        if since.elapsed() > Duration::from_secs(60) {
+        if since.elapsed() > most {
             let _ = child.kill();
             let output = child.wait_with_output().unwrap();
             panic!("perf {args} did not end: {output:?}");
