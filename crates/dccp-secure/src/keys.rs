@@ -75,6 +75,11 @@ impl PrivateKey {
         PublicKey(crate::x25519::public(&self.0))
     }
 
+    /// Whether what was given as a public key is this private key, by mistake.
+    pub fn is_written_as(&self, key: &PublicKey) -> bool {
+        self.0.ct_eq(&key.0).into()
+    }
+
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -109,6 +109,22 @@ fn wrong_values_name_what_is_allowed() {
     with("ccid = 6").fails_with(&["line 2", "unknown CCID `6`", "expected one of: 2, "]);
     with("scheduler = \"best\"").fails_with(&["line 2", "best", "cpf, rr"]);
     with("reordering = \"strict\"").fails_with(&["line 2", "passive", "active-fixed"]);
+    for (what, words) in [
+        ("carrier", &["`udp`", "`raw`"][..]),
+        ("join_advertised", &["`no`", "`mesh`", "`pairs`"]),
+        ("ecn", &["`own`", "`copy`", "`none`"]),
+    ] {
+        for value in ["true", "7", "[\"raw\"]"] {
+            with(&format!("{what} = {value}")).fails_with(&[&["line 2", value], words].concat());
+        }
+    }
+    for (from, words) in
+        [("role = \"client\"", ["`client`", "`server`"]), ("security = \"none\"", ["`noise`", "`none`"])]
+    {
+        let (what, _) = from.split_once('"').unwrap();
+        Case::new(&CLIENT.replace(from, &format!("{what}true")))
+            .fails_with(&[&["line", "true"], &words[..]].concat());
+    }
     with("carrier = \"tcp\"").fails_with(&["line 2", "tcp", "`udp`", "`raw`"]);
     with("mtu = 60000").fails_with(&["line 2", "\"auto\"", "9000"]);
     with("join_advertised = \"ring\"").fails_with(&["line 2", "ring", "`no`", "`mesh`", "`pairs`"]);
@@ -157,6 +173,7 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
     with(&mine, "public_key = \"abc\"").fails_with(&["line 10", "not base64"]);
     with(&mine, "public_key = \"AAAA\"").fails_with(&["line 10", "3 bytes"]);
     with(&mine, &format!("public_key = \"{own}\"")).fails_with(&["peer `hub`", "that of this end"]);
+    with(&mine, &format!("public_key = \"{key}\"")).fails_with(&["peer `hub`", "private key of this end"]);
     with("private_key = \"AAAA\"", &theirs).fails_with(&["private_key", "3 bytes"]);
     with(none, &theirs).fails_with(&["security = \"none\"", "public_key", "leave"]);
     with(&format!("{none}\n{mine}"), "").fails_with(&["security = \"none\"", "private_key", "leave"]);

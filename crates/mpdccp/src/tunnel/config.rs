@@ -22,12 +22,13 @@ use toml::{Spanned, Value};
 /// A configuration file.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Config {
+    #[serde(deserialize_with = "crate::tunnel::values::word")]
     pub(crate) role: Role,
     #[serde(default = "interface")]
     pub(crate) interface: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::tunnel::values::word")]
     pub(crate) carrier: Carrier,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::tunnel::values::word")]
     pub(crate) security: Security,
     /// This end's key, or the file that holds it.
     pub(crate) private_key: Option<Secret>,
@@ -47,7 +48,7 @@ pub(crate) struct Config {
     #[serde(default)]
     pub(crate) advertise: Vec<IpAddr>,
     /// From where a client joins what its server advertises.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::tunnel::values::word")]
     pub(crate) join_advertised: JoinAdvertised,
     #[serde(default = "dccp_port")]
     pub(crate) dccp_port: u16,
@@ -69,7 +70,7 @@ pub(crate) struct Config {
     #[serde(default = "yes")]
     pub(crate) offload: bool,
     /// What outer headers say of ECN and DSCP.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::tunnel::values::word")]
     pub(crate) ecn: OuterEcn,
     #[serde(default)]
     pub(crate) dscp: OuterDscp,

@@ -86,13 +86,20 @@ pub(crate) fn keys(cfg: &Config) -> Result<Keys, Fault> {
     let own = private.public();
     let peers = cfg.peers.iter().map(|p| p.get_ref()).map(|peer| {
         let Some(key) = peer.public_key else { return Ok(None) };
-        if key.0 == own {
-            let message = "public_key is that of this end; the other end's is needed";
+        let wrong = if private.is_written_as(&key.0) {
+            Some("public_key is the private key of this end, which nobody else may know; the other end's public key is needed")
+        } else if key.0 == own {
+            Some("public_key is that of this end; the other end's is needed")
+        } else {
+            None
+        };
+        if let Some(message) = wrong {
             return Err(Fault::usage(format!("peer `{}`: {message}", peer.name)));
         }
         Ok(Some((key.0, preshared(peer)?)))
     });
-    Ok(Keys { own: Some(private), peers: peers.collect::<Result<_, _>>()? })
+    let peers = peers.collect::<Result<_, _>>()?;
+    Ok(Keys { own: Some(private), peers })
 }
 
 fn preshared(peer: &Peer) -> Result<PresharedKey, Fault> {

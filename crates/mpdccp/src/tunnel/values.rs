@@ -1,10 +1,21 @@
 //! Values of the configuration file with rules of their own; each complains with what it would have accepted.
 
 use ipnet::IpNet;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+
+/// One of the words that are the variants of an enum. What is no text is no word: the complaint says which there are.
+pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<T, D::Error> {
+    let text = match toml::Value::deserialize(d)? {
+        toml::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let d: serde::de::value::StringDeserializer<D::Error> = text.into_deserializer();
+    T::deserialize(d)
+}
 
 /// How DCCP travels.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
