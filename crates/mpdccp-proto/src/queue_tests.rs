@@ -196,7 +196,8 @@ fn collisions_are_of_one_key() {
         v4[20..22].copy_from_slice(&port.to_be_bytes());
         PktInfo::of_ip(&v4, key).flow % FLOWS
     };
-    let [mine, other] = [1, 2].map(|n| FlowKey::of_seed([n; 32]));
+    // As endpoints have them.
+    let [mine, other] = [1, 2].map(|n| crate::Endpoint::new([n; 32]).flow_key());
     let aimed: Vec<_> = (1..u16::MAX).filter(|port| queue(*port, mine) == queue(0, mine)).collect();
     assert!(aimed.len() > 32, "64 are likely");
     let hits = aimed.iter().filter(|port| queue(**port, other) == queue(0, other)).count();

@@ -639,3 +639,24 @@ fn an_idle_path_is_asked_once_in_each_keepalive() {
     assert!((36..=40).contains(&packets), "{packets}");
     assert_eq!(net.health(Client, id), [Health::Up, Health::Up]);
 }
+
+/// A path that carries none of a session's data must be known to work for when it is needed.
+#[test]
+fn an_idle_path_beside_a_busy_one_is_asked_four_times_as_often() {
+    let (mut net, id) = Net::connected(1, 2, SessionConfig { scheduler: scheduler("cpf"), ..config() });
+    net.client.set_prio(net.now, id, PathId(1), 2);
+    let keepalive = config().keepalive;
+    let asked = |net: &mut Net, busy: bool| {
+        let before = net.log.len();
+        match busy {
+            true => net.stream(Client, id, 0, 1_200, keepalive / 120),
+            false => net.run(keepalive * 10),
+        }
+        let there = net.log[before..].iter().filter(|l| l.from == Client && l.path == 1);
+        there.filter(|l| l.packet().header.ptype == PacketType::Sync).count()
+    };
+    let busy = asked(&mut net, true);
+    net.run(keepalive * 2);
+    let idle = asked(&mut net, false);
+    assert!((9..=11).contains(&idle) && (36..=44).contains(&busy), "{idle} and {busy} in ten keepalives");
+}
