@@ -12,6 +12,7 @@ use crate::tunnel::leases::Leases;
 use crate::tunnel::marking::REFUSED;
 use crate::tunnel::mtu::{Answers, Sizes};
 use crate::tunnel::names::Names;
+use crate::tunnel::packets::TunCounters;
 use crate::tunnel::paths;
 use crate::tunnel::peer::{PeerState, WaitingPath};
 use crate::tunnel::quota::Quotas;
@@ -19,20 +20,15 @@ use crate::tunnel::shards::{Interface, Shard};
 use crate::tunnel::trace::Trace;
 use crate::tunnel::up::notify;
 use crate::tunnel::{security, setup};
-use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
-use mpdccp_proto::{
-    Counter, ListenConfig, PathId, PathName, PktInfo, SessionConfig, SessionEvent, SessionId,
-};
+use dccp_net::{App, Bursts, Core, HostWatch, LinkChange};
+use mpdccp_proto::{Counter, ListenConfig, PathId, PathName, SessionConfig, SessionEvent, SessionId};
 use sd_notify::NotifyState;
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use units::{Duration, Rate, Time};
 
-/// Packets read from the interface in one turn.
-const BUDGET: usize = 64;
 /// How long closing may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to ask the system whether the paths' interfaces and addresses are there, and how large packets may be: what
@@ -43,29 +39,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Which of the descriptors is [`HostWatch`].
 const HOST: u32 = 0;
-
-/// Counters of the interface; drops by reason.
-#[derive(Default)]
-pub(crate) struct TunCounters {
-    pub(crate) read: (u64, u64),
-    pub(crate) written: (u64, u64),
-    pub(crate) drops: BTreeMap<&'static str, u64>,
-}
-
-impl TunCounters {
-    pub(crate) fn drop(&mut self, why: &'static str) {
-        *self.drops.entry(why).or_default() += 1;
-    }
-
-    fn write(&mut self, written: &Written) {
-        self.written.0 += written.packets;
-        self.written.1 += written.bytes;
-        if let Some(e) = &written.error {
-            let why = if Tun::is_down(e) { "interface_down" } else { "refused_by_kernel" };
-            *self.drops.entry(why).or_default() += written.refused;
-        }
-    }
-}
 
 pub(crate) struct TunnelApp {
     pub(crate) cfg: Config,
@@ -328,104 +301,6 @@ impl TunnelApp {
             core.endpoint.set_prio(now, session, id, prio.0);
         }
         core.endpoint.cap_path(now, session, id, spec.rate.map(|rate| rate.0));
-    }
-
-    /// A packet to the interface, which gets it with the next burst.
-    pub(crate) fn write(&mut self, packet: &[u8]) {
-        if let Some(written) = self.tun.write(packet) {
-            self.counters.write(&written);
-        }
-    }
-
-    fn flush(&mut self) {
-        let written = self.tun.flush();
-        self.counters.write(&written);
-    }
-
-    /// Whether this shard reads the interface. With one queue one does for all: that keeps each flow's packets in order, whoever they are for.
-    fn reads(&self) -> bool {
-        self.shard.is_first() || self.tun.tun().has_queues()
-    }
-
-    /// Reads what the interface has, up to a bound.
-    fn read(&mut self, core: &mut Core, now: Time) {
-        let mut read = 0;
-        while read < BUDGET {
-            match self.tun.read() {
-                Ok(0) => break,
-                Ok(packets) => {
-                    for i in 0..packets {
-                        let packet = self.tun.packet(i).to_vec();
-                        self.send(core, now, packet);
-                    }
-                    read += packets;
-                }
-                Err(e) if e.kind() == ErrorKind::InvalidData => {
-                    self.counters.drop("not_cut");
-                    read += 1;
-                }
-                Err(e) => {
-                    // The device was deleted under us; nothing can come from it any more.
-                    self.failure.get_or_insert(format!("interface {} is gone: {e}", self.cfg.interface));
-                    self.shut_down(core, now);
-                    core.stop();
-                    break;
-                }
-            }
-        }
-        let dropped = self.shard.hand_over();
-        if dropped > 0 {
-            *self.counters.drops.entry("other_shard_full").or_default() += dropped;
-        }
-        // Answers to what is too large.
-        self.flush();
-    }
-
-    /// A packet of the interface.
-    fn send(&mut self, core: &mut Core, now: Time, packet: Vec<u8>) {
-        self.counters.read.0 += 1;
-        self.counters.read.1 += packet.len() as u64;
-        let Some((_, destination)) = addresses(&packet) else {
-            return self.counters.drop("not_ip");
-        };
-        if self.cfg.addresses.is_empty() {
-            return self.counters.drop("no_address");
-        }
-        let Some(peer) = self.allowed.peer(destination) else {
-            return self.counters.drop("no_peer");
-        };
-        match self.shard.is_home(peer) {
-            true => self.send_to(core, now, peer, packet),
-            false => self.shard.put(peer, packet),
-        }
-    }
-
-    /// Packets that another shard read, for peers that are at home here.
-    pub(crate) fn take_packets(&mut self, core: &mut Core, packets: Vec<Vec<u8>>) {
-        let now = core.clock.now();
-        for packet in packets {
-            let peer = addresses(&packet).and_then(|(_, destination)| self.allowed.peer(destination));
-            // What a reload takes from a peer may have been on its way to it.
-            match peer.filter(|peer| self.shard.is_home(*peer)) {
-                Some(peer) => self.send_to(core, now, peer, packet),
-                None => self.counters.drop("no_peer"),
-            }
-        }
-        self.flush();
-    }
-
-    /// A packet on its way to a peer that is at home here.
-    fn send_to(&mut self, core: &mut Core, now: Time, peer: usize, mut packet: Vec<u8>) {
-        let Some(session) = self.peers[peer].session else { return self.counters.drop("not_connected") };
-        let limit = self.limit(peer);
-        if packet.len() > usize::from(limit) {
-            return self.send_too_big(core, now, session, &packet, limit);
-        }
-        if self.cfg.mss_clamp {
-            inner::clamp_mss(&mut packet, limit);
-        }
-        let info = PktInfo::of_ip(&packet, core.endpoint.flow_key());
-        core.endpoint.send(now, session, packet, info);
     }
 
     /// A path as the log names it; as it was named last, should it be gone.
