@@ -128,6 +128,8 @@ fn an_office_with_two_lines() {
         return println!("skipped: no program `nft`");
     }
     let mut office = Office::new(4);
+    // As many distributions have it.
+    office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=1");
     let title = "An office with two lines";
     let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));

@@ -325,6 +325,14 @@ mod tests {
         (client, server, now)
     }
 
+    /// What is held back of whose flow is found by the same kind of hash as the endpoint's, which nobody is to foresee either.
+    #[test]
+    fn each_session_has_a_key_for_its_hashes() {
+        let (client, server, _) = pair(1, Time::from_millis(1));
+        let [one, other] = [&client, &server].map(|s| PktInfo::of_ip(&[0x45; 20], s.flow_key).flow);
+        assert_ne!(one, other, "their seeds differ");
+    }
+
     #[test]
     fn a_row_is_after_each_packet_as_if_made_anew() {
         let (mut client, mut server, mut now) = pair(1, Time::from_millis(1));
