@@ -1,6 +1,7 @@
 //! Schedulers and reorderers: `cargo bench -p mpdccp-proto`.
 
 use dccp_proto::Gate;
+use dccp_proto::ccid::Late;
 use dccp_wire::Seq;
 use divan::{Bencher, black_box};
 use mpdccp_proto::reorder::{Arrival, ReorderConfig};
@@ -23,6 +24,7 @@ fn row(id: u32, rtt_ms: u64) -> PathRow {
         srtt: Some(Duration::from_millis(rtt_ms)),
         rttvar: Duration::from_millis(1),
         min_rtt: Some(Duration::from_millis(rtt_ms)),
+        late: Late::default(),
         cwnd: 150_000,
         inflight: Default::default(),
         pacing: None,

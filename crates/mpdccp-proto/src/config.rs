@@ -60,6 +60,9 @@ pub struct SessionConfig {
     pub reorder: ReorderConfig,
     /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
     pub repair: bool,
+    /// The peer keeps back what is behind a loss until the repair came. If not, repairs come late: flows that take no loss for congestion (BBR)
+    /// have shorter round trips then, those that do (CUBIC) lose what repairs gave them.
+    pub wait_for_repairs: bool,
     /// Say on each packet how far back the one before of its inner flow is, where the peer does too, so that one flow's losses do not
     /// hold up another. Four bytes on each.
     pub flow_order: bool,
@@ -99,6 +102,7 @@ impl Default for SessionConfig {
             steer: Steering::default(),
             reorder: ReorderConfig::passive(),
             repair: true,
+            wait_for_repairs: true,
             flow_order: false,
             repair_max: Duration::from_millis(500),
             queue: QueueConfig::default(),

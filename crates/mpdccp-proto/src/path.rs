@@ -1,6 +1,7 @@
 use crate::steer::PathName;
 use dccp_cc::Amount;
 use dccp_proto::Gate;
+use dccp_proto::ccid::Late;
 use units::{Duration, Rate, Time};
 
 /// Index of a path within its session; not reused during a session's life.
@@ -54,6 +55,8 @@ pub struct PathRow {
     pub rttvar: Duration,
     /// Smallest RTT.
     pub min_rtt: Option<Duration>,
+    /// What packets take beyond the round-trip times.
+    pub late: Late,
     /// Window, bytes.
     pub cwnd: u64,
     /// Outstanding.
@@ -82,10 +85,11 @@ impl PathRow {
         matches!(self.gate, Gate::Open { .. })
     }
 
-    /// How long a packet is thought to travel: half a round trip. Of an idle path the least one, for its queue has drained.
+    /// How long a packet is thought to travel: half a round trip, and what most packets take longer than those that tell round-trip times. Of
+    /// an idle path the least one, for its queue has drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
-        rtt.map_or(UNKNOWN, |rtt| rtt / 2)
+        rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)
     }
 
     /// How long until its gate opens, if nothing unexpected happens: a full window opens as packets are delivered.

@@ -65,6 +65,8 @@ settings! {
     queue: QueueConfig = QueueConfig::of_ip_packets();
     /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
     repair: bool = true;
+    /// The peer keeps back what is behind a loss until the repair came.
+    wait_for_repairs: bool = true;
     /// Paths that share a bottleneck together take the part of one flow there.
     coupling: bool = true;
     /// Keep each inner flow in order by itself, where the peer does too: four bytes on each packet.
@@ -98,6 +100,7 @@ impl Settings {
             reorder: self.reordering,
             queue: self.queue,
             repair: self.repair,
+            wait_for_repairs: self.wait_for_repairs,
             coupling: self.coupling,
             flow_order: self.flow_order,
             ..SessionConfig::default()

@@ -33,6 +33,22 @@ fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
 }
 
 #[test]
+fn what_is_behind_a_loss_does_not_wait_for_its_repair_unless_it_should() {
+    for wait_for_repairs in [true, false] {
+        let (mut net, id) = Net::connected(1, 1, SessionConfig { wait_for_repairs, ..waits() });
+        net.wires[0].loss = 10;
+        net.stream(Client, id, 0, 2000, Duration::from_millis(10));
+        net.wires[0].loss = 0;
+        net.run(Duration::from_secs(2));
+        let mut got = net.numbers(Server);
+        assert_eq!(got.is_sorted(), wait_for_repairs);
+        got.sort_unstable();
+        assert!(got.windows(2).all(|w| w[0] != w[1]), "once");
+        assert!(got.len() >= 1996, "{} came", got.len());
+    }
+}
+
+#[test]
 fn what_was_on_a_dead_path_is_sent_elsewhere() {
     let (mut net, id) = Net::connected(1, 2, waits());
     net.stream(Client, id, 0, 500, Duration::from_millis(2));

@@ -111,6 +111,15 @@ pub struct Fated {
     pub lost: bool,
 }
 
+/// How much longer packets take than those whose round-trip times are known: where packets overtake each other those are the fastest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    /// Over all packets.
+    pub mean: Duration,
+    /// Mean deviation from that.
+    pub deviation: Duration,
+}
+
 /// A sending half as schedulers, status and traces see it.
 #[derive(Clone, Debug)]
 pub struct TxView {
@@ -122,6 +131,8 @@ pub struct TxView {
     pub pacing: Option<Rate>,
     /// Round-trip time estimates.
     pub rtt: RttEstimator,
+    /// What packets take beyond that.
+    pub late: Late,
     /// Newest delivery rate.
     pub delivery_rate: Rate,
     /// Bottleneck bandwidth, where the algorithm keeps one.
@@ -232,6 +243,10 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     }
     /// The round-trip times in it.
     fn rtt(&self) -> &RttEstimator;
+    /// What packets take beyond these.
+    fn late(&self) -> Late {
+        Late::default()
+    }
     /// Whether the controller is in ProbeRTT.
     fn probing_rtt(&self) -> bool {
         false

@@ -21,7 +21,7 @@ pub use types::{
     CloseReason, ConnectionStats, DropCode, DropReason, Event, Extra, Outcome, Ports, Received, State, Timer,
 };
 
-use crate::ccid::{AckVecSender, Fated, ReceiverHalf, SenderHalf, TxLoad, TxView};
+use crate::ccid::{AckVecSender, Fated, Late, ReceiverHalf, SenderHalf, TxLoad, TxView};
 use crate::features::{Negotiator, Side};
 use crate::{Config, Route};
 use agreed::{Agreed, Halves};
@@ -280,6 +280,11 @@ impl Connection {
     /// The round-trip times of [`tx_view`](Self::tx_view).
     pub fn tx_rtt(&self) -> Option<&RttEstimator> {
         self.halves.as_ref().map(|h| h.tx.rtt())
+    }
+
+    /// What packets take beyond these.
+    pub fn tx_late(&self) -> Late {
+        self.halves.as_ref().map_or(Late::default(), |h| h.tx.late())
     }
 
     /// Whether the controller is in ProbeRTT, once there is one.

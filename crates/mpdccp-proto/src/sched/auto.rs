@@ -41,6 +41,8 @@ const COST_OF_LOSS: f64 = 2.0;
 const KEEP: u32 = 4;
 /// A flow is small if this many times what it has queued is less than the backlog.
 const SMALL: u64 = 8;
+/// What is put in order takes as long as the latest of many packets: so many mean deviations more than the mean.
+const SPREAD: u32 = 3;
 /// Clearly cheaper: by this part, or this much.
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
@@ -51,7 +53,7 @@ pub(super) fn cost(path: &PathRow) -> Duration {
     } else {
         Duration::ZERO
     };
-    path.one_way() + lost
+    path.one_way() + path.late.deviation * SPREAD + lost
 }
 
 impl Scheduler for Auto {
@@ -168,6 +170,7 @@ impl Auto {
 mod tests {
     use super::super::tests::{closed, pick, row};
     use super::*;
+    use dccp_proto::ccid::Late;
 
     /// Full, of 10 Mbit/s and 10 ms round trip: 1,250 bytes are a millisecond.
     fn full() -> PathRow {
@@ -315,6 +318,20 @@ mod tests {
         (1_000..1_050).for_each(|ms| drop(at(ms, &back(1_000))));
         (2_000..2_050).for_each(|ms| drop(at(ms, &back(2_000))));
         assert_eq!(at(2_060, &back(2_000)), Pick::One(PathId(1)));
+    }
+
+    #[test]
+    fn a_path_whose_packets_overtake_each_other_is_as_far_as_its_latest_packets() {
+        let late = |mean, deviation| Late {
+            mean: Duration::from_millis(mean),
+            deviation: Duration::from_millis(deviation),
+        };
+        let jittery = PathRow { late: late(20, 0), ..row(0, 3, 10) };
+        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(1)), "25 and 20 ms");
+        let jittery = PathRow { late: late(10, 4), ..row(0, 3, 10) };
+        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(1)), "27 and 20 ms");
+        let jittery = PathRow { late: late(5, 2), ..row(0, 3, 10) };
+        assert_eq!(auto(1_000, &[jittery, row(1, 3, 40)]), Pick::One(PathId(0)), "16 and 20 ms");
     }
 
     #[test]

@@ -188,6 +188,7 @@ pub(crate) mod tests {
     use crate::Health;
     use crate::steer::PathName;
     use dccp_cc::Amount;
+    use dccp_proto::ccid::Late;
     use dccp_proto::{Gate, Why};
     use units::Rate;
 
@@ -203,6 +204,7 @@ pub(crate) mod tests {
             srtt: Some(Duration::from_millis(srtt_ms)),
             rttvar: Duration::ZERO,
             min_rtt: Some(Duration::from_millis(srtt_ms)),
+            late: Late::default(),
             cwnd: 15_000,
             inflight: Amount::default(),
             pacing: None,

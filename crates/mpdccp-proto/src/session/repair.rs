@@ -173,12 +173,13 @@ impl Session {
         let slowest = live.map(|p| p.answer).max().unwrap_or_default();
         let repair = &mut self.repair;
         repair.worth = (slowest * 3 + MARGIN).min(self.cfg.repair_max);
+        let wait = if self.cfg.wait_for_repairs { repair.worth } else { Duration::ZERO };
         let outdated = repair.told.is_none_or(|(at, told)| {
-            now.since(at) >= TELL || repair.worth > told + told / 4 && now.since(at) > slowest
+            now.since(at) >= TELL || wait > told + told / 4 && now.since(at) > slowest
         });
         if let Some(conn) = self.paths[i].conn.as_mut().filter(|_| outdated) {
-            repair.told = Some((now, repair.worth));
-            Private::Repair(repair.worth).with(|option| conn.send_options(encode(&[option]).as_bytes()));
+            repair.told = Some((now, wait));
+            Private::Repair(wait).with(|option| conn.send_options(encode(&[option]).as_bytes()));
         }
     }
 

@@ -4,6 +4,7 @@ use super::loss_rate::LossRate;
 use crate::keys::Tag;
 use crate::{Health, PathConfig, PathId, PathRow, PathStatus};
 use dccp_cc::{Amount, RttEstimator};
+use dccp_proto::ccid::Late;
 use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
 use units::{Duration, Rate, Time};
@@ -258,6 +259,7 @@ impl Subflow {
             srtt: rtt.and_then(RttEstimator::srtt),
             rttvar: rtt.map_or(Duration::ZERO, RttEstimator::rttvar),
             min_rtt: rtt.and_then(RttEstimator::min).map(|(min, _)| min),
+            late: self.conn.as_ref().map_or(Late::default(), Connection::tx_late),
             cwnd: 0,
             inflight: Amount::default(),
             pacing: None,

@@ -29,6 +29,8 @@ struct Digest {
     before: Amount,
     own_before: Amount,
     acked: Amount,
+    /// Of these, packets that came after later ones.
+    late: u64,
     lost: Amount,
     ce: u64,
     /// A loss or mark after the last reduction.
@@ -72,6 +74,7 @@ impl AckVecSender {
             self.note_fate(&range, false);
         }
         self.closed = closed;
+        self.delay.on_punctual(digest.acked.packets.saturating_sub(digest.late), digest.own_before.packets);
         self.note_round(now, &mut digest);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
@@ -134,14 +137,14 @@ impl AckVecSender {
             Fate::InFlight => {
                 self.leave_pipe(bytes);
                 if late {
-                    self.loss.on_late(now, sent_at);
+                    self.note_late(now, sent_at, digest);
                 }
             }
             // RFC 4341 section 5: what was lost left the pipe before.
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                self.loss.on_late(now, sent_at);
+                self.note_late(now, sent_at, digest);
                 self.control.cc.on_late_packet(at);
                 if let Some(reduction) = self.control.reduction.as_mut().filter(|r| at >= r.since) {
                     reduction.losses = reduction.losses.saturating_sub(1);
@@ -158,6 +161,13 @@ impl AckVecSender {
         if marked {
             digest.ce += 1;
             digest.congestion |= sent_at >= self.control.reduced_at;
+        }
+    }
+
+    fn note_late(&mut self, now: Time, sent_at: Time, digest: &mut Digest) {
+        if let Some(late) = self.loss.on_late(now, sent_at) {
+            digest.late += 1;
+            self.delay.on_late(late, digest.own_before.packets);
         }
     }
 

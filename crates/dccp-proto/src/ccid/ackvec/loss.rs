@@ -104,13 +104,15 @@ impl LossDetector {
         }
     }
 
-    /// A data packet sent at `sent_at` arrived at `now`, after one that was sent later; it may have been declared lost.
-    pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) {
+    /// A data packet sent at `sent_at` arrived at `now`, after one that was sent later; it may have been declared lost. Gives how much longer
+    /// it took than the newest.
+    pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) -> Option<Duration> {
         self.reordered = true;
         self.true_rounds = 0;
-        if let Some((_, took)) = self.reference {
-            self.lateness = self.lateness.max(now.since(sent_at).saturating_sub(took));
-        }
+        let (_, took) = self.reference?;
+        let late = now.since(sent_at).saturating_sub(took);
+        self.lateness = self.lateness.max(late);
+        Some(late)
     }
 
     /// A round ended.

@@ -7,6 +7,7 @@
 mod ack_ratio;
 mod ack_vector_state;
 mod control;
+mod delay;
 mod demands;
 mod digest;
 mod history;

@@ -1,12 +1,13 @@
 use super::ack_ratio::RatioRule;
 use super::control::Control;
+use super::delay::Delay;
 use super::demands::Demands;
 use super::history::{Fate, History, Packet};
 use super::loss::{LossDetector, Rule};
 use super::restraint::Restraint;
 use super::rto::RtoTimer;
 use crate::ccid::table::AckVectors;
-use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, Handover, SenderHalf, TxLoad, TxView};
+use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, Handover, Late, SenderHalf, TxLoad, TxView};
 use crate::{Ecn, Gate, Why};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -40,6 +41,7 @@ pub struct AckVecSender {
     pub(super) mtu: u16,
     pub(super) history: History,
     pub(super) loss: LossDetector,
+    pub(super) delay: Delay,
     pub(super) rto: RtoTimer,
     pub(super) demands: Demands,
     /// Outstanding on this connection.
@@ -89,6 +91,7 @@ impl AckVecSender {
             mtu: cfg.mtu,
             history: History::new(cfg.first_seq),
             loss: LossDetector::new(rule),
+            delay: Delay::default(),
             rto: RtoTimer::default(),
             demands: Demands::new(RatioRule::of(strict, cfg.cc.draft)),
             inflight: Amount::default(),
@@ -297,6 +300,7 @@ impl SenderHalf for AckVecSender {
             inflight,
             pacing,
             rtt: self.control.rtt.clone(),
+            late: self.delay.get(),
             delivery_rate: self.last_rate.map_or(Rate::ZERO, |sample| sample.rate),
             bottleneck,
             app_limited,
@@ -334,5 +338,9 @@ impl SenderHalf for AckVecSender {
 
     fn rtt(&self) -> &RttEstimator {
         self.resting.as_ref().map_or(&self.control.rtt, |view| &view.rtt)
+    }
+
+    fn late(&self) -> Late {
+        self.delay.get()
     }
 }

@@ -3,7 +3,7 @@
 extern crate std;
 
 use super::AckVecSender;
-use crate::ccid::{Demand, Feedback, HalfConfig, SenderHalf};
+use crate::ccid::{Demand, Feedback, HalfConfig, Late, SenderHalf};
 use crate::{CcOptions, Gate, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -622,4 +622,21 @@ fn a_slow_receiver_holds_any_controller_for_a_round_trip() {
     rig.send(ms(50), 8);
     assert_eq!(rig.half.gate(ms(99)), Gate::Closed(Why::Window));
     assert!(matches!(rig.half.gate(ms(100)), Gate::Open { .. }));
+}
+
+#[test]
+fn what_is_overtaken_counts_in_how_long_packets_take() {
+    let mut rig = Rig::new(false);
+    for pair in 0..100 {
+        let (at, newer) = (100 * pair, 2 * pair + 1);
+        rig.send(ms(at), 2);
+        rig.ack(ms(at + 10), newer, "+-");
+        rig.ack(ms(at + 50), newer, "++");
+    }
+    assert_eq!(rig.half.rtt().srtt(), Some(Duration::from_millis(10)), "of the newer ones");
+    let Late { mean, deviation } = rig.half.late();
+    assert!(
+        (15..25).contains(&mean.as_millis()) && (15..25).contains(&deviation.as_millis()),
+        "{mean:?} {deviation:?}"
+    );
 }
