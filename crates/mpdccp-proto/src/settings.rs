@@ -10,6 +10,7 @@ use crate::steer::Steering;
 use crate::{Fallback, SessionConfig};
 use alloc::vec::Vec;
 use dccp_proto::{CcOptions, Config};
+use units::Duration;
 
 /// Declares each setting once: its name in files, its type, which knows what is allowed, and its default.
 macro_rules! settings {
@@ -71,6 +72,14 @@ settings! {
     coupling: bool = true;
     /// Keep each inner flow in order by itself, where the peer does too: four bytes on each packet.
     flow_order: bool = false;
+    /// How long a path may be silent before it is probed.
+    keepalive: Seconds = Seconds(12);
+    /// How long a session lives on without any path that is up.
+    survive: Seconds = Seconds(60);
+    /// How long connections that ended are remembered.
+    time_wait: Seconds = Seconds(240);
+    /// Most paths of a session at a time.
+    max_paths: MaxPaths = MaxPaths(8);
     /// What to do with a peer that does not speak Multipath DCCP.
     fallback: Fallback = Fallback::Refuse;
 }
@@ -103,6 +112,10 @@ impl Settings {
             wait_for_repairs: self.wait_for_repairs,
             coupling: self.coupling,
             flow_order: self.flow_order,
+            keepalive: self.keepalive.into(),
+            survive: self.survive.into(),
+            time_wait: self.time_wait.into(),
+            max_paths: self.max_paths.0,
             ..SessionConfig::default()
         }
     }
@@ -137,6 +150,40 @@ impl TryFrom<i64> for AckRatio {
     type Error = &'static str;
     fn try_from(n: i64) -> Result<AckRatio, Self::Error> {
         u16::try_from(n).ok().filter(|n| *n > 0).map(AckRatio).ok_or("expected 1 to 65535")
+    }
+}
+
+/// Whole seconds, at least one and at most an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "i64"))]
+pub struct Seconds(pub u16);
+
+impl TryFrom<i64> for Seconds {
+    type Error = &'static str;
+    fn try_from(n: i64) -> Result<Seconds, Self::Error> {
+        u16::try_from(n)
+            .ok()
+            .filter(|n| (1..=3600).contains(n))
+            .map(Seconds)
+            .ok_or("expected 1 to 3600 seconds")
+    }
+}
+
+impl From<Seconds> for Duration {
+    fn from(Seconds(n): Seconds) -> Duration {
+        Duration::from_secs(n.into())
+    }
+}
+
+/// A number of paths: 1 to 64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "i64"))]
+pub struct MaxPaths(pub usize);
+
+impl TryFrom<i64> for MaxPaths {
+    type Error = &'static str;
+    fn try_from(n: i64) -> Result<MaxPaths, Self::Error> {
+        usize::try_from(n).ok().filter(|n| (1..=64).contains(n)).map(MaxPaths).ok_or("expected 1 to 64")
     }
 }
 
@@ -189,7 +236,6 @@ mod tests {
     use alloc::string::{String, ToString};
     use serde::de::IntoDeserializer;
     use serde::de::value::Error;
-    use units::Duration;
 
     fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         let d: serde::de::value::StrDeserializer<'_, Error> = value.into_deserializer();
@@ -215,6 +261,12 @@ mod tests {
         s.set("ack_ratio", i64(4)).unwrap();
         assert!(s.set("ccid", i64(1)).unwrap_err().to_string().contains("2, "));
         assert!(s.set("ack_ratio", i64(0)).is_err());
+        for (key, n, wrong) in
+            [("keepalive", 20, 0), ("survive", 300, 3601), ("time_wait", 200, -1), ("max_paths", 16, 65)]
+        {
+            s.set(key, i64(n)).unwrap();
+            assert!(s.set(key, i64(wrong)).unwrap_err().to_string().contains("expected 1 to"), "{key}");
+        }
         assert!(set(&mut s, "speed", "high").unwrap_err().contains("scheduler"));
 
         let cfg = s.session();
@@ -223,6 +275,8 @@ mod tests {
             (cfg.connection.tx_ccids, cfg.connection.ack_ratio, cfg.fallback),
             (alloc::vec![2], 4, Fallback::Plain)
         );
+        assert_eq!((cfg.keepalive, cfg.survive), (Duration::from_secs(20), Duration::from_secs(300)));
+        assert_eq!((cfg.time_wait, cfg.max_paths), (Duration::from_secs(200), 16));
         assert!(cfg.connection.cc.draft && cfg.connection.cc.packets);
         assert_eq!(cfg.connection.rx_ccids[0], 2);
         assert!(Ccid::known().all(|n| cfg.connection.rx_ccids.contains(&n)));
@@ -233,6 +287,9 @@ mod tests {
         let cfg = Settings::default().session();
         assert_eq!((cfg.scheduler.name(), cfg.repair, cfg.coupling), ("auto", true, true));
         assert_eq!(cfg.reorder, ReorderConfig::adaptive(Duration::from_millis(250)));
+        let of_all = SessionConfig::default();
+        assert_eq!((cfg.keepalive, cfg.survive), (of_all.keepalive, of_all.survive));
+        assert_eq!((cfg.time_wait, cfg.max_paths), (of_all.time_wait, of_all.max_paths));
         assert_eq!((cfg.connection.tx_ccids, cfg.queue), (alloc::vec![5], QueueConfig::of_ip_packets()));
     }
 }
