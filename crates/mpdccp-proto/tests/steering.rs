@@ -268,3 +268,16 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     assert_eq!(net.numbers(Server), (0..10).collect::<Vec<_>>());
     assert_eq!(net.status(Client, id).fec, FecStats::default());
 }
+
+/// What overtakes others alone tells round-trip times: the second path's least ones are shorter, and most of its packets take longer.
+#[test]
+fn a_path_whose_packets_overtake_each_other_is_not_taken_for_near() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    (net.wires[0].delay, net.wires[1].delay) = (Duration::from_millis(25), Duration::from_millis(10));
+    net.wires[1].jitter = Duration::from_millis(80);
+    net.stream(Client, id, 0, 3000, Duration::from_millis(1));
+    let rows = net.client.rows(net.now, id);
+    assert!(rows[1].srtt < rows[0].srtt, "{rows:?}");
+    let mean = (rows[1].one_way().as_millis(), rows[0].one_way().as_millis());
+    assert!((40..60).contains(&mean.0) && (24..27).contains(&mean.1), "{mean:?}: 10 and up to 80 ms, and 25");
+}
