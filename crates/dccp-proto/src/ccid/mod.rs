@@ -131,8 +131,6 @@ pub struct TxView {
     pub pacing: Option<Rate>,
     /// Round-trip time estimates.
     pub rtt: RttEstimator,
-    /// What packets take beyond that.
-    pub late: Late,
     /// Newest delivery rate.
     pub delivery_rate: Rate,
     /// Bottleneck bandwidth, where the algorithm keeps one.
@@ -244,7 +242,7 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     /// The round-trip times in it.
     fn rtt(&self) -> &RttEstimator;
     /// What packets take beyond these.
-    fn late(&self) -> Late {
+    fn late(&self, _now: Time) -> Late {
         Late::default()
     }
     /// Whether the controller is in ProbeRTT.

@@ -283,8 +283,8 @@ impl Connection {
     }
 
     /// What packets take beyond these.
-    pub fn tx_late(&self) -> Late {
-        self.halves.as_ref().map_or(Late::default(), |h| h.tx.late())
+    pub fn tx_late(&self, now: Time) -> Late {
+        self.halves.as_ref().map_or(Late::default(), |h| h.tx.late(now))
     }
 
     /// Whether the controller is in ProbeRTT, once there is one.

@@ -259,7 +259,7 @@ impl Subflow {
             srtt: rtt.and_then(RttEstimator::srtt),
             rttvar: rtt.map_or(Duration::ZERO, RttEstimator::rttvar),
             min_rtt: rtt.and_then(RttEstimator::min).map(|(min, _)| min),
-            late: self.conn.as_ref().map_or(Late::default(), Connection::tx_late),
+            late: self.conn.as_ref().map_or(Late::default(), |conn| conn.tx_late(now)),
             cwnd: 0,
             inflight: Amount::default(),
             pacing: None,

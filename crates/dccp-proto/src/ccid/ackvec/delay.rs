@@ -1,10 +1,13 @@
 use crate::ccid::Late;
-use units::Duration;
+use units::{Duration, Time};
 
 /// Rounds over which is averaged.
 const ROUNDS: f64 = 8.0;
 /// A round has no fewer packets than this.
 const LEAST: u64 = 8;
+/// What is left after each second without news, and after how many nothing is.
+const KEPT: f64 = 0.75;
+const FORGOTTEN: u64 = 60;
 
 /// How much longer packets take than the one that an acknowledgement names, over all packets.
 ///
@@ -15,30 +18,41 @@ pub(crate) struct Delay {
     /// Seconds.
     mean: f64,
     deviation: f64,
+    /// When packets last told anything.
+    told: Time,
 }
 
 impl Delay {
     /// So many packets were no later than the newest; `window` are under way.
-    pub(crate) fn on_punctual(&mut self, packets: u64, window: u64) {
-        if self.mean > 0.0 {
-            self.update(0.0, packets, window);
+    pub(crate) fn on_punctual(&mut self, now: Time, packets: u64, window: u64) {
+        if self.mean > 0.0 && packets > 0 {
+            self.update(now, 0.0, packets, window);
         }
     }
 
     /// A packet was as late as that.
-    pub(crate) fn on_late(&mut self, late: Duration, window: u64) {
-        self.update(late.as_secs_f64(), 1, window);
+    pub(crate) fn on_late(&mut self, now: Time, late: Duration, window: u64) {
+        self.update(now, late.as_secs_f64(), 1, window);
     }
 
-    fn update(&mut self, late: f64, packets: u64, window: u64) {
+    fn update(&mut self, now: Time, late: f64, packets: u64, window: u64) {
+        *self = Delay { told: now, ..self.faded(now) };
         let weight = (packets as f64 / (window.max(LEAST) as f64 * ROUNDS)).min(1.0);
         self.deviation += ((late - self.mean).abs() - self.deviation) * weight;
         self.mean += (late - self.mean) * weight;
     }
 
-    pub(crate) fn get(&self) -> Late {
+    /// What nothing new is known of is forgotten, so that a path that was left out for it is tried again.
+    fn faded(self, now: Time) -> Delay {
+        let seconds = now.since(self.told).as_secs().min(FORGOTTEN);
+        let left = (0..seconds).fold(1.0, |left, _| left * KEPT);
+        Delay { mean: self.mean * left, deviation: self.deviation * left, ..self }
+    }
+
+    pub(crate) fn get(&self, now: Time) -> Late {
         let time = |s: f64| if s > 1e-6 { Duration::from_secs_f64(s) } else { Duration::ZERO };
-        Late { mean: time(self.mean), deviation: time(self.deviation) }
+        let Delay { mean, deviation, .. } = self.faded(now);
+        Late { mean: time(mean), deviation: time(deviation) }
     }
 }
 
@@ -48,27 +62,33 @@ mod tests {
 
     #[test]
     fn follows_what_is_late_and_forgets_it() {
+        let now = Time::from_millis(1_000);
         let mut delay = Delay::default();
-        delay.on_punctual(1_000, 10);
-        assert_eq!(delay.get(), Late::default());
+        delay.on_punctual(now, 1_000, 10);
+        assert_eq!(delay.get(now), Late::default());
         // Every other packet is 40 ms late.
         for _ in 0..400 {
-            delay.on_late(Duration::from_millis(40), 10);
-            delay.on_punctual(1, 10);
+            delay.on_late(now, Duration::from_millis(40), 10);
+            delay.on_punctual(now, 1, 10);
         }
-        let Late { mean, deviation } = delay.get();
+        let Late { mean, deviation } = delay.get(now);
         assert!(
             (19..22).contains(&mean.as_millis()) && (19..22).contains(&deviation.as_millis()),
             "{mean:?} {deviation:?}"
         );
+        let later = |seconds| delay.get(now + Duration::from_secs(seconds)).mean;
+        assert!(
+            later(0) > later(2) && later(3) < mean / 2 && later(60) < Duration::from_micros(1),
+            "no news"
+        );
         // A window of so many more packets hears as much of them.
         let mut wide = Delay::default();
         for _ in 0..4_000 {
-            wide.on_late(Duration::from_millis(40), 100);
-            wide.on_punctual(1, 100);
+            wide.on_late(now, Duration::from_millis(40), 100);
+            wide.on_punctual(now, 1, 100);
         }
-        assert!(wide.get().mean.abs_diff(mean) < Duration::from_millis(2));
-        (0..100).for_each(|_| delay.on_punctual(10, 10));
-        assert_eq!(delay.get(), Late::default());
+        assert!(wide.get(now).mean.abs_diff(mean) < Duration::from_millis(2));
+        (0..100).for_each(|_| delay.on_punctual(now, 10, 10));
+        assert_eq!(delay.get(now), Late::default());
     }
 }

@@ -31,6 +31,8 @@ struct Digest {
     acked: Amount,
     /// Of these, packets that came after later ones.
     late: u64,
+    /// How long the packet it names took, if that is new.
+    took: Duration,
     lost: Amount,
     ce: u64,
     /// A loss or mark after the last reduction.
@@ -56,6 +58,7 @@ impl AckVecSender {
         let mut closed = core::mem::take(&mut self.closed);
         // Newest first.
         if closed.first().is_some_and(|(range, _)| range.contains(&ack)) {
+            digest.took = self.history.get(ack).map_or(Duration::ZERO, |packet| now.since(packet.sent_at));
             digest.rtt = self.rtt_sample(now, ack, feedback.elapsed);
             if digest.rtt.is_some() && !self.draft {
                 digest.arrived = now - feedback.elapsed;
@@ -74,7 +77,8 @@ impl AckVecSender {
             self.note_fate(&range, false);
         }
         self.closed = closed;
-        self.delay.on_punctual(digest.acked.packets.saturating_sub(digest.late), digest.own_before.packets);
+        let punctual = digest.acked.packets.saturating_sub(digest.late);
+        self.delay.on_punctual(now, punctual, digest.own_before.packets);
         self.note_round(now, &mut digest);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
@@ -166,8 +170,10 @@ impl AckVecSender {
 
     fn note_late(&mut self, now: Time, sent_at: Time, digest: &mut Digest) {
         if let Some(late) = self.loss.on_late(now, sent_at) {
+            // After a standstill all are as late as the newest: it is the path that stood, and nothing was overtaken.
+            let late = late.min(now.since(sent_at).saturating_sub(digest.took));
             digest.late += 1;
-            self.delay.on_late(late, digest.own_before.packets);
+            self.delay.on_late(now, late, digest.own_before.packets);
         }
     }
 

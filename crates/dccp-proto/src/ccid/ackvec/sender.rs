@@ -300,7 +300,6 @@ impl SenderHalf for AckVecSender {
             inflight,
             pacing,
             rtt: self.control.rtt.clone(),
-            late: self.delay.get(),
             delivery_rate: self.last_rate.map_or(Rate::ZERO, |sample| sample.rate),
             bottleneck,
             app_limited,
@@ -340,7 +339,7 @@ impl SenderHalf for AckVecSender {
         self.resting.as_ref().map_or(&self.control.rtt, |view| &view.rtt)
     }
 
-    fn late(&self) -> Late {
-        self.delay.get()
+    fn late(&self, now: Time) -> Late {
+        self.delay.get(now)
     }
 }

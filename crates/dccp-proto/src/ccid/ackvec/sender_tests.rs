@@ -634,9 +634,21 @@ fn what_is_overtaken_counts_in_how_long_packets_take() {
         rig.ack(ms(at + 50), newer, "++");
     }
     assert_eq!(rig.half.rtt().srtt(), Some(Duration::from_millis(10)), "of the newer ones");
-    let Late { mean, deviation } = rig.half.late();
+    let Late { mean, deviation } = rig.half.late(ms(9_950));
     assert!(
         (15..25).contains(&mean.as_millis()) && (15..25).contains(&deviation.as_millis()),
         "{mean:?} {deviation:?}"
     );
+}
+
+#[test]
+fn nothing_is_overtaken_where_a_path_stood_still() {
+    let mut rig = Rig::new(false);
+    rig.send(ms(0), 1);
+    rig.ack(ms(20), 0, "+");
+    rig.send(ms(30), 20);
+    rig.half.on_timeout(ms(1_500));
+    assert_eq!(rig.counts(), (0, 1, 20), "all are taken for lost");
+    rig.ack(ms(2_000), 20, "+++++++++++++++++++++");
+    assert_eq!(rig.half.late(ms(2_000)), Late::default());
 }

@@ -1,7 +1,7 @@
 use super::counter::{Counter, wrapped};
 use super::options::Told;
 use super::sent_log::{Sent, SentLog};
-use crate::ccid::{Demand, Feedback, HalfConfig, Handover, Late, SenderHalf, TxView};
+use crate::ccid::{Demand, Feedback, HalfConfig, Handover, SenderHalf, TxView};
 use crate::{Gate, Why};
 use alloc::vec::Vec;
 use dccp_cc::tfrc::{LossInterval, NINTERVAL, Report, TfrcConfig, TfrcSender, loss_event_rate};
@@ -345,7 +345,6 @@ impl SenderHalf for TfrcSenderHalf {
             inflight: self.inflight,
             pacing: Some(rate),
             rtt: self.rtt.clone(),
-            late: Late::default(),
             delivery_rate: Rate::from_bps((self.receive_rate * wire_share * 8.0) as u64),
             bottleneck: None,
             app_limited: last_sent.is_none_or(|last| self.tfrc.data_limited_since(last - round)),
