@@ -16,6 +16,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Instant;
 use units::{Duration, Time};
 
@@ -30,21 +31,50 @@ const TICK: Duration = Duration::from_millis(1);
 const BURST: u64 = 20;
 const SIZE: usize = 1400;
 
-/// Packets of an endpoint, each with room for a record around it.
+/// Most bytes of a run.
+const RUN: usize = 65_000;
+
+/// Packets of one size to one place, as one system call sends them; the last may be shorter.
+struct Run {
+    route: Route,
+    segment: usize,
+    bytes: Range<usize>,
+}
+
+/// Packets of an endpoint, each with room for a record around it, as `dccp_net::Batch` has them.
 #[derive(Default)]
 struct Outgoing {
-    packets: Vec<(Route, usize)>,
+    runs: Vec<Run>,
     bytes: Vec<u8>,
+    used: usize,
 }
 
 impl Sink for Outgoing {
     fn reserve(&mut self, route: &Route, _: Ecn, len: usize) -> &mut [u8] {
-        let start = self.bytes.len();
-        self.packets.push((*route, len + OVERHEAD));
-        self.bytes.resize(start + len + OVERHEAD, 0);
+        let start = self.used;
+        self.used += len + OVERHEAD;
+        if self.bytes.len() < self.used {
+            self.bytes.resize(self.used, 0);
+        }
+        match self.runs.last_mut() {
+            Some(run)
+                if run.route == *route
+                    && run.bytes.len().is_multiple_of(run.segment)
+                    && len + OVERHEAD <= run.segment
+                    && run.bytes.len() < RUN - run.segment =>
+            {
+                run.bytes.end = self.used;
+            }
+            _ => {
+                self.runs.push(Run { route: *route, segment: len + OVERHEAD, bytes: start..self.used });
+            }
+        }
         &mut self.bytes[start + HEADER..start + HEADER + len]
     }
 }
+
+/// Records as they are received: so many bytes each, the last may be shorter.
+type Records = (Vec<u8>, usize);
 
 fn remote(end: u8) -> SocketAddr {
     ([192, 0, 2, end], PORT).into()
@@ -113,71 +143,65 @@ impl End {
     }
 
     /// Everything that leaves now, sealed.
-    fn transmit(&mut self, now: Time, wire: &mut VecDeque<Vec<u8>>) {
+    fn transmit(&mut self, now: Time) {
         self.endpoint.poll_transmit(now, &mut self.out);
-        let mut start = 0;
-        for (_, len) in self.out.packets.drain(..) {
-            let record = &mut self.out.bytes[start..start + len];
-            start += len;
-            let Some(channel) = self.channel else { continue };
-            if self.carrier.seal(now, channel, record, len).is_ok() {
-                wire.push_back(record.to_vec());
-            }
+        let Some(channel) = self.channel else { return self.out.runs.clear() };
+        let Outgoing { runs, bytes, .. } = &mut self.out;
+        runs.retain(|run| {
+            self.carrier.seal(now, channel, &mut bytes[run.bytes.clone()], run.segment).is_ok()
+        });
+    }
+
+    /// What system calls do with it.
+    fn send(&mut self, wire: &mut VecDeque<Records>) {
+        for run in self.out.runs.drain(..) {
+            wire.push_back((self.out.bytes[run.bytes].to_vec(), run.segment));
         }
-        self.out.bytes.clear();
+        self.out.used = 0;
         while let Some((_, message)) = self.carrier.poll_transmit() {
-            wire.push_back(message);
+            let len = message.len();
+            wire.push_back((message, len));
         }
     }
 
-    /// A record came in.
-    fn receive(&mut self, now: Time, mut record: Vec<u8>) {
-        let peer = 3 - self.number;
-        let from = Address { socket: 0, local: None, remote: remote(peer) };
-        if let Input::Packet { channel, peer: by, len } = self.carrier.handle(now, &from, &mut record) {
-            self.channel = Some(channel);
-            let size = record.len() as u32 + 28;
-            self.endpoint.handle_peer(
-                now,
-                &route(0, peer),
-                by,
-                Ecn::Ect0,
-                size,
-                &record[HEADER..HEADER + len],
-            );
+    /// Records came in.
+    fn receive(&mut self, now: Time, records: &mut VecDeque<Records>) {
+        for record in records.iter_mut().flat_map(|(bytes, segment)| bytes.chunks_mut(*segment)) {
+            let peer = 3 - self.number;
+            let from = Address { socket: 0, local: None, remote: remote(peer) };
+            if let Input::Packet { channel, peer: by, len } = self.carrier.handle(now, &from, record) {
+                self.channel = Some(channel);
+                let size = record.len() as u32 + 28;
+                let packet = &record[HEADER..HEADER + len];
+                self.endpoint.handle_peer(now, &route(0, peer), by, Ecn::Ect0, size, packet);
+            }
         }
     }
 }
 
 /// What is on the way, by when it arrives.
-type Wire = VecDeque<(Time, VecDeque<Vec<u8>>)>;
+type Wire = VecDeque<(Time, VecDeque<Records>)>;
 
 #[inline(never)]
-fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8], wire: &mut VecDeque<Vec<u8>>) {
+fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8]) {
     for _ in 0..BURST {
         let info = PktInfo::of_ip(packet, client.endpoint.flow_key());
         client.endpoint.send(now, session, packet.to_vec(), info);
     }
-    client.transmit(now, wire);
+    client.transmit(now);
 }
 
 #[inline(never)]
-fn up(server: &mut End, now: Time, records: VecDeque<Vec<u8>>) -> u64 {
-    records.into_iter().for_each(|record| server.receive(now, record));
+fn up(server: &mut End, now: Time, records: &mut VecDeque<Records>) -> u64 {
+    server.receive(now, records);
     std::iter::from_fn(|| server.endpoint.poll_deliver()).count() as u64
 }
 
 #[inline(never)]
-fn back(
-    server: &mut End,
-    client: &mut End,
-    now: Time,
-    wire: &mut VecDeque<Vec<u8>>,
-    records: VecDeque<Vec<u8>>,
-) {
+fn back(server: &mut End, client: &mut End, now: Time, records: &mut VecDeque<Records>) {
     server.endpoint.handle_timeout(now);
-    server.transmit(now, wire);
-    records.into_iter().for_each(|record| client.receive(now, record));
+    server.transmit(now);
+    client.receive(now, records);
     client.endpoint.handle_timeout(now);
 }
 
@@ -200,33 +224,33 @@ fn data(ccid: u8, packets: u64) {
     for tick in 0..1_000 + packets / BURST {
         now += TICK;
         let (mut there, mut here) = (VecDeque::new(), VecDeque::new());
-        let (records, answers) = (due(&mut forth, now), due(&mut aback, now));
+        let (mut records, mut answers) = (due(&mut forth, now), due(&mut aback, now));
         if tick < 1_000 {
-            for record in records {
-                server.receive(now, record);
-            }
+            server.receive(now, &mut records);
             while server.endpoint.poll_deliver().is_some() {}
-            answers.into_iter().for_each(|record| client.receive(now, record));
+            client.receive(now, &mut answers);
             for end in [&mut client, &mut server] {
                 end.endpoint.handle_timeout(now);
             }
-            server.transmit(now, &mut here);
+            server.transmit(now);
             for _ in 0..BURST {
                 let info = PktInfo::of_ip(&packet, client.endpoint.flow_key());
                 client.endpoint.send(now, session, packet.clone(), info);
             }
-            client.transmit(now, &mut there);
+            client.transmit(now);
         } else {
             let region = Region::new(ALLOCATIONS);
-            arrived += up(&mut server, now, records);
+            arrived += up(&mut server, now, &mut records);
             count(1, region);
             let region = Region::new(ALLOCATIONS);
-            back(&mut server, &mut client, now, &mut here, answers);
+            back(&mut server, &mut client, now, &mut answers);
             count(2, region);
             let region = Region::new(ALLOCATIONS);
-            down(&mut client, now, session, &packet, &mut there);
+            down(&mut client, now, session, &packet);
             count(0, region);
         }
+        server.send(&mut here);
+        client.send(&mut there);
         forth.push_back((now + DELAY, there));
         aback.push_back((now + DELAY, here));
         for end in [&mut client, &mut server] {
@@ -257,14 +281,15 @@ fn idle(sessions: u32) {
             let ends = [&mut client, &mut server];
             ends[from].handle_timeout(now);
             ends[from].poll_transmit(now, &mut out);
-            let mut start = 0;
-            for (over, len) in out.packets.drain(..) {
-                let bytes = &out.bytes[start + HEADER..start + len - (OVERHEAD - HEADER)];
-                start += len;
-                packets += 1;
-                ends[to].handle_peer(now, &route(over.socket, end), 0, Ecn::Ect0, len as u32 + 28, bytes);
+            for run in out.runs.drain(..) {
+                for record in out.bytes[run.bytes].chunks(run.segment) {
+                    let (from, len) = (route(run.route.socket, end), record.len());
+                    let packet = &record[HEADER..len - (OVERHEAD - HEADER)];
+                    packets += 1;
+                    ends[to].handle_peer(now, &from, 0, Ecn::Ect0, len as u32 + 28, packet);
+                }
             }
-            out.bytes.clear();
+            out.used = 0;
             while let Some((_, event)) = ends[from].poll_event() {
                 up += usize::from(from == 1 && matches!(event, SessionEvent::PathUp(_)));
             }

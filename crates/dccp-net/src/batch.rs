@@ -17,7 +17,9 @@ pub struct Run {
     segment: usize,
     /// A shorter packet ended it.
     closed: bool,
+    /// Of which the first `used` are in use; not shortened between turns, so that nothing is cleared that is written anyway.
     bytes: Vec<u8>,
+    used: usize,
 }
 
 impl Run {
@@ -31,15 +33,19 @@ impl Run {
         self.ecn
     }
 
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.used]
+    }
+
     /// For a carrier, from and to where the route says.
     pub fn burst(&self) -> Burst<'_> {
         let (local, remote) = (self.route.local, self.route.remote);
-        Burst { local, remote, dscp: 0, ecn: self.ecn, segment: self.segment, bytes: &self.bytes }
+        Burst { local, remote, dscp: 0, ecn: self.ecn, segment: self.segment, bytes: self.bytes() }
     }
 
     /// For a carrier, those packets that `part` is about, to where a channel leads now.
     pub(crate) fn burst_to(&self, part: &Part, local: Option<IpAddr>, remote: SocketAddr) -> Burst<'_> {
-        let at = |packet: usize| (packet * self.segment).min(self.bytes.len());
+        let at = |packet: usize| (packet * self.segment).min(self.used);
         let bytes = &self.bytes[at(part.packets.start)..at(part.packets.end)];
         Burst { local, remote, dscp: part.mark.dscp, ecn: part.mark.ecn, segment: self.segment, bytes }
     }
@@ -48,7 +54,7 @@ impl Run {
     pub(crate) fn parts(&self, marking: Option<&dyn Marking>, parts: &mut Vec<Part>) {
         parts.clear();
         let Some(marking) = marking else {
-            let packets = 0..self.bytes.len().div_ceil(self.segment.max(1));
+            let packets = 0..self.used.div_ceil(self.segment.max(1));
             return parts.push(Part { packets, mark: Mark { dscp: 0, ecn: self.ecn } });
         };
         for (i, packet) in self.packets().enumerate() {
@@ -65,19 +71,19 @@ impl Run {
     pub(crate) fn packets(&self) -> impl Iterator<Item = &[u8]> {
         let (head, tail) = margins(&self.route);
         let inner = move |packet: &'_ [u8]| packet.len().saturating_sub(tail);
-        self.bytes.chunks(self.segment.max(1)).map(move |packet| &packet[head..inner(packet)])
+        self.bytes().chunks(self.segment.max(1)).map(move |packet| &packet[head..inner(packet)])
     }
 
     /// The records of a channel, to be sealed, and the size of each but the last.
     pub(crate) fn records(&mut self) -> (&mut [u8], usize) {
-        (&mut self.bytes, self.segment)
+        (&mut self.bytes[..self.used], self.segment)
     }
 
     fn takes(&self, ecn: Ecn, len: usize) -> bool {
         !self.closed
             && self.ecn == ecn
             && len <= self.segment
-            && self.bytes.len() + len <= MAX_BYTES.min(MAX_SEGMENTS * self.segment)
+            && self.used + len <= MAX_BYTES.min(MAX_SEGMENTS * self.segment)
     }
 }
 
@@ -102,10 +108,7 @@ impl Batch {
 
     /// Forgets all runs, keeps their memory.
     pub fn clear(&mut self) {
-        for mut run in self.runs.drain(..) {
-            run.bytes.clear();
-            self.spare.push(run.bytes);
-        }
+        self.spare.extend(self.runs.drain(..).map(|run| run.bytes));
     }
 }
 
@@ -125,14 +128,17 @@ impl Sink for Batch {
             Some(i) => i,
             None => {
                 let bytes = self.spare.pop().unwrap_or_default();
-                self.runs.push(Run { route: *route, ecn, segment: len, closed: false, bytes });
+                self.runs.push(Run { route: *route, ecn, segment: len, closed: false, bytes, used: 0 });
                 self.runs.len() - 1
             }
         };
         let run = &mut self.runs[at];
         run.closed = len < run.segment;
-        let start = run.bytes.len();
-        run.bytes.resize(start + len, 0);
+        let start = run.used;
+        run.used += len;
+        if run.bytes.len() < run.used {
+            run.bytes.resize(run.used, 0);
+        }
         &mut run.bytes[start..][packet]
     }
 }
@@ -146,7 +152,7 @@ mod tests {
     }
 
     fn shape(batch: &Batch) -> Vec<(u32, Ecn, usize, usize)> {
-        batch.runs().iter().map(|r| (r.route.socket, r.ecn, r.segment, r.bytes.len())).collect()
+        batch.runs().iter().map(|r| (r.route.socket, r.ecn, r.segment, r.used)).collect()
     }
 
     #[test]
@@ -173,7 +179,7 @@ mod tests {
         for (n, ecn) in [(1, Ecn::Ect0), (2, Ecn::NotEct), (3, Ecn::Ect0)] {
             batch.reserve(&route(0), ecn, 10).fill(n);
         }
-        let order: Vec<u8> = batch.runs().iter().flat_map(|r| r.bytes.chunks(10).map(|c| c[0])).collect();
+        let order: Vec<u8> = batch.runs().iter().flat_map(|r| r.bytes().chunks(10).map(|c| c[0])).collect();
         assert_eq!(order, [1, 2, 3]);
     }
 
@@ -198,9 +204,9 @@ mod tests {
             batch.reserve(&route(0), Ecn::Ect0, 1400).fill(1);
             batch.reserve(&route(1), Ecn::Ect0, 40).fill(1);
         }
-        assert!(batch.runs().iter().all(|r| r.bytes.len() <= MAX_BYTES));
-        assert!(batch.runs().iter().all(|r| r.bytes.len().div_ceil(r.segment) <= MAX_SEGMENTS));
-        assert_eq!(batch.runs().iter().map(|r| r.bytes.len()).sum::<usize>(), 100 * 1440);
+        assert!(batch.runs().iter().all(|r| r.used <= MAX_BYTES));
+        assert!(batch.runs().iter().all(|r| r.used.div_ceil(r.segment) <= MAX_SEGMENTS));
+        assert_eq!(batch.runs().iter().map(|r| r.used).sum::<usize>(), 100 * 1440);
         batch.clear();
         assert!(batch.runs().is_empty());
     }
