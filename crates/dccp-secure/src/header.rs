@@ -55,10 +55,10 @@ pub(crate) fn write(to: Receiver, kind: Kind, out: &mut [u8; HEADER]) {
         Kind::Cookie => COOKIE,
         Kind::Record(n) => n,
     };
-    out[..4].copy_from_slice(&to.server.to_be_bytes());
-    out[0] = TYPE;
-    out[4..8].copy_from_slice(&to.index.to_be_bytes());
-    out[8..].copy_from_slice(&counter.to_be_bytes());
+    let [_, s2, s1, s0] = to.server.to_be_bytes();
+    let [i3, i2, i1, i0] = to.index.to_be_bytes();
+    let [c7, c6, c5, c4, c3, c2, c1, c0] = counter.to_be_bytes();
+    *out = [TYPE, s2, s1, s0, i3, i2, i1, i0, c7, c6, c5, c4, c3, c2, c1, c0];
 }
 
 pub(crate) fn read(datagram: &[u8]) -> Option<(Receiver, Kind)> {

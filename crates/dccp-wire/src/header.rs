@@ -117,35 +117,35 @@ impl Header {
         let header_len = self.packet_len(options.len(), 0);
         let (head, payload) = buf.split_at_mut(header_len);
         let mut out = Writer { buf: head, at: 0 };
-        out.put(&self.src_port.to_be_bytes());
-        out.put(&self.dst_port.to_be_bytes());
-        out.put(&[(header_len / 4) as u8, self.ccval << 4 | self.cscov & 15, 0, 0]);
+        let ([p1, p0], [q1, q0]) = (self.src_port.to_be_bytes(), self.dst_port.to_be_bytes());
+        out.put([p1, p0, q1, q0, (header_len / 4) as u8, self.ccval << 4 | self.cscov & 15, 0, 0]);
         let [.., s5, s4, s3, s2, s1, s0] = self.seq.value().to_be_bytes();
         if self.is_short() {
-            out.put(&[self.ptype.number() << 1, s2, s1, s0]);
+            out.put([self.ptype.number() << 1, s2, s1, s0]);
         } else {
-            out.put(&[self.ptype.number() << 1 | 1, 0, s5, s4, s3, s2, s1, s0]);
+            out.put([self.ptype.number() << 1 | 1, 0, s5, s4, s3, s2, s1, s0]);
         }
         if self.ptype.has_ack() {
             let [.., a5, a4, a3, a2, a1, a0] = self.ack.unwrap_or_default().value().to_be_bytes();
             if self.is_short() {
-                out.put(&[0, a2, a1, a0]);
+                out.put([0, a2, a1, a0]);
             } else {
-                out.put(&[0, 0, a5, a4, a3, a2, a1, a0]);
+                out.put([0, 0, a5, a4, a3, a2, a1, a0]);
             }
         }
         if self.ptype.has_service_code() {
-            out.put(&self.service_code.unwrap_or_default().to_be_bytes());
+            out.put(self.service_code.unwrap_or_default().to_be_bytes());
         }
         if self.ptype == PacketType::Reset {
             let reset = self.reset.unwrap_or(Reset { code: ResetCode::Unspecified, data: [0; 3] });
-            out.put(&[reset.code.number()]);
-            out.put(&reset.data);
+            let [d1, d2, d3] = reset.data;
+            out.put([reset.code.number(), d1, d2, d3]);
         }
-        out.put(options);
         let Writer { buf, at } = out;
+        let (place, padding) = buf[at..].split_at_mut(options.len());
+        place.copy_from_slice(options);
         // Padding goes to the end, up to a word boundary (RFC 4340 section 5.8.1).
-        buf[at..].fill(0);
+        padding.fill(0);
         payload
     }
 }
@@ -156,9 +156,9 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        self.buf[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.buf[self.at..self.at + N].copy_from_slice(&bytes);
+        self.at += N;
     }
 }
 
@@ -184,7 +184,11 @@ impl<'a> Packet<'a> {
             return Err(ParseError::ShortNotAllowed);
         }
         // With X = 1 a reserved byte stands before the number; Seq keeps the low 48 bits. Likewise for the ack.
-        let (seq, rest) = take_number(rest, if short { 3 } else { 7 })?;
+        let (seq, rest) = match (short, rest) {
+            (false, &[_, a, b, c, d, e, f, ref rest @ ..]) => ([0, 0, a, b, c, d, e, f], rest),
+            (true, &[d, e, f, ref rest @ ..]) => ([0, 0, 0, 0, 0, d, e, f], rest),
+            _ => return Err(ParseError::Truncated),
+        };
         let (ack, rest) = match (ptype.has_ack(), short) {
             (false, _) => (None, rest),
             (true, true) => take_number(rest, 4).map(|(n, rest)| (Some(Seq::new(n & 0xff_ffff)), rest))?,
@@ -217,7 +221,7 @@ impl<'a> Packet<'a> {
             cscov,
             ptype,
             short,
-            seq: Seq::new(seq),
+            seq: Seq::new(u64::from_be_bytes(seq)),
             ack,
             service_code,
             reset,

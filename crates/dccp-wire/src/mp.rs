@@ -157,6 +157,10 @@ impl<'a> MpOption<'a> {
 
     /// The data of an option 46: subtype and value. None: a known subtype with an impossible value.
     pub(crate) fn parse(data: &'a [u8]) -> Option<MpOption<'a>> {
+        // On every data packet.
+        if let [4, a, b, c, d, e, f] = *data {
+            return Some(MpOption::Seq(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))));
+        }
         let (&subtype, value) = data.split_first()?;
         // Lengths: RFC 9897 section 3.2, table of multipath options, less the three bytes before the value.
         Some(match (subtype, value.len()) {
@@ -176,7 +180,6 @@ impl<'a> MpOption<'a> {
                 }
                 MpOption::Key { ci: number(&value[1..5]) as u32, keys }
             }
-            (4, 6) => MpOption::Seq(Seq::new(number(value))),
             (5, _) => MpOption::Hmac(value.try_into().ok()?),
             (6, 9) => MpOption::Rtt {
                 kind: RttType::from_number(value[0]),

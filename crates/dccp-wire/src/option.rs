@@ -179,6 +179,7 @@ impl OptionBuf {
             Opt::ChangeR(feature, value) => self.push_parts(CHANGE_R, &[&[feature], value]),
             Opt::ConfirmR(feature, value) => self.push_parts(CONFIRM_R, &[&[feature], value]),
             Opt::InitCookie(cookie) => self.push_parts(INIT_COOKIE, &[cookie]),
+            Opt::NdpCount(count @ 0..=255) => self.push_whole([NDP_COUNT, 3, count as u8]),
             Opt::NdpCount(count) => {
                 // RFC 4340 section 7.7: the smallest of one to six bytes; more than 48 bits cannot be told.
                 let bytes = count.min((1 << 48) - 1).to_be_bytes();
@@ -198,6 +199,10 @@ impl OptionBuf {
                 self.push_parts(ELAPSED_TIME, &[elapsed_bytes(&elapsed.to_be_bytes())])
             }
             Opt::DataChecksum(crc) => self.push_parts(DATA_CHECKSUM, &[&crc.to_le_bytes()]),
+            Opt::Mp(MpOption::Seq(seq)) => {
+                let [_, _, a, b, c, d, e, f] = seq.value().to_be_bytes();
+                self.push_whole([MULTIPATH, 9, 4, a, b, c, d, e, f])
+            }
             Opt::Mp(mp) => mp.emit(|parts| self.push_parts(MULTIPATH, parts)),
             Opt::Unknown(kind @ 0..=31, data) => data.is_empty() && self.push_byte(kind),
             Opt::Ccid(kind, data) | Opt::Invalid(kind, data) | Opt::Unknown(kind, data) => {

@@ -22,7 +22,16 @@ impl OptionBuf {
     }
 
     pub(crate) fn push_byte(&mut self, kind: u8) -> bool {
-        self.extend(&[kind])
+        self.push_whole([kind])
+    }
+
+    /// An option of a length known beforehand, encoded: for those that are on every data packet.
+    pub(crate) fn push_whole<const N: usize>(&mut self, option: [u8; N]) -> bool {
+        let fits = N <= self.room();
+        if fits {
+            self.0.extend_from_slice(&option);
+        }
+        fits
     }
 
     /// Type, length and the parts of the data one after the other.
