@@ -162,7 +162,7 @@ pub trait Controller: Send + core::fmt::Debug {
     /// The receiver reported Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its
     /// receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
-    /// What may be sent now.
+    /// What may be sent now. It changes by the inputs above and below alone: it is not asked again before the next.
     fn limits(&self) -> Limits;
     /// The state's name as people know it (`startup`, `probe_bw`, `slow_start`, ...).
     fn phase(&self) -> &'static str;

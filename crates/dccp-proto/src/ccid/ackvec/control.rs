@@ -3,6 +3,8 @@ use super::restraint::Restraint;
 use super::rto::DEFAULT_RTT;
 use super::usage::{Samples, Usage};
 use alloc::boxed::Box;
+use core::cell::Cell;
+use core::ops::{Deref, DerefMut};
 use dccp_cc::{Amount, Controller, Limits, Pacer, RateSampler, RttEstimator};
 use units::Time;
 
@@ -12,7 +14,7 @@ use units::Time;
 /// Whoever owns the connections keeps a shared one, and [lends](super::AckVecSender::exchange) it to the half it works on.
 #[derive(Debug)]
 pub struct Control {
-    pub(super) cc: Box<dyn Controller>,
+    pub(super) cc: Governor,
     pub(super) rtt: RttEstimator,
     pub(super) sampler: RateSampler,
     pub(super) pacer: Pacer,
@@ -33,10 +35,47 @@ pub struct Control {
     pub(super) heard: Time,
 }
 
+/// An algorithm, and what it allows: several ask for that between two inputs of it, with every packet.
+#[derive(Debug)]
+pub(super) struct Governor {
+    cc: Box<dyn Controller>,
+    limits: Cell<Option<Limits>>,
+}
+
+impl Governor {
+    pub(super) fn limits(&self) -> Limits {
+        let limits = self.limits.get().unwrap_or_else(|| self.cc.limits());
+        self.limits.set(Some(limits));
+        limits
+    }
+}
+
+impl From<Box<dyn Controller>> for Governor {
+    fn from(cc: Box<dyn Controller>) -> Governor {
+        Governor { cc, limits: Cell::new(None) }
+    }
+}
+
+impl Deref for Governor {
+    type Target = dyn Controller;
+
+    fn deref(&self) -> &(dyn Controller + 'static) {
+        &*self.cc
+    }
+}
+
+/// For an input, after which limits may be others.
+impl DerefMut for Governor {
+    fn deref_mut(&mut self) -> &mut (dyn Controller + 'static) {
+        self.limits.set(None);
+        &mut *self.cc
+    }
+}
+
 impl Control {
     pub(super) fn new(cc: Box<dyn Controller>, rtt: RttEstimator) -> Control {
         Control {
-            cc,
+            cc: cc.into(),
             rtt,
             sampler: RateSampler::default(),
             pacer: Pacer::default(),

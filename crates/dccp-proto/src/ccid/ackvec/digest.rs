@@ -364,7 +364,7 @@ impl AckVecSender {
 
     /// Forgets what is settled; what was lost is remembered for one more timeout.
     pub(super) fn trim_history(&mut self, now: Time) {
-        while let Some(packet) = self.history.trim(now - self.control.rtt.rto()) {
+        while let Some(packet) = self.history.trim(|| now - self.control.rtt.rto()) {
             if packet.snapshot.is_some() && packet.fate == Fate::InFlight {
                 self.count_lost(packet.bytes);
             }

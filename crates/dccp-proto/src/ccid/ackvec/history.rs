@@ -151,11 +151,11 @@ impl History {
 
     /// Forgets what is settled at the old end: received, lost before `lost_before`, without data. If there is still too much,
     /// gives the oldest to be settled; call until `None`.
-    pub(crate) fn trim(&mut self, lost_before: Time) -> Option<Packet> {
+    pub(crate) fn trim(&mut self, lost_before: impl Fn() -> Time) -> Option<Packet> {
         while let Some(oldest) = self.packets.front() {
             let settled = match oldest.fate {
                 Fate::Received => true,
-                Fate::Lost(at) => at < lost_before,
+                Fate::Lost(at) => at < lost_before(),
                 Fate::InFlight => oldest.snapshot.is_none() && self.packets.len() > KEPT_NON_DATA,
             };
             if !settled {
@@ -222,7 +222,7 @@ mod tests {
         let mut history = History::new(Seq::new(0));
         for i in 0..1000 {
             history.push(Seq::new(i), packet());
-            assert!(history.trim(Time::ZERO).is_none());
+            assert!(history.trim(|| Time::ZERO).is_none());
         }
         assert_eq!(history.len(), KEPT_NON_DATA);
         assert_eq!(history.first_open(0..2000), Some(1000 - KEPT_NON_DATA as u64));

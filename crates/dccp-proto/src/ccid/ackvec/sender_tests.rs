@@ -147,8 +147,10 @@ impl Rig {
         self.ack_held(now, ack, cells, Duration::ZERO)
     }
 
-    fn set(&self, limits: Limits) {
+    fn set(&mut self, limits: Limits) {
         self.notes.lock().unwrap().limits = limits;
+        // Limits are asked for again after an input.
+        self.half.hold_probe_rtt(false);
     }
 
     fn demands(&mut self) -> Vec<Demand> {

@@ -22,7 +22,7 @@ impl AckVecSender {
         if let Some(found) = &found {
             cc.inherit(found);
         }
-        self.control.cc = cc;
+        self.control.cc = cc.into();
         self.control.reduction = None;
         self.strict = by.strict;
         self.ecn = by.ecn;
