@@ -106,6 +106,9 @@ impl<P> FqCoDel<P> {
             flow.credit = self.quantum;
             self.new.push_back(index);
         }
+        if self.is_within(transmitting, limit) {
+            return true;
+        }
         self.shrink(transmitting, limit, ledger);
         // Drops are at the head, so the new packet is there unless nothing is.
         self.flows.get(&index).is_some_and(|flow| flow.fifo.len().packets > 0)
@@ -113,9 +116,13 @@ impl<P> FqCoDel<P> {
 
     /// Drops at the head of the fattest flow while more is held than `limit` allows, the packet of `transmitting` bytes included.
     pub fn shrink(&mut self, transmitting: Option<u32>, limit: Limit, ledger: &mut impl Ledger) {
-        while !limit.holds(transmitting.into_iter().fold(self.len, QueueLen::plus)) && self.len.packets > 0 {
+        while !self.is_within(transmitting, limit) && self.len.packets > 0 {
             self.drop_from_fattest(ledger);
         }
+    }
+
+    fn is_within(&self, transmitting: Option<u32>, limit: Limit) -> bool {
+        limit.holds(transmitting.map_or(self.len, |bytes| self.len.plus(bytes)))
     }
 
     /// Drops half the bytes of the flow that has most (RFC 8290 section 4.1).

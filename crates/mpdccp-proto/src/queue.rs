@@ -6,8 +6,7 @@ use crate::names::Named;
 use crate::names::by_name;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
-use core::hash::Hasher;
+use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, QueueLen, Reason};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
@@ -159,9 +158,13 @@ impl PktInfo {
         };
         // Ports are where they are in TCP, UDP, DCCP and SCTP alike; elsewhere the bytes are no port.
         let ports = ports.filter(|_| matches!(protocol, 6 | 17 | 33 | 132)).unwrap_or(&[]);
-        let mut hasher = SipHasher13::new_with_keys(key.0, key.1);
-        [addresses, &[protocol], ports].iter().for_each(|part| hasher.write(part));
-        info.flow = (hasher.finish() as u32).max(1);
+        // In one piece, which takes half as long as in three.
+        let mut flow = [0; 37];
+        let (ports_at, end) = (addresses.len() + 1, addresses.len() + 1 + ports.len());
+        flow[..addresses.len()].copy_from_slice(addresses);
+        flow[addresses.len()] = protocol;
+        flow[ports_at..end].copy_from_slice(ports);
+        info.flow = (SipHasher13::new_with_keys(key.0, key.1).hash(&flow[..end]) as u32).max(1);
         info
     }
 }
@@ -249,10 +252,8 @@ pub struct SendQueue {
     /// Packets that wait for a wider path than those of which smaller ones make use, in order.
     aside: VecDeque<Queued>,
     stats: QueueStats,
-    /// How long it may stand beyond what its user set, for the paths' sake.
-    allowance: Duration,
-    /// How long at least, for the flows inside whose round trips take as long as the paths'.
-    least: Duration,
+    /// How old a packet may become: what its user set, or more for the paths' sake.
+    max_sojourn: Duration,
     /// Since when nothing came, while it holds memory for what may come.
     quiet_since: Option<Time>,
 }
@@ -277,15 +278,13 @@ impl SendQueue {
                 Waiting::Fair(FqCoDel::new(FqCoDelConfig { flows: FLOWS, codel, ..FqCoDelConfig::default() }))
             }
         };
-        let (allowance, least) = (Duration::ZERO, Duration::ZERO);
         SendQueue {
+            max_sojourn: cfg.max_sojourn,
             cfg,
             waiting,
             head: None,
             aside: VecDeque::new(),
             stats: QueueStats::default(),
-            allowance,
-            least,
             quiet_since: None,
         }
     }
@@ -295,18 +294,26 @@ impl SendQueue {
     /// bound that falls on many packets at once whenever a path slows down for a few round trips, of which `min_rtt` is the least.
     pub fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
         // A quarter more than wanted, so that it stands there and not below.
-        self.allowance = standing + standing / 4;
+        let allowance = standing + standing / 4;
+        self.max_sojourn = self.cfg.max_sojourn + allowance;
         if let Waiting::Fair(fair) = &mut self.waiting {
-            self.least = (min_rtt * SLOW_ROUNDS).min(MOST_LEAST);
+            // For the flows inside whose round trips take as long as the paths'.
+            let slow = (min_rtt * SLOW_ROUNDS).min(MOST_LEAST);
+            self.max_sojourn = self.cfg.max_sojourn.max(slow) + allowance;
             let least = CoDelConfig::default();
-            let (target, interval) =
-                (least.target.max(rtt / 8) + self.allowance, least.interval.max(rtt * 2));
+            let (target, interval) = (least.target.max(rtt / 8) + allowance, least.interval.max(rtt * 2));
             fair.tune(target, interval);
         }
     }
 
-    fn max_sojourn(&self) -> Duration {
-        self.cfg.max_sojourn.max(self.least) + self.allowance
+    /// Packets and bytes outside of `waiting`. Hardly ever is anything set aside.
+    fn shown(&self) -> QueueLen {
+        let head = self.head.as_ref().map(|head| QueueLen::default().plus(size(&head.data)));
+        let head = head.unwrap_or_default();
+        match self.aside.is_empty() {
+            true => head,
+            false => self.aside.iter().fold(head, |len, packet| len.plus(size(&packet.data))),
+        }
     }
 
     /// Takes a packet in, dropping at the head (of the fattest flow) as needed: the oldest is worth least to whoever waits
@@ -314,13 +321,12 @@ impl SendQueue {
     pub fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
         self.quiet_since = Some(now);
-        let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let bytes = size(&data);
         let item =
             Item { arrived: now, meta: Meta { bytes, ecn: info.ecn, flow: info.flow }, packet: (info, data) };
-        let shown = || self.aside.iter().chain(&self.head);
-        let head: usize = shown().map(|h| h.data.len()).sum();
-        let bytes_left = Limit::Bytes(self.cfg.max_bytes.saturating_sub(head) as u64);
-        let packets_left = Limit::Packets(self.cfg.max_packets.saturating_sub(shown().count()).max(1) as u64);
+        let shown = self.shown();
+        let bytes_left = Limit::Bytes((self.cfg.max_bytes as u64).saturating_sub(shown.bytes));
+        let packets_left = Limit::Packets((self.cfg.max_packets as u64).saturating_sub(shown.packets).max(1));
         match &mut self.waiting {
             Waiting::Fifo(fifo) => {
                 let fits = |fifo: &Fifo<Packet>| {
@@ -357,7 +363,7 @@ impl SendQueue {
                 }
             }
             match &self.head {
-                Some(head) if now.since(head.at) > self.max_sojourn() => {
+                Some(head) if now.since(head.at) > self.max_sojourn => {
                     self.stats.dropped_old += 1;
                     self.head = None;
                 }
@@ -396,7 +402,10 @@ impl SendQueue {
 
     /// Drops what is too old of what was set aside, then shows the first of it.
     pub fn aside_head(&mut self, now: Time) -> Option<&Queued> {
-        let most = self.max_sojourn();
+        if self.aside.is_empty() {
+            return None;
+        }
+        let most = self.max_sojourn;
         while self.aside.pop_front_if(|packet| now.since(packet.at) > most).is_some() {
             self.stats.dropped_old += 1;
         }
@@ -418,7 +427,7 @@ impl SendQueue {
 
     /// Whether a packet of the flow was set aside; of flow 0 nothing is known.
     fn is_aside(&self, flow: u32) -> bool {
-        flow != 0 && self.aside.iter().any(|packet| packet.info.flow == flow)
+        flow != 0 && !self.aside.is_empty() && self.aside.iter().any(|packet| packet.info.flow == flow)
     }
 
     /// The next packet, whatever its age.
@@ -459,7 +468,7 @@ impl SendQueue {
     /// When the head becomes too old, so that it is dropped (and counted) even if no path ever opens.
     pub fn next_expiry(&self) -> Option<Time> {
         let shown = self.aside.front().into_iter().chain(&self.head);
-        shown.map(|p| p.at + self.max_sojourn() + Duration::from_nanos(1)).min()
+        shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
     }
 
     /// The backlog. The oldest is the head that was shown; in a fair queue others may have waited longer.
@@ -468,15 +477,18 @@ impl SendQueue {
             Waiting::Fifo(fifo) => fifo.len(),
             Waiting::Fair(fair) => fair.len(),
         };
-        let shown = || self.aside.iter().chain(&self.head);
-        let (packets, bytes) = (shown().count() as u64, shown().map(|h| h.data.len() as u64).sum::<u64>());
+        let shown = self.shown();
+        let mut oldest = self.head.as_ref().map_or(now, |head| head.at);
+        if !self.aside.is_empty() {
+            oldest = self.aside.iter().fold(oldest, |oldest, packet| oldest.min(packet.at));
+        }
         QueueView {
-            packets: u32::try_from(waiting.packets + packets).unwrap_or(u32::MAX),
-            bytes: waiting.bytes + bytes,
-            oldest: shown().map(|p| now.since(p.at)).max().unwrap_or_default(),
+            packets: u32::try_from(waiting.packets + shown.packets).unwrap_or(u32::MAX),
+            bytes: waiting.bytes + shown.bytes,
+            oldest: now.since(oldest),
             flow_bytes: match (&self.waiting, &self.head) {
-                (Waiting::Fair(fair), Some(head)) => fair.flow_len(head.info.flow).bytes + bytes,
-                _ => waiting.bytes + bytes,
+                (Waiting::Fair(fair), Some(head)) => fair.flow_len(head.info.flow).bytes + shown.bytes,
+                _ => waiting.bytes + shown.bytes,
             },
         }
     }
@@ -490,6 +502,10 @@ impl SendQueue {
     pub fn set_stats(&mut self, stats: QueueStats) {
         self.stats = stats;
     }
+}
+
+fn size(packet: &[u8]) -> u32 {
+    u32::try_from(packet.len()).unwrap_or(u32::MAX)
 }
 
 /// Sets the ECN field of an ECN-capable IP packet to CE (RFC 3168 section 5), the IPv4 header checksum with it (RFC 1624).

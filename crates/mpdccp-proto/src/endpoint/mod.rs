@@ -256,7 +256,9 @@ impl Endpoint {
             let queued = entry.queued + more;
             self.memory.change(&mut entry.queued, queued);
             entry.session.send(now, data, info);
-            self.mark(session);
+            if !core::mem::replace(&mut entry.dirty, true) {
+                self.dirty.push(session);
+            }
         } else {
             self.stats.count(Counter::SendWithoutSession);
         }

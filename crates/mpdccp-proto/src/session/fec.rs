@@ -98,9 +98,11 @@ impl Fec {
     /// Keeps what arrived, while there are parities.
     fn keep(&mut self, now: Time, seq: Seq, back: u8, data: &[u8]) {
         if now >= self.kept_until {
-            self.kept.clear();
-            self.order.clear();
-            self.pending.clear();
+            if !self.order.is_empty() || !self.pending.is_empty() {
+                self.kept.clear();
+                self.order.clear();
+                self.pending.clear();
+            }
             return;
         }
         if self.kept.insert(seq.value(), (back, data.to_vec())).is_none() {
@@ -234,6 +236,9 @@ impl Session {
     /// A packet with data arrived: others may be made from it.
     pub(super) fn follow_parity(&mut self, now: Time, path: PathId, seq: Seq, back: u8, data: &[u8]) {
         self.fec.keep(now, seq, back, data);
+        if self.fec.pending.is_empty() {
+            return;
+        }
         let concerned = self.fec.pending.iter().any(|parity| parity.members.contains(&seq.value()));
         if concerned {
             self.restore(now, path);

@@ -55,9 +55,6 @@ impl Repair {
 
     /// Keeps what left on `path` under number `seq`.
     fn keep(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy) {
-        if !self.on {
-            return;
-        }
         self.bytes += copy.packet.data.len();
         self.kept.entry(path).or_default().push_back((seq, Some(copy)));
         let worth = self.worth;
@@ -107,6 +104,9 @@ impl Repair {
 
     /// The next datagram to send again. What is too old is given up.
     pub(super) fn head(&mut self, now: Time) -> Option<&Copy> {
+        if self.due.is_empty() {
+            return None;
+        }
         let worth = self.worth;
         while let Some(old) = self.due.pop_front_if(|copy| now.since(copy.first) > worth) {
             self.bytes -= old.packet.data.len();
@@ -149,7 +149,9 @@ impl Session {
         if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
             self.repair.alone = Some((path, now));
         }
-        self.repair.keep(now, path, seq, copy);
+        if self.repair.on {
+            self.repair.keep(now, path, seq, copy);
+        }
     }
 
     /// Learns what became of what left on a path.
