@@ -234,7 +234,7 @@ pub struct CcConfig {
     pub mtu: u16,
     /// Count windows in packets, as the reference does, rather than bytes.
     pub packets: bool,
-    /// BBR exactly after the draft instead of the tuned variant.
+    /// BBR, version 1 or 3, exactly after the draft instead of the tuned variant.
     pub draft: bool,
     /// Seed for the algorithm's random choices.
     pub seed: u64,

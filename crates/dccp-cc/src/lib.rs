@@ -38,6 +38,8 @@ mod cubic;
 mod filter;
 mod hystart;
 mod hystart_linux;
+mod jitter;
+mod losses;
 mod pacer;
 mod prague;
 mod rate_sample;

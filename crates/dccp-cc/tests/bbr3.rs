@@ -5,8 +5,8 @@
 mod model;
 
 use dccp_cc::{Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic};
-use linkem::{Limit, LossModel, QueueKind};
-use model::scenario::{CFG, at, bbr, bulk, link, ms, one_path_drops, two_paths_drop};
+use linkem::{Jitter, Limit, LossModel, QueueKind, Spread};
+use model::scenario::{CFG, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
 use model::{WIRE, bins, full, summary};
 
 fn bbr3(seed: u64) -> Box<dyn Controller> {
@@ -79,6 +79,27 @@ fn random_loss() {
         println!("loss {loss}: {share:.1}%");
         assert!(share > least, "{loss}: {share}");
     }
+}
+
+/// What is left of the rate of a path that loses 1 % and of one whose delay varies by more than it is.
+#[test]
+fn tuned_carries_on_where_the_draft_falls_back() {
+    println!("share of the rate, %: 1 % lost, normal jitter of 20 ms at 5 ms");
+    let [tuned, draft] = [false, true].map(|draft| {
+        let make = || Box::new(Bbr3::new(&CcConfig { seed: 3, draft, ..CFG }));
+        let mut lossy = link(100.0, ms(50.0), 1.0);
+        lossy.loss = LossModel::Bernoulli(0.01);
+        let mut lossy = bulk(lossy, vec![(0.0, make())]);
+        let jitter = Jitter { spread: Spread::Normal(ms(20.0)), ..Jitter::default() };
+        let mut varying = jittery(50.0, 5.0, jitter, 1.0, make());
+        [(&mut lossy, 100.0), (&mut varying, 50.0)].map(|(w, mbps)| {
+            w.run(at(20.0));
+            100.0 * summary(&w.sessions[0].got, at(4.0), at(20.0)).mbps / full(mbps)
+        })
+    });
+    println!("tuned {tuned:.1?}, draft {draft:.1?}");
+    assert!(tuned[0] > 90.0 && draft[0] < 85.0, "lossy");
+    assert!(tuned[1] > 70.0 && draft[1] < 30.0, "varying");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod model;
 
-use dccp_cc::{Bbr1Tuning, Bbr3, Controller, Cubic, Reno, Window};
+use dccp_cc::{Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic, Reno, Window};
 use model::scenario::{CFG, at, bbr, bulk, link, ms};
 use std::fmt::Write;
 use units::Rate;
@@ -74,6 +74,11 @@ fn cubic() {
 }
 
 #[test]
-fn bbr3() {
-    check("bbr3", Box::new(Bbr3::new(&CFG)));
+fn bbr3_draft() {
+    check("bbr3_draft", Box::new(Bbr3::new(&CcConfig { draft: true, ..CFG })));
+}
+
+#[test]
+fn bbr3_tuned() {
+    check("bbr3_tuned", Box::new(Bbr3::new(&CFG)));
 }

@@ -4,16 +4,15 @@
 //! leaves it.
 
 mod aggregation;
-mod losses;
 mod path_model;
 mod rivals;
 mod state;
 mod tuning;
 mod window;
 
+use crate::losses::Losses;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, Part, RateSample, Sent, Window};
 use aggregation::Aggregation;
-use losses::Losses;
 use path_model::{PathModel, Units};
 use rivals::Rivals;
 use state::{Drained, ProbeRtt, State};
@@ -145,7 +144,7 @@ impl Bbr1 {
             None
         };
         if let Some(rs) = &ev.rate {
-            self.path.on_ages(rs.ages);
+            self.path.jitter.on_ages(rs.ages);
             let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
             self.path.on_bandwidth(self.units.rate(rs), app_limited, rs.sent_at);
             self.check_capacity(ev, rs);

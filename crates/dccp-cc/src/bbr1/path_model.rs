@@ -1,6 +1,7 @@
 //! What BBR believes about the path: BtlBw, RTprop, rounds, and how much delay varies (section 4.1).
 
 use super::tuning::{self, Tuning};
+use crate::jitter::Jitter;
 use crate::{Amount, RateSample, WindowedMax};
 use units::{Duration, Time};
 
@@ -10,10 +11,6 @@ const BTL_BW_ROUNDS: u64 = 10;
 pub(super) const RTPROP_FILTER: Duration = Duration::from_secs(10);
 /// A third of how long the lowest RTT is remembered.
 const LOWEST_SPAN: Duration = Duration::from_secs(20);
-/// Rounds in which delay shows how much it varies.
-const LEASTS: usize = 8;
-/// RTT samples before a round's variation is believed.
-const JITTER_SAMPLES: u32 = 4;
 
 /// Estimates of one path, in the controller's unit (bytes or packets).
 #[derive(Clone, Debug)]
@@ -27,16 +24,7 @@ pub(super) struct PathModel {
     /// Least RTTs of this span of [`LOWEST_SPAN`] and the two before.
     lowest: [Duration; 3],
     lowest_since: Time,
-    /// RTTs of the round: least, count.
-    round_rtt: (Duration, u32),
-    /// Least RTTs of the last rounds.
-    leasts: [Duration; LEASTS],
-    /// How long the packets acknowledged in the round were under way, together, and how many.
-    ages: (Duration, u32),
-    /// When the first and the last of those samples came.
-    sampled: (Time, Time),
-    /// Smoothed variation of delay.
-    jitter: Duration,
+    pub(super) jitter: Jitter,
     /// Since when delivery rate and RTT have agreed that capacity fell.
     fallen: Option<Fallen>,
     /// BtlBw when no queue was last seen.
@@ -62,11 +50,7 @@ impl PathModel {
             rtprop_stamp: Time::ZERO,
             lowest: [Duration::MAX; 3],
             lowest_since: Time::ZERO,
-            round_rtt: (Duration::MAX, 0),
-            leasts: [Duration::MAX; LEASTS],
-            ages: (Duration::ZERO, 0),
-            sampled: (Time::ZERO, Time::ZERO),
-            jitter: Duration::ZERO,
+            jitter: Jitter::default(),
             fallen: None,
             clear_bw: 0.0,
         }
@@ -85,12 +69,12 @@ impl PathModel {
 
     /// RTT up to which no queue of ours is left, the usual variation of delay allowed for.
     pub(super) fn drained_rtt(&self) -> Duration {
-        self.near_rtprop().saturating_add(self.jitter)
+        self.near_rtprop().saturating_add(self.jitter.get())
     }
 
     /// What arrives at BtlBw during the usual variation of delay.
     pub(super) fn jitter_allowance(&self) -> f64 {
-        self.bw() * self.jitter.as_secs_f64()
+        self.jitter.allowance(self.bw())
     }
 
     /// BBRUpdateBtlBw (section 4.1.1.5); rounds are counted before.
@@ -134,7 +118,7 @@ impl PathModel {
         let Some(rtprop) = self.rtprop else { return Duration::MAX };
         let packets = seconds((tuning::QUEUE_PACKETS * packet) as f64 / bw.max(1e-9));
         let queue = self.near_rtprop().max(rtprop.saturating_add(packets.max(tuning::QUEUE_FLOOR)));
-        queue.saturating_add(self.jitter * 2)
+        queue.saturating_add(self.jitter.get() * 2)
     }
 
     /// Notes an RTT of the running round.
@@ -144,48 +128,13 @@ impl PathModel {
             self.lowest = [rtt, self.lowest[0], self.lowest[1]];
         }
         self.lowest[0] = self.lowest[0].min(rtt);
-        let (least, n) = self.round_rtt;
-        if n == 0 {
-            self.sampled.0 = now;
-        }
-        self.sampled.1 = now;
-        self.round_rtt = (least.min(rtt), n + 1);
+        self.jitter.on_rtt(now, rtt);
     }
 
-    /// Notes how long the packets of an acknowledgement were under way.
-    pub(super) fn on_ages(&mut self, (sum, n): (Duration, u32)) {
-        self.ages = (self.ages.0.saturating_add(sum), self.ages.1.saturating_add(n));
-    }
-
-    /// Ends a round and returns its least RTT, if it had enough samples. Where its window was full, there may be too little room for how much
-    /// delay varies from round to round; else that is a queue of ours, which drains make shorter.
+    /// Ends a round and returns its least RTT, if it had enough samples.
     pub(super) fn on_round_end(&mut self, window_limited: bool) -> Option<Duration> {
         self.rounds += 1;
-        let (least, n) = self.round_rtt;
-        if n < JITTER_SAMPLES {
-            return None; // carry on in the next round
-        }
-        self.round_rtt = (Duration::MAX, 0);
-        let ages = core::mem::take(&mut self.ages);
-        // Samples are of the packets that overtook others: they tell less than all packets do. RTprop is rarer than a round's least,
-        // but a queue of others lies between the two as well.
-        let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
-        let beyond = mean.saturating_sub(self.rtprop.unwrap_or(mean));
-        let at = self.rounds as usize % LEASTS;
-        self.leasts[at] = least;
-        let lowest = self.leasts.into_iter().min().filter(|_| window_limited).unwrap_or(least);
-        let within = mean.saturating_sub(lowest);
-        let variation = beyond.min(scale(within, tuning::BEYOND)).min(tuning::MAX_JITTER);
-        self.jitter = (self.jitter * 3 + variation) / 4;
-        Some(least)
-    }
-
-    /// How long the average packet waited for the others of its acknowledgement, had all arrived evenly: no delay of the path. No more than
-    /// a few wait for each other; larger groups came together, and that is delay.
-    fn held(&self, acks: u32, packets: u32) -> Duration {
-        let apart = self.sampled.1.since(self.sampled.0).checked_div(packets.max(1)).unwrap_or_default();
-        let group = (f64::from(packets) / f64::from(acks.max(1))).clamp(1.0, tuning::GROUP);
-        scale(apart, (group - 1.0) / 2.0)
+        self.jitter.on_round_end(self.rtprop, window_limited)
     }
 
     /// Whether capacity fell: for a while, RTTs showed a queue, delivery was well below what it was without one, and the
@@ -230,7 +179,7 @@ impl PathModel {
         let (since, least) = (f.since, f.least);
         self.fresh_from = since;
         self.fallen = None;
-        self.jitter = Duration::ZERO;
+        self.jitter.forget();
         self.btl_bw.reset(self.rounds, measured);
         Some((core::mem::take(&mut self.clear_bw), least))
     }
@@ -291,54 +240,4 @@ fn seconds(s: f64) -> Duration {
 
 fn scale(d: Duration, by: f64) -> Duration {
     seconds(d.as_secs_f64() * by)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Jitter after rounds of eight acknowledgements, each of packets that took as long as `ages` says, in milliseconds.
-    fn jitter(ages: &[u64]) -> Duration {
-        let ms = Duration::from_millis;
-        let mut path = PathModel::new();
-        path.set_rtprop(Time::ZERO, ms(20));
-        let mut now = Time::ZERO;
-        for _ in 0..40 {
-            for _ in 0..8 {
-                now += ms(ages.len() as u64 * 2);
-                path.on_rtt(now, ms(20));
-                ages.iter().for_each(|age| path.on_ages((ms(*age), 1)));
-            }
-            path.on_round_end(false);
-        }
-        path.jitter
-    }
-
-    #[test]
-    fn variation_from_round_to_round_counts_where_the_window_is_full() {
-        let ms = Duration::from_millis;
-        for (full, most) in [(false, ms(1)), (true, ms(20))] {
-            let mut path = PathModel::new();
-            path.set_rtprop(Time::ZERO, ms(20));
-            for round in 0..40 {
-                let age = ms(20 + round % 4 * 8);
-                for ack in 0..8 {
-                    path.on_rtt(Time::from_millis(round * 40 + ack * 4), age);
-                    path.on_ages((age, 1));
-                }
-                path.on_round_end(full);
-            }
-            assert!(path.jitter <= most && (!full || path.jitter > ms(8)), "{full}: {:?}", path.jitter);
-        }
-    }
-
-    #[test]
-    fn packets_that_wait_for_a_shared_acknowledgement_are_no_jitter() {
-        // One each 2 ms.
-        assert_eq!(jitter(&[20]), Duration::ZERO);
-        assert!(jitter(&[22, 20]) < Duration::from_micros(200), "{:?}", jitter(&[22, 20]));
-        assert!(jitter(&[26, 24, 22, 20]) < Duration::from_micros(400), "{:?}", jitter(&[26, 24, 22, 20]));
-        // The same groups, later than that.
-        assert!(jitter(&[32, 30]) > Duration::from_millis(8));
-    }
 }

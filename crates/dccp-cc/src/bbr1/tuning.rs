@@ -132,10 +132,6 @@ pub(super) const QUEUE_FLOOR: Duration = Duration::from_millis(1);
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 /// `full_drain`: the 3/4 phase lasts this many RTprops at most, which drains a whole BDP.
 pub(super) const DRAIN_RTPROPS: u32 = 4;
-/// `allow_for_jitter`: what delay varies by beyond RTprop is believed up to this multiple of what it varies by within a round.
-pub(super) const BEYOND: f64 = 1.2;
-/// `allow_for_jitter`: packets that wait for each other's acknowledgement.
-pub(super) const GROUP: f64 = 4.0;
 /// `bound_by_losses`: share of BtlBw that one bound leaves at least (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
 /// `probe_on`: a probe by 5/4 paid if BtlBw is this multiple of what it was.
@@ -144,7 +140,3 @@ pub(super) const PAID: f64 = 1.15;
 pub(super) const LESSON: Duration = Duration::from_secs(5);
 /// `couple`: after a ProbeRTT, none for the sake of another subflow for this long.
 pub(super) const PROBED: Duration = Duration::from_secs(5);
-/// `allow_for_jitter`: windows are at least this multiple of what is under way at BtlBw, variation of delay included.
-pub(super) const PROBE_ROOM: f64 = 1.5;
-/// `allow_for_jitter`: no more than this.
-pub(super) const MAX_JITTER: Duration = Duration::from_millis(100);

@@ -3,6 +3,7 @@
 use super::state::State;
 use super::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS, MIN_PIPE_CWND, tuning};
 use crate::AckEvent;
+use crate::jitter::Jitter;
 use units::{Duration, Rate};
 
 /// Most a quantum holds (section 4.2.2).
@@ -84,9 +85,7 @@ impl Bbr1 {
         let Some(bdp) = self.path.bdp() else { return self.initial_cwnd() };
         let quanta = 3.0 * f64::from(self.send_quantum()) / self.units.bytes();
         let jitter = self.jitter_allowance();
-        // Where delay varies by more than RTprop, twice the latter would leave no room to probe.
-        let window = (gain * bdp + jitter).max(gain.min(tuning::PROBE_ROOM) * (bdp + jitter));
-        let inflight = ceil(window + quanta);
+        let inflight = ceil(Jitter::window(gain, bdp, jitter) + quanta);
         if !self.tuning.linux {
             return inflight;
         }

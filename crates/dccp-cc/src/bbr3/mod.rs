@@ -6,6 +6,8 @@ mod path_model;
 mod state;
 mod window;
 
+use crate::jitter::Jitter;
+use crate::losses::Losses;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
 use path_model::{ExtraAcked, LOSS_THRESH, MaxBw, MinRtt, Rounds, Signals, Undo};
 use state::{AckPhase, FullBw, ProbeRtt, State};
@@ -17,6 +19,8 @@ use units::{Duration, Rate, Time};
 /// as a lost one in every rule about losses.
 #[derive(Debug)]
 pub struct Bbr3 {
+    /// Leaves the draft where jitter, random losses and short queues need it (docs/ccid250.md).
+    tuned: bool,
     packets: bool,
     mtu: u16,
     random: u64,
@@ -32,6 +36,8 @@ pub struct Bbr3 {
     inflight_longterm: u64,
     min_rtt: MinRtt,
     extra_acked: ExtraAcked,
+    jitter: Jitter,
+    losses: Losses,
     signals: Signals,
     full_bw: FullBw,
     drain_start_round: u64,
@@ -71,6 +77,7 @@ impl Bbr3 {
     /// A fresh one.
     pub fn new(cfg: &CcConfig) -> Bbr3 {
         let mut bbr = Bbr3 {
+            tuned: !cfg.draft,
             packets: cfg.packets,
             mtu: cfg.mtu,
             random: cfg.seed,
@@ -83,6 +90,8 @@ impl Bbr3 {
             inflight_longterm: u64::MAX,
             min_rtt: MinRtt::default(),
             extra_acked: ExtraAcked::new(),
+            jitter: Jitter::default(),
+            losses: Losses::default(),
             signals: Signals::default(),
             full_bw: FullBw::default(),
             drain_start_round: 0,
@@ -105,6 +114,9 @@ impl Bbr3 {
     /// UpdateModelAndState (section 5.2.3).
     fn update_model_and_state(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
+        if self.tuned {
+            self.note_path(ev, rs);
+        }
         if ev.ce > 0 {
             self.on_marks(ev, rs, app_limited);
         }
@@ -123,6 +135,20 @@ impl Bbr3 {
             }
         }
         self.advance_signals(rs);
+    }
+
+    /// Tuned: how much delay varies, and what the path loses however little is sent.
+    fn note_path(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
+        if let Some(rtt) = ev.rtt {
+            self.jitter.on_rtt(ev.now, rtt);
+        }
+        if ev.round_end {
+            self.jitter.on_round_end(self.min_rtt.value, false);
+        }
+        self.jitter.on_ages(rs.ages);
+        self.losses.on_delivered(Some(rs.sent_at), ev.acked.packets, ev.acked.bytes, ev.ce);
+        let low = matches!(self.state, State::Drain | State::Down | State::ProbeRtt);
+        self.losses.on_gain(ev.now, low || self.bw_shortterm < 0.85 * self.max_bw.get());
     }
 
     /// As HandleLostPacket, for marks.
@@ -160,6 +186,8 @@ impl Controller for Bbr3 {
     /// HandleLostPacket (section 5.5.10.2).
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         self.delivered = pkt.delivered.packets;
+        let packets = self.pacing_rate.bytes_per_sec() / self.mtu() as f64;
+        self.losses.on_lost(pkt.snapshot.sent_at, packets);
         self.note_congestion(pkt.delivered.packets);
         if !self.probe.sampling {
             return;
@@ -197,6 +225,8 @@ impl Controller for Bbr3 {
     }
 
     fn on_rto(&mut self, _now: Time) {
+        // All that was in flight is gone, whatever the rate was.
+        self.losses = Losses::default();
         // OnEnterRTO (section 5.6.4.4): all in flight is lost, one packet may leave.
         self.save_state_upon_loss();
         self.recovering = true;

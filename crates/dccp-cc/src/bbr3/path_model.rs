@@ -9,6 +9,10 @@ use units::{Duration, Time};
 pub(super) const BETA: f64 = 0.7;
 /// BBR.LossThresh (section 2.6).
 pub(super) const LOSS_THRESH: f64 = 0.02;
+/// Tuned: a path that loses more than this whatever is sent is a policer, and its bucket is what let more through.
+const MOST_LOST: f64 = 0.03;
+/// Tuned: packets per round trip below which that is not judged.
+const FEW: u64 = 50;
 /// BBR.MinRTTFilterLen (section 2.13.1).
 const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
 /// BBR.ProbeRTTInterval (section 2.13.2).
@@ -182,15 +186,20 @@ impl Bbr3 {
             self.max_bw.update(bw);
         }
         if self.signals.round_start {
-            self.adapt_lower_bounds();
+            self.adapt_lower_bounds(ev.now);
         }
         let window = if self.full_bw.reached { EXTRA_ACKED_ROUNDS } else { 1 };
         self.extra_acked.update(ev.now, self.bw, ev.acked.bytes, self.cwnd, self.rounds.count, window);
     }
 
     /// AdaptLowerBoundsFromCongestion, LossLowerBounds.
-    fn adapt_lower_bounds(&mut self) {
-        if self.signals.congestion && !self.state.probing_bw() {
+    fn adapt_lower_bounds(&mut self, now: Time) {
+        let mut congestion = self.signals.congestion;
+        let excess = self.losses.on_round_end(now).is_some();
+        if self.loses_anyhow() {
+            congestion = excess;
+        }
+        if congestion && !self.state.probing_bw() {
             let bw = if self.bw_shortterm.is_finite() { self.bw_shortterm } else { self.max_bw.get() };
             let inflight =
                 if self.inflight_shortterm == u64::MAX { self.cwnd } else { self.inflight_shortterm };
@@ -198,6 +207,14 @@ impl Bbr3 {
             self.inflight_shortterm = self.signals.inflight_latest.max((BETA * inflight as f64) as u64);
         }
         self.signals.congestion = false;
+    }
+
+    /// Tuned: the path loses packets however little is sent, but no more than makes sense to put up with. Where a round trip has few packets, one
+    /// that TCP's full queue takes is as large a share as that, and who does not mind it starves TCP.
+    pub(super) fn loses_anyhow(&self) -> bool {
+        let share = self.losses.own_share();
+        let known = share > 0.0 && share < MOST_LOST && self.max_bdp(1.0) >= FEW * self.mtu();
+        self.tuned && known
     }
 
     /// AdvanceLatestDeliverySignals, BoundBWForModel; the counts of the round start anew.

@@ -147,7 +147,14 @@ impl Bbr3 {
 
     /// IsInflightTooHigh: marks count as losses (section 3.6).
     pub(super) fn too_high(&self, lost: u64, inflight: u64) -> bool {
-        lost.saturating_add(self.signals.marked) as f64 > inflight as f64 * LOSS_THRESH
+        let inflight = inflight as f64;
+        let bound = if self.loses_anyhow() {
+            let mtu = self.mtu() as f64;
+            self.losses.bound(inflight / mtu) * mtu
+        } else {
+            inflight * LOSS_THRESH
+        };
+        lost.saturating_add(self.signals.marked) as f64 > bound
     }
 
     /// CheckDrainDone.
@@ -201,7 +208,8 @@ impl Bbr3 {
             // IsTimeToCruise.
             State::Down
                 if inflight <= self.inflight_with_headroom()
-                    && inflight <= self.quantized(self.max_bdp(1.0)) =>
+                    && inflight
+                        <= self.quantized(self.max_bdp(1.0)).saturating_add(self.jitter_allowance()) =>
             {
                 self.state = State::Cruise;
             }

@@ -3,6 +3,7 @@
 use super::Bbr3;
 use super::state::State;
 use crate::AckEvent;
+use crate::jitter::Jitter;
 use units::{Duration, Rate};
 
 /// C.InitialCwnd, packets (RFC 6928; the transport's choice, section 5.6.4.1).
@@ -39,7 +40,12 @@ impl Bbr3 {
 
     /// SetSendQuantum.
     pub(super) fn send_quantum(&self) -> u64 {
-        self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM).max(2 * self.mtu())
+        let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
+        if self.tuned {
+            // A burst overflows a short queue, and stands in that of a slow path.
+            return millisecond.min(self.cwnd / 16).max(self.mtu());
+        }
+        millisecond.max(2 * self.mtu())
     }
 
     /// BDPMultiple of the bounded bandwidth.
@@ -67,7 +73,23 @@ impl Bbr3 {
 
     /// Inflight.
     pub(super) fn inflight(&self, gain: f64) -> u64 {
-        self.quantized(self.bdp(gain))
+        self.quantized(self.bdp(gain)).saturating_add(self.jitter_allowance())
+    }
+
+    /// What arrives during the usual variation of delay.
+    pub(super) fn jitter_allowance(&self) -> u64 {
+        if self.tuned { self.jitter.allowance(self.bw) as u64 } else { 0 }
+    }
+
+    /// What may be in flight at `gain`, lumps of acknowledgements and the variation of delay allowed for.
+    fn max_inflight(&self, gain: f64) -> u64 {
+        let extra = self.extra_acked.get();
+        if !self.tuned {
+            return self.quantized(self.bdp(gain).saturating_add(extra));
+        }
+        // Lumps are part of how much delay varies.
+        let room = self.jitter_allowance().max(extra) as f64;
+        self.quantized(Jitter::window(gain, self.bdp(1.0) as f64, room) as u64)
     }
 
     /// InflightWithHeadroom.
@@ -91,7 +113,7 @@ impl Bbr3 {
     /// SetCwnd.
     pub(super) fn set_cwnd(&mut self, ev: &AckEvent<'_>) {
         let gain = self.state.gains().1;
-        let max_inflight = self.quantized(self.bdp(gain).saturating_add(self.extra_acked.get()));
+        let max_inflight = self.max_inflight(gain);
         let grown = self.cwnd.saturating_add(ev.acked.bytes);
         if self.full_bw.reached {
             self.cwnd = grown.min(max_inflight);

@@ -37,7 +37,7 @@ struct Stretch {
 
 /// Losses of one path.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Losses {
+pub(crate) struct Losses {
     /// When the last phase below the estimate began and ended.
     low: Option<(Time, Time)>,
     /// Of packets that left in such phases.
@@ -83,7 +83,7 @@ impl Bursts {
 
 impl Losses {
     /// Whether the rate is below the estimate from `now` on.
-    pub(super) fn on_gain(&mut self, now: Time, low: bool) {
+    pub(crate) fn on_gain(&mut self, now: Time, low: bool) {
         match &mut self.low {
             Some((_, end)) if *end == Time::MAX && !low => *end = now,
             Some((_, end)) if *end == Time::MAX => {}
@@ -97,7 +97,7 @@ impl Losses {
     }
 
     /// A packet was declared lost, while about so many `packets` leave each second.
-    pub(super) fn on_lost(&mut self, sent_at: Time, packets: f64) {
+    pub(crate) fn on_lost(&mut self, sent_at: Time, packets: f64) {
         let another = self.bursts.on_lost(sent_at, packets);
         if self.is_low(sent_at) {
             self.own.all += 1.0;
@@ -111,7 +111,7 @@ impl Losses {
     }
 
     /// Packets were delivered, the newest of which left at `sent_at`; `ce` of them were marked.
-    pub(super) fn on_delivered(&mut self, sent_at: Option<Time>, packets: u64, units: u64, ce: u64) {
+    pub(crate) fn on_delivered(&mut self, sent_at: Option<Time>, packets: u64, units: u64, ce: u64) {
         if sent_at.is_some_and(|at| self.is_low(at)) {
             self.own.all += packets as f64;
             if self.own.all > REMEMBERED {
@@ -127,17 +127,13 @@ impl Losses {
     }
 
     /// A round ends: if more was lost in it than the path loses anyhow, the rate at which the rest came through, units a second.
-    pub(super) fn on_round_end(&mut self, now: Time) -> Option<f64> {
+    pub(crate) fn on_round_end(&mut self, now: Time) -> Option<f64> {
         let Some(s) = self.stretch else {
             self.restart(now);
             return None;
         };
-        let floor = if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 };
         let n = s.counts.all;
-        let expected = floor * n;
-        // Two and a half times the deviation of what chance brings.
-        let chance = 2.5 * libm::sqrt((expected + 1.0) * self.bursts.spread());
-        let lost = s.times >= TIMES && s.counts.lost > LOSS_THRESH * n + expected + chance;
+        let lost = s.times >= TIMES && s.counts.lost > self.bound(n);
         let marked = s.marked > (LOSS_THRESH * n).max(1.0);
         let lasted = now.since(s.since).as_secs_f64();
         if lost || marked {
@@ -151,8 +147,19 @@ impl Losses {
         None
     }
 
+    /// Share that the path loses however little is sent.
+    pub(crate) fn own_share(&self) -> f64 {
+        if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 }
+    }
+
+    /// Losses among `n` packets up to which they are the path's own: two and a half times the deviation of what chance brings.
+    pub(crate) fn bound(&self, n: f64) -> f64 {
+        let expected = self.own_share() * n;
+        LOSS_THRESH * n + expected + 2.5 * libm::sqrt((expected + 1.0) * self.bursts.spread())
+    }
+
     /// What was lost until now is not to be judged.
-    pub(super) fn restart(&mut self, now: Time) {
+    pub(crate) fn restart(&mut self, now: Time) {
         self.stretch =
             Some(Stretch { since: now, counts: Counts::default(), times: 0, marked: 0.0, delivered: 0 });
     }
