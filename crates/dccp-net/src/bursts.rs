@@ -3,14 +3,76 @@
 use crate::Tun;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
-use tun_rs::{GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
+use tun_rs::{ExpandBuffer, GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
 
 /// Largest IP packet, and so the largest super-packet.
 const LARGEST: usize = 65_535;
 /// Room for each packet of a burst, for MTUs up to here; a device with a larger one gets room for the largest packet.
 const USUAL: usize = 2_048;
-/// A burst joined on the way up takes no more than this; more would only keep memory.
+/// A joined packet takes no more than this, ...
 const JOINED: usize = 32_768;
+/// ... and one whose memory is larger than this was one that others were joined to.
+const ALONE: usize = 4_096;
+
+/// A packet to be written, behind room for the header of the device. Only the first packet of those that are joined needs room for all of them; if each
+/// had it, a burst would lie over megabytes, and each packet be copied to where no cache has anything.
+#[derive(Default)]
+struct Outgoing(Vec<u8>);
+
+impl Outgoing {
+    fn set(&mut self, packet: &[u8]) {
+        self.0.extend_from_slice(&[0; VIRTIO_NET_HDR_LEN]);
+        self.0.extend_from_slice(packet);
+    }
+
+    /// IP bytes.
+    fn size(&self) -> u64 {
+        (self.0.len() - VIRTIO_NET_HDR_LEN) as u64
+    }
+
+    /// Keeps memory for a packet.
+    fn clear(&mut self) {
+        if self.0.capacity() > ALONE {
+            self.0 = Vec::new();
+        }
+        self.0.clear();
+    }
+
+    fn grow(&mut self) {
+        let all = VIRTIO_NET_HDR_LEN + JOINED;
+        if self.0.capacity() < all {
+            self.0.reserve_exact(all - self.0.len());
+        }
+    }
+}
+
+impl AsRef<[u8]> for Outgoing {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsMut<[u8]> for Outgoing {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+impl ExpandBuffer for Outgoing {
+    fn buf_capacity(&self) -> usize {
+        VIRTIO_NET_HDR_LEN + JOINED
+    }
+
+    fn buf_resize(&mut self, new_len: usize, value: u8) {
+        self.grow();
+        self.0.resize(new_len, value);
+    }
+
+    fn buf_extend_from_slice(&mut self, src: &[u8]) {
+        self.grow();
+        self.0.extend_from_slice(src);
+    }
+}
 
 /// What writing a burst came to.
 #[derive(Debug, Default)]
@@ -34,8 +96,8 @@ pub struct Bursts {
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
     table: Box<GROTable>,
-    /// Packets to be written, each behind room for the header of the device; the first `waiting` are in use.
-    out: Vec<Vec<u8>>,
+    /// Packets to be written; the first `waiting` are in use.
+    out: Vec<Outgoing>,
     waiting: usize,
     joins: bool,
 }
@@ -84,23 +146,18 @@ impl Bursts {
     pub fn write(&mut self, packet: &[u8]) -> Option<Written> {
         let written = (self.waiting == IDEAL_BATCH_SIZE).then(|| self.flush());
         if self.out.len() == self.waiting {
-            self.out.push(Vec::new());
+            self.out.push(Outgoing::default());
         }
-        let room = &mut self.out[self.waiting];
+        self.out[self.waiting].set(packet);
         self.waiting += 1;
-        if self.joins {
-            room.reserve(VIRTIO_NET_HDR_LEN + JOINED);
-        }
-        room.extend_from_slice(&[0; VIRTIO_NET_HDR_LEN]);
-        room.extend_from_slice(packet);
         written
     }
 
     /// Writes the burst.
     pub fn flush(&mut self) -> Written {
         let burst = &mut self.out[..self.waiting];
-        let sizes = |burst: &[Vec<u8>]| burst.iter().map(|p| (p.len() - VIRTIO_NET_HDR_LEN) as u64).sum();
-        let mut written = Written { packets: self.waiting as u64, bytes: sizes(burst), ..Written::default() };
+        let bytes = burst.iter().map(Outgoing::size).sum();
+        let mut written = Written { packets: self.waiting as u64, bytes, ..Written::default() };
         if self.joins && burst.len() > 1 {
             if let Err(e) = self.tun.device().send_multiple(&mut self.table, burst, VIRTIO_NET_HDR_LEN) {
                 // How many were lost is not known. Some kernels refuse some super-packets; no more are made then.
@@ -114,17 +171,16 @@ impl Bursts {
             }
         } else {
             for packet in burst.iter() {
-                let bytes = (packet.len() - VIRTIO_NET_HDR_LEN) as u64;
                 let header = if self.tun.offloads() { 0 } else { VIRTIO_NET_HDR_LEN };
-                if let Err(e) = self.tun.write(&packet[header..]) {
+                if let Err(e) = self.tun.write(&packet.0[header..]) {
                     written.packets -= 1;
-                    written.bytes -= bytes;
+                    written.bytes -= packet.size();
                     written.refused += 1;
                     written.error = Some(e);
                 }
             }
         }
-        burst.iter_mut().for_each(Vec::clear);
+        burst.iter_mut().for_each(Outgoing::clear);
         self.waiting = 0;
         written
     }
