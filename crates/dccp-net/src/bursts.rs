@@ -10,7 +10,7 @@ const LARGEST: usize = 65_535;
 /// Room for each packet of a burst, for MTUs up to here; a device with a larger one gets room for the largest packet.
 const USUAL: usize = 2_048;
 /// A joined packet takes no more than this, ...
-const JOINED: usize = 32_768;
+const JOINED: usize = 65_000;
 /// ... and one whose memory is larger than this was one that others were joined to.
 const ALONE: usize = 4_096;
 
