@@ -157,7 +157,7 @@ pub(super) struct Common {
     /// Congestion control to insist on for what this end receives.
     #[arg(long, value_parser = ccid)]
     pub(super) rx_ccid: Option<u8>,
-    /// CCID 5 as tuned here or exactly after its draft.
+    /// CCID 5 or 250 as tuned here or exactly after its draft.
     #[arg(long, default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) variant: Variant,
     /// Let paths that share a bottleneck take a part each instead of one together.
