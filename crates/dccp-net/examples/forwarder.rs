@@ -73,8 +73,8 @@ fn main() -> Result<(), Error> {
         poll(&mut ready, None)?;
         let [from_tun, from_udp] = [0, 1].map(|i: usize| ready[i].revents().contains(PollFlags::IN));
         if from_udp {
-            udp.receive(Clock.now(), &mut |packet| drop(tun.write(packet.bytes)))?;
-            tun.flush();
+            udp.receive(Clock.now(), &mut |packet| drop(tun.write(packet.bytes.to_vec(), drop)))?;
+            tun.flush(drop);
         }
         for _ in 0..if from_tun { TURN } else { 0 } {
             let packets = tun.read()?;

@@ -186,7 +186,11 @@ type Wire = VecDeque<(Time, VecDeque<Records>)>;
 fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8]) {
     for _ in 0..BURST {
         let info = PktInfo::of_ip(packet, client.endpoint.flow_key());
-        client.endpoint.send(now, session, packet.to_vec(), info);
+        // As the interface's packets are cut into such memory.
+        let mut block = client.endpoint.take_block();
+        block.clear();
+        block.extend_from_slice(packet);
+        client.endpoint.send(now, session, block, info);
     }
     client.transmit(now);
 }
@@ -194,7 +198,12 @@ fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8]) {
 #[inline(never)]
 fn up(server: &mut End, now: Time, records: &mut VecDeque<Records>) -> u64 {
     server.receive(now, records);
-    std::iter::from_fn(|| server.endpoint.poll_deliver()).count() as u64
+    let mut packets = 0;
+    while let Some((_, packet)) = server.endpoint.poll_deliver() {
+        server.endpoint.put_block(packet);
+        packets += 1;
+    }
+    packets
 }
 
 #[inline(never)]

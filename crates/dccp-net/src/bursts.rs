@@ -1,79 +1,18 @@
 //! A TUN device read and written in bursts: the kernel hands over and takes several segments of a flow in one call.
 
 use crate::Tun;
+use crate::join::{Joiner, MOST_PARTS};
 use rustix::fd::{AsFd, BorrowedFd};
-use std::io;
-use tun_rs::{ExpandBuffer, GROTable, IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
+use rustix::io::{Errno, writev};
+use std::io::{self, IoSlice};
+use tun_rs::{IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
 
 /// Largest IP packet, and so the largest super-packet.
 const LARGEST: usize = 65_535;
 /// Room for each packet of a burst, for MTUs up to here; a device with a larger one gets room for the largest packet.
 const USUAL: usize = 2_048;
-/// A joined packet takes no more than this, ...
-const JOINED: usize = 65_000;
-/// ... and one whose memory is larger than this was one that others were joined to.
-const ALONE: usize = 4_096;
-
-/// A packet to be written, behind room for the header of the device. Only the first packet of those that are joined needs room for all of them; if each
-/// had it, a burst would lie over megabytes, and each packet be copied to where no cache has anything.
-#[derive(Default)]
-struct Outgoing(Vec<u8>);
-
-impl Outgoing {
-    fn set(&mut self, packet: &[u8]) {
-        self.0.extend_from_slice(&[0; VIRTIO_NET_HDR_LEN]);
-        self.0.extend_from_slice(packet);
-    }
-
-    /// IP bytes.
-    fn size(&self) -> u64 {
-        (self.0.len() - VIRTIO_NET_HDR_LEN) as u64
-    }
-
-    /// Keeps memory for a packet.
-    fn clear(&mut self) {
-        if self.0.capacity() > ALONE {
-            self.0 = Vec::new();
-        }
-        self.0.clear();
-    }
-
-    fn grow(&mut self) {
-        let all = VIRTIO_NET_HDR_LEN + JOINED;
-        if self.0.capacity() < all {
-            self.0.reserve_exact(all - self.0.len());
-        }
-    }
-}
-
-impl AsRef<[u8]> for Outgoing {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl AsMut<[u8]> for Outgoing {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
-
-impl ExpandBuffer for Outgoing {
-    fn buf_capacity(&self) -> usize {
-        VIRTIO_NET_HDR_LEN + JOINED
-    }
-
-    fn buf_resize(&mut self, new_len: usize, value: u8) {
-        self.grow();
-        self.0.resize(new_len, value);
-    }
-
-    fn buf_extend_from_slice(&mut self, src: &[u8]) {
-        self.grow();
-        self.0.extend_from_slice(src);
-    }
-}
-
+/// Smaller packets are copied.
+const LEAST: usize = 512;
 /// What writing a burst came to.
 #[derive(Debug, Default)]
 pub struct Written {
@@ -95,10 +34,9 @@ pub struct Bursts {
     whole: Box<[u8]>,
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
-    table: Box<GROTable>,
-    /// Packets to be written; the first `waiting` are in use.
-    out: Vec<Outgoing>,
-    waiting: usize,
+    joiner: Joiner,
+    /// Packets to be written.
+    out: Vec<Vec<u8>>,
     joins: bool,
 }
 
@@ -111,9 +49,8 @@ impl Bursts {
             whole: vec![0; VIRTIO_NET_HDR_LEN + LARGEST].into_boxed_slice(),
             packets: vec![vec![0; room]; burst],
             sizes: vec![0; burst],
-            table: Box::default(),
+            joiner: Joiner::default(),
             out: Vec::new(),
-            waiting: 0,
             joins: tun.offloads(),
             tun,
         }
@@ -142,47 +79,85 @@ impl Bursts {
         &self.packets[i][..self.sizes[i]]
     }
 
-    /// Puts a packet into the burst to be written; if that is full, writes it first.
-    pub fn write(&mut self, packet: &[u8]) -> Option<Written> {
-        let written = (self.waiting == IDEAL_BATCH_SIZE).then(|| self.flush());
-        if self.out.len() == self.waiting {
-            self.out.push(Outgoing::default());
+    /// The same, to keep: in the memory it was read into, in place of which `block` gives other, unless a copy is less work.
+    pub fn take(&mut self, i: usize, block: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+        let size = self.sizes[i];
+        if size < LEAST || self.packets[i].len() > USUAL {
+            return self.packet(i).to_vec();
         }
-        self.out[self.waiting].set(packet);
-        self.waiting += 1;
+        let mut next = block();
+        next.resize(USUAL, 0);
+        let mut packet = std::mem::replace(&mut self.packets[i], next);
+        packet.truncate(size);
+        packet
+    }
+
+    /// Puts a packet into the burst to be written, where it stays in the memory that it has; if the burst is full, writes it first, and hands the
+    /// memory of its packets to `used`.
+    pub fn write(&mut self, packet: Vec<u8>, used: impl FnMut(Vec<u8>)) -> Option<Written> {
+        let written = (self.out.len() == IDEAL_BATCH_SIZE).then(|| self.flush(used));
+        self.out.push(packet);
         written
     }
 
-    /// Writes the burst.
-    pub fn flush(&mut self) -> Written {
-        let burst = &mut self.out[..self.waiting];
-        let bytes = burst.iter().map(Outgoing::size).sum();
-        let mut written = Written { packets: self.waiting as u64, bytes, ..Written::default() };
-        if self.joins && burst.len() > 1 {
-            if let Err(e) = self.tun.device().send_multiple(&mut self.table, burst, VIRTIO_NET_HDR_LEN) {
-                // How many were lost is not known. Some kernels refuse some super-packets; no more are made then.
-                if !Tun::is_down(&e) {
-                    self.joins = false;
-                    tracing::warn!(
-                        "the kernel refused a joined packet ({e}); packets are written one by one from now on"
-                    );
-                }
-                written = Written { refused: written.packets, error: Some(e), ..Written::default() };
-            }
+    /// Writes the burst, and hands the memory of its packets to `used`.
+    pub fn flush(&mut self, used: impl FnMut(Vec<u8>)) -> Written {
+        let mut written = Written::default();
+        if self.joins && self.out.len() > 1 {
+            self.write_joined(&mut written);
         } else {
-            for packet in burst.iter() {
-                let header = if self.tun.offloads() { 0 } else { VIRTIO_NET_HDR_LEN };
-                if let Err(e) = self.tun.write(&packet.0[header..]) {
-                    written.packets -= 1;
-                    written.bytes -= packet.size();
-                    written.refused += 1;
-                    written.error = Some(e);
+            self.out.iter().for_each(|packet| write_one(&self.tun, packet, &mut written));
+        }
+        self.out.drain(..).for_each(used);
+        written
+    }
+
+    fn write_joined(&mut self, written: &mut Written) {
+        let Bursts { tun, joiner, out, joins, .. } = self;
+        joiner.sort(out, tun.device().udp_gso());
+        for joined in joiner.all() {
+            let alone = joined.packets() == 1;
+            if alone || !*joins {
+                joiner.members(joined).for_each(|i| write_one(tun, &out[i], written));
+                continue;
+            }
+            let header = joined.header(out);
+            let mut parts = [IoSlice::new(&[]); 1 + MOST_PARTS];
+            parts[0] = IoSlice::new(header.as_bytes());
+            for (part, i) in parts[1..].iter_mut().zip(joiner.members(joined)) {
+                *part = IoSlice::new(&out[i][joined.headers()..]);
+            }
+            match writev(&*tun, &parts[..1 + joined.packets()]) {
+                Ok(_) => {
+                    written.packets += joined.packets() as u64;
+                    written.bytes += joiner.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
+                }
+                Err(e) => {
+                    // Some kernels refuse some super-packets; no more are made then.
+                    if e != Errno::IO {
+                        *joins = false;
+                        tracing::warn!(
+                            "the kernel refused a joined packet ({e}); packets are written one by one from now on"
+                        );
+                    }
+                    joiner.members(joined).for_each(|i| write_one(tun, &out[i], written));
                 }
             }
         }
-        burst.iter_mut().for_each(Outgoing::clear);
-        self.waiting = 0;
-        written
+    }
+}
+
+fn write_one(tun: &Tun, packet: &[u8], written: &mut Written) {
+    let header: &[u8] = if tun.offloads() { &[0; VIRTIO_NET_HDR_LEN] } else { &[] };
+    match writev(tun, &[IoSlice::new(header), IoSlice::new(packet)]) {
+        Ok(_) => {
+            written.packets += 1;
+            written.bytes += packet.len() as u64;
+        }
+        Err(e) => {
+            written.refused += 1;
+            written.error = Some(e.into());
+        }
     }
 }
 

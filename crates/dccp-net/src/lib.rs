@@ -76,6 +76,8 @@ mod driver;
 #[cfg(target_os = "linux")]
 mod handle;
 #[cfg(target_os = "linux")]
+mod join;
+#[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
 mod poller;

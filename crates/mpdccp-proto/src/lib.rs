@@ -22,6 +22,7 @@
 
 extern crate alloc;
 
+mod blocks;
 mod config;
 mod counter;
 mod endpoint;

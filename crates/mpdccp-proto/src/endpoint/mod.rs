@@ -11,6 +11,7 @@ mod shared;
 mod strangers;
 
 use crate::Counters;
+use crate::blocks::Blocks;
 use crate::counter::count;
 use crate::sched::SchedulerKind;
 use crate::session::Session;
@@ -100,6 +101,8 @@ pub struct Endpoint {
     listeners: BTreeMap<u16, Listener>,
     /// Connections that share a congestion state.
     groups: Groups,
+    /// Lent to each session like those.
+    blocks: Blocks,
     /// First byte of connection identifiers.
     shard: Option<u8>,
     timers: BTreeSet<(Time, SessionId)>,
@@ -137,6 +140,7 @@ impl Endpoint {
             demux: Demux::default(),
             listeners: BTreeMap::new(),
             groups: Groups::default(),
+            blocks: Blocks::default(),
             shard: None,
             timers: BTreeSet::new(),
             dirty: Vec::new(),
@@ -418,7 +422,9 @@ impl Endpoint {
         if shares {
             self.groups.lend(&mut entry.session);
         }
+        core::mem::swap(&mut self.blocks, &mut entry.session.blocks);
         let (rest, held) = entry.session.poll_transmit_within(now, allowance, sink);
+        core::mem::swap(&mut self.blocks, &mut entry.session.blocks);
         entry.dirty = false;
         self.memory.change(&mut entry.queued, entry.session.queued());
         let next = entry.session.poll_timeout();
@@ -454,6 +460,16 @@ impl Endpoint {
             self.reap(id);
         }
         None
+    }
+
+    /// Memory for a datagram that is to be sent, with whatever is in it: that of one that is gone, if there is any.
+    pub fn take_block(&mut self) -> Vec<u8> {
+        self.blocks.take()
+    }
+
+    /// Takes back the memory of a datagram that [`poll_deliver`](Self::poll_deliver) gave; one that is dropped instead is no harm.
+    pub fn put_block(&mut self, block: Vec<u8>) {
+        self.blocks.put(block);
     }
 
     /// What happened.
@@ -551,16 +567,20 @@ impl Endpoint {
         let entry = self.sessions.get_mut(&id)?;
         let _in = entry.span.clone().entered();
         let session = &mut entry.session;
+        core::mem::swap(&mut self.blocks, &mut session.blocks);
         let result = if session.shares_congestion() {
             self.groups.lend(session);
             let result = act(session);
+            core::mem::swap(&mut self.blocks, &mut session.blocks);
             self.groups.take_back(id, session);
             for other in self.groups.follow(id, session) {
                 self.mark(other);
             }
             result
         } else {
-            act(session)
+            let result = act(session);
+            core::mem::swap(&mut self.blocks, &mut session.blocks);
+            result
         };
         self.settle(now, id);
         Some(result)

@@ -239,13 +239,14 @@ impl Session {
         let flow = PktInfo::of_ip(data, self.flow_key).flow;
         let back = signals.back.and_then(Back::read);
         let arrival = Arrival { mp_seq, path, path_seq: Some(received.seq), ndp: received.ndp, flow, back };
-        self.reorderer.push(now, arrival, data.to_vec());
+        let copy = self.blocks.copy(data);
+        self.reorderer.push(now, arrival, copy);
         self.follow_parity(now, path, mp_seq, signals.back.unwrap_or(0), data);
     }
 
     pub(super) fn deliver_plain(&mut self, data: &[u8]) {
         if self.delivered.len() < MAX_DELIVERABLE {
-            self.delivered.push_back(data.to_vec());
+            self.delivered.push_back(self.blocks.copy(data));
         } else {
             self.count(Counter::NotFetchedByApplication);
         }

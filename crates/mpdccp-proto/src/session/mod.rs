@@ -32,6 +32,7 @@ pub(crate) use join::{Refusal, wanted_ci};
 pub use reason::Reason;
 
 use crate::Counters;
+use crate::blocks::Blocks;
 use crate::counter::count;
 use crate::keys::Keys;
 use crate::queue::QueueView;
@@ -116,6 +117,8 @@ pub(crate) struct Session {
     /// Bytes of data it may send while there is a bound on all sessions, and whether that kept it from sending.
     allowance: Option<i64>,
     held: bool,
+    /// The endpoint's, while it works on this session.
+    pub(crate) blocks: Blocks,
     rows: Vec<PathRow>,
     /// Those of them that the rule for the packet at the head leaves.
     steered: Vec<PathRow>,
@@ -182,6 +185,7 @@ impl Session {
             allowance: None,
             held: false,
             cap: Cap::default(),
+            blocks: Blocks::default(),
             rows: Vec::new(),
             steered: Vec::new(),
             offered: Vec::new(),

@@ -3,6 +3,7 @@
 use super::Session;
 use super::encode;
 use super::private::Private;
+use crate::blocks::Blocks;
 use crate::queue::Queued;
 use crate::{PathId, RepairStats};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -73,7 +74,7 @@ impl Repair {
         }
     }
 
-    fn on_fate(&mut self, path: PathId, fated: Fated) {
+    fn on_fate(&mut self, path: PathId, fated: Fated, blocks: &mut Blocks) {
         let Some(kept) = self.kept.get_mut(&path) else { return };
         let end = fated.first.add(fated.packets);
         let first = kept.partition_point(|(seq, _)| seq.before(fated.first));
@@ -83,6 +84,7 @@ impl Repair {
                 self.due.push_back(copy);
             } else {
                 self.bytes -= copy.packet.data.len();
+                blocks.put(copy.packet.data);
             }
         }
         while kept.pop_front_if(|(_, copy)| copy.is_none()).is_some() {}
@@ -149,8 +151,9 @@ impl Session {
         if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
             self.repair.alone = Some((path, now));
         }
-        if self.repair.on {
-            self.repair.keep(now, path, seq, copy);
+        match self.repair.on {
+            true => self.repair.keep(now, path, seq, copy),
+            false => self.blocks.put(copy.packet.data),
         }
     }
 
@@ -163,7 +166,7 @@ impl Session {
         let Some(conn) = &mut path.conn else { return };
         conn.track_fates();
         while let Some(fated) = conn.poll_fate() {
-            self.repair.on_fate(path.id, fated);
+            self.repair.on_fate(path.id, fated, &mut self.blocks);
         }
         self.tell_repair_time(now, i);
     }

@@ -238,6 +238,8 @@ impl Session {
                 self.protect(now, lane, path, &copy);
             }
             self.keep_for_repair(now, path, seq, copy, source == Source::Repair);
+        } else {
+            self.blocks.put(copy.packet.data);
         }
     }
 

@@ -406,11 +406,11 @@ impl App for TunnelApp {
         if self.cfg.mss_clamp {
             inner::clamp_mss(&mut data, self.limit(peer));
         }
-        self.write(&data);
+        self.write(core, data);
     }
 
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
-        self.flush();
+        self.flush(core);
         // Answers of this host are there already.
         if self.reads() {
             self.read(core, now);

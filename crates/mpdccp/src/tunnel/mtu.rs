@@ -126,7 +126,7 @@ impl TunnelApp {
             TooBig::Answer(answer) if self.answers.may(now) => {
                 self.counters.drop("too_big_told");
                 // The sender will learn it from the next one.
-                self.write(&answer);
+                self.write(core, answer);
             }
             TooBig::Answer(_) | TooBig::Drop => self.counters.drop("too_big"),
             TooBig::Fragments(pieces) => {

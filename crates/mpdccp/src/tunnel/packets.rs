@@ -37,14 +37,14 @@ impl TunCounters {
 
 impl TunnelApp {
     /// A packet to the interface, which gets it with the next burst.
-    pub(crate) fn write(&mut self, packet: &[u8]) {
-        if let Some(written) = self.tun.write(packet) {
+    pub(crate) fn write(&mut self, core: &mut Core, packet: Vec<u8>) {
+        if let Some(written) = self.tun.write(packet, |block| core.endpoint.put_block(block)) {
             self.counters.write(&written);
         }
     }
 
-    pub(super) fn flush(&mut self) {
-        let written = self.tun.flush();
+    pub(super) fn flush(&mut self, core: &mut Core) {
+        let written = self.tun.flush(|block| core.endpoint.put_block(block));
         self.counters.write(&written);
     }
 
@@ -61,7 +61,7 @@ impl TunnelApp {
                 Ok(0) => break,
                 Ok(packets) => {
                     for i in 0..packets {
-                        let packet = self.tun.packet(i).to_vec();
+                        let packet = self.tun.take(i, || core.endpoint.take_block());
                         self.send(core, now, packet);
                     }
                     read += packets;
@@ -84,7 +84,7 @@ impl TunnelApp {
             *self.counters.drops.entry("other_shard_full").or_default() += dropped;
         }
         // Answers to what is too large.
-        self.flush();
+        self.flush(core);
     }
 
     /// A packet of the interface.
@@ -117,7 +117,7 @@ impl TunnelApp {
                 None => self.counters.drop("no_peer"),
             }
         }
-        self.flush();
+        self.flush(core);
     }
 
     /// A packet on its way to a peer that is at home here.

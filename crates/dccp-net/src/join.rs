@@ -1,0 +1,277 @@
+//! Which neighbours of a flow the kernel may take as one packet, and what it is told of them (receive offload in user space).
+//!
+//! The library that cuts has a way to join as well, which copies each packet twice: into memory of its own, and behind the first one. Here packets
+//! stay where they are, and one `writev` gathers them.
+
+use std::ops::Range;
+use tun_rs::{
+    VIRTIO_NET_HDR_GSO_TCPV4, VIRTIO_NET_HDR_GSO_TCPV6, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN,
+    VirtioNetHdr, checksum, checksum_no_fold,
+};
+
+/// A joined packet takes no more bytes than this, ...
+const MOST_BYTES: usize = 65_000;
+/// ... and no more packets: what UDP may be cut into (the kernel's UDP_MAX_SEGMENTS).
+pub(crate) const MOST_PARTS: usize = 64;
+
+/// IPv6 and TCP with all options.
+const HEADERS: usize = 100;
+
+/// Protocols by their numbers.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Flags of a TCP header.
+const ACK: u8 = 0x10;
+const PSH: u8 = 0x08;
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field holds the sum of the pseudo-header, the kernel does the rest when it has to.
+const NEEDS_CHECKSUM: u8 = 1;
+
+/// Where the parts of a packet lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Length of the IP header.
+    ip: usize,
+    /// Of it and the header behind it.
+    headers: usize,
+    protocol: u8,
+    /// The same for all packets of a flow, and hardly ever for others'.
+    key: u64,
+}
+
+impl Shape {
+    /// `None` of what is no whole TCP or UDP packet, or has options in its IP header or extensions behind it.
+    fn of(packet: &[u8]) -> Option<Shape> {
+        let word = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
+        let (ip, protocol, whole, addresses) = match packet.first()? {
+            // Fragments have no ports, or only the first of them has.
+            0x45 if word(6)? & 0x3fff == 0 => (20, *packet.get(9)?, usize::from(word(2)?), 12..20),
+            version if version >> 4 == 6 => (40, *packet.get(6)?, usize::from(word(4)?) + 40, 8..40),
+            _ => return None,
+        };
+        let headers = match protocol {
+            TCP => ip + usize::from(packet.get(ip + 12)? >> 4) * 4,
+            UDP => ip + 8,
+            _ => return None,
+        };
+        let least = ip + if protocol == TCP { 20 } else { 8 };
+        if whole != packet.len() || headers < least || headers > packet.len() {
+            return None;
+        }
+        let mut key = u64::from(protocol);
+        for word in packet[addresses].chunks_exact(4).chain([&packet[ip..ip + 4]]) {
+            let word = u32::from_be_bytes(word.try_into().ok()?);
+            key = (key.rotate_left(23) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+        Some(Shape { ip, headers, protocol, key })
+    }
+
+    fn addresses(&self) -> Range<usize> {
+        if self.ip == 20 { 12..20 } else { 8..40 }
+    }
+
+    /// Bytes of the fields that packets that are joined have in common.
+    fn common(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let &Shape { ip, headers, protocol, .. } = self;
+        // All but length and checksum, and the identification of IPv4, which counts on when the kernel cuts; of IPv6, all but the length.
+        let network = if ip == 20 { [0..2, 6..10, 12..20] } else { [0..4, 6..40, 0..0] };
+        // Ports; of TCP the acknowledgement, the header's length and the options. As in the kernel, the window may change.
+        let transport = match protocol {
+            TCP => [ip..ip + 4, ip + 8..ip + 13, ip + 20..headers],
+            _ => [ip..ip + 4, 0..0, 0..0],
+        };
+        network.into_iter().chain(transport)
+    }
+
+    fn pseudo_header(&self, packet: &[u8], length: usize) -> u64 {
+        checksum_no_fold(&packet[self.addresses()], u64::from(self.protocol) + length as u64)
+    }
+
+    fn is_intact(&self, packet: &[u8]) -> bool {
+        let carried = &packet[self.ip..];
+        checksum(carried, self.pseudo_header(packet, carried.len())) == u16::MAX
+    }
+
+    /// Sequence number of TCP, and that of what follows.
+    fn sequence(&self, packet: &[u8], size: usize) -> (u32, u32) {
+        if self.protocol != TCP {
+            return (0, 0);
+        }
+        let bytes = &packet[self.ip + 4..self.ip + 8];
+        let now = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        (now, now.wrapping_add(size as u32))
+    }
+
+    /// Whether it may be joined to others at all, and whether it says PSH: then nothing may follow.
+    fn joins(&self, packet: &[u8]) -> (bool, bool) {
+        let full = packet.len() > self.headers;
+        match self.protocol {
+            TCP => {
+                let flags = packet[self.ip + 13];
+                (full && flags & !PSH == ACK, flags & PSH != 0)
+            }
+            // Over IPv4, a datagram without a checksum would get one.
+            _ => (full && packet[self.ip + 6..self.ip + 8] != [0, 0], false),
+        }
+    }
+}
+
+/// Neighbours that are written as one packet; or a packet alone.
+#[derive(Debug, Default)]
+pub(crate) struct Joined {
+    /// Absent where nothing is known of what others have to do with it.
+    shape: Option<Shape>,
+    first: usize,
+    last: usize,
+    packets: usize,
+    bytes: usize,
+    /// What each packet but the last carries.
+    size: usize,
+    /// One more may follow.
+    open: bool,
+    /// The sequence number it has to have.
+    next: u32,
+    /// The last one says PSH.
+    push: bool,
+}
+
+/// What is written instead of the headers of a group, behind what the device is told of it.
+pub(crate) struct Header {
+    bytes: [u8; VIRTIO_NET_HDR_LEN + HEADERS],
+    len: usize,
+}
+
+impl Header {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Joined {
+    pub(crate) fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Where in each packet the part begins that is written behind the [`header`](Self::header).
+    pub(crate) fn headers(&self) -> usize {
+        self.shape.map_or(0, |shape| shape.headers)
+    }
+
+    /// The first packet's, made that of all.
+    pub(crate) fn header(&self, burst: &[Vec<u8>]) -> Header {
+        let mut header = Header { bytes: [0; _], len: VIRTIO_NET_HDR_LEN + self.headers() };
+        let Some(shape) = self.shape else { return header };
+        let (ip, carried) = (shape.ip, self.bytes - shape.ip);
+        let (device, packet) = header.bytes.split_at_mut(VIRTIO_NET_HDR_LEN);
+        packet[..shape.headers].copy_from_slice(&burst[self.first][..shape.headers]);
+        let mut put = |at: usize, value: u16| packet[at..at + 2].copy_from_slice(&value.to_be_bytes());
+        if ip == 20 {
+            put(2, self.bytes as u16);
+            put(10, 0);
+        } else {
+            put(4, carried as u16);
+        }
+        let (offset, gso_type) = match shape.protocol {
+            TCP if ip == 20 => (16, VIRTIO_NET_HDR_GSO_TCPV4),
+            TCP => (16, VIRTIO_NET_HDR_GSO_TCPV6),
+            _ => {
+                put(ip + 4, carried as u16);
+                (6, VIRTIO_NET_HDR_GSO_UDP_L4)
+            }
+        };
+        put(ip + offset, checksum(&[], shape.pseudo_header(&burst[self.first], carried)));
+        if ip == 20 {
+            let sum = !checksum(&packet[..ip], 0);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        if self.push {
+            packet[ip + 13] |= PSH;
+        }
+        let told = VirtioNetHdr {
+            flags: NEEDS_CHECKSUM,
+            gso_type,
+            hdr_len: shape.headers as u16,
+            gso_size: self.size as u16,
+            csum_start: ip as u16,
+            csum_offset: offset as u16,
+        };
+        told.encode(device).expect("it is as long as the header");
+        header
+    }
+}
+
+/// Joins a burst.
+#[derive(Debug, Default)]
+pub(crate) struct Joiner {
+    groups: Vec<Joined>,
+    /// Of each packet the one that follows in its group.
+    following: Vec<usize>,
+    /// Groups before this one are complete.
+    barrier: usize,
+}
+
+impl Joiner {
+    /// Sorts a burst; order is kept within each flow. `udp`: whether the kernel takes joined datagrams.
+    pub(crate) fn sort(&mut self, burst: &[Vec<u8>], udp: bool) {
+        self.groups.clear();
+        self.following.clear();
+        self.following.resize(burst.len(), usize::MAX);
+        self.barrier = 0;
+        for i in 0..burst.len() {
+            self.add(burst, i, udp);
+        }
+    }
+
+    fn add(&mut self, burst: &[Vec<u8>], i: usize, udp: bool) {
+        let packet = &burst[i];
+        let bytes = packet.len();
+        let mut alone = Joined { first: i, last: i, packets: 1, bytes, ..Joined::default() };
+        let Some(shape) = Shape::of(packet) else {
+            // Perhaps a fragment: nobody of its flow may overtake it.
+            self.groups.push(alone);
+            self.barrier = self.groups.len();
+            return;
+        };
+        let (joins, push) = shape.joins(packet);
+        let size = bytes - shape.headers;
+        let (now, next) = shape.sequence(packet, size);
+        let mut of_flow = self.groups[self.barrier..].iter_mut().rev();
+        if let Some(group) = of_flow.find(|group| group.shape.is_some_and(|s| s.key == shape.key))
+            && group.open
+            && joins
+            && size <= group.size
+            && now == group.next
+            && group.packets < MOST_PARTS
+            && group.bytes + size <= MOST_BYTES
+            && shape.common().all(|field| burst[group.first][field.clone()] == packet[field])
+            // What was damaged on its way to the tunnel must not get a good checksum.
+            && (group.packets > 1 || shape.is_intact(&burst[group.first]))
+            && shape.is_intact(packet)
+        {
+            self.following[group.last] = i;
+            group.last = i;
+            group.packets += 1;
+            group.bytes += size;
+            group.open = size == group.size && !push;
+            (group.next, group.push) = (next, push);
+            return;
+        }
+        alone.open = joins && !push && (udp || shape.protocol == TCP);
+        self.groups.push(Joined { shape: Some(shape), size, next, push, ..alone });
+    }
+
+    /// What is to be written, in order.
+    pub(crate) fn all(&self) -> &[Joined] {
+        &self.groups
+    }
+
+    /// The packets of a group, in order.
+    pub(crate) fn members(&self, joined: &Joined) -> impl Iterator<Item = usize> + use<'_> {
+        std::iter::successors(Some(joined.first), |i| {
+            Some(self.following[*i]).filter(|next| *next != usize::MAX)
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "join_tests.rs"]
+mod tests;
