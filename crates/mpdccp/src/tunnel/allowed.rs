@@ -3,32 +3,43 @@
 use crate::tunnel::app::TunnelApp;
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
+use std::cell::Cell;
 use std::net::IpAddr;
 
 /// Which peer an inner address belongs to: the longest prefix that holds it counts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Allowed(JointPrefixMap<IpNet, usize>);
+pub(crate) struct Allowed {
+    nets: JointPrefixMap<IpNet, usize>,
+    /// What was asked last: neighbours mostly have the same address.
+    last: Cell<Option<(IpAddr, Option<usize>)>>,
+}
 
 impl Allowed {
     pub(crate) fn new(nets: impl IntoIterator<Item = (IpNet, usize)>) -> Allowed {
-        Allowed(nets.into_iter().collect())
+        Allowed { nets: nets.into_iter().collect(), last: Cell::default() }
     }
 
     pub(crate) fn insert(&mut self, net: IpNet, peer: usize) {
-        self.0.insert(net, peer);
+        self.nets.insert(net, peer);
+        self.last.set(None);
     }
 
     pub(crate) fn peer(&self, ip: IpAddr) -> Option<usize> {
-        self.longest(ip).map(|(_, peer)| peer)
+        if let Some((_, peer)) = self.last.get().filter(|(last, _)| *last == ip) {
+            return peer;
+        }
+        let peer = self.longest(ip).map(|(_, peer)| peer);
+        self.last.set(Some((ip, peer)));
+        peer
     }
 
     /// The length of the longest prefix that holds an address, and whose it is.
     pub(crate) fn longest(&self, ip: IpAddr) -> Option<(u8, usize)> {
-        self.0.get_lpm(&IpNet::from(ip)).map(|(net, peer)| (net.prefix_len(), *peer))
+        self.nets.get_lpm(&IpNet::from(ip)).map(|(net, peer)| (net.prefix_len(), *peer))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (IpNet, usize)> {
-        self.0.iter().map(|(net, peer)| (net, *peer))
+        self.nets.iter().map(|(net, peer)| (net, *peer))
     }
 }
 
@@ -104,6 +115,15 @@ mod tests {
         assert_eq!(peer("10.0.1.7"), Some(0));
         assert_eq!(peer("fd00::9"), Some(3));
         assert_eq!(peer("fd01::9"), None);
+    }
+
+    #[test]
+    fn what_was_asked_last_is_outdated_by_a_prefix_more() {
+        let mut allowed = Allowed::new(["10.0.0.0/24".parse().map(|net| (net, 1)).unwrap()]);
+        let ip = IpAddr::from([10, 0, 0, 7]);
+        assert_eq!([allowed.peer(ip), allowed.peer(ip)], [Some(1); 2]);
+        allowed.insert(IpNet::from(ip), 2);
+        assert_eq!(allowed.peer(ip), Some(2));
     }
 
     #[test]
