@@ -458,3 +458,31 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
     }
 }
+/// Whichever packets that open a path are lost, one or two of them, and though the path's MTU is probed meanwhile: both ends have both paths soon.
+#[test]
+fn no_lost_packet_keeps_a_path_from_opening() {
+    let mut cfg = config();
+    cfg.connection.probe_mtu = true;
+    let each = || [Client, Server].into_iter().flat_map(|from| (0..4).map(move |n| (from, n)));
+    let pairs = || each().flat_map(|first| each().map(move |second| [first, second]));
+    for (path, lost) in [0, 1].into_iter().flat_map(|path| pairs().map(move |lost| (path, lost))) {
+        let mut seen = [0; 2];
+        let mut net = Net::new(1, 2, cfg.clone());
+        net.wires[path].delay = Duration::from_millis(80);
+        net.meddler = Some(Box::new(move |from, at, _| {
+            let n = &mut seen[usize::from(from == Server)];
+            *n += usize::from(at == path);
+            at != path || !lost.contains(&(from, *n - 1))
+        }));
+        let id = net.connect(cfg.clone());
+        net.run(Duration::from_secs(8));
+        let server = net.server_id();
+        for (end, id) in [(Client, id), (Server, server)] {
+            assert_eq!(
+                net.health(end, id),
+                [Health::Up, Health::Up],
+                "{end:?}, path {path} without {lost:?}"
+            );
+        }
+    }
+}

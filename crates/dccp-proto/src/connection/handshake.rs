@@ -87,6 +87,7 @@ impl Connection {
             requests_sent: 0,
             invited: false,
             last_response: iss,
+            last_sync: None,
             cookies: Vec::new(),
             timers: Timers::default(),
             outbox: Outbox::default(),

@@ -256,9 +256,11 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // The client repeats the Ack of its handshake: nothing of ours has reached it, so it is still in PARTOPEN.
+            // The client repeats the Ack of its handshake: nothing of ours has reached it but a Sync, so it is still in PARTOPEN. One that is
+            // not acknowledges a Sync only until something else comes.
             (State::Open, PacketType::Ack) if self.is_server => {
-                self.outbox.ack |= ack.is_some_and(|ack| !ack.after(self.last_response));
+                self.outbox.ack |=
+                    ack.is_some_and(|ack| !ack.after(self.last_response) || Some(ack) == self.last_sync);
             }
             _ => {}
         }

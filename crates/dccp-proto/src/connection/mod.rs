@@ -68,6 +68,8 @@ pub struct Connection {
     invited: bool,
     /// Our newest Response.
     last_response: Seq,
+    /// And our newest Sync, which does not open the connection either.
+    last_sync: Option<Seq>,
     /// Init Cookie options to echo.
     cookies: Vec<u8>,
     timers: Timers,

@@ -273,6 +273,9 @@ impl Connection {
         sink: &mut dyn Sink,
     ) -> Seq {
         let seq = self.numbers.take();
+        if ptype == PacketType::Sync {
+            self.last_sync = Some(seq);
+        }
         let mut out = self.start_options();
         out.extend(&self.cookies);
         if self.state == State::PartOpen {
