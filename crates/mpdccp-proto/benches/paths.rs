@@ -30,6 +30,7 @@ fn row(id: u32, rtt_ms: u64) -> PathRow {
         pacing: None,
         rate: Rate::from_mbps(50.0),
         app_limited: false,
+        seen: Rate::from_mbps(10.0),
         loss: 0.0,
         max_payload: 1_412,
         last_sent: None,

@@ -67,6 +67,8 @@ pub struct PathRow {
     pub rate: Rate,
     /// Limited by the application alone.
     pub app_limited: bool,
+    /// What it was seen to carry; [`rate`](Self::rate) without what it may turn out to carry beyond that.
+    pub seen: Rate,
     /// Share of packets lost of late, 0 to 1.
     pub loss: f32,
     /// Largest payload a packet on it may carry.

@@ -207,6 +207,8 @@ pub trait SenderHalf: Send + core::fmt::Debug {
     fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
     /// A packet was to be sent, and this path could not take it as its gate was shut: it waits, or went `elsewhere`.
     fn on_blocked(&mut self, _now: Time, _elsewhere: bool) {}
+    /// Something waits, but not for this path.
+    fn on_held_back(&mut self, _now: Time) {}
     /// Nothing is waiting to be sent on this path.
     fn on_app_limited(&mut self, now: Time);
     /// A timer of [`next_timeout`](Self::next_timeout) has come.

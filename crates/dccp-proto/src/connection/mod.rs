@@ -150,6 +150,13 @@ impl Connection {
         }
     }
 
+    /// What waits was not given to this path although its gate is open: how much it could carry does not show.
+    pub fn note_held_back(&mut self, now: Time) {
+        if let Some(halves) = &mut self.halves {
+            halves.tx.on_held_back(now);
+        }
+    }
+
     /// Nothing waits to be sent on this path although its gate is open.
     pub fn set_app_limited(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {

@@ -288,32 +288,36 @@ mod tests {
 
     #[test]
     fn what_is_far_and_slow_helps_only_where_the_queue_stays() {
-        let far = PathRow { rate: Rate::from_bps(1_000_000), ..row(1, 3, 100) };
         let mut scheduler = Auto::default();
         let mut at = |ms, oldest| {
             let oldest = Duration::from_millis(oldest);
             let queue = QueueView { packets: 100, bytes: 100_000, oldest, flow_bytes: 100_000 };
-            let pick =
-                scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &[full(), far.clone()]);
+            let paths = [full(), far(ms)];
+            let pick = scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &paths);
             (pick, scheduler.standing_queue())
         };
         assert_eq!(at(0, 0), (Pick::One(PathId(1)), Duration::from_millis(45)), "to find its rate");
-        (1..700).for_each(|ms| drop(at(ms, 0)));
-        assert_eq!(at(700, 0), (Pick::Wait(None), Duration::ZERO));
-        (701..1_702).for_each(|ms| drop(at(ms, 80)));
-        assert_eq!(at(1_702, 80), (Pick::One(PathId(1)), Duration::from_millis(45)));
+        (1..800).for_each(|ms| drop(at(ms, 0)));
+        assert_eq!(at(800, 0), (Pick::Wait(None), Duration::ZERO));
+        (801..1_810).for_each(|ms| drop(at(ms, 80)));
+        assert_eq!(at(1_810, 80), (Pick::One(PathId(1)), Duration::from_millis(45)));
+    }
+
+    /// A millisecond in ten its gate is open.
+    fn far(ms: u64) -> PathRow {
+        let gate = if ms.is_multiple_of(10) { row(1, 3, 1).gate } else { closed(1, 3).gate };
+        PathRow { seen: Rate::from_bps(1_000_000), gate, ..row(1, 3, 100) }
     }
 
     #[test]
     fn what_is_far_and_slow_stands_in_while_the_near_path_is_on_trial() {
-        let far = PathRow { rate: Rate::from_bps(1_000_000), ..row(1, 3, 100) };
         let queue = QueueView { packets: 100, bytes: 100_000, ..QueueView::default() };
         let mut scheduler = Auto::default();
         let mut at = |ms, near: &PathRow| {
-            scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &[near.clone(), far.clone()])
+            scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &[near.clone(), far(ms)])
         };
-        (0..700).for_each(|ms| drop(at(ms, &row(0, 3, 10))));
-        assert_eq!(at(700, &full()), Pick::Wait(None));
+        (0..800).for_each(|ms| drop(at(ms, &row(0, 3, 10))));
+        assert_eq!(at(800, &full()), Pick::Wait(None));
         let back = |since| PathRow { up_since: Time::from_millis(since), ..row(0, 3, 10) };
         (1_000..1_050).for_each(|ms| drop(at(ms, &back(1_000))));
         (2_000..2_050).for_each(|ms| drop(at(ms, &back(2_000))));

@@ -6,6 +6,7 @@
 use super::auto::cost;
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
+use dccp_proto::Gate;
 use units::{Duration, Time};
 
 /// Which paths are such, and whether they are needed all the same.
@@ -23,13 +24,17 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
-    /// How long it was limited by itself.
+    /// How long its gate was shut, less a part of how long it was not.
     limited: Duration,
+    /// Until when it is.
+    shut_until: Time,
     distant: bool,
 }
 
-/// A path that was limited by itself for so many of its round trips has found its rate.
+/// A path whose gate was shut for so many of its round trips has found its rate, ...
 const FOUND: u32 = 6;
+/// ... less this part of the time for which it was open: a path that is held back shows nothing of what it can carry.
+const OPEN: u32 = 4;
 /// It is distant if it costs so many times what the cheapest does, and has less than this part of what the cheaper ones have together.
 const FARTHER: u32 = 2;
 const PART: u64 = 8;
@@ -41,7 +46,7 @@ const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
 impl Distant {
     /// Looks at all paths; what leaves waited for `oldest`.
     pub(super) fn update(&mut self, now: Time, oldest: Duration, paths: &[PathRow]) {
-        let since = now.since(self.at);
+        let (before, since) = (self.at, now.since(self.at));
         self.at = now;
         self.paths.retain(|known| {
             paths.iter().any(|path| path.id == known.path && path.up_since == known.up_since)
@@ -51,18 +56,26 @@ impl Distant {
         for path in paths {
             let n = self.paths.iter().position(|known| known.path == path.id).unwrap_or_else(|| {
                 let limited = Duration::ZERO;
-                self.paths.push(Known { path: path.id, up_since: path.up_since, limited, distant: false });
+                let (id, up_since, shut_until) = (path.id, path.up_since, Time::ZERO);
+                self.paths.push(Known { path: id, up_since, limited, shut_until, distant: false });
                 self.paths.len() - 1
             });
             let known = &mut self.paths[n];
             let srtt = path.srtt.unwrap_or_default();
-            if !path.app_limited && !path.idle {
-                known.limited += since.min(srtt);
+            let shut = known.shut_until.min(now).since(before).min(srtt);
+            known.limited = (known.limited + shut).min(srtt * FOUND * 2);
+            if !known.distant {
+                known.limited = known.limited.saturating_sub((since.min(srtt) - shut) / OPEN);
             }
+            known.shut_until = match path.gate {
+                Gate::Open { .. } => now,
+                Gate::At(until, _) => until,
+                Gate::Closed(_) => Time::MAX,
+            };
             let far = known.limited > srtt * FOUND && cost(path) > best * FARTHER;
             known.distant = far && {
                 let nearer = paths.iter().filter(|near| cost(near) < cost(path));
-                path.rate.bps() * PART < nearer.map(|near| near.rate.bps()).sum()
+                path.seen.bps() * PART < nearer.map(|near| near.seen.bps()).sum()
             };
         }
         let rtt = nearest.srtt.unwrap_or_default();
@@ -80,12 +93,22 @@ impl Distant {
 mod tests {
     use super::super::tests::row;
     use super::*;
+    use dccp_proto::Why;
     use units::Rate;
 
-    /// 10 Mbit/s with a round trip of 10 ms beside `mbps` with `rtt`; whether that is left out after each millisecond of so long a wait.
+    /// 10 Mbit/s with a round trip of 10 ms beside `far`, whose gate is shut for nine in ten milliseconds; whether that is left out after each
+    /// millisecond of so long a wait.
     fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
-        let (mut distant, paths) = (Distant::default(), [row(0, 3, 10), far]);
+        left_out_while(far, |ms| ms % 10 > 0, waits)
+    }
+
+    fn left_out_while(far: PathRow, shut: impl Fn(u64) -> bool, waits: impl Fn(u64) -> u64) -> Vec<bool> {
+        let (mut distant, mut paths) = (Distant::default(), [row(0, 3, 10), far]);
         let look = |ms| {
+            paths[1].gate = match shut(ms) {
+                true => Gate::Closed(Why::Window),
+                false => Gate::Open { burst: 1500 },
+            };
             distant.update(Time::from_millis(ms), Duration::from_millis(waits(ms)), &paths);
             assert!(!distant.leaves_out(&paths[0]));
             distant.leaves_out(&paths[1])
@@ -94,7 +117,7 @@ mod tests {
     }
 
     fn far(mbps: u64, rtt: u64) -> PathRow {
-        PathRow { rate: Rate::from_bps(mbps * 1_000_000), ..row(1, 3, rtt) }
+        PathRow { seen: Rate::from_bps(mbps * 1_000_000), ..row(1, 3, rtt) }
     }
 
     #[test]
@@ -102,10 +125,11 @@ mod tests {
         let never = |far| !left_out(far, |_| 0).contains(&true);
         assert!(never(far(2, 100)), "not slow");
         assert!(never(far(1, 20)), "not far");
-        assert!(never(PathRow { app_limited: true, ..far(1, 100) }), "not known");
+        let held_back = left_out_while(far(1, 100), |ms| ms % 10 == 0, |_| 0);
+        assert!(!held_back.contains(&true), "not known: its gate is hardly ever shut");
         let looks = left_out(far(1, 100), |_| 0);
         assert!(!looks[..600].contains(&true), "after six round trips");
-        assert!(!looks[610..].contains(&false));
+        assert!(!looks[720..].contains(&false));
         let near_but_lossy = PathRow { loss: 0.01, ..far(1, 10) };
         assert!(left_out(near_but_lossy, |_| 0).contains(&true), "losses are repaired a round trip later");
     }
@@ -117,6 +141,6 @@ mod tests {
         assert!(!looks[2_010..3_000].contains(&true));
         assert!(!looks[3_000..].contains(&false));
         let saw = left_out(far(1, 100), |ms| ms % 500);
-        assert!(!saw[700..].contains(&false), "it drains now and then");
+        assert!(!saw[720..].contains(&false), "it drains now and then");
     }
 }

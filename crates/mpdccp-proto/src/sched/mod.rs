@@ -210,6 +210,7 @@ pub(crate) mod tests {
             pacing: None,
             rate: Rate::from_mbps(10.0),
             app_limited: false,
+            seen: Rate::from_mbps(10.0),
             loss: 0.0,
             max_payload: 1444,
             last_sent: None,

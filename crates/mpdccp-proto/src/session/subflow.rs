@@ -265,6 +265,7 @@ impl Subflow {
             pacing: None,
             rate: LEAST_RATE,
             app_limited: false,
+            seen: LEAST_RATE,
             loss: self.loss.get(),
             max_payload: self.conn.as_ref().map_or(0, |c| c.max_payload(options)),
             up_since: self.up_since,
@@ -286,6 +287,7 @@ impl Subflow {
         // Not limited by the path, it may turn out to be faster: as fast as it would be paced.
         let rate = if load.app_limited { known.max(load.pacing.unwrap_or(known)) } else { known };
         row.rate = rate.max(LEAST_RATE);
+        row.seen = known.max(LEAST_RATE);
         row.app_limited = load.app_limited;
         row.last_sent = load.last_sent;
         row.idle = load.last_sent.is_none_or(|at| now.since(at) > IDLE);

@@ -111,7 +111,10 @@ impl Session {
             };
             match pick {
                 Pick::One(_) | Pick::Several(_) => self.note_blocked(now, true),
-                Pick::Wait(_) => self.note_blocked(now, false),
+                Pick::Wait(_) => {
+                    self.note_blocked(now, false);
+                    self.note_held_back(now);
+                }
                 Pick::Drop => {}
             }
             match pick {
@@ -186,6 +189,16 @@ impl Session {
         for row in offered.iter().filter(|row| !row.is_open()) {
             if let Some(conn) = self.paths.iter_mut().find(|p| p.id == row.id).and_then(|p| p.conn.as_mut()) {
                 conn.note_blocked(now, elsewhere);
+            }
+        }
+    }
+
+    /// Tells the paths with an open gate that the packet at the head was not for them.
+    fn note_held_back(&mut self, now: Time) {
+        let offered = if self.offered_all { &self.rows } else { &self.offered };
+        for row in offered.iter().filter(|row| row.is_open()) {
+            if let Some(conn) = self.paths.iter_mut().find(|p| p.id == row.id).and_then(|p| p.conn.as_mut()) {
+                conn.note_held_back(now);
             }
         }
     }

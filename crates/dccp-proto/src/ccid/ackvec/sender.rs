@@ -5,7 +5,7 @@ use super::demands::Demands;
 use super::history::{Fate, History, Packet};
 use super::loss::{LossDetector, Rule};
 use super::restraint::Restraint;
-use super::rto::RtoTimer;
+use super::rto::{DEFAULT_RTT, RtoTimer};
 use crate::ccid::table::AckVectors;
 use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, Handover, Late, SenderHalf, TxLoad, TxView};
 use crate::{Ecn, Gate, Why};
@@ -19,6 +19,10 @@ use units::{Rate, Time};
 
 /// Most notes about packets' fates kept.
 const MAX_FATES: usize = 1 << 16;
+
+/// A path that was given nothing for this part of its round trip, though something waited, is application-limited: what it is seen to carry is what it
+/// was given.
+const HELD_BACK: u32 = 4;
 
 /// Sending half of the CCIDs that are fed by Ack Vectors: history of packets in flight, loss detection,
 /// RTT, delivery rate, pacing; the algorithm itself is a [`dccp_cc::Controller`].
@@ -194,6 +198,10 @@ impl SenderHalf for AckVecSender {
         let data = payload.is_some();
         if data {
             self.end_quiet(now);
+            let held_back = self.control.usage.on_sent(now);
+            if !self.draft && held_back > self.control.rtt.srtt().unwrap_or(DEFAULT_RTT) / HELD_BACK {
+                self.control.sampler.set_app_limited(self.control.inflight);
+            }
         }
         let snapshot = data.then(|| self.control.sampler.on_sent(now, bytes, self.control.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
@@ -214,6 +222,10 @@ impl SenderHalf for AckVecSender {
 
     fn on_blocked(&mut self, now: Time, elsewhere: bool) {
         self.control.usage.on_blocked(now, elsewhere);
+    }
+
+    fn on_held_back(&mut self, now: Time) {
+        self.control.usage.on_held_back(now);
     }
 
     fn on_app_limited(&mut self, now: Time) {

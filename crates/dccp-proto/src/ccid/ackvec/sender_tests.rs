@@ -511,6 +511,25 @@ fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     }
 }
 
+/// Once it was given nothing for a quarter of its round trip of 20 ms.
+#[test]
+fn a_path_that_is_held_back_is_application_limited() {
+    for (ms_held, draft, limited) in [(4, false, false), (6, false, true), (6, true, false)] {
+        let pacing = Some(Rate::from_mbps(8.0));
+        let mut rig = Rig::with(false, Limits { cwnd: Window::Packets(100), pacing, quantum: 1000 });
+        rig.half.draft = draft;
+        rig.send(ms(0), 1);
+        rig.ack(ms(20), 0, "+");
+        rig.half.on_held_back(ms(21));
+        rig.half.on_held_back(ms(21 + ms_held));
+        rig.send(ms(21 + ms_held), 1);
+        assert_eq!(rig.half.view().app_limited, limited, "{ms_held} ms, draft: {draft}");
+        rig.ack(ms(41 + ms_held), 1, "+");
+        rig.send(ms(42 + ms_held), 1);
+        assert!(!rig.half.view().app_limited, "no longer");
+    }
+}
+
 #[test]
 fn the_window_counts_as_the_limit_for_one_round() {
     let mut rig = Rig::with(true, Limits { cwnd: Window::Packets(4), pacing: None, quantum: 0 });

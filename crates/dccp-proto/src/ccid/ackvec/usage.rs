@@ -9,6 +9,7 @@ use units::{Duration, Time};
 pub(crate) struct Usage {
     limited_at: Option<Time>,
     passed_over_at: Option<Time>,
+    held_back_since: Option<Time>,
 }
 
 impl Usage {
@@ -23,6 +24,16 @@ impl Usage {
         if elsewhere {
             self.passed_over_at = Some(now);
         }
+    }
+
+    /// What waits was not given to this path, though it has room.
+    pub(crate) fn on_held_back(&mut self, now: Time) {
+        self.held_back_since.get_or_insert(now);
+    }
+
+    /// A packet leaves; for how long none was given to this path though it had room.
+    pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
+        self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// Limited by the path within the last `round`.
