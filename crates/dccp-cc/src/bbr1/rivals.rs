@@ -2,8 +2,8 @@
 //!
 //! BBR keeps to its estimate whatever others lose, so on a queue of a bandwidth-delay product or less, TCP starves beside it. Others show by a
 //! queue that stands, or by losses, when nothing is probed. Losses that come of a queue come when round trips are long; those of the path come
-//! at any time. Once they clearly prefer long ones, or keep coming in a queue that never empties, a CUBIC runs beside the model, told of these
-//! losses alone: where its window is below what the model asks for, it rules.
+//! at any time. Once they clearly prefer long ones, or keep coming in a queue that never empties, a CUBIC runs beside the model, told of
+//! all losses: where its window is below what the model asks for, it rules.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -80,26 +80,18 @@ struct Cruise {
     least: Duration,
 }
 
-/// Where a round trip stands among usual ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Rank {
-    long: bool,
-    /// Above the mean.
-    above: bool,
-}
-
-/// Ranks of round trips by when their packets left: runs of equal ones, each with its newest packet.
+/// Whether round trips were long, by when their packets left: runs of equal ones, each with its newest packet.
 #[derive(Debug, Default)]
-struct Ranks(VecDeque<(Time, Rank)>);
+struct Ranks(VecDeque<(Time, bool)>);
 
 impl Ranks {
     const MOST: usize = 256;
 
-    fn add(&mut self, sent_at: Time, rank: Rank) {
+    fn add(&mut self, sent_at: Time, long: bool) {
         match self.0.back_mut() {
             Some((newest, _)) if sent_at < *newest => {}
-            Some((newest, last)) if *last == rank => *newest = sent_at,
-            _ => self.0.push_back((sent_at, rank)),
+            Some((newest, last)) if *last == long => *newest = sent_at,
+            _ => self.0.push_back((sent_at, long)),
         }
         if self.0.len() > Self::MOST {
             self.0.pop_front();
@@ -108,7 +100,7 @@ impl Ranks {
 
     /// That of the first packet from `sent_at` on: what left next met the same queue.
     /// `None` where that is forgotten.
-    fn of(&self, sent_at: Time) -> Option<Rank> {
+    fn of(&self, sent_at: Time) -> Option<bool> {
         let at = self.0.partition_point(|(newest, _)| *newest < sent_at).min(self.0.len().checked_sub(1)?);
         let known = at > 0 || self.0.len() < Self::MOST;
         known.then(|| self.0[at].1)
@@ -142,8 +134,8 @@ pub(super) struct Rivals {
     cruised: bool,
     /// Rounds with losses that were cruised while a queue stood all through them, near its most as ever, less others.
     standing: u32,
-    /// That of the newest round trip.
-    rank: Rank,
+    /// Whether the newest round trip was.
+    long: bool,
     ranks: Ranks,
     /// When what was declared lost since the last acknowledgement had left.
     fresh: Vec<Time>,
@@ -196,18 +188,18 @@ impl Rivals {
         }
         if let Some(rs) = &ev.rate {
             if ev.rtt.is_some() {
-                self.ranks.add(rs.sent_at, self.rank);
+                self.ranks.add(rs.sent_at, self.long);
             }
-            if let Some(rank) = self.ranks.of(rs.sent_at).filter(|_| self.tells(rs.sent_at)) {
-                self.counts.packets[usize::from(rank.long)] += ev.acked.packets as f64;
+            if let Some(long) = self.ranks.of(rs.sent_at).filter(|_| self.tells(rs.sent_at)) {
+                self.counts.packets[usize::from(long)] += ev.acked.packets as f64;
             }
         }
         for sent_at in core::mem::take(&mut self.fresh) {
-            let Some(rank) = self.ranks.of(sent_at) else { continue };
+            let Some(long) = self.ranks.of(sent_at) else { continue };
             if self.tells(sent_at) {
-                self.running.lost[usize::from(rank.long)] += 1;
+                self.running.lost[usize::from(long)] += 1;
             }
-            self.hit |= rank.above && sent_at >= self.reduced_at;
+            self.hit |= sent_at >= self.reduced_at;
         }
         if ev.round_end {
             self.on_round_end(ev.now, empty);
@@ -243,7 +235,7 @@ impl Rivals {
         let rtt = rtt.as_secs_f64();
         let usual = self.usual.get_or_insert(Usual { mean: rtt, deviation: 0.0, most: rtt });
         usual.most = usual.most.max(rtt);
-        self.rank = Rank { long: queue && rtt > usual.long(), above: queue && rtt > usual.mean };
+        self.long = queue && rtt > usual.long();
         let (sum, deviations, n) = self.round;
         self.round = (sum + rtt, deviations + (rtt - usual.mean).abs(), n + 1);
     }
@@ -378,14 +370,14 @@ mod tests {
     #[test]
     fn a_loss_has_the_rank_of_what_left_next() {
         let at = Time::from_millis;
-        let (short, long) = (Rank::default(), Rank { long: true, above: true });
+        let (short, long) = (false, true);
         let mut ranks = Ranks::default();
         assert_eq!(ranks.of(at(1)), None);
         for (ms, rank) in [(10, short), (20, short), (30, long), (25, short), (40, long), (50, short)] {
             ranks.add(at(ms), rank);
         }
         assert_eq!(
-            [15, 21, 35, 41, 60].map(|ms| ranks.of(at(ms)).unwrap().long),
+            [15, 21, 35, 41, 60].map(|ms| ranks.of(at(ms)).unwrap()),
             [false, true, true, false, false]
         );
         for n in 0..1_000 {
