@@ -12,7 +12,7 @@ const LARGEST: usize = 65_535;
 /// Room for each packet of a burst, for MTUs up to here; a device with a larger one gets room for the largest packet.
 const USUAL: usize = 2_048;
 /// Smaller packets are copied.
-const LEAST: usize = 512;
+const LEAST: usize = 1_024;
 /// What writing a burst came to.
 #[derive(Debug, Default)]
 pub struct Written {
