@@ -6,6 +6,7 @@ use common::End::{Client, Server};
 use common::*;
 use dccp_proto::Route;
 use dccp_wire::{MpOption, PacketType};
+use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::*;
 use std::net::IpAddr;
 use units::Duration;
@@ -225,6 +226,41 @@ fn thin_flows_leave_a_dead_path_soon() {
             let missed = (1000 / gap - got) * gap;
             assert!(missed <= 130, "{missed} ms of packets every {gap} ms");
         }
+    }
+}
+
+#[test]
+fn a_path_dead_one_way_is_left_as_soon() {
+    for mute in [Client, Server] {
+        let reorder = ReorderConfig::adaptive(Duration::from_millis(200));
+        let (mut net, id) = Net::connected(1, 2, SessionConfig { reorder, ..config() });
+        let sid = net.server_id();
+        let both = |net: &mut Net, from| {
+            for n in from..from + 300 {
+                net.client.send(net.now, id, datagram(n), PktInfo::default());
+                net.server.send(net.now, sid, datagram(n), PktInfo::default());
+                net.drain();
+                net.run(Duration::from_millis(10));
+            }
+        };
+        both(&mut net, 0);
+        let used =
+            net.log.iter().rev().find(|l| l.from == mute && !l.packet().payload.is_empty()).unwrap().path;
+        net.wires[used].mute = Some(mute);
+        both(&mut net, 300);
+        for end in [Client, Server] {
+            let got = net.numbers(end);
+            let lost: Vec<_> = (0..600).filter(|n| !got.contains(n)).collect();
+            assert!(lost.is_empty(), "{lost:?} at {end:?}, {mute:?} unheard on path {used}");
+        }
+        let in_vain =
+            net.log.iter().filter(|l| (l.from, l.path) == (mute, used) && !l.packet().payload.is_empty());
+        let in_vain = in_vain.filter(|l| l.at >= net.now - secs(3)).count();
+        assert!(in_vain <= 12, "{in_vain} datagrams of {mute:?} on the dead path");
+        net.wires[used].mute = None;
+        net.run(secs(1));
+        assert_eq!(net.health(Client, id), [Health::Up; 2]);
+        assert_eq!(net.health(Server, sid), [Health::Up; 2]);
     }
 }
 

@@ -104,6 +104,7 @@ impl Connection {
             peer_error_text: None,
             pmtu: None,
             last_valid: now,
+            last_answered: now,
             answers_full_at: now,
             closing: None,
             events: VecDeque::new(),

@@ -81,8 +81,12 @@ impl Connection {
         } else {
             self.check_numbers(now, ptype, seq, ack)?;
         }
+        let gar = self.numbers.gar;
         self.numbers.accept(ptype, seq, ack);
         self.last_valid = now;
+        if self.numbers.gar != gar {
+            self.last_answered = now;
+        }
         self.check_type(now, ptype, seq)?;
 
         // Step 8.

@@ -93,6 +93,7 @@ pub struct Connection {
     pmtu: Option<pmtu::Pmtu>,
     /// When the newest valid packet came (RFC 4340 section 7.5.3, "active").
     last_valid: Time,
+    last_answered: Time,
     /// When the bucket of answers to what is wrong, Syncs or Resets, will be full.
     answers_full_at: Time,
     /// Who began to close.
@@ -140,6 +141,12 @@ impl Connection {
     /// When a valid packet last arrived; before the first one, when the connection was made.
     pub fn last_received(&self) -> Time {
         self.last_valid
+    }
+
+    /// When something newer of ours was last acknowledged, which shows that the path leads both ways; before the first time, when the
+    /// connection was made. Packets without such news show no more than that the peer's way here is open.
+    pub fn last_answered(&self) -> Time {
+        self.last_answered
     }
 
     /// A packet waits, or went `elsewhere`, because the gate of this path is shut: the path is then not application-limited for

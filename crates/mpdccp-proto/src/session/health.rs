@@ -146,6 +146,7 @@ impl Session {
         let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
         Evidence {
             heard: path.heard(),
+            answered: path.answered(),
             data: path.data_at,
             answer: if others { path.answer } else { path.answer.max(path.rto) },
             keepalive: if busy { keepalive / 4 } else { keepalive },
@@ -159,7 +160,7 @@ impl Session {
             return;
         }
         // Most packets: judging would take longer than all else that they ask of the session.
-        if path.live.is_answered(now, path.heard()) && !self.cfg.keepalive.is_zero() {
+        if path.live.is_answered(now, path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
         }
         let evidence = self.evidence(path);

@@ -7,9 +7,10 @@ const QUIET: Duration = Duration::from_millis(100);
 
 /// Whether a path still answers.
 ///
-/// Silence counts from the first packet sent that nothing valid was received after. When the time for an answer is over, a Sync asks
-/// once more, since a lost acknowledgement alone shows nothing; when that is not answered in its time either, the path is silent.
-/// Anything valid received after a probe brings it back.
+/// Silence counts from the first packet sent after which nothing newer of ours was acknowledged. When the time for an answer is over, a
+/// Sync asks once more, since a lost acknowledgement alone shows nothing; when that is not answered in its time either, the path is
+/// silent. What the peer sends besides is no answer: where the way there is dead, it goes on arriving. An acknowledgement after a probe
+/// brings the path back; anything else that is heard is a reason to probe soon.
 ///
 /// A path on which data came, and then does not, is asked too: whoever only receives would otherwise learn of a dead path, or of a
 /// NAT that forgot it, no sooner than an idle one.
@@ -29,6 +30,8 @@ pub(super) enum Liveness {
         since: Time,
         /// Packets that came before the first probe could be answered prove nothing.
         trust_after: Time,
+        /// When it was last probed.
+        probed: Time,
         probe_at: Time,
     },
 }
@@ -53,6 +56,8 @@ pub(super) enum Verdict {
 pub(super) struct Evidence {
     /// When something valid last arrived, or the path opened.
     pub(super) heard: Time,
+    /// When something newer of ours was last acknowledged, or the path opened.
+    pub(super) answered: Time,
     /// When data last arrived.
     pub(super) data: Time,
     /// Within which an answer comes.
@@ -69,12 +74,12 @@ impl Liveness {
     /// The link was reported down.
     pub(super) fn link_down(now: Time) -> Liveness {
         let probe_at = now + PROBE_GAP.0;
-        Liveness::Silent { since: now, trust_after: probe_at, probe_at }
+        Liveness::Silent { since: now, trust_after: probe_at, probed: now, probe_at }
     }
 
     /// Doubt: the path is not used until it answers a probe. The caller sends the first one.
     pub(super) fn doubt(now: Time) -> Liveness {
-        Liveness::Silent { since: now, trust_after: now, probe_at: now + PROBE_GAP.0 }
+        Liveness::Silent { since: now, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
 
     /// How long the path has been silent; zero if it is not.
@@ -96,37 +101,40 @@ impl Liveness {
     }
 
     /// A packet left that the peer must answer.
-    pub(super) fn on_sent(&mut self, now: Time, heard: Time) {
+    pub(super) fn on_sent(&mut self, now: Time, answered: Time) {
         if let Liveness::Lively { asked, again, .. } = self
-            && asked.is_none_or(|asked| heard > asked)
+            && asked.is_none_or(|asked| answered > asked)
         {
             (*asked, *again) = (Some(now), None);
         }
     }
 
-    /// Something valid has just arrived, after all that asked for an answer: [`check`](Self::check) would find it fine.
-    pub(super) fn is_answered(&self, now: Time, heard: Time) -> bool {
-        matches!(*self, Liveness::Lively { asked, .. } if heard == now && asked.is_none_or(|asked| asked < now))
+    /// An acknowledgement has just arrived, after all that asked for an answer: [`check`](Self::check) would find it fine.
+    pub(super) fn is_answered(&self, now: Time, answered: Time) -> bool {
+        matches!(*self, Liveness::Lively { asked, .. } if answered == now && asked.is_none_or(|asked| asked < now))
     }
 
     /// When to [`check`](Self::check) again.
     pub(super) fn next(&self, e: &Evidence) -> Time {
         match *self {
             Liveness::Lively { asked, again, checked } => {
-                match (asked.filter(|asked| e.heard <= *asked), again) {
+                match (asked.filter(|asked| e.answered <= *asked), again) {
                     (Some(asked), again) => again.unwrap_or(asked) + e.answer,
                     (None, _) if e.data > checked => e.heard + (e.answer * 2).max(QUIET).min(e.keepalive),
                     (None, _) => e.heard + e.keepalive,
                 }
             }
-            Liveness::Silent { since, probe_at, .. } => probe_at.min(since + e.patience),
+            Liveness::Silent { since, probed, probe_at, .. } => {
+                let probe_at = if e.heard > probed { probe_at.min(probed + PROBE_GAP.0) } else { probe_at };
+                probe_at.min(since + e.patience)
+            }
         }
     }
 
     /// Judges.
     pub(super) fn check(&mut self, now: Time, e: &Evidence) -> Verdict {
         if let Liveness::Silent { trust_after, .. } = *self
-            && e.heard > trust_after
+            && e.answered > trust_after
         {
             *self = Liveness::NEW;
             return Verdict::Revived;
@@ -136,7 +144,7 @@ impl Liveness {
         }
         match self {
             Liveness::Lively { asked, again, checked } => {
-                if asked.is_none_or(|asked| e.heard > asked) {
+                if asked.is_none_or(|asked| e.answered > asked) {
                     (*asked, *again, *checked) = (Some(now), None, now);
                     Verdict::Probe
                 } else if again.is_none() {
@@ -147,11 +155,12 @@ impl Liveness {
                     Verdict::Lost
                 }
             }
-            Liveness::Silent { since, probe_at, .. } => {
+            Liveness::Silent { since, probed, probe_at, .. } => {
                 let silence = now.since(*since);
                 if silence >= e.patience {
                     return Verdict::Dead;
                 }
+                *probed = now;
                 *probe_at = now + (silence / 4).clamp(PROBE_GAP.0, PROBE_GAP.1);
                 Verdict::Probe
             }
@@ -170,6 +179,7 @@ mod tests {
     fn heard(at: u64) -> Evidence {
         Evidence {
             heard: ms(at),
+            answered: ms(at),
             data: Time::ZERO,
             answer: Duration::from_millis(40),
             keepalive: Duration::from_secs(12),
@@ -190,7 +200,13 @@ mod tests {
             let mut l = Liveness::Lively { asked, again, checked };
             if l.is_answered(ms(1000), heard_at) {
                 answered += 1;
-                let e = Evidence { heard: heard_at, data, answer: Duration::ZERO, ..heard(0) };
+                let e = Evidence {
+                    heard: heard_at,
+                    answered: heard_at,
+                    data,
+                    answer: Duration::ZERO,
+                    ..heard(0)
+                };
                 let e = Evidence { keepalive: Duration::from_nanos(1), ..e };
                 assert_eq!(l.check(ms(1000), &e), Verdict::Fine, "{l:?} {e:?}");
                 let Liveness::Lively { asked: a, again: b, checked: c } = l else { panic!("{l:?}") };
@@ -255,7 +271,11 @@ mod tests {
         let data = Evidence { data: ms(990), ..heard(1000) };
         assert_eq!(l.check(ms(1099), &data), Verdict::Fine);
         assert_eq!(l.check(ms(1100), &data), Verdict::Probe);
-        assert_eq!(l.next(&Evidence { heard: ms(1120), ..data }), ms(13_120), "answered: it is idle");
+        assert_eq!(
+            l.next(&Evidence { heard: ms(1120), answered: ms(1120), ..data }),
+            ms(13_120),
+            "answered: it is idle"
+        );
         assert_eq!(l.check(ms(1140), &data), Verdict::Probe);
         assert_eq!(l.check(ms(1180), &data), Verdict::Lost);
     }
@@ -266,5 +286,29 @@ mod tests {
         assert_eq!(l.check(ms(1040), &heard(1040)), Verdict::Fine, "was still under way");
         assert_eq!(l.check(ms(1050), &heard(1040)), Verdict::Probe);
         assert_eq!(l.check(ms(1150), &heard(1150)), Verdict::Revived);
+    }
+
+    #[test]
+    fn what_comes_without_an_acknowledgement_is_no_answer() {
+        let mut l = Liveness::NEW;
+        l.on_sent(ms(1000), ms(990));
+        let comes = |at| Evidence { answered: ms(1000), ..heard(at) };
+        l.on_sent(ms(1030), ms(1000));
+        assert_eq!(l.check(ms(1050), &comes(1049)), Verdict::Probe, "the first packet is what counts");
+        assert_eq!(l.check(ms(1090), &comes(1089)), Verdict::Lost);
+        assert_eq!(l.check(ms(1139), &comes(1138)), Verdict::Fine, "heard, but not answered");
+        assert_eq!(l.check(ms(1140), &comes(1138)), Verdict::Probe);
+        assert_eq!(l.check(ms(1160), &heard(1160)), Verdict::Revived);
+    }
+
+    #[test]
+    fn a_silent_path_that_is_heard_is_probed_soon() {
+        let mut l = Liveness::doubt(ms(0));
+        assert_eq!(l.check(ms(2_000), &heard(0)), Verdict::Probe);
+        assert_eq!(l.next(&heard(0)), ms(2_500));
+        let heard = Evidence { answered: ms(0), ..heard(2_010) };
+        assert_eq!(l.next(&heard), ms(2_050), "though not more often than a path just lost");
+        assert_eq!(l.check(ms(2_050), &heard), Verdict::Probe);
+        assert_eq!(l.next(&heard), ms(2_550));
     }
 }

@@ -183,6 +183,11 @@ impl Subflow {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
     }
 
+    /// When something newer of ours was last acknowledged, or the path opened.
+    pub(super) fn answered(&self) -> Time {
+        self.conn.as_ref().map_or(self.opened, |conn| conn.last_answered().max(self.opened))
+    }
+
     /// Priority in force (RFC 9897 section 3.2.10): the smaller of ours and the peer's, where both have one.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
@@ -214,9 +219,9 @@ impl Subflow {
         payload: &[u8],
         sink: &mut dyn Sink,
     ) -> Option<Seq> {
-        let heard = self.heard();
+        let answered = self.answered();
         let conn = self.conn.as_mut()?;
-        self.live.on_sent(now, heard);
+        self.live.on_sent(now, answered);
         let sent = |conn: &Connection| conn.tx_view().map_or(0, |view| view.sent.bytes);
         let before = if self.cap.is_set() { sent(conn) } else { 0 };
         let seq = conn.transmit(now, options, payload, sink);
