@@ -4,6 +4,7 @@ mod common;
 
 use common::End::{Client, Server};
 use common::*;
+use dccp_wire::MpOption;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::*;
 use units::Duration;
@@ -97,6 +98,35 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
     let repair = net.status(Client, id).repair;
     assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
     assert!(net.numbers(Server).is_sorted());
+}
+
+#[test]
+fn a_distant_path_that_carries_nothing_makes_nobody_wait() {
+    let told = |net: &Net| {
+        let options = net.log.iter().filter(|l| l.from == Client).flat_map(Logged::mp);
+        let told = options.filter_map(|option| match option {
+            MpOption::Exp([b'm', b'p', b'd', b'1', 1, high, low]) => Some(u16::from_be_bytes([*high, *low])),
+            _ => None,
+        });
+        told.last().unwrap()
+    };
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { scheduler: scheduler("cpf"), ..waits() });
+    net.add_wire();
+    net.wires[1].delay = Duration::from_millis(300);
+    net.client.add_path(net.now, id, path(1)).unwrap();
+    net.drain();
+    net.run(Duration::from_secs(3));
+    assert_eq!(net.health(Client, id), [Health::Up; 2]);
+    net.stream(Client, id, 0, 200, Duration::from_millis(20));
+    assert!(told(&net) < 150, "{} ms", told(&net));
+    net.client.set_prio(net.now, id, PathId(1), 4);
+    net.drain();
+    net.stream(Client, id, 200, 200, Duration::from_millis(20));
+    assert_eq!(told(&net), 500, "it carries the stream");
+    net.client.set_prio(net.now, id, PathId(1), 2);
+    net.drain();
+    net.stream(Client, id, 400, 700, Duration::from_millis(20));
+    assert!(told(&net) < 150, "{} ms", told(&net));
 }
 
 #[test]

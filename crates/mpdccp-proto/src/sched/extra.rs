@@ -15,6 +15,8 @@ pub(super) struct Extra {
     /// What each path was given since the last look, bytes.
     since: Time,
     sent: Vec<(PathId, u64)>,
+    /// What got through before the last look.
+    through: Rate,
     /// How long the next failure leaves paths alone.
     pause: Option<Duration>,
     /// The flow that sends most, if one does, with the votes it is ahead by: what others send has no part in a trial.
@@ -52,6 +54,9 @@ const SHARE: u64 = 10;
 /// that lose more than this.
 const MOST_DEARER: f64 = 1.5;
 const MOST_LOSS: f32 = 0.005;
+/// A queue stands if round trips are longer than the least by this part, and by so many mean deviations of its packets' delays.
+const STANDS: u32 = 16;
+const JITTER: u32 = 2;
 /// The first pause after a failure, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(64));
 
@@ -93,7 +98,9 @@ impl Extra {
     pub(super) fn look(&mut self, now: Time, paths: &[(Duration, &PathRow)]) {
         let took = now.since(self.since);
         let through = Rate::from_bytes_per(self.total(), took);
-        let cheaper = |at: usize| paths[..at].iter().map(|(_, path)| path.rate.bps()).sum::<u64>() as f64;
+        let grows = through.bps() as f64 > self.through.bps() as f64 * MORE;
+        let carries = |path: &PathRow| if !grows && is_full(path) { path.seen } else { path.rate };
+        let cheaper = |at: usize| paths[..at].iter().map(|(_, path)| carries(path).bps()).sum::<u64>() as f64;
         let found = |id| paths.iter().position(|(_, path)| path.id == id).filter(|at| *at > 0);
         let rate = through.bps() as f64;
         self.state = match self.state {
@@ -124,7 +131,7 @@ impl Extra {
                 _ => State::Resting(now),
             },
         };
-        self.since = now;
+        (self.since, self.through) = (now, through);
         self.sent.clear();
     }
 
@@ -135,6 +142,13 @@ impl Extra {
     fn sent_on(&self, path: PathId) -> u64 {
         self.sent.iter().find(|(id, _)| *id == path).map_or(0, |(_, sent)| *sent)
     }
+}
+
+/// An application-limited path may turn out to be faster than it was seen to be, but not while a queue stands there: a flow that keeps none in
+/// the tunnel, and sends what the path carries, keeps it on the path.
+fn is_full(path: &PathRow) -> bool {
+    let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
+    longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
 }
 
 /// By what the first path costs without a queue: a queue of its own makes no other path nearer.
@@ -148,6 +162,7 @@ fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
 mod tests {
     use super::super::tests::row;
     use super::*;
+    use dccp_proto::ccid::Late;
 
     const FAST: PathId = PathId(0);
     const SLOW: PathId = PathId(1);
@@ -213,6 +228,26 @@ mod tests {
         let mut w = World::new(20);
         w.rows[1].loss = 0.01;
         assert!(!w.second(9.5, 0.0).counts(SLOW));
+    }
+
+    /// A flow that sends what the path carries never makes it show that there is no more.
+    #[test]
+    fn a_path_on_which_a_queue_stands_is_full_though_the_application_limits_it() {
+        let tried = |srtt_us, deviation_us| {
+            let mut w = World::new(20);
+            w.rows[0] = PathRow {
+                app_limited: true,
+                rate: Rate::from_mbps(28.9),
+                srtt: Some(Duration::from_micros(srtt_us)),
+                late: Late { deviation: Duration::from_micros(deviation_us), ..Late::default() },
+                ..w.rows[0].clone()
+            };
+            assert!(!w.second(9.5, 0.0).counts(SLOW), "it may yet grow");
+            w.second(9.5, 0.0).counts(SLOW)
+        };
+        assert!(tried(22_000, 300));
+        assert!(!tried(21_000, 0), "no queue to speak of");
+        assert!(!tried(22_000, 400), "it may be jitter");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Session;
 use super::encode;
 use super::private::Private;
+use super::subflow::Subflow;
 use crate::blocks::Blocks;
 use crate::queue::Queued;
 use crate::{PathId, RepairStats};
@@ -17,6 +18,9 @@ const MAX_BYTES: usize = 16 << 20;
 const MARGIN: Duration = Duration::from_millis(10);
 /// How often the peer is told, at least, how long repair takes; the option may be lost.
 const TELL: Duration = Duration::from_secs(1);
+/// A path that sent nothing for so long, and takes so many times the nearest one's round trip, has nothing to repair, nor will it soon.
+const USED: Duration = Duration::from_secs(10);
+const DISTANT: u32 = 4;
 
 /// A datagram that left.
 #[derive(Debug)]
@@ -174,8 +178,11 @@ impl Session {
     /// Works out how long a repair may take: to notice that a path is dead takes two answer times, the way of what is then sent
     /// elsewhere most of one. Tells the peer now and then.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
-        let live = self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        let slowest = live.map(|p| p.answer).max().unwrap_or_default();
+        let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
+        let nearest = live().filter_map(Subflow::srtt).min().unwrap_or_default();
+        let near = |p: &&Subflow| p.srtt().is_none_or(|srtt| srtt <= nearest * DISTANT);
+        let used = live().filter(|p| near(p) || p.has_sent(now, USED));
+        let slowest = used.map(|p| p.answer).max().unwrap_or_default();
         let repair = &mut self.repair;
         repair.worth = (slowest * 3 + MARGIN).min(self.cfg.repair_max);
         let wait = if self.cfg.wait_for_repairs { repair.worth } else { Duration::ZERO };

@@ -188,6 +188,16 @@ impl Subflow {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_answered().max(self.opened))
     }
 
+    pub(super) fn srtt(&self) -> Option<Duration> {
+        self.conn.as_ref().and_then(Connection::tx_rtt).and_then(RttEstimator::srtt)
+    }
+
+    /// It sent data within this time.
+    pub(super) fn has_sent(&self, now: Time, within: Duration) -> bool {
+        let last_sent = self.conn.as_ref().and_then(Connection::tx_load).and_then(|load| load.last_sent);
+        last_sent.is_some_and(|at| now.since(at) <= within)
+    }
+
     /// Priority in force (RFC 9897 section 3.2.10): the smaller of ours and the peer's, where both have one.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
