@@ -104,11 +104,11 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
 fn a_distant_path_that_carries_nothing_makes_nobody_wait() {
     let told = |net: &Net| {
         let options = net.log.iter().filter(|l| l.from == Client).flat_map(Logged::mp);
-        let told = options.filter_map(|option| match option {
+        let mut told = options.filter_map(|option| match option {
             MpOption::Exp([b'm', b'p', b'd', b'1', 1, high, low]) => Some(u16::from_be_bytes([*high, *low])),
             _ => None,
         });
-        told.last().unwrap()
+        told.next_back().unwrap()
     };
     let (mut net, id) = Net::connected(1, 1, SessionConfig { scheduler: scheduler("cpf"), ..waits() });
     net.add_wire();

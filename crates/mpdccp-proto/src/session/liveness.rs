@@ -1,7 +1,7 @@
 use units::{Duration, Time};
 
 /// Gaps between the probes of a silent path: a quarter of the silence so far, no less and no more than this.
-const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(300));
 /// After data, silence of two answer times is asked about, but no sooner than this.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -241,7 +241,7 @@ mod tests {
             last = at;
             assert_eq!(l.check(at, &e), Verdict::Probe);
         }
-        assert_eq!(gaps, [50, 50, 50, 50, 50, 62, 78, 97, 122, 152, 190, 238, 298, 372]);
+        assert_eq!(gaps, [50, 50, 50, 50, 50, 62, 78, 97, 122, 152, 190, 238, 298, 300]);
         assert_eq!(l.check(ms(1090 + 20_000), &e), Verdict::Dead);
     }
 
@@ -305,10 +305,10 @@ mod tests {
     fn a_silent_path_that_is_heard_is_probed_soon() {
         let mut l = Liveness::doubt(ms(0));
         assert_eq!(l.check(ms(2_000), &heard(0)), Verdict::Probe);
-        assert_eq!(l.next(&heard(0)), ms(2_500));
+        assert_eq!(l.next(&heard(0)), ms(2_300));
         let heard = Evidence { answered: ms(0), ..heard(2_010) };
         assert_eq!(l.next(&heard), ms(2_050), "though not more often than a path just lost");
         assert_eq!(l.check(ms(2_050), &heard), Verdict::Probe);
-        assert_eq!(l.next(&heard), ms(2_550));
+        assert_eq!(l.next(&heard), ms(2_350));
     }
 }

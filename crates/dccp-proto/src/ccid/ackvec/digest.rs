@@ -31,8 +31,6 @@ struct Digest {
     acked: Amount,
     /// Of these, packets that came after later ones.
     late: u64,
-    /// How long the packet it names took, if that is new.
-    took: Duration,
     lost: Amount,
     ce: u64,
     /// A loss or mark after the last reduction.
@@ -58,20 +56,22 @@ impl AckVecSender {
         let mut closed = core::mem::take(&mut self.closed);
         // Newest first.
         if closed.first().is_some_and(|(range, _)| range.contains(&ack)) {
-            digest.took = self.history.get(ack).map_or(Duration::ZERO, |packet| now.since(packet.sent_at));
             digest.rtt = self.rtt_sample(now, ack, feedback.elapsed);
             if digest.rtt.is_some() && !self.draft {
                 digest.arrived = now - feedback.elapsed;
             }
         }
         self.rto.on_held(feedback.elapsed);
-        let newest_before = self.loss.newest();
+        let told = self.told;
+        if !feedback.vector.is_empty() {
+            self.told = told.max(ack + 1);
+        }
         if let Some((oldest, _)) = closed.last() {
             self.demands.on_reach(self.history.next() - oldest.start);
         }
         for (range, marked) in closed.drain(..) {
             for index in range.clone() {
-                self.on_received(now, index, marked, index + 1 < newest_before, &mut digest);
+                self.on_received(now, index, marked, index + 1 < told, &mut digest);
             }
             self.loss.on_received(&range);
             self.note_fate(&range, false);
@@ -148,7 +148,10 @@ impl AckVecSender {
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                self.note_late(now, sent_at, digest);
+                // What no newer packet overtook, a standstill delayed, or its acknowledgement was lost.
+                if late {
+                    self.note_late(now, sent_at, digest);
+                }
                 self.control.cc.on_late_packet(at);
                 if let Some(reduction) = self.control.reduction.as_mut().filter(|r| at >= r.since) {
                     reduction.losses = reduction.losses.saturating_sub(1);
@@ -170,8 +173,6 @@ impl AckVecSender {
 
     fn note_late(&mut self, now: Time, sent_at: Time, digest: &mut Digest) {
         if let Some(late) = self.loss.on_late(now, sent_at) {
-            // After a standstill all are as late as the newest: it is the path that stood, and nothing was overtaken.
-            let late = late.min(now.since(sent_at).saturating_sub(digest.took));
             digest.late += 1;
             self.delay.on_late(now, late, digest.own_before.packets);
         }

@@ -124,11 +124,6 @@ impl LossDetector {
         }
     }
 
-    /// Newest index reported received, plus one.
-    pub(crate) fn newest(&self) -> u64 {
-        self.newest[0]
-    }
-
     /// A data packet was newly reported received at `now`.
     pub(crate) fn on_data_received(&mut self, now: Time, sent_at: Time) {
         if self.reference.is_none_or(|(newest, _)| sent_at >= newest) {

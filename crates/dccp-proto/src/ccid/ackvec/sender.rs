@@ -54,6 +54,8 @@ pub struct AckVecSender {
     pub(super) delivered: Amount,
     pub(super) lost: Amount,
     pub(super) spurious: u64,
+    /// One past the newest packet up to which a vector told what is missing; without one, an acknowledgement tells of one packet only.
+    pub(super) told: u64,
     pub(super) ce: u64,
     pub(super) timeouts: u64,
     /// The round of this connection ends when a packet from this index on is acknowledged.
@@ -103,6 +105,7 @@ impl AckVecSender {
             delivered: Amount::default(),
             lost: Amount::default(),
             spurious: 0,
+            told: 0,
             ce: 0,
             timeouts: 0,
             round_end: 0,
