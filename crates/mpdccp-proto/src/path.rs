@@ -16,7 +16,7 @@ pub enum Health {
     Probing,
     /// Carries data.
     Up,
-    /// Silent for longer than its retransmission timeout, or its link reported down: only probes are sent.
+    /// What left was not acknowledged in time, nor the probe after it, or its link was reported down: only probes are sent.
     Stale,
     /// Closed; the path manager may try again.
     Down,

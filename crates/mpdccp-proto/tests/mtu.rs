@@ -43,6 +43,28 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
+/// RFC 8899 section 4.3: a path that delivers nothing there, though the peer is heard, is no black hole for large packets.
+#[test]
+fn a_way_that_is_dead_for_a_while_keeps_its_size() {
+    let mut cfg = config();
+    cfg.connection.probe_mtu = true;
+    let (mut net, id) = Net::connected(1, 2, cfg);
+    let sid = net.server_id();
+    net.run(Duration::from_secs(5));
+    for second in 0..20 {
+        net.wires[1].mute = (5..15).contains(&second).then_some(Client);
+        for n in 0..100 {
+            let (now, data) = (net.now, datagram(second * 100 + n));
+            net.client.send(now, id, data.clone(), PktInfo::default());
+            net.server.send(now, sid, data, PktInfo::default());
+            net.drain();
+            net.run(Duration::from_millis(10));
+        }
+        let mtus: Vec<_> = net.status(Client, id).paths.iter().map(|path| path.mtu).collect();
+        assert_eq!(mtus, [1500; 2], "second {second}");
+    }
+}
+
 /// RFC 8899 section 4.6.2: a message that forges a small path MTU has no effect.
 #[test]
 fn a_smaller_size_is_not_just_believed() {

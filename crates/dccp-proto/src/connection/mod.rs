@@ -93,6 +93,7 @@ pub struct Connection {
     pmtu: Option<pmtu::Pmtu>,
     /// When the newest valid packet came (RFC 4340 section 7.5.3, "active").
     last_valid: Time,
+    /// When the Greatest Acknowledgement Number Received last grew.
     last_answered: Time,
     /// When the bucket of answers to what is wrong, Syncs or Resets, will be full.
     answers_full_at: Time,

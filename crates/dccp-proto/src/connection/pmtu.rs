@@ -106,15 +106,15 @@ impl Pmtu {
         self.search(now);
     }
 
-    /// Time passed; `heard` is when anything valid last came.
-    pub(super) fn on_timeout(&mut self, now: Time, heard: Time) {
+    /// Time passed; `answered` is when anything newer of ours was last acknowledged.
+    pub(super) fn on_timeout(&mut self, now: Time, answered: Time) {
         if self.probe.is_none() && self.raise_at.is_some_and(|at| at <= now) {
             self.too_big = self.max.saturating_add(1);
             self.search(now);
         }
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
-        if heard <= probe.began {
-            // Nothing arrives, whatever its size: not a matter of the MTU.
+        if answered <= probe.began {
+            // Nothing arrives there, whatever its size: not a matter of the MTU.
             return self.try_size(now + HOLDS, probe.size);
         }
         self.too_big = probe.size;

@@ -128,7 +128,7 @@ impl Connection {
         if let Some(halves) = &self.halves {
             pmtu.on_loss(now, halves.tx.view().lost.packets);
         }
-        pmtu.on_timeout(now, self.last_valid);
+        pmtu.on_timeout(now, self.last_answered);
         let mtu = pmtu.mtu();
         if mtu != self.cfg.mtu {
             self.use_mtu(mtu);

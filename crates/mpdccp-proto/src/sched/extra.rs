@@ -99,7 +99,9 @@ impl Extra {
         let took = now.since(self.since);
         let through = Rate::from_bytes_per(self.total(), took);
         let grows = through.bps() as f64 > self.through.bps() as f64 * MORE;
-        let carries = |path: &PathRow| if !grows && is_full(path) { path.seen } else { path.rate };
+        // What leaves as it begins to fill the paths may grow further without another one.
+        let may_grow = matches!(self.state, State::Resting(_)) && grows;
+        let carries = |path: &PathRow| if !may_grow && is_full(path) { path.seen } else { path.rate };
         let cheaper = |at: usize| paths[..at].iter().map(|(_, path)| carries(path).bps()).sum::<u64>() as f64;
         let found = |id| paths.iter().position(|(_, path)| path.id == id).filter(|at| *at > 0);
         let rate = through.bps() as f64;
@@ -231,23 +233,39 @@ mod tests {
     }
 
     /// A flow that sends what the path carries never makes it show that there is no more.
+    fn limited(srtt_us: u64, deviation_us: u64) -> World {
+        let mut w = World::new(20);
+        w.rows[0] = PathRow {
+            app_limited: true,
+            rate: Rate::from_mbps(28.9),
+            srtt: Some(Duration::from_micros(srtt_us)),
+            late: Late { deviation: Duration::from_micros(deviation_us), ..Late::default() },
+            ..w.rows[0].clone()
+        };
+        w
+    }
+
     #[test]
     fn a_path_on_which_a_queue_stands_is_full_though_the_application_limits_it() {
         let tried = |srtt_us, deviation_us| {
-            let mut w = World::new(20);
-            w.rows[0] = PathRow {
-                app_limited: true,
-                rate: Rate::from_mbps(28.9),
-                srtt: Some(Duration::from_micros(srtt_us)),
-                late: Late { deviation: Duration::from_micros(deviation_us), ..Late::default() },
-                ..w.rows[0].clone()
-            };
+            let mut w = limited(srtt_us, deviation_us);
             assert!(!w.second(9.5, 0.0).counts(SLOW), "it may yet grow");
             w.second(9.5, 0.0).counts(SLOW)
         };
         assert!(tried(22_000, 300));
         assert!(!tried(21_000, 0), "no queue to speak of");
         assert!(!tried(22_000, 400), "it may be jitter");
+    }
+
+    #[test]
+    fn growth_is_success_while_a_path_is_tried() {
+        let mut w = limited(22_000, 0);
+        w.second(9.5, 0.0);
+        assert!(w.second(9.5, 0.0).counts(SLOW));
+        for slow in [1.5, 2.5, 3.5, 4.5, 5.5] {
+            assert!(w.second(9.5, slow).counts(SLOW));
+            assert_eq!(w.extra.state, State::Helping(SLOW, true), "{slow}");
+        }
     }
 
     #[test]

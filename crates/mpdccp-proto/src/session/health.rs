@@ -160,7 +160,7 @@ impl Session {
             return;
         }
         // Most packets: judging would take longer than all else that they ask of the session.
-        if path.live.is_answered(now, path.answered()) && !self.cfg.keepalive.is_zero() {
+        if path.live.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
         }
         let evidence = self.evidence(path);

@@ -9,8 +9,8 @@ const QUIET: Duration = Duration::from_millis(100);
 ///
 /// Silence counts from the first packet sent after which nothing newer of ours was acknowledged. When the time for an answer is over, a
 /// Sync asks once more, since a lost acknowledgement alone shows nothing; when that is not answered in its time either, the path is
-/// silent. What the peer sends besides is no answer: where the way there is dead, it goes on arriving. An acknowledgement after a probe
-/// brings the path back; anything else that is heard is a reason to probe soon.
+/// silent. What the peer sends besides is no answer: where the way there is dead, it goes on arriving. It only puts off the question to an
+/// idle path. An acknowledgement after a probe brings the path back; anything else that is heard is a reason to probe soon.
 ///
 /// A path on which data came, and then does not, is asked too: whoever only receives would otherwise learn of a dead path, or of a
 /// NAT that forgot it, no sooner than an idle one.
@@ -28,7 +28,7 @@ pub(super) enum Liveness {
     /// It does not.
     Silent {
         since: Time,
-        /// Packets that came before the first probe could be answered prove nothing.
+        /// Acknowledgements that came before the first probe could be answered prove nothing.
         trust_after: Time,
         /// When it was last probed.
         probed: Time,
@@ -109,9 +109,9 @@ impl Liveness {
         }
     }
 
-    /// An acknowledgement has just arrived, after all that asked for an answer: [`check`](Self::check) would find it fine.
-    pub(super) fn is_answered(&self, now: Time, answered: Time) -> bool {
-        matches!(*self, Liveness::Lively { asked, .. } if answered == now && asked.is_none_or(|asked| asked < now))
+    /// Something has just arrived, and all that asked for an answer has one: [`check`](Self::check) would find it fine.
+    pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
+        matches!(*self, Liveness::Lively { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
     }
 
     /// When to [`check`](Self::check) again.
@@ -191,30 +191,27 @@ mod tests {
     fn what_is_answered_is_found_fine_and_left_alone() {
         let times = [Time::ZERO, ms(900), ms(990), ms(1000)];
         let some = || times.into_iter().map(Some).chain([None]);
-        let mut answered = 0;
-        for (asked, again, checked, heard_at, data) in some().flat_map(|asked| {
-            let rest =
-                move |again| times.map(|checked| times.map(|h| times.map(|d| (asked, again, checked, h, d))));
-            some().flat_map(rest).flatten().flatten()
-        }) {
-            let mut l = Liveness::Lively { asked, again, checked };
-            if l.is_answered(ms(1000), heard_at) {
-                answered += 1;
-                let e = Evidence {
-                    heard: heard_at,
-                    answered: heard_at,
-                    data,
-                    answer: Duration::ZERO,
-                    ..heard(0)
-                };
-                let e = Evidence { keepalive: Duration::from_nanos(1), ..e };
+        let mut left = 0;
+        for (asked, again) in some().flat_map(|asked| some().map(move |again| (asked, again))) {
+            for (checked, data, answered) in times
+                .into_iter()
+                .flat_map(|c| times.into_iter().flat_map(move |d| times.into_iter().map(move |a| (c, d, a))))
+            {
+                let mut l = Liveness::Lively { asked, again, checked };
+                assert!(!l.is_answered(ms(1000), ms(999), answered), "nothing came");
+                if !l.is_answered(ms(1000), ms(1000), answered) {
+                    continue;
+                }
+                left += 1;
+                let keepalive = Duration::from_nanos(1);
+                let e = Evidence { answered, data, answer: Duration::ZERO, keepalive, ..heard(1000) };
                 assert_eq!(l.check(ms(1000), &e), Verdict::Fine, "{l:?} {e:?}");
                 let Liveness::Lively { asked: a, again: b, checked: c } = l else { panic!("{l:?}") };
                 assert_eq!((a, b, c), (asked, again, checked));
             }
         }
-        assert!(answered > 0);
-        assert!(!Liveness::doubt(ms(900)).is_answered(ms(1000), ms(1000)), "it is revived");
+        assert!(left > 0);
+        assert!(!Liveness::doubt(ms(900)).is_answered(ms(1000), ms(1000), ms(1000)), "it is revived");
     }
 
     #[test]

@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 16 << 20;
 const MARGIN: Duration = Duration::from_millis(10);
 /// How often the peer is told, at least, how long repair takes; the option may be lost.
 const TELL: Duration = Duration::from_secs(1);
-/// A path that sent nothing for so long, and takes so many times the nearest one's round trip, has nothing to repair, nor will it soon.
+/// A path that sent nothing for so long, and takes so many times the nearest one's round trip, has nothing to repair.
 const USED: Duration = Duration::from_secs(10);
 const DISTANT: u32 = 4;
 
@@ -179,8 +179,10 @@ impl Session {
     /// elsewhere most of one. Tells the peer now and then.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
         let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        let nearest = live().filter_map(Subflow::srtt).min().unwrap_or_default();
-        let near = |p: &&Subflow| p.srtt().is_none_or(|srtt| srtt <= nearest * DISTANT);
+        // Without their queues, or one's own would make a distant path near.
+        let nearest =
+            live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);
+        let near = |p: &&Subflow| p.min_rtt().is_none_or(|rtt| rtt / DISTANT <= nearest);
         let used = live().filter(|p| near(p) || p.has_sent(now, USED));
         let slowest = used.map(|p| p.answer).max().unwrap_or_default();
         let repair = &mut self.repair;

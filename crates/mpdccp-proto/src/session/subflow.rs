@@ -188,8 +188,9 @@ impl Subflow {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_answered().max(self.opened))
     }
 
-    pub(super) fn srtt(&self) -> Option<Duration> {
-        self.conn.as_ref().and_then(Connection::tx_rtt).and_then(RttEstimator::srtt)
+    pub(super) fn min_rtt(&self) -> Option<Duration> {
+        let rtt = self.conn.as_ref().and_then(Connection::tx_rtt);
+        rtt.and_then(RttEstimator::min).map(|(least, _)| least)
     }
 
     /// It sent data within this time.
