@@ -1,6 +1,7 @@
 //! The `mpdccp` program.
 
 mod choice;
+mod conform;
 #[cfg(feature = "lab")]
 mod demo;
 mod fault;
@@ -63,6 +64,9 @@ enum Command {
     /// Send datagrams over one DCCP connection or a multipath session, and measure them.
     #[command(after_help = PERF_EXAMPLES)]
     Perf(Box<perf::PerfArgs>),
+    /// Test an implementation of DCCP or Multipath DCCP against the rules of the RFCs.
+    #[command(after_help = conform::EXAMPLES)]
+    Conform(Box<conform::Args>),
     /// Join two interfaces by an emulated link: rate, delay, queue, loss. No netem is needed.
     Link(Box<link::Args>),
     /// Write manual pages and shell completions, for packages.
@@ -115,6 +119,7 @@ fn run() -> ExitCode {
         #[cfg(feature = "lab")]
         Command::Lab(args) => lab::main(&args),
         Command::Perf(command) => perf::main(*command),
+        Command::Conform(args) => conform::main(&args),
         Command::Link(args) => link::main(*args),
         Command::Generate(args) => generate::main(&args, Cli::command()),
         Command::Genkey => keys::genkey(),

@@ -1,0 +1,56 @@
+//! The service that `mpdccp conform` tests (docs/conformance.md): sends datagrams back, and obeys those that are one of three words.
+//!
+//!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
+
+use dccp::{Carrier, Connection, Listener, Options, PathId};
+use std::time::Duration;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// What the service needs of a listener. 2 is the CCID that all implementations have.
+pub(crate) fn options(ccid: u8) -> Options {
+    // A session whose subflows were all reset waits that long for another.
+    Options::ccid(ccid).service("SC:echo").multipath(true).survive(Duration::from_secs(2))
+}
+
+/// Serves one connection until it ends.
+pub(crate) fn serve(connection: &Connection) {
+    while let Ok(datagram) = connection.recv() {
+        let done = match &*datagram {
+            b"close" => return,
+            b"abort" => {
+                connection.abort();
+                Ok(())
+            }
+            b"standby" => {
+                connection.set_priority(PathId(0), 1);
+                Ok(())
+            }
+            // The library sends no empty datagrams.
+            b"" => Ok(()),
+            _ => connection.send(&datagram),
+        };
+        if done.is_err() {
+            return;
+        }
+    }
+}
+
+/// Serves all connections of a listener.
+pub(crate) fn accept(listener: &Listener) -> Result<()> {
+    loop {
+        let connection = listener.accept()?;
+        std::thread::spawn(move || serve(&connection));
+    }
+}
+
+#[allow(dead_code)] // `tests/ours.rs` uses this file as a module.
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    let address = arguments.next().ok_or("usage: responder ADDRESS:PORT [raw] [CCID]")?;
+    let carrier = if arguments.next_if_eq("raw").is_some() { Carrier::Raw } else { Carrier::Udp };
+    let ccid = arguments.next().map_or(Ok(2), |n| n.parse())?;
+    let listener = Listener::bind(address, options(ccid).carrier(carrier))?;
+    println!("listening on {}", listener.local_addr());
+    accept(&listener)
+}

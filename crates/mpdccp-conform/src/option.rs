@@ -1,0 +1,167 @@
+//! The options of a packet as named fields, in both directions, well-formed or not.
+
+use crate::value::Value;
+
+/// Name, option type, subtype of Multipath options, and fields with their widths in bytes; 0 takes what is left.
+struct Form {
+    name: &'static str,
+    kind: u8,
+    sub: Option<u8>,
+    fields: &'static [(&'static str, usize)],
+}
+
+const fn form(name: &'static str, kind: u8, fields: &'static [(&'static str, usize)]) -> Form {
+    Form { name, kind, sub: None, fields }
+}
+
+const fn mp(name: &'static str, sub: u8, fields: &'static [(&'static str, usize)]) -> Form {
+    Form { name, kind: MULTIPATH, sub: Some(sub), fields }
+}
+
+const MULTIPATH: u8 = 46;
+/// Options below this number are one byte (RFC 4340 section 5.8).
+const FIRST_LONG: u8 = 32;
+
+/// RFC 4340 table 3, RFC 4342 section 8, RFC 9897 section 3.2.
+const FORMS: &[Form] = &[
+    form("padding", 0, &[]),
+    form("mandatory", 1, &[]),
+    form("slow_receiver", 2, &[]),
+    form("change_l", 32, &[("feature", 1), ("value", 0)]),
+    form("confirm_l", 33, &[("feature", 1), ("value", 0)]),
+    form("change_r", 34, &[("feature", 1), ("value", 0)]),
+    form("confirm_r", 35, &[("feature", 1), ("value", 0)]),
+    form("init_cookie", 36, &[("cookie", 0)]),
+    form("ndp_count", 37, &[("count", 0)]),
+    form("ack_vector_0", 38, &[("cells", 0)]),
+    form("ack_vector_1", 39, &[("cells", 0)]),
+    form("data_dropped", 40, &[("blocks", 0)]),
+    form("timestamp", 41, &[("time", 4)]),
+    form("timestamp_echo", 42, &[("time", 4), ("elapsed", 0)]),
+    form("elapsed_time", 43, &[("elapsed", 0)]),
+    form("data_checksum", 44, &[("crc", 4)]),
+    mp("mp_confirm", 0, &[("groups", 0)]),
+    mp("mp_join", 1, &[("id", 1), ("ci", 4), ("nonce", 4)]),
+    mp("mp_fast_close", 2, &[("key", 0)]),
+    mp("mp_key", 3, &[("reserved", 1), ("ci", 4), ("type", 1), ("key", 0)]),
+    mp("mp_seq", 4, &[("seq", 6)]),
+    mp("mp_hmac", 5, &[("hmac", 20)]),
+    mp("mp_rtt", 6, &[("type", 1), ("rtt", 4), ("age", 4)]),
+    mp("mp_addaddr", 7, &[("id", 1), ("nonce", 4), ("address", 0)]),
+    mp("mp_removeaddr", 8, &[("id", 1), ("nonce", 4)]),
+    mp("mp_prio", 9, &[("prio", 1)]),
+    mp("mp_close", 10, &[("key", 0)]),
+    mp("mp_exp", 11, &[("data", 0)]),
+    form("loss_event_rate", 192, &[("rate", 4)]),
+    form("loss_intervals", 193, &[("intervals", 0)]),
+    form("receive_rate", 194, &[("rate", 4)]),
+    // Any other option, and any with a length that does not fit: its type and data.
+    form("opt", 0, &[("kind", 1), ("data", 0)]),
+];
+
+/// One option, read.
+#[derive(Clone, Debug)]
+pub struct Opt {
+    /// Its name in scripts.
+    pub name: &'static str,
+    /// Name, width (0: what was left) and value of each field.
+    pub fields: Vec<(&'static str, usize, Value)>,
+    /// As on the wire.
+    pub bytes: Vec<u8>,
+}
+
+fn find(name: &str) -> Result<&'static Form, String> {
+    FORMS.iter().find(|f| f.name == name).ok_or_else(|| {
+        let names: Vec<_> = FORMS.iter().map(|f| f.name).collect();
+        format!("there is no option `{name}`; the options: {}, raw", names.join(", "))
+    })
+}
+
+/// Checks a name and the number of its arguments, as a script is read.
+pub fn check(name: &str, arguments: usize) -> Result<(), String> {
+    let most = if name == "raw" { 1 } else { find(name)?.fields.len() };
+    if arguments > most { Err(format!("option `{name}` has {most} fields, not {arguments}")) } else { Ok(()) }
+}
+
+/// Writes an option. `raw` writes its argument as it stands.
+pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
+    if name == "raw" {
+        return arguments.first().map_or(Ok(Vec::new()), |a| a.bytes(0));
+    }
+    let form = find(name)?;
+    let mut data: Vec<u8> = form.sub.into_iter().collect();
+    for ((field, width), value) in form.fields.iter().zip(arguments) {
+        data.extend(value.bytes(*width).map_err(|e| format!("{name}, {field}: {e}"))?);
+    }
+    let kind = if name == "opt" { data.remove(0) } else { form.kind };
+    if kind < FIRST_LONG {
+        return Ok(vec![kind]);
+    }
+    let length = u8::try_from(data.len() + 2).map_err(|_| format!("{name} is longer than 255 bytes"))?;
+    Ok([vec![kind, length], data].concat())
+}
+
+/// The Confirm that agrees to a Change (RFC 4340 section 6.3): of a list the first, of CCIDs 2 alone.
+pub fn agree(change: &Opt) -> Option<Vec<u8>> {
+    let kind = match change.name {
+        "change_l" => 35,
+        "change_r" => 33,
+        _ => return None,
+    };
+    let (&feature, values) = change.bytes.get(2..)?.split_first()?;
+    let answer = match feature {
+        // Non-negotiable: the value itself.
+        3 | 5 => values.to_vec(),
+        1 => values.iter().find(|v| **v == 2).map_or(Vec::new(), |v| vec![*v, *v]),
+        2..=9 | 192 => values.first().map_or(Vec::new(), |v| vec![*v, *v]),
+        _ => Vec::new(),
+    };
+    Some([vec![kind, answer.len() as u8 + 3, feature], answer].concat())
+}
+
+/// Reads an option area (RFC 4340 section 5.8). An error says what no implementation may send.
+pub fn read(mut area: &[u8]) -> Result<Vec<Opt>, String> {
+    let mut found = Vec::new();
+    while let Some(&kind) = area.first() {
+        let length = match (kind < FIRST_LONG, area.get(1)) {
+            (true, _) => 1,
+            (false, Some(length)) if usize::from(*length) >= 2 && usize::from(*length) <= area.len() => {
+                usize::from(*length)
+            }
+            _ => return Err(format!("option {kind} has a length byte that does not fit the option area")),
+        };
+        let (bytes, rest) = area.split_at(length);
+        area = rest;
+        if kind == 0 {
+            continue;
+        }
+        let fitting = FORMS
+            .iter()
+            .filter(|f| f.name != "opt" && f.kind == kind)
+            .find_map(|f| fields(f, bytes).map(|v| (f.name, v)));
+        let (name, fields) = fitting.unwrap_or_else(|| {
+            let data = Value::Bytes(bytes.get(2..).unwrap_or_default().to_vec());
+            ("opt", vec![("kind", 1, Value::Number(kind.into(), 1)), ("data", 0, data)])
+        });
+        found.push(Opt { name, fields, bytes: bytes.to_vec() });
+    }
+    Ok(found)
+}
+
+fn fields(form: &Form, bytes: &[u8]) -> Option<Vec<(&'static str, usize, Value)>> {
+    let mut data = bytes.get(2..).unwrap_or_default();
+    if let Some(sub) = form.sub {
+        let (first, rest) = data.split_first()?;
+        if *first != sub {
+            return None;
+        }
+        data = rest;
+    }
+    let mut found = Vec::new();
+    for &(name, width) in form.fields {
+        let (field, rest) = data.split_at_checked(if width == 0 { data.len() } else { width })?;
+        found.push((name, width, Value::Bytes(field.to_vec())));
+        data = rest;
+    }
+    data.is_empty().then_some(found)
+}

@@ -1,0 +1,218 @@
+//! Packets as scripts see them. The header is written and read here and not by the codec of the stack, since scripts send headers that a
+//! codec must refuse, and so that both readings of RFC 4340 section 5.1 check each other.
+
+use crate::option::{self, Opt};
+use crate::value::{Value, read as number};
+use dccp_wire::PacketType;
+
+/// The types, as RFC 4340 section 5.1 and RFC 5596 call them.
+const TYPES: &[(&str, PacketType)] = &[
+    ("Request", PacketType::Request),
+    ("Response", PacketType::Response),
+    ("Data", PacketType::Data),
+    ("Ack", PacketType::Ack),
+    ("DataAck", PacketType::DataAck),
+    ("CloseReq", PacketType::CloseReq),
+    ("Close", PacketType::Close),
+    ("Reset", PacketType::Reset),
+    ("Sync", PacketType::Sync),
+    ("SyncAck", PacketType::SyncAck),
+    ("Listen", PacketType::Listen),
+];
+
+/// The type of that name.
+pub fn ptype(name: &str) -> Option<PacketType> {
+    TYPES.iter().find(|(n, _)| *n == name).map(|(_, t)| *t)
+}
+
+/// The name of a type.
+pub fn name(ptype: PacketType) -> &'static str {
+    TYPES.iter().find(|(_, t)| *t == ptype).map_or("reserved", |(n, _)| n)
+}
+
+/// A packet to write. Numbers are cut to their fields.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Its type: which fields it has.
+    pub ptype: PacketType,
+    /// Source and destination port.
+    pub ports: (u16, u16),
+    /// Sequence Number.
+    pub seq: u64,
+    /// Acknowledgement Number, written if the type has one.
+    pub ack: u64,
+    /// Service Code, written if the type has one.
+    pub service: u32,
+    /// Reset Code and Data 1 to 3.
+    pub reset: [u8; 4],
+    /// CCVal and CsCov.
+    pub cc: (u8, u8),
+    /// Extended Sequence Numbers.
+    pub extended: bool,
+    /// Data Offset, if it is to be another than the right one.
+    pub offset: Option<u8>,
+    /// The number written as the type, if another.
+    pub kind: Option<u8>,
+    /// The option area without padding.
+    pub options: Vec<u8>,
+    /// Application data.
+    pub data: Vec<u8>,
+}
+
+impl Outgoing {
+    /// The bytes, with a checksum of zero.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend(self.ports.0.to_be_bytes());
+        out.extend(self.ports.1.to_be_bytes());
+        out.extend([0, self.cc.0 << 4 | self.cc.1 & 15, 0, 0]);
+        let kind = self.kind.unwrap_or(self.ptype.number());
+        let wide = |n: u64| n.to_be_bytes()[2..].to_vec();
+        let narrow = |n: u64| n.to_be_bytes()[5..].to_vec();
+        if self.extended {
+            out.extend([kind << 1 | 1, 0]);
+            out.extend(wide(self.seq));
+        } else {
+            out.push(kind << 1);
+            out.extend(narrow(self.seq));
+        }
+        if self.ptype.has_ack() {
+            if self.extended {
+                out.extend([0, 0]);
+                out.extend(wide(self.ack));
+            } else {
+                out.push(0);
+                out.extend(narrow(self.ack));
+            }
+        }
+        if self.ptype.has_service_code() {
+            out.extend(self.service.to_be_bytes());
+        }
+        if self.ptype == PacketType::Reset {
+            out.extend(self.reset);
+        }
+        out.extend(&self.options);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out[4] = self.offset.unwrap_or((out.len() / 4) as u8);
+        out.extend(&self.data);
+        out
+    }
+}
+
+/// A packet, read.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// Its type.
+    pub ptype: PacketType,
+    /// Header fields: name, width in bytes, value.
+    pub fields: Vec<(&'static str, usize, Value)>,
+    /// Options in order, without padding.
+    pub options: Vec<Opt>,
+}
+
+/// Header fields that scripts may name.
+pub const FIELDS: &[&str] = &[
+    "sport", "dport", "ccval", "cscov", "x", "seq", "ack", "service", "code", "data1", "data2", "data3",
+    "data", "len", "time",
+];
+
+impl Packet {
+    /// Reads what came, at `time` ms. An error says what no implementation may send.
+    pub fn read(bytes: &[u8], time: u64) -> Result<Packet, String> {
+        Packet::with_options(bytes, time, option::read)
+    }
+
+    /// Reads what a script sent, whose options may be nonsense.
+    pub fn read_sent(bytes: &[u8], time: u64) -> Result<Packet, String> {
+        Packet::with_options(bytes, time, |area| Ok(option::read(area).unwrap_or_default()))
+    }
+
+    fn with_options(
+        bytes: &[u8],
+        time: u64,
+        options: impl Fn(&[u8]) -> Result<Vec<Opt>, String>,
+    ) -> Result<Packet, String> {
+        let short = || format!("a packet of {} bytes is shorter than its header", bytes.len());
+        let at = |from: usize, width: usize| bytes.get(from..from + width).map(number).ok_or_else(short);
+        let ptype = PacketType::from_number((at(8, 1)? >> 1) as u8);
+        if let PacketType::Reserved(n) = ptype {
+            return Err(format!("a packet has the reserved type {n}"));
+        }
+        let extended = at(8, 1)? & 1 == 1;
+        if !extended && !ptype.allows_short() {
+            return Err(format!("a {} has short sequence numbers", name(ptype)));
+        }
+        let mut fields: Vec<(&'static str, usize, Value)> = Vec::new();
+        let mut put = |name, width, value| fields.push((name, width, Value::Number(value, width)));
+        put("time", 0, time);
+        put("sport", 2, at(0, 2)?);
+        put("dport", 2, at(2, 2)?);
+        put("ccval", 1, at(5, 1)? >> 4);
+        put("cscov", 1, at(5, 1)? & 15);
+        put("x", 1, extended.into());
+        let (width, mut end) = if extended { (6, 16) } else { (3, 12) };
+        put("seq", width, at(end - width, width)?);
+        if ptype.has_ack() {
+            end += if extended { 8 } else { 4 };
+            put("ack", width, at(end - width, width)?);
+        }
+        if ptype.has_service_code() {
+            put("service", 4, at(end, 4)?);
+            end += 4;
+        }
+        if ptype == PacketType::Reset {
+            for (i, name) in ["code", "data1", "data2", "data3"].into_iter().enumerate() {
+                put(name, 1, at(end + i, 1)?);
+            }
+            end += 4;
+        }
+        let offset = at(4, 1)? as usize * 4;
+        let area =
+            bytes.get(end..offset).ok_or(format!("Data Offset {} does not fit the packet", offset / 4))?;
+        let data = bytes[offset..].to_vec();
+        put("len", 0, data.len() as u64);
+        fields.push(("data", 0, Value::Bytes(data)));
+        Ok(Packet { ptype, fields, options: options(area)? })
+    }
+
+    /// A header field, or `option.field`, of the first option of that name; `option` alone is its bytes.
+    pub fn field(&self, path: &str) -> Option<Value> {
+        let of = |fields: &[(&str, usize, Value)], name: &str| {
+            fields.iter().find(|f| f.0 == name).map(|f| f.2.clone())
+        };
+        let option = |name: &str| self.options.iter().find(|o| o.name == name);
+        match path.split_once('.') {
+            Some((name, field)) => of(&option(name)?.fields, field),
+            None => of(&self.fields, path).or_else(|| Some(Value::Bytes(option(path)?.bytes.clone()))),
+        }
+    }
+
+    /// A number of the header.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.field(name)?.number().ok()
+    }
+}
+
+impl std::fmt::Display for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(name(self.ptype))?;
+        for (name, _, value) in &self.fields {
+            let idle = matches!(
+                (*name, value),
+                ("ccval" | "cscov" | "data1" | "data2" | "data3", Value::Number(0, _))
+            );
+            let usual = matches!((*name, value), ("x", Value::Number(1, _)))
+                || matches!(*name, "time" | "sport" | "dport" | "len");
+            let empty = matches!(value, Value::Bytes(b) if b.is_empty());
+            if !idle && !usual && !empty {
+                write!(f, " {name}={value}")?;
+            }
+        }
+        for option in &self.options {
+            write!(f, " <{}", option.name)?;
+            option.fields.iter().try_for_each(|(_, _, value)| write!(f, " {value}"))?;
+            f.write_str(">")?;
+        }
+        Ok(())
+    }
+}

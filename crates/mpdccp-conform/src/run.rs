@@ -1,0 +1,447 @@
+//! Plays one script over a [`Net`]. It keeps no state of a connection but the numbers that a script may leave out.
+
+use crate::expr::{Expr, Scope};
+use crate::option;
+use crate::packet::{self, Outgoing, Packet};
+use crate::script::{Action, Match, Script, Send, Step};
+use crate::value::Value;
+use dccp_wire::{PacketType, Seq};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Where packets go and come from. Each flow has addresses and ports of its own.
+pub trait Net {
+    /// Time since the beginning.
+    fn now(&self) -> Duration;
+    /// Opens the next flow, numbered from 0.
+    fn open(&mut self) -> io::Result<Place>;
+    /// Sends a packet. `damage` is added to a checksum, if the encapsulation has one.
+    fn send(&mut self, flow: usize, packet: Vec<u8>, damage: u8) -> io::Result<()>;
+    /// The next packet and its flow; none until that time.
+    fn receive(&mut self, until: Duration) -> io::Result<Option<(usize, Vec<u8>)>>;
+}
+
+/// The own end of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The address that the target sees.
+    pub address: IpAddr,
+    /// The DCCP port.
+    pub port: u16,
+}
+
+/// What a run needs to know of the target.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its DCCP port.
+    pub port: u16,
+    /// Its Service Code.
+    pub service: u32,
+    /// How long an expected packet may take.
+    pub wait: Duration,
+}
+
+/// Why a script failed, and what was sent and received.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The line and what was wrong.
+    pub message: String,
+    /// Packets, one a line.
+    pub trace: Vec<String>,
+}
+
+struct Flow {
+    name: String,
+    place: Place,
+    next: u64,
+    iss: u64,
+    /// Greatest number received.
+    gsr: Option<Seq>,
+    /// A Reset went one way or the other.
+    ended: bool,
+    /// Answers to Changes, for the next packet that may carry them; none: the script answers.
+    confirms: Option<Vec<u8>>,
+}
+
+enum Bound {
+    Value(Value),
+    Packet(Packet),
+}
+
+struct Runner<'a> {
+    net: &'a mut dyn Net,
+    target: Target,
+    flows: Vec<Flow>,
+    current: usize,
+    names: BTreeMap<String, Bound>,
+    /// What came and was not expected yet.
+    inbox: Vec<(usize, Packet)>,
+    /// Rules for all that comes, with the flow they are for.
+    rules: Vec<(usize, &'a Step)>,
+    trace: Vec<String>,
+}
+
+/// Plays a script; on failure says why.
+pub fn play(script: &Script, net: &mut dyn Net, target: Target) -> Result<(), Failure> {
+    let mut runner = Runner {
+        net,
+        target,
+        flows: Vec::new(),
+        current: 0,
+        names: BTreeMap::new(),
+        inbox: Vec::new(),
+        rules: Vec::new(),
+        trace: Vec::new(),
+    };
+    let mut outcome = runner.flow("a");
+    for step in &script.steps {
+        outcome = outcome
+            .and_then(|()| runner.step(step).map_err(|e| format!("{}: {}\n    {e}", step.place, step.text)));
+    }
+    runner.leave();
+    outcome.map_err(|message| Failure { message, trace: runner.trace })
+}
+
+impl Scope for Runner<'_> {
+    fn variable(&self, name: &str) -> Result<Value, String> {
+        let flow = &self.flows[self.current];
+        let builtin = match name {
+            "next" => Some(Value::Number(flow.next, 6)),
+            "iss" => Some(Value::Number(flow.iss, 6)),
+            "gsr" => Some(Value::Number(flow.gsr.unwrap_or_default().value(), 6)),
+            "sport" => Some(Value::Number(flow.place.port.into(), 2)),
+            "dport" => Some(Value::Number(self.target.port.into(), 2)),
+            "service" => Some(Value::Number(self.target.service.into(), 4)),
+            "address" => Some(Value::Bytes(match flow.place.address {
+                IpAddr::V4(ip) => ip.octets().to_vec(),
+                IpAddr::V6(ip) => ip.octets().to_vec(),
+            })),
+            _ => None,
+        };
+        let (first, rest) = name.split_once('.').unwrap_or((name, ""));
+        match (self.names.get(first), rest) {
+            (Some(Bound::Value(value)), "") => Ok(value.clone()),
+            (Some(Bound::Packet(packet)), rest) if !rest.is_empty() => {
+                packet.field(rest).ok_or(format!("${first} has no {rest}: {packet}"))
+            }
+            _ => builtin.ok_or(format!("${name} is not known here")),
+        }
+    }
+
+    fn random(&self, bytes: usize) -> Vec<u8> {
+        let mut found = vec![0; bytes.min(1024)];
+        // Fails on no system that this runs on; zeros would only make scripts less varied.
+        let _ = rustix::rand::getrandom(&mut found[..], rustix::rand::GetRandomFlags::empty());
+        found
+    }
+}
+
+impl<'a> Runner<'a> {
+    fn flow(&mut self, name: &str) -> Result<(), String> {
+        let known = self.flows.iter().position(|f| f.name == name);
+        self.current = match known {
+            Some(known) => known,
+            None => {
+                let place = self.net.open().map_err(|e| format!("cannot open a flow: {e}"))?;
+                let iss = Seq::new(crate::value::read(&self.random(6))).value();
+                self.flows.push(Flow {
+                    name: name.into(),
+                    place,
+                    next: iss,
+                    iss,
+                    gsr: None,
+                    ended: false,
+                    confirms: None,
+                });
+                self.flows.len() - 1
+            }
+        };
+        Ok(())
+    }
+
+    fn step(&mut self, step: &'a Step) -> Result<(), String> {
+        match &step.action {
+            Action::Flow(name) => self.flow(name)?,
+            Action::Let(name, expr) => {
+                let value = expr.value(self)?;
+                self.names.insert(name.clone(), Bound::Value(value));
+            }
+            Action::Send(send) => self.send(send)?,
+            Action::Expect(wanted, within, name) => {
+                let wait = within.map_or(self.target.wait, |w| w.max(self.target.wait));
+                let packet = self.expect(wanted, wait)?;
+                if let Some(name) = name {
+                    self.names.insert(name.clone(), Bound::Packet(packet));
+                }
+            }
+            Action::Quiet(unwanted, time) => {
+                let until = self.net.now() + *time;
+                while self.receive(until)? {}
+                if let Some(at) = self.find(unwanted)? {
+                    return Err(format!("this came: {}", self.inbox[at].1));
+                }
+            }
+            Action::Never(_) | Action::Every(..) | Action::Whenever(..) => {
+                self.rules.push((self.current, step))
+            }
+            Action::Wait(time) => {
+                let until = self.net.now() + *time;
+                while self.receive(until)? {}
+            }
+            Action::Check(expr, pattern) => {
+                let value = expr.value(self)?;
+                // Of 48 bits as sequence numbers are, so that differences are circular.
+                if !pattern.fits(&value, 6, self)? {
+                    return Err(format!("the value is {value}"));
+                }
+            }
+            Action::Skip(count) => {
+                let count = count.value(self)?.number()?;
+                let flow = &mut self.flows[self.current];
+                flow.next = Seq::new(flow.next).add(count).value();
+            }
+            Action::Start(number) => {
+                let number = Seq::new(number.value(self)?.number()?).value();
+                let flow = &mut self.flows[self.current];
+                (flow.next, flow.iss) = (number, number);
+            }
+            Action::Forget => self.inbox.clear(),
+            Action::Negotiate => self.flows[self.current].confirms = Some(Vec::new()),
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, send: &Send) -> Result<(), String> {
+        for i in 1..=send.times {
+            self.names.insert("i".into(), Bound::Value(Value::Number(i, 0)));
+            let number = |expr: &Expr| expr.value(self)?.number();
+            let flow = &self.flows[self.current];
+            let mut out = Outgoing {
+                ptype: send.ptype,
+                ports: (flow.place.port, self.target.port),
+                seq: flow.next,
+                ack: flow.gsr.unwrap_or_default().value(),
+                service: self.target.service,
+                reset: [0; 4],
+                cc: (0, 0),
+                extended: true,
+                offset: None,
+                kind: None,
+                options: Vec::new(),
+                data: Vec::new(),
+            };
+            let (mut counted, mut cut, mut damage) = (true, None, 0);
+            for (field, expr) in &send.fields {
+                let place = ["code", "data1", "data2", "data3"].iter().position(|name| name == field);
+                match field.as_str() {
+                    "data" => out.data = expr.value(self)?.bytes(0)?,
+                    "seq" => (out.seq, counted) = (number(expr)?, false),
+                    "ack" => out.ack = number(expr)?,
+                    "service" => out.service = number(expr)? as u32,
+                    "sport" => out.ports.0 = number(expr)? as u16,
+                    "dport" => out.ports.1 = number(expr)? as u16,
+                    "ccval" => out.cc.0 = number(expr)? as u8,
+                    "cscov" => out.cc.1 = number(expr)? as u8,
+                    "x" => out.extended = number(expr)? != 0,
+                    "offset" => out.offset = Some(number(expr)? as u8),
+                    "type" => out.kind = Some(number(expr)? as u8),
+                    "cut" => cut = Some(number(expr)? as usize),
+                    "badsum" => damage = number(expr)? as u8,
+                    _ => match place {
+                        Some(place) => out.reset[place] = number(expr)? as u8,
+                        None => return Err(format!("`{field}` cannot be set")),
+                    },
+                }
+            }
+            for (name, arguments) in &send.options {
+                let values = arguments.iter().map(|a| a.value(self)).collect::<Result<Vec<_>, _>>()?;
+                out.options.extend(option::write(name, &values)?);
+            }
+            // RFC 4340 section 6.2: Confirms go on packets with an Acknowledgement Number.
+            if out.ptype.has_ack() && !matches!(out.ptype, PacketType::Reset | PacketType::Sync) {
+                let confirms = self.flows[self.current].confirms.as_mut().map(std::mem::take);
+                out.options.splice(..0, confirms.unwrap_or_default());
+            }
+            let mut bytes = out.bytes();
+            bytes.truncate(cut.unwrap_or(bytes.len()));
+            let seen = Packet::read_sent(&bytes, self.net.now().as_millis() as u64);
+            let text =
+                seen.as_ref().map_or_else(|e| format!("{} bytes: {e}", bytes.len()), ToString::to_string);
+            self.note('>', self.current, &text);
+            if let (Some(name), Ok(packet)) = (&send.name, seen) {
+                self.names.insert(name.clone(), Bound::Packet(packet));
+            }
+            let flow = &mut self.flows[self.current];
+            if counted {
+                flow.next = Seq::new(flow.next).next().value();
+            }
+            flow.ended |=
+                send.ptype == PacketType::Reset && send.fields.iter().all(|(f, _)| f != "seq" && f != "ack");
+            self.net.send(self.current, bytes, damage).map_err(|e| format!("cannot send: {e}"))?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, way: char, flow: usize, text: &str) {
+        let line = format!("{:7.3} {} {way} {text}", self.net.now().as_secs_f64(), self.flows[flow].name);
+        self.trace.push(line);
+    }
+
+    fn expect(&mut self, wanted: &Match, wait: Duration) -> Result<Packet, String> {
+        let until = self.net.now() + wait;
+        loop {
+            if let Some(at) = self.find(wanted)? {
+                return Ok(self.inbox.remove(at).1);
+            }
+            if !self.receive(until)? {
+                return Err(format!("no such packet came within {:.1} s", wait.as_secs_f64()));
+            }
+        }
+    }
+
+    fn find(&self, wanted: &Match) -> Result<Option<usize>, String> {
+        for (at, (flow, packet)) in self.inbox.iter().enumerate() {
+            if (wanted.anywhere || *flow == self.current) && self.fits(wanted, packet)? {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    fn fits(&self, wanted: &Match, packet: &Packet) -> Result<bool, String> {
+        if !wanted.types.is_empty() && !wanted.types.contains(&packet.ptype) {
+            return Ok(false);
+        }
+        for (name, pattern) in &wanted.fields {
+            let field = packet.fields.iter().find(|f| f.0 == name);
+            let fit = field.map(|(_, width, value)| pattern.fits(value, *width, self)).transpose()?;
+            if fit != Some(true) {
+                return Ok(false);
+            }
+        }
+        for (positive, name, patterns) in &wanted.options {
+            let mut found = false;
+            for option in packet.options.iter().filter(|o| o.name == name) {
+                let mut all = true;
+                for ((_, width, value), pattern) in option.fields.iter().zip(patterns) {
+                    all &= pattern.fits(value, *width, self)?;
+                }
+                found |= all;
+            }
+            if found != *positive {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes one packet in. False if none came in time.
+    fn receive(&mut self, until: Duration) -> Result<bool, String> {
+        let received = self.net.receive(until).map_err(|e| format!("cannot receive: {e}"))?;
+        let Some((flow, bytes)) = received else { return Ok(false) };
+        let packet = match Packet::read(&bytes, self.net.now().as_millis() as u64) {
+            Ok(packet) => packet,
+            Err(e) => {
+                self.note('<', flow, &e);
+                return Err(e);
+            }
+        };
+        self.note('<', flow, &packet.to_string());
+        self.see(flow, &packet);
+        let (current, it) = (self.current, self.names.remove("it"));
+        self.current = flow;
+        self.names.insert("it".into(), Bound::Packet(packet.clone()));
+        let outcome = self.negotiate(&packet).and_then(|()| self.obey(flow, &packet));
+        self.current = current;
+        self.names.remove("it");
+        self.names.extend(it.map(|it| ("it".to_string(), it)));
+        self.inbox.push((flow, packet));
+        outcome.map(|()| true)
+    }
+
+    /// Agrees to what a packet asks for; an answer waits for the next packet if this is part of the handshake, else it leaves at once.
+    fn negotiate(&mut self, packet: &Packet) -> Result<(), String> {
+        let Some(confirms) = &mut self.flows[self.current].confirms else { return Ok(()) };
+        confirms.extend(packet.options.iter().filter_map(option::agree).flatten());
+        let waits = confirms.is_empty() || packet.ptype == PacketType::Response;
+        if waits {
+            Ok(())
+        } else {
+            self.send(&Send {
+                ptype: PacketType::Ack,
+                fields: Vec::new(),
+                options: Vec::new(),
+                name: None,
+                times: 1,
+            })
+        }
+    }
+
+    /// Keeps the greatest number received.
+    fn see(&mut self, flow: usize, packet: &Packet) {
+        let flow = &mut self.flows[flow];
+        flow.ended |= packet.ptype == PacketType::Reset;
+        let Some(number) = packet.number("seq") else { return };
+        let seq = match (packet.number("x"), flow.gsr) {
+            (Some(0), Some(gsr)) => Seq::extend(number as u32, gsr),
+            _ => Seq::new(number),
+        };
+        if packet.ptype != PacketType::Reset && flow.gsr.is_none_or(|gsr| seq.after(gsr)) {
+            flow.gsr = Some(seq);
+        }
+    }
+
+    /// Applies the rules for all that comes.
+    fn obey(&mut self, flow: usize, packet: &Packet) -> Result<(), String> {
+        for (owner, step) in self.rules.clone() {
+            let meant = |wanted: &Match| wanted.anywhere || owner == flow;
+            match &step.action {
+                Action::Never(unwanted) if meant(unwanted) && self.fits(unwanted, packet)? => {
+                    return Err(format!("{} `{}` is broken by: {packet}", step.place, step.text));
+                }
+                Action::Every(which, wanted)
+                    if meant(which) && self.fits(which, packet)? && !self.fits(wanted, packet)? =>
+                {
+                    return Err(format!("{} `{}` is broken by: {packet}", step.place, step.text));
+                }
+                Action::Whenever(which, send) if meant(which) && self.fits(which, packet)? => {
+                    self.send(send)?
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what is still open, so that the target keeps nothing.
+    fn leave(&mut self) {
+        for at in 0..self.flows.len() {
+            let flow = &self.flows[at];
+            let Some(gsr) = flow.gsr.filter(|_| !flow.ended) else { continue };
+            let reset = Outgoing {
+                ptype: PacketType::Reset,
+                ports: (flow.place.port, self.target.port),
+                seq: flow.next,
+                ack: gsr.value(),
+                service: 0,
+                reset: [2, 0, 0, 0],
+                cc: (0, 0),
+                extended: true,
+                offset: None,
+                kind: None,
+                options: Vec::new(),
+                data: Vec::new(),
+            };
+            // Best effort: the outcome stands.
+            let _ = self.net.send(at, reset.bytes(), 0);
+            self.trace.push(format!(
+                "{:7.3} {} > {} (end of the test)",
+                self.net.now().as_secs_f64(),
+                self.flows[at].name,
+                packet::name(PacketType::Reset)
+            ));
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Scripts: one test a file, one step a line.
+
+use crate::expr::Expr;
+use crate::option;
+use crate::packet::{self, FIELDS};
+use crate::pattern::Pattern;
+use dccp_wire::PacketType;
+use include_dir::{Dir, include_dir};
+use std::time::Duration;
+
+static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
+
+/// One test.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// Its file below `scripts/`, without the extension.
+    pub name: String,
+    /// The rule it checks: the first comment of the file.
+    pub title: String,
+    /// RFC and section of the rule.
+    pub rules: Vec<(u32, String)>,
+    /// What a target must offer for the test to make sense.
+    pub needs: Vec<String>,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+}
+
+/// One line that does something.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// File and line, for messages.
+    pub place: String,
+    /// The line itself.
+    pub text: String,
+    /// What it does.
+    pub action: Action,
+}
+
+/// What a step does. Patterns are matched on the current flow, or on all.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Makes a flow, a connection of its own, or goes back to it.
+    Flow(String),
+    /// Gives a name to a value.
+    Let(String, Expr),
+    /// Sends packets.
+    Send(Send),
+    /// Waits for a packet, and takes it out of what came.
+    Expect(Match, Option<Duration>, Option<String>),
+    /// No such packet may come within that time.
+    Quiet(Match, Duration),
+    /// No such packet may come from now on.
+    Never(Match),
+    /// Packets that match the first must match the second, too, from now on.
+    Every(Match, Match),
+    /// Answers each packet that matches, from now on, as soon as it comes.
+    Whenever(Match, Send),
+    /// Lets time pass.
+    Wait(Duration),
+    /// A value must fit.
+    Check(Expr, Pattern),
+    /// Leaves out sequence numbers, as if these packets were lost.
+    Skip(Expr),
+    /// The next sequence number.
+    Start(Expr),
+    /// Forgets what came and was not expected yet.
+    Forget,
+    /// Agrees, from now on, to the feature values that the target asks for.
+    Negotiate,
+}
+
+/// Packets to send.
+#[derive(Clone, Debug)]
+pub struct Send {
+    /// Their type.
+    pub ptype: PacketType,
+    /// Header fields that are not what they would be.
+    pub fields: Vec<(String, Expr)>,
+    /// Options in order.
+    pub options: Vec<(String, Vec<Expr>)>,
+    /// The name of the last one.
+    pub name: Option<String>,
+    /// How many.
+    pub times: u64,
+}
+
+/// What a packet must look like.
+#[derive(Clone, Debug, Default)]
+pub struct Match {
+    /// One of these types, or any if there are none.
+    pub types: Vec<PacketType>,
+    /// Header fields.
+    pub fields: Vec<(String, Pattern)>,
+    /// Options: whether there must be one, its name, its fields.
+    pub options: Vec<(bool, String, Vec<Pattern>)>,
+    /// On any flow.
+    pub anywhere: bool,
+}
+
+/// All scripts of the suite, by name; library scripts, in `lib/`, only serve others.
+pub fn embedded() -> Result<Vec<Script>, String> {
+    let mut found = Vec::new();
+    for dir in FILES.dirs().filter(|d| d.path().to_string_lossy() != "lib") {
+        for file in dir.files() {
+            let name = file.path().with_extension("").to_string_lossy().into_owned();
+            found.push(Script::parse(&name, file.contents_utf8().unwrap_or_default())?);
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+impl Script {
+    /// Reads a script. Errors name the line.
+    pub fn parse(name: &str, text: &str) -> Result<Script, String> {
+        let comment = |line: &str| line.strip_prefix('#').map(|t| t.trim().to_string());
+        let title: Vec<String> = text.lines().map_while(comment).collect();
+        let mut script = Script {
+            name: name.into(),
+            title: title.join(" "),
+            rules: Vec::new(),
+            needs: Vec::new(),
+            steps: Vec::new(),
+        };
+        script.read(name, text)?;
+        match script {
+            Script { rules, .. } if rules.is_empty() => {
+                Err(format!("{name}: no line `rfc NUMBER SECTION` says which rule this checks"))
+            }
+            Script { title, .. } if title.is_empty() => {
+                Err(format!("{name}: the first line is no comment that says the rule"))
+            }
+            script => Ok(script),
+        }
+    }
+
+    fn read(&mut self, name: &str, text: &str) -> Result<(), String> {
+        for (number, line) in text.lines().enumerate() {
+            let place = format!("{name}:{}", number + 1);
+            self.line(&place, line.trim())
+                .map_err(|e| if e.starts_with("lib/") { e } else { format!("{place}: {e}") })?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, place: &str, line: &str) -> Result<(), String> {
+        let words = words(line)?;
+        let Some((verb, rest)) = words.split_first().filter(|(verb, _)| !verb.starts_with('#')) else {
+            return Ok(());
+        };
+        let action = match (*verb, rest) {
+            ("rfc", [number, sections @ ..]) if !sections.is_empty() => {
+                let number = number.parse().map_err(|_| format!("`{number}` is no number of an RFC"))?;
+                self.rules.extend(sections.iter().map(|s| (number, s.trim_end_matches(',').to_string())));
+                return Ok(());
+            }
+            ("needs", tags) if !tags.is_empty() => {
+                self.needs.extend(tags.iter().map(ToString::to_string));
+                return Ok(());
+            }
+            ("use", [library]) => {
+                let path = format!("lib/{library}");
+                let file = FILES
+                    .get_file(format!("{path}.dccp"))
+                    .ok_or(format!("there is no library script {path}.dccp"))?;
+                return self.read(&path, file.contents_utf8().unwrap_or_default());
+            }
+            ("flow", [name]) => Action::Flow(name.to_string()),
+            ("let", [name, value]) => Action::Let(name.to_string(), Expr::parse(value)?),
+            ("send", rest) => Action::Send(send(rest)?),
+            ("expect", rest) => {
+                let (rest, name) = named(rest);
+                let (rest, within) = timed(rest, "within")?;
+                Action::Expect(matching(rest)?, within, name)
+            }
+            ("quiet", rest) => {
+                let (rest, time) = timed(rest, "for")?;
+                Action::Quiet(matching(rest)?, time.unwrap_or(Duration::from_millis(400)))
+            }
+            ("never", rest) => Action::Never(matching(rest)?),
+            ("every", rest) => {
+                let at =
+                    rest.iter().position(|w| *w == "has").ok_or("`every PACKETS has FIELDS` lacks `has`")?;
+                Action::Every(matching(&rest[..at])?, conditions(&rest[at + 1..], Match::default())?)
+            }
+            ("whenever", rest) => {
+                let at = rest
+                    .iter()
+                    .position(|w| *w == "send")
+                    .ok_or("`whenever PACKETS send ...` lacks `send`")?;
+                Action::Whenever(matching(&rest[..at])?, send(&rest[at + 1..])?)
+            }
+            ("wait", [time]) => Action::Wait(duration(time)?),
+            ("check", [value, pattern]) => Action::Check(Expr::parse(value)?, Pattern::parse(pattern)?),
+            ("skip", [count]) => Action::Skip(Expr::parse(count)?),
+            ("start", [number]) => Action::Start(Expr::parse(number)?),
+            ("forget", []) => Action::Forget,
+            ("negotiate", []) => Action::Negotiate,
+            _ => return Err(format!("`{line}` is no step; see docs/conformance.md")),
+        };
+        self.steps.push(Step { place: place.into(), text: line.into(), action });
+        Ok(())
+    }
+}
+
+/// Words of a line; `<...>` and texts in quotes are not split.
+fn words(line: &str) -> Result<Vec<&str>, String> {
+    let (mut found, mut from, mut quoted, mut depth) = (Vec::new(), None, false, 0);
+    for (at, c) in line.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '<' if !quoted => depth += 1,
+            '>' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if c.is_whitespace() && !quoted && depth == 0 {
+            found.extend(from.take().map(|from| &line[from..at]));
+        } else {
+            from.get_or_insert(at);
+        }
+    }
+    found.extend(from.map(|from| &line[from..]));
+    let comment = found.first().is_some_and(|w| w.starts_with('#'));
+    if (quoted || depth != 0) && !comment { Err("a quote or `<` is not closed".into()) } else { Ok(found) }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let error = || format!("`{text}` is no time; examples: 400ms, 3s");
+    let number = |digits: &str| digits.parse().map_err(|_| error());
+    match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(digits), _) => number(digits).map(Duration::from_millis),
+        (_, Some(digits)) => number(digits).map(Duration::from_secs),
+        _ => Err(error()),
+    }
+}
+
+/// Takes `as NAME` off the end.
+fn named<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>) {
+    match words {
+        [rest @ .., "as", name] => (rest, Some(name.to_string())),
+        _ => (words, None),
+    }
+}
+
+/// Takes `WORD TIME` off the end.
+fn timed<'a, 'b>(words: &'a [&'b str], word: &str) -> Result<(&'a [&'b str], Option<Duration>), String> {
+    match words {
+        [rest @ .., w, time] if *w == word => Ok((rest, Some(duration(time)?))),
+        _ => Ok((words, None)),
+    }
+}
+
+fn known_field(name: &str, more: &[&str]) -> Result<(), String> {
+    let known = FIELDS.contains(&name) || more.contains(&name);
+    if known { Ok(()) } else { Err(format!("there is no field `{name}`; the fields: {}", FIELDS.join(", "))) }
+}
+
+fn send(words: &[&str]) -> Result<Send, String> {
+    let (words, name) = named(words);
+    let (kind, rest) = words.split_first().ok_or("no packet type")?;
+    let ptype = packet::ptype(kind).ok_or(format!("`{kind}` is no packet type"))?;
+    let mut send = Send { ptype, fields: Vec::new(), options: Vec::new(), name, times: 1 };
+    for word in rest {
+        if let Some(inner) = word.strip_prefix('<') {
+            let inner = self::words(inner.trim_end_matches('>'))?;
+            let (name, arguments) = inner.split_first().ok_or("`<>` names no option")?;
+            option::check(name, arguments.len())?;
+            let arguments = arguments.iter().map(|a| Expr::parse(a)).collect::<Result<_, _>>()?;
+            send.options.push((name.to_string(), arguments));
+        } else if word.starts_with('"') {
+            send.fields.push(("data".into(), Expr::parse(word)?));
+        } else if let Some((field, value)) = word.split_once('=') {
+            known_field(field, &["offset", "type", "cut", "badsum"])?;
+            send.fields.push((field.into(), Expr::parse(value)?));
+        } else if let Some(times) = word.strip_prefix('x').and_then(|n| n.parse().ok()) {
+            send.times = times;
+        } else {
+            return Err(format!("`{word}` is no field, option or data of a packet"));
+        }
+    }
+    Ok(send)
+}
+
+fn matching(words: &[&str]) -> Result<Match, String> {
+    let anywhere = words.first() == Some(&"anywhere");
+    let words = &words[usize::from(anywhere)..];
+    let (kinds, rest) = words.split_first().ok_or("no packet type; `*` stands for any")?;
+    let named = |kind: &str| packet::ptype(kind).ok_or(format!("`{kind}` is no packet type"));
+    let types =
+        if *kinds == "*" { Vec::new() } else { kinds.split('|').map(named).collect::<Result<_, _>>()? };
+    conditions(rest, Match { types, anywhere, ..Match::default() })
+}
+
+fn conditions(words: &[&str], mut found: Match) -> Result<Match, String> {
+    for word in words {
+        let (positive, text) = word.strip_prefix('!').map_or((true, *word), |rest| (false, rest));
+        if let Some(inner) = text.strip_prefix('<') {
+            let inner = self::words(inner.trim_end_matches('>'))?;
+            let (name, arguments) = inner.split_first().ok_or("`<>` names no option")?;
+            option::check(name, arguments.len())?;
+            let patterns = arguments.iter().map(|a| Pattern::parse(a)).collect::<Result<_, _>>()?;
+            found.options.push((positive, name.to_string(), patterns));
+        } else if text.starts_with('"') {
+            found.fields.push(("data".into(), Pattern::parse(word)?));
+        } else if let Some((field, pattern)) = word.split_once('=') {
+            known_field(field, &[])?;
+            found.fields.push((field.into(), Pattern::parse(pattern)?));
+        } else {
+            return Err(format!("`{word}` is no condition"));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,67 @@
+//! Plays scripts side by side.
+
+use crate::net::{Route, Sockets};
+use crate::run::{self, Failure, Target};
+use crate::script::Script;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How a test ended.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Everything came as the script says.
+    Passed,
+    /// It did not.
+    Failed(Failure),
+    /// The target does not offer this, which the script needs.
+    Skipped(String),
+}
+
+/// A test and how it ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The test.
+    pub script: Script,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Plays all scripts, `jobs` at a time, and tells of each as it ends. `lacks`: what the target does not offer.
+pub fn play(
+    scripts: &[Script],
+    route: &Route,
+    target: Target,
+    lacks: &[String],
+    jobs: usize,
+    told: &(dyn Fn(&Outcome) + Sync),
+) -> Vec<Outcome> {
+    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(script) = scripts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let begun = Instant::now();
+            let missing = script.needs.iter().find(|need| lacks.contains(need));
+            let verdict = match missing {
+                Some(need) => Verdict::Skipped(need.clone()),
+                None => match run::play(script, &mut Sockets::new(route.clone()), target) {
+                    Ok(()) => Verdict::Passed,
+                    Err(failure) => Verdict::Failed(failure),
+                },
+            };
+            let outcome = Outcome { script: script.clone(), verdict, took: begun.elapsed() };
+            told(&outcome);
+            outcomes.lock().unwrap_or_else(|e| e.into_inner()).push(outcome);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, scripts.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(|e| e.into_inner());
+    outcomes.sort_by(|a, b| a.script.name.cmp(&b.script.name));
+    outcomes
+}

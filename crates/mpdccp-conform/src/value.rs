@@ -1,0 +1,70 @@
+//! Values of scripts: numbers and bytes.
+
+use std::fmt;
+
+/// A number, whose width counts only where bytes are made of it, or bytes.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A number and its width in bytes; 0 where the script gave none.
+    Number(u64, usize),
+    /// A byte string.
+    Bytes(Vec<u8>),
+}
+
+impl Value {
+    /// The number; bytes are read in network order.
+    pub fn number(&self) -> Result<u64, String> {
+        match self {
+            Value::Number(n, _) => Ok(*n),
+            Value::Bytes(bytes) if bytes.len() <= 8 => Ok(read(bytes)),
+            Value::Bytes(bytes) => Err(format!("{} bytes are too long for a number", bytes.len())),
+        }
+    }
+
+    /// The bytes, `width` of them if that is not 0.
+    pub fn bytes(&self, width: usize) -> Result<Vec<u8>, String> {
+        match self {
+            Value::Number(_, 0) if width == 0 => {
+                Err("a decimal number has no width; write it in hexadecimal or as u8(..), u16(..), u32(..), u48(..)".into())
+            }
+            Value::Number(n, own) => {
+                let width = if width == 0 { *own } else { width };
+                let bytes = n.to_be_bytes();
+                Ok(match width.checked_sub(8) {
+                    Some(more) => [vec![0; more], bytes.to_vec()].concat(),
+                    None => bytes[8 - width..].to_vec(),
+                })
+            }
+            Value::Bytes(bytes) if width == 0 || bytes.len() == width => Ok(bytes.clone()),
+            Value::Bytes(bytes) => Err(format!("{} bytes where {width} are expected", bytes.len())),
+        }
+    }
+
+    /// Whether both are the same; a number without width equals bytes of its value.
+    pub fn same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Bytes(a), Value::Bytes(b)) => a == b,
+            (Value::Number(a, _), Value::Number(b, _)) => a == b,
+            (Value::Bytes(a), Value::Number(n, w)) | (Value::Number(n, w), Value::Bytes(a)) => {
+                (*w == 0 || *w == a.len()) && a.len() <= 8 && read(a) == *n
+            }
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(n, _) => write!(f, "{n}"),
+            Value::Bytes(bytes) => {
+                f.write_str("0x")?;
+                bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
+            }
+        }
+    }
+}
+
+/// Up to eight bytes in network order.
+pub(crate) fn read(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+}

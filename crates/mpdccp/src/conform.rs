@@ -1,0 +1,134 @@
+//! `mpdccp conform`: the conformance suite as a command.
+
+use crate::fault::Fault;
+use clap::Args as ClapArgs;
+use mpdccp_conform::net::Route;
+use mpdccp_conform::run::Target;
+use mpdccp_conform::script::{self, Script};
+use mpdccp_conform::{report, suite};
+use std::fs;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  mpdccp conform --target 127.0.0.1:6511                           in UDP
+  mpdccp conform --target 192.0.2.1:5001 --raw --lacks multipath   as IP protocol 33, as root
+  mpdccp conform --target 127.0.0.1:6511 --only close --verbose
+The target runs the service of docs/conformance.md.";
+
+/// The flags.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// The implementation to test: its UDP port, or its DCCP port with --raw.
+    #[arg(long, value_name = "HOST:PORT", required_unless_present = "list")]
+    target: Option<String>,
+    /// Send IP protocol 33 instead of UDP (RFC 6773). Needs CAP_NET_RAW.
+    #[arg(long)]
+    raw: bool,
+    /// The target's DCCP port inside UDP.
+    #[arg(long, value_name = "PORT", default_value_t = 5001, conflicts_with = "raw")]
+    dccp_port: u16,
+    /// Send from this address; several are taken in turns for the subflows of a session.
+    #[arg(long, value_name = "IP")]
+    from: Vec<IpAddr>,
+    /// The target does not offer this: skip the tests that need it (`--list` shows what each needs).
+    #[arg(long, value_name = "TAG", value_delimiter = ',')]
+    lacks: Vec<String>,
+    /// Only tests whose name contains this.
+    #[arg(long, value_name = "WORD", default_value = "")]
+    only: String,
+    /// Play these files instead of the suite.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    script: Vec<PathBuf>,
+    /// Seconds that an expected packet may take; more for a slow target.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    wait: u64,
+    /// Tests at a time.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    jobs: usize,
+    /// Write JUnit XML to this file.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write JSON to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// List the tests, the rules they check and what they need.
+    #[arg(long)]
+    list: bool,
+    /// Show tests that pass, too.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    match run(args) {
+        Ok(code) => code,
+        Err(fault) => {
+            eprintln!("mpdccp: {fault}");
+            fault.code
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let mut scripts = if args.script.is_empty() {
+        script::embedded().map_err(Fault::runtime)?
+    } else {
+        args.script.iter().map(|file| read(file)).collect::<Result<_, _>>()?
+    };
+    scripts.retain(|script| script.name.contains(&args.only));
+    if scripts.is_empty() {
+        return Err(Fault::usage(format!(
+            "--only {}: no test has this in its name; --list shows them",
+            args.only
+        )));
+    }
+    if args.list {
+        for script in &scripts {
+            let needs = if script.needs.is_empty() {
+                String::new()
+            } else {
+                format!(" (needs {})", script.needs.join(", "))
+            };
+            println!("{}: {} [{}]{needs}", script.name, script.title, report::rules(script));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let place = args.target.as_deref().unwrap_or_default();
+    let remote = resolve(place)?;
+    let port = if args.raw { remote.port() } else { args.dccp_port };
+    let route = Route { remote, raw: args.raw, from: args.from.clone() };
+    let target = Target { port, service: u32::from_be_bytes(*b"echo"), wait: Duration::from_secs(args.wait) };
+    if let Some(from) = args.from.iter().find(|from| from.is_ipv4() != remote.is_ipv4()) {
+        return Err(Fault::usage(format!("--from {from}: not of the address family of {}", remote.ip())));
+    }
+    let mut lacks = args.lacks.clone();
+    lacks.push(if args.raw { "udp" } else { "raw" }.to_string());
+    let outcomes = suite::play(&scripts, &route, target, &lacks, args.jobs, &|outcome| {
+        if args.verbose || matches!(outcome.verdict, suite::Verdict::Failed(_)) {
+            println!("{}", report::text(outcome));
+        }
+    });
+    for (file, text) in [(&args.junit, report::junit as fn(&[_]) -> String), (&args.json, report::json)] {
+        if let Some(file) = file {
+            let cannot = |e| Fault::usage(format!("{}: {e}", file.display()));
+            fs::write(file, text(&outcomes)).map_err(cannot)?;
+        }
+    }
+    let (passed, failed, skipped) = report::counts(&outcomes);
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn resolve(place: &str) -> Result<SocketAddr, Fault> {
+    let fault = |e: String| Fault::usage(format!("--target {place}: {e}; example: 192.0.2.1:6511"));
+    let mut found = place.to_socket_addrs().map_err(|e| fault(e.to_string()))?;
+    found.next().ok_or_else(|| fault("no address".into()))
+}
+
+fn read(file: &Path) -> Result<Script, Fault> {
+    let text = fs::read_to_string(file).map_err(|e| Fault::usage(format!("{}: {e}", file.display())))?;
+    Script::parse(&file.with_extension("").to_string_lossy(), &text).map_err(Fault::usage)
+}
