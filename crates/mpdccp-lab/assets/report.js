@@ -1,7 +1,7 @@
 // Puts plots that one can zoom and read in the place of the static figures. The data of each figure stands beside its SVG.
 (() => {
   "use strict";
-  const parts = [];           // [contender, shows or hides what is its]
+  const parts = [];           // [variant, shows or hides what is its]
   const figures = [];         // functions that show the whole of a figure again
   const font = "12px system-ui, sans-serif";
   const four = v => v == null ? "–" : String(+v.toPrecision(4));
@@ -178,9 +178,9 @@
         panel.series.forEach((s, i) => { if (behind(s)) rows[i + 1].style.display = "none"; });
         plots.push({ u, panel, row: nth });
         touch(u, zoomX);
-        if (panel.contender) parts.push([panel.contender, on => { cell.hidden = !on; }]);
+        if (panel.variant) parts.push([panel.variant, on => { cell.hidden = !on; }]);
         panel.series.forEach((s, i) => {
-          if (s.contender) parts.push([s.contender, on => u.setSeries(i + 1, { show: on })]);
+          if (s.variant) parts.push([s.variant, on => u.setSeries(i + 1, { show: on })]);
         });
         let width = 0;
         new ResizeObserver(() => {
@@ -195,7 +195,7 @@
     still.hidden = true;
   }
 
-  // One bar for the page: contenders to be switched on and off, and the way back from a zoom.
+  // One bar for the page: variants to be switched on and off, and the way back from a zoom.
   function bar() {
     const box = document.createElement("div"), names = [...new Set(parts.map(([name]) => name))];
     box.className = "bar";

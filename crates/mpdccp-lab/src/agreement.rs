@@ -21,14 +21,14 @@ pub const TCP_PCT: f64 = 10.0;
 /// A figure of the first and of the second.
 pub type Both = (Estimate, Estimate);
 
-/// One contender in one cell of one scenario.
+/// One variant in one cell of one scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// Scenario.
     pub scenario: String,
     /// Cell.
     pub cell: String,
-    /// Contender.
+    /// Variant.
     pub label: String,
     /// Rates received, Mbit/s.
     pub rx_mbps: Both,
@@ -120,7 +120,7 @@ pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
     }
     if out.is_empty() {
         return Err(LabError::Failed(format!(
-            "{} and {} have no contender of a scenario in common; name directories that `lab run` or `lab reproduce` wrote",
+            "{} and {} have no variant of a scenario in common; name directories that `lab run` or `lab reproduce` wrote",
             a.display(),
             b.display()
         )));
@@ -182,7 +182,7 @@ fn estimate(of: &Value, metric: &str) -> Option<Estimate> {
 /// As a table in Markdown, with a sentence below.
 pub fn as_text(pairs: &[Pair]) -> String {
     let mut out =
-        "| scenario | cell | contender | Mbit/s | | % | p50, ms | | % | p95, ms | | % | |\n".to_owned();
+        "| scenario | cell | variant | Mbit/s | | % | p50, ms | | % | p95, ms | | % | |\n".to_owned();
     out += "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for p in pairs {
         let three = |both: Option<Both>| {

@@ -6,7 +6,7 @@ use mpdccp_proto::Named;
 use serde_json::{Value, json};
 
 use crate::RunRecord;
-use crate::scenario::{Cell, Contender, FlowSpec, Mode, PathSpec, Scenario};
+use crate::scenario::{Cell, FlowSpec, Mode, PathSpec, Scenario, Variant};
 
 /// From the end of the traffic to the end of a run on every backend: what is queued arrives meanwhile.
 pub(crate) const DRAIN: Duration = Duration::from_millis(1_500);
@@ -17,8 +17,8 @@ pub struct Plan<'a> {
     /// What is run.
     pub scenario: &'a Scenario,
     /// Who runs.
-    pub contender: &'a Contender,
-    /// Over which variant of the links.
+    pub variant: &'a Variant,
+    /// Over which links.
     pub cell: &'a Cell,
     /// Counted from 0.
     pub repeat: u32,
@@ -106,23 +106,23 @@ impl Plan<'_> {
     /// All paths, as they are in this run.
     pub fn paths(&self) -> Vec<PathSpec> {
         let seeded = |(i, path): (usize, PathSpec)| PathSpec { seed: self.seed ^ (i as u64) << 32, ..path };
-        self.scenario.paths_of(self.contender, self.cell).into_iter().enumerate().map(seeded).collect()
+        self.scenario.paths_of(self.variant, self.cell).into_iter().enumerate().map(seeded).collect()
     }
 
     /// The flows of this run.
     pub fn flows(&self) -> Vec<FlowSpec> {
-        self.scenario.flows_of(self.contender, self.cell)
+        self.scenario.flows_of(self.variant, self.cell)
     }
 
     /// The settings of this run by name, for `summary.json`.
     pub fn params(&self) -> BTreeMap<String, Value> {
-        let tunnel = self.scenario.settings_of(self.contender);
+        let tunnel = self.scenario.settings_of(self.variant);
         let ms = |d: Duration| json!(d.as_secs_f64() * 1e3);
         let mut params = BTreeMap::from([("seed".to_owned(), json!(self.seed))]);
         let mut put = |name: &str, value: Option<Value>| params.extend(value.map(|v| (name.to_owned(), v)));
-        put("ccid", self.contender.ccid.as_ref().map(|c| json!(c.as_ref())));
-        put("variant", self.contender.ccid.as_ref().map(|_| json!(self.contender.variant.name())));
-        put("tcp", self.contender.tcp.as_ref().map(|t| json!(t.as_ref())));
+        put("ccid", self.variant.ccid.as_ref().map(|c| json!(c.as_ref())));
+        put("cc_variant", self.variant.ccid.as_ref().map(|_| json!(self.variant.cc_variant.name())));
+        put("tcp", self.variant.tcp.as_ref().map(|t| json!(t.as_ref())));
         if self.scenario.mode == Mode::Tunnel {
             put("scheduler", Some(json!(tunnel.scheduler.name())));
             put("reordering", Some(json!(tunnel.reordering.kind.name())));

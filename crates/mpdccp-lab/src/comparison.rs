@@ -19,11 +19,11 @@ const IF_AIMED: &[&str] = &[
     "loss_events",
     "steady_pct",
     "packet_share",
-    "back_pct",
-    "back_packets_pct",
+    "reverse_pct",
+    "reverse_packets_pct",
 ];
 
-/// One line of a comparison: one metric of one contender in one cell.
+/// One line of a comparison: one metric of one variant in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Metric, as in [`NAMES`].
@@ -40,10 +40,10 @@ pub struct Row {
     pub aim: Option<(String, Option<Verdict>)>,
 }
 
-/// Everything to compare about one contender in one cell.
+/// Everything to compare about one variant in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Contender.
+    /// Variant.
     pub label: String,
     /// What of it is a model of something real, if anything.
     pub model: Option<String>,
@@ -58,7 +58,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The contender's label, with what of it is a model.
+    /// The variant's label, with what of it is a model.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.model.as_deref())
     }
@@ -83,7 +83,7 @@ impl Reference {
     }
 }
 
-/// One comparison for each contender in each cell, in order of first appearance.
+/// One comparison for each variant in each cell, in order of first appearance.
 pub fn compare(scenario: &Scenario, runs: &[Run]) -> Vec<Comparison> {
     let mut groups: Vec<Vec<&Run>> = Vec::new();
     for run in runs {
@@ -139,7 +139,7 @@ fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
     paired(&first, &second)
 }
 
-/// What becomes of `aim`; none if the contender to compare with has not run.
+/// What becomes of `aim`; none if the variant to compare with has not run.
 fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run]) -> Option<Verdict> {
     let alone = value.reaches(aim.min, aim.max);
     let Some(label) = &aim.not_above else { return Some(alone) };
@@ -150,7 +150,7 @@ fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run
     Some(alone.max(beside))
 }
 
-/// The comparisons as tables for a terminal: for each cell the contenders by their metrics, those of others below each, then the aims.
+/// The comparisons as tables for a terminal: for each cell the variants by their metrics, those of others below each, then the aims.
 pub fn as_text(all: &[Comparison]) -> String {
     let mut cells: Vec<&str> = Vec::new();
     for c in all {
@@ -162,7 +162,7 @@ pub fn as_text(all: &[Comparison]) -> String {
     for cell in cells {
         let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
         out += &format!("\n{cell}\n");
-        out += &aligned(&upright(contenders(&here, &[])));
+        out += &aligned(&upright(variants(&here, &[])));
         let aims = aims(&here);
         if aims.len() > 1 {
             out += "\n";
@@ -172,12 +172,12 @@ pub fn as_text(all: &[Comparison]) -> String {
     out
 }
 
-/// Head and rows: contenders by `metrics` (all that any has if empty), the figures of others below each.
-pub(crate) fn contenders(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String>> {
+/// Head and rows: variants by `metrics` (all that any has if empty), the figures of others below each.
+pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String>> {
     let told = |metric: &str| here.iter().any(|c| c.row(metric).is_some());
     let wanted = |metric: &str| metrics.is_empty() || metrics.contains(&metric);
     let columns: Vec<_> = NAMES.iter().filter(|(name, _)| wanted(name) && told(name)).collect();
-    let mut head = vec!["contender".to_owned(), "runs".to_owned()];
+    let mut head = vec!["variant".to_owned(), "runs".to_owned()];
     head.extend(columns.iter().map(|(_, words)| (*words).to_owned()));
     let mut rows = vec![head];
     for c in here {
@@ -200,7 +200,7 @@ pub(crate) fn contenders(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<Stri
 /// Most columns that are still read beside each other.
 const COLUMNS: usize = 9;
 
-/// The table turned, if it is much wider than high: then metrics are below each other, and contenders beside each other.
+/// The table turned, if it is much wider than high: then metrics are below each other, and variants beside each other.
 pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let columns = lines.first().map_or(0, Vec::len);
     if columns <= COLUMNS || columns <= lines.len() {
@@ -213,7 +213,7 @@ pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
 
 /// Head and rows: every aim with what becomes of it.
 pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
-    let mut rows = vec![["contender", "metric", "aim", "ours", ""].map(str::to_owned).to_vec()];
+    let mut rows = vec![["variant", "metric", "aim", "ours", ""].map(str::to_owned).to_vec()];
     for c in here {
         for row in &c.rows {
             let Some((aim, verdict)) = &row.aim else { continue };

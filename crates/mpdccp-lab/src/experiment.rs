@@ -1,4 +1,4 @@
-//! A whole experiment: every chosen contender in every chosen cell, and what is written about it.
+//! A whole experiment: every chosen variant in every chosen cell, and what is written about it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::metrics::lateness_us_p99;
 use crate::report::{self, CellFigures};
 pub use crate::runs::{Event, What};
 use crate::runs::{Keep, Runs};
-use crate::scenario::{Cell, Contender, Scenario};
+use crate::scenario::{Cell, Scenario, Variant};
 use crate::store::{Kept, Store};
 use crate::summary::{Environment, Run, SCHEMA, Summary, medians};
 use crate::{Backend, LabError, Plan, RunRecord, code, netns, series};
@@ -17,11 +17,11 @@ use crate::{Backend, LabError, Plan, RunRecord, code, netns, series};
 /// What of a scenario to run, and where to write.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Labels; all contenders if empty.
+    /// Labels; all variants if empty.
     pub only: Vec<String>,
     /// Cells; the headline if empty, every cell if it holds `all`.
     pub cells: Vec<String>,
-    /// Runs of each contender in each cell; the scenario's number if absent.
+    /// Runs of each variant in each cell; the scenario's number if absent.
     pub runs: Option<u32>,
     /// The first run's seed; repeats count on from it.
     pub seed: u64,
@@ -44,20 +44,19 @@ pub struct Outcome {
     pub report: PathBuf,
 }
 
-/// The contenders with these labels; all if there are none.
-pub(crate) fn choose_contenders<'a>(
+/// The variants with these labels; all if there are none.
+pub(crate) fn choose_variants<'a>(
     scenario: &'a Scenario,
     only: &[String],
-) -> Result<Vec<&'a Contender>, LabError> {
+) -> Result<Vec<&'a Variant>, LabError> {
     if only.is_empty() {
-        return Ok(scenario.contenders.iter().collect());
+        return Ok(scenario.variants.iter().collect());
     }
-    let known =
-        || scenario.contenders.iter().map(|c| c.label.as_ref().as_str()).collect::<Vec<_>>().join(", ");
+    let known = || scenario.variants.iter().map(|c| c.label.as_ref().as_str()).collect::<Vec<_>>().join(", ");
     let find = |label: &String| {
-        let found = scenario.contender(label);
+        let found = scenario.variant(label);
         found.ok_or_else(|| {
-            LabError::Wrong(format!("{}: no contender `{label}`; there are {}", scenario.name, known()))
+            LabError::Wrong(format!("{}: no variant `{label}`; there are {}", scenario.name, known()))
         })
     };
     only.iter().map(find).collect()
@@ -89,27 +88,27 @@ fn write(path: &Path, what: &str) -> Result<(), LabError> {
 /// interruption is written too.
 ///
 /// # Errors
-/// The first run that failed, what could not be written, or what the backend lacks if it lacks something for every contender.
+/// The first run that failed, what could not be written, or what the backend lacks if it lacks something for every variant.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
     options: &Options,
     watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<Outcome, LabError> {
-    let mut contenders = choose_contenders(scenario, &options.only)?;
+    let mut variants = choose_variants(scenario, &options.only)?;
     let cells = choose_cells(scenario, &options.cells)?;
-    let lacking = leave_out(scenario, backend, &mut contenders, watch);
-    if let (true, Some(why)) = (contenders.is_empty(), lacking) {
+    let lacking = leave_out(scenario, backend, &mut variants, watch);
+    if let (true, Some(why)) = (variants.is_empty(), lacking) {
         return Err(LabError::Missing(why));
     }
     let store = Store::open(&options.out.join("runs"))?;
     let repeats = options.runs.unwrap_or(scenario.runs);
     let mut plans = Vec::new();
     for cell in &cells {
-        for contender in &contenders {
+        for variant in &variants {
             plans.extend((0..repeats).map(|repeat| {
                 let seed = options.seed.wrapping_add(u64::from(repeat));
-                Plan { scenario, contender, cell, repeat, seed }
+                Plan { scenario, variant, cell, repeat, seed }
             }));
         }
     }
@@ -131,8 +130,8 @@ pub fn run(
     for cell in cells {
         let here: Vec<&Kept> = made.iter().filter(|kept| kept.key.cell == cell.name).collect();
         let mut shown = Vec::new();
-        for contender in &contenders {
-            let label = contender.label.as_ref();
+        for variant in &variants {
+            let label = variant.label.as_ref();
             let theirs: Vec<&&Kept> = here.iter().filter(|kept| kept.key.label == *label).collect();
             let typical = typical(&theirs);
             for (i, kept) in theirs.iter().enumerate() {
@@ -154,16 +153,16 @@ pub fn run(
     failure.map_or(Ok(outcome), Err)
 }
 
-/// Leaves out contenders for which the backend lacks something; gives what it lacks for the last of them.
+/// Leaves out variants for which the backend lacks something; gives what it lacks for the last of them.
 fn leave_out(
     scenario: &Scenario,
     backend: &dyn Backend,
-    contenders: &mut Vec<&Contender>,
+    variants: &mut Vec<&Variant>,
     watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Option<String> {
     let mut lacking = None;
-    contenders.retain(|&contender| {
-        let plan = Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed: 0 };
+    variants.retain(|&variant| {
+        let plan = Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: 0 };
         let Some(why) = backend.lacks(&plan) else { return true };
         watch(Event { plan, index: 0, ended: 0, total: 0, what: What::Skipped(&why) });
         lacking = Some(why);

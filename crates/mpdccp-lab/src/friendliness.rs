@@ -48,7 +48,7 @@ impl Seen {
             .map(|p| Step { at: seconds(run, p.entered), delay: delay(p) })
             .filter(|step| (0.0..end).contains(&step.at))
             .collect();
-        let back = mean(path.backward.packets.iter().filter_map(delay))?;
+        let back = mean(path.reverse.packets.iter().filter_map(delay))?;
         (!steps.is_empty()).then_some(Seen { steps, back, end })
     }
 
@@ -147,8 +147,8 @@ pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     let share = |back: f64, there: f64| back * 100.0 / there;
     (!path.forward.packets.is_empty()).then(|| {
         (
-            share(bytes(&path.backward), bytes(&path.forward)),
-            share(path.backward.packets.len() as f64, path.forward.packets.len() as f64),
+            share(bytes(&path.reverse), bytes(&path.forward)),
+            share(path.reverse.packets.len() as f64, path.forward.packets.len() as f64),
         )
     })
 }
@@ -170,8 +170,8 @@ pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f6
         ("loss_event_pct", seen.as_ref().and_then(Seen::loss_event_rate).map(|p| p * 100.0)),
         ("steady_pct", seen.as_ref().and_then(Seen::steady_pct)),
         ("packet_share", packet_share(run, end)),
-        ("back_pct", back.map(|(bytes, _)| bytes)),
-        ("back_packets_pct", back.map(|(_, packets)| packets)),
+        ("reverse_pct", back.map(|(bytes, _)| bytes)),
+        ("reverse_packets_pct", back.map(|(_, packets)| packets)),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
@@ -210,7 +210,7 @@ mod tests {
             path.forward.packets.push(packet(i * 10, 60, Some((0, i)), 1_000));
             path.forward.packets.push(packet(i * 10 + 1, 500, Some((1, i)), 1_000));
             if i % 10 == 0 {
-                path.backward.packets.push(packet(i * 10 + 60, 40, None, 50));
+                path.reverse.packets.push(packet(i * 10 + 60, 40, None, 50));
             }
         }
         RunRecord { start: Time::from_millis(1_000), paths: vec![path], ..RunRecord::default() }

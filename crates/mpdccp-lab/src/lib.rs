@@ -8,13 +8,13 @@
 pub mod agreement;
 mod backend;
 pub mod code;
-mod columns;
 pub mod comparison;
 pub mod estimate;
 pub mod experiment;
 pub mod figures;
 mod friendliness;
 mod links;
+mod metric_names;
 pub mod metrics;
 pub mod netns;
 mod record;

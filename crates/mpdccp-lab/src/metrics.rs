@@ -16,67 +16,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use units::Time;
 
+pub use crate::metric_names::NAMES;
 use crate::record::{Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, RunRecord, seconds};
 use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
 use crate::{Plan, code, friendliness, windows};
-
-/// Metrics that aims and references speak of, with the words for a table. All are taken over the last phase (from the last event to
-/// the end) of the first flow, unless the words say otherwise.
-pub const NAMES: &[(&str, &str)] = &[
-    ("rx_mbps", "received, Mbit/s"),
-    ("app_p50_ms", "app latency p50, ms"),
-    ("app_p95_ms", "app latency p95, ms"),
-    ("app_p99_ms", "app latency p99, ms"),
-    ("app_max_ms", "app latency max, ms"),
-    ("wire_p50_ms", "wire latency p50, ms"),
-    ("wire_p95_ms", "wire latency p95, ms"),
-    ("wire_p99_ms", "wire latency p99, ms"),
-    ("mirror_p50_ms", "latency mirrored back to the client p50, ms"),
-    ("mirror_p95_ms", "latency mirrored back to the client p95, ms"),
-    ("mirror_offset_ms", "largest difference of both ways to measure at p50, p95, p99, ms"),
-    ("lost_pct", "lost, % (whole run)"),
-    ("net_lost_pct", "lost after leaving the sender, % (whole run)"),
-    ("link_lost_pct", "lost on the links, % of the flow's packets there (whole run)"),
-    ("reordered_pct", "out of order, % (whole run)"),
-    ("min_200ms_mbps", "lowest 200 ms from 0.3 s after the last event, Mbit/s"),
-    ("min_1s_mbps", "lowest 1 s from 0.3 s after the last event outside ProbeRTT, Mbit/s"),
-    ("second_path_ms", "second path above 3 Mbit/s in the 100 ms that begin after the last event by, ms"),
-    ("second_path_first_ms", "first packet over the second path after the last event by, ms"),
-    ("path_imbalance_pct", "difference between the paths' rates, % of their mean"),
-    ("total_mbps", "received by all flows, Mbit/s"),
-    ("jain", "Jain's fairness index of the flows' rates"),
-    ("share_pct", "first flow's rate, % of the mean of the others"),
-    ("retransmits", "TCP retransmissions (whole run)"),
-    ("dsack", "TCP retransmissions shown spurious by DSACK (whole run)"),
-    ("all_back_ms", "from the first packet sent to the last received, ms"),
-    ("utilisation_pct", "of the link's rate delivered, % (whole run)"),
-    ("friendliness", "friendliness: equation over sent, mean of 6 s windows from 10 s on"),
-    ("friendliness_run", "friendliness: equation over sent, mean of 6 s windows of the whole run"),
-    ("loss_events", "loss events from 10 s on"),
-    ("loss_event_pct", "loss events, % of packets from 10 s on"),
-    ("steady_pct", "10 s windows from 10 s on within 10 % of the last, %"),
-    ("packet_share", "first flow's packets over the mean of the others (whole run)"),
-    ("back_pct", "bytes back for each byte there, % (whole run)"),
-    ("back_packets_pct", "packets back for each packet there, % (whole run)"),
-    ("goodput_mbps", "goodput, each byte once, Mbit/s (whole run)"),
-    ("on_time_pct", "of the packets sent delivered within the deadline, % (whole run)"),
-    ("reorder_extent_p95", "reordering extent p95, packets (whole run)"),
-    ("reorder_extent_max", "largest reordering extent, packets (whole run)"),
-    ("displaced_pct", "arrivals out of their place, % (whole run)"),
-    ("displacement", "mean displacement of arrivals, packets (whole run)"),
-    ("longest_gap_ms", "longest time without a delivery, ms (whole run)"),
-    ("convergence_s", "from the start or the last event to within 10 % of the final rate, s"),
-    ("video_startup_s", "video: start to first picture, s (whole run)"),
-    ("video_stalls", "video: interruptions (whole run)"),
-    ("video_stalled_s", "video: interrupted for, s (whole run)"),
-    ("video_mbps", "video: mean bit rate, Mbit/s (whole run)"),
-    ("voip_mos", "telephone call: mean opinion score (whole run)"),
-    ("fct_p50_ms", "short flows: completion time p50, ms (whole run)"),
-    ("fct_p95_ms", "short flows: completion time p95, ms (whole run)"),
-    ("fct_missing_pct", "short flows that did not complete, % (whole run)"),
-    ("cpu_s_per_gb", "processor seconds of both ends for each gigabyte received (whole run)"),
-];
 
 /// The distribution of `ms`; none of nothing. Percentiles by nearest rank.
 pub(crate) fn latency(mut ms: Vec<f64>) -> Option<Latency> {
@@ -218,7 +162,7 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
             lost: entered().filter(|p| p.fate == Fate::Lost).count() as u64,
             queue_drops: entered().filter(|p| p.fate == Fate::QueueDrop).count() as u64,
             ce: entered().filter(|p| p.ce).count() as u64,
-            back_mbps: mbps(bytes_in(&path.backward, span), span),
+            reverse_mbps: mbps(bytes_in(&path.reverse, span), span),
         }
     };
     PathStats { name: path.name.clone(), phases: phases.iter().map(phase).collect() }
@@ -226,7 +170,7 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
 
 /// The 99th percentile of how late the links delivered, in microseconds; none in virtual time.
 pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -> Option<f64> {
-    let late = paths.flat_map(|p| p.forward.lateness_ns.iter().chain(&p.backward.lateness_ns));
+    let late = paths.flat_map(|p| p.forward.lateness_ns.iter().chain(&p.reverse.lateness_ns));
     us_p99(late)
 }
 
@@ -241,13 +185,13 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
     let flows: Vec<Flow> =
         run.flows.iter().enumerate().map(|(i, f)| flow_stats(run, i, f, &phases)).collect();
     let paths: Vec<PathStats> = run.paths.iter().map(|p| path_stats(run, p, &phases)).collect();
-    let links = || run.paths.iter().flat_map(|path| [&path.forward, &path.backward]);
+    let links = || run.paths.iter().flat_map(|path| [&path.forward, &path.reverse]);
     Run {
         label: run.label.clone(),
         cell: run.cell.clone(),
         repeat: run.repeat,
         seed: plan.seed,
-        resolved_hash: code::hash(&plan.scenario.resolved(plan.contender, plan.cell)),
+        resolved_hash: code::hash(&plan.scenario.resolved(plan.variant, plan.cell)),
         params: plan.params(),
         metrics: metrics(plan, run, &flows, &paths),
         flows,

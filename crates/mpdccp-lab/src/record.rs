@@ -5,10 +5,10 @@
 use serde::{Deserialize, Serialize};
 use units::{Rate, Time};
 
-/// One run of one contender in one cell.
+/// One run of one variant in one cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Contender.
+    /// Variant.
     pub label: String,
     /// Cell of the scenario.
     pub cell: String,
@@ -30,7 +30,7 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// The contender's label, with what of it is a model.
+    /// The variant's label, with what of it is a model.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.flows.iter().find_map(|f| f.model.as_deref()))
     }
@@ -117,7 +117,7 @@ pub struct PathRecord {
     /// Client to server, where the data goes.
     pub forward: LinkRecord,
     /// Server to client, where acknowledgements go.
-    pub backward: LinkRecord,
+    pub reverse: LinkRecord,
 }
 
 /// One direction of a path.

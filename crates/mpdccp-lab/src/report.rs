@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::code;
-use crate::comparison::{Comparison, aims, contenders, number, upright};
+use crate::comparison::{Comparison, aims, number, upright, variants};
 use crate::figures::{SCRIPT, STYLE};
 use crate::scenario::Scenario;
 use crate::sentences::sentences;
@@ -117,7 +117,7 @@ pub(crate) fn cell_html(out: &mut String, scenario: &Scenario, all: &[Comparison
     }
     let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell.cell).collect();
     let spread = if here.iter().any(|c| c.n >= 3) { ", with 95 % intervals of the medians" } else { "" };
-    table(out, &format!("Medians of the runs{spread}"), &upright(contenders(&here, &[])));
+    table(out, &format!("Medians of the runs{spread}"), &upright(variants(&here, &[])));
     let aims = aims(&here);
     if aims.len() > 1 {
         table(

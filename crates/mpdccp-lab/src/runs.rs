@@ -40,7 +40,7 @@ pub enum What<'a> {
     },
     /// It failed; the others go on.
     Failed(&'a LabError),
-    /// It and the others of its contender are left out, since the backend lacks this for it.
+    /// It and the others of its variant are left out, since the backend lacks this for it.
     Skipped(&'a str),
 }
 

@@ -7,7 +7,7 @@ use crate::estimate::{Estimate, Verdict, paired};
 /// A path is in use when it carries more than this, Mbit/s.
 const IN_USE: u32 = 3;
 
-/// What the numbers say of the contenders in a cell.
+/// What the numbers say of the variants in a cell.
 pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<String> {
     let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
     let mut out = Vec::new();
@@ -59,7 +59,7 @@ fn losses(c: &Comparison) -> Option<String> {
 }
 
 fn second_path(scenario: &Scenario, c: &Comparison) -> Option<String> {
-    let mut paths = scenario.paths.iter().filter(|p| !p.beside);
+    let mut paths = scenario.paths.iter().filter(|p| !p.outside);
     let (_, second) = (paths.next()?, paths.next()?);
     let event = scenario.events_s().last().map(|t| scenario.event_words(*t))?;
     let (label, name) = (c.shown(), second.name.as_ref());

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use units::Time;
 
-use crate::columns;
 use crate::record::{Fate, FlowRecord, PathRecord, RunRecord, seconds};
 
 /// Rates are counted in bins of this length.
@@ -117,7 +116,7 @@ fn cell(value: Option<f64>) -> String {
     value.map_or(String::new(), |v| format!("{v:.6}"))
 }
 
-/// Writes the series of a run, as CSV and as Parquet, into `dir`, made if need be.
+/// Writes the series of a run, as CSV, into `dir`, made if need be.
 ///
 /// # Errors
 /// What the file system says.
@@ -131,12 +130,12 @@ pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()>
             let (received, app, wire) = (cell(j.received), cell(j.app_ms()), cell(j.wire_ms));
             let _ = writeln!(out, "{},{:.6},{received},{path},{app},{wire}", j.seq, j.sent);
         }
-        columns::write(&dir.join(format!("packets-{}.csv", flow.name)), &out, &["path"])?;
+        fs::write(dir.join(format!("packets-{}.csv", flow.name)), out)?;
         let mut out = "t_s,rx_mbps\n".to_owned();
         for (t, mbps) in received(run, flow, duration_s) {
             let _ = writeln!(out, "{t:.2},{mbps:.4}");
         }
-        columns::write(&dir.join(format!("flow-{}.csv", flow.name)), &out, &[])?;
+        fs::write(dir.join(format!("flow-{}.csv", flow.name)), out)?;
         for (end, text) in &flow.output {
             fs::write(dir.join(format!("output-{}-{end}.txt", flow.name)), text)?;
         }
@@ -148,7 +147,7 @@ pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()>
         for (((t, tx), (_, rx)), (_, queue)) in rows {
             let _ = writeln!(out, "{t:.2},{tx:.4},{rx:.4},{:.0}", queue * 1e3);
         }
-        columns::write(&dir.join(format!("path-{}.csv", path.name)), &out, &[])?;
+        fs::write(dir.join(format!("path-{}.csv", path.name)), out)?;
     }
     let mut out = "t_s,path,phase,cwnd_bytes,inflight_bytes,pacing_mbps,delivery_mbps,btlbw_mbps,srtt_ms,min_rtt_ms,lost,\
                    queue_packets,queue_ms,app_limited\n"
@@ -173,5 +172,5 @@ pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()>
             u8::from(row.app_limited),
         );
     }
-    columns::write(&dir.join("cc.csv"), &out, &["path", "phase"])
+    fs::write(dir.join("cc.csv"), out)
 }

@@ -15,7 +15,7 @@ pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
 /// Everything that made a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// Contender.
+    /// Variant.
     pub label: String,
     /// Cell.
     pub cell: String,
@@ -25,7 +25,7 @@ pub struct Key {
     pub backend: String,
     /// The program, as [`code::id`] names it.
     pub code: String,
-    /// Hash of the scenario with the contender's settings and the cell's links, as [`crate::Scenario::resolved`] writes it.
+    /// Hash of the scenario with the variant's settings and the cell's links, as [`crate::Scenario::resolved`] writes it.
     pub scenario: String,
 }
 
@@ -33,12 +33,12 @@ impl Key {
     /// The key of a run to be made on `backend` by this program.
     pub fn of(plan: &Plan<'_>, backend: &str) -> Key {
         Key {
-            label: plan.contender.label.as_ref().clone(),
+            label: plan.variant.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
             seed: plan.seed,
             backend: backend.to_owned(),
             code: code::id().to_owned(),
-            scenario: code::hash(&plan.scenario.resolved(plan.contender, plan.cell)),
+            scenario: code::hash(&plan.scenario.resolved(plan.variant, plan.cell)),
         }
     }
 

@@ -27,7 +27,7 @@ pub struct Summary {
     pub backend: &'static str,
     pub environment: Environment,
     pub runs: Vec<Run>,
-    /// Runs of one contender in one cell, every number replaced by its median.
+    /// Runs of one variant in one cell, every number replaced by its median.
     pub medians: Vec<Value>,
 }
 
@@ -48,7 +48,7 @@ pub struct Run {
     pub cell: String,
     pub repeat: u32,
     pub seed: u64,
-    /// Hash of what was run: the scenario with this contender's settings and this cell's links.
+    /// Hash of what was run: the scenario with this variant's settings and this cell's links.
     pub resolved_hash: String,
     pub params: BTreeMap<String, Value>,
     pub flows: Vec<Flow>,
@@ -123,7 +123,7 @@ pub struct PathPhase {
     pub queue_drops: u64,
     pub ce: u64,
     /// The other direction, which carries the acknowledgements.
-    pub back_mbps: f64,
+    pub reverse_mbps: f64,
 }
 
 /// A distribution of latencies, milliseconds.

@@ -1,12 +1,11 @@
-//! Every contender at every point of a scenario's `[sweep]`: one CSV row for each run, resumable.
+//! Every variant at every point of a scenario's `[sweep]`: one CSV row for each run, resumable.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::columns;
 use crate::estimate::Estimate;
-use crate::experiment::{choose_cells, choose_contenders};
+use crate::experiment::{choose_cells, choose_variants};
 use crate::metrics::NAMES;
 use crate::runs::{Event, Keep, Runs, What};
 use crate::scenario::{Point, Scenario};
@@ -23,7 +22,7 @@ pub struct Options {
     pub seed: u64,
     /// Runs at a time, in virtual time.
     pub threads: usize,
-    /// Labels; all contenders if empty.
+    /// Labels; all variants if empty.
     pub only: Vec<String>,
     /// Cells; the headline if empty, every cell if it holds `all`.
     pub cells: Vec<String>,
@@ -65,7 +64,7 @@ pub struct Progress<'a> {
     pub done: usize,
     /// Of so many.
     pub total: usize,
-    /// Contender, cell, seed and values.
+    /// Variant, cell, seed and values.
     pub what: &'a str,
     /// It was made earlier.
     pub found: bool,
@@ -102,10 +101,10 @@ pub struct Outcome {
     pub medians: Vec<Median>,
 }
 
-/// One contender at one point in one cell.
+/// One variant at one point in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Median {
-    /// Contender.
+    /// Variant.
     pub label: String,
     /// Cell.
     pub cell: String,
@@ -177,9 +176,7 @@ pub fn run(
     outcome.made = made.len() - outcome.found;
     let Some(sweep) = &scenario.sweep else { return Ok(outcome) };
     let parameters: Vec<String> = sweep.parameters.keys().cloned().collect();
-    let mut texts = ["contender", "cell", "backend", "program", "resolved_hash"].to_vec();
-    texts.extend(parameters.iter().map(String::as_str));
-    columns::write(&options.out, &csv(&parameters, &made), &texts)
+    std::fs::write(&options.out, csv(&parameters, &made))
         .map_err(|e| LabError::failed(format!("writing {}", options.out.display()), e))?;
     outcome.medians = medians(&made, &sweep.show);
     outcome.table = table(&parameters, &sweep.show, &outcome.medians);
@@ -234,12 +231,12 @@ fn jobs<'a>(
         for at in points {
             let scenario = &at.scenario;
             let cell = scenario.cell(cell).ok_or_else(|| LabError::Failed(format!("no cell `{cell}`")))?;
-            for contender in choose_contenders(scenario, &options.only)? {
+            for variant in choose_variants(scenario, &options.only)? {
                 for repeat in 0..seeds {
                     let seed = options.seed.wrapping_add(u64::from(repeat));
-                    let first = [contender.label.as_ref().clone(), cell.name.clone(), seed.to_string()];
+                    let first = [variant.label.as_ref().clone(), cell.name.clone(), seed.to_string()];
                     let key = [&first[..], &at.values].concat();
-                    let plan = Plan { scenario, contender, cell, repeat, seed };
+                    let plan = Plan { scenario, variant, cell, repeat, seed };
                     jobs.push(Job { key, values: &at.values, plan });
                 }
             }
@@ -267,7 +264,7 @@ fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
         }
     }
     let of_flows = || flows.iter().flat_map(|flow| OF_FLOWS.iter().map(move |column| (*flow, column)));
-    let mut header: Vec<String> = ["contender", "cell", "seed"].map(str::to_owned).into();
+    let mut header: Vec<String> = ["variant", "cell", "seed"].map(str::to_owned).into();
     header.extend(parameters.iter().cloned());
     header.extend(NAMES.iter().map(|(name, _)| (*name).to_owned()));
     header.extend(of_flows().map(|(flow, (metric, _))| format!("{flow}:{metric}")));
@@ -285,7 +282,7 @@ fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     line(&header) + "\n" + &made.iter().map(row).collect::<String>()
 }
 
-/// Over the seeds, the metrics in `show` for each contender at each point.
+/// Over the seeds, the metrics in `show` for each variant at each point.
 fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
     let mut groups: Vec<(&Job<'_>, Vec<&Kept>)> = Vec::new();
     let mut place = BTreeMap::new();
@@ -313,7 +310,7 @@ fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
 
 /// Medians as text, one line each.
 fn table(parameters: &[String], show: &[String], medians: &[Median]) -> String {
-    let titles = [&["contender".to_owned(), "cell".to_owned()], parameters, show].concat();
+    let titles = [&["variant".to_owned(), "cell".to_owned()], parameters, show].concat();
     let number = |v: &Option<Estimate>| v.map_or(String::new(), |v| v.text());
     let line = |m: &Median| {
         [vec![m.label.clone(), m.cell.clone()], m.values.clone(), m.shown.iter().map(number).collect()]

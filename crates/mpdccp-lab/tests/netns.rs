@@ -21,7 +21,7 @@ rate = "20 Mbit/s"
 queue = "50000 B"
 owd = "5 ms"
 events = [{ at_s = 0.5, rate = "2 Mbit/s" }]
-[[contender]]
+[[variant]]
 label = "stand-in"
 ccid = 2
 [[flow]]
@@ -89,7 +89,7 @@ fn run_scenario(text: &str, program: &Path, watch: &mut dyn FnMut(&Sample)) -> R
     let scenario = Scenario::parse("short", text).unwrap();
     let plan = Plan {
         scenario: &scenario,
-        contender: &scenario.contenders[0],
+        variant: &scenario.variants[0],
         cell: &scenario.cells[0],
         repeat: 0,
         seed: 1,
@@ -184,9 +184,9 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
 
 /// Runs `label` of `text` with a program that is not there: nothing here needs one.
 fn run_rival(text: &str, label: &str) -> Run {
-    let scenario = Scenario::parse("rivals", text).unwrap();
-    let contender = scenario.contender(label).unwrap();
-    let plan = Plan { scenario: &scenario, contender, cell: &scenario.cells[0], repeat: 0, seed: 1 };
+    let scenario = Scenario::parse("baselines", text).unwrap();
+    let variant = scenario.variant(label).unwrap();
+    let plan = Plan { scenario: &scenario, variant, cell: &scenario.cells[0], repeat: 0, seed: 1 };
     let backend = Netns::new("/nonexistent".into());
     assert_eq!(backend.lacks(&plan), None);
     let record = backend.run(&plan, &mut |_| {}).unwrap();
@@ -197,7 +197,7 @@ fn run_rival(text: &str, label: &str) -> Run {
 }
 
 const RIVALS: &str = r#"
-name = "rivals"
+name = "baselines"
 title = "What is not ours"
 duration_s = 1
 [[path]]
@@ -210,22 +210,22 @@ name = "b"
 rate = "10 Mbit/s"
 queue = "50000 B"
 owd = "5 ms"
-[[contender]]
+[[variant]]
 label = "plain-b"
 paths = ["b"]
 flows = ["shell"]
-rival = { kind = "plain" }
-[[contender]]
+baseline = { kind = "plain" }
+[[variant]]
 label = "routes"
 flows = ["tcp"]
-[contender.rival]
+[variant.baseline]
 kind = "command"
 server = "ip addr add $SERVER/32 dev lo; ip route add $CLIENT via ${CLIENT_PATHS%% *} src $SERVER; exec sleep 60"
 client = "ip addr add $CLIENT/32 dev lo; ip route add $SERVER via ${SERVER_PATHS%% *} src $CLIENT; exec sleep 60"
-[[contender]]
+[[variant]]
 label = "mptcp"
 flows = ["tcp"]
-rival = { kind = "mptcp" }
+baseline = { kind = "mptcp" }
 [[flow]]
 name = "shell"
 kind = "command"
@@ -316,7 +316,7 @@ fn paths_share_a_link_and_far_ends_are_farther() {
     );
     let text = format!(
         "name = \"t\"\ntitle = \"t\"\nduration_s = 1\n[[path]]\nname = \"a\"\nrate = \"10 Mbit/s\"\nqueue = \"20 kB\"\nowd = \"5 ms\"\n\
-         [[path]]\nname = \"b\"\nshares = \"a\"\n[[contender]]\nlabel = \"plain\"\nrival = {{ kind = \"plain\" }}\n{flows}"
+         [[path]]\nname = \"b\"\nshares = \"a\"\n[[variant]]\nlabel = \"plain\"\nrival = {{ kind = \"plain\" }}\n{flows}"
     );
     let stats = run_rival(&text, "plain");
     let [near, far] = [0, 1].map(|i: usize| stats.flows[i].phases[0]);

@@ -28,11 +28,11 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {
-    /// Name the scenarios that come with the program, with their contenders and cells.
+    /// Name the scenarios that come with the program, with their variants and cells.
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
-    /// Run every contender at every point of a scenario's sweep: one CSV row for each run, resumable.
+    /// Run every variant at every point of a scenario's sweep: one CSV row for each run, resumable.
     Sweep(Part),
     /// Make a set of experiments, such as those of a paper, and write one report.html and report.md of them.
     Reproduce(reproduce::Args),
@@ -63,7 +63,7 @@ pub(crate) struct Sweep {
     /// Run in this cell; may be given several times; `all` for every cell. The headline cell if absent.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
-    /// Run this contender only; may be given several times.
+    /// Run this variant only; may be given several times.
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
     /// The first seed.
@@ -100,13 +100,13 @@ pub(crate) struct Run {
     /// Where the experiment runs: in virtual time, or on network namespaces with the real kernel and the real program.
     #[arg(long, value_enum, default_value_t = Where::Netns)]
     backend: Where,
-    /// Run this contender only; may be given several times.
+    /// Run this variant only; may be given several times.
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
     /// Run in this cell; may be given several times; `all` for every cell. The headline cell if absent.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
-    /// Runs of each contender in each cell; the scenario's number if absent.
+    /// Runs of each variant in each cell; the scenario's number if absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// The first run's seed of everything random; repeats count on from it.
@@ -168,16 +168,22 @@ pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
 }
 
 fn load(name: &str) -> Result<Scenario, LabError> {
-    Scenario::find(name).map_err(|e| LabError::Wrong(e.to_string()))
+    let scenario = Scenario::find(name).map_err(|e| LabError::Wrong(e.to_string()))?;
+    let renamed: Vec<String> =
+        scenario.renamed.iter().map(|(old, new)| format!("`{old}` -> `{new}`")).collect();
+    if !renamed.is_empty() {
+        eprintln!("warning: {name}: deprecated keys; rename {}", renamed.join(", "));
+    }
+    Ok(scenario)
 }
 
 fn list() -> Result<(), LabError> {
     for named in LIBRARY {
         let scenario = load(named.name)?;
-        let labels: Vec<&str> = scenario.contenders.iter().map(|c| c.label.as_ref().as_str()).collect();
+        let labels: Vec<&str> = scenario.variants.iter().map(|c| c.label.as_ref().as_str()).collect();
         let cells: Vec<&str> = scenario.cells.iter().map(|c| c.name.as_str()).collect();
         println!("{}\n    {}", named.name, scenario.title);
-        println!("    contenders: {}; cells: {}", labels.join(", "), cells.join(", "));
+        println!("    variants: {}; cells: {}", labels.join(", "), cells.join(", "));
     }
     Ok(())
 }

@@ -31,12 +31,12 @@ impl Watch {
     /// Shows an event on standard error. That it cannot be shown is no reason to stop.
     pub(crate) fn on(&mut self, event: Event<'_>) {
         if let What::Skipped(why) = event.what {
-            eprintln!("skipped: {}: {why}", event.plan.contender.label.as_ref());
+            eprintln!("skipped: {}: {why}", event.plan.variant.label.as_ref());
             return;
         }
         self.title();
         let number = format!("{} of {}", event.index + 1, event.total);
-        let (label, cell) = (event.plan.contender.label.as_ref(), &event.plan.cell.name);
+        let (label, cell) = (event.plan.variant.label.as_ref(), &event.plan.cell.name);
         self.head = format!("{number:>9}  {label:<12} {cell:<12}");
         match event.what {
             What::Skipped(_) => {}
@@ -60,7 +60,7 @@ impl Watch {
         let sent = self.paths.iter().map(|p| format!("{p:>8}")).collect::<String>();
         eprintln!(
             "{:>9}  {:<12} {:<12} {:>12} {:>8} {:>8}{sent}",
-            "run", "contender", "cell", "time", "received", "latency"
+            "run", "variant", "cell", "time", "received", "latency"
         );
         let units: String = self.paths.iter().map(|_| format!("{:>8}", "Mbit/s")).collect();
         eprintln!("{:>9}  {:<12} {:<12} {:>12} {:>8} {:>8}{units}", "", "", "", "s", "Mbit/s", "ms");

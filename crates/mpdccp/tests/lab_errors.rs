@@ -7,12 +7,12 @@ use std::process::Command;
 fn wrong_scenarios_and_arguments_end_with_two() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bad.toml");
-    std::fs::write(&file, "name = \"t\"\ntitle = \"t\"\nduration_s = 0\n[[path]]\nname = \"p\"\n[[contender]]\nlabel = \"c\"\n[[flow]]\nname = \"f\"\nkind = \"tcp\"\ncc = \"cubic\"\n").unwrap();
+    std::fs::write(&file, "name = \"t\"\ntitle = \"t\"\nduration_s = 0\n[[path]]\nname = \"p\"\n[[variant]]\nlabel = \"c\"\n[[flow]]\nname = \"f\"\nkind = \"tcp\"\ncc = \"cubic\"\n").unwrap();
     let file = file.to_str().unwrap();
     let cases: [(&[&str], &str); 7] = [
         (&["run", file, "--backend", "sim"], "bad.toml:3: duration_s: must lie between"),
         (&["run", "paper/no-such", "--backend", "sim"], "paper/multipath-udp"),
-        (&["run", "paper/delay", "--backend", "sim", "--only", "nobody"], "no contender `nobody`"),
+        (&["run", "paper/delay", "--backend", "sim", "--only", "nobody"], "no variant `nobody`"),
         (&["run", "paper/delay", "--backend", "sim", "--out", file], "bad.toml/runs: Not a directory"),
         (&["compare", "nowhere", "."], "reading nowhere: No such file"),
         (&["reproduce", "papers", "--backend", "sim"], "the program comes with paper"),

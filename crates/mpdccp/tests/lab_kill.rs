@@ -15,7 +15,7 @@ duration_s = 60
 name = "path1"
 rate = "10 Mbit/s"
 queue = "50000 B"
-[[contender]]
+[[variant]]
 label = "ccid2"
 ccid = 2
 [[flow]]

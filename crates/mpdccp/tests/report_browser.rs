@@ -1,4 +1,4 @@
-//! A report in a real browser: the figures become plots that zoom and whose contenders switch off, and stay figures without scripts.
+//! A report in a real browser: the figures become plots that zoom and whose variants switch off, and stay figures without scripts.
 //! Runs where a Chromium is installed.
 
 use std::fs;
@@ -15,10 +15,10 @@ name = "path1"
 rate = "20 Mbit/s"
 queue = "100 kB"
 events = [{ at_s = 4, rate = "5 Mbit/s" }]
-[[contender]]
+[[variant]]
 label = "ccid2"
 ccid = 2
-[[contender]]
+[[variant]]
 label = "ccid5"
 ccid = 5
 [[flow]]
@@ -88,7 +88,7 @@ fn dom(browser: &str, page: &Path, width: u32) -> String {
 }
 
 #[test]
-fn readers_zoom_and_switch_contenders_off() {
+fn readers_zoom_and_switch_variants_off() {
     let Some(browser) = chromium() else {
         // Not by a macro, whose words a passing test does not show.
         let _ = writeln!(std::io::stderr(), "skipped: the report in a browser: no chromium");

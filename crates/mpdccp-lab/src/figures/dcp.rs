@@ -10,7 +10,7 @@ pub(crate) type Points = Vec<(f64, f64)>;
 pub(crate) type Lines = (String, Vec<(&'static str, Points)>);
 
 /// One line of figure 5.
-pub(crate) struct Variant {
+pub(crate) struct Curve {
     /// For the legend.
     pub(crate) name: &'static str,
     /// Joined.
@@ -30,7 +30,7 @@ pub(crate) fn over_time(
     let panel = |(title, lines): Lines| {
         let level = level.map(|y| Series { pale: true, ..line("", GREY, vec![(0.0, y), (end, y)]) });
         let one = |(i, (name, points)): (usize, (&str, Points))| Series {
-            contender: Some(name.to_owned()).filter(|n| !n.is_empty()),
+            variant: Some(name.to_owned()).filter(|n| !n.is_empty()),
             ..line(name, i, points)
         };
         Panel {
@@ -51,14 +51,14 @@ pub(crate) fn over_time(
 }
 
 /// Friendliness against the number of TCP flows: a line through the medians and a dot for each run; `between` is aimed at.
-pub(crate) fn against_flows(lines: Vec<Variant>, between: (f64, f64)) -> Figure {
+pub(crate) fn against_flows(lines: Vec<Curve>, between: (f64, f64)) -> Figure {
     let most = lines.iter().flat_map(|line| &line.medians).map(|(n, _)| *n).fold(1.0, f64::max) + 1.0;
     let level = |y: f64| Series { pale: true, ..line("", GREY, vec![(0.0, y), (most, y)]) };
     let mut series = vec![level(between.0), level(1.0), level(between.1)];
-    for (i, variant) in lines.into_iter().enumerate() {
-        let contender = Some(variant.name.to_owned());
-        series.push(Series { contender: contender.clone(), ..line(variant.name, i, variant.medians) });
-        series.push(Series { contender, shape: Shape::Dots, ..line("", i, variant.runs) });
+    for (i, curve) in lines.into_iter().enumerate() {
+        let variant = Some(curve.name.to_owned());
+        series.push(Series { variant: variant.clone(), ..line(curve.name, i, curve.medians) });
+        series.push(Series { variant, shape: Shape::Dots, ..line("", i, curve.runs) });
     }
     let panel = Panel {
         title: "one DCCP flow among TCP flows".to_owned(),

@@ -1,4 +1,4 @@
-//! How latencies are distributed: all contenders in one panel, whatever lies between them.
+//! How latencies are distributed: all variants in one panel, whatever lies between them.
 
 use super::figure::{line, look};
 use super::{Column, Figure, Panel, Series, Shape};
@@ -55,15 +55,15 @@ fn panel(
             continue;
         }
         let (color, pale) = look(column.label, nth);
-        let contender = Some(column.label.to_owned());
-        series.push(Series { contender: contender.clone(), pale, ..line(column.label, color, shares(ms)) });
+        let variant = Some(column.label.to_owned());
+        series.push(Series { variant: variant.clone(), pale, ..line(column.label, color, shares(ms)) });
         for reference in scenario.references_of(column.label, &column.run.cell) {
             let points = published(reference, percentiles);
             if !points.is_empty() {
                 let name = format!("{}, {}", column.label, reference.source);
                 let shape = Shape::Rings;
-                let contender = contender.clone();
-                series.push(Series { contender, pale, shape, ..line(&name, color, points) });
+                let variant = variant.clone();
+                series.push(Series { variant, pale, shape, ..line(&name, color, points) });
             }
         }
     }

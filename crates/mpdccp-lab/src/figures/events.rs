@@ -32,12 +32,12 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
 fn words(path: &PathSpec, nth: usize) -> Vec<String> {
     let course = path.course();
     let before = nth.checked_sub(1).map_or(&path.ways, |last| &course[last].1);
-    let [there, back] = [0, 1].map(|way: usize| changes(&before[way], &course[nth].1[way]));
-    if there == back {
-        return there;
+    let [forward, reverse] = [0, 1].map(|way: usize| changes(&before[way], &course[nth].1[way]));
+    if forward == reverse {
+        return forward;
     }
-    let back = back.into_iter().map(|word| format!("back: {word}"));
-    there.into_iter().chain(back).collect()
+    let reverse = reverse.into_iter().map(|word| format!("reverse: {word}"));
+    forward.into_iter().chain(reverse).collect()
 }
 
 /// In which ways a link is another.
@@ -94,7 +94,7 @@ mod tests {
             name = "a"
             title = "a"
             duration_s = 20
-            [[contender]]
+            [[variant]]
             label = "ccid5"
             ccid = 5
             [[flow]]
@@ -111,7 +111,7 @@ mod tests {
             name = "two"
             rate = "100 Mbit/s"
             queue = "100 kB"
-            events = [{ at_s = 5, rate = "10 Mbit/s" }, { at_s = 9, owd = "30 ms", loss = "1 %" }, { at_s = 12, back = { queue = "20 kB" } }]
+            events = [{ at_s = 5, rate = "10 Mbit/s" }, { at_s = 9, owd = "30 ms", loss = "1 %" }, { at_s = 12, reverse = { queue = "20 kB" } }]
         "#;
         let marks = marks(&Scenario::parse("a", text).unwrap());
         let words: Vec<(f64, &str)> = marks.iter().map(|m| (m.at, m.label.as_str())).collect();
@@ -121,7 +121,7 @@ mod tests {
                 (5.0, "drop to 10 Mbit/s"),
                 (7.0, "one: rise to 50 Mbit/s"),
                 (9.0, "one: outage; two: delay 30 ms, loss 1 %"),
-                (12.0, "two: back: queue 20000 B")
+                (12.0, "two: reverse: queue 20000 B")
             ]
         );
     }

@@ -31,8 +31,8 @@ pub struct Mark {
 pub struct Panel {
     /// Above the panel.
     pub title: String,
-    /// The contender that all of it belongs to, if it does.
-    pub contender: Option<String>,
+    /// The variant that all of it belongs to, if it does.
+    pub variant: Option<String>,
     /// Quantity and unit of the vertical axis.
     pub y_label: String,
     /// What it shows.
@@ -50,8 +50,8 @@ pub struct Panel {
 pub struct Series {
     /// For the legend; empty leaves it out of the legend.
     pub name: String,
-    /// The contender it belongs to, where a panel shows several.
-    pub contender: Option<String>,
+    /// The variant it belongs to, where a panel shows several.
+    pub variant: Option<String>,
     /// Index into the palette.
     pub color: usize,
     /// Drawn in a paler tone, behind the others.
@@ -94,7 +94,7 @@ pub(super) const PALETTE: [(u8, u8, u8); 8] = [
     (120, 72, 32),
 ];
 
-/// Colour of a contender, and whether it is drawn pale: two of a family share a colour.
+/// Colour of a variant, and whether it is drawn pale: two of a family share a colour.
 const FAMILIES: &[(&str, usize, bool)] = &[
     ("ccid2", 0, false),
     ("ccid5", 1, false),
@@ -105,7 +105,7 @@ const FAMILIES: &[(&str, usize, bool)] = &[
     ("tcp-bbr", 3, true),
 ];
 
-/// Colour and paleness of the contender that comes `nth`.
+/// Colour and paleness of the variant that comes `nth`.
 pub(super) fn look(label: &str, nth: usize) -> (usize, bool) {
     const FREE: [usize; 7] = [5, 6, 7, 0, 1, 2, 3];
     let known = FAMILIES.iter().find(|(known, ..)| *known == label);

@@ -39,7 +39,7 @@ impl Figure {
             let panel = |panel: &Panel| {
                 json!({
                     "title": panel.title,
-                    "contender": panel.contender,
+                    "variant": panel.variant,
                     "y": panel.y_label,
                     "range": [range.from, range.to],
                     "log": range.log,
@@ -75,7 +75,7 @@ impl Series {
         let interval = |i: &Option<(f64, f64)>| i.map(|(low, high)| [short(low), short(high)]);
         json!({
             "name": self.name,
-            "contender": self.contender,
+            "variant": self.variant,
             "color": format!("#{r:02x}{g:02x}{b:02x}{alpha}"),
             "shape": shape,
             "x": points.iter().map(|p| short(p.0)).collect::<Vec<_>>(),

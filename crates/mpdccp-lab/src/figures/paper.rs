@@ -1,4 +1,4 @@
-//! What the CCID5 paper's figures 5 to 7 show, contenders side by side.
+//! What the CCID5 paper's figures 5 to 7 show, variants side by side.
 
 use super::events::marks;
 use super::figure::{GREY, line};
@@ -8,7 +8,7 @@ use crate::record::{RunRecord, TraceRow};
 use crate::scenario::Scenario;
 use crate::series::{self, Journey};
 
-/// A contender's run as a column of a figure.
+/// A variant's run as a column of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Column<'a> {
     /// Above it.
@@ -118,11 +118,11 @@ fn of_packets(
 }
 
 fn panel(column: Column<'_>, y_label: &str) -> Panel {
-    let contender = Some(column.label.to_owned());
-    Panel { contender, y_label: y_label.to_owned(), ..Panel::default() }
+    let variant = Some(column.label.to_owned());
+    Panel { variant, y_label: y_label.to_owned(), ..Panel::default() }
 }
 
-/// What others published for a contender, each a line over the time for which it holds: from the last event to the end.
+/// What others published for a variant, each a line over the time for which it holds: from the last event to the end.
 fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
     let (from, to) = (scenario.events_s().last().copied().unwrap_or(0.0), *scenario.duration_s.as_ref());
     let mut out = Vec::new();

@@ -9,10 +9,10 @@ use crate::sweep::Median;
 
 /// An axis that spans more than this factor is logarithmic.
 const WIDE: f64 = 40.0;
-/// A latency of one contender this many times another's would flatten it on a linear range.
+/// A latency of one variant this many times another's would flatten it on a linear range.
 const FLATTENED: f64 = 8.0;
 
-/// One row of panels for each metric of `show`, a panel for each cell, a line for each contender; none if the values of the only `parameter` are no numbers of one unit.
+/// One row of panels for each metric of `show`, a panel for each cell, a line for each variant; none if the values of the only `parameter` are no numbers of one unit.
 pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> Option<Figure> {
     let read: Vec<(f64, &str)> =
         medians.iter().map(|m| quantity(m.values.first()?)).collect::<Option<_>>()?;
@@ -33,9 +33,9 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
             let Some(estimate) = m.shown.get(i).copied().flatten() else { continue };
             let at = series.iter().position(|s| s.name == m.label).unwrap_or_else(|| {
                 let (color, pale) = look(&m.label, series.len());
-                let contender = Some(m.label.clone());
+                let variant = Some(m.label.clone());
                 series.push(Series {
-                    contender,
+                    variant,
                     pale,
                     shape: Shape::Marked,
                     ..line(&m.label, color, Vec::new())
@@ -47,7 +47,7 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
         }
         let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or(metric.as_str(), |n| n.1);
         let y_log = words.ends_with(", ms") && flattened(&series);
-        // The legend of many contenders takes the line of the title.
+        // The legend of many variants takes the line of the title.
         let title = if cells.len() > 1 { cell.to_owned() } else { String::new() };
         Panel { title, y_label: words.to_owned(), series, y_log, ..Panel::default() }
     };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_become_lines_over_the_parameters_values() {
+    fn variants_become_lines_over_the_parameters_values() {
         let medians =
             [median("ccid2", "0 ms", 9.0), median("ccid5", "0 ms", 9.5), median("ccid2", "0.3 s", 4.0)];
         let show = ["rx_mbps".to_owned(), "jain".to_owned()];
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contender_that_would_be_flattened_gets_a_logarithmic_range() {
+    fn a_variant_that_would_be_flattened_gets_a_logarithmic_range() {
         let show = ["app_p50_ms".to_owned()];
         let of = |high| [("a", 5.0), ("b", high)].map(|(label, y)| median(label, "1 %", y)).to_vec();
         let with = |high| [of(high), vec![median("a", "2 %", 5.0)]].concat();

@@ -55,7 +55,7 @@ impl Commands {
         let name = spec.name.as_ref().clone();
         let counters = Arc::new(Counters::default());
         let receiver = Some(counters.clone());
-        let taps = if spec.back {
+        let taps = if spec.reverse {
             let to = SocketAddr::from((from, 0));
             [Tap::start(server, to, Count::All, None)?, Tap::start(client, to, Count::All, receiver)?]
         } else {

@@ -160,7 +160,7 @@ impl Flow for Dccp {
 }
 
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
-    let mut session = plan.scenario.settings_of(plan.contender).session();
+    let mut session = plan.scenario.settings_of(plan.variant).session();
     session.connection.service_code = SERVICE_CODE;
     direct(&mut session);
     session

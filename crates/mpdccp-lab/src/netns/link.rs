@@ -57,11 +57,11 @@ impl RunningLink {
         let places: Vec<usize> = paths.iter().map(|(place, _)| *place).collect();
         let strand = |device, config, seed| {
             let records = places.iter().map(|place| (*place, LinkRecord::default())).collect();
-            let recorder = Watch { back: seed != first, records, farther: farther.clone(), latest: 0 };
+            let recorder = Watch { reverse: seed != first, records, farther: farther.clone(), latest: 0 };
             Strand { device, config, seed, recorder }
         };
-        let [there, back] = spec.ways.each_ref().map(LinkKeys::config);
-        let ends = [strand(client, there, seed), strand(server, back, seed ^ 1)];
+        let [forward, reverse] = spec.ways.each_ref().map(LinkKeys::config);
+        let ends = [strand(client, forward, seed), strand(server, reverse, seed ^ 1)];
         let cable = Cable::new(ends).map_err(|e| LabError::failed("making a link", e))?;
         let path = Path {
             names: paths.iter().map(|(_, path)| path.name.as_ref().clone()).collect(),
@@ -146,7 +146,7 @@ impl Recorder for LinkRecord {
 /// Sees one direction of a link, and keeps the paths it carries apart.
 struct Watch {
     /// From server to client.
-    back: bool,
+    reverse: bool,
     /// By the paths' places among all.
     records: Vec<(usize, LinkRecord)>,
     /// How much farther the other ends of flows are, by their ports at the server.
@@ -174,7 +174,8 @@ impl Recorder for Watch {
 
     fn detour(&self, packet: &[u8]) -> Duration {
         let header = packet.first().map_or(0, |byte| usize::from(byte & 15) * 4);
-        let port = packet.get(header + if self.back { 0 } else { 2 }..).and_then(|rest| rest.first_chunk());
+        let port =
+            packet.get(header + if self.reverse { 0 } else { 2 }..).and_then(|rest| rest.first_chunk());
         port.and_then(|port| self.farther.get(&u16::from_be_bytes(*port))).copied().unwrap_or_default()
     }
 
@@ -224,10 +225,10 @@ impl Path {
             let offered = self.cable.links()[0].stats().offered.bytes;
             self.shared.forward_bytes.store(offered, Ordering::Relaxed);
         }
-        let [forward, backward] = self.cable.into_recorders().map(|watch| watch.records.into_iter());
-        let records = self.names.into_iter().zip(forward.zip(backward));
+        let [forward, reverse] = self.cable.into_recorders().map(|watch| watch.records.into_iter());
+        let records = self.names.into_iter().zip(forward.zip(reverse));
         Ok(records
-            .map(|(name, ((_, forward), (_, backward)))| PathRecord { name, forward, backward })
+            .map(|(name, ((_, forward), (_, reverse)))| PathRecord { name, forward, reverse })
             .collect())
     }
 

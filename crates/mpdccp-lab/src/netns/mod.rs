@@ -4,6 +4,7 @@
 //! runs [`linkem`] in real time. Both tunnel ends are processes of the program itself; traffic comes from threads inside the
 //! namespaces. Everything is on CLOCK_MONOTONIC, so that times of all of them compare.
 
+mod baseline;
 mod command;
 mod direct;
 mod environment;
@@ -12,7 +13,6 @@ mod link;
 mod model;
 mod process;
 mod reaper;
-mod rival;
 mod run;
 mod short;
 mod stop;

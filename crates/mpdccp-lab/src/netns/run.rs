@@ -16,7 +16,7 @@ use super::reaper::Reaper;
 use super::tunnel::{self, Tunnel};
 use super::udp::{self, Receiver};
 use super::world::{self, Namespace, path_address};
-use super::{environment, rival, stop, tag, traffic};
+use super::{baseline, environment, stop, tag, traffic};
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::{FlowSpec, Mode, PathSpec, SourceSpec};
 use crate::{Backend, DRAIN, LabError, Plan, Sample};
@@ -52,12 +52,12 @@ impl Backend for Netns {
     }
 
     fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
-        let of_rival = || plan.contender.rival.as_ref().and_then(rival::lacks);
-        match plan.scenario.simulator_only_of(plan.contender) {
+        let of_baseline = || plan.variant.baseline.as_ref().and_then(baseline::lacks);
+        match plan.scenario.simulator_only_of(plan.variant) {
             Some(what) => {
                 Some(format!("only the simulator has {what}: run this scenario with --backend sim"))
             }
-            None => of_rival(),
+            None => of_baseline(),
         }
     }
 
@@ -102,15 +102,15 @@ impl Backend for Netns {
         let mut paths = Vec::new();
         for link in links {
             let places = link.places.clone();
-            let [forward, backward] = world::device_drops(&client, &server, places[0]);
+            let [forward, reverse] = world::device_drops(&client, &server, places[0]);
             let mut records = link.finish()?;
             records[0].forward.device_drops += forward;
-            records[0].backward.device_drops += backward;
+            records[0].reverse.device_drops += reverse;
             paths.extend(places.into_iter().zip(records));
         }
         paths.sort_by_key(|(place, _)| *place);
         Ok(RunRecord {
-            label: plan.contender.label.as_ref().clone(),
+            label: plan.variant.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
             repeat: plan.repeat,
             seed: plan.seed,
@@ -149,7 +149,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
 /// What carries the flows.
 enum Carrier {
     Tunnel(Box<Tunnel>),
-    Rival(rival::Running),
+    Baseline(baseline::Running),
     /// The path itself.
     Direct,
 }
@@ -161,13 +161,13 @@ impl Carrier {
         dir: &Path,
         (client, server): (&Namespace, &Namespace),
     ) -> Result<Carrier, LabError> {
-        Ok(match (plan.scenario.mode, &plan.contender.rival) {
+        Ok(match (plan.scenario.mode, &plan.variant.baseline) {
             (Mode::Direct, _) => Carrier::Direct,
             (Mode::Tunnel, None) => {
                 Carrier::Tunnel(Box::new(Tunnel::start(plan, program, dir, client, server)?))
             }
-            (Mode::Tunnel, Some(rival)) => {
-                Carrier::Rival(rival::Running::start(plan, rival, dir, (client, server))?)
+            (Mode::Tunnel, Some(baseline)) => {
+                Carrier::Baseline(baseline::Running::start(plan, baseline, dir, (client, server))?)
             }
         })
     }
@@ -180,7 +180,7 @@ impl Carrier {
     fn to(&self) -> Ipv4Addr {
         match self {
             Carrier::Tunnel(_) => tunnel::SERVER,
-            Carrier::Rival(rival) => rival.to,
+            Carrier::Baseline(baseline) => baseline.to,
             Carrier::Direct => path_address(0, 2),
         }
     }
@@ -188,7 +188,7 @@ impl Carrier {
     fn must_come_up(&self) -> bool {
         match self {
             Carrier::Tunnel(_) => true,
-            Carrier::Rival(rival) => rival.must_come_up(),
+            Carrier::Baseline(baseline) => baseline.must_come_up(),
             Carrier::Direct => false,
         }
     }
@@ -197,7 +197,7 @@ impl Carrier {
     fn all_paths_up(&self) -> bool {
         match self {
             Carrier::Tunnel(tunnel) => tunnel.all_paths_up(),
-            Carrier::Rival(_) | Carrier::Direct => true,
+            Carrier::Baseline(_) | Carrier::Direct => true,
         }
     }
 
@@ -205,7 +205,7 @@ impl Carrier {
     fn check(&mut self) -> Result<(), LabError> {
         match self {
             Carrier::Tunnel(tunnel) => tunnel.check(),
-            Carrier::Rival(rival) => rival.check(),
+            Carrier::Baseline(baseline) => baseline.check(),
             Carrier::Direct => Ok(()),
         }
     }
@@ -213,7 +213,7 @@ impl Carrier {
     fn tails(&self) -> String {
         match self {
             Carrier::Tunnel(tunnel) => tunnel.tails(),
-            Carrier::Rival(rival) => rival.tails(),
+            Carrier::Baseline(baseline) => baseline.tails(),
             Carrier::Direct => String::new(),
         }
     }

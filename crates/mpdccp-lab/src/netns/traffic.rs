@@ -14,7 +14,7 @@ use super::tunnel::CLIENT;
 use super::udp::Udp;
 use super::world::Namespace;
 use crate::backend::flow_seed;
-use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, Rival, SourceSpec};
+use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{LabError, Plan};
 
 /// Has TCP in `namespace` ask for ECN and grant it; by default Linux only grants it.
@@ -35,8 +35,8 @@ pub(super) fn start(
     if spec.ecn {
         [client, server].into_iter().try_for_each(use_ecn)?;
     }
-    let multipath = plan.contender.rival == Some(Rival::Mptcp {});
-    match (plan.scenario.mode, spec.kind, &plan.contender.tcp) {
+    let multipath = plan.variant.baseline == Some(Baseline::Mptcp {});
+    match (plan.scenario.mode, spec.kind, &plan.variant.tcp) {
         (_, FlowKind::Command, _) => {
             Ok(Box::new(Commands::start(spec, (client, server), (CLIENT, to), dir)?))
         }
@@ -58,7 +58,7 @@ pub(super) fn start(
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {
             Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))
         }
-        (Mode::Direct, FlowKind::Udp, None) if plan.contender.udp => {
+        (Mode::Direct, FlowKind::Udp, None) if plan.variant.udp => {
             Ok(Box::new(Udp::start(spec, (index, plan.seed), server, to)?))
         }
         (Mode::Direct, FlowKind::Udp, None) => Ok(Box::new(Dccp::start(plan, spec, index, server, to)?)),

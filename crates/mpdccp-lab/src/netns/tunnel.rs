@@ -127,12 +127,12 @@ impl Tunnel {
 
 /// The paths that the tunnel uses, with their places among all.
 fn used(plan: &Plan<'_>) -> impl Iterator<Item = (usize, PathSpec)> {
-    plan.paths().into_iter().enumerate().filter(|(_, path)| !path.beside)
+    plan.paths().into_iter().enumerate().filter(|(_, path)| !path.outside)
 }
 
 /// Settings both ends share.
 fn common(plan: &Plan<'_>, role: &str, address: Ipv4Addr, dir: &Path) -> String {
-    let settings = plan.scenario.tunnel_of(plan.contender).unwrap_or_default();
+    let settings = plan.scenario.tunnel_of(plan.variant).unwrap_or_default();
     // The figures to compare with were taken without encryption.
     let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
     // Taps on the interface are to see each packet.
@@ -150,7 +150,7 @@ fn inline(table: &Table) -> String {
 
 /// Keys of client and server, made for this run, if the tunnel is encrypted.
 fn keys(plan: &Plan<'_>) -> Result<Option<[PrivateKey; 2]>, LabError> {
-    if !plan.scenario.is_sealed(plan.contender) {
+    if !plan.scenario.is_sealed(plan.variant) {
         return Ok(None);
     }
     let key = || dccp_net::random_seed().map(PrivateKey::from_random);
@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn configurations_are_toml_and_say_what_the_scenario_says() {
         let scenario = Scenario::find("paper/multipath-udp").unwrap();
-        let contender = scenario.contender("ccid5-draft").unwrap();
-        let plan = Plan { scenario: &scenario, contender, cell: scenario.headline(), repeat: 0, seed: 1 };
+        let variant = scenario.variant("ccid5-draft").unwrap();
+        let plan = Plan { scenario: &scenario, variant, cell: scenario.headline(), repeat: 0, seed: 1 };
         let client: toml::Table = client_config(&plan, None, Path::new("/tmp/x")).parse().unwrap();
         assert_eq!(client["ccid"].as_integer(), Some(5));
         assert_eq!(client["cc_variant"].as_str(), Some("draft"));
@@ -261,8 +261,8 @@ mod tests {
         let server: toml::Table = server_config(&plan, None, Path::new("/tmp/x")).parse().unwrap();
         assert_eq!(server["peer"][0]["from"].as_array().map(Vec::len), Some(2));
         // With keys.
-        let contender = scenario.contender("ccid5-sealed").unwrap();
-        let plan = Plan { contender, ..plan };
+        let variant = scenario.variant("ccid5-sealed").unwrap();
+        let plan = Plan { variant, ..plan };
         let keys = keys(&plan).unwrap().unwrap();
         let client: toml::Table = client_config(&plan, Some(&keys), Path::new("/tmp/x")).parse().unwrap();
         let server: toml::Table = server_config(&plan, Some(&keys), Path::new("/tmp/x")).parse().unwrap();

@@ -32,15 +32,20 @@ const BIN_S: f64 = 2.0;
 const BETWEEN: (f64, f64) = (0.8, 1.25);
 
 /// The variants of the queue and of TCP that experiment F speaks of.
-const VARIANTS: [Variant; 3] = [
-    Variant {
+const CROSS_TRAFFIC: [CrossTraffic; 3] = [
+    CrossTraffic {
         key: "reno",
         short: "Reno",
         words: "TCP Reno, derivative random drop",
         counts: &[1, 2, 3, 4, 5, 6, 7, 8, 9],
     },
-    Variant { key: "cubic", short: "CUBIC", words: "TCP CUBIC, derivative random drop", counts: &[1, 4, 9] },
-    Variant {
+    CrossTraffic {
+        key: "cubic",
+        short: "CUBIC",
+        words: "TCP CUBIC, derivative random drop",
+        counts: &[1, 4, 9],
+    },
+    CrossTraffic {
         key: "reno-tail",
         short: "Reno, drop-tail",
         words: "TCP Reno, drop-tail of 125 packets",
@@ -48,7 +53,7 @@ const VARIANTS: [Variant; 3] = [
     },
 ];
 
-struct Variant {
+struct CrossTraffic {
     key: &'static str,
     short: &'static str,
     words: &'static str,
@@ -67,10 +72,9 @@ struct Job {
 impl Job {
     fn plan(&self) -> Result<Plan<'_>, LabError> {
         let Job { name, scenario, label, seed } = self;
-        let contender = scenario.contender(label);
-        let contender =
-            contender.ok_or_else(|| LabError::Failed(format!("{name}: no contender `{label}`")))?;
-        Ok(Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed: *seed })
+        let variant = scenario.variant(label);
+        let variant = variant.ok_or_else(|| LabError::Failed(format!("{name}: no variant `{label}`")))?;
+        Ok(Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: *seed })
     }
 }
 
@@ -122,18 +126,18 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     if sim && !options.quick {
         jobs.add("one-flow", "one-flow-long", "ccid3", &[("duration_s", Value::from(LONG_S))])?;
     }
-    for variant in &VARIANTS {
-        for n in variant.counts.iter().filter(|n| !options.quick || [1, 4, 9].contains(*n)) {
+    for cross in &CROSS_TRAFFIC {
+        for n in cross.counts.iter().filter(|n| !options.quick || [1, 4, 9].contains(*n)) {
             let mut values = vec![("flow.tcp.count", Value::from(*n))];
-            if variant.key == "cubic" {
+            if cross.key == "cubic" {
                 values.push(("flow.tcp.cc", Value::from("cubic")));
             }
-            if variant.key == "reno-tail" {
+            if cross.key == "reno-tail" {
                 let tail = toml::Table::from_iter([("kind".to_owned(), Value::from("drop-tail"))]);
                 values.push(("path.link.discipline", Value::Table(tail)));
                 values.push(("path.link.queue", Value::from("125 packets")));
             }
-            jobs.add("with-tcp", &with_tcp(variant, *n), "ccid3", &values)?;
+            jobs.add("with-tcp", &with_tcp(cross, *n), "ccid3", &values)?;
         }
     }
     if sim {
@@ -190,19 +194,19 @@ fn series(plan: &Plan<'_>, run: &RunRecord) -> AllSeries {
     all
 }
 
-/// Contenders of the asymmetric link: CCID there, CCID back.
+/// Variants of the asymmetric link: CCID there, CCID back.
 const ASYMMETRIC: [&str; 4] = ["ccid3-2", "ccid2-3", "ccid2-2", "ccid3-3"];
-/// Contenders of what acknowledgements cost.
+/// Variants of what acknowledgements cost.
 const ACKS: [&str; 6] = ["ccid2-ratio2", "ccid2-ratio4", "ccid2-ratio8", "ccid2-ratio16", "ccid5", "ccid3"];
-/// Contenders of the echoed packets.
+/// Variants of the echoed packets.
 const ECHOES: [&str; 6] = ["udp", "ccid2", "ccid3", "ccid5", "tcp-reno", "tcp-cubic"];
 /// Losses each way, in words and as scenarios write them.
 const LOSSES: [(&str, &str); 2] = [("clean", "0 %"), ("loss", "5 %")];
 /// Numbers of TCP flows beyond the paper's.
 const MANY: [u32; 3] = [16, 32, 64];
 
-fn with_tcp(variant: &Variant, n: u32) -> String {
-    format!("with-tcp-{}-{n}", variant.key)
+fn with_tcp(cross: &CrossTraffic, n: u32) -> String {
+    format!("with-tcp-{}-{n}", cross.key)
 }
 
 struct Jobs<'a> {

@@ -9,7 +9,7 @@ const METRIC: &str = "goodput_mbps";
 const OF_BEST: f64 = 0.95;
 const OF_SUM: f64 = 0.85;
 
-/// One contender in one cell.
+/// One variant in one cell.
 struct Ratio<'a> {
     label: &'a str,
     cell: &'a str,
@@ -18,9 +18,9 @@ struct Ratio<'a> {
     of_sum: f64,
 }
 
-/// A row for each cell: what the contenders `alone` have, each with one path, and the others, times the best of these and times their
-/// sum; and sentences on how often those reach what is wanted, and what the `rivals` among them have.
-pub(super) fn beside_alone(all: &[Comparison], alone: &[String], rivals: &[&str]) -> (Table, Vec<String>) {
+/// A row for each cell: what the variants `alone` have, each with one path, and the others, times the best of these and times their
+/// sum; and sentences on how often those reach what is wanted, and what the `baselines` among them have.
+pub(super) fn beside_alone(all: &[Comparison], alone: &[String], baselines: &[&str]) -> (Table, Vec<String>) {
     let mut cells: Vec<&str> = all.iter().map(|c| c.cell.as_str()).collect();
     cells.dedup();
     let mut others: Vec<&str> = Vec::new();
@@ -64,20 +64,20 @@ pub(super) fn beside_alone(all: &[Comparison], alone: &[String], rivals: &[&str]
         }
         rows.push(row);
     }
-    let (theirs, ours): (Vec<&str>, Vec<&str>) = others.iter().partition(|label| rivals.contains(label));
+    let (theirs, ours): (Vec<&str>, Vec<&str>) = others.iter().partition(|label| baselines.contains(label));
     let mut sentences: Vec<String> = others.iter().map(|label| sentence(label, &ratios)).collect();
-    let pairs = theirs.iter().flat_map(|rival| ours.iter().map(move |label| (label, rival)));
-    sentences.extend(pairs.map(|(label, rival)| beside_rival(label, rival, &ratios)));
+    let pairs = theirs.iter().flat_map(|baseline| ours.iter().map(move |label| (label, baseline)));
+    sentences.extend(pairs.map(|(label, baseline)| beside_baseline(label, baseline, &ratios)));
     (Table { head, rows }, sentences)
 }
 
 /// In how many cells one has no less than the other, and what part of it elsewhere.
-fn beside_rival(label: &str, rival: &str, ratios: &[Ratio<'_>]) -> String {
-    let theirs = |cell: &str| ratios.iter().find(|r| r.label == rival && r.cell == cell).map(|r| r.mbps);
+fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String {
+    let theirs = |cell: &str| ratios.iter().find(|r| r.label == baseline && r.cell == cell).map(|r| r.mbps);
     let ours = ratios.iter().filter(|r| r.label == label);
     let parts: Vec<(&str, f64)> = ours.filter_map(|r| Some((r.cell, r.mbps / theirs(r.cell)?))).collect();
     let no_less = parts.iter().filter(|(_, part)| *part >= 1.0).count();
-    format!("{label}: no less than {rival} in {no_less} of {}{}.", parts.len(), listed(&parts, 1.0))
+    format!("{label}: no less than {baseline} in {no_less} of {}{}.", parts.len(), listed(&parts, 1.0))
 }
 
 /// Cells that stay below `enough`, with what they have.

@@ -18,7 +18,7 @@ use toml::Spanned;
 use super::{Options, Progress};
 use crate::report::{self, escape};
 use crate::runs::{Keep, Runs};
-use crate::scenario::{Contender, Scenario};
+use crate::scenario::{Scenario, Variant};
 use crate::sim::Sim;
 use crate::store::{AllSeries, Kept, Store};
 use crate::{LabError, Plan, code, sweep};
@@ -32,24 +32,24 @@ const SWITCHES: &str = "switches";
 const TUNED: &str = "ccid5";
 
 /// Columns of a set's report.
-fn contenders(set: &str) -> Vec<&'static str> {
+fn variants(set: &str) -> Vec<&'static str> {
     match set {
         SWITCHES => core::iter::once(TUNED).chain(BBR1_WITHOUT.iter().map(|(name, _)| *name)).collect(),
         _ => vec!["ccid2", TUNED, "ccid5-draft", "ccid7", "ccid250"],
     }
 }
 
-/// Whose aims a contender has.
+/// Whose aims a variant has.
 fn judged_as(label: &'static str) -> &'static str {
     if BBR1_WITHOUT.iter().any(|(name, _)| *name == label) { TUNED } else { label }
 }
 
-/// Adds the contenders that lack one switch each.
+/// Adds the variants that lack one switch each.
 fn add_switches(scenario: &mut Scenario) {
-    let Some(tuned) = scenario.contender(TUNED).cloned() else { return };
+    let Some(tuned) = scenario.variant(TUNED).cloned() else { return };
     for (name, _) in BBR1_WITHOUT {
         let label = Spanned::new(tuned.label.span(), (*name).to_owned());
-        scenario.contenders.push(Contender { label, without: Some(name), ..tuned.clone() });
+        scenario.variants.push(Variant { label, without: Some(name), ..tuned.clone() });
     }
 }
 
@@ -66,10 +66,9 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn plan(&self, seed: u64) -> Result<Plan<'a>, LabError> {
         let scenario = self.scenario;
-        let contender = scenario.contender(self.label);
-        let contender =
-            contender.ok_or_else(|| LabError::Failed(format!("no contender `{}`", self.label)))?;
-        Ok(Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed })
+        let variant = scenario.variant(self.label);
+        let variant = variant.ok_or_else(|| LabError::Failed(format!("no variant `{}`", self.label)))?;
+        Ok(Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed })
     }
 }
 
@@ -92,29 +91,29 @@ pub(super) fn run(
         .filter(wanted)
         .map(|class| Ok((class, class.points(options.quick)?)))
         .collect::<Result<_, LabError>>()?;
-    let contenders = contenders(set);
+    let variants = variants(set);
     let mut classes = classes;
     if set == SWITCHES {
         classes.iter_mut().flat_map(|(_, points)| points).for_each(|p| add_switches(&mut p.scenario));
     }
-    let results = make(&classes, &contenders, options, watch)?;
+    let results = make(&classes, &variants, options, watch)?;
     let title = match set {
         SWITCHES => "CCID 5, and without each of its switches, on access links",
         _ => &matrix.title,
     };
-    let mut report = Report::new(set, title, contenders, options);
+    let mut report = Report::new(set, title, variants, options);
     for (class, points) in &classes {
         report.class(class, points, &results);
     }
     report.write(options)
 }
 
-/// Figures of all runs by class, point and contender.
+/// Figures of all runs by class, point and variant.
 type Results = BTreeMap<(String, String, &'static str), Result<AllSeries, String>>;
 
 fn make(
     classes: &[(&Class, Vec<Point>)],
-    contenders: &[&'static str],
+    variants: &[&'static str],
     options: &Options,
     watch: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Results, LabError> {
@@ -122,7 +121,7 @@ fn make(
     for (class, points) in classes {
         for point in points {
             let thin = point.thin.as_ref().map(|scenario| (scenario, THIN));
-            for (scenario, label) in contenders.iter().map(|label| (&point.scenario, *label)).chain(thin) {
+            for (scenario, label) in variants.iter().map(|label| (&point.scenario, *label)).chain(thin) {
                 jobs.push(Job { class, point, scenario, label });
             }
         }
@@ -157,12 +156,12 @@ fn make(
     Ok(results)
 }
 
-/// Aims met and judged, by contender.
+/// Aims met and judged, by variant.
 type Sums = BTreeMap<&'static str, (u32, u32)>;
 
 /// Both forms of the report, as far as it is.
 struct Report {
-    contenders: Vec<&'static str>,
+    variants: Vec<&'static str>,
     title: String,
     head: String,
     markdown: String,
@@ -172,12 +171,12 @@ struct Report {
 }
 
 impl Report {
-    fn new(set: &str, title: &str, contenders: Vec<&'static str>, options: &Options) -> Report {
+    fn new(set: &str, title: &str, variants: Vec<&'static str>, options: &Options) -> Report {
         let quick = if options.quick { " --quick" } else { "" };
         let command = format!("mpdccp lab reproduce {set}{quick} --seed {}", options.seed);
         let head = format!("{command}, version {}, {}", env!("CARGO_PKG_VERSION"), code::words());
         Report {
-            contenders,
+            variants,
             title: title.to_owned(),
             head,
             markdown: String::new(),
@@ -194,10 +193,10 @@ impl Report {
             self.markdown,
             "\n## {}\n\n{words}; ✗: missed.\n\n| | {} |\n|---|{}\n",
             class.name,
-            self.contenders.join(" | "),
-            "---|".repeat(self.contenders.len())
+            self.variants.join(" | "),
+            "---|".repeat(self.variants.len())
         );
-        let head: String = self.contenders.iter().map(|label| format!("<th>{label}</th>")).collect();
+        let head: String = self.variants.iter().map(|label| format!("<th>{label}</th>")).collect();
         let _ = write!(
             self.html,
             "<h2>{}</h2>\n<p>{}; ✗: missed.</p>\n<div class=\"wide\"><table><tr><th></th>{head}</tr>\n",
@@ -208,7 +207,7 @@ impl Report {
         for point in points {
             let _ = write!(self.markdown, "| {}", point.name);
             let _ = write!(self.html, "<tr><td>{}</td>", escape(&point.name));
-            for &label in &self.contenders {
+            for &label in &self.variants {
                 let (text, met) = cell(class, point, label, results);
                 let verdict = match met {
                     Some(true) => " class=\"met\"",
@@ -231,7 +230,7 @@ impl Report {
     /// Points that meet their aims, of those that have one.
     fn summary(&self) -> (String, String) {
         let judged: Vec<&str> = self
-            .contenders
+            .variants
             .iter()
             .copied()
             .filter(|label| self.sums.iter().any(|(_, sums)| sums.get(label).is_some_and(|(_, n)| *n > 0)))
@@ -284,7 +283,7 @@ impl Report {
     }
 }
 
-/// What stands in a cell, and whether all aims that concern the contender are met there.
+/// What stands in a cell, and whether all aims that concern the variant are met there.
 fn cell(class: &Class, point: &Point, label: &'static str, results: &Results) -> (String, Option<bool>) {
     let found = |label| results.get(&(class.name.clone(), point.name.clone(), label));
     let series = match found(label) {

@@ -12,7 +12,7 @@ use crate::report::{self, escape};
 use crate::scenario::Scenario;
 use crate::{Backend, LabError, Plan, sweep};
 
-/// Runs of each contender of a quick reproduction in real time; in virtual time one is enough to see that all works.
+/// Runs of each variant of a quick reproduction in real time; in virtual time one is enough to see that all works.
 const QUICK_RUNS: u32 = 3;
 
 /// What stands in the report.
@@ -23,15 +23,15 @@ pub(super) struct Section {
     pub(super) markdown: String,
 }
 
-/// Whether `backend` lacks something for every contender of a section.
+/// Whether `backend` lacks something for every variant of a section.
 pub(super) fn lacking(
     spec: &SectionSpec,
     scenario: &Scenario,
     backend: &dyn Backend,
 ) -> Result<bool, LabError> {
-    let contenders = experiment::choose_contenders(scenario, &spec.contenders)?;
-    let plan = |contender| Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed: 0 };
-    Ok(contenders.into_iter().all(|contender| backend.lacks(&plan(contender)).is_some()))
+    let variants = experiment::choose_variants(scenario, &spec.variants)?;
+    let plan = |variant| Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: 0 };
+    Ok(variants.into_iter().all(|variant| backend.lacks(&plan(variant)).is_some()))
 }
 
 /// Makes what is missing of a section and writes it.
@@ -69,7 +69,7 @@ impl SectionSpec {
     }
 }
 
-/// Contenders over time: the figure as the paper draws it, sentences and a table.
+/// Variants over time: the figure as the paper draws it, sentences and a table.
 fn runs(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -82,7 +82,7 @@ fn runs(
     let wanted = spec.runs.unwrap_or(scenario.runs);
     let quick_runs = if backend.parallel() { 1 } else { QUICK_RUNS.min(wanted) };
     let chosen = experiment::Options {
-        only: spec.contenders.clone(),
+        only: spec.variants.clone(),
         cells,
         runs: Some(if options.quick { quick_runs } else { wanted }),
         seed: options.seed,
@@ -95,9 +95,9 @@ fn runs(
     let mut html = format!("<p>{} {made}</p>\n", escape(scenario.about.trim()));
     let mut markdown = format!("{made}\n\n");
     if !spec.alone.is_empty() {
-        let rivals = scenario.contenders.iter().filter(|c| c.rival.is_some());
-        let rivals: Vec<&str> = rivals.map(|c| c.label.as_ref().as_str()).collect();
-        let (table, sentences) = ratio::beside_alone(&outcome.comparisons, &spec.alone, &rivals);
+        let baselines = scenario.variants.iter().filter(|c| c.baseline.is_some());
+        let baselines: Vec<&str> = baselines.map(|c| c.label.as_ref().as_str()).collect();
+        let (table, sentences) = ratio::beside_alone(&outcome.comparisons, &spec.alone, &baselines);
         report::list(&mut html, &sentences);
         for sentence in sentences {
             let _ = writeln!(markdown, "- {sentence}");
@@ -140,7 +140,7 @@ fn made_by(backend: &dyn Backend, n: u64, seed: u64) -> String {
     format!("Backend {}, medians{spread} of {n} run{plural}, seeds from {seed}.", backend.name())
 }
 
-/// Contenders over parameters.
+/// Variants over parameters.
 fn swept(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -156,7 +156,7 @@ fn swept(
         out: out.join("sweep.csv"),
         seed: options.seed,
         threads: options.threads,
-        only: spec.contenders.clone(),
+        only: spec.variants.clone(),
         cells,
         seeds: Some(seeds),
         shard: sweep::Shard::default(),

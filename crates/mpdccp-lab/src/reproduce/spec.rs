@@ -1,4 +1,4 @@
-//! A set as data: which scenarios, with which changes, cells, contenders and metrics, in which order. One TOML file for each set in
+//! A set as data: which scenarios, with which changes, cells, variants and metrics, in which order. One TOML file for each set in
 //! `scenarios/sets`; aims and references are those of the scenarios.
 
 use std::collections::BTreeMap;
@@ -41,11 +41,11 @@ pub(super) struct SectionSpec {
     pub(super) scenario: String,
     /// Labels; all if empty.
     #[serde(default)]
-    pub(super) contenders: Vec<String>,
+    pub(super) variants: Vec<String>,
     /// Cells of a full run.
     #[serde(default = "all")]
     pub(super) cells: Vec<String>,
-    /// Runs of each contender at each point; the scenario's number if absent.
+    /// Runs of each variant at each point; the scenario's number if absent.
     #[serde(default)]
     pub(super) runs: Option<u32>,
     /// Runs in the simulator unless the user names a backend.
@@ -54,7 +54,7 @@ pub(super) struct SectionSpec {
     /// Cells of a quick run; the headline if empty.
     #[serde(default)]
     pub(super) quick_cells: Vec<String>,
-    /// Contenders that use one path each: the others are compared with the best of them, and with their sum.
+    /// Variants that use one path each: the others are compared with the best of them, and with their sum.
     #[serde(default)]
     pub(super) alone: Vec<String>,
     /// Columns of the table; what the scenario has references and aims for, and the main ones, if empty.
@@ -95,8 +95,8 @@ impl SectionSpec {
         }
         for quick in [false, true] {
             let scenario = self.scenario(quick, None)?;
-            experiment::choose_contenders(&scenario, &self.contenders)?;
-            experiment::choose_contenders(&scenario, &self.alone)?;
+            experiment::choose_variants(&scenario, &self.variants)?;
+            experiment::choose_variants(&scenario, &self.alone)?;
             experiment::choose_cells(&scenario, &self.quick_cells)?;
             let cells = experiment::choose_cells(&scenario, &self.cells)?;
             if scenario.sweep.is_some() {

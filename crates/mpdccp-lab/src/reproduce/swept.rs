@@ -19,18 +19,18 @@ fn words(metric: &str) -> &str {
 }
 
 fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
-    // Another contender's value lies in another row.
+    // Another variant's value lies in another row.
     aim.not_above.is_none().then(|| value.reaches(aim.min, aim.max))
 }
 
-/// Whether the median reaches the aim for its contender, if there is one.
+/// Whether the median reaches the aim for its variant, if there is one.
 fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     let aim = scenario.aims.iter().find(|a| *a.label.as_ref() == median.label)?;
     let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
     reaches(aim, median.shown.get(at).copied().flatten()?)
 }
 
-/// A contender's metrics over the values of the parameters, which are the columns; of several parameters in several cells the cells are.
+/// A variant's metrics over the values of the parameters, which are the columns; of several parameters in several cells the cells are.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     if cells && parameters(scenario).len() > 1 {
@@ -40,7 +40,7 @@ pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     }
 }
 
-/// A row for each contender and point and metric, a column for each cell.
+/// A row for each variant and point and metric, a column for each cell.
 fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
     let mut cells: Vec<&str> = Vec::new();
     let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
@@ -52,7 +52,7 @@ fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
             points.push((&m.label, &m.values));
         }
     }
-    let mut head = vec!["contender".to_owned()];
+    let mut head = vec!["variant".to_owned()];
     head.extend(parameters(scenario));
     head.push(String::new());
     head.extend(cells.iter().map(|cell| (*cell).to_owned()));
@@ -81,7 +81,7 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
         }
     }
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
-    let mut head = vec!["contender".to_owned(), format!("over {}", parameters(scenario).join(", "))];
+    let mut head = vec!["variant".to_owned(), format!("over {}", parameters(scenario).join(", "))];
     head.extend(points.iter().map(|(cell, values)| {
         let values = values.join(", ");
         if cells { format!("{cell}: {values}") } else { values }
@@ -126,7 +126,7 @@ fn labels(outcome: &Outcome) -> Vec<&str> {
     labels
 }
 
-/// From which value to which the first metric goes for each contender, and what becomes of the aims.
+/// From which value to which the first metric goes for each variant, and what becomes of the aims.
 pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let mut out = Vec::new();
     for label in labels(outcome) {
@@ -173,7 +173,7 @@ title = "t"
 duration_s = 1
 path = [{ name = "a", rate = "1 Mbit/s", queue = "9 packets" }]
 cell = [{ name = "near" }, { name = "far", owd = "1 ms" }]
-contender = [{ label = "both" }]
+variant = [{ label = "both" }]
 flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
 [sweep]
 show = ["goodput_mbps"]

@@ -14,7 +14,7 @@ pub(super) struct Table {
 const ALWAYS: &[&str] =
     &["rx_mbps", "goodput_mbps", "app_p50_ms", "app_p95_ms", "lost_pct", "reordered_pct", "retransmits"];
 
-/// A table of contenders by metrics for each cell, and one of aims if there are any; `wanted` metrics, or, if there are none, those with
+/// A table of variants by metrics for each cell, and one of aims if there are any; `wanted` metrics, or, if there are none, those with
 /// a reference or an aim and the main ones.
 pub(super) fn of_comparisons(all: &[Comparison], wanted: &[String]) -> Vec<Table> {
     let compared = |row: &&Row| row.aim.is_some() || row.references.iter().any(Option::is_some);
@@ -33,7 +33,7 @@ pub(super) fn of_comparisons(all: &[Comparison], wanted: &[String]) -> Vec<Table
             head[0] = format!("{cell}: {}", head[0]);
             Table { head, rows: lines }
         };
-        tables.push(titled(comparison::contenders(&here, &metrics)));
+        tables.push(titled(comparison::variants(&here, &metrics)));
         let aims = comparison::aims(&here);
         tables.extend((aims.len() > 1).then(|| titled(aims)));
     }

@@ -7,8 +7,8 @@ use toml::Spanned;
 
 use super::place::{Places, of_link, value};
 use super::short::MAX_SHORT;
-use super::{Cell, Contender, FlowKind, FlowSpec, Mode, PathSpec, Rival, Scenario, SourceSpec};
-use crate::metrics;
+use super::{Baseline, Cell, FlowKind, FlowSpec, Mode, PathSpec, Scenario, SourceSpec, Variant};
+use crate::metric_names::NAMES;
 
 pub(super) type Problem = (Option<Range<usize>>, String);
 
@@ -32,7 +32,7 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
         return Err(general("runs must be at least 1"));
     }
     for (what, count) in
-        [("[[path]]", s.paths.len()), ("[[contender]]", s.contenders.len()), ("[[flow]]", s.flows.len())]
+        [("[[path]]", s.paths.len()), ("[[variant]]", s.variants.len()), ("[[flow]]", s.flows.len())]
     {
         if count == 0 {
             return Err(general(format!("at least one {what} is needed")));
@@ -42,7 +42,7 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
         return Err(general("mode \"direct\" takes exactly one [[path]]"));
     }
     unique("path", s.paths.iter().map(|p| &p.name))?;
-    unique("contender", s.contenders.iter().map(|c| &c.label))?;
+    unique("variant", s.variants.iter().map(|c| &c.label))?;
     unique("flow", s.flows.iter().map(|f| &f.name))?;
     let mut cells = BTreeSet::new();
     if let Some(twice) = s.cells.iter().find(|cell| !cells.insert(&cell.name)) {
@@ -59,12 +59,12 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
             link(&s.path_in(path, cell), &places, (i, cell), duration)?;
         }
     }
-    let beside = s.paths.iter().position(|p| p.beside).unwrap_or(s.paths.len());
-    if let Some(wrong) = s.paths.iter().skip(beside).find(|p| beside == 0 || !p.beside) {
-        let message = "paths with `beside = true` come last, after at least one that the tunnel uses";
+    let outside = s.paths.iter().position(|p| p.outside).unwrap_or(s.paths.len());
+    if let Some(wrong) = s.paths.iter().skip(outside).find(|p| outside == 0 || !p.outside) {
+        let message = "paths with `outside = true` come last, after at least one that the tunnel uses";
         return Err(problem(&wrong.name, message));
     }
-    s.contenders.iter().try_for_each(|c| contender(s, c))?;
+    s.variants.iter().try_for_each(|c| variant(s, c))?;
     s.flows.iter().try_for_each(|f| flow(s, f, &places, duration))?;
     sweep(s)?;
     compare(s)
@@ -84,11 +84,11 @@ fn sweep(s: &Scenario) -> Result<(), Problem> {
 }
 
 fn is_metric(name: &str) -> bool {
-    metrics::NAMES.iter().any(|(known, _)| *known == name)
+    NAMES.iter().any(|(known, _)| *known == name)
 }
 
 fn no_metric(name: &str) -> String {
-    let known: Vec<&str> = metrics::NAMES.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
     format!("`{name}` is not a metric; allowed: {}", known.join(", "))
 }
 
@@ -143,7 +143,8 @@ fn link(
             ));
         }
         last = at;
-        let own = [Some(&event.link_keys()), event.there.as_ref(), event.back.as_ref()].map(|k| k.cloned());
+        let own =
+            [Some(&event.link_keys()), event.forward.as_ref(), event.reverse.as_ref()].map(|k| k.cloned());
         if own.into_iter().flatten().all(|keys| keys.is_empty()) {
             let message =
                 "an event needs one of the keys of a link (rate, owd, loss, jitter, queue, up, ...)";
@@ -160,21 +161,21 @@ fn link(
     Ok(())
 }
 
-fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
+fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
     let unknown = |ccid: &&Spanned<u8>| !dccp_proto::ccid::is_known(*ccid.as_ref());
-    if let Some(ccid) = [&c.ccid, &c.back_ccid].into_iter().flatten().find(unknown) {
+    if let Some(ccid) = [&c.ccid, &c.reverse_ccid].into_iter().flatten().find(unknown) {
         let known: Vec<u8> = (0..=u8::MAX).filter(|n| dccp_proto::ccid::is_known(*n)).collect();
         return Err(problem(ccid, format!("CCID {} is not known; allowed: {known:?}", ccid.as_ref())));
     }
     match (&c.ccid, &c.tcp) {
         (None, None) if c.udp && s.mode == Mode::Direct => Ok(()),
-        _ if c.rival.is_some() => rival(s, c),
+        _ if c.baseline.is_some() => baseline(s, c),
         _ if c.udp => Err(problem(&c.label, "`udp` stands alone, in mode \"direct\"")),
-        _ if c.back_ccid.is_some() && (s.mode != Mode::Direct || c.ccid.is_none()) => {
-            Err(problem(&c.label, "`back_ccid` goes with `ccid` in mode \"direct\""))
+        _ if c.reverse_ccid.is_some() && (s.mode != Mode::Direct || c.ccid.is_none()) => {
+            Err(problem(&c.label, "`reverse_ccid` goes with `ccid` in mode \"direct\""))
         }
         (None, Some(tcp)) if s.mode != Mode::Direct => {
-            Err(problem(tcp, "kernel TCP as a contender needs mode = \"direct\""))
+            Err(problem(tcp, "kernel TCP as a variant needs mode = \"direct\""))
         }
         (None, Some(tcp)) if !TCP_CCS.contains(&tcp.as_ref().as_str()) => {
             Err(problem(tcp, format!("`{}` is not known; allowed: {TCP_CCS:?}", tcp.as_ref())))
@@ -182,7 +183,7 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
         (Some(_), None) | (None, Some(_)) => Ok(()),
         // The program's own choice.
         (None, None) if s.mode == Mode::Tunnel => Ok(()),
-        _ => Err(problem(&c.label, "a contender has `ccid`, `tcp` or `udp = true`")),
+        _ => Err(problem(&c.label, "a variant has `ccid`, `tcp` or `udp = true`")),
     }?;
     let (paths, flows) = (c.paths.as_deref(), c.flows.as_deref());
     paths.into_iter().flatten().try_for_each(|name| known_path(s, name))?;
@@ -200,12 +201,12 @@ fn contender(s: &Scenario, c: &Contender) -> Result<(), Problem> {
     Ok(())
 }
 
-fn rival(s: &Scenario, c: &Contender) -> Result<(), Problem> {
+fn baseline(s: &Scenario, c: &Variant) -> Result<(), Problem> {
     if s.mode != Mode::Tunnel || c.ccid.is_some() || c.tcp.is_some() || c.udp {
-        return Err(problem(&c.label, "`rival` stands alone, in mode \"tunnel\""));
+        return Err(problem(&c.label, "`baseline` stands alone, in mode \"tunnel\""));
     }
     let flows = s.flows_of(c, s.headline());
-    if c.rival == Some(Rival::Mptcp {})
+    if c.baseline == Some(Baseline::Mptcp {})
         && flows.iter().any(|f| !matches!(f.kind, FlowKind::Tcp | FlowKind::Short))
     {
         return Err(problem(
@@ -228,11 +229,11 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         return Err(problem(via, "names a path, in mode \"tunnel\""));
     }
     if let Some(mirror) = &f.mirror {
-        let beside = |p: &PathSpec| p.beside && p.name.as_ref() == mirror.as_ref();
-        if !s.paths.iter().any(beside) || f.kind != FlowKind::Udp || f.via.is_some() {
+        let outside = |p: &PathSpec| p.outside && p.name.as_ref() == mirror.as_ref();
+        if !s.paths.iter().any(outside) || f.kind != FlowKind::Udp || f.via.is_some() {
             return Err(problem(
                 mirror,
-                "names a path with `beside = true`, for a udp flow through the tunnel",
+                "names a path with `outside = true`, for a udp flow through the tunnel",
             ));
         }
     }
@@ -257,18 +258,18 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
             format!("start_s must lie between 0 and the scenario's end, {duration} s"),
         ));
     }
-    if f.back {
+    if f.reverse {
         let bulk = matches!(f.source(), Some(SourceSpec::Bulk {}));
         let first = s.flows.first().is_some_and(|first| first.name == f.name);
-        let tcp = s.contenders.iter().any(|c| c.tcp.is_some());
+        let tcp = s.variants.iter().any(|c| c.tcp.is_some());
         if f.kind != FlowKind::Command
             && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || first || bulk || tcp)
         {
-            let message = "a flow back is a udp flow that is not bulk, in mode \"direct\", after the flow whose DCCP connection it uses";
-            return Err(at("back", message.to_owned()));
+            let message = "a reverse flow is a udp flow that is not bulk, in mode \"direct\", after the flow whose DCCP connection it uses";
+            return Err(at("reverse", message.to_owned()));
         }
     }
-    if f.echo && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || f.back) {
+    if f.echo && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || f.reverse) {
         return Err(at("echo", "`echo` is for udp flows from the client in mode \"direct\"".to_owned()));
     }
     if (f.kind == FlowKind::Command) != (f.server.is_some() || f.client.is_some()) {
@@ -362,11 +363,11 @@ fn known_flow(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
 }
 
 fn known_label(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
-    if s.contender(name.as_ref()).is_some() {
+    if s.variant(name.as_ref()).is_some() {
         return Ok(());
     }
-    let known: Vec<&str> = s.contenders.iter().map(|c| c.label.as_ref().as_str()).collect();
-    Err(problem(name, format!("there is no contender `{}`; there are {}", name.as_ref(), known.join(", "))))
+    let known: Vec<&str> = s.variants.iter().map(|c| c.label.as_ref().as_str()).collect();
+    Err(problem(name, format!("there is no variant `{}`; there are {}", name.as_ref(), known.join(", "))))
 }
 
 fn known_metric(name: &Spanned<String>) -> Result<(), Problem> {

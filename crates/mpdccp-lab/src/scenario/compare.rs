@@ -14,7 +14,7 @@ pub struct Reference {
     /// How they were taken, where that differs from ours: the bytes counted, timers, with a tunnel or without.
     #[serde(default)]
     pub conditions: Option<String>,
-    /// The contender it compares with.
+    /// The variant it compares with.
     pub label: Spanned<String>,
     /// The cell; every cell if absent.
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct Reference {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aim {
-    /// Contender.
+    /// Variant.
     pub label: Spanned<String>,
     /// The cell; the headline if absent, every cell if `all`.
     #[serde(default)]
@@ -40,7 +40,7 @@ pub struct Aim {
     /// At most.
     #[serde(default)]
     pub max: Option<f64>,
-    /// At most what this contender has in the same cell.
+    /// At most what this variant has in the same cell.
     #[serde(default)]
     pub not_above: Option<Spanned<String>>,
 }

@@ -59,7 +59,7 @@ pub struct FlowSpec {
     pub owd: Duration,
     /// UDP in direct mode: from the server to the client, on the connection of the flow before.
     #[serde(default)]
-    pub back: bool,
+    pub reverse: bool,
     /// UDP in direct mode: the server sends every packet back, and what is received is what came back.
     #[serde(default)]
     pub echo: bool,

@@ -92,14 +92,14 @@ macro_rules! with_link_keys {
                 }
             }
 
-            /// Finds the model and reads the trace that it names, if it does; `back` is for the server's direction.
+            /// Finds the model and reads the trace that it names, if it does; `reverse` is for the server's direction.
             pub(in crate::scenario) fn load(
                 &mut self,
-                back: bool,
+                reverse: bool,
                 read: &mut dyn FnMut(&str) -> Result<String, String>,
             ) -> Result<(), crate::scenario::check::Problem> {
                 if let Some(name) = &self.model {
-                    let found = crate::scenario::Modelled::named(name.as_ref(), back);
+                    let found = crate::scenario::Modelled::named(name.as_ref(), reverse);
                     self.modelled = Some(found.map_err(|e| (Some(name.span()), e))?);
                 }
                 let Some(name) = &self.rate_trace else { return Ok(()) };
@@ -233,8 +233,8 @@ impl LinkKeys {
 
     /// The states that its model takes until `end_s`, with seconds after t = 0; none without a model.
     pub(super) fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
-        let Some(Modelled { model, back, .. }) = &self.modelled else { return Vec::new() };
-        let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*back)]));
+        let Some(Modelled { model, reverse, .. }) = &self.modelled else { return Vec::new() };
+        let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*reverse)]));
         states.take_while(|(at, _)| *at < end_s).collect()
     }
 
@@ -294,12 +294,12 @@ impl LinkKeys {
 /// A full-size packet must fit, or the link carries nothing.
 const MIN_QUEUE_BYTES: u64 = 1500;
 
-/// Both directions with what `own` names: `both` in either, `there` from client to server, `back` from server to client.
+/// Both directions with what `own` names: `both` in either, `forward` from client to server, `reverse` from server to client.
 pub(super) fn ways(
     base: &[LinkKeys; 2],
     both: &LinkKeys,
-    there: Option<&LinkKeys>,
-    back: Option<&LinkKeys>,
+    forward: Option<&LinkKeys>,
+    reverse: Option<&LinkKeys>,
 ) -> [LinkKeys; 2] {
     let mut behind = both.clone();
     if let Some(modelled) = &both.modelled {
@@ -309,5 +309,5 @@ pub(super) fn ways(
         behind.trace = Some(trace.later_by(trace.period() / 2));
     }
     let single = |own: Option<&LinkKeys>, both: LinkKeys| own.map_or(both.clone(), |own| own.over(&both));
-    [single(there, both.over(&base[0])), single(back, behind.over(&base[1]))]
+    [single(forward, both.over(&base[0])), single(reverse, behind.over(&base[1]))]
 }

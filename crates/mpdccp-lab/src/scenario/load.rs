@@ -2,9 +2,11 @@ use core::fmt;
 use core::ops::Range;
 use std::path::Path;
 
-use toml::Spanned;
+use toml::{Spanned, Table};
 
-use super::{Cell, FlowSpec, LIBRARY, LinkKeys, PathSpec, Scenario, SourceSpec, check, keys, source};
+use super::{
+    Cell, FlowSpec, LIBRARY, LinkKeys, PathSpec, Scenario, SourceSpec, check, keys, renamed, source,
+};
 use crate::code;
 
 /// Most flows that one entry stands for.
@@ -73,18 +75,27 @@ impl Scenario {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
-        let mut scenario: Scenario = toml::from_str(text)
-            .map_err(|e| ScenarioError::at(file, text, e.span(), e.message().to_owned()))?;
+        let mut document: Table = text
+            .parse()
+            .map_err(|e: toml::de::Error| ScenarioError::at(file, text, e.span(), e.to_string()))?;
+        let renamed = renamed::rename(&mut document);
+        // Errors in a file with deprecated keys name no line: the text that is read is not the file's.
+        let current = if renamed.is_empty() { text.to_owned() } else { document.to_string() };
+        let text = current.as_str();
+        let located = |span, message| {
+            let error = ScenarioError::at(file, text, span, message);
+            if renamed.is_empty() { error } else { ScenarioError { line: None, ..error } }
+        };
+        let mut scenario: Scenario =
+            toml::from_str(text).map_err(|e| located(e.span(), e.message().to_owned()))?;
         if scenario.cells.is_empty() {
             scenario.cells.push(Cell { name: "base".to_owned(), ..Cell::default() });
         }
         scenario.file = file.to_owned();
-        scenario.document = text
-            .parse()
-            .map_err(|e: toml::de::Error| ScenarioError::at(file, text, e.span(), e.to_string()))?;
-        scenario.resolve(file).map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
-        check::check(&scenario, text)
-            .map_err(|(span, message)| ScenarioError::at(file, text, span, message))?;
+        scenario.document = document;
+        scenario.resolve(file).map_err(|(span, message)| located(span, message))?;
+        check::check(&scenario, text).map_err(|(span, message)| located(span, message))?;
+        scenario.renamed = renamed;
         Ok(scenario)
     }
 
@@ -129,10 +140,10 @@ impl Scenario {
         };
         for path in &mut self.paths {
             path.load(false, &mut read)?;
-            load_ways([&mut path.there, &mut path.back], &mut read)?;
+            load_ways([&mut path.forward, &mut path.reverse], &mut read)?;
             for event in &mut path.events {
                 event.load(false, &mut read)?;
-                load_ways([&mut event.there, &mut event.back], &mut read)?;
+                load_ways([&mut event.forward, &mut event.reverse], &mut read)?;
             }
             path.resolve();
         }
@@ -140,7 +151,7 @@ impl Scenario {
             cell.load(false, &mut read)?;
             for own in cell.path.values_mut() {
                 own.load(false, &mut read)?;
-                load_ways([&mut own.there, &mut own.back], &mut read)?;
+                load_ways([&mut own.forward, &mut own.reverse], &mut read)?;
             }
         }
         for flow in &mut self.flows {
@@ -191,17 +202,15 @@ fn load_ways(
     ways: [&mut Option<LinkKeys>; 2],
     read: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<(), check::Problem> {
-    let [there, back] = ways;
-    there.as_mut().map_or(Ok(()), |keys| keys.load(false, read))?;
-    back.as_mut().map_or(Ok(()), |keys| keys.load(true, read))
+    let [forward, reverse] = ways;
+    forward.as_mut().map_or(Ok(()), |keys| keys.load(false, read))?;
+    reverse.as_mut().map_or(Ok(()), |keys| keys.load(true, read))
 }
 
 impl PathSpec {
     /// Puts its keys together.
     fn resolve(&mut self) {
-        let older = LinkKeys { rate: self.back_rate, queue: self.back_queue, ..LinkKeys::default() };
-        let back = self.back.as_ref().map_or(older.clone(), |back| back.over(&older));
         let none = [LinkKeys::default(), LinkKeys::default()];
-        self.ways = keys::ways(&none, &self.link_keys(), self.there.as_ref(), Some(&back));
+        self.ways = keys::ways(&none, &self.link_keys(), self.forward.as_ref(), self.reverse.as_ref());
     }
 }

@@ -1,8 +1,8 @@
 //! Scenarios: what an experiment is, in one TOML file for both backends. `docs/scenarios.md` explains the format to users.
 
+mod baseline;
 mod check;
 mod compare;
-mod contender;
 mod flow;
 mod keys;
 mod library;
@@ -12,12 +12,13 @@ mod model;
 mod path;
 mod place;
 mod quantity;
+mod renamed;
 mod resolved;
-mod rival;
 mod short;
 mod source;
 mod sweep;
 mod tunnel;
+mod variant;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -26,8 +27,8 @@ use mpdccp_proto::{Fallback, Named as _, SessionConfig, Settings};
 use serde::Deserialize;
 use toml::{Spanned, Table};
 
+pub use baseline::Baseline;
 pub use compare::{Aim, Reference};
-pub use contender::Contender;
 pub use flow::{FlowChange, FlowKind, FlowSpec, LossDetection};
 pub use keys::LinkKeys;
 pub use library::{LIBRARY, Named};
@@ -35,14 +36,14 @@ pub use link::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, 
 pub use linkem_net::quantity::QueueLimit;
 pub use load::ScenarioError;
 pub use model::Modelled;
-pub use mpdccp_proto::Variant;
+pub use mpdccp_proto::Variant as CcVariant;
 pub use path::{Cell, PathChange, PathEvent, PathSpec};
-pub use rival::Rival;
 pub use short::Sizes;
 pub use source::{Ladder, SourceSpec};
 pub use sweep::{Point, SweepSpec};
 pub(crate) use tunnel::SECURITY;
 pub use tunnel::TunnelSettings;
+pub use variant::Variant;
 
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -60,13 +61,13 @@ pub struct Scenario {
     /// What carries the flows.
     #[serde(default)]
     pub mode: Mode,
-    /// Runs of each contender in each cell, if the user does not say.
+    /// Runs of each variant in each cell, if the user does not say.
     #[serde(default = "one")]
     pub runs: u32,
     /// The cell that is run if the user does not say, and shown first.
     #[serde(default)]
     pub headline: Option<Spanned<String>>,
-    /// Settings of the tunnel or connection, unless a contender has its own.
+    /// Settings of the tunnel or connection, unless a variant has its own.
     #[serde(default)]
     pub tunnel: TunnelSettings,
     /// How hosts differ from run to run in the simulator; real ones do so by themselves.
@@ -75,12 +76,12 @@ pub struct Scenario {
     /// At least one.
     #[serde(rename = "path")]
     pub paths: Vec<PathSpec>,
-    /// Variants of the links. The file may leave them out: then there is one, `base`, that changes nothing.
+    /// Versions of the links. The file may leave them out: then there is one, `base`, that changes nothing.
     #[serde(rename = "cell", default)]
     pub cells: Vec<Cell>,
     /// At least one.
-    #[serde(rename = "contender")]
-    pub contenders: Vec<Contender>,
+    #[serde(rename = "variant")]
+    pub variants: Vec<Variant>,
     /// At least one.
     #[serde(rename = "flow")]
     pub flows: Vec<FlowSpec>,
@@ -102,6 +103,9 @@ pub struct Scenario {
     /// Hashes of the files that it names, by their names.
     #[serde(skip)]
     pub(super) files: std::collections::BTreeMap<String, String>,
+    /// Deprecated keys that the file has, each with the key to use instead.
+    #[serde(skip)]
+    pub renamed: Vec<(&'static str, &'static str)>,
 }
 
 fn one() -> u32 {
@@ -115,7 +119,7 @@ pub enum Mode {
     /// IP packets through the virtual interfaces of the tunnel.
     #[default]
     Tunnel,
-    /// Datagrams on one plain DCCP connection (or TCP segments, for a contender with `tcp`), no tunnel.
+    /// Datagrams on one plain DCCP connection (or TCP segments, for a variant with `tcp`), no tunnel.
     Direct,
 }
 
@@ -147,9 +151,9 @@ impl Scenario {
         self.cells.iter().find(|cell| cell.name == name)
     }
 
-    /// A contender by label.
-    pub fn contender(&self, label: &str) -> Option<&Contender> {
-        self.contenders.iter().find(|c| c.label.as_ref() == label)
+    /// A variant by label.
+    pub fn variant(&self, label: &str) -> Option<&Variant> {
+        self.variants.iter().find(|c| c.label.as_ref() == label)
     }
 
     /// A path as a cell has it.
@@ -158,26 +162,26 @@ impl Scenario {
         let named = |(name, _): &(&Spanned<String>, &PathChange)| name.as_ref() == spec.name.as_ref();
         spec.ways = keys::ways(&spec.ways, &cell.link_keys(), None, None);
         if let Some((_, own)) = cell.path.iter().find(named) {
-            spec.ways = keys::ways(&spec.ways, &own.link_keys(), own.there.as_ref(), own.back.as_ref());
+            spec.ways = keys::ways(&spec.ways, &own.link_keys(), own.forward.as_ref(), own.reverse.as_ref());
         }
         spec
     }
 
-    /// The paths as `contender` finds them in a cell: those it does not use are `beside`.
-    pub fn paths_of(&self, contender: &Contender, cell: &Cell) -> Vec<PathSpec> {
+    /// The paths as `variant` finds them in a cell: those it does not use are `outside`.
+    pub fn paths_of(&self, variant: &Variant, cell: &Cell) -> Vec<PathSpec> {
         let path = |i| {
             let spec = self.path_in(i, cell);
             let named = |names: &Vec<Spanned<String>>| names.iter().any(|n| n.as_ref() == spec.name.as_ref());
-            let used = contender.paths.as_ref().is_none_or(named);
-            PathSpec { beside: spec.beside || !used, ..spec }
+            let used = variant.paths.as_ref().is_none_or(named);
+            PathSpec { outside: spec.outside || !used, ..spec }
         };
         (0..self.paths.len()).map(path).collect()
     }
 
-    /// The flows that `contender` carries in a cell.
-    pub fn flows_of(&self, contender: &Contender, cell: &Cell) -> Vec<FlowSpec> {
+    /// The flows that `variant` carries in a cell.
+    pub fn flows_of(&self, variant: &Variant, cell: &Cell) -> Vec<FlowSpec> {
         let carried = |flow: &&FlowSpec| {
-            contender.flows.as_ref().is_none_or(|all| all.iter().any(|n| flow.is(n.as_ref())))
+            variant.flows.as_ref().is_none_or(|all| all.iter().any(|n| flow.is(n.as_ref())))
         };
         let flow = |flow: &FlowSpec| {
             let own = cell.flow.iter().find(|(name, _)| flow.is(name.as_ref()));
@@ -211,16 +215,16 @@ impl Scenario {
         words.unwrap_or("the change")
     }
 
-    /// What only the simulator can do, if `contender` asks for it.
-    pub fn simulator_only_of(&self, contender: &Contender) -> Option<&'static str> {
+    /// What only the simulator can do, if `variant` asks for it.
+    pub fn simulator_only_of(&self, variant: &Variant) -> Option<&'static str> {
         // TCP takes what comes as fast as it can; a DCCP connection's sender on namespaces keeps a pace.
         let simple = |f: &FlowSpec| match f.source() {
             None | Some(SourceSpec::Constant {}) => true,
-            Some(SourceSpec::Bulk {}) => contender.tcp.is_some(),
-            Some(_) => self.mode == Mode::Tunnel || contender.udp,
+            Some(SourceSpec::Bulk {}) => variant.tcp.is_some(),
+            Some(_) => self.mode == Mode::Tunnel || variant.udp,
         };
-        let flows = self.flows_of(contender, self.headline());
-        if flows.iter().any(|f| f.back && f.kind != FlowKind::Command) {
+        let flows = self.flows_of(variant, self.headline());
+        if flows.iter().any(|f| f.reverse && f.kind != FlowKind::Command) {
             return Some("flows from the server to the client");
         }
         if flows.iter().any(|f| f.mirror.is_some()) {
@@ -233,27 +237,27 @@ impl Scenario {
         (!flows.iter().all(simple)).then_some(what)
     }
 
-    /// What only namespaces can do, if `contender` asks for it.
-    pub fn namespaces_only_of(&self, contender: &Contender) -> Option<&'static str> {
-        let flows = self.flows_of(contender, self.headline());
-        match contender.rival {
-            Some(Rival::Mptcp {}) => return Some("the kernel's Multipath TCP"),
-            Some(Rival::Wireguard { .. }) => return Some("WireGuard"),
-            Some(Rival::Command { .. }) => return Some("other people's tunnels"),
-            Some(Rival::Plain {}) | None => {}
+    /// What only namespaces can do, if `variant` asks for it.
+    pub fn namespaces_only_of(&self, variant: &Variant) -> Option<&'static str> {
+        let flows = self.flows_of(variant, self.headline());
+        match variant.baseline {
+            Some(Baseline::Mptcp {}) => return Some("the kernel's Multipath TCP"),
+            Some(Baseline::Wireguard { .. }) => return Some("WireGuard"),
+            Some(Baseline::Command { .. }) => return Some("other people's tunnels"),
+            Some(Baseline::Plain {}) | None => {}
         }
         flows.iter().any(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
     }
 
-    /// A bulk flow of a contender that nothing would slow down: plain UDP carries it.
-    pub fn unslowed_of(&self, contender: &Contender) -> Option<String> {
-        let plain = contender.udp || contender.rival == Some(Rival::Plain {});
+    /// A bulk flow of a variant that nothing would slow down: plain UDP carries it.
+    pub fn unslowed_of(&self, variant: &Variant) -> Option<String> {
+        let plain = variant.udp || variant.baseline == Some(Baseline::Plain {});
         let bulk = |f: &&FlowSpec| matches!(f.source(), Some(SourceSpec::Bulk {}));
-        let flows = self.flows_of(contender, self.headline());
+        let flows = self.flows_of(variant, self.headline());
         flows.iter().filter(bulk).find(|f| plain || f.via.is_some()).map(|f| f.name.as_ref().clone())
     }
 
-    /// What others have of a contender in a cell.
+    /// What others have of a variant in a cell.
     pub fn references_of<'a>(&'a self, label: &'a str, cell: &'a str) -> impl Iterator<Item = &'a Reference> {
         let here = move |r: &&Reference| {
             *r.label.as_ref() == label && r.cell.as_ref().is_none_or(|c| *c.as_ref() == cell)
@@ -266,29 +270,29 @@ impl Scenario {
         self.paths.iter().map(|p| p.name.as_ref().clone()).collect()
     }
 
-    /// The settings of the tunnel or connection as `contender` has them, as the tunnel's file would have them.
+    /// The settings of the tunnel or connection as `variant` has them, as the tunnel's file would have them.
     ///
     /// # Errors
     /// What is wrong and where; never in a scenario that was checked.
-    pub fn tunnel_of(&self, contender: &Contender) -> Result<Table, (Option<Range<usize>>, String)> {
-        let mut table = contender.tunnel.or(&self.tunnel).table()?;
-        if let Some(ccid) = &contender.ccid {
+    pub fn tunnel_of(&self, variant: &Variant) -> Result<Table, (Option<Range<usize>>, String)> {
+        let mut table = variant.tunnel.or(&self.tunnel).table()?;
+        if let Some(ccid) = &variant.ccid {
             table.insert("ccid".to_owned(), i64::from(*ccid.as_ref()).into());
-            table.insert("cc_variant".to_owned(), contender.variant.name().into());
+            table.insert("cc_variant".to_owned(), variant.cc_variant.name().into());
         }
         Ok(table)
     }
 
-    /// Whether `contender`'s tunnel is encrypted.
-    pub fn is_sealed(&self, contender: &Contender) -> bool {
-        let table = self.tunnel_of(contender).unwrap_or_default();
+    /// Whether `variant`'s tunnel is encrypted.
+    pub fn is_sealed(&self, variant: &Variant) -> bool {
+        let table = self.tunnel_of(variant).unwrap_or_default();
         table.get(tunnel::SECURITY).is_some_and(|value| value.as_str() == Some(tunnel::SEALED))
     }
 
     /// Likewise, read: what concerns sessions.
-    pub fn settings_of(&self, contender: &Contender) -> Settings {
+    pub fn settings_of(&self, variant: &Variant) -> Settings {
         let mut settings = Settings::default();
-        for (key, value) in self.tunnel_of(contender).unwrap_or_default() {
+        for (key, value) in self.tunnel_of(variant).unwrap_or_default() {
             // Each was tried when the scenario was checked.
             let _ = settings.set(&key, value);
         }

@@ -8,31 +8,31 @@ pub struct Modelled {
     /// Which.
     pub model: &'static Model,
     /// From server to client.
-    pub back: bool,
+    pub reverse: bool,
     /// What it is like now.
     pub state: State,
 }
 
 impl Modelled {
     /// One of those that there are, in its usual state.
-    pub(super) fn named(name: &str, back: bool) -> Result<Modelled, String> {
+    pub(super) fn named(name: &str, reverse: bool) -> Result<Modelled, String> {
         let model = Model::named(name).ok_or_else(|| {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
             format!("there is no model `{name}`; there are {}", known.join(", "))
         })?;
-        let state = State::of(&model.usual()[usize::from(back)]);
-        Ok(Modelled { model, back, state })
+        let state = State::of(&model.usual()[usize::from(reverse)]);
+        Ok(Modelled { model, reverse, state })
     }
 
     /// The same from server to client.
     pub(super) fn behind(&self) -> Modelled {
         let state = State::of(&self.model.usual()[1]);
-        Modelled { model: self.model, back: true, state }
+        Modelled { model: self.model, reverse: true, state }
     }
 
     /// For the emulator.
     pub(super) fn config(&self) -> LinkConfig {
-        let [there, back] = self.model.usual();
-        self.state.applied(if self.back { back } else { there })
+        let [forward, reverse] = self.model.usual();
+        self.state.applied(if self.reverse { reverse } else { forward })
     }
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
-use units::Rate;
 
+use super::FlowChange;
 use super::keys::{self, LinkKeys, with_link_keys};
-use super::{FlowChange, QueueLimit, quantity};
 
 with_link_keys! {
-    /// One path: a link. Its keys hold for both directions, but for what `there` and `back` name.
+    /// One path: a link. Its keys hold for both directions, but for what `forward` and `reverse` name.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathSpec {
@@ -21,22 +20,16 @@ with_link_keys! {
         pub shares: Option<Spanned<String>>,
         /// From client to server only.
         #[serde(default)]
-        pub there: Option<LinkKeys>,
+        pub forward: Option<LinkKeys>,
         /// From server to client only.
         #[serde(default)]
-        pub back: Option<LinkKeys>,
-        /// Rate from server to client, if it is another.
-        #[serde(default, deserialize_with = "quantity::opt_rate")]
-        pub back_rate: Option<Rate>,
-        /// Limit of the queue from server to client, if it is another.
-        #[serde(default, deserialize_with = "quantity::opt_queue")]
-        pub back_queue: Option<QueueLimit>,
+        pub reverse: Option<LinkKeys>,
         /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
         #[serde(default)]
         pub priority: Option<u8>,
-        /// The tunnel does not use it; a flow may, with `via` or `mirror`. No such path comes before one that the tunnel uses.
+        /// The tunnel does not use it; cross traffic may, with `via` or `mirror`. No such path comes before one that the tunnel uses.
         #[serde(default)]
-        pub beside: bool,
+        pub outside: bool,
         /// Changes while the scenario runs, in order of time.
         #[serde(default)]
         pub events: Vec<PathEvent>,
@@ -58,10 +51,10 @@ with_link_keys! {
         pub at_s: Spanned<f64>,
         /// From client to server only.
         #[serde(default)]
-        pub there: Option<LinkKeys>,
+        pub forward: Option<LinkKeys>,
         /// From server to client only.
         #[serde(default)]
-        pub back: Option<LinkKeys>,
+        pub reverse: Option<LinkKeys>,
     }
 }
 
@@ -72,15 +65,15 @@ with_link_keys! {
     pub struct PathChange {
         /// From client to server only.
         #[serde(default)]
-        pub there: Option<LinkKeys>,
+        pub forward: Option<LinkKeys>,
         /// From server to client only.
         #[serde(default)]
-        pub back: Option<LinkKeys>,
+        pub reverse: Option<LinkKeys>,
     }
 }
 
 with_link_keys! {
-    /// A variant of the links; what is named replaces the same property of every path, or of one.
+    /// A version of the links; what is named replaces the same property of every path, or of one.
     #[derive(Clone, Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct Cell {
@@ -98,7 +91,7 @@ with_link_keys! {
 impl PathEvent {
     /// Both directions after it.
     pub fn apply(&self, ways: &[LinkKeys; 2]) -> [LinkKeys; 2] {
-        keys::ways(ways, &self.link_keys(), self.there.as_ref(), self.back.as_ref())
+        keys::ways(ways, &self.link_keys(), self.forward.as_ref(), self.reverse.as_ref())
     }
 }
 

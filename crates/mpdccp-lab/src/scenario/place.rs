@@ -47,9 +47,9 @@ pub(super) fn value(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     table.get(key).map(toml::Spanned::span)
 }
 
-/// The place of a key of a link that holds for one direction (0 there, 1 back) in a table of a path, a cell or an event.
+/// The place of a key of a link that holds for one direction (0 forward, 1 reverse) in a table of a path, a cell or an event.
 pub(super) fn of_link(table: &DeTable<'_>, way: usize, key: &str) -> Option<Range<usize>> {
-    let (name, older) = (["there", "back"][way], format!("back_{key}"));
+    let name = ["forward", "reverse"][way];
     let single = table.get(name).and_then(|t| value(t.get_ref().as_table()?, key));
-    single.or_else(|| value(table, &older).filter(|_| way == 1)).or_else(|| value(table, key))
+    single.or_else(|| value(table, key))
 }

@@ -1,10 +1,10 @@
 use toml::{Table, Value};
 
-use super::{Cell, Contender, Scenario};
+use super::{Cell, Scenario, Variant};
 use crate::code;
 
 /// What says nothing about a run but what it is compared with, or how often it is made.
-const ABOUT: [&str; 8] = ["title", "about", "runs", "headline", "reference", "aim", "sweep", "contender"];
+const ABOUT: [&str; 8] = ["title", "about", "runs", "headline", "reference", "aim", "sweep", "variant"];
 
 impl Scenario {
     /// The file as it was read, all keys in order, and hashes of the files that it names.
@@ -17,9 +17,9 @@ impl Scenario {
         code::hash(&self.document_text())
     }
 
-    /// What `contender` runs in `cell`: the file without other contenders and cells, and without what tells nothing about the run.
+    /// What `variant` runs in `cell`: the file without other variants and cells, and without what tells nothing about the run.
     /// Two runs of equal text, seed and program are the same run.
-    pub fn resolved(&self, contender: &Contender, cell: &Cell) -> String {
+    pub fn resolved(&self, variant: &Variant, cell: &Cell) -> String {
         let mut table = self.document.clone();
         for key in ABOUT {
             table.remove(key);
@@ -30,9 +30,7 @@ impl Scenario {
         };
         table.remove("cell");
         table.extend(called("cell", "name", &cell.name).map(|v| ("cell".to_owned(), v)));
-        table.extend(
-            called("contender", "label", contender.label.as_ref()).map(|v| ("contender".to_owned(), v)),
-        );
+        table.extend(called("variant", "label", variant.label.as_ref()).map(|v| ("variant".to_owned(), v)));
         self.written(table)
     }
 

@@ -1,4 +1,4 @@
-//! Many variants of one scenario: each parameter is a place in the file, each point gives every one of them a value.
+//! Many versions of one scenario: each parameter is a place in the file, each point gives every one of them a value.
 
 use std::collections::BTreeMap;
 

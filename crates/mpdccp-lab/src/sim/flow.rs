@@ -13,7 +13,7 @@ use super::stream::{self, Stream, Writer};
 use super::tcp::{self, Rule, Tcp, segment};
 use super::world::{MTU, Side, World};
 use crate::backend::flow_seed;
-use crate::scenario::{FlowKind, FlowSpec, LossDetection, Mode, Rival, SourceSpec};
+use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
 /// Datagrams that a backlogged source keeps in the sender's queue if they have room there; the queue drops what waits too long.
@@ -74,17 +74,17 @@ impl Flow {
         let from = secs(spec.start_s) + late;
         // As long as the scenario says, also if it begins later.
         let stop = spec.stop_s.as_ref().map_or(end, |s| end.min(secs(*s.as_ref()) + late));
-        // In direct mode a contender that is TCP takes the place of the DCCP connection.
-        let contender = plan.contender.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
-        let cc = spec.cc.clone().or(contender);
+        // In direct mode a variant that is TCP takes the place of the DCCP connection.
+        let variant = plan.variant.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
+        let cc = spec.cc.clone().or(variant);
         let bulk = matches!(spec.source(), Some(SourceSpec::Bulk {}));
         let over = match &spec.via {
             Some(via) => Over::Beside(path_named(plan, via.as_ref())?, spec.owd),
-            None if plan.contender.rival == Some(Rival::Plain {}) => {
-                let first = plan.paths().iter().position(|p| !p.beside);
+            None if plan.variant.baseline == Some(Baseline::Plain {}) => {
+                let first = plan.paths().iter().position(|p| !p.outside);
                 Over::Beside(first.unwrap_or(0), spec.owd)
             }
-            None if direct && (cc.is_some() || plan.contender.udp) => Over::Beside(0, spec.owd),
+            None if direct && (cc.is_some() || plan.variant.udp) => Over::Beside(0, spec.owd),
             None => Over::Session(session),
         };
         let mirror = spec.mirror.as_ref().map(|name| path_named(plan, name.as_ref())).transpose()?;
@@ -136,7 +136,7 @@ impl Flow {
         Ok(Flow {
             index: index as u16,
             over,
-            from: if spec.back { Side::Server } else { Side::Client },
+            from: if spec.reverse { Side::Server } else { Side::Client },
             echo: spec.echo,
             echoes: Vec::new(),
             ip,
@@ -290,7 +290,7 @@ fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
 
 /// What a backlogged source may keep in the sender's queue without having it dropped.
 fn room(plan: &Plan<'_>) -> u32 {
-    let queue = plan.scenario.settings_of(plan.contender).queue;
+    let queue = plan.scenario.settings_of(plan.variant).queue;
     let most = queue.max_packets.min(queue.max_bytes / usize::from(MTU));
     BACKLOG.min(most.try_into().unwrap_or(BACKLOG))
 }

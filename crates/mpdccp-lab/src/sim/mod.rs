@@ -34,10 +34,10 @@ impl Backend for Sim {
     }
 
     fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
-        if let Some(what) = plan.scenario.namespaces_only_of(plan.contender) {
+        if let Some(what) = plan.scenario.namespaces_only_of(plan.variant) {
             return Some(format!("only namespaces have {what}: run this scenario with --backend netns"));
         }
-        let flow = plan.scenario.unslowed_of(plan.contender)?;
+        let flow = plan.scenario.unslowed_of(plan.variant)?;
         Some(format!("flow `{flow}`: nothing would slow a bulk source down over plain UDP; give it a `rate`"))
     }
 

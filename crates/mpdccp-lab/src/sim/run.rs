@@ -42,14 +42,15 @@ impl<'a> Run<'a> {
         // Through a tunnel all flows share a session; otherwise each that is not TCP has a connection of its own.
         let mut flows = Vec::new();
         let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
-        if scenario.mode == Mode::Tunnel && plan.contender.rival.is_none() {
+        if scenario.mode == Mode::Tunnel && plan.variant.baseline.is_none() {
             configs.push((session_config(plan), Duration::ZERO));
         }
         for (i, spec) in plan.flows().iter().enumerate() {
-            let FlowSpec { back, share_congestion, .. } = *spec;
-            let session = if scenario.mode == Mode::Tunnel { 0 } else { configs.len() - usize::from(back) };
+            let FlowSpec { reverse, share_congestion, .. } = *spec;
+            let session =
+                if scenario.mode == Mode::Tunnel { 0 } else { configs.len() - usize::from(reverse) };
             let flow = Flow::new(plan, (i, spec), session, START, end)?;
-            if scenario.mode == Mode::Direct && matches!(flow.over, Over::Session(_)) && !back {
+            if scenario.mode == Mode::Direct && matches!(flow.over, Over::Session(_)) && !reverse {
                 configs.push((SessionConfig { share_congestion, ..session_config(plan) }, spec.owd));
             }
             flows.push(flow);
@@ -72,12 +73,12 @@ impl<'a> Run<'a> {
         events.reverse();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
         // Of encryption, what it adds to packets; the handshakes come before everything.
-        let sealed = if scenario.is_sealed(plan.contender) { dccp_secure::OVERHEAD as u16 } else { 0 };
+        let sealed = if scenario.is_sealed(plan.variant) { dccp_secure::OVERHEAD as u16 } else { 0 };
         let overhead = OVERHEAD + sealed;
         let world = World::new(plan.seed, scenario.host.wake_up, &paths, &configs, overhead)
             .map_err(|e| LabError::failed("making the links", e))?;
         let record = RunRecord {
-            label: plan.contender.label.as_ref().clone(),
+            label: plan.variant.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
             repeat: plan.repeat,
             seed: plan.seed,
@@ -178,7 +179,7 @@ impl<'a> Run<'a> {
             .collect();
         let names = self.plan.scenario.path_names();
         let records = self.links.records.into_iter().zip(names);
-        let path = |([forward, backward], name): ([LinkRecord; 2], _)| PathRecord { name, forward, backward };
+        let path = |([forward, reverse], name): ([LinkRecord; 2], _)| PathRecord { name, forward, reverse };
         self.record.paths = records.map(path).collect();
         self.record
     }
@@ -246,7 +247,7 @@ fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
         owner: shared.unwrap_or(index),
         name: PathName::of(spec.name.as_ref()),
         prio: spec.priority.unwrap_or(3),
-        beside: spec.beside,
+        outside: spec.outside,
     }
 }
 
@@ -263,11 +264,11 @@ impl World {
 const EXPERIMENT: u8 = 251;
 
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
-    let mut session = plan.scenario.settings_of(plan.contender).session();
-    if let Some(back) = &plan.contender.back_ccid {
+    let mut session = plan.scenario.settings_of(plan.variant).session();
+    if let Some(back) = &plan.variant.reverse_ccid {
         session.connection.rx_ccids = vec![*back.as_ref()];
     }
-    if let Some(switch) = plan.contender.without
+    if let Some(switch) = plan.variant.without
         && let Some((_, controller)) = BBR1_WITHOUT.iter().find(|(name, _)| *name == switch)
     {
         let config = &mut session.connection;

@@ -111,7 +111,7 @@ pub(crate) struct WorldPath {
     /// MP_PRIO of the path.
     pub(crate) prio: u8,
     /// Sessions do not use it.
-    pub(crate) beside: bool,
+    pub(crate) outside: bool,
 }
 
 /// Two hosts and the links between them.
@@ -201,7 +201,7 @@ impl World {
                 max_sessions: 1,
                 max_sessions_per_source: 1,
             });
-            let all = (0..paths.len()).filter(|i| !paths[*i].beside);
+            let all = (0..paths.len()).filter(|i| !paths[*i].outside);
             let mut used = all.take(if session.multipath { usize::MAX } else { 1 });
             let Some(first) = used.next() else { continue };
             let config = |i: usize| PathConfig {

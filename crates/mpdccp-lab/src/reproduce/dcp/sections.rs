@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use super::super::page::{Page, Row, Section};
-use super::{ACKS, ASYMMETRIC, BETWEEN, BIN_S, ECHOES, LONG_S, LOSSES, MANY, Made, NAME, VARIANTS, with_tcp};
+use super::{
+    ACKS, ASYMMETRIC, BETWEEN, BIN_S, CROSS_TRAFFIC, ECHOES, LONG_S, LOSSES, MANY, Made, NAME, with_tcp,
+};
 use crate::LabError;
 use crate::estimate::Verdict;
 use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
@@ -122,10 +124,10 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
     let mut rows = Vec::new();
     let mut panels: Vec<Lines> = Vec::new();
     let mut lines = Vec::new();
-    for (i, variant) in VARIANTS.iter().enumerate() {
+    for (i, cross) in CROSS_TRAFFIC.iter().enumerate() {
         let (mut medians, mut dots) = (Vec::new(), Vec::new());
-        for n in variant.counts {
-            let at = called(runs, &with_tcp(variant, *n));
+        for n in cross.counts {
+            let at = called(runs, &with_tcp(cross, *n));
             let Some(first) = at.first() else { continue };
             if i == 0 {
                 let line = |name: &str| first.series.get(name).cloned().unwrap_or_default();
@@ -138,13 +140,13 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
                 _ => None,
             };
             let aim = (i == 0).then_some((Some(BETWEEN.0), Some(BETWEEN.1)));
-            let row = row(&at, Some(format!("F, n = {n}, {}", variant.words)), "packet_share", paper, aim);
+            let row = row(&at, Some(format!("F, n = {n}, {}", cross.words)), "packet_share", paper, aim);
             let x = f64::from(*n);
             medians.extend(row.median().map(|f| (x, f)));
             dots.extend(row.ours.iter().map(|f| (x, *f)));
             rows.push(row);
         }
-        lines.push(figures::Variant { name: variant.short, medians, runs: dots });
+        lines.push(figures::Curve { name: cross.short, medians, runs: dots });
     }
     let end = panels.first().map_or(1.0, |(_, lines)| end_of(&lines[0].1) + BIN_S / 2.0 - 1.0);
     let drawn = vec![
@@ -227,15 +229,19 @@ fn asymmetric(runs: &[Made]) -> Option<Section> {
     let mut words = Vec::new();
     for label in ASYMMETRIC {
         let at = called(runs, &format!("asymmetric-{label}"));
-        let there = row(&at, Some(format!("{label}: received there, Mbit/s")), "rx_mbps", None, None);
+        let there = row(&at, Some(format!("{label}: received forward, Mbit/s")), "rx_mbps", None, None);
         let total = row(&at, None, "total_mbps", None, None);
         let back = total.ours.iter().zip(&there.ours).map(|(all, there)| (all - there) * 1e3).collect();
-        let back = Row { what: format!("{label}: received back, kbit/s"), ours: back, ..there.clone() };
-        words.push(format!("{label} {} Mbit/s there and {} kbit/s back", value(&there), value(&back)));
+        let back = Row { what: format!("{label}: received in reverse, kbit/s"), ours: back, ..there.clone() };
+        words.push(format!(
+            "{label} {} Mbit/s forward and {} kbit/s in reverse",
+            value(&there),
+            value(&back)
+        ));
         rows.extend([there, back]);
     }
     rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
-        title: "One CCID there, another back, over 10 Mbit/s and 256 kbit/s".to_owned(),
+        title: "One CCID forward, another in reverse, over 10 Mbit/s and 256 kbit/s".to_owned(),
         sentence: format!("Payload received: {}.", words.join("; ")),
         figures: Vec::new(),
         rows,
@@ -249,15 +255,15 @@ fn acknowledgements(runs: &[Made]) -> Option<Section> {
         let at = called(runs, &format!("ack-ratio-{label}"));
         let of = |what: &str, metric: &str| row(&at, Some(format!("{label}: {what}")), metric, None, None);
         let (bytes, packets) = (
-            of("bytes back for 100 there", "back_pct"),
-            of("packets back for 100 there", "back_packets_pct"),
+            of("bytes in reverse for 100 forward", "reverse_pct"),
+            of("packets in reverse for 100 forward", "reverse_packets_pct"),
         );
         words.push(format!("{} with {label}", value(&bytes)));
         rows.extend([bytes, packets, of("of the link's rate delivered, %", "utilisation_pct")]);
     }
     rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
         title: "What acknowledgements cost".to_owned(),
-        sentence: format!("Bytes back for 100 there: {}.", words.join(", ")),
+        sentence: format!("Bytes in reverse for 100 forward: {}.", words.join(", ")),
         figures: Vec::new(),
         rows,
     })

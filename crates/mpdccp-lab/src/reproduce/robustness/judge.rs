@@ -47,7 +47,7 @@ pub(super) struct Bound {
     pub(super) words: &'static str,
     pub(super) min: Option<f64>,
     pub(super) max: Option<f64>,
-    /// Contenders it is for; all that are judged if empty.
+    /// Variants it is for; all that are judged if empty.
     only: &'static [&'static str],
 }
 
@@ -103,7 +103,7 @@ impl Aim {
 }
 
 impl Bound {
-    /// Whether this contender's figure is one of these.
+    /// Whether this variant's figure is one of these.
     pub(super) fn concerns(&self, label: &str) -> bool {
         self.only.is_empty() || self.only.contains(&label) || self.min.or(self.max).is_none()
     }

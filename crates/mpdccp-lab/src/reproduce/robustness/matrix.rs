@@ -53,7 +53,7 @@ struct Alternative {
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Keys {
     aim: Option<Aim>,
-    /// Contenders that the aim is for.
+    /// Variants that the aim is for.
     judged: Option<Vec<String>>,
     seconds: Option<f64>,
     mbps: Option<f64>,
@@ -77,8 +77,8 @@ struct Keys {
     /// The rate walks at random; the number of the walk.
     walk: Option<u64>,
     /// A TCP of this kind beside the flow.
-    beside: Option<String>,
-    /// Flows of the contender's kind with these round-trip times, ms.
+    cross_traffic: Option<String>,
+    /// Flows of the variant's kind with these round-trip times, ms.
     together: Option<Vec<f64>>,
     /// Each begins so much after the one before.
     apart_s: Option<f64>,
@@ -159,7 +159,7 @@ impl Keys {
             steps: own.steps.or(base.steps),
             outage_s: own.outage_s.or(base.outage_s),
             walk: own.walk.or(base.walk),
-            beside: own.beside.or(base.beside),
+            cross_traffic: own.cross_traffic.or(base.cross_traffic),
             together: own.together.or(base.together),
             apart_s: own.apart_s.or(base.apart_s),
             set: merged(&self.set, &base.set),
@@ -201,8 +201,8 @@ impl Keys {
         put("path.link.owd", time(rtt / 2.0));
         put("path.link.queue", format!("{queue} B").into());
         if let Some(share) = self.back_share {
-            put("path.link.back.rate", rate(mbps * share));
-            put("path.link.back.queue", "15000 B".into());
+            put("path.link.reverse.rate", rate(mbps * share));
+            put("path.link.reverse.queue", "15000 B".into());
         }
         for way in self.ways.iter().flatten() {
             put(&format!("path.link.{way}.jitter"), self.jitter.clone().unwrap_or_default().into());
@@ -245,7 +245,7 @@ impl Keys {
             return together.iter().enumerate().map(nth).collect();
         }
         let mut flows = vec![bulk("bulk".to_owned(), 0.0, 0.0)];
-        if let Some(cc) = &self.beside {
+        if let Some(cc) = &self.cross_traffic {
             let count = if self.aim == Some(Aim::ShareOfFive) { 4 } else { 1 };
             let tcp = [
                 ("name", "tcp".into()),

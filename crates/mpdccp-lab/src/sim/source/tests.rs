@@ -9,7 +9,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn run(keys: &str, seed: u64, dropped: impl Fn(Time) -> u64) -> Vec<(Time, usize)> {
     let text = format!(
         "name='t'\ntitle='t'\nduration_s=10\n[[path]]\nname='p'\nrate='10 Mbit/s'\nqueue='125000 B'\n\
-         [[contender]]\nlabel='ccid2'\nccid=2\n[[flow]]\nname='f'\nkind='udp'\npayload=1000\n{keys}\n"
+         [[variant]]\nlabel='ccid2'\nccid=2\n[[flow]]\nname='f'\nkind='udp'\npayload=1000\n{keys}\n"
     );
     let scenario = Scenario::parse("t.toml", &text).unwrap();
     let start = Time::from_millis(1_000);

@@ -1,10 +1,8 @@
 //! Connections that share one congestion state take the part of one, in virtual time over one bottleneck.
 
-mod sim_common;
-
+use crate::sim_common::{parse, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, ReceivedPacket, RunRecord};
-use sim_common::{parse, seeded};
 
 /// Queues of two, one and half a bandwidth-delay product.
 const CELLS: [&str; 3] = ["10ms", "20ms", "40ms"];
@@ -31,13 +29,13 @@ owd = "20 ms"
 [[cell]]
 name = "40ms"
 owd = "40 ms"
-[[contender]]
+[[variant]]
 label = "ccid2"
 ccid = 2
-[[contender]]
+[[variant]]
 label = "ccid5"
 ccid = 5
-[[contender]]
+[[variant]]
 label = "ccid7"
 ccid = 7
 {flows}

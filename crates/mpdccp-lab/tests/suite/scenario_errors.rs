@@ -17,7 +17,7 @@ events = [{ at_s = 5, rate = "1 Mbit/s" }]
 [[cell]]
 name = "a"
 owd = "10 ms"
-[[contender]]
+[[variant]]
 label = "ccid2"
 ccid = 2
 [[flow]]
@@ -73,13 +73,13 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("owd = \"10 ms\"", "rate = \"0 bit/s\"", "t.toml:14: rate", "above 0"),
         (
             "queue = \"125000 B\"\n",
-            "queue = \"125000 B\"\nback = { burst_loss = { begin = \"2\", end = \"50 %\" } }\n",
+            "queue = \"125000 B\"\nreverse = { burst_loss = { begin = \"2\", end = \"50 %\" } }\n",
             "t.toml:11",
             "0",
         ),
         (
             "queue = \"125000 B\"\n",
-            "queue = \"125000 B\"\nback = { queue = \"9 B\" }\n",
+            "queue = \"125000 B\"\nreverse = { queue = \"9 B\" }\n",
             "t.toml:11: queue",
             "1500",
         ),
@@ -96,7 +96,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ),
         ("headline = \"a\"", "headline = \"b\"", "t.toml:4: headline", "no cell `b`"),
         ("ccid = 2", "ccid = 99", "t.toml:17: ccid", "[2, "),
-        ("ccid = 2", "ccid = 2\nvariant = \"best\"", "t.toml:18: variant", "tuned"),
+        ("ccid = 2", "ccid = 2\ncc_variant = \"best\"", "t.toml:18: cc_variant", "tuned"),
         ("ccid = 2", "tcp = \"cubic\"", "t.toml:17: tcp", "direct"),
         ("payload = 1300", "payload = 5", "t.toml:21: payload", "32"),
         ("kind = \"udp\"", "kind = \"sctp\"", "t.toml:20: kind", "udp"),
@@ -140,8 +140,8 @@ discipline = { kind = "codel", target = "5 ms", interval = "100 ms", ecn = true 
 name = "back"
 rate = "1 Gbit/s"
 queue = "125000 B"
-beside = true
-[[contender]]
+outside = true
+[[variant]]
 label = "ccid5-rr"
 ccid = 5
 tunnel = { scheduler = "rr", reordering = "passive" }
@@ -172,11 +172,11 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("\"rr\"", "\"rrr\"", "t.toml:19: scheduler", "cpf"),
         ("\"passive\"", "\"lazy\"", "t.toml:19: reordering", "active-fixed"),
         ("reordering = \"passive\"", "order = 1", "t.toml:19: order", "reordering"),
-        ("mirror = \"back\"", "mirror = \"p1\"", "t.toml:26: mirror", "beside = true"),
+        ("mirror = \"back\"", "mirror = \"p1\"", "t.toml:26: mirror", "outside = true"),
         ("mirror = \"back\"", "miror = \"back\"", "t.toml:26: miror", "mirror"),
-        ("beside = true", "beside = false", "t.toml:26: mirror", "beside = true"),
-        ("beside = true", "beside = 1", "t.toml:15: beside", "boolean"),
-        ("ecn = true }", "ecn = true }\nbeside = true", "t.toml:7: name", "come last"),
+        ("outside = true", "outside = false", "t.toml:26: mirror", "outside = true"),
+        ("outside = true", "outside = 1", "t.toml:15: outside", "boolean"),
+        ("ecn = true }", "ecn = true }\noutside = true", "t.toml:7: name", "come last"),
         ("\"codel\"", "\"codl\"", "t.toml:10", "fq-codel"),
         ("\"poisson\"", "\"fish\"", "t.toml:25", "on-off"),
         ("\"poisson\"", "\"on-off\", on = \"1\", off = \"2 s\"", "t.toml:25: source", "as in"),

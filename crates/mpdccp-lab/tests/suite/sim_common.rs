@@ -1,7 +1,5 @@
 //! Runs in virtual time, for tests.
 
-#![allow(dead_code)]
-
 use mpdccp_lab::metrics::run_stats;
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::sim::Sim;
@@ -13,8 +11,8 @@ pub(crate) fn parse(text: &str) -> Scenario {
 }
 
 pub(crate) fn seeded(scenario: &Scenario, label: &str, cell: &str, seed: u64) -> (RunRecord, Run) {
-    let contender = scenario.contender(label).unwrap();
-    let plan = Plan { scenario, contender, cell: scenario.cell(cell).unwrap(), repeat: 0, seed };
+    let variant = scenario.variant(label).unwrap();
+    let plan = Plan { scenario, variant, cell: scenario.cell(cell).unwrap(), repeat: 0, seed };
     let record = Sim::default().run(&plan, &mut |_| {}).unwrap();
     let stats = run_stats(&plan, &record);
     (record, stats)

@@ -1,14 +1,12 @@
 //! Figures come out as SVG and PNG that other programs can read.
 
-mod common;
-
 use mpdccp_lab::Scenario;
 use mpdccp_lab::figures::{Column, delivery, distribution, inner_workings};
 
 #[test]
 fn figures_are_written_as_svg_and_png() {
-    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
-    let runs = ["ccid2", "ccid5"].map(common::run);
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let runs = ["ccid2", "ccid5"].map(crate::common::run);
     let columns: Vec<Column<'_>> = runs.iter().map(|run| Column { label: &run.label, run }).collect();
     let dir = match std::env::var_os("KEEP_FIGURES") {
         Some(dir) => dir.into(),
@@ -35,9 +33,9 @@ fn figures_are_written_as_svg_and_png() {
 }
 
 #[test]
-fn many_contenders_wrap_and_keep_one_scale() {
-    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
-    let mut runs: Vec<_> = ["a", "b", "c", "d"].iter().map(|label| common::run(label)).collect();
+fn many_variants_wrap_and_keep_one_scale() {
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let mut runs: Vec<_> = ["a", "b", "c", "d"].iter().map(|label| crate::common::run(label)).collect();
     runs[3].flows[0].received.iter_mut().for_each(|p| p.at += std::time::Duration::from_millis(100));
     let columns: Vec<Column<'_>> = runs.iter().map(|run| Column { label: &run.label, run }).collect();
     let figure = delivery(&scenario, &columns);

@@ -1,16 +1,16 @@
-//! Contenders that are not ours.
+//! Variants that are not ours.
 
 use serde::Deserialize;
 
 /// What carries the flows instead of the tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Rival {
-    /// Nothing: the flows go over the first of the contender's paths as they are.
+pub enum Baseline {
+    /// Nothing: the flows go over the first of the variant's paths as they are.
     Plain {},
     /// The kernel's Multipath TCP, for tcp flows.
     Mptcp {},
-    /// WireGuard in user space over the first of the contender's paths.
+    /// WireGuard in user space over the first of the variant's paths.
     Wireguard {
         /// The program; `wireguard-go` if absent.
         program: Option<String>,
@@ -24,14 +24,14 @@ pub enum Rival {
     },
 }
 
-impl Rival {
+impl Baseline {
     /// As in files.
     pub fn name(&self) -> &'static str {
         match self {
-            Rival::Plain {} => "plain",
-            Rival::Mptcp {} => "mptcp",
-            Rival::Wireguard { .. } => "wireguard",
-            Rival::Command { .. } => "command",
+            Baseline::Plain {} => "plain",
+            Baseline::Mptcp {} => "mptcp",
+            Baseline::Wireguard { .. } => "wireguard",
+            Baseline::Command { .. } => "command",
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Metrics of runs made by hand, against figures worked out by hand.
 
-mod common;
-
 use core::time::Duration;
 
 use mpdccp_lab::metrics::run_stats;
@@ -9,9 +7,9 @@ use mpdccp_lab::summary::Run;
 use mpdccp_lab::{Fate, Plan, ReceivedPacket, RunRecord, Scenario};
 
 fn stats(run: &RunRecord) -> Run {
-    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
-    let contender = scenario.contender(&run.label).unwrap();
-    run_stats(&Plan { scenario: &scenario, contender, cell: &scenario.cells[0], repeat: 0, seed: 7 }, run)
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let variant = scenario.variant(&run.label).unwrap();
+    run_stats(&Plan { scenario: &scenario, variant, cell: &scenario.cells[0], repeat: 0, seed: 7 }, run)
 }
 
 fn near(a: f64, b: f64) -> bool {
@@ -20,7 +18,7 @@ fn near(a: f64, b: f64) -> bool {
 
 #[test]
 fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
-    let run = stats(&common::run("ccid5"));
+    let run = stats(&crate::common::run("ccid5"));
     let flow = &run.flows[0];
     assert_eq!(
         (flow.sent, flow.received, flow.lost, flow.reordered),
@@ -40,7 +38,7 @@ fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
 
 #[test]
 fn paths_count_outer_bytes_drops_and_losses() {
-    let mut record = common::run("ccid5");
+    let mut record = crate::common::run("ccid5");
     let second = &mut record.paths[1].forward.packets;
     second[0].fate = Fate::QueueDrop;
     second[1].fate = Fate::Lost;
@@ -56,7 +54,7 @@ fn paths_count_outer_bytes_drops_and_losses() {
 
 #[test]
 fn reordering_after_rfc_4737_and_duplicates_apart() {
-    let mut record = common::run("ccid5");
+    let mut record = crate::common::run("ccid5");
     let received = &mut record.flows[0].received;
     // 0 1 3 2 2 4 ... : 2 is reordered once, its copy is a duplicate; 7 never comes.
     received.swap(2, 3);
@@ -73,7 +71,7 @@ fn reordering_after_rfc_4737_and_duplicates_apart() {
 
 #[test]
 fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
-    let mut record = common::run("ccid5");
+    let mut record = crate::common::run("ccid5");
     // Nothing arrives for half a window: of 200 ms, at most 150 are left.
     let start = record.start;
     let hole = |p: &ReceivedPacket| {
@@ -99,7 +97,7 @@ fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
 
 #[test]
 fn losses_of_tcp_are_those_of_the_links() {
-    let mut record = common::run("ccid5");
+    let mut record = crate::common::run("ccid5");
     let metrics = stats(&record).metrics;
     assert!(metrics["link_lost_pct"] == 0.0 && metrics.contains_key("net_lost_pct"));
     let flow = &mut record.flows[0];
@@ -113,7 +111,7 @@ fn losses_of_tcp_are_those_of_the_links() {
 
 #[test]
 fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
-    let mut record = common::run("ccid5");
+    let mut record = crate::common::run("ccid5");
     let start = record.start;
     record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(5_031));
     let metrics = stats(&record).metrics;
@@ -126,7 +124,7 @@ fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
 
 #[test]
 fn packets_that_never_left_are_known_with_two_flows() {
-    let mut record = common::run("ccid5");
+    let mut record = crate::common::run("ccid5");
     let mut second = record.flows[0].clone();
     second.name = "b".to_owned();
     second.sent.truncate(100);

@@ -1,7 +1,5 @@
 //! Sets of published experiments, with runs made by hand.
 
-mod common;
-
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,7 +22,7 @@ impl Backend for MadeUp {
             return Err(LabError::Interrupted);
         }
         self.made.fetch_add(1, Ordering::Relaxed);
-        let mut record = common::run(plan.contender.label.as_ref());
+        let mut record = crate::common::run(plan.variant.label.as_ref());
         // As many packets for each TCP flow as for the first.
         let first = record.flows[0].clone();
         record.flows.resize(plan.scenario.flows.len(), first);
@@ -59,7 +57,7 @@ fn what_was_finished_is_not_run_again() {
         (backend.made.into_inner(), found.into_inner(), result.is_ok())
     };
     assert_eq!(attempt(3, &options), (3, 0, false));
-    // One flow alone, three numbers of TCP flows in three variants, six contenders that echo with and without loss.
+    // One flow alone, three numbers of TCP flows in three variants, six variants that echo with and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
     // A file that was cut off, and another seed.

@@ -61,7 +61,7 @@ title = "Mine"
 [[section]]
 name = "short"
 scenario = "paper/delay"
-contenders = ["ccid5"]
+variants = ["ccid5"]
 metrics = ["rx_mbps", "wire_p95_ms"]
 runs = 1
 change = { duration_s = 2 }
@@ -69,7 +69,7 @@ sweep = { "path.*.owd" = ["5 ms", "10 ms"] }
 [[section]]
 name = "one run"
 scenario = "paper/single-path"
-contenders = ["ccid5"]
+variants = ["ccid5"]
 cells = []
 metrics = ["wire_p95_ms"]
 runs = 1
@@ -84,7 +84,7 @@ runs = 1
     chosen.only = vec!["one run".to_owned()];
     let report = run(file, &Sim::default(), &chosen, &|_| {}).unwrap();
     let markdown = fs::read_to_string(report.with_extension("md")).unwrap();
-    assert!(markdown.contains(": contender | runs | wire latency p95, ms |"), "{markdown}");
+    assert!(markdown.contains(": variant | runs | wire latency p95, ms |"), "{markdown}");
     for (from, to, why) in [
         ("wire_p95_ms", "wire_p95", "wire_p95"),
         ("\"ccid5\"", "\"ccid9\"", "ccid9"),

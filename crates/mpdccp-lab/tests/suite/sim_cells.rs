@@ -1,12 +1,10 @@
-//! Cells that change single paths and flows, and contenders that use some of them.
-
-mod sim_common;
+//! Cells that change single paths and flows, and variants that use some of them.
 
 use core::time::Duration;
 
+use crate::sim_common::{parse, run};
 use mpdccp_lab::scenario::PathSpec;
 use mpdccp_lab::{Plan, RunRecord, Scenario};
-use sim_common::{parse, run};
 
 const TWO_PATHS: &str = r#"
 name = "t"
@@ -29,17 +27,17 @@ name = "slow-b"
 owd = "30 ms"
 path.b = { rate = "2 Mbit/s", owd = "80 ms", loss = "1 %", jitter = { by = "3 ms", reorder = true } }
 flow.udp.rate = "3 Mbit/s"
-[[contender]]
+[[variant]]
 label = "all"
 flows = ["udp"]
-[[contender]]
+[[variant]]
 label = "second"
 paths = ["b"]
 flows = ["udp"]
-[[contender]]
+[[variant]]
 label = "tcp"
 flows = ["tcp"]
-[[contender]]
+[[variant]]
 label = "as-told"
 ccid = 5
 tunnel = { scheduler = "auto", reordering = "adaptive" }
@@ -61,7 +59,7 @@ fn packets(record: &RunRecord) -> [usize; 2] {
 }
 
 #[test]
-fn a_contender_uses_its_paths_only() {
+fn a_variant_uses_its_paths_only() {
     let scenario = parse(TWO_PATHS);
     let (both, stats) = run(&scenario, "all", "base");
     assert!(packets(&both)[0] > 1_000);
@@ -73,7 +71,7 @@ fn a_contender_uses_its_paths_only() {
 }
 
 #[test]
-fn a_contender_carries_its_flows_only() {
+fn a_variant_carries_its_flows_only() {
     let scenario = parse(TWO_PATHS);
     let names =
         |label| run(&scenario, label, "base").0.flows.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
@@ -85,8 +83,8 @@ fn a_contender_carries_its_flows_only() {
 fn a_cell_changes_one_path_and_one_flow() {
     let scenario = parse(TWO_PATHS);
     let plan = |cell| {
-        let contender = scenario.contender("all").unwrap();
-        Plan { scenario: &scenario, contender, cell: scenario.cell(cell).unwrap(), repeat: 0, seed: 1 }
+        let variant = scenario.variant("all").unwrap();
+        Plan { scenario: &scenario, variant, cell: scenario.cell(cell).unwrap(), repeat: 0, seed: 1 }
     };
     let slow = plan("slow-b").paths();
     let [a, b] = [0, 1].map(|i: usize| slow[i].ways[0].clone());
@@ -128,7 +126,7 @@ fn the_profiles_are_what_they_were_measured_on() {
     let scenario = Scenario::find("multipath/profiles").unwrap();
     assert_eq!(scenario.cells.len(), 16);
     let cell = scenario.cell("lte_starlink").unwrap();
-    let plan = Plan { scenario: &scenario, contender: &scenario.contenders[0], cell, repeat: 0, seed: 1 };
+    let plan = Plan { scenario: &scenario, variant: &scenario.variants[0], cell, repeat: 0, seed: 1 };
     let [a, b] = &plan.paths()[..] else { panic!() };
     let facts = |path: &PathSpec| {
         let keys = &path.ways[0];

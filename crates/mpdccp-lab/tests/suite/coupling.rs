@@ -1,10 +1,8 @@
 //! The whole stack in virtual time: two paths over one link take the part of one flow there, and those over two links lose nothing.
 
-mod sim_common;
-
+use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, RunRecord};
-use sim_common::{parse, run, seeded};
 
 /// A tunnel of two paths, the second as given, and what else there is.
 fn scenario(second: &str, coupling: bool, more: &str) -> Scenario {
@@ -25,10 +23,10 @@ queue = "50000 B"
 [[path]]
 name = "b"
 {second}
-[[contender]]
+[[variant]]
 label = "ccid2"
 ccid = 2
-[[contender]]
+[[variant]]
 label = "ccid5"
 ccid = 5
 [[flow]]

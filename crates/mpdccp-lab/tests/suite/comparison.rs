@@ -1,7 +1,5 @@
 //! References, aims, sentences and the report, from figures made by hand.
 
-mod common;
-
 use mpdccp_lab::Scenario;
 use mpdccp_lab::comparison::{Comparison, as_text, compare};
 use mpdccp_lab::estimate::Verdict;
@@ -9,7 +7,7 @@ use mpdccp_lab::sentences::sentences;
 use mpdccp_lab::summary::Run;
 use serde_json::json;
 
-/// Three runs of two contenders; the 95th percentiles of the second are these.
+/// Three runs of two variants; the 95th percentiles of the second are these.
 fn runs(p95: [f64; 3], second: serde_json::Value) -> Vec<Run> {
     let run = |label: &str, seed: u64, p95: f64| {
         let mut metrics = json!({"rx_mbps": 9.9, "app_p50_ms": 12.0, "app_p95_ms": p95, "lost_pct": 0.5});
@@ -30,7 +28,7 @@ fn comparisons(text: &str, p95: [f64; 3]) -> (Scenario, Vec<Comparison>) {
 
 #[test]
 fn aims_are_judged_and_references_stand_beside() {
-    let named = common::SCENARIO
+    let named = crate::common::SCENARIO
         .replace("source = \"somebody\"", "source = \"somebody\"\nconditions = \"payload, 15 ms timer\"");
     let (scenario, all) = comparisons(&named, [20.0, 20.1, 20.2]);
     assert!(all[0].rows.iter().all(|row| row.aim.is_none()), "nobody set aims for ccid2");
@@ -48,15 +46,15 @@ fn aims_are_judged_and_references_stand_beside() {
         "{said}"
     );
     let text = as_text(&all);
-    // One line for each contender, and nothing where nobody aims.
+    // One line for each variant, and nothing where nobody aims.
     assert!(text.lines().filter(|l| l.starts_with("  ccid2")).count() == 1, "{text}");
     assert!(text.contains("missed") && text.contains("· somebody (payload, 15 ms timer)"), "{text}");
     assert!(!as_text(&all[..1]).contains("aim"), "{text}");
 }
 
 #[test]
-fn runs_that_scatter_leave_an_aim_open_and_contenders_alike() {
-    let (scenario, all) = comparisons(common::SCENARIO, [20.0, 22.0, 120.0]);
+fn runs_that_scatter_leave_an_aim_open_and_variants_alike() {
+    let (scenario, all) = comparisons(crate::common::SCENARIO, [20.0, 22.0, 120.0]);
     let row = all[1].rows.iter().find(|row| row.metric == "app_p95_ms").unwrap();
     assert_eq!(row.aim.as_ref().unwrap().1, Some(Verdict::Open));
     let said = sentences(&scenario, &all, "a").join("\n");
@@ -65,9 +63,9 @@ fn runs_that_scatter_leave_an_aim_open_and_contenders_alike() {
 }
 
 #[test]
-fn an_aim_can_be_another_contender() {
+fn an_aim_can_be_another_variant() {
     let with = |label: &str| {
-        common::SCENARIO.replace("max = 25", &format!("cell = \"all\"\nnot_above = \"{label}\""))
+        crate::common::SCENARIO.replace("max = 25", &format!("cell = \"all\"\nnot_above = \"{label}\""))
     };
     let judged = |label: &str, p95| {
         let (_, all) = comparisons(&with(label), p95);
@@ -82,14 +80,14 @@ fn an_aim_can_be_another_contender() {
 
 #[test]
 fn sentences_name_the_event_and_the_time_of_each_figure() {
-    let (scenario, all) = comparisons(common::SCENARIO, [20.0; 3]);
+    let (scenario, all) = comparisons(crate::common::SCENARIO, [20.0; 3]);
     let said = sentences(&scenario, &all, "a").join("\n");
     assert!(said.contains("From the drop at t = 5 s on ccid5 received 9.90 Mbit/s at"), "{said}");
     // A loss over the whole run is no loss from the event on.
     assert!(said.contains("Over the whole run, for ccid5: 0.50 % of all packets"), "{said}");
     assert!(said.contains("its first packet over path2 12.3 ms after the drop, and more than 3 Mbit/s in the 100 ms that begin 40.0 ms after"), "{said}");
     let words = |event: &str| {
-        let text = common::SCENARIO.replace("{ at_s = 5, rate = \"10 Mbit/s\" }", event);
+        let text = crate::common::SCENARIO.replace("{ at_s = 5, rate = \"10 Mbit/s\" }", event);
         let scenario = Scenario::parse("made-up", &text).unwrap();
         let all = compare(&scenario, &runs([20.0; 3], json!({})));
         sentences(&scenario, &all, "a").join("\n")
@@ -107,10 +105,10 @@ fn sentences_name_the_event_and_the_time_of_each_figure() {
 fn many_metrics_stand_below_each_other() {
     let metrics = mpdccp_lab::metrics::NAMES.iter().map(|(name, _)| ((*name).to_owned(), json!(1.5)));
     let all = json!(metrics.collect::<serde_json::Map<_, _>>());
-    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
     let text = as_text(&compare(&scenario, &runs([20.0; 3], all)));
     assert!(
-        text.lines().any(|l| l.starts_with("  contender  ") && l.contains("ccid2") && l.contains("ccid5")),
+        text.lines().any(|l| l.starts_with("  variant  ") && l.contains("ccid2") && l.contains("ccid5")),
         "{text}"
     );
     assert!(

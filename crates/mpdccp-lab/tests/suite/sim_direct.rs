@@ -1,25 +1,23 @@
 //! Plain connections in virtual time: echoes, data both ways, acknowledgements.
 
-mod sim_common;
-
+use crate::sim_common::{parse, run};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::{Backend as _, Fate, Plan};
-use sim_common::{parse, run};
 
-fn scenario(path: &str, contender: &str, flows: &str) -> String {
+fn scenario(path: &str, variant: &str, flows: &str) -> String {
     format!(
         "name = \"t\"\ntitle = \"t\"\nduration_s = 10\nmode = \"direct\"\n[tunnel]\nqueue_packets = 100\nqueue = \"10 s\"\n\
          [[path]]\nname = \"link\"\nrate = \"10 Mbit/s\"\nowd = \"50 ms\"\nqueue = \"125 packets\"\n{path}\n\
-         [[contender]]\nlabel = \"c\"\n{contender}\n{flows}"
+         [[variant]]\nlabel = \"c\"\n{variant}\n{flows}"
     )
 }
 
 #[test]
 fn everything_comes_back_and_a_window_takes_rounds() {
     const TEN: &str = "[[flow]]\nname = \"ten\"\nkind = \"udp\"\npayload = 1400\nrate = \"100 Mbit/s\"\nstop_s = 0.00111\necho = true\n";
-    let total = |contender: &str, path: &str| {
-        let (record, stats) = run(&parse(&scenario(path, contender, TEN)), "c", "base");
+    let total = |variant: &str, path: &str| {
+        let (record, stats) = run(&parse(&scenario(path, variant, TEN)), "c", "base");
         assert_eq!(record.flows[0].sent.len(), 10);
         (record.flows[0].received.len(), stats.metrics["all_back_ms"])
     };
@@ -28,10 +26,10 @@ fn everything_comes_back_and_a_window_takes_rounds() {
     assert_eq!(n, 10);
     assert!((112.0..114.0).contains(&ms), "{ms}");
     // With the least initial windows, three or four packets at first, each way: more than one round, fewer than ten.
-    for contender in ["ccid = 2", "ccid = 3"] {
-        let (n, ms) = total(contender, "");
-        assert_eq!(n, 10, "{contender}");
-        assert!((200.0..600.0).contains(&ms), "{contender}: {ms}");
+    for variant in ["ccid = 2", "ccid = 3"] {
+        let (n, ms) = total(variant, "");
+        assert_eq!(n, 10, "{variant}");
+        assert!((200.0..600.0).contains(&ms), "{variant}: {ms}");
     }
     // TCP begins with ten, there and back, as the kernel's does.
     let (n, ms) = total("tcp = \"reno\"", "");
@@ -56,21 +54,21 @@ fn a_flow_that_begins_later_lasts_as_long() {
 fn each_direction_has_its_ccid_and_its_rate() {
     const BOTH: &str = "[[flow]]\nname = \"there\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n\
                         [[flow]]\nname = \"back\"\nkind = \"udp\"\npayload = 500\nrate = \"512 kbit/s\"\nback = true\n";
-    let path = "back_rate = \"256 kbit/s\"\nback_queue = \"20 packets\"";
+    let path = "reverse = { rate = \"256 kbit/s\", queue = \"20 packets\" }";
     let (record, stats) = run(&parse(&scenario(path, "ccid = 3\nback_ccid = 2", BOTH)), "c", "base");
     let (there, total) = (stats.metrics["rx_mbps"], stats.metrics["total_mbps"]);
     assert!(there > 1.0, "{there}");
     assert!((0.1..0.256).contains(&(total - there)), "{}", total - there);
     // CCID 3 sends by rate and reports its phase as such; the flow back has packets of its own on the link back.
     assert!(record.trace.iter().any(|row| row.pacing_mbps.is_some()));
-    let back = &record.paths[0].backward.packets;
+    let back = &record.paths[0].reverse.packets;
     assert!(back.iter().any(|p| matches!((p.data, p.fate), (Some((1, _)), Fate::Delivered(_)))));
 }
 
 #[test]
 fn a_higher_ack_ratio_sends_less_back() {
     const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n";
-    let back = |contender: &str| run(&parse(&scenario("", contender, BULK)), "c", "base").1.metrics["back_packets_pct"];
+    let back = |variant: &str| run(&parse(&scenario("", variant, BULK)), "c", "base").1.metrics["reverse_packets_pct"];
     let (two, eight) = (back("ccid = 2"), back("ccid = 2\ntunnel = { ack_ratio = 8 }"));
     assert!((45.0..55.0).contains(&two), "{two}");
     assert!((12.0..16.0).contains(&eight), "{eight}");
@@ -84,7 +82,7 @@ fn packets_that_overtake_each_other_leave_no_path_empty() {
     const BULK: &str =
         "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
     // Some are later than others by more than a whole round of the fast ones, which RTTs are sampled of.
-    let path = "there = { jitter = { by = \"20 ms\", reorder = true } }";
+    let path = "forward = { jitter = { by = \"20 ms\", reorder = true } }";
     for ccid in [2, 7] {
         let text = scenario(path, &format!("ccid = {ccid}"), BULK);
         let text = text
@@ -116,8 +114,8 @@ fn who_would_send_without_end_is_left_out() {
     let scenario = Scenario::find("robustness").unwrap();
     let cell = scenario.headline();
     let lacks = |label: &str| {
-        let contender = scenario.contender(label).unwrap();
-        Sim::default().lacks(&Plan { scenario: &scenario, contender, cell, repeat: 0, seed: 1 })
+        let variant = scenario.variant(label).unwrap();
+        Sim::default().lacks(&Plan { scenario: &scenario, variant, cell, repeat: 0, seed: 1 })
     };
     assert!(lacks("udp").is_some_and(|why| why.contains("flow `bulk`")));
     assert_eq!(lacks("ccid5"), None);

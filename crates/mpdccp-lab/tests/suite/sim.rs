@@ -1,10 +1,8 @@
 //! Scenarios in virtual time.
 
-mod sim_common;
-
+use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{Fate, RunRecord};
-use sim_common::{parse, run, seeded};
 
 /// A bit of everything that is random.
 const MIXED: &str = r#"
@@ -27,7 +25,7 @@ rate = "5 Mbit/s"
 owd = "20 ms"
 queue = "125000 B"
 burst_loss = { begin = "0.5 %", end = "30 %" }
-[[contender]]
+[[variant]]
 label = "ccid5"
 ccid = 5
 [[flow]]
@@ -122,7 +120,7 @@ queue = "125000 B"
 [[path]]
 name = "b"
 shares = "a"
-[[contender]]
+[[variant]]
 label = "ccid5"
 ccid = 5
 [[flow]]
@@ -151,7 +149,7 @@ name = "a"
 rate = "10 Mbit/s"
 owd = "10 ms"
 queue = "60000 B"
-[[contender]]
+[[variant]]
 label = "ccid2"
 ccid = 2
 [[flow]]
@@ -185,7 +183,7 @@ name = "a"
 rate = "20 Mbit/s"
 owd = "10 ms"
 queue = "125000 B"
-[[contender]]
+[[variant]]
 label = "ccid2"
 ccid = 2
 [[flow]]
@@ -223,7 +221,7 @@ name = "b"
 rate = "10 Mbit/s"
 owd = "30 ms"
 queue = "60000 B"
-[[contender]]
+[[variant]]
 label = "ccid5"
 ccid = 5
 [[flow]]
@@ -261,8 +259,8 @@ name = "back"
 rate = "1 Gbit/s"
 owd = "2 ms"
 queue = "125000 B"
-beside = true
-[[contender]]
+outside = true
+[[variant]]
 label = "ccid5"
 ccid = 5
 [[flow]]
@@ -286,7 +284,7 @@ mirror = "back"
 
 #[test]
 fn short_flows_complete_in_the_time_their_bytes_and_round_trips_take() {
-    let scenario = sim_common::parse(
+    let scenario = crate::sim_common::parse(
         r#"
 name = "t"
 title = "t"
@@ -296,11 +294,11 @@ name = "a"
 rate = "20 Mbit/s"
 owd = "20 ms"
 queue = "200 kB"
-[[contender]]
+[[variant]]
 label = "tunnel"
-[[contender]]
+[[variant]]
 label = "plain"
-rival = { kind = "plain" }
+baseline = { kind = "plain" }
 [[flow]]
 name = "web"
 kind = "short"
@@ -310,7 +308,7 @@ every = "200 ms"
 "#,
     );
     for label in ["tunnel", "plain"] {
-        let (record, stats) = sim_common::run(&scenario, label, "base");
+        let (record, stats) = crate::sim_common::run(&scenario, label, "base");
         let web = &record.flows[0];
         let asked = scenario.flows[0].connections(1_000_003, 20.0);
         assert_eq!(web.sent.len(), asked.len());

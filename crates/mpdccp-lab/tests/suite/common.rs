@@ -9,7 +9,6 @@ use units::{Rate, Time};
 
 /// One packet a millisecond for 10 s, 1,250 bytes: 10 Mbit/s. From the fifth second on every third takes the second path; latency
 /// is 10 ms and grows there by 1 ms a second.
-#[allow(dead_code, reason = "not every test needs a run")]
 pub(crate) fn run(label: &str) -> RunRecord {
     let start = Time::from_millis(1_000);
     let mut flow = FlowRecord {
@@ -57,7 +56,7 @@ pub(crate) fn run(label: &str) -> RunRecord {
             }
         }
     }
-    paths[0].backward =
+    paths[0].reverse =
         LinkRecord { packets: Vec::new(), lateness_ns: vec![20_000; 100], ..LinkRecord::default() };
     RunRecord {
         label: label.to_owned(),
@@ -87,10 +86,10 @@ rate = "100 Mbit/s"
 queue = "125000 B"
 [[cell]]
 name = "a"
-[[contender]]
+[[variant]]
 label = "ccid2"
 ccid = 2
-[[contender]]
+[[variant]]
 label = "ccid5"
 ccid = 5
 [[flow]]

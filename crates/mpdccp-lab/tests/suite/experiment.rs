@@ -1,14 +1,12 @@
 //! What an experiment writes, with a backend that only pretends to run.
 
-mod common;
-
 use std::fs;
 use std::sync::Mutex;
 
 use mpdccp_lab::experiment::{self, Event, Options, What};
 use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
-/// Gives the made-up run, or fails at a contender.
+/// Gives the made-up run, or fails at a variant.
 struct Pretend {
     fails_at: Option<&'static str>,
 }
@@ -19,12 +17,12 @@ impl Backend for Pretend {
     }
 
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
-        let label = plan.contender.label.as_ref();
+        let label = plan.variant.label.as_ref();
         if self.fails_at == Some(label) {
             return Err(LabError::Failed("pretended".to_owned()));
         }
         watch(&Sample::default());
-        Ok(RunRecord { repeat: plan.repeat, seed: plan.seed, ..common::run(label) })
+        Ok(RunRecord { repeat: plan.repeat, seed: plan.seed, ..crate::common::run(label) })
     }
 }
 
@@ -35,7 +33,7 @@ fn options(out: &std::path::Path) -> Options {
 #[test]
 fn everything_is_written_and_the_summary_keeps_its_contract() {
     let dir = tempfile::tempdir().unwrap();
-    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
     let events = Mutex::new(Vec::new());
     let watch = |event: Event<'_>| {
         let at = format!("{} of {}", event.index + 1, event.total);
@@ -132,7 +130,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
 #[test]
 fn what_was_finished_before_a_failure_is_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let scenario = Scenario::parse("made-up", common::SCENARIO).unwrap();
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
     let backend = Pretend { fails_at: Some("ccid5") };
     let error = experiment::run(&scenario, &backend, &options(dir.path()), &|_| {}).unwrap_err();
     assert_eq!(error.to_string(), "pretended");

@@ -1,14 +1,12 @@
 //! Keys of links: one direction, events, what a link is made of, and what carries flows in place of the tunnel.
 
-mod sim_common;
-
 use core::time::Duration;
 
+use crate::sim_common::{parse, run};
 use mpdccp_lab::netns::Netns;
 use mpdccp_lab::scenario::{LinkKeys, PathSpec};
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::{Backend, Fate, Plan, RunRecord, Scenario};
-use sim_common::{parse, run};
 
 /// One UDP flow over one path with these keys.
 fn one_path(keys: &str, rest: &str) -> Scenario {
@@ -21,7 +19,7 @@ duration_s = 4
 name = "a"
 queue = "100 kB"
 {keys}
-[[contender]]
+[[variant]]
 label = "tunnel"
 [[flow]]
 name = "udp"
@@ -41,14 +39,12 @@ fn ways(scenario: &Scenario) -> [LinkKeys; 2] {
 fn a_direction_has_its_own_keys_before_those_of_both() {
     let text = r#"rate = "10 Mbit/s"
 owd = "10 ms"
-there = { loss = "1 %" }
-back = { rate = "1 Mbit/s", owd = "30 ms", queue = "20 kB" }"#;
+forward = { loss = "1 %" }
+reverse = { rate = "1 Mbit/s", owd = "30 ms", queue = "20 kB" }"#;
     let [there, back] = ways(&one_path(text, ""));
     let facts = |k: &LinkKeys| (k.mean_rate().mbps(), k.delay().as_millis(), k.queue_limit().text(), k.loss);
     assert_eq!(facts(&there), (10.0, 10, "100000 B".to_owned(), Some(0.01)));
     assert_eq!(facts(&back), (1.0, 30, "20000 B".to_owned(), None));
-    let older = ways(&one_path("rate = \"10 Mbit/s\"\nback_rate = \"1 Mbit/s\"\nback_queue = \"20 kB\"", ""));
-    assert_eq!((older[1].mean_rate(), older[1].queue), (back.mean_rate(), back.queue));
 }
 
 #[test]
@@ -56,8 +52,8 @@ fn events_change_any_key_of_either_direction_and_keep_the_rest() {
     let text = r#"rate = "10 Mbit/s"
 owd = "10 ms"
 events = [
-  { at_s = 1, jitter = { by = "2 ms" }, back = { rate = "2 Mbit/s" } },
-  { at_s = 2, loss = "1 %", there = { up = false } },
+  { at_s = 1, jitter = { by = "2 ms" }, reverse = { rate = "2 Mbit/s" } },
+  { at_s = 2, loss = "1 %", forward = { up = false } },
   { at_s = 3, burst_loss = { begin = "1 %", end = "50 %" }, up = true, queue = "50 kB" },
 ]"#;
     let course = one_path(text, "").paths[0].course();
@@ -74,7 +70,7 @@ events = [
 #[test]
 fn a_model_brings_all_keys_and_what_is_named_stays() {
     let text = one_path(
-        "model = \"starlink\"\nback = { rate = \"50 Mbit/s\" }\nevents = [{ at_s = 3, loss = \"1 %\" }]",
+        "model = \"starlink\"\nreverse = { rate = \"50 Mbit/s\" }\nevents = [{ at_s = 3, loss = \"1 %\" }]",
         "",
     );
     let [there, back] = ways(&text);
@@ -110,14 +106,14 @@ fn delivered(record: &RunRecord, from: f64, to: f64) -> (usize, usize) {
     let count = |packets: &[mpdccp_lab::LinkPacket]| {
         packets.iter().filter(|p| matches!(p.fate, Fate::Delivered(at) if within(at))).count()
     };
-    (count(&record.paths[0].forward.packets), count(&record.paths[0].backward.packets))
+    (count(&record.paths[0].forward.packets), count(&record.paths[0].reverse.packets))
 }
 
 #[test]
 fn an_outage_of_one_direction_leaves_the_other() {
     let text = r#"rate = "10 Mbit/s"
 owd = "10 ms"
-events = [{ at_s = 1, back = { up = false } }, { at_s = 1.3, back = { up = true } }]"#;
+events = [{ at_s = 1, reverse = { up = false } }, { at_s = 1.3, reverse = { up = true } }]"#;
     let (record, _) = run(&one_path(text, ""), "tunnel", "base");
     let (there, back) = delivered(&record, 1.05, 1.3);
     assert!(there > 0);
@@ -150,7 +146,7 @@ fn a_trace_is_out_of_phase_with_itself_unless_told() {
     let text = |more: &str| {
         format!(
             "name = \"t\"\ntitle = \"t\"\nduration_s = 4\n[[path]]\nname = \"a\"\nqueue = \"100 kB\"\nrate_trace = \"half.trace\"\n{more}\n\
-             [[contender]]\nlabel = \"x\"\n[[flow]]\nname = \"f\"\nkind = \"udp\"\npayload = 100\nrate = \"10 kbit/s\"\n"
+             [[variant]]\nlabel = \"x\"\n[[flow]]\nname = \"f\"\nkind = \"udp\"\npayload = 100\nrate = \"10 kbit/s\"\n"
         )
     };
     let parse = |more| Scenario::parse(&file.to_string_lossy(), &text(more)).unwrap();
@@ -175,20 +171,20 @@ name = "b"
 rate = "4 Mbit/s"
 owd = "10 ms"
 queue = "100 kB"
-[[contender]]
+[[variant]]
 label = "plain-b"
 paths = ["b"]
 flows = ["tcp"]
-rival = { kind = "plain" }
-[[contender]]
+baseline = { kind = "plain" }
+[[variant]]
 label = "mptcp"
 flows = ["tcp"]
-rival = { kind = "mptcp" }
-[[contender]]
+baseline = { kind = "mptcp" }
+[[variant]]
 label = "wireguard"
 flows = ["tcp"]
-rival = { kind = "wireguard", program = "/nowhere/wireguard-go" }
-[[contender]]
+baseline = { kind = "wireguard", program = "/nowhere/wireguard-go" }
+[[variant]]
 label = "commands"
 flows = ["web"]
 [[flow]]
@@ -203,12 +199,12 @@ client = "nc $SERVER $PORT"
 "#;
 
 fn plan<'a>(scenario: &'a Scenario, label: &str) -> Plan<'a> {
-    let contender = scenario.contender(label).unwrap();
-    Plan { scenario, contender, cell: scenario.headline(), repeat: 0, seed: 1 }
+    let variant = scenario.variant(label).unwrap();
+    Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: 1 }
 }
 
 #[test]
-fn what_a_backend_lacks_is_said_for_each_contender() {
+fn what_a_backend_lacks_is_said_for_each_variant() {
     let scenario = parse(RIVALS);
     let sim = Sim::default();
     assert_eq!(sim.lacks(&plan(&scenario, "plain-b")), None);
@@ -233,7 +229,7 @@ fn without_a_tunnel_flows_go_over_the_path_as_they_are() {
 fn wrong_rivals_and_commands_say_what_is_allowed() {
     let cases = [
         ("kind = \"mptcp\"", "kind = \"mtcp\"", "wireguard"),
-        ("rival = { kind = \"mptcp\" }", "rival = { kind = \"mptcp\" }\nccid = 5", "stands alone"),
+        ("baseline = { kind = \"mptcp\" }", "baseline = { kind = \"mptcp\" }\nccid = 5", "stands alone"),
         ("label = \"mptcp\"\nflows = [\"tcp\"]", "label = \"mptcp\"", "tcp flows only"),
         ("client = \"nc $SERVER $PORT\"\n", "", "has `client`"),
         ("kind = \"command\"", "kind = \"tcp\"\ncc = \"bbr\"", "kind = \"command\""),
@@ -259,7 +255,7 @@ name = "a"
 rate = "10 Mbit/s"
 owd = "10 ms"
 queue = "100 kB"
-[[contender]]
+[[variant]]
 label = "udp"
 udp = true
 [[flow]]

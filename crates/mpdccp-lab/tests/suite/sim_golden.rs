@@ -1,8 +1,6 @@
 //! Experiments A and B in virtual time, as tables: a change of any result is seen. When it is meant, run the test once with
 //! `MPDCCP_BLESS=1` and look at the difference.
 
-mod sim_common;
-
 use std::path::Path;
 
 use mpdccp_lab::scenario::Scenario;
@@ -28,10 +26,10 @@ fn row(stats: &Run) -> String {
 fn check(name: &str) {
     let scenario = Scenario::find(name).unwrap();
     let titles: Vec<String> = COLUMNS.iter().map(|(name, _)| format!("{name:>12}")).collect();
-    let mut table = format!("{:<12} {:<12}{}\n", "cell", "contender", titles.concat());
+    let mut table = format!("{:<12} {:<12}{}\n", "cell", "variant", titles.concat());
     for cell in &scenario.cells {
-        for contender in &scenario.contenders {
-            table += &row(&sim_common::run(&scenario, contender.label.as_ref(), &cell.name).1);
+        for variant in &scenario.variants {
+            table += &row(&crate::sim_common::run(&scenario, variant.label.as_ref(), &cell.name).1);
         }
     }
     let file =

@@ -7,13 +7,13 @@ use mpdccp_lab::agreement::{Agreement, Pair, as_text, pairs};
 use mpdccp_lab::estimate::Estimate;
 use serde_json::json;
 
-fn summary(dir: &Path, scenario: &str, contenders: &[(&str, f64, f64)]) {
+fn summary(dir: &Path, scenario: &str, variants: &[(&str, f64, f64)]) {
     fs::create_dir_all(dir).unwrap();
     let median = |(label, rx, p50): &(&str, f64, f64)| {
         json!({"label": label, "cell": "base", "flows": [{"kind": "udp"}],
                "metrics": {"rx_mbps": rx, "app_p50_ms": p50}})
     };
-    let medians: Vec<_> = contenders.iter().map(median).collect();
+    let medians: Vec<_> = variants.iter().map(median).collect();
     let text = json!({"scenario": scenario, "medians": medians}).to_string();
     fs::write(dir.join("summary.json"), text).unwrap();
 }

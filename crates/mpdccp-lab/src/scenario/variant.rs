@@ -1,16 +1,16 @@
 //! Who is compared.
 
-use mpdccp_proto::Variant;
+use mpdccp_proto::Variant as CcVariant;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::rival::Rival;
+use super::baseline::Baseline;
 use super::tunnel::TunnelSettings;
 
 /// Who is compared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Contender {
+pub struct Variant {
     /// `ccid2`, `ccid5`, `ccid5-draft`, `tcp-cubic`, `tcp-bbr` in the published scenarios.
     pub label: Spanned<String>,
     /// DCCP congestion control identifier.
@@ -18,7 +18,7 @@ pub struct Contender {
     pub ccid: Option<Spanned<u8>>,
     /// Of what the server sends, if it is another (direct mode only).
     #[serde(default)]
-    pub back_ccid: Option<Spanned<u8>>,
+    pub reverse_ccid: Option<Spanned<u8>>,
     /// Instead of DCCP: kernel TCP with this congestion control (direct mode only).
     #[serde(default)]
     pub tcp: Option<Spanned<String>>,
@@ -27,10 +27,10 @@ pub struct Contender {
     pub udp: bool,
     /// Instead of our tunnel: somebody else's, or none (mode "tunnel" only).
     #[serde(default)]
-    pub rival: Option<Rival>,
+    pub baseline: Option<Baseline>,
     /// Which rules of the CCID apply.
     #[serde(default)]
-    pub variant: Variant,
+    pub cc_variant: CcVariant,
     /// CCID 5 without the deviation of this name (`dccp_cc::BBR1_WITHOUT`); set by the set `switches`, in the simulator alone.
     #[serde(skip)]
     pub without: Option<&'static str>,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::process::{Process, find};
 use super::tunnel::{CLIENT, SERVER};
 use super::world::{Namespace, ip, path_address};
-use crate::scenario::Rival;
+use crate::scenario::Baseline;
 use crate::{LabError, Plan};
 
 /// Where the kernel says whether it has Multipath TCP.
@@ -19,13 +19,13 @@ const WIREGUARD_PORT: u16 = 51_820;
 /// How long a program may take to make its device.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What of the machine `rival` lacks, in words for the user.
-pub(super) fn lacks(rival: &Rival) -> Option<String> {
-    match rival {
-        Rival::Mptcp {} if !Path::new(MPTCP_SWITCH).exists() => {
+/// What of the machine `baseline` lacks, in words for the user.
+pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
+    match baseline {
+        Baseline::Mptcp {} if !Path::new(MPTCP_SWITCH).exists() => {
             Some("this kernel has no Multipath TCP (CONFIG_MPTCP)".to_owned())
         }
-        Rival::Wireguard { program } => {
+        Baseline::Wireguard { program } => {
             let program = program.as_deref().unwrap_or(WIREGUARD);
             let missing =
                 format!("the program `{program}` is not there: put it into PATH, or name it with `program`");
@@ -37,7 +37,7 @@ pub(super) fn lacks(rival: &Rival) -> Option<String> {
 
 const WIREGUARD: &str = "wireguard-go";
 
-/// A running rival; gone when dropped.
+/// A running baseline; gone when dropped.
 pub(super) struct Running {
     processes: Vec<Process>,
     /// Where its flows go.
@@ -48,21 +48,21 @@ impl Running {
     /// Starts what carries the flows of `plan`; `paths` are the places of those it may use.
     pub(super) fn start(
         plan: &Plan<'_>,
-        rival: &Rival,
+        baseline: &Baseline,
         dir: &Path,
         (client, server): (&Namespace, &Namespace),
     ) -> Result<Running, LabError> {
         let used =
-            plan.paths().iter().enumerate().filter(|(_, p)| !p.beside).map(|(i, _)| i).collect::<Vec<_>>();
+            plan.paths().iter().enumerate().filter(|(_, p)| !p.outside).map(|(i, _)| i).collect::<Vec<_>>();
         let first = used.first().copied().unwrap_or(0);
         let over = path_address(first, 2);
-        match rival {
-            Rival::Plain {} => Ok(Running { processes: Vec::new(), to: over }),
-            Rival::Mptcp {} => {
+        match baseline {
+            Baseline::Plain {} => Ok(Running { processes: Vec::new(), to: over }),
+            Baseline::Mptcp {} => {
                 mptcp(client, server, &used)?;
                 Ok(Running { processes: Vec::new(), to: over })
             }
-            Rival::Wireguard { program } => {
+            Baseline::Wireguard { program } => {
                 let program = find(program.as_deref().unwrap_or(WIREGUARD)).unwrap_or_default();
                 let ends = [
                     End {
@@ -84,7 +84,7 @@ impl Running {
                     ends.iter().map(|end| wireguard(&program, end, dir)).collect::<Result<_, _>>()?;
                 Ok(Running { processes, to: SERVER })
             }
-            Rival::Command { server: theirs, client: ours } => {
+            Baseline::Command { server: theirs, client: ours } => {
                 let words = |host| {
                     used.iter().map(|i| path_address(*i, host).to_string()).collect::<Vec<_>>().join(" ")
                 };
@@ -94,9 +94,9 @@ impl Running {
                     words(1)
                 );
                 let start = |namespace, role: &str, command: &str| {
-                    let what = format!("rival's {role}");
+                    let what = format!("baseline's {role}");
                     let script = format!("{known}{command}");
-                    let log = dir.join(format!("rival-{role}.log"));
+                    let log = dir.join(format!("baseline-{role}.log"));
                     Process::start(namespace, &what, Path::new("sh"), &["-c", &script], &log)
                 };
                 let processes = vec![start(server, "server", theirs)?, start(client, "client", ours)?];

@@ -1,0 +1,20 @@
+//! What needs no process of its own: scenarios, the simulator, and everything that is made of runs.
+
+mod agreement;
+mod common;
+mod comparison;
+mod congestion_manager;
+mod coupling;
+mod experiment;
+mod figures;
+mod links;
+mod metrics;
+mod reproduce;
+mod reproduce_paper;
+mod scenario_errors;
+mod sim;
+mod sim_cells;
+mod sim_common;
+mod sim_direct;
+mod sim_golden;
+mod sweep;
