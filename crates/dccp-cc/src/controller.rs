@@ -1,5 +1,4 @@
 use crate::{Part, RateSample, RttEstimator, Snapshot};
-use alloc::boxed::Box;
 use units::{Duration, Rate, Time};
 
 /// Packets and the bytes in them. Bytes are IP bytes on the wire, as the bottleneck counts them.
@@ -214,19 +213,6 @@ impl Inherited {
     }
 }
 
-/// The algorithms, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
-    /// AIMD as TCP's (RFC 5681), for CCID 2.
-    Reno,
-    /// BBR version 1, for CCID 5.
-    Bbr1,
-    /// CUBIC (RFC 9438), for CCID 7.
-    Cubic,
-    /// BBR version 3, for CCID 250.
-    Bbr3,
-}
-
 /// How a controller is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct CcConfig {
@@ -238,16 +224,4 @@ pub struct CcConfig {
     pub draft: bool,
     /// Seed for the algorithm's random choices.
     pub seed: u64,
-}
-
-impl Algorithm {
-    /// A fresh controller.
-    pub fn controller(self, cfg: &CcConfig) -> Box<dyn Controller> {
-        match self {
-            Algorithm::Reno => Box::new(crate::Reno::new(cfg)),
-            Algorithm::Bbr1 => Box::new(crate::Bbr1::new(cfg)),
-            Algorithm::Cubic => Box::new(crate::Cubic::new(cfg)),
-            Algorithm::Bbr3 => Box::new(crate::Bbr3::new(cfg)),
-        }
-    }
 }

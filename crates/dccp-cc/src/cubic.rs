@@ -269,11 +269,15 @@ impl Controller for Cubic {
     }
 
     fn on_spurious_loss(&mut self, _now: Time) {
-        // Section 4.9.
-        if let Some(before) = self.undo.take()
-            && self.state.cwnd < self.state.prior
-        {
-            self.state = before;
+        let Some(before) = self.undo.take() else { return };
+        let s = &mut self.state;
+        if self.linux.is_some() {
+            // Linux gives back the window and the threshold; the plateau of the next epoch stays where the reduction was.
+            s.cwnd = s.cwnd.max(before.cwnd);
+            s.ssthresh = s.ssthresh.zip(before.ssthresh).map(|(now, before)| now.max(before));
+        } else if s.cwnd < s.prior {
+            // Section 4.9.
+            *s = before;
         }
     }
 
@@ -453,6 +457,18 @@ mod tests {
             c.reduce(1.0);
         }
         assert_eq!((c.state.cwnd, c.state.ssthresh), (1.0, Some(2.0)));
+    }
+
+    #[test]
+    fn linux_undoes_window_and_threshold_alone() {
+        let mut c = Cubic::tcp(1000);
+        (c.state.cwnd, c.state.ssthresh) = (100.0, Some(90.0));
+        c.avoid_congestion(Time::ZERO, 1.0, Duration::from_millis(40));
+        let window = c.state.cwnd;
+        c.reduce(2.0);
+        c.on_spurious_loss(Time::ZERO);
+        assert_eq!((c.state.cwnd, c.state.ssthresh, c.state.w_max), (window, Some(90.0), Some(window)));
+        assert!(c.state.epoch.is_none(), "and its epoch begins anew");
     }
 
     #[test]

@@ -30,6 +30,7 @@
 
 extern crate alloc;
 
+mod algorithm;
 mod bbr1;
 mod bbr3;
 mod controller;
@@ -48,11 +49,10 @@ mod rtt;
 pub mod tfrc;
 mod validation;
 
+pub use algorithm::Algorithm;
 pub use bbr1::{Bbr1, Tuning as Bbr1Tuning, WITHOUT as BBR1_WITHOUT};
 pub use bbr3::Bbr3;
-pub use controller::{
-    AckEvent, Algorithm, Amount, CcConfig, Controller, Inherited, Limits, Lost, Sent, Window,
-};
+pub use controller::{AckEvent, Amount, CcConfig, Controller, Inherited, Limits, Lost, Sent, Window};
 pub use coupling::{Coupling, Part, Seen};
 pub use cubic::Cubic;
 pub use filter::WindowedMax;

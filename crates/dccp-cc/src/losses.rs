@@ -5,8 +5,8 @@
 
 use units::Time;
 
-/// Share of congestion losses that is put up with (BBRv3's LossThresh).
-const LOSS_THRESH: f64 = 0.02;
+/// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): the share of losses in excess of the path's own that is tolerated.
+pub(crate) const LOSS_THRESH: f64 = 0.02;
 /// Packets that a stretch of rounds has at least.
 const FEW: f64 = 50.0;
 /// Times that something is lost in a stretch before it is congestion: what exceeds a rate is lost all the time, not once.

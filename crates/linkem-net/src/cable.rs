@@ -21,7 +21,7 @@ const MAX_PACKET: usize = 65_535;
 /// Sees every packet of one direction.
 pub trait Recorder {
     /// What it wants to see again when the packet comes out.
-    type Mark;
+    type Mark: Clone;
     /// A packet is about to be handed to the link.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
     /// How much longer than the link's delay that packet travels.

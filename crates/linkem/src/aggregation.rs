@@ -1,6 +1,6 @@
 use units::Duration;
 
-use crate::config::{ConfigError, ensure};
+use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
 /// Packets leave in bursts, as frames do in Wi-Fi (A-MPDU): before each burst the transmitter waits for the medium, then sends what

@@ -1,8 +1,7 @@
-use core::fmt;
-
 use units::Duration;
 
-use crate::{Aggregation, Jitter, LossModel, Policer, QueueConfig, RateModel};
+use crate::error::probability;
+use crate::{Aggregation, ConfigError, Jitter, LossModel, Policer, QueueConfig, RateModel};
 
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -17,6 +16,8 @@ pub struct LinkConfig {
     pub queue: QueueConfig,
     /// Loss after transmission.
     pub loss: LossModel,
+    /// Share of packets, 0 to 1, that arrive twice: the wire makes a copy of what it did not lose.
+    pub duplicate: f64,
     /// Drops before the queue what exceeds a rate.
     pub policer: Option<Policer>,
     /// Packets smaller than this are taken for acknowledgements: when one's turn comes while a later one of its flow waits, it is
@@ -35,33 +36,8 @@ impl LinkConfig {
         self.rate.validate()?;
         self.queue.validate()?;
         self.loss.validate()?;
+        probability("duplicate", self.duplicate)?;
         self.policer.map_or(Ok(()), Policer::validate)?;
         self.aggregation.map_or(Ok(()), Aggregation::validate)
     }
-}
-
-/// A setting that makes no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// Which one, as the field is called.
-    pub field: &'static str,
-    /// What is wrong with it.
-    pub problem: &'static str,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
-    }
-}
-
-impl core::error::Error for ConfigError {}
-
-/// Refuses with `problem` unless `ok`.
-pub(crate) fn ensure(ok: bool, field: &'static str, problem: &'static str) -> Result<(), ConfigError> {
-    if ok { Ok(()) } else { Err(ConfigError { field, problem }) }
-}
-
-pub(crate) fn probability(field: &'static str, p: f64) -> Result<(), ConfigError> {
-    ensure((0.0..=1.0).contains(&p), field, "a probability lies between 0 and 1")
 }

@@ -7,7 +7,7 @@
 //! 1. the [`Policer`], if there is one, which may drop it;
 //! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and thins out acknowledgements if told to;
 //! 3. the transmitter ([`RateModel`]), one packet at a time, or as many as share an [`Aggregation`] burst;
-//! 4. loss on the wire ([`LossModel`]): a lost packet has used its share of the rate, as on a real link;
+//! 4. loss on the wire ([`LossModel`]): a lost packet has used its share of the rate, as on a real link; now and then one arrives twice;
 //! 5. propagation: fixed delay and [`Jitter`].
 //!
 //! Everything inside happens at exact emulated times, so the outcome does not depend on how often or how late a driver polls:
@@ -34,6 +34,7 @@ extern crate alloc;
 
 mod aggregation;
 mod config;
+mod error;
 mod jitter;
 mod link;
 mod loss;
@@ -48,13 +49,14 @@ mod trace;
 
 pub use aggregation::Aggregation;
 pub use aqm::{CoDelConfig, FqCoDelConfig, Limit, Meta, QueueLen};
-pub use config::{ConfigError, LinkConfig};
+pub use config::LinkConfig;
+pub use error::ConfigError;
 pub use jitter::{Jitter, Spread};
 pub use link::{Delivered, Link};
 pub use loss::LossModel;
 pub use model::{MODELS, Model, State, Step};
 pub use policer::Policer;
-pub use queue::{DrdConfig, DualPi2Config, QueueConfig, QueueKind, RedConfig};
+pub use queue::{DrdConfig, DualPi2Config, PieConfig, QueueConfig, QueueKind, RedConfig};
 pub use rate::RateModel;
 pub use stats::{Count, DropReason, Stats, Verdict};
 pub use trace::{Trace, TraceError};

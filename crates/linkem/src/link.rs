@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use aqm::{Item, Meta, QueueLen};
 use units::{Duration, Rate, Time};
 
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 use crate::jitter::Wander;
 use crate::loss::Loss;
 use crate::policer::Bucket;
@@ -46,6 +46,7 @@ pub struct Link<P> {
     medium: Random,
     transmitting: Vec<Item<Waiting<P>>>,
     loss: Loss,
+    copies: Random,
     wander: Wander,
     /// On the way, by time of arrival; the number keeps packets of equal time in order.
     propagating: BTreeMap<(Time, u64), Item<P>>,
@@ -64,7 +65,7 @@ struct Waiting<P> {
     packet: P,
 }
 
-impl<P> Link<P> {
+impl<P: Clone> Link<P> {
     /// A link that starts, empty and up, at `start`. Equal seeds give equal links; use different ones for different links.
     ///
     /// # Errors
@@ -83,6 +84,7 @@ impl<P> Link<P> {
             medium: Random::new(seed, 3),
             transmitting: Vec::new(),
             loss: Loss::new(config.loss, Random::new(seed, 1)),
+            copies: Random::new(seed, 4),
             wander: Wander::new(config.jitter, Random::new(seed, 2)),
             config,
             propagating: BTreeMap::new(),
@@ -322,12 +324,21 @@ impl<P> Link<P> {
             self.stats.drop(DropReason::Loss, meta.bytes);
             return;
         }
+        let item = Item { arrived, meta, packet };
+        if self.config.duplicate > 0.0 && self.copies.chance(self.config.duplicate) {
+            self.stats.duplicated.add(meta.bytes);
+            self.fly(end, detour, item.clone());
+        }
+        self.fly(end, detour, item);
+    }
+
+    fn fly(&mut self, end: Time, detour: Duration, item: Item<P>) {
         let mut arrival = end + self.wander.draw(self.config.delay, end);
         if !self.config.jitter.reorder {
             arrival = arrival.max(self.last_arrival);
             self.last_arrival = arrival;
         }
-        self.propagating.insert((arrival + detour, self.sent), Item { arrived, meta, packet });
+        self.propagating.insert((arrival + detour, self.sent), item);
         self.sent += 1;
     }
 }

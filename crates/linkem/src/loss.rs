@@ -1,4 +1,4 @@
-use crate::config::{ConfigError, probability};
+use crate::error::{ConfigError, probability};
 use crate::random::Random;
 
 /// Loss on the wire, decided for each packet as it leaves the transmitter.

@@ -1,6 +1,6 @@
 use units::{Rate, Time};
 
-use crate::config::{ConfigError, ensure};
+use crate::error::{ConfigError, ensure};
 use crate::server::{Work, work};
 
 /// A token bucket that lets conforming packets pass at once and drops the others, as an operator's rate limit without a queue:

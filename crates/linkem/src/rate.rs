@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use units::{Duration, Rate};
 
 use crate::Trace;
-use crate::config::{ConfigError, ensure};
+use crate::error::{ConfigError, ensure};
 
 /// How fast a link transmits.
 #[derive(Clone, Debug, PartialEq, Default)]

@@ -54,7 +54,7 @@ impl Count {
 
 /// What passed through a link since it was made.
 ///
-/// `offered` = `delivered` + all drops + what is still queued, in transmission or propagating.
+/// `offered` + `duplicated` = `delivered` + all drops + what is still queued, in transmission or propagating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Handed to [`Link::push`](crate::Link::push).
@@ -73,6 +73,8 @@ pub struct Stats {
     pub policed: Count,
     /// Acknowledgements dropped since a later one waited.
     pub thinned: Count,
+    /// Copies that the wire made.
+    pub duplicated: Count,
     /// Packets whose ECN field this link changed to CE.
     pub ce_marked: u64,
 }

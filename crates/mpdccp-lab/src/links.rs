@@ -7,7 +7,7 @@ use crate::LabError;
 use crate::scenario::LinkKeys;
 
 /// Brings a link to what its keys say from `now` on.
-pub(crate) fn change<P>(link: &mut Link<P>, now: Time, keys: &LinkKeys) -> Result<(), LabError> {
+pub(crate) fn change<P: Clone>(link: &mut Link<P>, now: Time, keys: &LinkKeys) -> Result<(), LabError> {
     link.reconfigure(now, keys.config()).map_err(|e| LabError::failed("changing a path", e))?;
     match (link.is_up(), keys.is_up()) {
         (false, true) => link.set_up(now),

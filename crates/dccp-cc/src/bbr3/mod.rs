@@ -7,9 +7,9 @@ mod state;
 mod window;
 
 use crate::jitter::Jitter;
-use crate::losses::Losses;
+use crate::losses::{LOSS_THRESH, Losses};
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
-use path_model::{ExtraAcked, LOSS_THRESH, MaxBw, MinRtt, Rounds, Signals, Undo};
+use path_model::{ExtraAcked, MaxBw, MinRtt, Rounds, Signals, Undo};
 use state::{AckPhase, FullBw, ProbeRtt, State};
 use units::{Duration, Rate, Time};
 

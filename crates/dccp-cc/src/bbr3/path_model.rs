@@ -7,8 +7,6 @@ use units::{Duration, Time};
 
 /// BBR.Beta (section 2.6).
 pub(super) const BETA: f64 = 0.7;
-/// BBR.LossThresh (section 2.6).
-pub(super) const LOSS_THRESH: f64 = 0.02;
 /// Tuned: a path that loses more than this whatever is sent is a policer, and its bucket is what let more through.
 const MOST_LOST: f64 = 0.03;
 /// Tuned: packets per round trip below which that is not judged.

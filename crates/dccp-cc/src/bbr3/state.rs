@@ -1,7 +1,7 @@
 //! The state machine (section 5.3).
 
-use super::path_model::LOSS_THRESH;
 use super::{Bbr3, Probe};
+use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, RateSample};
 use units::{Duration, Time};
 

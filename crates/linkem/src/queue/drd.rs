@@ -1,5 +1,5 @@
 use super::{Action, QueueLen};
-use crate::config::{ConfigError, ensure};
+use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
 /// Derivative random drop, the queue of the NIST Net emulator: the probability that an arriving packet is dropped rises in a

@@ -1,7 +1,7 @@
 use units::{Duration, Time};
 
 use crate::Stats;
-use crate::config::{ConfigError, ensure};
+use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 use aqm::{Fifo, Item, QueueLen, mark};
 use units::Ecn;

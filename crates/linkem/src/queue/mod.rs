@@ -2,19 +2,22 @@
 
 mod drd;
 mod dual_pi2;
+mod pie;
 mod red;
 
 use units::{Rate, Time};
 
-use crate::config::{ConfigError, ensure};
+use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 use crate::{DropReason, Stats, Verdict};
 use aqm::{CoDel, CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Limit, QueueLen, mark};
 use dual_pi2::DualPi2;
+use pie::Pie;
 use red::Red;
 
 pub use drd::DrdConfig;
 pub use dual_pi2::DualPi2Config;
+pub use pie::PieConfig;
 pub use red::RedConfig;
 
 /// A queue discipline and its bound.
@@ -51,6 +54,8 @@ pub enum QueueKind {
     Drd(DrdConfig),
     /// Two queues, one for L4S.
     DualPi2(DualPi2Config),
+    /// Proportional integral controller enhanced.
+    Pie(PieConfig),
 }
 
 impl QueueConfig {
@@ -68,6 +73,7 @@ impl QueueConfig {
             }
             QueueKind::Drd(config) => config.validate(),
             QueueKind::DualPi2(config) => config.validate(),
+            QueueKind::Pie(config) => config.validate(),
         }
     }
 }
@@ -118,6 +124,7 @@ enum Control {
     Red(Red),
     CoDel(CoDel),
     Drd(DrdConfig),
+    Pie(Pie),
 }
 
 impl<P> Queue<P> {
@@ -135,6 +142,7 @@ impl<P> Queue<P> {
             QueueKind::Red(config) => Control::Red(Red::new(config, limit, start)),
             QueueKind::CoDel(config) => Control::CoDel(CoDel::new(config)),
             QueueKind::Drd(config) => Control::Drd(config),
+            QueueKind::Pie(config) => Control::Pie(Pie::new(config, start)),
         };
         Queue { limit, random, shape: Shape::Single(Fifo::default(), control) }
     }
@@ -184,6 +192,10 @@ impl<P> Queue<P> {
             Control::MarkAbove(_) => Action::Mark,
             Control::Red(red) => red.admit(now, before, bytes, transmitter.rate, &mut self.random),
             Control::Drd(drd) => drd.admit(before, &mut self.random),
+            Control::Pie(pie) => {
+                pie.update(now, fifo.oldest());
+                pie.admit(before, &mut self.random)
+            }
         };
         if !self.limit.holds(after) {
             return stats.drop(DropReason::Overflow, bytes);
@@ -233,6 +245,9 @@ impl<P> Queue<P> {
         match &mut self.shape {
             Shape::Single(fifo, Control::CoDel(codel)) => codel.dequeue(now, fifo, stats),
             Shape::Single(fifo, control) => {
+                if let Control::Pie(pie) = control {
+                    pie.update(now, fifo.oldest());
+                }
                 let item = fifo.pop();
                 if let (None, Control::Red(red)) = (&item, control) {
                     red.on_idle(now);

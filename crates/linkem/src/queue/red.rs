@@ -1,7 +1,7 @@
 use units::{Rate, Time};
 
 use super::{Action, Limit, QueueLen};
-use crate::config::{ConfigError, ensure};
+use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
 /// Random early detection (Floyd and Jacobson, 1993) in its gentle form: as the average queue grows from `min` to `max`, the

@@ -54,6 +54,9 @@ macro_rules! with_link_keys {
             /// Instead of `loss`: losses in bursts.
             #[serde(default)]
             pub burst_loss: Option<crate::scenario::BurstLoss>,
+            /// Share of packets that arrive twice.
+            #[serde(default, deserialize_with = "crate::scenario::quantity::opt_share")]
+            pub duplicate: Option<f64>,
             /// Drops what exceeds a rate.
             #[serde(default)]
             pub policer: Option<crate::scenario::PolicerSpec>,
@@ -85,6 +88,7 @@ macro_rules! with_link_keys {
                     jitter: self.jitter,
                     loss: self.loss,
                     burst_loss: self.burst_loss,
+                    duplicate: self.duplicate,
                     policer: self.policer,
                     thin_acks: self.thin_acks,
                     aggregation: self.aggregation,
@@ -142,6 +146,7 @@ impl LinkKeys {
             jitter: self.jitter.or(base.jitter),
             loss: loss.loss,
             burst_loss: loss.burst_loss,
+            duplicate: self.duplicate.or(base.duplicate),
             policer: self.policer.or(base.policer),
             thin_acks: self.thin_acks.or(base.thin_acks),
             aggregation: self.aggregation.or(base.aggregation),
@@ -225,6 +230,7 @@ impl LinkKeys {
             jitter,
             queue: QueueConfig { kind: queue_kind(self.discipline), limit: self.queue_limit().limit() },
             loss,
+            duplicate: self.duplicate.unwrap_or(base.duplicate),
             policer: policer.or(base.policer),
             thin_below: self.thin_acks.unwrap_or(base.thin_below),
             aggregation: aggregation.or(base.aggregation),

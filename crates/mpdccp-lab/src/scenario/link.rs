@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use linkem::{CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, QueueKind, RedConfig};
+use linkem::{CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, PieConfig, QueueKind, RedConfig};
 use serde::Deserialize;
 use units::Rate;
 
@@ -69,6 +69,12 @@ pub enum Discipline {
         min: u64,
         /// 95 % are dropped from this many on.
         max: u64,
+    },
+    /// RFC 8033, with its settings.
+    Pie {
+        /// Mark instead of dropping.
+        #[serde(default)]
+        ecn: bool,
     },
     /// Two coupled queues, one for L4S (RFC 9332), with the settings of its appendix.
     #[serde(rename = "dual-pi2")]
@@ -177,6 +183,7 @@ pub(super) fn queue_kind(discipline: Option<Discipline>) -> QueueKind {
             })
         }
         Some(Discipline::Drd { min, max }) => QueueKind::Drd(DrdConfig { min, max }),
+        Some(Discipline::Pie { ecn }) => QueueKind::Pie(PieConfig { ecn, ..PieConfig::default() }),
         Some(Discipline::DualPi2 {}) => QueueKind::DualPi2(DualPi2Config::default()),
     }
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use linkem::Verdict;
 use units::{Rate, Time};
 
-use super::world::{LinkEvent, Side};
+use super::side::Side;
+use super::world::LinkEvent;
 use crate::{Fate, LinkPacket, LinkRecord, RunRecord, Sample};
 
 /// Records every packet on every link.

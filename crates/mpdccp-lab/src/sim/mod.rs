@@ -8,12 +8,13 @@ mod links;
 mod probe;
 mod run;
 mod short;
+mod side;
 pub(crate) mod source;
 mod stream;
 pub(crate) mod tcp;
 mod world;
 
-pub(crate) use world::Side;
+pub(crate) use side::Side;
 
 use core::time::Duration;
 use std::sync::Mutex;

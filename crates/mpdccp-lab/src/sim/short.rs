@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use units::Time;
 
+use super::side::Side;
 use super::tcp::segment::Segment;
 use super::tcp::{Outgoing, Rule, Tcp};
-use super::world::Side;
 use crate::{FlowRecord, ReceivedPacket, SentPacket};
 
 /// All connections of a flow.

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use units::Time;
 
+use super::side::Side;
 use super::source::Source;
 use super::tcp::segment::{self, Segment};
 use super::tcp::{Rule, Tcp};
-use super::world::Side;
 use crate::{FlowRecord, ReceivedPacket, SentPacket};
 
 /// Records that an application lets wait unsent in TCP; beyond, it drops them, as the sender queue of a datagram socket does.

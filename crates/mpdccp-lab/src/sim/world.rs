@@ -14,6 +14,7 @@ use units::Time;
 
 use super::life::WakeUp;
 use super::probe;
+use super::side::Side;
 
 /// IPv4 and UDP headers that the carrier adds.
 pub(crate) const OVERHEAD: u16 = 28;
@@ -22,26 +23,6 @@ pub(crate) const MTU: u16 = 1500;
 /// Session `i` is accepted on this port plus `i`, and comes from a range of ports that nobody else has.
 const SERVER_PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 40_000;
-
-/// One of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Client,
-    Server,
-}
-
-impl Side {
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    pub(crate) fn other(self) -> Side {
-        match self {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
-        }
-    }
-}
 
 /// A packet entering or leaving a link, for whoever keeps records.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +53,7 @@ pub(crate) enum LinkEvent {
 pub(crate) type Watch<'a> = dyn FnMut(Time, usize, Side, LinkEvent) + 'a;
 
 /// A packet on a link.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wire {
     id: u64,
     path: usize,

@@ -1,7 +1,6 @@
 //! What an acknowledgement means to the sending half.
 
 use core::time::Duration;
-use std::collections::BTreeSet;
 
 use dccp_cc::{AckEvent, Amount};
 use units::Time;
@@ -11,22 +10,8 @@ use super::detector::{Detector, Verdict};
 use super::frto::Judged;
 use super::prr::Prr;
 use super::segment::Ack;
-use super::sender::Sender;
-
-/// What one acknowledgement changed.
-#[derive(Default)]
-pub(super) struct Digest {
-    pub(super) acked: Amount,
-    pub(super) lost: Amount,
-    pub(super) congestion: bool,
-    /// Told of congestion marks.
-    pub(super) marked: bool,
-    pub(super) round_end: bool,
-    /// The cumulative point moved.
-    pub(super) advanced: bool,
-    /// Newest segment sent only once that arrived.
-    pub(super) sent_at: Option<Time>,
-}
+use super::sender::{Digest, Sender};
+use super::undo::Undo;
 
 impl Sender {
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack) {
@@ -48,78 +33,71 @@ impl Sender {
         if ack.dsack {
             self.counters.dsack += 1;
             self.detector.on_duplicate(self.next_no);
-            // RFC 3708: both transmissions arrived, so the first was not lost.
-            if let Some(&(start, end)) = ack.blocks.first() {
-                self.spurious(now, start, end);
+            if let (Some(undo), Some((_, end))) = (&mut self.undo, ack.blocks.first()) {
+                undo.on_duplicate(*end);
             }
         }
-        self.judge_timeout(now, &newly, digest.advanced);
+        self.judge_timeout(now, ack, &newly, digest.advanced);
         let newest_before = self.detector.newest();
         for segment in &newly {
-            self.arrived(now, ack, segment, newest_before, &mut digest);
+            self.arrived(now, segment, newest_before, &mut digest);
         }
         if !newly.is_empty() {
             self.timers.on_progress(now, self.board.inflight().packets > 0);
         }
-        // RFC 3522 section 3.2, for all of the window as Linux has it: what arrived had left before anything was sent again.
-        if digest.advanced
-            && self.to_undo.is_some()
-            && self.recover.is_some()
-            && self.first_again.is_some_and(|first| ack.echo < first)
-            && !self.board.repairing()
-        {
-            self.board.revive();
-            self.undo(now);
-        }
-        if self.recover.is_some_and(|end| self.acked >= end) {
-            (self.recover, self.prr) = (None, None);
-        }
+        self.judge_recovery(now, ack, digest.advanced);
         // RFC 3168 section 6.1.2: as to a loss, once a round trip. It lasts until something beyond what was out is acknowledged, for only that
         // brings CWR to the receiver; until then it repeats ECE.
         if self.ecn && ack.ece && self.recover.is_none() {
-            (self.recover, self.cwr, self.to_undo) = (Some(self.next + 1), true, None);
+            (self.recover, self.cwr, self.undo) = (Some(self.next + 1), true, None);
             (digest.congestion, digest.marked) = (true, true);
         }
         self.digest(now, digest, before);
     }
 
     /// Whether the last timeout was one.
-    fn judge_timeout(&mut self, now: Time, newly: &[Outstanding], advanced: bool) {
+    fn judge_timeout(&mut self, now: Time, ack: &Ack, newly: &[Outstanding], advanced: bool) {
         let Some(frto) = &mut self.frto else { return };
         let original = newly.iter().any(|s| s.state == State::Lost && s.transmissions == 1);
-        match frto.on_ack(original, advanced) {
+        let delayed = advanced && self.undo.is_some_and(|undo| undo.delayed(ack.echo));
+        match frto.on_ack(original || delayed, advanced) {
             Judged::Open => return,
             Judged::Real => {}
             Judged::Spurious => {
                 self.board.revive();
-                self.recover = None;
-                self.cc.on_spurious_loss(now);
+                self.take_back(now);
             }
         }
         self.frto = None;
     }
 
-    fn arrived(
-        &mut self,
-        now: Time,
-        ack: &Ack,
-        segment: &Outstanding,
-        newest_before: Option<u64>,
-        digest: &mut Digest,
-    ) {
+    /// Whether the running recovery is over, or was for nothing.
+    fn judge_recovery(&mut self, now: Time, ack: &Ack, advanced: bool) {
+        let over = self.recover.is_some_and(|end| self.acked >= end);
+        if let Some(undo) = self.undo {
+            if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
+                // What filled the hole had only been late. While repairs are in flight that says nothing of those.
+                if !over && self.board.arrived() > 0 {
+                    self.detector.on_reordered();
+                }
+                if over || self.board.repairing() == 0 {
+                    self.board.revive();
+                    self.take_back(now);
+                }
+            } else if undo.all_duplicate() {
+                self.take_back(now);
+            }
+        }
+        if over {
+            (self.recover, self.prr) = (None, None);
+        }
+    }
+
+    fn arrived(&mut self, now: Time, segment: &Outstanding, newest_before: Option<u64>, digest: &mut Digest) {
         let again = segment.transmissions > 1;
         digest.acked = digest.acked.plus(segment.bytes());
         digest.round_end |= segment.no >= self.round_end;
         self.sampler.on_acked(now, &segment.snapshot, segment.bytes());
-        // An earlier transmission arrived, so the loss was none (as RFC 3522 tells by timestamps).
-        let spurious = segment.state == State::Lost || (again && ack.echo < segment.no);
-        if spurious {
-            if segment.recovery.is_some() {
-                self.detector.on_reordered();
-            }
-            self.spurious(now, segment.start, segment.end());
-            return;
-        }
         let sent_at = segment.snapshot.sent_at;
         if !again {
             if newest_before.is_some_and(|n| segment.no < n) {
@@ -130,17 +108,9 @@ impl Sender {
         self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
     }
 
-    /// What was sent within `start..end` was not lost. Once that holds for all that the latest recovery took for lost, its reduction is taken back.
-    fn spurious(&mut self, now: Time, start: u64, end: u64) {
-        let Some(left) = self.to_undo.as_mut().filter(|left| !left.is_empty()) else { return };
-        left.retain(|at| !(start..end).contains(at));
-        if left.is_empty() {
-            self.undo(now);
-        }
-    }
-
-    fn undo(&mut self, now: Time) {
-        (self.to_undo, self.recover, self.prr) = (None, None, None);
+    /// The latest reduction was for nothing.
+    fn take_back(&mut self, now: Time) {
+        (self.undo, self.recover, self.prr) = (None, None, None);
         self.cc.on_spurious_loss(now);
     }
 
@@ -204,11 +174,8 @@ impl Sender {
                         self.begin_recovery();
                         digest.congestion = true;
                     }
-                    if let Some(left) = &mut self.to_undo {
-                        left.insert(segment.start);
-                    }
                     digest.lost = digest.lost.plus(segment.bytes());
-                    self.lose(now, &segment, Some(self.recovery));
+                    self.lose(now, &segment);
                 }
                 Verdict::Wait(at) => {
                     self.judge_at = Some(at);
@@ -221,9 +188,7 @@ impl Sender {
 
     fn begin_recovery(&mut self) {
         self.detector.on_recovery();
-        self.recovery += 1;
-        self.first_again = None;
-        self.to_undo = self.detector.undoes().then(BTreeSet::new);
+        self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
         self.recover = Some(self.next);
         // RFC 5681 section 3.2: the first lost segment leaves at once.
         self.forced = 1;

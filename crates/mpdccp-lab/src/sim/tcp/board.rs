@@ -24,8 +24,6 @@ pub(super) struct Outstanding {
     pub(super) snapshot: Snapshot,
     pub(super) transmissions: u32,
     pub(super) state: State,
-    /// Recovery in which it was last declared lost; none if a timer had it sent again.
-    pub(super) recovery: Option<u64>,
 }
 
 impl Outstanding {
@@ -110,20 +108,19 @@ impl Board {
     }
 
     /// The segment in flight as transmission `no` is lost.
-    pub(super) fn lose(&mut self, no: u64, recovery: Option<u64>) {
+    pub(super) fn lose(&mut self, no: u64) {
         let Some(start) = self.flying.remove(&no) else { return };
         let place = self.place(start);
         if let Some(segment) = self.segments.get_mut(place) {
             segment.state = State::Lost;
-            segment.recovery = recovery;
             self.inflight = self.inflight.minus(Amount::default().plus(segment.bytes()));
             self.lost.insert(start);
         }
     }
 
-    /// Whether something sent again is in flight.
-    pub(super) fn repairing(&self) -> bool {
-        self.segments.iter().any(|s| s.state == State::Flying && s.transmissions > 1)
+    /// Segments sent again that are in flight.
+    pub(super) fn repairing(&self) -> usize {
+        self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
     }
 
     /// Segments lost and not sent again are in flight after all: the timeout that made them so was spurious.

@@ -11,6 +11,7 @@ mod receiver;
 pub(crate) mod segment;
 mod sender;
 mod timers;
+mod undo;
 mod window;
 
 use dccp_cc::{Bbr1, Controller, Cubic, Reno};
@@ -22,7 +23,7 @@ use receiver::Receiver;
 use segment::{HEADERS, Segment};
 pub(crate) use sender::Sender;
 
-use super::world::Side;
+use super::side::Side;
 use crate::TcpCounters;
 
 /// A congestion control by its own name, from the kernel's.

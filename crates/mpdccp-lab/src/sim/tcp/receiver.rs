@@ -34,7 +34,9 @@ pub(crate) struct Receiver {
     waiting: u32,
     due: Option<Time>,
     now_due: bool,
+    /// TS.Recent and Last.ACK.sent of RFC 7323 section 4.3.
     echo: u64,
+    last_ack: u64,
     seen: u32,
     window: Window,
     /// A mark came, and the sender has not yet said that it knows.
@@ -56,7 +58,10 @@ impl Receiver {
 
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
         let (start, end) = (data.start, data.start + u64::from(data.len));
-        self.echo = data.no;
+        // RFC 7323 section 4.3: only a segment at the left edge of the window is echoed, so that a sender sees what was delayed.
+        if start <= self.last_ack {
+            self.echo = self.echo.max(data.no);
+        }
         self.ece = (self.ece && !data.cwr) || data.marked();
         self.seen = self.seen.saturating_add(1);
         self.waiting += 1;
@@ -104,6 +109,7 @@ impl Receiver {
         }
         (self.due, self.now_due, self.waiting) = (None, false, 0);
         self.acks = self.acks.wrapping_add(1);
+        self.last_ack = self.next;
         self.duplicates = if self.ahead.is_empty() { 0 } else { self.duplicates + 1 };
         self.window.on_ack_sent(now, self.acks);
         let duplicate = self.duplicate.take();

@@ -52,7 +52,7 @@ pub(crate) struct Ack {
     pub(crate) upto: u64,
     /// Counts acknowledgements, as [`Data::no`] counts data.
     pub(crate) no: u32,
-    /// [`Data::no`] of the latest arrival; stands in for the timestamp's echo.
+    /// [`Data::no`] of the latest arrival at the left edge of the window; stands in for the timestamp's echo.
     pub(crate) echo: u64,
     /// Bytes beyond `upto` that may come.
     pub(crate) window: u64,

@@ -1,18 +1,17 @@
 //! The sending half: what may leave; `acks.rs` has what an acknowledgement means. The algorithm is a [`Controller`].
 
 use core::time::Duration;
-use std::collections::BTreeSet;
 
 use dccp_cc::{Amount, Controller, Limits, Lost, Pacer, RateSample, RateSampler, RttEstimator, Sent, Window};
 use units::Time;
 
-use super::acks::Digest;
 use super::board::{Board, Outstanding, State};
 use super::detector::{Detector, Rule};
 use super::frto::Frto;
 use super::prr::Prr;
 use super::segment::{Data, HEADERS};
 use super::timers::{Fired, Timers, timeout};
+use super::undo::Undo;
 use crate::TcpCounters;
 
 /// What the sender holds at most until it is acknowledged.
@@ -22,6 +21,21 @@ const FIRST_WINDOW: u64 = 65_535;
 /// Most segments that leave as one burst, and the part of the window that it may be, as `tcp_tso_autosize` and `tcp_tso_should_defer` have them.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
+
+/// What one acknowledgement changed.
+#[derive(Default)]
+pub(super) struct Digest {
+    pub(super) acked: Amount,
+    pub(super) lost: Amount,
+    pub(super) congestion: bool,
+    /// Told of congestion marks.
+    pub(super) marked: bool,
+    pub(super) round_end: bool,
+    /// The cumulative point moved.
+    pub(super) advanced: bool,
+    /// Newest segment sent only once that arrived.
+    pub(super) sent_at: Option<Time>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -53,12 +67,8 @@ pub(crate) struct Sender {
     /// Its packets may be marked instead of dropped; the next new one tells of a reduction.
     pub(super) ecn: bool,
     pub(super) cwr: bool,
-    /// Numbers recoveries; where segments begin that the latest took for lost and that were not yet shown to have arrived, none if undoing
-    /// makes no sense.
-    pub(super) recovery: u64,
-    pub(super) to_undo: Option<BTreeSet<u64>>,
-    /// The first transmission of the present recovery that was one before.
-    pub(super) first_again: Option<u64>,
+    /// Of the latest reduction; none once it was undone, or if its signal cannot prove spurious.
+    pub(super) undo: Option<Undo>,
     /// When to judge again what is missing.
     pub(super) judge_at: Option<Time>,
     /// Segments that leave whatever the window says: the first of a recovery, and probes.
@@ -95,9 +105,7 @@ impl Sender {
             burst: 0,
             ecn: false,
             cwr: false,
-            recovery: 0,
-            to_undo: None,
-            first_again: None,
+            undo: None,
             judge_at: None,
             forced: 0,
             limited_at: None,
@@ -216,25 +224,28 @@ impl Sender {
     /// A segment in flight is to leave again, without being taken for lost by the controller.
     fn resend_later(&mut self, segment: &Outstanding) {
         if segment.state == State::Flying {
-            self.board.lose(segment.no, None);
+            self.board.lose(segment.no);
         }
     }
 
     fn on_timeout(&mut self, now: Time) {
         while let Some(segment) = self.board.flying_from(0).copied() {
-            self.lose(now, &segment, None);
+            self.lose(now, &segment);
         }
         self.timers.on_timeout();
         self.forced = 1;
-        (self.judge_at, self.to_undo, self.prr) = (None, None, None);
-        // RFC 5682 section 2: not when a loss is being repaired already.
+        (self.judge_at, self.prr) = (None, None);
+        // RFC 5682 section 2: not when a loss is being repaired already. The reduction of such a recovery is the one to undo.
         self.frto = self.recover.is_none().then(Frto::default);
+        if self.recover.is_none() {
+            self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
+        }
         self.recover = Some(self.next);
         self.cc.on_rto(now);
     }
 
-    pub(super) fn lose(&mut self, now: Time, segment: &Outstanding, recovery: Option<u64>) {
-        self.board.lose(segment.no, recovery);
+    pub(super) fn lose(&mut self, now: Time, segment: &Outstanding) {
+        self.board.lose(segment.no);
         self.sampler.on_lost(segment.bytes());
         self.lost += 1;
         let (lost, delivered) = (self.sampler.lost(), self.sampler.delivered());
@@ -316,18 +327,10 @@ impl Sender {
         let bytes = len + HEADERS as u32;
         if again {
             self.counters.retransmits += 1;
-            self.first_again.get_or_insert(no);
+            self.undo.iter_mut().for_each(|undo| undo.on_resent(no));
         } else {
             let state = State::Flying;
-            self.board.push(Outstanding {
-                start,
-                len,
-                no,
-                snapshot,
-                transmissions: 1,
-                state,
-                recovery: None,
-            });
+            self.board.push(Outstanding { start, len, no, snapshot, transmissions: 1, state });
             self.next = start + u64::from(len);
         }
         self.cc.on_sent(&Sent { now, bytes, inflight });

@@ -1,11 +1,9 @@
 //! What links do that the paper's do not: competitors' queues, queues shorter than a burst.
 
-mod model;
-
+use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
+use crate::model::{full, summary};
 use dccp_cc::{Bbr1Tuning, Cubic};
 use linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
-use model::scenario::{CFG, at, bbr, bulk, link, ms};
-use model::{full, summary};
 
 #[test]
 fn a_competitors_queue_does_not_confirm_itself_as_the_path() {

@@ -1,16 +1,15 @@
 //! The same run, the same trace: 10 Mbit/s and 40 ms with a queue of one BDP, 4 Mbit/s from 1.5 s on.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p dccp-cc --test golden` writes the traces anew, for changes that are meant.
+//! `UPDATE_GOLDEN=1 cargo test -p dccp-cc --test it golden` writes the traces anew, for changes that are meant.
 
-mod model;
-
-use dccp_cc::{Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic, Reno, Window};
-use model::scenario::{CFG, at, bbr, bulk, link, ms};
+use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
+use dccp_cc::{Bbr1, Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic, Reno, Window};
+use linkem::{Jitter, LinkConfig, LossModel, Spread};
 use std::fmt::Write;
 use units::Rate;
 
-fn trace(cc: Box<dyn Controller>) -> String {
-    let mut w = bulk(link(10.0, ms(40.0), 1.0), vec![(0.0, cc)]);
+fn trace(link: LinkConfig, cc: Box<dyn Controller>) -> String {
+    let mut w = bulk(link, vec![(0.0, cc)]);
     let mut out = String::from("   ms phase                        cwnd  Mbit/s  BtlBw inflight  lost\n");
     for i in 0..=60 {
         let t = 0.05 * f64::from(i);
@@ -41,8 +40,12 @@ fn trace(cc: Box<dyn Controller>) -> String {
 }
 
 fn check(name: &str, cc: Box<dyn Controller>) {
-    let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
-    let got = trace(cc);
+    check_on(link(10.0, ms(40.0), 1.0), name, cc);
+}
+
+fn check_on(link: LinkConfig, name: &str, cc: Box<dyn Controller>) {
+    let path = format!("{}/tests/it/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let got = trace(link, cc);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &got).unwrap();
     }
@@ -51,6 +54,20 @@ fn check(name: &str, cc: Box<dyn Controller>) {
         assert_eq!(g, w, "{name}, line {}", i + 1);
     }
     assert_eq!(got.lines().count(), want.lines().count());
+}
+
+/// What others are judged by must not move with them.
+#[test]
+fn references() {
+    let lossy = || LinkConfig { loss: LossModel::Bernoulli(0.002), ..link(50.0, ms(20.0), 0.5) };
+    let jitter = Jitter { spread: Spread::Normal(ms(2.0)), reorder: true, ..Jitter::default() };
+    let reordering = || LinkConfig { jitter, ..link(20.0, ms(40.0), 4.0) };
+    for (on, link) in [("queue", link(10.0, ms(40.0), 1.0)), ("loss", lossy()), ("reordering", reordering())]
+    {
+        check_on(link.clone(), &format!("reference_reno_{on}"), Box::new(Reno::tcp(1500)));
+        check_on(link.clone(), &format!("reference_cubic_{on}"), Box::new(Cubic::tcp(1500)));
+        check_on(link, &format!("reference_bbr1_{on}"), Box::new(Bbr1::tcp(1500, 1)));
+    }
 }
 
 #[test]

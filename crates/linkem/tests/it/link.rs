@@ -240,3 +240,16 @@ fn a_small_run() {
 6 delivered, 2 overflow, 2 lost";
     assert_eq!(table.join("\n"), expected);
 }
+
+#[test]
+fn the_wire_copies_its_share_of_what_it_did_not_lose() {
+    let (loss, rate) = (LossModel::Bernoulli(0.5), RateModel::Unlimited);
+    let mut link = link(LinkConfig { duplicate: 0.1, loss, rate, ..config() });
+    (0..20_000).for_each(|i| {
+        link.push(ms(1), bytes(100), i);
+    });
+    let out = drain(&mut link);
+    let twice = out.windows(2).filter(|w| w[0].0 == w[1].0).count();
+    assert!((900..1_100).contains(&twice), "{twice} of about 10,000");
+    assert_eq!(link.stats().duplicated, Count { packets: twice as u64, bytes: twice as u64 * 100 });
+}

@@ -1,13 +1,11 @@
 //! Bulk flows in the model: utilisation and queue at many rates and delays, with competition, jitter and loss.
 //!
-//! `cargo test -p dccp-cc --test bulk -- --nocapture` prints the tables.
+//! `cargo test -p dccp-cc --test it bulk -- --nocapture` prints the tables.
 
-mod model;
-
+use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
+use crate::model::{WIRE, full, summary};
 use dccp_cc::{Bbr1Tuning, Reno};
 use linkem::{Jitter, LossModel, Spread};
-use model::scenario::{CFG, at, bbr, bulk, link, ms};
-use model::{WIRE, full, summary};
 
 const VARIANTS: [(&str, Bbr1Tuning); 2] = [("draft", Bbr1Tuning::DRAFT), ("tuned", Bbr1Tuning::TUNED)];
 

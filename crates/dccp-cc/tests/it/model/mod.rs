@@ -49,7 +49,7 @@ struct Receiver {
 
 struct Path {
     link: usize,
-    back: Duration,
+    reverse: Duration,
     tx: Sender,
     rx: Receiver,
 }
@@ -79,7 +79,12 @@ impl Session {
             queue: VecDeque::new(),
             paths: paths
                 .into_iter()
-                .map(|(link, back, cc)| Path { link, back, tx: Sender::new(cc), rx: Receiver::default() })
+                .map(|(link, reverse, cc)| Path {
+                    link,
+                    reverse,
+                    tx: Sender::new(cc),
+                    rx: Receiver::default(),
+                })
                 .collect(),
             wake: Some(start),
             got: Vec::new(),
@@ -174,7 +179,7 @@ impl World {
     pub fn set_delay(&mut self, link: usize, delay: Duration) {
         self.links[link].set_delay(self.now, delay);
         for p in self.sessions.iter_mut().flat_map(|s| &mut s.paths).filter(|p| p.link == link) {
-            p.back = delay;
+            p.reverse = delay;
         }
     }
 
@@ -289,7 +294,7 @@ impl World {
             held: self.now.since(newest),
         };
         self.count += 1;
-        self.acks.insert((self.now + path.back, self.count), (s, p, ack));
+        self.acks.insert((self.now + path.reverse, self.count), (s, p, ack));
     }
 
     fn pump(&mut self, si: usize) {

@@ -1,10 +1,8 @@
 //! Loss-based controllers in the model: they fill a link with a queue of a BDP, and CUBIC is fair to Reno where it should be.
 
-mod model;
-
+use crate::model::scenario::{CFG, at, bulk, link, ms};
+use crate::model::{full, summary};
 use dccp_cc::{Controller, Cubic, Reno};
-use model::scenario::{CFG, at, bulk, link, ms};
-use model::{full, summary};
 
 fn reno() -> Box<dyn Controller> {
     Box::new(Reno::new(&CFG))

@@ -67,6 +67,10 @@ fn queue_kind() -> impl Strategy<Value = QueueKind> {
         (1u32..5, 1u32..2_000, codel())
             .prop_map(|(flows, quantum, codel)| QueueKind::FqCoDel(FqCoDelConfig { flows, quantum, codel })),
         (0u64..20, 1u64..20).prop_map(|(min, above)| QueueKind::Drd(DrdConfig { min, max: min + above })),
+        (1u64..20, 1u64..20, 0u64..50, any::<bool>()).prop_map(|(target, update, burst, ecn)| {
+            let [target, update, max_burst] = [target, update, burst].map(Duration::from_millis);
+            QueueKind::Pie(PieConfig { target, update, max_burst, ecn, ..PieConfig::default() })
+        }),
     ]
 }
 
@@ -95,11 +99,11 @@ fn aggregation() -> impl Strategy<Value = Option<Aggregation>> {
 }
 
 fn config() -> impl Strategy<Value = LinkConfig> {
-    let usual = (rate_model(), 0u64..40_000, jitter(), queue(), loss());
+    let usual = (rate_model(), 0u64..40_000, jitter(), queue(), loss(), prop_oneof![Just(0.0), 0.0..1.0]);
     (usual, policer(), prop_oneof![Just(0), 1u32..2_000], aggregation()).prop_map(
-        |((rate, delay, jitter, queue, loss), policer, thin_below, aggregation)| {
+        |((rate, delay, jitter, queue, loss, duplicate), policer, thin_below, aggregation)| {
             let delay = Duration::from_micros(delay);
-            LinkConfig { rate, delay, jitter, queue, loss, policer, thin_below, aggregation }
+            LinkConfig { rate, delay, jitter, queue, loss, duplicate, policer, thin_below, aggregation }
         },
     )
 }
@@ -199,9 +203,11 @@ proptest! {
         prop_assert_eq!(stats.offered, offered);
         prop_assert_eq!(stats.delivered.packets, out.len() as u64);
         prop_assert_eq!(link.propagating(), 0);
-        prop_assert_eq!(offered.packets, stats.delivered.packets + stats.dropped() + queued.packets);
+        let came = offered.packets + stats.duplicated.packets;
+        prop_assert_eq!(came, stats.delivered.packets + stats.dropped() + queued.packets);
         let dropped: u64 = DropReason::ALL.map(|r| stats.drops(r).bytes).iter().sum();
-        prop_assert_eq!(offered.bytes, stats.delivered.bytes + dropped + queued.bytes);
+        let came = offered.bytes + stats.duplicated.bytes;
+        prop_assert_eq!(came, stats.delivered.bytes + dropped + queued.bytes);
     }
 
     #[test]
@@ -215,7 +221,7 @@ proptest! {
 
     #[test]
     fn packets_keep_their_order_unless_jitter_reorders(mut config in configs(), events in events()) {
-        config.iter_mut().for_each(|c| c.jitter.reorder = false);
+        config.iter_mut().for_each(|c| (c.jitter.reorder, c.duplicate) = (false, 0.0));
         let (_, out) = run(&config, &events, true);
         prop_assert!(out.is_sorted_by_key(|d| d.at));
         // Flow queueing keeps order only within a queue, so it is asked flow by flow.
@@ -243,6 +249,7 @@ proptest! {
         config[0].rate = RateModel::Constant(rate);
         config[0].jitter = Jitter::default();
         config[0].aggregation = None;
+        config[0].duplicate = 0.0;
         let events: Vec<_> = events.into_iter().filter(|e| matches!(e.1, Event::Push(_))).collect();
         let (_, out) = run(&config, &events, true);
         // Over any stretch that starts with a packet's last bit, the bytes that follow took their time.
@@ -268,7 +275,7 @@ proptest! {
             }
         }
         // Marked packets may be lost or dropped later.
-        prop_assert!(marked <= link.stats().ce_marked);
+        prop_assert!(marked <= link.stats().ce_marked + link.stats().duplicated.packets);
     }
 
     #[test]

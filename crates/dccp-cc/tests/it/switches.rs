@@ -1,13 +1,11 @@
 //! What each deviation of the tuned variant is good for: all of them, all but one, none.
 //!
-//! `cargo test -p dccp-cc --test switches -- --nocapture` prints the table of `docs/ccid5.md`.
+//! `cargo test -p dccp-cc --test it switches -- --nocapture` prints the table of `docs/ccid5.md`.
 
-mod model;
-
+use crate::model::scenario::{Make, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
+use crate::model::{bins, full, summary};
 use dccp_cc::Bbr1Tuning;
 use linkem::{Jitter, Spread};
-use model::scenario::{Make, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
-use model::{bins, full, summary};
 
 /// One variant's figures; latencies in ms, shares in percent of the link.
 struct Figures {

@@ -68,13 +68,13 @@ pub fn two_paths_drop(make: Make, owd_ms: f64, queue: u64) -> World {
 
 /// Bulk flows that start so many seconds in, on one link.
 pub fn bulk(link: LinkConfig, flows: Vec<(f64, Box<dyn Controller>)>) -> World {
-    let back = link.delay;
-    let session = |(start, cc)| Session::new(Source::Bulk, at(start), vec![(0, back, cc)]);
+    let reverse = link.delay;
+    let session = |(start, cc)| Session::new(Source::Bulk, at(start), vec![(0, reverse, cc)]);
     World::new(vec![link], 1, flows.into_iter().map(session).collect())
 }
 
-/// A bulk flow over a path with jitter one way and `back` ms the other.
-pub fn jittery(mbps: f64, delay: f64, jitter: Jitter, back: f64, cc: Box<dyn Controller>) -> World {
+/// A bulk flow over a path with jitter one way and `reverse` ms the other.
+pub fn jittery(mbps: f64, delay: f64, jitter: Jitter, reverse: f64, cc: Box<dyn Controller>) -> World {
     let link = LinkConfig { jitter, ..link(mbps, ms(2.0 * delay), 4.0) };
-    World::new(vec![link], 1, vec![Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(back), cc)])])
+    World::new(vec![link], 1, vec![Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(reverse), cc)])])
 }

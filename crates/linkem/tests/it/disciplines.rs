@@ -199,3 +199,14 @@ fn dual_pi2_keeps_l4s_shallow_and_classic_near_its_target() {
     assert!(l4s.median(0) < 3.0, "{}", l4s.median(0));
     assert!(l4s.used > 0.5, "{}", l4s.used);
 }
+
+#[test]
+fn pie_keeps_the_delay_near_its_target() {
+    let out = run(link(QueueKind::Pie(PieConfig::default()), 1_000), 4, Ecn::NotEct);
+    assert!(out.used > 0.9, "{}", out.used);
+    assert!((5.0..25.0).contains(&out.median(0)), "{}", out.median(0));
+    assert!(out.stats.early.packets > 10 && out.stats.overflow.packets == 0, "{:?}", out.stats);
+    let marked =
+        run(link(QueueKind::Pie(PieConfig { ecn: true, ..PieConfig::default() }), 1_000), 4, Ecn::Ect0);
+    assert!(marked.stats.ce_marked > 10 && (5.0..25.0).contains(&marked.median(0)), "{:?}", marked.stats);
+}

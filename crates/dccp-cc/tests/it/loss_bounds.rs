@@ -1,11 +1,9 @@
 //! Losses that come of sending too much, and those that do not.
 
-mod model;
-
+use crate::model::scenario::{Make, at, bbr, bulk, link, ms};
+use crate::model::{full, summary};
 use dccp_cc::Bbr1Tuning;
 use linkem::{LinkConfig, LossModel, Policer};
-use model::scenario::{Make, at, bbr, bulk, link, ms};
-use model::{full, summary};
 use units::Rate;
 
 const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::TUNED };

@@ -1,11 +1,9 @@
 //! Subflows of one session: over one bottleneck they are one flow, over two they are two.
 
-mod model;
-
+use crate::model::scenario::{CFG, at, link, ms};
+use crate::model::{Session, Source, World, full, summary};
 use dccp_cc::{Bbr1, CcConfig, Controller, Coupling, Cubic, Reno};
 use linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
-use model::scenario::{CFG, at, link, ms};
-use model::{Session, Source, World, full, summary};
 use units::Time;
 
 fn ccid(n: u8, seed: u64) -> Box<dyn Controller> {
@@ -24,18 +22,18 @@ fn bottleneck(mbps: f64, rtt: f64, bdps: f64) -> LinkConfig {
 }
 
 /// A session of two bulk subflows over these links and, if asked for, a CUBIC over the first.
-fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, rival: bool, seed: u64) -> World {
-    let back = links[0].delay;
+fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, competitor: bool, seed: u64) -> World {
+    let reverse = links[0].delay;
     let last = links.len() - 1;
-    let paths = vec![(0, back, ccid(n, seed)), (last, links[last].delay, ccid(n, seed + 10))];
+    let paths = vec![(0, reverse, ccid(n, seed)), (last, links[last].delay, ccid(n, seed + 10))];
     let mut session = Session::new(Source::Bulk, Time::ZERO, paths);
     session.coupling = coupled.then(Coupling::default);
     let mut sessions = vec![session];
-    if rival {
+    if competitor {
         sessions.push(Session::new(
             Source::Bulk,
             Time::ZERO,
-            vec![(0, back, Box::new(Cubic::new(&CFG)) as _)],
+            vec![(0, reverse, Box::new(Cubic::new(&CFG)) as _)],
         ));
     }
     World::new(links, seed, sessions)

@@ -1,18 +1,16 @@
 //! Paths that change in the model: rate, delay, outages, delay that wanders, a host that sleeps.
 //!
-//! `cargo test -p dccp-cc --test path_changes -- --nocapture` prints the tables.
+//! `cargo test -p dccp-cc --test it path_changes -- --nocapture` prints the tables.
 
-mod model;
-
+use crate::model::scenario::{at, bbr, bulk, jittery, link, ms, one_path_drops};
+use crate::model::{World, full, summary};
 use dccp_cc::Bbr1Tuning;
 use linkem::{Jitter, Spread};
-use model::scenario::{at, bbr, bulk, jittery, link, ms, one_path_drops};
-use model::{World, full, summary};
 
 const VARIANTS: [(&str, Bbr1Tuning); 2] = [("draft", Bbr1Tuning::DRAFT), ("tuned", Bbr1Tuning::TUNED)];
 
 /// Share of the link in percent and latency p95, from 1 s to 15 s after a change at 5 s.
-fn after(make: model::scenario::Make, mbps: (f64, f64), rtt: (f64, f64), outage: bool) -> (f64, f64) {
+fn after(make: crate::model::scenario::Make, mbps: (f64, f64), rtt: (f64, f64), outage: bool) -> (f64, f64) {
     let mut w = bulk(link(mbps.0, ms(rtt.0), 4.0), vec![(0.0, make(3))]);
     w.run(at(5.0));
     w.set_rate(0, mbps.1);
@@ -85,7 +83,7 @@ fn a_rate_that_comes_back() {
 }
 
 /// A bulk flow over a path whose delay is drawn anew every `step` ms.
-fn wandering(make: model::scenario::Make, step: f64, low: f64, high: f64) -> World {
+fn wandering(make: crate::model::scenario::Make, step: f64, low: f64, high: f64) -> World {
     let mut w = bulk(link(20.0, ms(20.0), 4.0), vec![(0.0, make(3))]);
     let mut x = 9u64;
     while w.now < at(30.0) {

@@ -1,12 +1,10 @@
 //! Experiments A and B in the model: a path of 1 Gbit/s becomes one of 10 Mbit/s under 15 Mbit/s of traffic.
 //!
-//! `cargo test -p dccp-cc --test capacity_drop -- --nocapture` prints the tables.
+//! `cargo test -p dccp-cc --test it capacity_drop -- --nocapture` prints the tables.
 
-mod model;
-
+use crate::model::scenario::{CFG, at, bbr, ms, one_path_drops, two_paths_drop};
+use crate::model::{Summary, World, bins, summary};
 use dccp_cc::{Bbr1Tuning, Controller, Reno};
-use model::scenario::{CFG, at, bbr, ms, one_path_drops, two_paths_drop};
-use model::{Summary, World, bins, summary};
 
 fn make(name: &str) -> Box<dyn Fn(u64) -> Box<dyn Controller>> {
     match name {

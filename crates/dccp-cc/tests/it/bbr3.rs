@@ -1,13 +1,11 @@
 //! BBRv3 in the model: utilisation, queue, losses, marks, competition; the draft's own example cases where the model has them.
 //!
-//! `cargo test -p dccp-cc --test bbr3 -- --nocapture` prints the tables.
+//! `cargo test -p dccp-cc --test it bbr3 -- --nocapture` prints the tables.
 
-mod model;
-
+use crate::model::scenario::{CFG, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
+use crate::model::{WIRE, bins, full, summary};
 use dccp_cc::{Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic};
 use linkem::{Jitter, Limit, LossModel, QueueKind, Spread};
-use model::scenario::{CFG, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
-use model::{WIRE, bins, full, summary};
 
 fn bbr3(seed: u64) -> Box<dyn Controller> {
     Box::new(Bbr3::new(&CcConfig { seed, ..CFG }))

@@ -1,0 +1,16 @@
+//! The controllers in a small world in virtual time. `cargo test -p dccp-cc --test it MODULE -- --nocapture` prints the tables of a module.
+
+mod access_links;
+mod bbr3;
+mod bulk;
+mod capacity_drop;
+mod coupling;
+mod golden;
+mod inherit;
+mod loss_based;
+mod loss_bounds;
+mod model;
+mod path_changes;
+mod properties;
+mod reno;
+mod switches;

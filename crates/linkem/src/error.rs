@@ -1,0 +1,27 @@
+use core::fmt;
+
+/// A setting that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Which one, as the field is called.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub problem: &'static str,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+/// Refuses with `problem` unless `ok`.
+pub(crate) fn ensure(ok: bool, field: &'static str, problem: &'static str) -> Result<(), ConfigError> {
+    if ok { Ok(()) } else { Err(ConfigError { field, problem }) }
+}
+
+pub(crate) fn probability(field: &'static str, p: f64) -> Result<(), ConfigError> {
+    ensure((0.0..=1.0).contains(&p), field, "a probability lies between 0 and 1")
+}

@@ -1,0 +1,6 @@
+//! Links as a whole.
+
+mod disciplines;
+mod link;
+mod models;
+mod properties;
