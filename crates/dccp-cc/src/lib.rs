@@ -31,6 +31,7 @@
 extern crate alloc;
 
 mod algorithm;
+mod amount;
 mod bbr1;
 mod bbr3;
 mod controller;
@@ -50,9 +51,10 @@ pub mod tfrc;
 mod validation;
 
 pub use algorithm::Algorithm;
+pub use amount::Amount;
 pub use bbr1::{Bbr1, Tuning as Bbr1Tuning, WITHOUT as BBR1_WITHOUT};
 pub use bbr3::Bbr3;
-pub use controller::{AckEvent, Amount, CcConfig, Controller, Inherited, Limits, Lost, Sent, Window};
+pub use controller::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, Sent, Window};
 pub use coupling::{Coupling, Part, Seen};
 pub use cubic::Cubic;
 pub use filter::WindowedMax;

@@ -84,7 +84,7 @@ impl<P: Clone> Link<P> {
             medium: Random::new(seed, 3),
             transmitting: Vec::new(),
             loss: Loss::new(config.loss, Random::new(seed, 1)),
-            copies: Random::new(seed, 4),
+            copies: Random::new(seed, 5),
             wander: Wander::new(config.jitter, Random::new(seed, 2)),
             config,
             propagating: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! BALIA, the balanced linked adaptation of Peng, Walid, Hwang and Low ("Multipath TCP: Analysis, Design, and Implementation", 2016;
 //! draft-walid-mptcp-congestion-control-04), as factors of what a flow alone would do.
 
-use super::Part;
+use super::part::Part;
 
 /// Most that a reduction grows by.
 const MOST_DECREASE: f64 = 1.5;

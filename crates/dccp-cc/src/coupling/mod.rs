@@ -4,9 +4,11 @@
 //! is found in `shared.rs`; outside such a set a subflow is on its own, so that paths with nothing in common lose nothing.
 
 mod balia;
+mod part;
 mod shared;
 
 use alloc::vec::Vec;
+pub use part::Part;
 use shared::Detector;
 use units::{Duration, Time};
 
@@ -14,24 +16,6 @@ use units::{Duration, Time};
 const RATE_WEIGHT: f64 = 0.1;
 /// Least rate that is reckoned with, bytes per second, so that an idle member is not barred from coming back.
 const LEAST_RATE: f64 = 1500.0;
-
-/// A subflow's part of a bottleneck that it shares with others of its session.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Part {
-    /// Growth of its window in congestion avoidance, of what a flow alone would do. At most 1.
-    pub increase: f64,
-    /// Reductions of its window, of what a flow alone would do. At least 1.
-    pub decrease: f64,
-    /// How strongly it probes for bandwidth, of what a flow alone would do: its share of the rate, or an equal one if that is more.
-    pub weight: f64,
-    /// Another subflow at this bottleneck is in ProbeRTT: now is the time for it.
-    pub probe_rtt: bool,
-}
-
-impl Part {
-    /// All of it.
-    pub const ALONE: Part = Part { increase: 1.0, decrease: 1.0, weight: 1.0, probe_rtt: false };
-}
 
 /// What a subflow went through, as far as it knows now.
 #[derive(Clone, Copy, Debug)]

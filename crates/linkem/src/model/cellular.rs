@@ -2,8 +2,8 @@
 
 use units::{Duration, Rate};
 
+use super::kind::{Course, Model, State, config, every, mbps, ms};
 use super::walk::Walk;
-use super::{Course, Model, State, config, every, mbps, ms};
 use crate::random::Random;
 use crate::{Jitter, LinkConfig, Spread};
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use units::Duration;
 
-use super::{Course, Model, State, Step, config, mbps, ms};
+use super::kind::{Course, Model, State, Step, config, mbps, ms};
 use crate::random::Random;
 use crate::{Jitter, LinkConfig, Spread};
 

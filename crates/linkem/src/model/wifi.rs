@@ -1,6 +1,6 @@
 //! Wi-Fi with a station that moves about a room.
 
-use super::{Course, Model, State, config, every, mbps, ms};
+use super::kind::{Course, Model, State, config, every, mbps, ms};
 use crate::random::Random;
 use crate::{Aggregation, LinkConfig};
 use units::Duration;

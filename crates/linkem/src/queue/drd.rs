@@ -1,6 +1,7 @@
-use super::{Action, QueueLen};
+use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
+use aqm::QueueLen;
 
 /// Derivative random drop, the queue of the NIST Net emulator: the probability that an arriving packet is dropped rises in a
 /// straight line with the number of packets in the queue. It never marks.

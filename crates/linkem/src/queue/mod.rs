@@ -1,5 +1,6 @@
 //! What waits for the transmitter.
 
+mod action;
 mod drd;
 mod dual_pi2;
 mod pie;
@@ -10,6 +11,7 @@ use units::{Rate, Time};
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 use crate::{DropReason, Stats, Verdict};
+use action::Action;
 use aqm::{CoDel, CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Limit, QueueLen, mark};
 use dual_pi2::DualPi2;
 use pie::Pie;
@@ -88,17 +90,6 @@ pub(crate) struct Transmitter {
     /// What is in transmission.
     pub(crate) sending: QueueLen,
     pub(crate) rate: Rate,
-}
-
-/// What a discipline says about an arriving packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
-    Pass,
-    /// Mark if capable.
-    Mark,
-    /// Mark if capable, else drop.
-    Signal,
-    Drop,
 }
 
 /// The queue of a link, of whatever kind. The packet in transmission is not in it, but counts for every limit and threshold.

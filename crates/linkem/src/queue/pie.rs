@@ -1,6 +1,7 @@
+use aqm::QueueLen;
 use units::{Duration, Time};
 
-use super::{Action, QueueLen};
+use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 

@@ -1,6 +1,7 @@
+use aqm::{Limit, QueueLen};
 use units::{Rate, Time};
 
-use super::{Action, Limit, QueueLen};
+use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 

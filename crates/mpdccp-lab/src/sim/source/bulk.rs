@@ -1,6 +1,6 @@
 use units::Time;
 
-use super::Source;
+use super::interface::Source;
 
 /// Always backlogged: there is never nothing to send.
 #[derive(Debug)]

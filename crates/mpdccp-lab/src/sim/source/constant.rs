@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use units::Time;
 
-use super::Source;
+use super::interface::Source;
 
 /// Constant rate, constant size.
 #[derive(Debug)]

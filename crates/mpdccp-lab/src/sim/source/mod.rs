@@ -2,36 +2,18 @@
 
 mod bulk;
 mod constant;
+mod interface;
 mod on_off;
 mod poisson;
 mod trace;
 mod video;
 
+pub(crate) use interface::Source;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use units::{Rate, Time};
 
 use crate::scenario::{FlowSpec, SourceSpec};
-
-/// A source of datagrams.
-pub(crate) trait Source: core::fmt::Debug {
-    /// When it next has something, if ever; backlogged sources have something at their beginning only.
-    fn next(&self) -> Option<Time>;
-
-    /// Appends the sizes of the datagrams that are due at `now`; `dropped` counts those that the sender's queue has dropped so far, if it
-    /// [adapts](Self::adapts).
-    fn emit(&mut self, now: Time, dropped: u64, sizes: &mut Vec<usize>);
-
-    /// Whether it cares for drops, which take time to count.
-    fn adapts(&self) -> bool {
-        false
-    }
-
-    /// Always has a datagram of this size, once begun.
-    fn backlog(&self, _now: Time) -> Option<usize> {
-        None
-    }
-}
 
 /// The source of `flow`, from `start` to `stop`.
 pub(crate) fn source(flow: &FlowSpec, start: Time, stop: Time, seed: u64) -> Box<dyn Source> {

@@ -2,8 +2,8 @@ use core::time::Duration;
 
 use units::Time;
 
-use super::Source;
 use super::constant::Constant;
+use super::interface::Source;
 
 /// Constant rate with pauses.
 #[derive(Debug)]

@@ -2,8 +2,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::RngCore;
 use units::Time;
 
-use super::Source;
 use super::constant::Constant;
+use super::interface::Source;
 
 /// Datagrams of constant size at independent, exponentially distributed distances.
 #[derive(Debug)]

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use units::{Rate, Time};
 
-use super::Source;
+use super::interface::Source;
 
 /// After so long without a drop the next rung is tried.
 const CLIMB: Duration = Duration::from_secs(2);

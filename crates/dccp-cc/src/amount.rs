@@ -1,0 +1,33 @@
+/// Packets and the bytes in them. Bytes are IP bytes on the wire, as the bottleneck counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Amount {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Amount {
+    /// This and one packet of `bytes`.
+    #[must_use]
+    pub fn plus(self, bytes: u32) -> Amount {
+        Amount { packets: self.packets.saturating_add(1), bytes: self.bytes.saturating_add(u64::from(bytes)) }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Amount) -> Amount {
+        Amount {
+            packets: self.packets.saturating_add(other.packets),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// This less `other`, zero if that is more.
+    #[must_use]
+    pub fn minus(self, other: Amount) -> Amount {
+        Amount {
+            packets: self.packets.saturating_sub(other.packets),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
