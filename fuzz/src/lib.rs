@@ -3,10 +3,10 @@
 
 mod connection;
 mod endpoint;
-#[path = "../../crates/mpdccp-proto/tests/common/mod.rs"]
+#[path = "../../crates/mpdccp-proto/tests/all/common/mod.rs"]
 mod ends;
 mod packets;
-#[path = "../../crates/dccp-proto/tests/common/mod.rs"]
+#[path = "../../crates/dccp-proto/tests/all/common/mod.rs"]
 mod pair;
 mod session;
 mod tape;

@@ -3,10 +3,10 @@ use crate::ends::{self, Net, client_addr, client_route, datagram};
 use crate::packets;
 use crate::tape::Tape;
 use dccp_proto::{Ecn, Route};
+use mpdccp_proto::policy::{Otherwise, Policy, Rule};
 use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::steer::{Otherwise, Rule, Steering};
-use mpdccp_proto::{Ccid, Fallback, JoinAdvertised, KeyType, Named, PktInfo, SessionConfig};
+use mpdccp_proto::{Ccid, Fallback, JoinFrom, KeyType, Named, PktInfo, SessionConfig};
 use std::net::SocketAddr;
 use units::{Duration, Rate};
 
@@ -96,16 +96,12 @@ pub(crate) fn config(tape: &mut Tape<'_>) -> SessionConfig {
             ])
             .to_vec(),
         share_congestion: switch(1),
-        steer: Steering(if switch(2) { vec![fec] } else { Vec::new() }),
+        policy: Policy(if switch(2) { vec![fec] } else { Vec::new() }),
         reorder: ReorderConfig { proven: switch(3), ..more.pick(&reorderers).into() },
         repair: !switch(4),
         flow_order: switch(5),
         joinable: switch(6),
-        join_advertised: more.pick(&[
-            JoinAdvertised::Never,
-            JoinAdvertised::FromOne,
-            JoinAdvertised::FromAll,
-        ]),
+        join_advertised: more.pick(&[JoinFrom::Nowhere, JoinFrom::One, JoinFrom::All]),
         scheduler: tape.pick(&schedulers),
         connection: dccp_proto::Config {
             early_data: switch(7),

@@ -1,7 +1,7 @@
 use dccp_proto::Ecn;
 use dccp_proto::ccid::TxView;
 use dccp_wire::{Opt, Packet, ack_vector};
-use mpdccp_proto::{Endpoint, Health, PathId, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, PathId, PathState, SessionEvent, SessionId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, Permissions};
@@ -33,7 +33,7 @@ struct Seen {
     metrics: Value,
     phase: &'static str,
     lost: u64,
-    health: Option<Health>,
+    state: Option<PathState>,
     ccids: Option<(u8, u8)>,
 }
 
@@ -135,10 +135,9 @@ impl Qlog {
                 let group = group(path.ports.local, path.ports.remote);
                 let seen = self.paths.entry((id, path.id)).or_default();
                 let mut events = Vec::new();
-                if seen.health.replace(path.health) != Some(path.health) {
+                if seen.state.replace(path.state) != Some(path.state) {
                     let remote = path.route.remote.to_string();
-                    let data =
-                        json!({ "path": path.id.0, "remote": remote, "new": format!("{:?}", path.health) });
+                    let data = json!({ "path": path.id.0, "remote": remote, "new": path.state.name() });
                     events.push(("connectivity:path_updated", data));
                 }
                 if seen.ccids != path.ccids

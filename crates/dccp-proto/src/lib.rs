@@ -20,7 +20,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-/// The harness of `tests/common` names the crate from outside.
+/// The harness of `tests/all/common` names the crate from outside.
 #[cfg(test)]
 extern crate self as dccp_proto;
 

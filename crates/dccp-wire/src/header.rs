@@ -1,10 +1,5 @@
 use crate::bytes::number;
-use crate::{Options, PacketType, ResetCode, Seq};
-
-/// The longest header Data Offset can tell, 255 words (RFC 4340 section 5).
-pub const MAX_HEADER: usize = 1020;
-/// Bytes of options that fit behind the fixed fields of every packet type (Response and Reset take 28).
-pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
+use crate::{MAX_OPTIONS, Options, PacketType, ResetCode, Seq};
 
 /// The Reset Code and its three data bytes (RFC 4340 section 5.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,11 +43,11 @@ mod option;
 mod option_buf;
 mod seq;
 
-pub use header::{Header, MAX_HEADER, MAX_OPTIONS, Packet, ParseError, Reset};
+pub use header::{Header, Packet, ParseError, Reset};
 pub use kind::{PacketType, ResetCode};
 pub use mp::{KeyType, MpOption, RttType};
 pub use option::{Opt, OptionError, Options};
-pub use option_buf::OptionBuf;
+pub use option_buf::{MAX_HEADER, MAX_OPTIONS, OptionBuf};
 pub use seq::Seq;
 
 /// UDP port registered for DCCP encapsulated in UDP (RFC 6773 section 3.8).

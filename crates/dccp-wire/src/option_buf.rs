@@ -1,5 +1,9 @@
-use crate::MAX_OPTIONS;
 use alloc::vec::Vec;
+
+/// The longest header Data Offset can tell, 255 words (RFC 4340 section 5).
+pub const MAX_HEADER: usize = 1020;
+/// Bytes of options that fit behind the fixed fields of every packet type (Response and Reset take 28).
+pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
 
 /// An option area being written; kept and cleared between packets so that nothing is allocated a packet. Never longer
 /// than [`MAX_OPTIONS`], so that it fits behind any header.

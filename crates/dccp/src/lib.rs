@@ -128,7 +128,7 @@ pub use error::{AcceptError, CcidError, ConnectError, FinishError, RecvError, Se
 pub use listener::Listener;
 pub use mpdccp_proto::reorder::ReorderConfig;
 pub use mpdccp_proto::sched::SchedulerKind;
-pub use mpdccp_proto::{Health, Named, PathId, Reason};
+pub use mpdccp_proto::{Named, PathId, PathState, Reason};
 pub use options::{Carrier, Options, Path};
 pub use outgoing::{Delivery, SendPolicy};
 pub use stats::{Event, PathStats, Stats};

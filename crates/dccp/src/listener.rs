@@ -86,7 +86,7 @@ impl Listener {
             let (remote, _) = sockets::places(&streams.options, client);
             let route = Route { socket, local: None, remote };
             let ports = Ports { local: streams.options.dccp_port, remote: dccp_port };
-            streams.options.key.is_none() && core.endpoint.invite(core.clock.now(), route, ports)
+            streams.options.key.is_none() && core.endpoint.send_listen(core.clock.now(), route, ports)
         });
         match invited {
             Some(true) => Ok(()),

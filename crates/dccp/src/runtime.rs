@@ -167,7 +167,7 @@ impl Streams {
                 PathStats {
                     id: path.id,
                     peer: core.net.resolve(&path.route).remote,
-                    health: path.health,
+                    state: path.state,
                     ccids: path.ccids,
                     rtt: row.and_then(|row| row.srtt),
                     window: row.map_or(0, |row| row.cwnd),
@@ -177,7 +177,7 @@ impl Streams {
                 }
             })
             .collect();
-        let up = paths.iter().filter(|path| path.health == mpdccp_proto::Health::Up);
+        let up = paths.iter().filter(|path| path.state.is_up());
         let stats = Stats {
             queued: status.queue.packets.into(),
             dropped: dropped(&status),
@@ -331,7 +331,7 @@ impl App for Streams {
                 self.follow_mtu(core, now, id);
                 self.tell(core, id, Event::PathUp(path));
             }
-            SessionEvent::PathStale(path) => self.tell(core, id, Event::PathStale(path)),
+            SessionEvent::PathSuspect(path) => self.tell(core, id, Event::PathSuspect(path)),
             SessionEvent::PathDown(path, why) => self.tell(core, id, Event::PathDown(path, why)),
             SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),
             // Path MTUs are asked for when somebody wants to know them, private options not at all.

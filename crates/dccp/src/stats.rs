@@ -1,4 +1,4 @@
-use mpdccp_proto::{Health, PathId};
+use mpdccp_proto::{PathId, PathState};
 use std::net::SocketAddr;
 use std::time::Duration;
 use units::Rate;
@@ -42,7 +42,7 @@ pub struct PathStats {
     /// Where the peer is.
     pub peer: SocketAddr,
     /// How it fares.
-    pub health: Health,
+    pub state: PathState,
     /// Congestion control of what this end sends and of what the peer sends, once agreed.
     pub ccids: Option<(u8, u8)>,
     /// Smoothed round-trip time.
@@ -64,7 +64,7 @@ pub enum Event {
     /// A path carries data (again).
     PathUp(PathId),
     /// A path is silent, or its link is down; the connection goes on without it.
-    PathStale(PathId),
+    PathSuspect(PathId),
     /// A path is gone.
     PathDown(PathId, mpdccp_proto::Reason),
     /// It is over.

@@ -1,8 +1,8 @@
 //! Listener and connection over the loopback interface: no privilege needed.
 
 use dccp::{
-    AcceptError, CcidError, ConnectError, Connection, Delivery, Event, FinishError, Health, Listener,
-    Options, Path, PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
+    AcceptError, CcidError, ConnectError, Connection, Delivery, Event, FinishError, Listener, Options, Path,
+    PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -215,7 +215,7 @@ fn paths_come_and_go() {
     let second = here.add_path(Path::from(local(3))).unwrap();
     assert!(here.events().any(|event| event == Event::PathUp(second)));
     let stats = here.stats();
-    assert!(stats.paths.iter().all(|path| path.health == Health::Up) && stats.paths.len() == 2, "{stats:?}");
+    assert!(stats.paths.iter().all(|path| path.state.is_up()) && stats.paths.len() == 2, "{stats:?}");
     (0..100).for_each(|_| here.send(&[1; 1000]).unwrap());
     here.remove_path(second);
     assert!(here.events().any(|event| matches!(event, Event::PathDown(path, _) if path == second)));

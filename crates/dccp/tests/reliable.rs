@@ -1,7 +1,7 @@
 //! Reliable channels over lossy paths: no privilege needed.
 
 use dccp::reliable::{Channel, ChannelError};
-use dccp::{Connection, Event, Health, Listener, Named, Options, Path, SchedulerKind};
+use dccp::{Connection, Event, Listener, Named, Options, Path, SchedulerKind};
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -82,7 +82,7 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     let there = Channel::new(listener.accept().unwrap());
     let both_up = |_: &Event| {
         let paths = here.stats().paths;
-        paths.len() == 2 && paths.iter().all(|path| path.health == Health::Up)
+        paths.len() == 2 && paths.iter().all(|path| path.state.is_up())
     };
     assert!(here.events().any(|event| both_up(&event)));
     let file = noise(3_000_000);

@@ -6,7 +6,7 @@ use dccp_wire::Seq;
 use divan::{Bencher, black_box};
 use mpdccp_proto::reorder::{Arrival, ReorderConfig};
 use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::{Health, Named, PathId, PathRow, PktInfo, QueueView};
+use mpdccp_proto::{Named, PathId, PathRow, PathState, PktInfo, QueueView};
 use units::{Duration, Rate, Time};
 
 fn main() {
@@ -16,7 +16,7 @@ fn main() {
 fn row(id: u32, rtt_ms: u64) -> PathRow {
     PathRow {
         id: PathId(id),
-        health: Health::Up,
+        state: PathState::Up,
         prio: 3,
         peer_prio: Default::default(),
         name: Default::default(),

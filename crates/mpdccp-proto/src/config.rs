@@ -1,7 +1,8 @@
+use crate::PathName;
+use crate::policy::Policy;
 use crate::queue::QueueConfig;
 use crate::reorder::ReorderConfig;
 use crate::sched::SchedulerKind;
-use crate::steer::{PathName, Steering};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Config, Ports, Route};
@@ -19,16 +20,16 @@ pub enum Fallback {
     Plain,
 }
 
-/// Whether addresses that the peer advertises (MP_ADDADDR) are joined. Only sources of the address's family count.
+/// From which local addresses a session joins an address that the peer advertises (MP_ADDADDR). Only those of the same family count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum JoinAdvertised {
-    /// Not by themselves; they are in the session's status.
+pub enum JoinFrom {
+    /// From none; the session's status lists the address.
     #[default]
-    Never,
-    /// From where the subflow leaves that told the address.
-    FromOne,
-    /// From everywhere that a path of ours leaves: full mesh.
-    FromAll,
+    Nowhere,
+    /// From the local address of the subflow that advertised it.
+    One,
+    /// From the local address of every path of ours: full mesh.
+    All,
 }
 
 /// Settings of a session, the same for all its paths.
@@ -55,7 +56,7 @@ pub struct SessionConfig {
     /// Which path a packet takes.
     pub scheduler: SchedulerKind,
     /// Which packets go otherwise.
-    pub steer: Steering,
+    pub policy: Policy,
     /// How arriving packets are put in order.
     pub reorder: ReorderConfig,
     /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
@@ -73,7 +74,7 @@ pub struct SessionConfig {
     /// Client: whether the server may join too (RFC 9897 section 3.2.2: either host may begin subflows). The endpoint has to listen.
     pub joinable: bool,
     /// Whether to join addresses that the peer advertises, for ends without a path manager of their own.
-    pub join_advertised: JoinAdvertised,
+    pub join_advertised: JoinFrom,
     /// Hand the application what comes in MP_EXP and is none of our own ([`crate::SessionEvent::Private`]); else it is ignored.
     pub private_options: bool,
     /// Most paths at a time; joins beyond are refused with Reset code 9.
@@ -99,7 +100,7 @@ impl Default for SessionConfig {
             share_congestion: false,
             coupling: true,
             scheduler: SchedulerKind::default(),
-            steer: Steering::default(),
+            policy: Policy::default(),
             reorder: ReorderConfig::passive(),
             repair: true,
             wait_for_repairs: true,
@@ -107,7 +108,7 @@ impl Default for SessionConfig {
             repair_max: Duration::from_millis(500),
             queue: QueueConfig::default(),
             joinable: false,
-            join_advertised: JoinAdvertised::Never,
+            join_advertised: JoinFrom::Nowhere,
             private_options: false,
             max_paths: 8,
             keepalive: Duration::from_secs(12),
@@ -124,7 +125,7 @@ pub struct PathConfig {
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
-    /// What steering rules call it; the peer is told.
+    /// What policy rules call it; the peer is told.
     pub name: PathName,
     /// Priority 0 to 15 (RFC 9897 section 3.2.10), 3 by default.
     pub prio: u8,

@@ -58,7 +58,7 @@ counters! {
     DataWithoutMpSeq = "data_without_mp_seq",
     /// Datagrams that waited to be sent when the session ended.
     DroppedAtClose = "dropped_at_close",
-    /// Datagrams that a steering rule drops.
+    /// Datagrams that a policy rule drops.
     DroppedByScheduler = "dropped_by_scheduler",
     /// The peer does not speak Multipath DCCP; the session goes on as plain DCCP.
     FallbackToPlain = "fallback_to_plain",
@@ -114,10 +114,10 @@ counters! {
     OptionWithoutMpSeq = "option_without_mp_seq",
     /// An option older than one that was followed.
     OutdatedMpOption = "outdated_mp_option",
-    /// A parity that cannot be read.
-    ParityMalformed = "parity_malformed",
-    /// A parity that does not fit the packets that it is for.
-    ParityWrong = "parity_wrong",
+    /// An FEC packet that cannot be read.
+    FecMalformed = "fec_malformed",
+    /// An FEC packet that does not fit the packets that it is for.
+    FecWrong = "fec_wrong",
     /// A Request for a port where nobody listens.
     PortNotBound = "port_not_bound",
     /// Datagrams that the bound on all queues does not allow.

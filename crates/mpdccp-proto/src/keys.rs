@@ -58,8 +58,8 @@ impl Keys {
         self.offered.iter().flat_map(|(kind, data)| [&[kind.number()], &data[..]].concat()).collect()
     }
 
-    /// The key data of MP_KEY: of the agreed type.
-    pub(crate) fn agreed(&self) -> Vec<u8> {
+    /// The key data of MP_KEY: of the negotiated type.
+    pub(crate) fn negotiated(&self) -> Vec<u8> {
         [&[self.kind.number()], self.local()].concat()
     }
 
@@ -75,7 +75,7 @@ impl Keys {
         common.is_some()
     }
 
-    /// Ours of the agreed type.
+    /// Ours of the negotiated type.
     fn local(&self) -> &[u8] {
         self.offered.iter().find(|(kind, _)| *kind == self.kind).map_or(&[], |(_, data)| data)
     }

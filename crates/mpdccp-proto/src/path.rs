@@ -1,36 +1,40 @@
-use crate::steer::PathName;
+use crate::ids::{PathId, PathName};
 use dccp_cc::Amount;
 use dccp_proto::Gate;
 use dccp_proto::ccid::Late;
 use units::{Duration, Rate, Time};
 
-/// Index of a path within its session; not reused during a session's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PathId(pub u32);
-
-/// How a path fares.
+/// State of a path: the words of code, log, status and metrics alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Health {
-    /// Handshake under way.
-    Probing,
+pub enum PathState {
+    /// The handshake is under way.
+    Connecting,
     /// Carries data.
     Up,
-    /// What left was not acknowledged in time, nor the probe after it, or its link was reported down: only probes are sent.
-    Stale,
-    /// Closed; the path manager may try again.
+    /// A packet and the probe after it were not acknowledged in time, or the link was reported down: only probes are sent.
+    Suspect,
+    /// Closed; the path manager may connect it again.
     Down,
+    /// As `Up`, but of priority 0 or 1: carries data only while no other path can (RFC 9897 section 3.2.10).
+    Standby,
 }
 
-impl Health {
-    /// A word for people and for programs.
+impl PathState {
+    /// Its name for people and for programs.
     pub const fn name(self) -> &'static str {
         match self {
-            Health::Probing => "probing",
-            Health::Up => "up",
-            Health::Stale => "stale",
-            Health::Down => "down",
+            PathState::Connecting => "connecting",
+            PathState::Up => "up",
+            PathState::Suspect => "suspect",
+            PathState::Down => "down",
+            PathState::Standby => "standby",
         }
+    }
+
+    /// Data may leave on the path: it answers.
+    pub const fn is_up(self) -> bool {
+        matches!(self, PathState::Up | PathState::Standby)
     }
 }
 
@@ -39,8 +43,8 @@ impl Health {
 pub struct PathRow {
     /// Which path.
     pub id: PathId,
-    /// Schedulers use only [`Health::Up`].
-    pub health: Health,
+    /// Schedulers use only paths that [are up](PathState::is_up).
+    pub state: PathState,
     /// What it is called.
     pub name: PathName,
     /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred; the smaller of ours and what the peer set by MP_PRIO.

@@ -1,5 +1,7 @@
 use super::*;
+use crate::FlowKey;
 use alloc::vec;
+use units::Ecn;
 
 fn queue() -> SendQueue {
     SendQueue::new(QueueConfig {

@@ -3,10 +3,10 @@
 use crate::names::Named;
 #[cfg(feature = "serde")]
 use crate::names::by_name;
+use crate::policy::Policy;
 use crate::queue::QueueConfig;
 use crate::reorder::ReorderConfig;
 use crate::sched::SchedulerKind;
-use crate::steer::Steering;
 use crate::{Fallback, SessionConfig};
 use alloc::vec::Vec;
 use dccp_proto::{CcOptions, Config};
@@ -59,7 +59,7 @@ settings! {
     /// Which path a packet takes.
     scheduler: SchedulerKind = SchedulerKind::default();
     /// Packets that go otherwise, by rules.
-    steer: Steering = Steering::default();
+    steer: Policy = Policy::default();
     /// How arriving packets are put in order.
     reordering: ReorderConfig = ReorderConfig::default();
     /// The send queue.
@@ -105,7 +105,7 @@ impl Settings {
             },
             fallback: self.fallback,
             scheduler: self.scheduler,
-            steer: self.steer.clone(),
+            policy: self.steer.clone(),
             reorder: self.reordering,
             queue: self.queue,
             repair: self.repair,

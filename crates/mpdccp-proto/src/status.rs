@@ -1,7 +1,7 @@
+use crate::policy::RuleStats;
 use crate::queue::{QueueStats, QueueView};
 use crate::reorder::ReorderStats;
-use crate::steer::RuleStats;
-use crate::{Counters, Health, PathId};
+use crate::{Counters, PathId, PathState};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -41,13 +41,13 @@ pub struct SessionStatus {
     pub queue: QueueView,
     /// Its counters.
     pub queue_stats: QueueStats,
-    /// What each steering rule met, by its name.
+    /// What each policy rule met, by its name.
     pub rules: Vec<(String, RuleStats)>,
     /// Reordering buffer.
     pub reorder: ReorderStats,
     /// Loss repair.
     pub repair: RepairStats,
-    /// Parities.
+    /// FEC packets.
     pub fec: FecStats,
     /// How often each drop and oddity occurred (bad HMAC, unknown option, data without MP_SEQ, ...).
     pub counters: Counters,
@@ -71,17 +71,17 @@ pub struct RepairStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FecStats {
-    /// Parities sent.
+    /// FEC packets sent.
     pub sent: u64,
     /// That found no path in time.
     pub dropped: u64,
-    /// Packets not protected, for no path would carry their parity.
+    /// Packets not protected, for no path would carry their FEC packet.
     pub too_large: u64,
-    /// Parities that arrived.
+    /// FEC packets that arrived.
     pub received: u64,
     /// Packets made from others.
     pub restored: u64,
-    /// Packets that parities may need and parities, kept now.
+    /// Packets that FEC packets may need and FEC packets, kept now.
     pub held: u64,
 }
 
@@ -92,14 +92,14 @@ pub struct PathStatus {
     /// Which.
     pub id: PathId,
     /// How it fares.
-    pub health: Health,
+    pub state: PathState,
     /// Priority in force.
     pub prio: u8,
     /// Socket and peer.
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
-    /// (ours, the peer's), once agreed.
+    /// (ours, the peer's), once negotiated.
     pub ccids: Option<(u8, u8)>,
     /// Largest IP packet of the path, bytes, as far as it is known.
     pub mtu: u16,

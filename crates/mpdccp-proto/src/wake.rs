@@ -7,7 +7,7 @@ pub enum Wake {
     /// Something waits to be fetched.
     NotDrained,
     /// DCCP-Listen is sent again (RFC 5596).
-    Invitation,
+    Listen,
     /// A session may send more within the bound on all of them.
     Turn,
     /// A hole ends, or held packets go on.
@@ -23,7 +23,7 @@ pub enum Wake {
     /// There is more to send now.
     Backlog,
     /// A path is to be probed, or is silent for too long.
-    Liveness,
+    Probe,
     /// A connection that opens or closes is given up.
     Patience,
     /// A path is tried again.
@@ -45,7 +45,7 @@ impl Wake {
     pub const fn name(self) -> &'static str {
         match self {
             Wake::NotDrained => "not_drained",
-            Wake::Invitation => "invitation",
+            Wake::Listen => "listen",
             Wake::Turn => "turn",
             Wake::Reorder => "reorder",
             Wake::QueueExpiry => "queue_expiry",
@@ -53,7 +53,7 @@ impl Wake {
             Wake::Scheduler => "scheduler",
             Wake::Rate => "rate",
             Wake::Backlog => "backlog",
-            Wake::Liveness => "liveness",
+            Wake::Probe => "probe",
             Wake::Patience => "patience",
             Wake::Connect => "connect",
             Wake::FirstAttempt => "first_attempt",

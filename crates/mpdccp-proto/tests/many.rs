@@ -1,5 +1,6 @@
 //! Thousands of connections at one listener.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use common::End::{Client, Server};

@@ -238,7 +238,7 @@ fn a_peer_that_falls_silent_is_told_of_and_given_up() {
         );
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{signal:?}: {complaint}");
-        assert_eq!(record(&records, "path")["state"], "silent", "{records:?}");
+        assert_eq!(record(&records, "path")["state"], "suspect", "{records:?}");
         assert!(record(&records, "summary")["sent"]["messages"].as_u64().unwrap() > 0, "{records:?}");
         let last = records.last().unwrap();
         assert_eq!(last["type"], "error", "{records:?}");

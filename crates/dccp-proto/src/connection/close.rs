@@ -1,6 +1,6 @@
 //! Ending a connection (RFC 4340 section 8.3).
 
-use super::output::{Control, OutReset, Outbox};
+use super::outbox::{Control, OutReset, Outbox};
 use super::timers::{Backoff, FOUR_MSL, TWO_MSL, Timers};
 use super::*;
 use dccp_wire::ResetCode;

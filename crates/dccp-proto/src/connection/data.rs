@@ -28,7 +28,7 @@ impl Connection {
             }
             // RFC 9897 section 3.3: a multipath client waits for the Ack that makes it OPEN.
             (State::PartOpen, _) if self.is_multipath() => Gate::Closed(Why::Handshake),
-            (State::PartOpen | State::Open, Some(halves)) if self.agreed.may_send => halves.tx.gate(now),
+            (State::PartOpen | State::Open, Some(halves)) if self.negotiated.may_send => halves.tx.gate(now),
             _ => Gate::Closed(Why::Handshake),
         }
     }
@@ -49,10 +49,10 @@ impl Connection {
     }
 
     fn room_for_payload(&self, header: usize, mut options: usize) -> usize {
-        if self.agreed.ndp {
+        if self.negotiated.ndp {
             options += NDP_SLOT;
         }
-        if self.agreed.checksum {
+        if self.negotiated.checksum {
             options += CHECKSUM_LEN;
         }
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
@@ -69,7 +69,7 @@ impl Connection {
         let mut out = self.start_options();
         out.extend(options);
         self.write_ndp_slot(room, &mut out);
-        if self.agreed.checksum {
+        if self.negotiated.checksum {
             out.push(&Opt::DataChecksum(checksum::crc32c(payload)));
         }
         let part_open = self.state == State::PartOpen;
@@ -95,7 +95,7 @@ impl Connection {
     /// NDP Count on data is always there, zero too, in its short form where possible. A longer count that would not fit the path MTU
     /// is cut to 255: the peer then at worst suspects a loss of data that was none.
     fn write_ndp_slot(&mut self, room: usize, out: &mut OptionBuf) {
-        if self.agreed.ndp {
+        if self.negotiated.ndp {
             let fits = room >= out.len() + NDP_SLOT + 5;
             let count = if fits { self.ndp_run } else { self.ndp_run.min(255) };
             out.push(&Opt::NdpCount(count));

@@ -141,7 +141,7 @@ impl PeerDrops {
     }
 }
 
-/// Cells of an Ack Vector in which packets whose data the peer dropped count as ECN-marked: what RFC 4340 section 11.7 demands of
+/// Cells of an Ack Vector in which packets whose data the peer dropped count as ECN-marked: what RFC 4340 section 11.7 requests of
 /// all congestion control. Codes 0 and 1 are no sign of congestion, code 2 has a rule of its own (section 11.7.2). What the vector
 /// calls not received stays so.
 pub(super) fn mark(cells: &[u8], blocks: &[u8]) -> Vec<u8> {

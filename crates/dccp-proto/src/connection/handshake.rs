@@ -1,6 +1,6 @@
 //! Opening a connection (RFC 4340 section 8.1).
 
-use super::output::{Control, Outbox};
+use super::outbox::{Control, Outbox};
 use super::timers::{Backoff, FOUR_MSL, Timers};
 use super::validity::Numbers;
 use super::*;
@@ -72,7 +72,7 @@ impl Connection {
         let state = if is_server { State::Respond } else { State::Request };
         trace(&route, ports, State::Closed, state);
         Connection {
-            features: wishes::negotiator(&cfg, is_server),
+            features: preferences::negotiator(&cfg, is_server),
             cfg,
             is_server,
             state,
@@ -80,7 +80,7 @@ impl Connection {
             ports,
             rng,
             numbers: Numbers::new(iss),
-            agreed: Agreed::default(),
+            negotiated: Negotiated::default(),
             halves: None,
             handshake_sent: VecDeque::new(),
             handshake_rtt: None,

@@ -1,14 +1,14 @@
 //! Receiving, in the order of RFC 4340 section 8.5.
 
 use super::options::{self, Seen};
-use super::output::{Control, OutReset};
+use super::outbox::{Control, OutReset};
 use super::refuse::reset_numbers;
 use super::types::DropCode;
 use super::validity::Validity;
 use super::*;
 use crate::Ecn;
 use crate::ccid;
-use crate::ccid::{Arrival, Demand, Feedback};
+use crate::ccid::{Arrival, Feedback, SenderRequest};
 use dccp_wire::{Packet, PacketType, ResetCode};
 
 /// Syncs, and Resets of whoever has no numbers yet, leave at this rate at most, ...
@@ -21,7 +21,7 @@ const MAX_PEER_TEXT: usize = 512;
 const MAX_COOKIES: usize = 512;
 /// Option type (RFC 4340 section 8.1.4).
 const INIT_COOKIE: u8 = 36;
-/// Demands of a sending half obeyed in one go.
+/// Requests of a sending half obeyed in one go.
 const MAX_DEMANDS: usize = 8;
 /// Requests this far behind one that arrived are its own client's, overtaken. A Sync would be to that client, which may wait for
 /// the Response still, like one from a half-open connection, and it would reset this one (RFC 4340 section 8.5, step 4).
@@ -68,7 +68,7 @@ impl Connection {
         }
         let (seq, ack) = if header.short {
             // Step 6, first part.
-            if !self.agreed.short {
+            if !self.negotiated.short {
                 return Err(DropReason::ShortSeqno);
             }
             self.numbers.extend(header.seq, header.ack)
@@ -349,10 +349,12 @@ impl Connection {
             Some((DropReason::DataChecksum, DropCode::Corrupt))
         } else if !is_data {
             None
-        } else if covered != 0 && (self.agreed.min_coverage == 0 || covered < self.agreed.min_coverage) {
+        } else if covered != 0
+            && (self.negotiated.min_coverage == 0 || covered < self.negotiated.min_coverage)
+        {
             // RFC 4340 section 9.2.1.
             Some((DropReason::Coverage, DropCode::ProtocolConstraints))
-        } else if !self.agreed.may_accept {
+        } else if !self.negotiated.may_accept {
             Some((DropReason::DataNotAllowed, DropCode::ProtocolConstraints))
         } else {
             None
@@ -378,17 +380,17 @@ impl Connection {
         let Some(halves) = &mut self.halves else { return };
         let mut window = false;
         for _ in 0..MAX_DEMANDS {
-            let Some(demand) = halves.tx.poll_demand() else { break };
-            match demand {
-                Demand::AckRatio(ratio) => {
+            let Some(request) = halves.tx.poll_request() else { break };
+            match request {
+                SenderRequest::AckRatio(ratio) => {
                     self.features.change(feature::ACK_RATIO, Side::Local, &[ratio.into()], false);
                 }
-                Demand::SequenceWindow(width) => {
+                SenderRequest::SequenceWindow(width) => {
                     let width = width.max(self.cfg.seq_window).clamp(32, (1 << 46) - 1);
                     self.features.change(feature::SEQUENCE_WINDOW, Side::Local, &[width], false);
                     window = true;
                 }
-                Demand::AckPeer => self.outbox.ack = true,
+                SenderRequest::AckPeer => self.outbox.ack = true,
             }
         }
         if window {

@@ -1,18 +1,21 @@
-mod agreed;
 mod close;
 mod data;
 mod dropped;
 mod ecn;
+mod halves;
 mod handshake;
 mod input;
+mod negotiated;
 mod options;
+mod outbox;
 mod output;
 mod pmtu;
+mod preferences;
 mod refuse;
+mod timeouts;
 mod timers;
 mod types;
 mod validity;
-mod wishes;
 #[cfg(test)]
 mod wrap_tests;
 
@@ -21,18 +24,17 @@ pub use types::{
     CloseReason, ConnectionStats, DropCode, DropReason, Event, Extra, Outcome, Ports, Received, State, Timer,
 };
 
-use crate::ccid::{AckVecSender, Fated, Late, ReceiverHalf, SenderHalf, TxLoad, TxView};
+use crate::ccid::{self, AckVecSender, Fated, Late, TxLoad, TxView};
 use crate::features::{Negotiator, Side};
 use crate::{Config, Route};
-use agreed::{Agreed, Halves};
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use dccp_cc::{Part, RttEstimator};
 use dccp_wire::{OptionBuf, Reset, ResetCode, Seq, feature};
-use output::Outbox;
+use halves::{Halves, Negotiated};
+use outbox::Outbox;
 use rand_chacha::ChaCha8Rng;
 use timers::Timers;
 use units::{Duration, Time};
@@ -57,7 +59,7 @@ pub struct Connection {
     rng: ChaCha8Rng,
     numbers: Numbers,
     features: Negotiator,
-    agreed: Agreed,
+    negotiated: Negotiated,
     /// From PARTOPEN (client) or OPEN (server) on.
     halves: Option<Halves>,
     /// Requests or Responses sent, for the handshake's round-trip time.
@@ -119,7 +121,7 @@ impl Connection {
         if options.is_empty() {
             return;
         }
-        let fits = options.len() + output::NDP_ROOM <= self.ack_room();
+        let fits = options.len() + outbox::NDP_ROOM <= self.ack_room();
         if self.outbox.options.len() >= MAX_OPTION_QUEUE || !fits {
             self.stats.options_dropped += 1;
             return;
@@ -269,14 +271,14 @@ impl Connection {
         self.ports
     }
 
-    /// (our sending CCID, the peer's), once agreed.
+    /// (our sending CCID, the peer's), once negotiated.
     pub fn ccids(&self) -> Option<(u8, u8)> {
         self.halves.as_ref().map(|h| (h.tx_ccid, h.rx_ccid))
     }
 
     /// The peer agreed to Multipath Capable.
     pub fn is_multipath(&self) -> bool {
-        self.features.is_agreed(feature::MULTIPATH_CAPABLE, wishes::multipath_side(self.is_server))
+        self.features.is_negotiated(feature::MULTIPATH_CAPABLE, preferences::multipath_side(self.is_server))
     }
 
     /// The value of a feature in force at one end (RFC 4340 section 6.4), for status and traces.
@@ -311,7 +313,7 @@ impl Connection {
 
     /// The sending half, if it can share its congestion state with other connections: once its CCID is settled, in OPEN.
     pub fn shareable(&mut self) -> Option<&mut AckVecSender> {
-        self.halves.as_mut()?.tx.shareable()
+        ccid::shareable(&mut *self.halves.as_mut()?.tx)
     }
 
     /// Counters.

@@ -1,5 +1,6 @@
 //! What leaves apart from data: handshake, Acks, Syncs, Close, Reset.
 
+use super::outbox::{Control, NDP_ROOM, OutReset};
 use super::*;
 use crate::ccid::AckDue;
 use crate::features::Moment;
@@ -8,9 +9,6 @@ use dccp_wire::{Header, Opt, PacketType};
 
 /// Header of an Ack, and of a DataAck, with long sequence numbers (RFC 4340 section 5.1).
 pub(super) const ACK_HEADER: usize = 24;
-
-/// NDP Count at its longest.
-pub(super) const NDP_ROOM: usize = 8;
 
 /// Largest Sequence Window with which short sequence numbers are sent.
 const SHORT_WINDOW: u64 = 1 << 16;
@@ -29,41 +27,6 @@ const LEAST_ANSWER: Duration = Duration::from_millis(100);
 /// The time in a Timestamp: in 10 microseconds, wrapping (RFC 4340 section 13.1).
 pub(super) fn ticks(now: Time) -> u32 {
     (now.as_nanos() / 10_000) as u32
-}
-
-/// A packet that begins or ends the connection, repeated by its timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Control {
-    Request,
-    Response,
-    CloseReq,
-    Close,
-}
-
-/// A Reset to send.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OutReset {
-    pub(super) reset: Reset,
-    /// `None`: the next of the connection.
-    pub(super) seq: Option<Seq>,
-    pub(super) ack: Seq,
-}
-
-/// What must leave. Each slot holds one packet, so that nothing received can make it grow.
-#[derive(Debug, Default)]
-pub(super) struct Outbox {
-    pub(super) control: Option<Control>,
-    pub(super) reset: Option<OutReset>,
-    /// Acknowledgement Number of a Sync.
-    pub(super) sync: Option<Seq>,
-    /// The newest Sync to answer.
-    pub(super) sync_ack: Option<Seq>,
-    /// An Ack, whatever the receiving half thinks.
-    pub(super) ack: bool,
-    /// A Sync after the Ack of PARTOPEN, for its answer.
-    pub(super) ask: bool,
-    /// Options of the owner for Acks.
-    pub(super) options: VecDeque<Vec<u8>>,
 }
 
 /// The fixed fields of a packet to send that the connection does not fill in itself.
@@ -308,7 +271,7 @@ impl Connection {
 
     /// NDP Count of a packet that is not Data or DataAck (RFC 4340 section 7.7): where it is not zero.
     fn write_ndp(&mut self, out: &mut OptionBuf) {
-        if self.agreed.ndp && self.ndp_run > 0 {
+        if self.negotiated.ndp && self.ndp_run > 0 {
             out.push(&Opt::NdpCount(self.ndp_run));
         }
     }
@@ -328,14 +291,14 @@ impl Connection {
             src_port: self.ports.local,
             dst_port: self.ports.remote,
             ccval: self.halves.as_ref().filter(|_| data).map_or(0, |h| h.tx.ccval(now)),
-            cscov: if data && payload.len() >= least_covered(self.agreed.coverage) {
-                self.agreed.coverage
+            cscov: if data && payload.len() >= least_covered(self.negotiated.coverage) {
+                self.negotiated.coverage
             } else {
                 0
             },
             ptype,
             // RFC 4340 section 7.6.2: not with large windows.
-            short: self.agreed.send_short && self.numbers.local_window <= SHORT_WINDOW,
+            short: self.negotiated.send_short && self.numbers.local_window <= SHORT_WINDOW,
             seq,
             ack,
             service_code: ptype.has_service_code().then_some(self.cfg.service_code),
@@ -343,7 +306,7 @@ impl Connection {
         };
         // RFC 4340 section 12: acknowledgements are ECN-capable too. RFC 8311 section 5: no nonce.
         let ecn = match &self.halves {
-            _ if !self.agreed.ect || self.ecn.failed() => Ecn::NotEct,
+            _ if !self.negotiated.ect || self.ecn.failed() => Ecn::NotEct,
             Some(halves) if data => halves.tx.ecn(),
             _ if ptype == PacketType::Ack && self.ecn.acks() => Ecn::Ect0,
             _ => Ecn::NotEct,

@@ -89,7 +89,7 @@ pub struct Received<'a> {
 pub enum DropReason {
     /// Type not allowed in this state (section 8.5).
     UnexpectedType,
-    /// Short sequence numbers although they were not agreed on (section 7.6.1).
+    /// Short sequence numbers although they were not negotiated (section 7.6.1).
     ShortSeqno,
     /// Sequence Number outside its window (section 7.5.3).
     SequenceInvalid,

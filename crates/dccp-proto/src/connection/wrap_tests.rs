@@ -1,6 +1,6 @@
 //! Sequence numbers of both ends wrap at 2^48 in the middle of a transfer. In here because no seed can be told to start there.
 
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../tests/all/common/mod.rs"]
 mod common;
 
 use super::validity::Numbers;

@@ -72,7 +72,7 @@ pub(super) enum Progress {
     Pending,
     /// A Change is out, no answer yet.
     Changing,
-    /// As `Changing`, but our wish has changed since, and that has not been sent.
+    /// As `Changing`, but our preference has changed since, and that has not been sent.
     Unstable,
 }
 
@@ -102,7 +102,7 @@ pub(super) struct Feature {
     pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
     /// A negotiation has ended with a value.
-    pub(super) agreed: bool,
+    pub(super) negotiated: bool,
     /// Send our Change again with the next packet.
     pub(super) resend: bool,
 }
@@ -128,7 +128,7 @@ impl Feature {
             asked: false,
             asked_anew: false,
             reply: None,
-            agreed: false,
+            negotiated: false,
             resend: false,
         }
     }
@@ -181,7 +181,7 @@ impl Feature {
         match value {
             Some(value) => {
                 self.value = value;
-                self.agreed = true;
+                self.negotiated = true;
             }
             // RFC 4340 section 6.6.9.
             None if mandatory => return Err(Fault::Mandatory),
@@ -235,7 +235,7 @@ impl Feature {
             return if self.asked_anew { Ok(()) } else { Err(Fault::Invalid) };
         }
         self.value = self.key(value);
-        self.agreed = true;
+        self.negotiated = true;
         self.progress = Progress::Stable;
         Ok(())
     }

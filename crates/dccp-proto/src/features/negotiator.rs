@@ -100,8 +100,8 @@ impl Negotiator {
     }
 
     /// Whether a negotiation of this feature has ended with a value.
-    pub fn is_agreed(&self, number: u8, side: Side) -> bool {
-        self.find(number, side).is_some_and(|f| f.agreed)
+    pub fn is_negotiated(&self, number: u8, side: Side) -> bool {
+        self.find(number, side).is_some_and(|f| f.negotiated)
     }
 
     /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable feature). Without effect

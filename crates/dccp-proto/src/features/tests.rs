@@ -245,7 +245,7 @@ fn a_wish_that_changes_on_the_way_needs_the_newest_confirm() {
     n.change(ACK_RATIO, Side::Local, &[4], false);
     assert!(!n.wants_to_write());
     n.change(ACK_RATIO, Side::Local, &[6], false);
-    // UNSTABLE: the answer to the old wish is ignored (RFC 4340 section 6.6.5).
+    // UNSTABLE: the answer to the old preference is ignored (RFC 4340 section 6.6.5).
     read(&mut n, 1, Some(20), &[35, 5, 5, 0, 4]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Local), 2);
     assert_eq!(written(&mut n, Moment::Established, 21), [32, 5, 5, 0, 6]);
@@ -254,7 +254,7 @@ fn a_wish_that_changes_on_the_way_needs_the_newest_confirm() {
     read(&mut n, 3, Some(21), &[35, 5, 5, 0, 6]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Local), 6);
     assert!(!n.is_changing());
-    // A wish that is in force already is none.
+    // A preference that is in force already is none.
     n.change(ACK_RATIO, Side::Local, &[6], false);
     assert!(!n.wants_to_write());
 }
@@ -291,16 +291,16 @@ fn multipath_compares_versions_only() {
     let mut s = one(SERVER, MULTIPATH_CAPABLE, Side::Local, &[0]);
     // Version 1 in the high nibble, then version 0 with noise in the low one (RFC 9897 section 3.1).
     read(&mut s, 1, None, &[34, 5, 10, 0x10, 0x05]).unwrap();
-    assert!(s.is_agreed(MULTIPATH_CAPABLE, Side::Local));
+    assert!(s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
     assert_eq!(written(&mut s, Moment::Handshake, 1), [33, 5, 10, 0, 0]);
     s.retire(MULTIPATH_CAPABLE);
     read(&mut s, 2, None, &[34, 4, 10, 0]).unwrap();
     assert_eq!(written(&mut s, Moment::Established, 2), [33, 3, 10]);
-    assert!(s.is_agreed(MULTIPATH_CAPABLE, Side::Local));
+    assert!(s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
     // No common version.
     let mut s = one(SERVER, MULTIPATH_CAPABLE, Side::Local, &[0]);
     read(&mut s, 1, None, &[34, 4, 10, 0x10]).unwrap();
-    assert!(!s.is_agreed(MULTIPATH_CAPABLE, Side::Local));
+    assert!(!s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
     assert_eq!(written(&mut s, Moment::Handshake, 1), [33, 3, 10]);
     // A client whose server refuses.
     let mut c = one(CLIENT, MULTIPATH_CAPABLE, Side::Remote, &[0]);
@@ -308,9 +308,9 @@ fn multipath_compares_versions_only() {
     assert_eq!(written(&mut c, Moment::Request, 1), [34, 4, 10, 0]);
     let mut refused = c.clone();
     read(&mut refused, 1, Some(1), &[33, 3, 10]).unwrap();
-    assert!(!refused.is_agreed(MULTIPATH_CAPABLE, Side::Remote) && !refused.is_changing());
+    assert!(!refused.is_negotiated(MULTIPATH_CAPABLE, Side::Remote) && !refused.is_changing());
     read(&mut c, 1, Some(1), &[33, 5, 10, 0, 0]).unwrap();
-    assert!(c.is_agreed(MULTIPATH_CAPABLE, Side::Remote));
+    assert!(c.is_negotiated(MULTIPATH_CAPABLE, Side::Remote));
 }
 
 #[test]

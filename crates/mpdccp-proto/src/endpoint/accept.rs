@@ -1,12 +1,10 @@
 //! Requests: new sessions and joins.
 
-use super::occupancy::{Occupancy, source};
+use super::occupancy::source;
 use super::{Endpoint, cookies};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
-use crate::{Counter, ListenConfig, SessionState};
-use alloc::collections::{BTreeMap, BTreeSet};
+use crate::{Counter, SessionState};
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::{Packet, PacketType, Reset, ResetCode};
 use tracing::Span;
@@ -15,67 +13,6 @@ use units::Time;
 /// Most half-open sessions of a listener. Requests beyond are answered without keeping anything of them (RFC 4340 section 8.1.4), so that
 /// however many come from forged addresses, whoever gets the answers can connect.
 const MAX_HALF_OPEN: usize = 64;
-
-/// A listening port.
-#[derive(Debug)]
-pub(super) struct Listener {
-    pub(super) cfg: ListenConfig,
-    /// Numbers of its peers.
-    numbers: BTreeSet<u32>,
-    /// Who may come from an address, and from anywhere: the first of the filters that says so, with its place among them.
-    from: BTreeMap<IpAddr, (usize, u32)>,
-    anywhere: Option<(usize, u32)>,
-    sessions: Occupancy,
-}
-
-impl Listener {
-    /// Sessions of an earlier listener of the port count as its own.
-    pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
-        let numbers = cfg.peers.iter().map(|p| p.id).collect();
-        let (mut from, mut anywhere) = (BTreeMap::new(), None);
-        for (place, peer) in cfg.peers.iter().enumerate() {
-            if peer.remotes.is_empty() {
-                anywhere.get_or_insert((place, peer.id));
-            }
-            for ip in &peer.remotes {
-                from.entry(ip.to_canonical()).or_insert((place, peer.id));
-            }
-        }
-        Listener { cfg, numbers, from, anywhere, sessions }
-    }
-
-    /// Goes by other settings from now on.
-    pub(super) fn change(&mut self, cfg: ListenConfig) {
-        *self = Listener::new(cfg, core::mem::take(&mut self.sessions));
-    }
-
-    /// Counts a session as open once it is.
-    pub(super) fn follow(&mut self, source: IpAddr, opened: &mut bool, state: SessionState) {
-        if !*opened && matches!(state, SessionState::Open | SessionState::Closing) {
-            *opened = true;
-            self.sessions.change(source, false, false);
-            self.sessions.change(source, true, true);
-        }
-    }
-
-    pub(super) fn forget(&mut self, source: IpAddr, opened: bool) {
-        self.sessions.change(source, opened, false);
-    }
-
-    /// The filter that lets a peer in.
-    fn peer(&self, remote: IpAddr) -> Option<u32> {
-        let by_address = self.from.get(&remote.to_canonical()).copied();
-        by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
-    }
-
-    /// IP and UDP header bytes on a route.
-    fn overhead(&self, route: &Route) -> u16 {
-        match route.remote.ip().to_canonical() {
-            IpAddr::V4(_) => self.cfg.overhead,
-            IpAddr::V6(_) => self.cfg.overhead.saturating_add(20),
-        }
-    }
-}
 
 impl Endpoint {
     /// A packet that belongs to no connection (RFC 4340 section 8.5 steps 2 and 3).
@@ -135,7 +72,7 @@ impl Endpoint {
     ) -> Result<(), Refusal> {
         let port = request.header.dst_port;
         // RFC 5596 section 2.2.2.
-        self.invitations.accept(route, ports_of(request));
+        self.rendezvous.accept(route, ports_of(request));
         let Some(listener) = self.listeners.get(&port) else {
             return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
         };

@@ -1,5 +1,5 @@
-use super::SessionId;
 use crate::PathId;
+use crate::SessionId;
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use dccp_proto::{Ports, Route};

@@ -1,4 +1,4 @@
-use super::SessionId;
+use crate::SessionId;
 use crate::session::Session;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

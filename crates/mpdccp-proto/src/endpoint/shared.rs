@@ -1,7 +1,7 @@
 //! A bound on what all sessions send together. They have it by turns (deficit round robin, after Shreedhar and Varghese), so that one
 //! that has much to send does not keep others from theirs.
 
-use super::SessionId;
+use crate::SessionId;
 use crate::session::Cap;
 use alloc::collections::VecDeque;
 use units::{Rate, Time};

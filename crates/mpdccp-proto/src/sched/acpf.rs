@@ -1,4 +1,4 @@
-use super::{Pick, Scheduler};
+use super::scheduler::{Pick, Scheduler};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
@@ -57,7 +57,7 @@ impl Scheduler for Acpf {
         let cost = |path: &&PathRow| (Reverse(path.prio), path.srtt.unwrap_or(Duration::MAX), path.id);
         // When no path has live room, full windows are better than none.
         let live = paths.iter().filter(|path| has_room(path)).min_by_key(cost);
-        let pick = live.or_else(|| super::open(paths).min_by_key(|path| (path.srtt, path.id)));
+        let pick = live.or_else(|| super::scheduler::open(paths).min_by_key(|path| (path.srtt, path.id)));
         pick.map_or(Pick::Wait(None), |path| Pick::One(path.id))
     }
 }

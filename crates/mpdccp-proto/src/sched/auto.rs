@@ -1,7 +1,7 @@
 use super::distant::Distant;
 use super::extra::Extra;
+use super::scheduler::{Pick, Scheduler, cost};
 use super::trial::Trials;
-use super::{Pick, Scheduler};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::vec::Vec;
 use units::{Duration, Rate, Time};
@@ -9,18 +9,18 @@ use units::{Duration, Rate, Time};
 /// Earliest delivery in order, the automatic choice.
 ///
 /// A path costs what it takes to deliver and what its losses cost. A packet goes to the cheapest path that is open, but not to one that is
-/// dearer than a path worth waiting for: a dearer path helps only while the cheaper ones already have a backlog that keeps them busy for
+/// more expensive than a path worth waiting for: a more expensive path helps only while the cheaper ones already have a backlog that keeps them busy for
 /// as long as it takes longer. So what the receiver holds back for the dear path never leaves the cheap one without work, a burst that
 /// the cheap path can serve in time does not spill, and a lossy path carries only what the others have no room for. A flow with
 /// little in the queue stays on the cheapest path whatever others have queued, and that is the same path until another is clearly cheaper.
 /// A path that comes and goes is left out ever longer ([`Trials`]), one that adds little and delays all only helps against a backlog that
-/// stays ([`Distant`]), and while the cheap paths are full a dearer one is tried for a while,
+/// stays ([`Distant`]), and while the cheap paths are full a more expensive one is tried for a while,
 /// lest a flow that keeps no queue never learn that there is more ([`Extra`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {
     /// The most that a path worth using costs beyond the cheapest, as of late.
     spread: Duration,
-    /// Paths were dearer than their backlog when last looked at, until when.
+    /// Paths were more expensive than their backlog when last looked at, until when.
     helping_until: Option<Time>,
     /// The cheapest path, until another is clearly cheaper.
     first: Option<PathId>,
@@ -33,28 +33,15 @@ pub(super) struct Auto {
     used: Vec<(Duration, usize)>,
 }
 
-/// A path dearer than the cheapest by more than this only adds delay: so long a queue helps nobody.
+/// A path more expensive than the cheapest by more than this only adds delay: so long a queue helps nobody.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
-/// What a lost packet costs whoever sends it again, and slows down.
-const COST_OF_LOSS: f64 = 2.0;
-/// While a dearer path helps, three quarters of the backlog that brought it in keep it.
+/// While a more expensive path helps, three quarters of the backlog that brought it in keep it.
 const KEEP: u32 = 4;
 /// A flow is small if this many times what it has queued is less than the backlog.
 const SMALL: u64 = 8;
-/// What is put in order takes as long as the latest of many packets: so many mean deviations more than the mean.
-const SPREAD: u32 = 3;
 /// Clearly cheaper: by this part, or this much.
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
-
-pub(super) fn cost(path: &PathRow) -> Duration {
-    let lost = if path.loss > 0.0 {
-        Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
-    } else {
-        Duration::ZERO
-    };
-    path.one_way() + path.late.deviation * SPREAD + lost
-}
 
 impl Scheduler for Auto {
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
@@ -146,18 +133,18 @@ impl Auto {
         let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
         // What has waited longer than that shows that they do not serve it.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
-        let mut dearer = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
-        if dearer > MOST_SPREAD {
+        let mut excess = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
+        if excess > MOST_SPREAD {
             return Pick::Wait(None);
         }
         if self.extra.counts(free.id) {
-            dearer = CLEARLY_LEAST;
+            excess = CLEARLY_LEAST;
         } else if first.app_limited {
             // A path that was idle does not know yet how fast it can go: a round shows it.
-            dearer += first.srtt.unwrap_or_default();
+            excess += first.srtt.unwrap_or_default();
         }
         let helping = self.helping_until.is_some_and(|until| now < until);
-        let least = if helping { dearer - dearer / KEEP } else { dearer };
+        let least = if helping { excess - excess / KEEP } else { excess };
         if busy < least {
             return Pick::Wait(None);
         }
@@ -182,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn a_dearer_path_helps_only_while_the_backlog_keeps_the_cheaper_busy() {
-        let slow = row(1, 3, 50); // 20 ms dearer
+    fn a_more_expensive_path_helps_only_while_the_backlog_keeps_the_cheaper_busy() {
+        let slow = row(1, 3, 50); // 20 ms more expensive
         assert_eq!(auto(90_000, &[row(0, 3, 10), slow.clone()]), Pick::One(PathId(0)), "open");
         assert_eq!(auto(20_000, &[full(), slow.clone()]), Pick::Wait(None), "16 ms");
         assert_eq!(auto(26_000, &[full(), slow.clone()]), Pick::One(PathId(1)), "21 ms");

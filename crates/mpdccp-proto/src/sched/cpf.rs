@@ -1,4 +1,4 @@
-use super::{Pick, Scheduler, congested, open};
+use super::scheduler::{Pick, Scheduler, congested, open};
 use crate::{PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use units::{Duration, Time};

@@ -3,7 +3,7 @@
 //! What is put in order takes as long as the farthest path in use, and each loss there as long as its repair. A TCP in the tunnel whose round
 //! trips become several times as long for a tenth more of rate grows more slowly than it would without.
 
-use super::auto::cost;
+use super::scheduler::cost;
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
 use dccp_proto::Gate;

@@ -1,4 +1,4 @@
-use super::{Pick, Scheduler, open};
+use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use units::{Duration, Time};
 

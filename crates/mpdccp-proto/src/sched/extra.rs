@@ -1,6 +1,6 @@
-//! Whether a dearer path brings more, found out by trying it while the cheaper ones are full.
+//! Whether a more expensive path brings more, found out by trying it while the cheaper ones are full.
 //!
-//! A flow that keeps no queue (BBR in the tunnel, say) never shows a backlog that a dearer path would help with: it sends what it
+//! A flow that keeps no queue (BBR in the tunnel, say) never shows a backlog that a more expensive path would help with: it sends what it
 //! measured, and it measured the cheaper paths. It asks for more now and then, for a round trip, and hears nothing of what came of it if
 //! that takes longer than usual. So the path gets a steady share for some rounds, and stays if more gets through.
 
@@ -50,9 +50,9 @@ const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
 /// One in so many bytes goes to the path being tried. A path that carries more than that needs no trial.
 const SHARE: u64 = 10;
-/// Paths dearer by more of the cheapest's least round trips than this are not tried (no flow would keep so much more in flight), nor those
+/// Paths more expensive by more of the cheapest's least round trips than this are not tried (no flow would keep so much more in flight), nor those
 /// that lose more than this.
-const MOST_DEARER: f64 = 1.5;
+const MAX_EXCESS: f64 = 1.5;
 const MOST_LOSS: f32 = 0.005;
 /// A queue stands if round trips are longer than the least by this part, and by so many mean deviations of its packets' delays.
 const STANDS: u32 = 16;
@@ -61,7 +61,7 @@ const JITTER: u32 = 2;
 const PAUSE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(64));
 
 impl Extra {
-    /// Whether the path is to be used as if it were hardly dearer.
+    /// Whether the path is to be used as if it were hardly more expensive.
     pub(super) fn counts(&self, id: PathId) -> bool {
         matches!(self.state, State::Trying(path, ..) | State::Helping(path, _) if path == id)
     }
@@ -156,7 +156,7 @@ fn is_full(path: &PathRow) -> bool {
 /// By what the first path costs without a queue: a queue of its own makes no other path nearer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
     let ((_, first), (cost, path)) = (paths[0], paths[at]);
-    let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MOST_DEARER));
+    let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MAX_EXCESS));
     path.loss <= MOST_LOSS && near.is_some_and(|near| cost <= near)
 }
 
@@ -169,7 +169,7 @@ mod tests {
     const FAST: PathId = PathId(0);
     const SLOW: PathId = PathId(1);
 
-    /// 10 Mbit/s with 10 ms one way beside a path that is dearer by `dearer_ms`.
+    /// 10 Mbit/s with 10 ms one way beside a path that is more expensive by `more_ms`.
     struct World {
         extra: Extra,
         now: Time,
@@ -177,8 +177,8 @@ mod tests {
     }
 
     impl World {
-        fn new(dearer_ms: u64) -> World {
-            let rows = alloc::vec![row(0, 3, 20), row(1, 3, 20 + dearer_ms * 2)];
+        fn new(more_ms: u64) -> World {
+            let rows = alloc::vec![row(0, 3, 20), row(1, 3, 20 + more_ms * 2)];
             World { extra: Extra::default(), now: Time::ZERO, rows }
         }
 

@@ -1,4 +1,4 @@
-use super::{Pick, Scheduler};
+use super::scheduler::{Pick, Scheduler};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use units::{Duration, Time};

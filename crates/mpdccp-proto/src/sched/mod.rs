@@ -6,10 +6,7 @@
 use crate::names::Named;
 #[cfg(feature = "serde")]
 use crate::names::by_name;
-use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use units::{Duration, Time};
 
 mod acpf;
 mod auto;
@@ -22,37 +19,13 @@ mod handover;
 mod otias;
 mod redundant;
 mod rr;
+mod scheduler;
 mod srtt;
 pub(crate) mod tiers;
 mod trial;
 mod weighted;
 
-/// A scheduler's answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pick {
-    /// This path; its gate must be open.
-    One(PathId),
-    /// A copy on each of these, with the same MP_SEQ.
-    Several(Vec<PathId>),
-    /// Keep it queued, at the latest until this time (`None`: until something changes).
-    Wait(Option<Time>),
-    /// Give the packet up.
-    Drop,
-}
-
-/// Chooses paths.
-pub trait Scheduler: Send + core::fmt::Debug {
-    /// Picks for the packet at the head of the queue, from the paths that priorities allow it; each is up and wide enough.
-    fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
-    /// The packet left on this path.
-    fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
-        let _ = (now, path, bytes);
-    }
-    /// The standing queue it needs to make use of the paths it has.
-    fn standing_queue(&self) -> Duration {
-        Duration::ZERO
-    }
-}
+pub use scheduler::{Pick, Scheduler};
 
 /// One scheduler there is.
 #[derive(Debug)]
@@ -162,41 +135,21 @@ impl Named for SchedulerKind {
 #[cfg(feature = "serde")]
 by_name!(SchedulerKind);
 
-/// The paths that can take a packet now.
-fn open(paths: &[PathRow]) -> impl Iterator<Item = &PathRow> {
-    paths.iter().filter(|path| path.is_open())
-}
-
-/// Of the paths that can take a packet now, the first by `key`; waits if there is none.
-fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K) -> Pick {
-    open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
-}
-
-/// Whether `path` cannot serve the backlog as soon as `other` would. A wait shorter than what `other` takes longer is no congestion, and
-/// neither is one that a path asks for only because it was idle: it does not know yet how fast it can go.
-fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
-    if path.is_open() {
-        return false;
-    }
-    let cold = if path.app_limited { path.srtt.unwrap_or_default() } else { Duration::ZERO };
-    path.drained(now, queue.bytes).max(queue.oldest) > other.one_way().saturating_sub(path.one_way()) + cold
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::Health;
-    use crate::steer::PathName;
+    use crate::PathName;
+    use crate::{PathId, PathRow, PathState, PktInfo, QueueView};
     use dccp_cc::Amount;
     use dccp_proto::ccid::Late;
     use dccp_proto::{Gate, Why};
-    use units::Rate;
+    use units::{Duration, Rate, Time};
 
     /// An open path.
     pub(crate) fn row(id: u32, prio: u8, srtt_ms: u64) -> PathRow {
         PathRow {
             id: PathId(id),
-            health: Health::Up,
+            state: PathState::Up,
             name: PathName::default(),
             prio,
             peer_prio: 3,

@@ -1,4 +1,4 @@
-use super::{Pick, Scheduler};
+use super::scheduler::{Pick, Scheduler};
 use crate::{PathRow, PktInfo, QueueView};
 use units::{Duration, Time};
 

@@ -1,4 +1,4 @@
-use super::{Pick, Scheduler, first_open};
+use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use units::Time;
 

@@ -1,14 +1,14 @@
 //! What a priority means (RFC 9897 section 3.2.10), applied once, before any scheduler: 0 never; 1, standby, only when nothing of 2 or
 //! more is usable; 2, secondary, only when the primaries are gone or congested; 3 to 15, primaries, as the scheduler likes.
 
-use super::congested;
-use crate::{Health, PathRow, PktInfo, QueueView};
+use super::scheduler::congested;
+use crate::{PathRow, PathState, PktInfo, QueueView};
 use alloc::vec::Vec;
 use units::Time;
 
 /// A secondary path joins the primaries at this priority.
 const SECONDARY: u8 = 2;
-const STANDBY: u8 = 1;
+pub(crate) const STANDBY: u8 = 1;
 
 /// Whether a scheduler may consider all rows for this packet, as [`offer`] would find.
 pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
@@ -16,7 +16,7 @@ pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
 }
 
 fn fits(pkt: &PktInfo, row: &PathRow) -> bool {
-    row.health == Health::Up && pkt.len <= row.max_payload
+    row.state.is_up() && pkt.len <= row.max_payload
 }
 
 /// Puts into `offered` the rows that a scheduler may consider for this packet; their gates may be shut.
@@ -29,7 +29,7 @@ pub(crate) fn offer(
 ) {
     offered.clear();
     // "At least one path must not be 0": if all are, they count as if nobody had said anything.
-    let all_zero = !rows.iter().any(|row| row.prio > 0 && row.health != Health::Down);
+    let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
     let usable = || rows.iter().filter(|row| fits(pkt, row) && (all_zero || row.prio > 0));
     let primary = |row: &PathRow| all_zero || row.prio > SECONDARY;
     offered.extend(usable().filter(|row| primary(row)).cloned());
@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(offered(1 << 20, &[row(0, 1, 1), closed(1, 3)]), [1], "not for congestion");
         assert_eq!(offered(1 << 20, &[row(0, 1, 1), closed(1, 2)]), [1]);
         let mut gone = row(1, 3, 10);
-        for health in [Health::Stale, Health::Down, Health::Probing] {
-            gone.health = health;
+        for state in [PathState::Suspect, PathState::Down, PathState::Connecting] {
+            gone.state = state;
             assert_eq!(offered(0, &[row(0, 1, 10), gone.clone()]), [0]);
             assert_eq!(offered(0, &[row(0, 1, 10), gone.clone(), row(2, 2, 10)]), [2]);
         }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0, 1], "the backlog costs more");
         assert_eq!(offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30), row(2, 3, 10)]), [0, 2], "not all");
         let mut gone = row(0, 3, 10);
-        gone.health = Health::Down;
+        gone.state = PathState::Down;
         assert_eq!(offered(0, &[gone, row(1, 2, 30)]), [1]);
         assert_eq!(offered(0, &[row(1, 2, 30), row(2, 1, 1)]), [1]);
     }

@@ -1,4 +1,4 @@
-use super::{Pick, Scheduler, first_open};
+use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::collections::BTreeMap;
 use units::Time;
@@ -20,8 +20,11 @@ impl Scheduler for Weighted {
         self.weights = paths.iter().map(|path| (path.id, path.prio.max(1))).collect();
         self.served.retain(|id, _| self.weights.contains_key(id));
         // Whoever could send now but comes back from less is set beside the others.
-        let least =
-            super::open(paths).filter_map(|path| self.served.get(&path.id)).min().copied().unwrap_or(0);
+        let least = super::scheduler::open(paths)
+            .filter_map(|path| self.served.get(&path.id))
+            .min()
+            .copied()
+            .unwrap_or(0);
         for path in paths {
             let served = self.served.entry(path.id).or_insert(least);
             if !path.is_open() {

@@ -1,11 +1,11 @@
 //! Address IDs, MP_ADDADDR and MP_REMOVEADDR (RFC 9897 sections 3.2.2, 3.2.8, 3.2.9 and 3.4).
 
 use super::Session;
-use super::confirm::Signal;
+use super::address_ids::{Local, Remote, is_unicast};
+use super::signal::Signal;
 use super::subflow::Subflow;
 use crate::keys::{By, same};
-use crate::{Counter, JoinAdvertised, PathConfig, SessionState};
-use alloc::collections::BTreeMap;
+use crate::{Counter, JoinFrom, PathConfig, SessionState};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Ports, Route};
@@ -15,75 +15,6 @@ use units::Time;
 
 /// Most addresses kept for a peer.
 const MAX_REMOTE: usize = 32;
-
-/// Address IDs of this end: one for each source address.
-#[derive(Debug, Default)]
-pub(super) struct LocalAddrs(BTreeMap<u8, Local>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Local {
-    /// Where subflows leave from: socket and address.
-    Source(u32, Option<IpAddr>),
-    /// Told to the peer by MP_ADDADDR.
-    Advertised(IpAddr, Option<u16>),
-    /// Taken back by MP_REMOVEADDR, which the peer has not confirmed yet.
-    Leaving,
-}
-
-impl LocalAddrs {
-    /// The first subflow's source has Address ID 0.
-    pub(super) fn set_first(&mut self, route: &Route) {
-        self.0.insert(0, Local::Source(route.socket, route.local));
-    }
-
-    /// The ID of a subflow's source; `None` if all are in use.
-    pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // One address, one ID (RFC 9897 section 3.2.2), also if the peer was told of it before a subflow used it.
-        let told = |local: &Local| matches!(local, Local::Advertised(addr, _) if Some(*addr) == route.local);
-        let known = self.0.iter().find(|(_, local)| told(local)).map(|(id, _)| *id);
-        known.or_else(|| self.id(Local::Source(route.socket, route.local)))
-    }
-
-    /// Frees the IDs of sources that nothing uses any more.
-    fn retain_sources(&mut self, used: impl Fn(u8) -> bool) {
-        self.0.retain(|&id, local| !matches!(local, Local::Source(..)) || used(id));
-    }
-
-    fn id(&mut self, wanted: Local) -> Option<u8> {
-        if let Some((&id, _)) = self.0.iter().find(|(_, a)| **a == wanted) {
-            return Some(id);
-        }
-        let free = (1..=u8::MAX).find(|id| !self.0.contains_key(id))?;
-        self.0.insert(free, wanted);
-        Some(free)
-    }
-}
-
-/// What the peer advertised. A removed address leaves its last MP_SEQ, to recognise outdated options.
-#[derive(Debug, Default)]
-pub(super) struct RemoteAddrs(BTreeMap<u8, Remote>);
-
-#[derive(Clone, Copy, Debug)]
-struct Remote {
-    addr: Option<(IpAddr, Option<u16>)>,
-    seq: Seq,
-}
-
-impl RemoteAddrs {
-    pub(super) fn list(&self) -> Vec<(u8, IpAddr, Option<u16>)> {
-        let given = self.0.iter().filter_map(|(&id, r)| r.addr.map(|(addr, port)| (id, addr, port)));
-        given.collect()
-    }
-}
-
-/// Whether a host may have this address, so that it is worth connecting to (RFC 9897 section 3.2.8): neither multicast nor broadcast,
-/// and not 0.0.0.0 or ::.
-pub fn is_unicast(addr: IpAddr) -> bool {
-    match addr {
-        IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),
-        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified(),
-    }
-}
 
 impl Session {
     /// Tells the peer of an address (MP_ADDADDR); returns its Address ID.
@@ -180,9 +111,9 @@ impl Session {
         let from = self.paths[i].cfg.route;
         let source = |route: &Route| (route.socket, route.local);
         let wanted = |p: &&Subflow| match self.cfg.join_advertised {
-            JoinAdvertised::Never => false,
-            JoinAdvertised::FromOne => source(&p.cfg.route) == source(&from),
-            JoinAdvertised::FromAll => true,
+            JoinFrom::Nowhere => false,
+            JoinFrom::One => source(&p.cfg.route) == source(&from),
+            JoinFrom::All => true,
         };
         let usable = |p: &&Subflow| p.ours && !p.removed && p.cfg.route.remote.is_ipv4() == addr.is_ipv4();
         let mut begun: Vec<PathConfig> = Vec::new();
@@ -247,25 +178,5 @@ impl Session {
             }
         }
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// RFC 9897 section 3.2.2.
-    #[test]
-    fn a_source_that_was_advertised_keeps_its_id() {
-        let mut ids = LocalAddrs::default();
-        let local: IpAddr = "192.0.2.7".parse().unwrap();
-        let route = |local| Route { socket: 1, local, remote: "192.0.2.1:6511".parse().unwrap() };
-        ids.set_first(&route(None));
-        let told = ids.id(Local::Advertised(local, None));
-        assert_eq!((told, ids.id_of(&route(Some(local)))), (Some(1), Some(1)));
-        assert_eq!(
-            (ids.id_of(&route(None)), ids.id_of(&route("192.0.2.8".parse().ok()))),
-            (Some(0), Some(2))
-        );
     }
 }

@@ -60,7 +60,7 @@ impl Session {
 
     fn drop_queue(&mut self) {
         self.repair.clear();
-        let dropped = self.lanes.clear();
+        let dropped = self.classes.clear();
         if dropped > 0 {
             *self.counters.entry(Counter::DroppedAtClose).or_insert(0) += dropped;
         }

@@ -1,61 +1,17 @@
 //! Options that the peer confirms: retransmission of ours, MP_CONFIRM for theirs (RFC 9897 section 3.2.1).
 
+use super::signal::{Dataset, Pending, Signal};
 use super::{Session, encode};
 use crate::Counter;
 use crate::PathId;
 use crate::keys::By;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Options, Seq};
 use units::{Duration, Time};
 
 /// Longest gap between retransmissions of an option. RFC 9897 leaves the timing open: two RTO first, doubling.
 const MAX_GAP: Duration = Duration::from_secs(64);
-
-/// An option that needs confirmation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Signal {
-    Prio { path: PathId, prio: u8 },
-    AddAddr { addr_id: u8, nonce: u32, addr: IpAddr, port: Option<u16> },
-    RemoveAddr { addr_id: u8, nonce: u32 },
-}
-
-/// What an option is about: a newer one about the same replaces it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dataset {
-    Path(PathId),
-    Address(u8),
-}
-
-impl Signal {
-    fn dataset(&self) -> Dataset {
-        match *self {
-            Signal::Prio { path, .. } => Dataset::Path(path),
-            Signal::AddAddr { addr_id, .. } | Signal::RemoveAddr { addr_id, .. } => Dataset::Address(addr_id),
-        }
-    }
-
-    fn option(&self) -> MpOption<'static> {
-        match *self {
-            Signal::Prio { prio, .. } => MpOption::Prio(prio),
-            Signal::AddAddr { addr_id, nonce, addr, port } => {
-                MpOption::AddAddr { addr_id, nonce, addr, port }
-            }
-            Signal::RemoveAddr { addr_id, nonce } => MpOption::RemoveAddr { addr_id, nonce },
-        }
-    }
-}
-
-/// One of ours that is not confirmed yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pending {
-    signal: Signal,
-    /// MP_SEQ of its first and its newest transmission.
-    sent: Option<(Seq, Seq)>,
-    due: Time,
-    gap: Duration,
-}
 
 impl Session {
     /// Sends an option until the peer confirms it or a newer one replaces it.

@@ -18,7 +18,7 @@ pub enum SessionEvent {
     /// A path carries data (again).
     PathUp(PathId),
     /// A path is silent or its link is down; the session goes on without it.
-    PathStale(PathId),
+    PathSuspect(PathId),
     /// The largest IP packet of a path is another one now, bytes.
     PathMtu(PathId, u16),
     /// The peer sent an option of the application's on this path ([`crate::SessionConfig::private_options`]).

@@ -97,7 +97,7 @@ impl Session {
         let mut options = OptionBuf::new();
         session.early_data(&mut conn);
         if session.multipath {
-            let key = session.keys.agreed();
+            let key = session.keys.negotiated();
             let option = MpOption::Key { ci: session.keys.local_ci, keys: &key };
             options = session.hello().with(|hello| encode(&[option, hello]));
             session.greet(hello.private);
@@ -149,13 +149,13 @@ impl Session {
 
     /// Client: the Response to the first Request.
     pub(super) fn on_key_response(&mut self, i: usize, packet: &Packet<'_>) {
-        let agreed = self.paths[i].conn.as_ref().is_some_and(Connection::is_multipath);
+        let negotiated = self.paths[i].conn.as_ref().is_some_and(Connection::is_multipath);
         let hello = Hello::read(packet);
         if hello.malformed {
             return self.reset_path(i, ResetCode::OptionError, Counter::MalformedMpOption);
         }
         match hello.key {
-            Some((ci, keys)) if agreed => {
+            Some((ci, keys)) if negotiated => {
                 // RFC 9897 section 3.3: exactly one key, of a type that was offered.
                 if MpOption::keys(keys).count() != 1 || !self.keys.choose(keys) {
                     return self.reset_path(i, ResetCode::OptionError, Counter::BadMpKey);
@@ -190,9 +190,9 @@ impl Session {
 
     /// What the peer said of itself in the handshake.
     fn greet(&mut self, private: Option<Private>) {
-        if let Some(Private::Hello { repairs, flows, parities }) = private {
+        if let Some(Private::Hello { repairs, flows, fec }) = private {
             self.peer_is_ours = true;
-            self.on_hello(repairs, flows, parities);
+            self.on_hello(repairs, flows, fec);
         }
     }
 

@@ -26,8 +26,8 @@ struct Signals<'a> {
     mp_seq: Option<Seq>,
     /// How far back the packet before of its flow is.
     back: Option<u8>,
-    /// It is a parity: the newest number, and of how many packets.
-    parity: Option<(Seq, u8)>,
+    /// It is an FEC packet: the newest number, and of how many packets.
+    fec: Option<(Seq, u8)>,
     /// MP_CLOSE, or MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
@@ -80,7 +80,7 @@ impl Session {
             // RFC 9897 section 3.5 suggests Reset code 5.
             return self.reset_path(i, ResetCode::OptionError, Counter::MalformedMpOption);
         }
-        let number = signals.mp_seq.or(signals.parity.map(|(newest, _)| newest));
+        let number = signals.mp_seq.or(signals.fec.map(|(newest, _)| newest));
         if let (Some(mp_seq), Some(_)) = (number, received.data)
             && !self.believes(now, mp_seq)
         {
@@ -138,9 +138,7 @@ impl Session {
                 Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
                 Opt::Mp(MpOption::Exp(&[back])) if self.order_flows => signals.back = Some(back),
                 Opt::Mp(MpOption::Exp(bytes)) => match Private::read(bytes) {
-                    Some(Private::Parity(newest, count)) if self.fec.on => {
-                        signals.parity = Some((newest, count))
-                    }
+                    Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),
                 },
                 // A HMAC is read with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
@@ -158,8 +156,8 @@ impl Session {
     fn on_private(&mut self, now: Time, i: usize, bytes: &[u8]) {
         match Private::read(bytes).filter(|_| self.peer_is_ours) {
             Some(Private::Repair(wait)) => self.reorderer.on_repair(wait.min(self.cfg.repair_max)),
-            Some(Private::Silent(theirs, ours)) => self.doubt_paths(now, i, ours, theirs),
-            Some(Private::Hello { .. } | Private::Name(_) | Private::Parity(..)) => {}
+            Some(Private::Silent(theirs, ours)) => self.suspect_paths(now, i, ours, theirs),
+            Some(Private::Hello { .. } | Private::Name(_) | Private::Fec(..)) => {}
             None if !self.cfg.private_options || Private::is_ours(bytes) => self.count(Counter::MpExpIgnored),
             None => self.events.push_back(SessionEvent::Private(self.paths[i].id, bytes.to_vec())),
         }
@@ -220,8 +218,8 @@ impl Session {
     }
 
     fn on_data(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>, signals: &Signals<'_>) {
-        if let Some((newest, count)) = signals.parity {
-            return self.on_parity(now, i, newest, count, data, received);
+        if let Some((newest, count)) = signals.fec {
+            return self.on_fec(now, i, newest, count, data, received);
         }
         let Some(mp_seq) = signals.mp_seq else {
             // RFC 9897 section 3.2.5: it must be there.
@@ -241,7 +239,7 @@ impl Session {
         let arrival = Arrival { mp_seq, path, path_seq: Some(received.seq), ndp: received.ndp, flow, back };
         let copy = self.blocks.copy(data);
         self.reorderer.push(now, arrival, copy);
-        self.follow_parity(now, path, mp_seq, signals.back.unwrap_or(0), data);
+        self.follow_fec(now, path, mp_seq, signals.back.unwrap_or(0), data);
     }
 
     pub(super) fn deliver_plain(&mut self, data: &[u8]) {

@@ -1,11 +1,11 @@
 //! Further subflows: MP_JOIN with nonces and HMACs (RFC 9897 sections 3.2.2, 3.2.6 and 3.3).
 
 use super::handshake::{Hello, reset};
-use super::liveness::Liveness;
+use super::probing::Probing;
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Reason, Role, Session, encode};
 use crate::keys::{By, Tag, same};
-use crate::{Counter, Health, PathConfig, PathId, SessionState};
+use crate::{Counter, PathConfig, PathId, PathState, SessionState};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -117,7 +117,7 @@ impl Session {
     /// do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
-        let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.health == Health::Stale);
+        let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
@@ -199,13 +199,13 @@ impl Session {
             if ends(path) != new {
                 continue;
             }
-            match (path.health, &mut path.conn) {
-                (Health::Up, Some(conn)) => {
+            match (path.state, &mut path.conn) {
+                (PathState::Up, Some(conn)) => {
                     conn.probe();
-                    path.live = Liveness::doubt(now);
-                    self.on_stale(now, i);
+                    path.probing = Probing::suspect(now);
+                    self.on_suspect(now, i);
                 }
-                (Health::Stale, _) if path.live.silent_for(now) >= REPLACE_AFTER => {
+                (PathState::Suspect, _) if path.probing.silent_for(now) >= REPLACE_AFTER => {
                     self.give_up(now, i, Reason::Replaced)
                 }
                 _ => {}

@@ -1,32 +1,37 @@
 //! A session: one or more connections that carry one stream of datagrams (RFC 9897).
 
+mod address_ids;
 mod addresses;
 mod cap;
+mod class_queues;
 mod close;
 mod confirm;
 mod couple;
 mod event;
 mod fec;
 mod handshake;
-mod health;
 mod input;
 mod join;
-mod lanes;
-mod liveness;
 mod loss_rate;
 mod path_manager;
+mod path_state;
 mod plausible;
 mod private;
+mod probing;
+mod protect;
 mod reason;
 mod repair;
+mod retransmit;
+mod signal;
+mod sources;
 mod subflow;
 mod transmit;
 
-pub use addresses::is_unicast;
+pub use address_ids::is_unicast;
 pub(crate) use cap::Cap;
 pub use event::SessionEvent;
 #[cfg(feature = "serde")]
-pub(crate) use fec::MOST as MOST_PER_PARITY;
+pub(crate) use fec::MOST as MAX_PER_FEC_PACKET;
 pub(crate) use handshake::Offer;
 pub(crate) use join::{Refusal, wanted_ci};
 pub use reason::Reason;
@@ -40,24 +45,23 @@ use crate::reorder::{LastOfFlow, Reorderer};
 use crate::{
     Counter, FlowKey, PathConfig, PathId, PathRow, PktInfo, SessionConfig, SessionState, SessionStatus, Wake,
 };
-use addresses::{LocalAddrs, RemoteAddrs};
+use address_ids::{LocalAddrs, RemoteAddrs};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use confirm::Pending;
+use class_queues::ClassQueues;
 use dccp_cc::Coupling;
 use dccp_proto::ccid::AckVecSender;
 use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
 use fec::Fec;
-use lanes::Lanes;
-use path_manager::FirstAttempt;
 use plausible::Plausible;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use repair::Repair;
-use subflow::Subflow;
+use signal::Pending;
+use subflow::{FirstAttempt, Subflow};
 use units::{Duration, Time};
 
 /// Bytes of MP_SEQ, the one option on every data packet (RFC 9897 section 3.2.5).
@@ -111,7 +115,7 @@ pub(crate) struct Session {
     dying: Vec<Connection>,
     /// Where they were.
     gone: Vec<Gone>,
-    lanes: Lanes,
+    classes: ClassQueues,
     /// Bounds the rate at which it empties.
     cap: Cap,
     /// Bytes of data it may send while there is a bound on all sessions, and whether that kept it from sending.
@@ -121,7 +125,7 @@ pub(crate) struct Session {
     pub(crate) blocks: Blocks,
     rows: Vec<PathRow>,
     /// Those of them that the rule for the packet at the head leaves.
-    steered: Vec<PathRow>,
+    allowed: Vec<PathRow>,
     /// Those of them that priorities leave for the packet at the head, unless that is all of `rows`.
     offered: Vec<PathRow>,
     offered_all: bool,
@@ -181,13 +185,13 @@ impl Session {
             next_path: 0,
             dying: Vec::new(),
             gone: Vec::new(),
-            lanes: Lanes::new(&cfg),
+            classes: ClassQueues::new(&cfg),
             allowance: None,
             held: false,
             cap: Cap::default(),
             blocks: Blocks::default(),
             rows: Vec::new(),
-            steered: Vec::new(),
+            allowed: Vec::new(),
             offered: Vec::new(),
             offered_all: false,
             reorderer: cfg.reorder.reorderer(),
@@ -300,13 +304,13 @@ impl Session {
             // Empty DCCP-Data carries options that must come with an MP_SEQ.
             self.count(Counter::SendEmpty);
         } else {
-            self.lanes.push(now, data, info);
+            self.classes.push(now, data, info);
         }
     }
 
     /// Bytes that wait to be sent.
     pub(crate) fn queued(&self) -> u64 {
-        self.lanes.view(Time::ZERO).bytes
+        self.classes.view(Time::ZERO).bytes
     }
 
     /// The next datagram for the application.
@@ -342,7 +346,7 @@ impl Session {
         }
         self.reorderer.on_timeout(now);
         // Drops what is too old, also while no path is open.
-        self.lanes.expire(now);
+        self.classes.expire(now);
         self.manage_paths(now);
         self.check_end(now);
         self.forget_paths();
@@ -357,7 +361,7 @@ impl Session {
         let connections = connections.map(|(t, timer)| (t, Wake::Connection(timer)));
         connections
             .chain(self.reorderer.next_timeout().map(|t| (t, Wake::Reorder)))
-            .chain(self.lanes.next_expiry().map(|t| (t, Wake::QueueExpiry)))
+            .chain(self.classes.next_expiry().map(|t| (t, Wake::QueueExpiry)))
             .chain(self.wake)
             .chain(self.management_timeouts())
             .chain(self.end_timeout())
@@ -399,7 +403,7 @@ impl Session {
 
     /// What waits in the send queue.
     pub(crate) fn backlog(&self, now: Time) -> QueueView {
-        self.lanes.view(now)
+        self.classes.view(now)
     }
 
     /// Everything about the session.
@@ -418,9 +422,9 @@ impl Session {
                 .filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(self.options_len())))
                 .min(),
             peer_addresses: self.remote_addrs.list(),
-            queue: self.lanes.view(now),
-            queue_stats: self.lanes.stats(),
-            rules: self.lanes.rules(),
+            queue: self.classes.view(now),
+            queue_stats: self.classes.stats(),
+            rules: self.classes.rules(),
             reorder: self.reorderer.stats(),
             repair: self.repair.stats(),
             fec: self.fec.stats(),

@@ -1,10 +1,10 @@
 //! Which paths there are: adding, connecting, trying again, removing.
 
-use super::confirm::Signal;
-use super::liveness::Liveness;
+use super::probing::Probing;
+use super::signal::Signal;
 use super::subflow::Subflow;
 use super::{Reason, Role, Session, SessionEvent};
-use crate::{Counter, Health, PathConfig, PathId, PathName, SessionState, Wake};
+use crate::{Counter, PathConfig, PathId, PathName, PathState, SessionState, Wake};
 use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use units::{Duration, Rate, Time};
@@ -15,20 +15,6 @@ const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
 const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How long a subflow that closes alone waits for its answer.
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
-
-/// Client, connecting: the path tried now, since when, and the refusals so far.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FirstAttempt {
-    path: PathId,
-    since: Time,
-    refused: usize,
-}
-
-impl FirstAttempt {
-    pub(super) fn new(now: Time) -> FirstAttempt {
-        FirstAttempt { path: PathId(0), since: now, refused: 0 }
-    }
-}
 
 impl Session {
     /// Adds a path; `None` on a server whose session is not open or not multipath: a server joins, a client also connects first.
@@ -66,7 +52,7 @@ impl Session {
         let path = &mut self.paths[i];
         path.removed = true;
         path.connect_at = None;
-        if path.health == Health::Stale {
+        if path.state == PathState::Suspect {
             let addr_id = path.local_addr;
             self.withdraw_source(now, addr_id);
         }
@@ -146,19 +132,19 @@ impl Session {
     pub(crate) fn set_link(&mut self, now: Time, path: PathId, up: bool) {
         let Some(i) = self.index(path) else { return };
         let path = &mut self.paths[i];
-        match (path.health, up) {
-            (Health::Up, false) => {
-                path.live = Liveness::link_down(now);
-                self.on_stale(now, i);
+        match (path.state, up) {
+            (PathState::Up, false) => {
+                path.probing = Probing::link_down(now);
+                self.on_suspect(now, i);
                 self.tell_silence(i);
             }
-            (Health::Stale, true) => {
-                path.live = Liveness::doubt(now);
+            (PathState::Suspect, true) => {
+                path.probing = Probing::suspect(now);
                 if let Some(conn) = &mut path.conn {
                     conn.probe();
                 }
             }
-            (Health::Down, true) if path.connect_at.is_some() => path.connect_at = Some(now),
+            (PathState::Down, true) if path.connect_at.is_some() => path.connect_at = Some(now),
             _ => {}
         }
     }
@@ -219,9 +205,9 @@ impl Session {
     /// Timers of paths.
     pub(super) fn manage_paths(&mut self, now: Time) {
         for i in 0..self.paths.len() {
-            self.check_liveness(now, i);
+            self.check_probing(now, i);
             if self.patience(&self.paths[i]).is_some_and(|t| t <= now) {
-                let reason = if self.paths[i].health == Health::Down {
+                let reason = if self.paths[i].state == PathState::Down {
                     Reason::Closed
                 } else {
                     Reason::HandshakeTimeout
@@ -239,9 +225,9 @@ impl Session {
     /// When to stop waiting for a connection that opens or closes.
     fn patience(&self, path: &Subflow) -> Option<Time> {
         let limited = self.role == Role::Server || self.state != SessionState::Connecting;
-        match path.health {
-            Health::Probing if limited => Some(path.since + HANDSHAKE),
-            Health::Down if path.conn.is_some() => Some(path.since + SUBFLOW_CLOSE),
+        match path.state {
+            PathState::Connecting if limited => Some(path.since + HANDSHAKE),
+            PathState::Down if path.conn.is_some() => Some(path.since + SUBFLOW_CLOSE),
             _ => None,
         }
     }
@@ -258,7 +244,7 @@ impl Session {
         let open = self.state == SessionState::Open;
         let active = open || self.state == SessionState::Connecting;
         let live = self.paths.iter().filter(move |p| open && p.is_live());
-        let live = live.map(|p| (p.live.next(&self.evidence(p)), Wake::Liveness));
+        let live = live.map(|p| (p.probing.next(&self.evidence(p)), Wake::Probe));
         let patience = self.paths.iter().filter_map(move |p| self.patience(p).filter(|_| active));
         let connect = self.paths.iter().filter_map(move |p| p.connect_time().filter(|_| active));
         live.chain(patience.map(|t| (t, Wake::Patience)))

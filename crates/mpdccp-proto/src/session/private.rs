@@ -18,8 +18,8 @@ pub(super) enum Private {
         repairs: bool,
         /// Makes use of, and says on data, how far back a flow's last packet is.
         flows: bool,
-        /// Makes lost packets from parities.
-        parities: bool,
+        /// Makes lost packets from FEC packets.
+        fec: bool,
     },
     /// What a path loses comes again within this time after it was missed, or not at all.
     Repair(Duration),
@@ -27,21 +27,21 @@ pub(super) enum Private {
     Silent(u8, u8),
     /// In a Request: what its path is called.
     Name(PathName),
-    /// In place of MP_SEQ: it is the parity of so many packets, the newest of which has this number.
-    Parity(Seq, u8),
+    /// In place of MP_SEQ: it is the FEC packet of so many packets, the newest of which has this number.
+    Fec(Seq, u8),
 }
 
 impl Private {
     pub(super) fn read(bytes: &[u8]) -> Option<Private> {
         Some(match *bytes.strip_prefix(&MAGIC)? {
             [0, flags, ..] => {
-                // 4 were parities of another form.
-                Private::Hello { repairs: flags & 1 != 0, flows: flags & 2 != 0, parities: flags & 8 != 0 }
+                // 4 were FEC packets of another form.
+                Private::Hello { repairs: flags & 1 != 0, flows: flags & 2 != 0, fec: flags & 8 != 0 }
             }
             [1, high, low] => Private::Repair(Duration::from_millis(u16::from_be_bytes([high, low]).into())),
             [2, ours, theirs] => Private::Silent(ours, theirs),
             [4, count, a, b, c, d, e, f] => {
-                Private::Parity(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f])), count)
+                Private::Fec(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f])), count)
             }
             [3, a, b, c, d] => Private::Name(PathName(u32::from_be_bytes([a, b, c, d]))),
             _ => return None,
@@ -63,15 +63,15 @@ impl Private {
         };
         put(&MAGIC);
         match self {
-            Private::Hello { repairs, flows, parities } => {
-                put(&[0, u8::from(repairs) | u8::from(flows) << 1 | u8::from(parities) << 3, 0]);
+            Private::Hello { repairs, flows, fec } => {
+                put(&[0, u8::from(repairs) | u8::from(flows) << 1 | u8::from(fec) << 3, 0]);
             }
             Private::Repair(wait) => {
                 let [high, low] = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX).to_be_bytes();
                 put(&[1, high, low]);
             }
             Private::Silent(ours, theirs) => put(&[2, ours, theirs]),
-            Private::Parity(newest, count) => {
+            Private::Fec(newest, count) => {
                 put(&[4, count]);
                 put(&newest.value().to_be_bytes()[2..]);
             }
@@ -98,9 +98,9 @@ mod tests {
         };
         let all = [
             Private::Name(PathName::of("dsl")),
-            Private::Parity(Seq::new(Seq::MODULUS - 2), 16),
-            Private::Hello { repairs: true, flows: false, parities: true },
-            Private::Hello { repairs: false, flows: true, parities: false },
+            Private::Fec(Seq::new(Seq::MODULUS - 2), 16),
+            Private::Hello { repairs: true, flows: false, fec: true },
+            Private::Hello { repairs: false, flows: true, fec: false },
             Private::Repair(Duration::from_millis(300)),
             Private::Silent(0, 255),
         ];

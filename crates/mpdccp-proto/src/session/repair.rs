@@ -1,9 +1,5 @@
 //! Loss repair: what a path lost, or left on a dead path, goes once more, on whichever path the scheduler picks, with the same MP_SEQ.
 
-use super::Session;
-use super::encode;
-use super::private::Private;
-use super::subflow::Subflow;
 use crate::blocks::Blocks;
 use crate::queue::Queued;
 use crate::{PathId, RepairStats};
@@ -14,14 +10,6 @@ use units::{Duration, Time};
 
 /// Most bytes kept of what was sent; beyond, the oldest cannot be repaired any more.
 const MAX_BYTES: usize = 16 << 20;
-/// What a repair takes beside round trips: timers, and the peer's.
-const MARGIN: Duration = Duration::from_millis(10);
-/// How often the peer is told, at least, how long repair takes; the option may be lost.
-const TELL: Duration = Duration::from_secs(1);
-/// A path that sent nothing for so long, and takes so many times the nearest one's round trip, has nothing to repair.
-const USED: Duration = Duration::from_secs(10);
-const DISTANT: u32 = 4;
-
 /// A datagram that left.
 #[derive(Debug)]
 pub(super) struct Copy {
@@ -40,17 +28,17 @@ type Kept = VecDeque<(Seq, Option<Copy>)>;
 #[derive(Debug, Default)]
 pub(super) struct Repair {
     /// The peer waits for repairs, and we make some.
-    on: bool,
-    kept: BTreeMap<PathId, Kept>,
+    pub(super) on: bool,
+    pub(super) kept: BTreeMap<PathId, Kept>,
     /// Of both what is kept and what is due.
-    bytes: usize,
-    due: VecDeque<Copy>,
+    pub(super) bytes: usize,
+    pub(super) due: VecDeque<Copy>,
     /// The path that carried all data of late, since when.
-    alone: Option<(PathId, Time)>,
+    pub(super) alone: Option<(PathId, Time)>,
     /// For how long a repair is worth making: the peer waits for it no longer.
-    worth: Duration,
-    told: Option<(Time, Duration)>,
-    stats: RepairStats,
+    pub(super) worth: Duration,
+    pub(super) told: Option<(Time, Duration)>,
+    pub(super) stats: RepairStats,
 }
 
 impl Repair {
@@ -59,7 +47,7 @@ impl Repair {
     }
 
     /// Keeps what left on `path` under number `seq`.
-    fn keep(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy) {
+    pub(super) fn keep(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy) {
         self.bytes += copy.packet.data.len();
         self.kept.entry(path).or_default().push_back((seq, Some(copy)));
         let worth = self.worth;
@@ -78,7 +66,7 @@ impl Repair {
         }
     }
 
-    fn on_fate(&mut self, path: PathId, fated: Fated, blocks: &mut Blocks) {
+    pub(super) fn on_fate(&mut self, path: PathId, fated: Fated, blocks: &mut Blocks) {
         let Some(kept) = self.kept.get_mut(&path) else { return };
         let end = fated.first.add(fated.packets);
         let first = kept.partition_point(|(seq, _)| seq.before(fated.first));
@@ -132,77 +120,5 @@ impl Repair {
         (self.on, self.bytes) = (false, 0);
         self.kept.clear();
         self.due.clear();
-    }
-}
-
-impl Session {
-    /// The peer told what it understands.
-    pub(super) fn on_hello(&mut self, repairs: bool, flows: bool, parities: bool) {
-        self.fec.on = parities;
-        self.repair.on = repairs && self.cfg.repair;
-        self.order_flows = flows && self.cfg.flow_order;
-    }
-
-    /// What we tell in the handshake.
-    pub(super) fn hello(&self) -> Private {
-        let repairs = self.reorderer.waits_for_repairs();
-        Private::Hello { repairs, flows: repairs && self.cfg.flow_order, parities: true }
-    }
-
-    /// A datagram left on one path.
-    pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
-        self.repair.stats.sent += u64::from(again);
-        if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
-            self.repair.alone = Some((path, now));
-        }
-        match self.repair.on {
-            true => self.repair.keep(now, path, seq, copy),
-            false => self.blocks.put(copy.packet.data),
-        }
-    }
-
-    /// Learns what became of what left on a path.
-    pub(super) fn follow_fates(&mut self, now: Time, i: usize) {
-        if !self.repair.on {
-            return;
-        }
-        let path = &mut self.paths[i];
-        let Some(conn) = &mut path.conn else { return };
-        conn.track_fates();
-        while let Some(fated) = conn.poll_fate() {
-            self.repair.on_fate(path.id, fated, &mut self.blocks);
-        }
-        self.tell_repair_time(now, i);
-    }
-
-    /// Works out how long a repair may take: to notice that a path is dead takes two answer times, the way of what is then sent
-    /// elsewhere most of one. Tells the peer now and then.
-    fn tell_repair_time(&mut self, now: Time, i: usize) {
-        let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        // Without their queues, or one's own would make a distant path near.
-        let nearest =
-            live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);
-        let near = |p: &&Subflow| p.min_rtt().is_none_or(|rtt| rtt / DISTANT <= nearest);
-        let used = live().filter(|p| near(p) || p.has_sent(now, USED));
-        let slowest = used.map(|p| p.answer).max().unwrap_or_default();
-        let repair = &mut self.repair;
-        repair.worth = (slowest * 3 + MARGIN).min(self.cfg.repair_max);
-        let wait = if self.cfg.wait_for_repairs { repair.worth } else { Duration::ZERO };
-        let outdated = repair.told.is_none_or(|(at, told)| {
-            now.since(at) >= TELL || wait > told + told / 4 && now.since(at) > slowest
-        });
-        if let Some(conn) = self.paths[i].conn.as_mut().filter(|_| outdated) {
-            repair.told = Some((now, wait));
-            Private::Repair(wait).with(|option| conn.send_options(encode(&[option]).as_bytes()));
-        }
-    }
-
-    /// A path became silent: the peer is told over another one, lest it go on there.
-    pub(super) fn tell_silence(&mut self, i: usize) {
-        let silent = Private::Silent(self.paths[i].local_addr, self.paths[i].remote_addr);
-        let other = self.paths.iter_mut().find(|p| p.is_up()).and_then(|p| p.conn.as_mut());
-        if let Some(conn) = other.filter(|_| self.peer_is_ours) {
-            silent.with(|option| conn.send_options(encode(&[option]).as_bytes()));
-        }
     }
 }

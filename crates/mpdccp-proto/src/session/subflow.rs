@@ -1,8 +1,9 @@
 use super::cap::Cap;
-use super::liveness::Liveness;
 use super::loss_rate::LossRate;
+use super::probing::Probing;
 use crate::keys::Tag;
-use crate::{Health, PathConfig, PathId, PathRow, PathStatus};
+use crate::sched::tiers::STANDBY;
+use crate::{PathConfig, PathId, PathRow, PathState, PathStatus};
 use dccp_cc::{Amount, RttEstimator};
 use dccp_proto::ccid::Late;
 use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
@@ -30,7 +31,8 @@ pub(super) struct Subflow {
     pub(super) cfg: PathConfig,
     pub(super) conn: Option<Connection>,
     pub(super) stage: Stage,
-    pub(super) health: Health,
+    /// Never [`PathState::Standby`], which depends on the priority.
+    pub(super) state: PathState,
     /// Was up since its connection was made.
     pub(super) was_up: bool,
     /// When its connection began to open or to close.
@@ -48,7 +50,7 @@ pub(super) struct Subflow {
     pub(super) answer: Duration,
     /// When data last arrived.
     pub(super) data_at: Time,
-    pub(super) live: Liveness,
+    pub(super) probing: Probing,
     pub(super) loss: LossRate,
     /// Bounds the rate of its data packets.
     pub(super) cap: Cap,
@@ -77,6 +79,20 @@ pub(super) struct Subflow {
     pub(super) holding: bool,
 }
 
+/// Client, connecting: the path tried now, since when, and the refusals so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstAttempt {
+    pub(super) path: PathId,
+    pub(super) since: Time,
+    pub(super) refused: usize,
+}
+
+impl FirstAttempt {
+    pub(super) fn new(now: Time) -> FirstAttempt {
+        FirstAttempt { path: PathId(0), since: now, refused: 0 }
+    }
+}
+
 /// Least allowance for jitter: timers and busy hosts are no better.
 const GRANULARITY: Duration = Duration::from_millis(10);
 /// The longest a peer holds an Ack (RFC 4340 section 11.3); ours hold it for a quarter of a round trip at most.
@@ -97,7 +113,7 @@ impl Subflow {
             cfg,
             conn: None,
             stage: Stage::Proven,
-            health: Health::Down,
+            state: PathState::Down,
             was_up: false,
             since: Time::ZERO,
             opened: Time::ZERO,
@@ -107,7 +123,7 @@ impl Subflow {
             rto: RttEstimator::INITIAL_RTO,
             answer: RttEstimator::INITIAL_RTO,
             data_at: Time::ZERO,
-            live: Liveness::NEW,
+            probing: Probing::NEW,
             loss: LossRate::default(),
             cap: Cap::default(),
             local_addr: 0,
@@ -135,7 +151,7 @@ impl Subflow {
         self.cfg.ports = conn.ports();
         self.conn = Some(conn);
         self.stage = stage;
-        self.health = Health::Probing;
+        self.state = PathState::Connecting;
         self.was_up = false;
         self.peer_prio = None;
         self.connect_at = None;
@@ -145,8 +161,8 @@ impl Subflow {
     /// Its connection is open.
     pub(super) fn open(&mut self, now: Time) {
         (self.opened, self.up_since) = (now, now);
-        self.live = Liveness::NEW;
-        self.health = Health::Up;
+        self.probing = Probing::NEW;
+        self.state = PathState::Up;
         self.was_up = true;
         self.connect_gap = CONNECT_GAP.0;
     }
@@ -209,7 +225,12 @@ impl Subflow {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.health == Health::Up
+        self.state == PathState::Up
+    }
+
+    /// What others see: [`state`](Self::state), with standby told from up.
+    fn shown(&self) -> PathState {
+        if self.is_up() && self.prio() <= STANDBY { PathState::Standby } else { self.state }
     }
 
     /// A join that has not proved yet that it knows the keys.
@@ -219,7 +240,7 @@ impl Subflow {
 
     /// Has a connection that is or was up.
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.health, Health::Up | Health::Stale)
+        matches!(self.state, PathState::Up | PathState::Suspect)
     }
 
     /// Sends one data packet; the gate must be open.
@@ -232,7 +253,7 @@ impl Subflow {
     ) -> Option<Seq> {
         let answered = self.answered();
         let conn = self.conn.as_mut()?;
-        self.live.on_sent(now, answered);
+        self.probing.on_sent(now, answered);
         let sent = |conn: &Connection| conn.tx_view().map_or(0, |view| view.sent.bytes);
         let before = if self.cap.is_set() { sent(conn) } else { 0 };
         let seq = conn.transmit(now, options, payload, sink);
@@ -267,7 +288,7 @@ impl Subflow {
         let rtt = self.conn.as_ref().and_then(Connection::tx_rtt);
         let mut row = PathRow {
             id: self.id,
-            health: self.health,
+            state: self.shown(),
             name: self.cfg.name,
             prio: self.prio(),
             peer_prio: self.peer_prio.map_or(3, |(prio, _)| prio),
@@ -313,7 +334,7 @@ impl Subflow {
         let conn = self.conn.as_ref();
         PathStatus {
             id: self.id,
-            health: self.health,
+            state: self.shown(),
             prio: self.prio(),
             route: self.cfg.route,
             ports: self.cfg.ports,

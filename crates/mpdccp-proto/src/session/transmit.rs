@@ -1,10 +1,10 @@
 //! From the queue to the paths: the path is picked and the MP_SEQ written only when that path can send now.
 
 use super::Session;
-use super::lanes::{Source, Waiting};
+use super::class_queues::{Source, Waiting};
 use super::repair::Copy;
 use crate::sched::{Pick, tiers};
-use crate::{Counter, Health, PathId, PathRow, PktInfo, QueueView, SessionState, Wake};
+use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, SessionState, Wake};
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use units::Time;
@@ -74,11 +74,11 @@ impl Session {
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
         // Too big is what no path that is up will carry, or none of those that may be again. What does not fit yet, in PARTOPEN, waits.
-        let most = |health| {
-            let carriers = self.paths.iter().filter(move |p| p.health == health);
+        let most = |state| {
+            let carriers = self.paths.iter().filter(move |p| p.state == state);
             carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
         };
-        let most = most(Health::Up).or_else(|| most(Health::Stale));
+        let most = most(PathState::Up).or_else(|| most(PathState::Suspect));
         self.tune_queues();
         for _ in 0..BUDGET {
             if let Some(at) = self.cap.shut(now) {
@@ -86,7 +86,7 @@ impl Session {
                 self.tell_app_limited(now);
                 return self.wake_at(Some(at), Wake::Rate);
             }
-            self.send_parities(now, sink);
+            self.send_fec(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
                 // What waits may not be what the open paths are for.
                 return if waiting.is_empty() {
@@ -100,12 +100,12 @@ impl Session {
                 self.drop_too_big(source);
                 continue;
             }
-            let lane = self.lane_of(&info);
-            let backlog = self.lanes.all[lane].queue.view(now);
-            let pick = match self.offer(now, lane, &info, &backlog) {
+            let class = self.class_of(&info);
+            let backlog = self.classes.all[class].queue.view(now);
+            let pick = match self.offer(now, class, &info, &backlog) {
                 true => {
                     let offered = if self.offered_all { &self.rows } else { &self.offered };
-                    self.lanes.all[lane].scheduler.pick(now, &info, &backlog, offered)
+                    self.classes.all[class].scheduler.pick(now, &info, &backlog, offered)
                 }
                 false => Pick::Drop,
             };
@@ -129,12 +129,11 @@ impl Session {
                     self.wake_at(gate, Wake::Gate);
                     self.wake_at(until, Wake::Scheduler);
                     // What an open path is too narrow for must not hold up what it could carry.
-                    let narrow = |row: &PathRow| {
-                        row.health == Health::Up && row.is_open() && row.max_payload < info.len
-                    };
+                    let narrow =
+                        |row: &PathRow| row.state.is_up() && row.is_open() && row.max_payload < info.len;
                     match source {
-                        Source::Lane(l)
-                            if self.rows.iter().any(narrow) && self.lanes.all[l].queue.set_aside() =>
+                        Source::Queue(l)
+                            if self.rows.iter().any(narrow) && self.classes.all[l].queue.set_aside() =>
                         {
                             waiting.add(Source::Aside(l));
                         }
@@ -150,19 +149,19 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// Finds the paths that rules and priorities leave for a packet of this lane, for [`offered`](Self::offered). False if the packet is
+    /// Finds the paths that rules and priorities leave for a packet of this class, for [`offered`](Self::offered). False if the packet is
     /// to be dropped.
-    fn offer(&mut self, now: Time, lane: usize, info: &PktInfo, backlog: &QueueView) -> bool {
-        let rows = match self.lanes.rule(lane) {
+    fn offer(&mut self, now: Time, class: usize, info: &PktInfo, backlog: &QueueView) -> bool {
+        let rows = match self.classes.rule(class) {
             None => &self.rows,
             Some(rule) => {
-                if !rule.rows(info, &self.rows, &mut self.steered) {
+                if !rule.rows(info, &self.rows, &mut self.allowed) {
                     return false;
                 }
-                &self.steered
+                &self.allowed
             }
         };
-        self.offered_all = lane == 0 && tiers::offers_all(info, rows);
+        self.offered_all = class == 0 && tiers::offers_all(info, rows);
         if !self.offered_all {
             tiers::offer(now, info, backlog, rows, &mut self.offered);
         }
@@ -175,11 +174,11 @@ impl Session {
 
     /// The queues may stand as long as the paths in use need them to.
     fn tune_queues(&mut self) {
-        let used = || self.rows.iter().filter(|r| r.health == Health::Up && !r.idle);
+        let used = || self.rows.iter().filter(|r| r.state.is_up() && !r.idle);
         let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();
         let min_rtt = used().filter_map(|r| r.min_rtt).max().unwrap_or_default();
-        for lane in &mut self.lanes.all {
-            lane.queue.tune(rtt, min_rtt, lane.scheduler.standing_queue());
+        for class in &mut self.classes.all {
+            class.queue.tune(rtt, min_rtt, class.scheduler.standing_queue());
         }
     }
 
@@ -220,7 +219,7 @@ impl Session {
     fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) {
         let Some(copy) = self.take_head(now, source) else { return };
         let packet = &copy.packet;
-        let lane = self.lane_of(&packet.info);
+        let class = self.class_of(&packet.info);
         self.options.clear();
         if self.multipath {
             self.options.push(&Opt::Mp(MpOption::Seq(copy.mp_seq)));
@@ -243,12 +242,12 @@ impl Session {
             self.cap.on_sent(now, packet.data.len() as u64);
             self.allowance = self.allowance.map(|bytes| bytes - packet.data.len() as i64);
             self.paths[i].refresh(now, &mut self.rows[i]);
-            self.lanes.all[lane].scheduler.on_sent(now, path, packet.data.len());
+            self.classes.all[class].scheduler.on_sent(now, path, packet.data.len());
         }
         // Copies on several paths are repair enough.
         if let (Some((path, seq)), [_]) = (left, paths) {
             if source != Source::Repair {
-                self.protect(now, lane, path, &copy);
+                self.protect(now, class, path, &copy);
             }
             self.keep_for_repair(now, path, seq, copy, source == Source::Repair);
         } else {

@@ -213,7 +213,7 @@ impl App for PerfApp {
                 self.reporter.opened(session, core.endpoint.status(now, session).as_ref(), multipath);
             }
             SessionEvent::PathUp(path) => self.reporter.up(session, path),
-            SessionEvent::PathStale(path) => self.reporter.silent(session, path, self.plan.survive),
+            SessionEvent::PathSuspect(path) => self.reporter.silent(session, path, self.plan.survive),
             SessionEvent::PathDown(path, why) => self.reporter.path(session, path, &format!("down: {why}")),
             SessionEvent::Closed(why) => self.on_closed(core, now, session, why),
             _ => {}

@@ -1,7 +1,7 @@
 //! What a transfer looks like at one moment, and between two.
 
 use crate::perf::meter::Span;
-use mpdccp_proto::Health;
+use mpdccp_proto::PathState;
 use units::Duration;
 
 /// A sending side at one moment; counts from the beginning on.
@@ -21,7 +21,7 @@ pub(crate) struct Sent {
 #[derive(Clone, Debug)]
 pub(crate) struct PathSent {
     pub(crate) id: u32,
-    pub(crate) health: Health,
+    pub(crate) state: PathState,
     /// Data packets that left.
     pub(crate) left: u64,
     pub(crate) lost: u64,

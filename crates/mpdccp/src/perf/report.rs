@@ -4,7 +4,7 @@ use crate::perf::lap::{Lap, PathSent, Sent};
 use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
 use crate::perf::output::{Output, Unit};
 use crate::perf::transfer::Transfer;
-use mpdccp_proto::{Health, PathId, SessionId, SessionStatus};
+use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -109,7 +109,7 @@ impl Out {
             let old = before.paths.iter().find(|old| old.id == path.id);
             Path {
                 path: path.id,
-                up: path.health == Health::Up,
+                up: path.state.is_up(),
                 packets: path.left.saturating_sub(old.map_or(0, |old| old.left)),
                 lost: path.lost.saturating_sub(old.map_or(0, |old| old.lost)),
                 rtt_ms: path.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
@@ -309,14 +309,14 @@ impl Reporter {
 
     /// Nothing is heard from the peer on a path. Without another one the session ends if that lasts for `survive`.
     pub(crate) fn silent(&mut self, session: SessionId, path: PathId, survive: Duration) {
-        self.path(session, path, "silent");
+        self.path(session, path, "suspect");
         if self.multipath.contains(&session) || !self.silent.insert(session) {
             return;
         }
         let name = self.name(session);
-        self.print(&Record::Path { session: session.0, path: path.0, state: "silent" }, || {
+        self.print(&Record::Path { session: session.0, path: path.0, state: "suspect" }, || {
             format!(
-                "{name}the peer is silent; if it stays so for {} s the connection ends",
+                "{name}no answer from the peer; the connection ends if none comes within {} s",
                 survive.as_secs_f64()
             )
         });

@@ -103,7 +103,7 @@ pub(crate) fn listen(
     for client in invite {
         let port = if plan.carrier == CarrierArg::Raw { 0 } else { client.port() };
         let route = Route { socket, local: None, remote: SocketAddr::new(client.ip(), port) };
-        core.endpoint.invite(now, route, Ports { local: plan.dccp_port, remote: client.port() });
+        core.endpoint.send_listen(now, route, Ports { local: plan.dccp_port, remote: client.port() });
     }
     Ok(core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }

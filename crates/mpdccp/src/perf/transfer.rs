@@ -326,7 +326,7 @@ impl Transfer {
             let row = rows.iter().find(|row| row.id == path.id);
             PathSent {
                 id: path.id.0,
-                health: path.health,
+                state: path.state,
                 left: path.stats.data_sent,
                 lost: path.tx.as_ref().map_or(0, |tx| tx.lost.packets),
                 rtt: row.and_then(|row| row.srtt),

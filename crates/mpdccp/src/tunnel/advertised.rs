@@ -5,7 +5,7 @@ use crate::tunnel::config::{Config, PathSpec, Role};
 use crate::tunnel::peer::WaitingPath;
 use crate::tunnel::values::Remotes;
 use dccp_net::Core;
-use mpdccp_proto::{Health, SessionId, SessionState};
+use mpdccp_proto::{SessionId, SessionState};
 use serde::Deserialize;
 use std::net::IpAddr;
 use units::{Duration, Time};
@@ -95,8 +95,7 @@ impl TunnelApp {
             let mut wanted = wanted(self.cfg.join_advertised, &files, &told, room);
             peer.unanswered.retain(|name| wanted.iter().any(|spec| spec.name == *name));
             for path in peer.paths.iter_mut().filter(|p| p.spec.advertised && !p.proved) {
-                let up =
-                    |p: &mpdccp_proto::PathStatus| p.route.socket == path.socket && p.health == Health::Up;
+                let up = |p: &mpdccp_proto::PathStatus| p.route.socket == path.socket && p.state.is_up();
                 path.proved = status.iter().flat_map(|s| &s.paths).any(up);
                 if !path.proved && now.since(*path.bad_since.get_or_insert(now)) >= PATIENCE {
                     tracing::warn!("peer {}: path {} does not come up", peer.cfg.name, path.spec.name);

@@ -449,7 +449,7 @@ impl App for TunnelApp {
             }
             // The tunnel has none.
             SessionEvent::Private(..) => {}
-            SessionEvent::PathStale(id) => {
+            SessionEvent::PathSuspect(id) => {
                 tracing::warn!("peer {name}: {} is silent", self.path_label(core, now, session, index, id));
             }
             SessionEvent::PathDown(id, why) => {

@@ -4,7 +4,7 @@
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::peer::WaitingPath;
 use dccp_net::Core;
-use mpdccp_proto::{Health, PktInfo};
+use mpdccp_proto::PktInfo;
 use units::{Duration, Time};
 
 /// A message between tunnels: "go to another server". Its first four bits tell it from IP packets.
@@ -74,7 +74,7 @@ impl TunnelApp {
             let peer = &mut self.peers[i];
             let Some(session) = peer.session.filter(|_| peer.cfg.servers() > 1) else { continue };
             let status = core.endpoint.status(now, session);
-            if status.iter().flat_map(|s| &s.paths).any(|path| path.health == Health::Up) {
+            if status.iter().flat_map(|s| &s.paths).any(|path| path.state.is_up()) {
                 peer.silent_since = None;
             } else if now.since(*peer.silent_since.get_or_insert(now)) >= SILENT {
                 self.next_server(core, now, i, "it does not answer");

@@ -4,7 +4,7 @@ use crate::tunnel::app::TunnelApp;
 use crate::tunnel::inner::{self, TooBig};
 use crate::tunnel::setup;
 use dccp_net::Core;
-use mpdccp_proto::{Health, PathId, PktInfo, SessionId};
+use mpdccp_proto::{PathId, PathState, PktInfo, SessionId};
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 use units::{Duration, Time};
@@ -68,7 +68,7 @@ impl TunnelApp {
         let status = self.peers[peer].session.and_then(|session| core.endpoint.status(now, session));
         let paths = status.iter().flat_map(|status| &status.paths);
         let carried = paths
-            .filter(|path| matches!(path.health, Health::Up | Health::Stale))
+            .filter(|path| path.state.is_up() || path.state == PathState::Suspect)
             .filter_map(|path| u16::try_from(path.max_payload).ok())
             .min();
         // Without a path it keeps what it was.

@@ -7,7 +7,6 @@ use crate::tunnel::names::Names;
 use crate::tunnel::peer::{PeerState, WaitingPath};
 use crate::tunnel::setup::{self, OpenPath, Unopened};
 use dccp_net::{Core, interfaces_like};
-use mpdccp_proto::Health;
 use std::net::IpAddr;
 use units::{Duration, Time};
 
@@ -119,7 +118,7 @@ impl TunnelApp {
             let up: Vec<u32> = status
                 .iter()
                 .flat_map(|s| &s.paths)
-                .filter(|p| p.health == Health::Up)
+                .filter(|p| p.state.is_up())
                 .map(|p| p.route.socket)
                 .collect();
             for path in &mut peer.paths {

@@ -115,7 +115,7 @@ impl TunnelApp {
         }
         if resteered {
             for session in self.sessions.keys() {
-                core.endpoint.set_steering(now, *session, &steering);
+                core.endpoint.set_policy(now, *session, &steering);
             }
         }
         if self.cfg.routes

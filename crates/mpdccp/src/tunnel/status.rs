@@ -1,7 +1,7 @@
 //! What `tunnel status` shows. The JSON is a contract, see docs/formats.md.
 
 use crate::tunnel::config::PathSpec;
-use mpdccp_proto::steer::RuleStats;
+use mpdccp_proto::policy::RuleStats;
 use mpdccp_proto::{FecStats, PathRow, PathStatus, SessionState, SessionStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -219,7 +219,7 @@ pub(crate) struct ReorderStatus {
 pub(crate) struct PathReport {
     pub(crate) name: String,
     pub(crate) id: Option<u32>,
-    /// `probing`, `up`, `stale`, `down`; `waiting` for its interface, address or name.
+    /// `connecting`, `up`, `suspect`, `down`, `standby`; `waiting` for its interface, address or name.
     pub(crate) state: String,
     /// What it waits for.
     pub(crate) why: Option<String>,
@@ -358,7 +358,7 @@ impl PathReport {
         PathReport {
             name,
             id: Some(path.id.0),
-            state: path.health.name().into(),
+            state: path.state.name().into(),
             why: None,
             priority: path.prio,
             rate_limit_mbps: None,

@@ -1,4 +1,3 @@
-use super::digest::Reduction;
 use super::restraint::Restraint;
 use super::rto::DEFAULT_RTT;
 use super::usage::{Samples, Usage};
@@ -33,6 +32,18 @@ pub struct Control {
     pub(super) round_end: u64,
     /// When data was last acknowledged, or a timeout taken for congestion.
     pub(super) heard: Time,
+}
+
+/// The last reduction of the window, while it may prove spurious.
+#[derive(Debug)]
+pub(super) struct Reduction {
+    pub(super) since: Time,
+    /// Losses behind it that have not proved spurious.
+    pub(super) losses: u64,
+    /// Something proved spurious.
+    pub(super) doubted: bool,
+    /// A mark was among its reasons: it stands.
+    pub(super) marked: bool,
 }
 
 /// An algorithm, and what it allows: several ask for that between two inputs of it, with every packet.

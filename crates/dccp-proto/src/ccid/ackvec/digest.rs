@@ -1,6 +1,6 @@
 //! What comes back to an [`AckVecSender`]: acknowledgements and timeouts become one event and one call of the controller.
 
-use super::control::Control;
+use super::control::{Control, Reduction};
 use super::history::{Fate, Packet};
 use super::loss::Verdict;
 use super::rto::DEFAULT_RTT;
@@ -9,18 +9,6 @@ use crate::ccid::Feedback;
 use dccp_cc::{AckEvent, Amount, Lost};
 use dccp_wire::ack_vector::{State, runs};
 use units::{Duration, Time};
-
-/// The last reduction of the window, while it may prove spurious.
-#[derive(Debug)]
-pub(super) struct Reduction {
-    since: Time,
-    /// Losses behind it that have not proved spurious.
-    losses: u64,
-    /// Something proved spurious.
-    doubted: bool,
-    /// A mark was among its reasons: it stands.
-    marked: bool,
-}
 
 /// What one acknowledgement, or one expiry of the reordering timer, brought.
 #[derive(Debug, Default)]
@@ -67,7 +55,7 @@ impl AckVecSender {
             self.told = told.max(ack + 1);
         }
         if let Some((oldest, _)) = closed.last() {
-            self.demands.on_reach(self.history.next() - oldest.start);
+            self.requests.on_reach(self.history.next() - oldest.start);
         }
         for (range, marked) in closed.drain(..) {
             for index in range.clone() {
@@ -252,7 +240,7 @@ impl AckVecSender {
         self.control.inflight = self.control.inflight.minus(packet);
     }
 
-    /// Tells the controller, and sets timers and demands after it.
+    /// Tells the controller, and sets timers and requests after it.
     fn conclude(&mut self, now: Time, digest: &Digest) {
         if digest.acked.packets == 0 && digest.lost.packets == 0 && digest.rtt.is_none() {
             return;
@@ -291,10 +279,10 @@ impl AckVecSender {
         let cwnd = self.own_window(digest);
         if digest.own_round_end {
             let paced = self.control.cc.limits().pacing.is_some();
-            self.demands.on_round(cwnd, digest.own_before.packets, paced);
+            self.requests.on_round(cwnd, digest.own_before.packets, paced);
         }
         if self.control.cc.probing_rtt() {
-            self.demands.on_collapse(cwnd);
+            self.requests.on_collapse(cwnd);
         }
         self.trim_history(now);
     }
@@ -359,7 +347,7 @@ impl AckVecSender {
         digest.congestion = true;
         self.note_reduction(now, &digest);
         self.control.cc.on_rto(now);
-        self.demands.on_collapse(self.own_window(&digest));
+        self.requests.on_collapse(self.own_window(&digest));
         self.trim_history(now);
     }
 

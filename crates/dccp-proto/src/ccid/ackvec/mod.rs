@@ -1,14 +1,13 @@
 //! The two halves of the CCIDs that acknowledge with Ack Vectors: 2 (RFC 4341), and 5, which took its acknowledgements over.
 //!
 //! `receiver` keeps `ack_vector_state` and times acknowledgements. `sender` keeps a `history` of what left and `digest`s what comes
-//! back, judges with `loss` what did not arrive, watches `rto` and `usage`, and asks for what `demands` and `ack_ratio` say.
+//! back, judges with `loss` what did not arrive, watches `rto` and `usage`, and asks for what `requests` and `ack_ratio` say.
 //! What is not about sequence numbers is its `control`, which it may `share` with other connections.
 
 mod ack_ratio;
 mod ack_vector_state;
 mod control;
 mod delay;
-mod demands;
 mod digest;
 mod history;
 mod loss;
@@ -16,6 +15,7 @@ mod receiver;
 #[cfg(test)]
 mod receiver_tests;
 mod report;
+mod requests;
 mod restraint;
 mod rto;
 mod sender;

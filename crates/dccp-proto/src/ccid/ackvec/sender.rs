@@ -1,13 +1,15 @@
 use super::ack_ratio::RatioRule;
 use super::control::Control;
 use super::delay::Delay;
-use super::demands::Demands;
 use super::history::{Fate, History, Packet};
 use super::loss::{LossDetector, Rule};
+use super::requests::Requests;
 use super::restraint::Restraint;
 use super::rto::{DEFAULT_RTT, RtoTimer};
 use crate::ccid::table::AckVectors;
-use crate::ccid::{Arrival, Demand, Fated, Feedback, HalfConfig, Handover, Late, SenderHalf, TxLoad, TxView};
+use crate::ccid::{
+    Arrival, Fated, Feedback, HalfConfig, Handover, Late, SenderHalf, SenderRequest, TxLoad, TxView,
+};
 use crate::{Ecn, Gate, Why};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -47,7 +49,7 @@ pub struct AckVecSender {
     pub(super) loss: LossDetector,
     pub(super) delay: Delay,
     pub(super) rto: RtoTimer,
-    pub(super) demands: Demands,
+    pub(super) requests: Requests,
     /// Outstanding on this connection.
     pub(super) inflight: Amount,
     pub(super) sent: Amount,
@@ -99,7 +101,7 @@ impl AckVecSender {
             loss: LossDetector::new(rule),
             delay: Delay::default(),
             rto: RtoTimer::default(),
-            demands: Demands::new(RatioRule::of(strict, cfg.cc.draft)),
+            requests: Requests::new(RatioRule::of(strict, cfg.cc.draft)),
             inflight: Amount::default(),
             sent: Amount::default(),
             delivered: Amount::default(),
@@ -216,7 +218,7 @@ impl SenderHalf for AckVecSender {
     }
 
     fn on_peer_packet(&mut self, _now: Time, arrival: &Arrival) {
-        self.demands.on_peer_packet(arrival);
+        self.requests.on_peer_packet(arrival);
     }
 
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
@@ -265,8 +267,8 @@ impl SenderHalf for AckVecSender {
         self.fates.as_mut()?.pop_front()
     }
 
-    fn poll_demand(&mut self) -> Option<Demand> {
-        self.demands.poll()
+    fn poll_request(&mut self) -> Option<SenderRequest> {
+        self.requests.poll()
     }
 
     fn on_ack_ratio(&mut self, ratio: u16) {
@@ -291,10 +293,6 @@ impl SenderHalf for AckVecSender {
 
     fn couple(&mut self, part: &Part) {
         self.control.cc.couple(part);
-    }
-
-    fn shareable(&mut self) -> Option<&mut AckVecSender> {
-        Some(self)
     }
 
     fn hand_over(&self, now: Time, acked: Seq) -> Handover {

@@ -3,7 +3,7 @@
 extern crate std;
 
 use super::AckVecSender;
-use crate::ccid::{Demand, Feedback, HalfConfig, Late, SenderHalf};
+use crate::ccid::{Feedback, HalfConfig, Late, SenderHalf, SenderRequest};
 use crate::{CcOptions, Gate, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -153,8 +153,8 @@ impl Rig {
         self.half.hold_probe_rtt(false);
     }
 
-    fn demands(&mut self) -> Vec<Demand> {
-        core::iter::from_fn(|| self.half.poll_demand()).collect()
+    fn requests(&mut self) -> Vec<SenderRequest> {
+        core::iter::from_fn(|| self.half.poll_request()).collect()
     }
 
     /// (in flight, delivered, lost), after checking that nothing is counted twice or not at all.
@@ -563,10 +563,10 @@ fn probe_rtt_lowers_the_ack_ratio_before_the_peer_waits_in_vain() {
     let mut rig = Rig::new(false);
     rig.send(ms(0), 300);
     rig.ack(ms(50), 0, "+");
-    let demands = rig.demands();
-    assert!(demands.contains(&Demand::AckRatio(15)), "{demands:?}");
-    assert!(demands.contains(&Demand::SequenceWindow(8192)), "{demands:?}");
-    assert!(demands.contains(&Demand::AckPeer));
+    let requests = rig.requests();
+    assert!(requests.contains(&SenderRequest::AckRatio(15)), "{requests:?}");
+    assert!(requests.contains(&SenderRequest::SequenceWindow(8192)), "{requests:?}");
+    assert!(requests.contains(&SenderRequest::AckPeer));
     {
         let mut notes = rig.notes.lock().unwrap();
         notes.limits.cwnd = Window::Packets(4);
@@ -574,12 +574,12 @@ fn probe_rtt_lowers_the_ack_ratio_before_the_peer_waits_in_vain() {
     }
     // In the middle of a round.
     rig.ack(ms(51), 1, "+");
-    assert_eq!(rig.demands(), [Demand::AckRatio(2)]);
+    assert_eq!(rig.requests(), [SenderRequest::AckRatio(2)]);
     rig.send(ms(60), 1);
     rig.notes.lock().unwrap().limits.cwnd = Window::Packets(1000);
     rig.notes.lock().unwrap().probing_rtt = false;
     rig.ack(ms(110), 300, "+");
-    assert_eq!(rig.demands(), [Demand::AckRatio(15), Demand::AckPeer]);
+    assert_eq!(rig.requests(), [SenderRequest::AckRatio(15), SenderRequest::AckPeer]);
 }
 
 #[test]
@@ -620,7 +620,7 @@ proptest! {
             }
             rig.counts();
             rig.half.next_timeout();
-            while rig.half.poll_demand().is_some() {}
+            while rig.half.poll_request().is_some() {}
         }
         // In the end silence settles everything.
         for _ in 0..4 {

@@ -1,8 +1,8 @@
 //! How the congestion control of a sending half is changed while it runs.
 
 use super::ack_ratio::RatioRule;
-use super::demands::Demands;
 use super::history::{Fate, Packet};
+use super::requests::Requests;
 use super::sender::AckVecSender;
 use crate::ccid::table::AckVectors;
 use crate::ccid::{HalfConfig, Handover, Outstanding, SenderHalf};
@@ -27,7 +27,7 @@ impl AckVecSender {
         self.strict = by.strict;
         self.ecn = by.ecn;
         self.draft = cfg.cc.draft;
-        self.demands = Demands::anew(RatioRule::of(self.strict, self.draft));
+        self.requests = Requests::anew(RatioRule::of(self.strict, self.draft));
     }
 
     pub(super) fn leave(&self, now: Time, acked: Seq) -> Handover {
@@ -46,7 +46,7 @@ impl AckVecSender {
     }
 
     pub(super) fn succeed(&mut self, from: &Handover) {
-        self.demands = Demands::anew(RatioRule::of(self.strict, self.draft));
+        self.requests = Requests::anew(RatioRule::of(self.strict, self.draft));
         if let Some(found) = &from.found {
             self.control.cc.inherit(found);
             if let Some(srtt) = found.srtt {

@@ -1,7 +1,7 @@
 use super::counter::{Counter, wrapped};
 use super::options::Told;
 use super::sent_log::{Sent, SentLog};
-use crate::ccid::{Demand, Feedback, HalfConfig, Handover, SenderHalf, TxView};
+use crate::ccid::{Feedback, HalfConfig, Handover, SenderHalf, SenderRequest, TxView};
 use crate::{Gate, Why};
 use alloc::vec::Vec;
 use dccp_cc::tfrc::{LossInterval, NINTERVAL, Report, TfrcConfig, TfrcSender, loss_event_rate};
@@ -292,12 +292,12 @@ impl SenderHalf for TfrcSenderHalf {
         self.tfrc.next_timeout()
     }
 
-    fn poll_demand(&mut self) -> Option<Demand> {
+    fn poll_request(&mut self) -> Option<SenderRequest> {
         if self.window > self.window_asked {
             self.window_asked = self.window;
-            return Some(Demand::SequenceWindow(self.window));
+            return Some(SenderRequest::SequenceWindow(self.window));
         }
-        core::mem::take(&mut self.ack_peer).then_some(Demand::AckPeer)
+        core::mem::take(&mut self.ack_peer).then_some(SenderRequest::AckPeer)
     }
 
     fn on_ack_ratio(&mut self, _ratio: u16) {}

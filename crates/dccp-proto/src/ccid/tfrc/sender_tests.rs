@@ -137,11 +137,11 @@ fn asks_for_a_window_that_fits_the_rate() {
     let mut half = TfrcSenderHalf::new(false, &config());
     sent(&mut half, 10_000);
     half.on_feedback(ms(10_000), &feedback(FIRST, &rates(1_000_000, u32::MAX)));
-    assert_eq!(half.poll_demand(), Some(Demand::SequenceWindow(65_536)));
-    assert_eq!(half.poll_demand(), None);
+    assert_eq!(half.poll_request(), Some(SenderRequest::SequenceWindow(65_536)));
+    assert_eq!(half.poll_request(), None);
     // RFC 4342 section 6.3: Data Dropped state ends only by acknowledgement.
     half.on_slow_receiver(ms(10_000), 1);
-    assert_eq!(half.poll_demand(), Some(Demand::AckPeer));
+    assert_eq!(half.poll_request(), Some(SenderRequest::AckPeer));
 }
 
 #[test]
@@ -241,7 +241,7 @@ proptest! {
             prop_assert!(half.intervals.len() <= MAX_INTERVALS);
             let (sent, rest) = (view.sent.packets, view.inflight.packets + view.delivered.packets + view.lost.packets);
             prop_assert_eq!(sent, rest);
-            prop_assert!(half.poll_demand().is_none() || half.poll_demand().is_none() || half.poll_demand().is_none());
+            prop_assert!(half.poll_request().is_none() || half.poll_request().is_none() || half.poll_request().is_none());
         }
     }
 }
@@ -254,9 +254,9 @@ fn ack_vectors_are_acknowledged() {
         sent(&mut half, 3);
         let (options, cells) = (rates(1000, u32::MAX), [2]);
         let vector: &[u8] = if asked { &cells } else { &[] };
-        let _ = core::iter::from_fn(|| half.poll_demand()).count();
+        let _ = core::iter::from_fn(|| half.poll_request()).count();
         half.on_feedback(ms(103), &Feedback { vector, ..feedback(FIRST.add(2), &options) });
-        let demands: Vec<_> = core::iter::from_fn(|| half.poll_demand()).collect();
-        assert_eq!(demands.iter().any(|d| matches!(d, Demand::AckPeer)), asked, "{demands:?}");
+        let requests: Vec<_> = core::iter::from_fn(|| half.poll_request()).collect();
+        assert_eq!(requests.iter().any(|d| matches!(d, SenderRequest::AckPeer)), asked, "{requests:?}");
     }
 }

@@ -1,0 +1,171 @@
+use super::ack_ratio::{AckRatio, RatioRule};
+use crate::ccid::{Arrival, SenderRequest};
+
+/// Sequence Window over congestion window (RFC 4340 section 7.5.2 recommends about five).
+const WINDOW_FACTOR: u64 = 5;
+/// Least and most asked for.
+const MIN_WINDOW: u64 = 1 << 10;
+const MAX_WINDOW: u64 = 1 << 21;
+/// Rounds that a quarter must have sufficed before the Sequence Window is lowered.
+const LOW_ROUNDS: u32 = 64;
+/// What is known of late packets fades by this part of itself in a round.
+const REACH_FADES: u64 = 32;
+
+/// What a sending half asks its connection to negotiate or do.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    ratio: AckRatio,
+    ratio_asked: u16,
+    window: u64,
+    window_asked: u64,
+    low_rounds: u32,
+    /// Packets that left until one was acknowledged, itself included: the most lately, fading.
+    reach: u64,
+    ack_peer: bool,
+}
+
+impl Requests {
+    pub(crate) fn new(rule: RatioRule) -> Requests {
+        Requests {
+            ratio: AckRatio::new(rule),
+            ratio_asked: 2,
+            window: 0,
+            window_asked: 0,
+            low_rounds: 0,
+            reach: 0,
+            ack_peer: false,
+        }
+    }
+
+    /// In place of others, which asked for something else.
+    pub(crate) fn anew(rule: RatioRule) -> Requests {
+        Requests { ratio_asked: 0, ..Requests::new(rule) }
+    }
+
+    /// A packet of the peer arrived.
+    pub(crate) fn on_peer_packet(&mut self, arrival: &Arrival) {
+        self.ratio.on_packet(arrival);
+    }
+
+    /// A round ended with a congestion window of `cwnd` packets and `inflight` outstanding before; `paced`: no acknowledgement is
+    /// needed to let the next packet go.
+    /// Changes are asked for once a round at most (RFC 4341 section 6.1.2), and the Ack Vector state of the peer is to be
+    /// trimmed once a window (section 6.2).
+    pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
+        self.ack_peer = true;
+        self.ratio.on_window(cwnd, paced.then_some(inflight));
+        let needed = width(cwnd.max(inflight).max(self.reach));
+        self.reach -= self.reach.div_ceil(REACH_FADES);
+        self.low_rounds = if needed.saturating_mul(4) <= self.window { self.low_rounds + 1 } else { 0 };
+        if needed > self.window {
+            self.window = needed;
+        } else if self.low_rounds >= LOW_ROUNDS {
+            self.window = needed * 2;
+            self.low_rounds = 0;
+        }
+    }
+
+    /// A packet was acknowledged when so many had left since. Where packets overtake each other, those that come late are as far behind the
+    /// newest, and what lies outside the Sequence Window is thrown away.
+    pub(crate) fn on_reach(&mut self, packets: u64) {
+        self.reach = self.reach.max(packets);
+        let needed = width(packets);
+        if needed > self.window.max(MIN_WINDOW) {
+            self.window = needed;
+        }
+    }
+
+    /// The congestion window fell to `cwnd` packets at one stroke: fewer packets than an Ack waits for may be permitted.
+    pub(crate) fn on_collapse(&mut self, cwnd: u64) {
+        self.ratio.fit(cwnd);
+    }
+
+    /// The next request.
+    pub(crate) fn poll(&mut self) -> Option<SenderRequest> {
+        let ratio = self.ratio.wanted();
+        if ratio != self.ratio_asked {
+            self.ratio_asked = ratio;
+            return Some(SenderRequest::AckRatio(ratio));
+        }
+        if self.window != self.window_asked {
+            self.window_asked = self.window;
+            return Some(SenderRequest::SequenceWindow(self.window));
+        }
+        core::mem::take(&mut self.ack_peer).then_some(SenderRequest::AckPeer)
+    }
+}
+
+/// The Sequence Window for so many packets in a round trip.
+fn width(packets: u64) -> u64 {
+    packets.saturating_mul(WINDOW_FACTOR).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn drain(requests: &mut Requests) -> Vec<SenderRequest> {
+        core::iter::from_fn(|| requests.poll()).collect()
+    }
+
+    #[test]
+    fn sequence_window_follows_with_hysteresis() {
+        let mut requests = Requests::new(RatioRule::AckCongestion);
+        assert_eq!(drain(&mut requests), []);
+        requests.on_round(10, 10, false);
+        assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(1024), SenderRequest::AckPeer]);
+        requests.on_round(200, 200, false);
+        assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
+        requests.on_round(205, 100, false);
+        assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048), SenderRequest::AckPeer]);
+        // Small packets: more are in flight than the window says.
+        requests.on_round(100, 5000, false);
+        assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(32768), SenderRequest::AckPeer]);
+        for _ in 1..LOW_ROUNDS {
+            requests.on_round(1638, 0, false);
+            assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
+        }
+        requests.on_round(1638, 0, false);
+        assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(16384), SenderRequest::AckPeer]);
+        requests.on_round(u64::MAX, 0, false);
+        assert_eq!(drain(&mut requests).first(), Some(&SenderRequest::SequenceWindow(MAX_WINDOW)));
+    }
+
+    #[test]
+    fn sequence_window_reaches_as_far_as_late_packets_come() {
+        let mut requests = Requests::new(RatioRule::AckCongestion);
+        requests.on_reach(150);
+        assert_eq!(drain(&mut requests), []);
+        requests.on_reach(300);
+        assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048)]);
+        // What was in flight in a round says less, until late packets are long past.
+        for _ in 0..LOW_ROUNDS {
+            requests.on_round(10, 10, false);
+            assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
+        }
+        requests.on_reach(400);
+        requests.on_round(10, 10, false);
+        for _ in 0..2 * LOW_ROUNDS {
+            requests.on_round(10, 10, false);
+            drain(&mut requests);
+        }
+        assert_eq!(requests.window, 2048);
+    }
+
+    #[test]
+    fn ack_ratio_follows_the_window_before_it_stalls() {
+        let mut requests = Requests::new(RatioRule::Window);
+        requests.on_round(640, 640, false);
+        assert_eq!(drain(&mut requests)[0], SenderRequest::AckRatio(10));
+        // Whoever paces needs less, and does not ask again for little.
+        requests.on_round(640, 640, true);
+        assert_eq!(drain(&mut requests), [SenderRequest::AckRatio(64), SenderRequest::AckPeer]);
+        requests.on_round(700, 240, true);
+        assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
+        requests.on_collapse(4);
+        assert_eq!(drain(&mut requests), [SenderRequest::AckRatio(2)]);
+        requests.on_collapse(1);
+        assert_eq!(drain(&mut requests), [SenderRequest::AckRatio(1)]);
+    }
+}

@@ -1,0 +1,39 @@
+//! The half-connections, and what of the negotiated features each packet needs.
+
+use crate::ccid::{ReceiverHalf, SenderHalf};
+use alloc::boxed::Box;
+
+/// Kept so that the data path need not search the features.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Negotiated {
+    /// Data may be sent: the peer will send the acknowledgements our CCID needs (RFC 4341 section 4).
+    pub(super) may_send: bool,
+    /// Data may be accepted: the peer knows whether we can read ECN bits (RFC 4340 section 12.1).
+    pub(super) may_accept: bool,
+    /// We send NDP Count.
+    pub(super) ndp: bool,
+    /// We send Data Checksum.
+    pub(super) checksum: bool,
+    /// Packets leave as ECN-capable.
+    pub(super) ect: bool,
+    /// The peer may send short sequence numbers.
+    pub(super) short: bool,
+    /// We do.
+    pub(super) send_short: bool,
+    /// Least Checksum Coverage of data to accept; 0: all.
+    pub(super) min_coverage: u8,
+    /// Checksum Coverage of data to send; 0: all.
+    pub(super) coverage: u8,
+}
+
+/// The two half-connections as seen from this end, and what they were told of the features.
+#[derive(Debug)]
+pub(super) struct Halves {
+    pub(super) tx: Box<dyn SenderHalf>,
+    pub(super) rx: Box<dyn ReceiverHalf>,
+    pub(super) tx_ccid: u8,
+    pub(super) rx_ccid: u8,
+    pub(super) ack_ratio: u16,
+    pub(super) peer_ack_ratio: u16,
+    pub(super) send_ack_vector: bool,
+}

@@ -1,0 +1,41 @@
+//! CCID 252 at an L4S queue (RFC 9332).
+use crate::tfrc::line::{CLIENT, Line, Load, SERVER};
+use dccp_proto::Config;
+use linkem::{DualPi2Config, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
+use units::{Duration, Rate, Time};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn link(mbps: f64, kind: QueueKind, limit: u64) -> LinkConfig {
+    LinkConfig {
+        rate: RateModel::Constant(Rate::from_mbps(mbps)),
+        delay: 10 * MS,
+        queue: QueueConfig { kind, limit: Limit::Bytes(limit) },
+        ..LinkConfig::default()
+    }
+}
+
+fn run(ccid: u8, link: &LinkConfig, back: &LinkConfig) -> (Line, Time) {
+    let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
+    let mut line = Line::open(config(), config(), [link.clone(), back.clone()], 1);
+    line.loads[CLIENT] = Load::bulk(1400);
+    let start = line.now;
+    line.run(Duration::from_secs(12));
+    (line, start + Duration::from_secs(2))
+}
+
+/// Share of the rate that arrived, payload and headers.
+fn used(line: &Line, from: Time, mbps: f64) -> f64 {
+    line.goodput(SERVER, from, line.now) * 8.0 * 1444.0 / 1400.0 / (mbps * 1e6)
+}
+
+#[test]
+fn prague_keeps_an_l4s_queue_shallow() {
+    let l4s = link(20.0, QueueKind::DualPi2(DualPi2Config::default()), 200_000);
+    let (line, from) = run(252, &l4s, &link(20.0, QueueKind::DropTail, 100_000));
+    let used = used(&line, from, 20.0);
+    let view = line.view(CLIENT);
+    let queue = view.rtt.srtt().unwrap().saturating_sub(20 * MS);
+    assert!(used > 0.85 && queue < 5 * MS, "{used} {queue:?}");
+    assert!(view.ce > 50 && view.lost.packets == 0, "{view:?}");
+}

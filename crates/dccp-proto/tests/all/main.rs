@@ -1,0 +1,21 @@
+//! All tests of the crate from outside, in one program.
+
+mod ccid2;
+mod change_ccid;
+mod close;
+mod common;
+mod data;
+mod exhaustive;
+mod gaimd;
+mod halves;
+mod handshake;
+mod hostile;
+mod l4s;
+mod negotiation;
+mod optional;
+mod rough_network;
+mod rules;
+mod signals;
+mod tfrc;
+mod tracing;
+mod validity;

@@ -1,0 +1,306 @@
+//! What two connections agree on, and how they understand Linux.
+#[path = "../../../dccp-wire/tests/all/common/pcap.rs"]
+#[allow(dead_code)]
+mod pcap;
+
+use crate::common::*;
+use dccp_proto::features::Side;
+use dccp_proto::{CloseReason, Config, Connection, Event, Extra, Outcome, State};
+use dccp_wire::{Opt, Packet, PacketType, ResetCode, Seq, feature};
+use std::path::Path;
+use units::{Duration, Time};
+
+fn negotiated(client: Config, server: Config) -> Net {
+    let mut net = Net::open(client, server);
+    // Both ends see every feature alike.
+    for number in 1..=10 {
+        for (side, other) in [(Side::Local, Side::Remote), (Side::Remote, Side::Local)] {
+            let (c, s) = (net.end(CLIENT).feature(number, side), net.end(SERVER).feature(number, other));
+            assert_eq!(c, s, "feature {number}");
+        }
+    }
+    net
+}
+
+#[test]
+fn ccids_are_chosen_for_each_direction_by_the_server() {
+    #[allow(clippy::type_complexity)]
+    let table: [(&[u8], &[u8], &[u8], &[u8], (u8, u8)); 6] = [
+        // client tx, client rx, server tx, server rx: client's (tx, rx)
+        (&[2], &[2, 5], &[2], &[2, 5], (2, 2)),
+        (&[5, 2], &[5, 2], &[5, 2], &[5, 2], (5, 5)),
+        (&[5, 2], &[2], &[5, 2], &[2, 5], (2, 2)),
+        (&[5], &[2, 5], &[2], &[2, 5], (5, 2)),
+        (&[2], &[5, 2], &[5, 2], &[5, 2], (2, 5)),
+        (&[5], &[5], &[5], &[5], (5, 5)),
+    ];
+    for (ct, cr, st, sr, (tx, rx)) in table {
+        let client = Config { tx_ccids: ct.into(), rx_ccids: cr.into(), ..Config::default() };
+        let server = Config { tx_ccids: st.into(), rx_ccids: sr.into(), ..Config::default() };
+        let mut net = negotiated(client, server);
+        assert_eq!(net.end(CLIENT).ccids(), Some((tx, rx)));
+        assert_eq!(net.end(SERVER).ccids(), Some((rx, tx)));
+        for side in [CLIENT, SERVER] {
+            for at in [Side::Local, Side::Remote] {
+                assert_eq!(net.end(side).feature(feature::SEND_ACK_VECTOR, at), 1);
+            }
+        }
+        net.send(CLIENT, b"a");
+        net.send(SERVER, b"b");
+        net.run(Duration::from_secs(1));
+        assert_eq!((&net.delivered[SERVER][0][..], &net.delivered[CLIENT][0][..]), (&b"a"[..], &b"b"[..]));
+    }
+}
+
+#[test]
+fn no_common_ccid_is_a_mandatory_error() {
+    let client = Config { tx_ccids: vec![5], ..Config::default() };
+    let mut net = Net::new(client, Config { rx_ccids: vec![2], ..Config::default() });
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::MandatoryError))]);
+    let reset = net.last(SERVER).packet().header.reset.unwrap();
+    // Change L, the feature, its first value.
+    assert_eq!(reset.data, [32, feature::CCID, 5]);
+}
+
+#[test]
+fn settings_reach_the_other_end() {
+    let client = Config {
+        seq_window: 2000,
+        ack_ratio: 4,
+        ndp_count: true,
+        check_data_checksum: true,
+        allow_short_seqnos: true,
+        ..Config::default()
+    };
+    let mut net = negotiated(client, Config { seq_window: 300, ..Config::default() });
+    let server = net.end(SERVER);
+    assert_eq!(server.feature(feature::SEQUENCE_WINDOW, Side::Remote), 2000);
+    assert_eq!(server.feature(feature::SEQUENCE_WINDOW, Side::Local), 300);
+    assert_eq!(server.feature(feature::ACK_RATIO, Side::Remote), 4);
+    assert_eq!(server.feature(feature::SEND_NDP_COUNT, Side::Local), 1);
+    assert_eq!(server.feature(feature::SEND_NDP_COUNT, Side::Remote), 0);
+    assert_eq!(server.feature(feature::CHECK_DATA_CHECKSUM, Side::Local), 1);
+    assert_eq!(server.feature(feature::ALLOW_SHORT_SEQNOS, Side::Local), 1);
+}
+
+#[test]
+fn the_sequence_window_follows_the_congestion_window() {
+    let mut net = negotiated(Config::default(), Config::default());
+    for _ in 0..20_000 {
+        net.send(CLIENT, &[0; 100]);
+    }
+    net.run(Duration::from_secs(5));
+    let width = net.end(CLIENT).feature(feature::SEQUENCE_WINDOW, Side::Local);
+    assert!(width > 1024, "{width}");
+    assert_eq!(net.end(SERVER).feature(feature::SEQUENCE_WINDOW, Side::Remote), width);
+    assert_eq!(net.delivered[SERVER].len(), 20_000);
+}
+
+#[test]
+fn ecn_incapable_keeps_packets_unmarked() {
+    let ecn = |net: &Net, side| net.log.iter().any(|s| s.from == side && s.ecn != dccp_proto::Ecn::NotEct);
+    let mut net = negotiated(Config::default(), Config::default());
+    net.send(CLIENT, b"x");
+    net.run(Duration::from_secs(1));
+    assert!(ecn(&net, CLIENT) && ecn(&net, SERVER));
+    let mut net = negotiated(Config { ecn: false, ..Config::default() }, Config::default());
+    for side in [CLIENT, SERVER] {
+        net.send(side, b"x");
+    }
+    net.run(Duration::from_secs(1));
+    assert!(!ecn(&net, CLIENT) && !ecn(&net, SERVER));
+    assert_eq!((net.delivered[CLIENT].len(), net.delivered[SERVER].len()), (1, 1));
+}
+
+#[test]
+fn multipath_needs_both_ends() {
+    let on = Config { multipath: true, ..Config::default() };
+    for (client, server) in [(true, true), (true, false), (false, true), (false, false)] {
+        let cfg = |multipath| Config { multipath, ..on.clone() };
+        let mut net = negotiated(cfg(client), cfg(server));
+        let both = client && server;
+        assert_eq!((net.end(CLIENT).is_multipath(), net.end(SERVER).is_multipath()), (both, both));
+    }
+}
+
+#[test]
+fn a_bad_service_code_is_refused() {
+    for (client, server) in [(1, 2), (u32::MAX, u32::MAX)] {
+        let cfg = |service_code| Config { service_code, ..Config::default() };
+        let mut net = Net::new(cfg(client), cfg(server));
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
+        assert_eq!(net.state(SERVER), State::Closed);
+    }
+}
+
+#[test]
+fn changes_after_the_handshake_are_repeated_with_back_off() {
+    let is_change = |s: &Sent| {
+        s.packet().options().flatten().any(|o| matches!(o, Opt::ChangeL(feature::SEQUENCE_WINDOW, _)))
+    };
+    let mut net = negotiated(Config::default(), Config::default());
+    let mut lost = 0;
+    net.network = Box::new(move |s| {
+        let lose = is_change(s) && lost < 3;
+        lost += u32::from(lose);
+        if lose { Fate::Drop } else { Fate::Deliver }
+    });
+    let opened = net.log.len();
+    for _ in 0..600 {
+        net.send(CLIENT, &[0; 100]);
+    }
+    net.run(Duration::from_secs(20));
+    let width = net.end(CLIENT).feature(feature::SEQUENCE_WINDOW, Side::Local);
+    assert!(width > 1024);
+    assert_eq!(net.end(SERVER).feature(feature::SEQUENCE_WINDOW, Side::Remote), width);
+    let at: Vec<Time> = net.log[opened..].iter().filter(|s| is_change(s)).map(|s| s.at).collect();
+    assert_eq!(at.len(), 4);
+    let gaps: Vec<Duration> = at.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!(gaps.windows(2).all(|g| g[1] >= g[0] * 2), "{gaps:?}");
+    assert!(gaps[0] >= Duration::from_millis(40));
+}
+
+/// DCCP packets of a capture, IP headers (without options) taken off.
+fn capture(name: &str) -> Vec<Vec<u8>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pcaps").join(name);
+    pcap::read(&path).into_iter().filter(|ip| ip[9] == 33).map(|ip| ip[20..].to_vec()).collect()
+}
+
+#[test]
+fn a_request_of_linux_gets_all_its_answers_at_once() {
+    for name in ["plain_ccid2.pcap", "plain_ccid5.pcap"] {
+        let packets = capture(name);
+        let request = Packet::parse(&packets[0]).unwrap();
+        assert_eq!(request.header.ptype, PacketType::Request);
+        let cfg = Config {
+            service_code: request.header.service_code.unwrap(),
+            tx_ccids: vec![5, 2],
+            rx_ccids: vec![5, 2],
+            ..Config::default()
+        };
+        let now = Time::from_millis(5);
+        let mut server = Connection::server(cfg, now, route(), &request, [1; 32]).unwrap();
+        let mut wire = Wire::default();
+        server.poll_transmit(now, &mut wire);
+        let response = Packet::parse(&wire.0[0].1).unwrap();
+        let asked = request.options().flatten().filter_map(|o| match o {
+            Opt::ChangeL(f, _) => Some((Side::Local, f)),
+            Opt::ChangeR(f, _) => Some((Side::Remote, f)),
+            _ => None,
+        });
+        let answered: Vec<_> = response
+            .options()
+            .flatten()
+            .filter_map(|o| match o {
+                Opt::ConfirmR(f, value) if !value.is_empty() => Some((Side::Local, f)),
+                Opt::ConfirmL(f, value) if !value.is_empty() => Some((Side::Remote, f)),
+                _ => None,
+            })
+            .collect();
+        let mut n = 0;
+        for change in asked {
+            assert!(answered.contains(&change), "{name}: {change:?}");
+            n += 1;
+        }
+        assert!(n > 0, "{name}");
+    }
+}
+
+#[test]
+fn a_response_of_linux_opens_a_client() {
+    for (name, ccid) in [("plain_ccid2.pcap", 2), ("plain_ccid5.pcap", 5)] {
+        let packets = capture(name);
+        let at = packets
+            .iter()
+            .position(|p| Packet::parse(p).is_ok_and(|p| p.header.ptype == PacketType::Response))
+            .unwrap();
+        let mut bytes = packets[at].clone();
+        let theirs = Packet::parse(&bytes).unwrap().header;
+        let now = Time::from_millis(5);
+        let cfg = Config {
+            service_code: theirs.service_code.unwrap(),
+            tx_ccids: vec![ccid],
+            rx_ccids: vec![ccid],
+            ..Config::default()
+        };
+        let mut client = new_client(cfg, now);
+        let mut wire = Wire::default();
+        client.poll_transmit(now, &mut wire);
+        let request = Packet::parse(&wire.0[0].1).unwrap();
+        // Acknowledge our Request instead of the one in the capture.
+        bytes[18..24].copy_from_slice(&request.header.seq.value().to_be_bytes()[2..]);
+        let response = Packet::parse(&bytes).unwrap();
+        assert_eq!(response.header.ack, Some(request.header.seq));
+        let later = now + Duration::from_millis(30);
+        let outcome = client.handle_packet(later, Default::default(), 100, &response);
+        assert!(matches!(outcome, Outcome::Received(_)), "{name}: {outcome:?}");
+        assert_eq!(client.state(), State::PartOpen);
+        assert_eq!(client.ccids(), Some((ccid, ccid)));
+        // Every Change of the Response is answered in each packet of PARTOPEN.
+        for n in 0..2 {
+            let at = later + Duration::from_millis(200 * n);
+            client.handle_timeout(at);
+            let mut wire = Wire::default();
+            client.poll_transmit(at, &mut wire);
+            let ack = Packet::parse(&wire.0[0].1).unwrap();
+            assert_eq!(ack.header.ptype, PacketType::Ack);
+            let confirms = ack.options().flatten();
+            let confirms = confirms.filter(|o| matches!(o, Opt::ConfirmL(..) | Opt::ConfirmR(..))).count();
+            let changes = response.options().flatten();
+            let changes = changes.filter(|o| matches!(o, Opt::ChangeL(..) | Opt::ChangeR(..))).count();
+            assert_eq!(confirms, changes, "{name}");
+        }
+    }
+}
+
+/// A client that got a Response with these options, and the Response.
+fn answered(options: &[u8]) -> (Connection, Time) {
+    let now = Time::from_millis(5);
+    let mut client = new_client(Config::default(), now);
+    client.set_extra(Extra::HandshakeAck, &[200, 3, 7]);
+    let mut wire = Wire::default();
+    client.poll_transmit(now, &mut wire);
+    let request = Packet::parse(&wire.0[0].1).unwrap();
+    let response = dccp_wire::Header {
+        ptype: PacketType::Response,
+        src_port: 5002,
+        dst_port: 5001,
+        ack: Some(request.header.seq),
+        seq: Seq::new(77),
+        ..request.header
+    };
+    let bytes = emit(&response, options, &[]);
+    client.handle_packet(now, Default::default(), 100, &Packet::parse(&bytes).unwrap());
+    (client, now)
+}
+
+#[test]
+fn init_cookies_come_back_in_part_open() {
+    let cookies = [36, 5, 1, 2, 3, 36, 3, 9];
+    let (mut client, now) = answered(&cookies);
+    let mut wire = Wire::default();
+    assert!(client.poll_transmit(now, &mut wire));
+    let ack = Packet::parse(&wire.0[0].1).unwrap();
+    assert!(ack.option_bytes.starts_with(&[&cookies[..], &[200, 3, 7]].concat()), "{:?}", ack.option_bytes);
+    assert!(!client.poll_transmit(now, &mut wire));
+}
+
+#[test]
+fn cookies_that_leave_no_room_are_an_option_error() {
+    let cookie = [&[36, 255][..], &[1; 253]].concat();
+    let (mut client, now) = answered(&cookie.repeat(3));
+    assert_eq!(client.state(), State::Closed);
+    let mut wire = Wire::default();
+    assert!(client.poll_transmit(now, &mut wire));
+    let reset = Packet::parse(&wire.0[0].1).unwrap().header.reset.unwrap();
+    assert_eq!((reset.code, reset.data[0]), (ResetCode::OptionError, 36));
+    // Two fit, with an answer to each Change.
+    let (mut client, now) = answered(&[&cookie.repeat(2)[..], &[32, 4, 99, 1]].concat());
+    let mut wire = Wire::default();
+    assert!(client.poll_transmit(now, &mut wire));
+    let ack = Packet::parse(&wire.0[0].1).unwrap();
+    assert!(ack.options().any(|o| o == Ok(Opt::ConfirmR(99, &[]))));
+    assert!(!client.poll_transmit(now, &mut wire));
+}

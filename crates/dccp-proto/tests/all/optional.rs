@@ -1,0 +1,295 @@
+//! What RFC 4340 leaves to the two ends to agree on, or to their owners to ask for.
+
+use crate::common::*;
+use dccp_proto::features::Side;
+use dccp_proto::{CloseReason, Config, DropCode, DropReason, Event, Gate, State, Why};
+use dccp_wire::{Opt, OptionBuf, Packet, PacketType, ResetCode, checksum, feature};
+use units::Duration;
+
+fn both(config: Config) -> Net {
+    Net::open(config.clone(), config)
+}
+
+/// Section 8.1.2: a server may stand for several services.
+#[test]
+fn a_server_takes_each_of_its_service_codes() {
+    for (asked, taken) in [(7, true), (8, true), (9, true), (10, false), (u32::MAX, false)] {
+        let server = Config { service_code: 7, also_services: vec![8, 9], ..Config::default() };
+        let mut net = Net::new(Config { service_code: asked, ..Config::default() }, server);
+        net.run(Duration::from_secs(1));
+        if taken {
+            assert_eq!(net.state(CLIENT), State::Open);
+            assert_eq!(net.end(SERVER).service_code(), asked);
+        } else {
+            assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
+        }
+    }
+    // The reserved code is none, even if somebody lists it.
+    let server = Config { also_services: vec![u32::MAX], ..Config::default() };
+    let mut net = Net::new(Config { service_code: u32::MAX, ..Config::default() }, server);
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
+}
+
+/// RFC 5595 section 3.1: what its host would take as a server is nothing that it asks for.
+#[test]
+fn a_client_asks_for_one_service_only() {
+    for (there, opens) in [(7, true), (8, false)] {
+        let client = Config { service_code: 7, also_services: vec![8], ..Config::default() };
+        let mut net = Net::new(client, Config { service_code: there, ..Config::default() });
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.log[0].packet().header.service_code, Some(7));
+        assert_eq!(net.state(CLIENT) == State::Open, opens, "{there}");
+    }
+}
+
+/// Section 8.1.3: once, whatever is repeated.
+#[test]
+fn data_on_request_and_response_arrives_once_where_it_is_taken() {
+    for taken in [true, false] {
+        let config = Config { early_data: taken, ..Config::default() };
+        let mut net = Net::new(config.clone(), Config { ack_on_open: true, ..config });
+        net.end(CLIENT).set_early_data(b"question");
+        // Responses are lost until the third: the Request comes three times.
+        net.network = Box::new(|sent| {
+            let lost = sent.from == SERVER && sent.index < 2;
+            if lost { Fate::Drop } else { Fate::Deliver }
+        });
+        net.run(Duration::from_millis(30));
+        net.end(SERVER).set_early_data(b"answer");
+        let expected = taken.then(|| b"question".to_vec());
+        assert_eq!(net.end(SERVER).take_early_data(), expected);
+        net.run(Duration::from_secs(20));
+        assert_eq!(net.states(), [State::Open; 2]);
+        assert_eq!(net.end(SERVER).take_early_data(), None);
+        assert_eq!(net.end(CLIENT).take_early_data(), taken.then(|| b"answer".to_vec()));
+        let requests = net.log.iter().filter(|sent| sent.ptype() == PacketType::Request);
+        assert!(
+            requests.clone().count() > 1 && requests.clone().all(|sent| sent.packet().payload == b"question")
+        );
+        let refused = net.end(SERVER).stats().dropped.contains_key(&DropReason::DataNotAllowed);
+        assert_eq!(refused, !taken);
+    }
+}
+
+/// Section 5.6: the data of a Reset is Error Text.
+#[test]
+fn a_reset_says_in_words_why() {
+    let mut net = both(Config::default());
+    net.end(SERVER).abort_with(ResetCode::Aborted, "out of coffee");
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::Aborted))));
+    assert_eq!(net.end(CLIENT).error_text(), Some("out of coffee"));
+
+    // What we find wrong ourselves: option 1, Mandatory, before one that nobody knows.
+    let mut net = both(Config::default());
+    let header = net.next_from(CLIENT, PacketType::Ack);
+    net.strike(CLIENT, &header, &[1, 99, 2, 0], &[]);
+    let reset = net.last(SERVER);
+    assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::MandatoryError);
+    assert_eq!(reset.packet().payload, b"option 99 must be understood and is not");
+
+    // However long, and whatever the bytes.
+    let mut net = both(Config::default());
+    net.end(SERVER).abort_with(ResetCode::Aborted, &"x".repeat(10_000));
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.end(CLIENT).error_text().map(str::len), Some(255));
+    let mut net = both(Config::default());
+    let header = net.next_from(SERVER, PacketType::Reset);
+    net.strike(SERVER, &header, &[], &[0xff; 1000]);
+    assert!(net.end(CLIENT).error_text().is_some_and(|text| text.chars().all(|c| c == '\u{fffd}')));
+}
+
+/// Sections 7.6.1 and 7.6.2.
+#[test]
+fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
+    for (wanted, permitted, window) in
+        [(true, true, 1024), (true, false, 1024), (false, true, 1024), (true, true, 1 << 20)]
+    {
+        let client = Config { short_seqnos: wanted, seq_window: window, ..Config::default() };
+        let server = Config { allow_short_seqnos: permitted, ..Config::default() };
+        let mut net = Net::open(client, server);
+        for _ in 0..100 {
+            net.send(CLIENT, &[3; 500]);
+        }
+        net.run(Duration::from_secs(2));
+        assert_eq!(net.delivered[SERVER].len(), 100);
+        let short = |sent: &Sent| sent.packet().header.short;
+        let data = net.log.iter().filter(|sent| sent.from == CLIENT && sent.ptype() == PacketType::Data);
+        let expected = wanted && permitted && window == 1024;
+        assert!(data.clone().count() > 50 && data.clone().all(|sent| short(sent) == expected));
+        let others = net.log.iter().filter(|sent| !sent.ptype().allows_short() || sent.from == SERVER);
+        assert!(!others.clone().any(short), "nobody else");
+        net.end(CLIENT).close(Default::default(), false);
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.state(SERVER), State::Closed);
+    }
+}
+
+/// Section 9.2.1.
+#[test]
+fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
+    // (what the sender uses, what the receiver needs, what packets then have)
+    for (coverage, least, used) in [(5, 3, 5), (5, 5, 5), (5, 6, 0), (5, 0, 0), (0, 3, 0)] {
+        let client = Config { coverage, ..Config::default() };
+        let mut net = Net::open(client, Config { min_coverage: least, ..Config::default() });
+        net.send(CLIENT, &[9; 100]);
+        net.send(CLIENT, &[9; 3]);
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.delivered[SERVER].len(), 2, "{coverage} {least}");
+        let data: Vec<u8> = net
+            .log
+            .iter()
+            .filter(|sent| sent.from == CLIENT && sent.ptype() == PacketType::Data)
+            .map(|sent| sent.packet().header.cscov)
+            .collect();
+        // A packet too short for that much coverage is covered whole.
+        assert_eq!(data, [used, 0]);
+        // Less than was agreed is refused and reported.
+        if used > 0 {
+            let header = dccp_wire::Header { cscov: least - 1, ..net.next_from(CLIENT, PacketType::Data) };
+            if header.cscov > 0 {
+                net.strike(CLIENT, &header, &[], &[1; 100]);
+                assert_eq!(net.end(SERVER).stats().dropped[&DropReason::Coverage], 1);
+            }
+        }
+    }
+}
+
+fn drop_codes(packet: &Packet<'_>) -> Vec<u8> {
+    let blocks = packet.options().flatten().filter_map(|option| match option {
+        Opt::DataDropped(blocks) => Some(blocks.to_vec()),
+        _ => None,
+    });
+    blocks.flatten().filter(|block| block & 0x80 != 0).map(|block| block >> 4 & 7).collect()
+}
+
+/// Sections 9.3.1 and 11.7, Drop Code 7.
+#[test]
+fn corrupt_data_is_delivered_to_who_asks_for_it() {
+    for wanted in [false, true] {
+        let mut net = both(Config { check_data_checksum: true, take_corrupt: wanted, ..Config::default() });
+        let mut options = OptionBuf::new();
+        options.push(&Opt::DataChecksum(checksum::crc32c(b"as it was")));
+        let header = net.next_from(CLIENT, PacketType::DataAck);
+        let bytes = emit(&header, options.as_bytes(), b"as it came");
+        let now = net.now;
+        let packet = Packet::parse(&bytes).unwrap();
+        let outcome = net.end(SERVER).handle_packet(now, Default::default(), 100, &packet);
+        let dccp_proto::Outcome::Received(received) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((received.data.is_some(), received.corrupt), (wanted, wanted));
+        net.run(Duration::from_secs(1));
+        let told: Vec<u8> = net
+            .log
+            .iter()
+            .filter(|sent| sent.from == SERVER)
+            .flat_map(|sent| drop_codes(&sent.packet()))
+            .collect();
+        assert!(!told.is_empty() && told.iter().all(|code| *code == if wanted { 7 } else { 3 }), "{told:?}");
+    }
+}
+
+/// Section 11.7: every Drop Code is sent when the owner says so, and means to the sender what it should.
+#[test]
+fn every_drop_code_is_sent_and_obeyed() {
+    for code in [
+        DropCode::ProtocolConstraints,
+        DropCode::NotListening,
+        DropCode::ReceiveBuffer,
+        DropCode::Corrupt,
+        DropCode::DeliveredCorrupt,
+    ] {
+        let mut net = both(Config::default());
+        for _ in 0..20 {
+            net.send(CLIENT, &[0; 100]);
+        }
+        net.run(Duration::from_millis(300));
+        let before = net.end(CLIENT).tx_view().unwrap();
+        net.send(CLIENT, &[0; 100]);
+        net.pump();
+        net.now += Duration::from_millis(20);
+        let seq = net.gss(CLIENT);
+        net.end(SERVER).report_dropped(seq, code);
+        net.run(Duration::from_secs(1));
+        let told: Vec<u8> = net
+            .log
+            .iter()
+            .filter(|sent| sent.from == SERVER)
+            .flat_map(|sent| drop_codes(&sent.packet()))
+            .collect();
+        assert!(!told.is_empty() && told.iter().all(|told| *told == code as u8), "{code:?}: {told:?}");
+        let (now, after) = (net.now, net.end(CLIENT).tx_view().unwrap());
+        let shut = net.end(CLIENT).gate(now) == Gate::Closed(Why::NotListening);
+        let (was, is) = (before.cwnd.packets(1500), after.cwnd.packets(1500));
+        match code {
+            DropCode::ProtocolConstraints => assert!(!shut && is >= was && after.ce == 0),
+            DropCode::NotListening => assert!(shut && after.ce == 0),
+            DropCode::ReceiveBuffer => assert!(!shut && is <= was && after.phase == "congestion_avoidance"),
+            DropCode::Corrupt | DropCode::DeliveredCorrupt => assert!(!shut && is < was && after.ce == 1),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Section 13.1: the time a Request waited at the server is no part of the round trip.
+#[test]
+fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
+    for timestamps in [true, false] {
+        let client = Config { timestamps, ..Config::default() };
+        let mut net = Net::new(client, Config::default());
+        net.network =
+            Box::new(|sent| if sent.from == CLIENT && sent.index == 0 { Fate::Drop } else { Fate::Deliver });
+        net.pump();
+        net.now += Duration::from_millis(20);
+        let request = net.log[0].bytes.clone();
+        // The server takes the Request in at once and comes to answer it 100 ms later.
+        net.inject(SERVER, &request, Default::default());
+        net.now += Duration::from_millis(100);
+        net.run(Duration::from_millis(25));
+        let srtt = net.end(CLIENT).tx_view().unwrap().rtt.srtt().unwrap();
+        let expected = if timestamps { 40 } else { 140 };
+        assert_eq!(srtt.as_millis(), expected, "timestamps: {timestamps}");
+        let stamped =
+            Packet::parse(&request).unwrap().options().flatten().any(|o| matches!(o, Opt::Timestamp(_)));
+        assert_eq!(stamped, timestamps);
+    }
+}
+
+/// Section 10.5: another path, another congestion state.
+#[test]
+fn a_new_path_is_found_out_about_anew() {
+    for ccid in [2, 3, 4, 5, 7, 250] {
+        let config = Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
+        let mut net = both(config);
+        let fresh = net.end(CLIENT).tx_view().unwrap().cwnd.bytes(1500);
+        for _ in 0..2000 {
+            net.send(CLIENT, &[0; 1000]);
+        }
+        net.run(Duration::from_millis(400));
+        let grown = net.end(CLIENT).tx_view().unwrap();
+        assert!(ccid == 4 || grown.cwnd.bytes(1500) > 2 * fresh, "CCID {ccid}");
+        let now = net.now;
+        net.end(CLIENT).on_path_change(now);
+        net.end(SERVER).on_path_change(now);
+        let anew = net.end(CLIENT).tx_view().unwrap();
+        assert!(anew.cwnd.bytes(1500) <= fresh.max(20_000) && anew.rtt.srtt().is_none(), "CCID {ccid}");
+        assert_eq!(anew.delivered.packets, grown.delivered.packets);
+        net.run(Duration::from_secs(if ccid == 4 { 60 } else { 20 }));
+        assert_eq!(net.delivered[SERVER].len(), 2000, "CCID {ccid}");
+        assert_eq!(net.states(), [State::Open; 2]);
+    }
+}
+
+/// Section 11.5 and RFC 4342: whoever changes to a CCID without Ack Vectors has them switched off.
+#[test]
+fn ack_vectors_end_with_the_ccid_that_needed_them() {
+    let mut net = both(Config::default());
+    net.end(CLIENT).set_ccid(3);
+    for _ in 0..100 {
+        net.send(CLIENT, &[0; 500]);
+    }
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.end(SERVER).feature(feature::SEND_ACK_VECTOR, Side::Local), 0);
+    let vector = |sent: &Sent| sent.packet().options().flatten().any(|o| matches!(o, Opt::AckVector(..)));
+    assert!(!vector(net.last(SERVER)));
+}

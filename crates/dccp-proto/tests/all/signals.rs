@@ -1,0 +1,94 @@
+//! What the peer and the path say beside acknowledgements: Slow Receiver, Drop Codes, ECN that does not work.
+
+use crate::common::*;
+use dccp_proto::features::Side;
+use dccp_proto::{Config, Ecn, Gate, State, Why};
+use dccp_wire::{PacketType, feature};
+use units::Duration;
+
+fn open(ccid: u8) -> Net {
+    let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
+    Net::open(config(), config())
+}
+
+/// 200 packets from the client, ten each 100 ms.
+fn talk(net: &mut Net) {
+    for _ in 0..20 {
+        for _ in 0..10 {
+            net.send(CLIENT, &[1; 100]);
+        }
+        net.run(Duration::from_millis(100));
+    }
+}
+
+/// ECN field of the newest data of the client.
+fn newest_ecn(net: &Net) -> Ecn {
+    net.log.iter().rfind(|sent| sent.from == CLIENT && sent.ptype() == PacketType::Data).unwrap().ecn
+}
+
+#[test]
+fn slow_receiver_counts_on_any_packet() {
+    for ptype in [PacketType::Data, PacketType::Sync, PacketType::Ack] {
+        let mut net = open(2);
+        let phase = |net: &mut Net| net.end(CLIENT).tx_view().unwrap().phase;
+        assert_eq!(phase(&mut net), "slow_start");
+        let header = net.next_from(SERVER, ptype);
+        assert!(net.strike(SERVER, &header, &[2, 0, 0, 0], &[]));
+        assert_eq!(phase(&mut net), "congestion_avoidance", "{ptype:?}");
+    }
+}
+
+#[test]
+fn no_data_for_an_application_that_does_not_listen() {
+    // RFC 4340 section 11.7.2, Drop Code 1.
+    for ccid in [2, 3, 5] {
+        let mut net = open(ccid);
+        talk(&mut net);
+        let header = net.next_from(SERVER, PacketType::Ack);
+        assert!(net.strike(SERVER, &header, &[40, 3, 0x90, 0], &[]));
+        let now = net.now;
+        assert_eq!(net.end(CLIENT).gate(now), Gate::Closed(Why::NotListening));
+    }
+}
+
+#[test]
+fn a_path_that_clears_the_ecn_field_is_found() {
+    let mut net = open(5);
+    net.network = Box::new(|sent| if sent.from == CLIENT { Fate::Bleach } else { Fate::Deliver });
+    talk(&mut net);
+    assert_eq!(net.end(SERVER).feature(feature::ECN_INCAPABLE, Side::Local), 1);
+    assert_eq!(net.end(CLIENT).feature(feature::ECN_INCAPABLE, Side::Remote), 1);
+    assert_eq!(newest_ecn(&net), Ecn::NotEct);
+    assert_eq!(net.delivered[SERVER].len(), 200);
+}
+
+#[test]
+fn a_path_that_marks_everything_is_not_believed() {
+    let mut net = open(5);
+    net.network =
+        Box::new(
+            |sent| if sent.ecn == Ecn::Ect0 && sent.from == CLIENT { Fate::Mark } else { Fate::Deliver },
+        );
+    talk(&mut net);
+    assert_eq!(newest_ecn(&net), Ecn::NotEct);
+    // One that marks half of them is.
+    let mut net = open(5);
+    net.network =
+        Box::new(
+            |sent| if sent.ecn == Ecn::Ect0 && sent.index % 2 == 0 { Fate::Mark } else { Fate::Deliver },
+        );
+    talk(&mut net);
+    assert_eq!(newest_ecn(&net), Ecn::Ect0);
+}
+
+#[test]
+fn a_path_that_drops_what_is_ecn_capable_is_found() {
+    let mut net = open(2);
+    net.network = Box::new(|sent| if sent.ecn == Ecn::NotEct { Fate::Deliver } else { Fate::Drop });
+    for _ in 0..50 {
+        net.send(CLIENT, &[1; 100]);
+    }
+    net.run(Duration::from_secs(20));
+    assert_eq!(net.states(), [State::Open; 2]);
+    assert!(net.delivered[SERVER].len() >= 40, "{}", net.delivered[SERVER].len());
+}

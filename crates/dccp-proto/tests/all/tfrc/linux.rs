@@ -1,0 +1,158 @@
+//! A capture of Linux with CCID 3, one packet of 1,000 bytes every 8 ms, read by our halves.
+
+use super::ccids;
+use super::line::route;
+use dccp_proto::ccid::{self, AckDue, Arrival, Feedback, HalfConfig};
+use dccp_proto::features::Side;
+use dccp_proto::{CcOptions, Connection, Ecn, Sink};
+use dccp_wire::{Opt, OptionBuf, Options, Packet, PacketType, feature};
+use units::{Duration, Time};
+
+/// Time, and DCCP packet, of each frame: Ethernet, IPv4 without options.
+fn capture() -> Vec<(Time, Vec<u8>)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pcaps/plain_ccid3.pcap");
+    let file = std::fs::read(path).unwrap();
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    assert_eq!((word(0), word(20)), (0xa1b2_c3d4, 1));
+    let mut frames = Vec::new();
+    let mut at = 24;
+    while at < file.len() {
+        let since = u64::from(word(at) - word(24)) * 1_000_000 + u64::from(word(at + 4));
+        let end = at + 16 + word(at + 8) as usize;
+        let ip = &file[at + 16 + 14..end];
+        assert_eq!((ip[0], ip[9]), (0x45, 33));
+        let len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+        frames.push((Time::from_micros(since), ip[20..len].to_vec()));
+        at = end;
+    }
+    frames
+}
+
+fn config(first: &Packet<'_>) -> HalfConfig {
+    HalfConfig {
+        mtu: 1500,
+        first_seq: first.header.seq,
+        cc: CcOptions::default(),
+        seed: 1,
+        handshake_rtt: Some(Duration::from_micros(500)),
+        now: Time::ZERO,
+    }
+}
+
+fn is_data(packet: &Packet<'_>) -> bool {
+    matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck)
+}
+
+fn ndp(packet: &Packet<'_>) -> Option<u64> {
+    packet.options().find_map(|option| match option {
+        Ok(Opt::NdpCount(count)) => Some(count),
+        _ => None,
+    })
+}
+
+#[test]
+fn our_receiver_measures_what_linux_measures() {
+    let frames = capture();
+    let packets: Vec<(Time, Packet<'_>)> =
+        frames.iter().map(|(at, bytes)| (*at, Packet::parse(bytes).unwrap())).collect();
+    let client = packets[0].1.header.src_port;
+    let mut half = ccid::receiver(3, &config(&packets[0].1)).unwrap();
+    let (mut reports, mut newest) = (0, packets[0].1.header.seq);
+    for (now, packet) in packets.iter().filter(|(_, p)| p.header.src_port == client) {
+        let header = &packet.header;
+        let arrival = Arrival {
+            seq: header.seq,
+            ecn: Ecn::NotEct,
+            data: is_data(packet),
+            ccval: header.ccval,
+            ndp: ndp(packet),
+            bytes: packet.payload.len() as u32 + 60,
+            payload: if is_data(packet) { packet.payload.len() as u32 } else { 0 },
+        };
+        half.on_packet(*now, &arrival);
+        newest = header.seq;
+        if half.ack_due(*now) != AckDue::Now {
+            continue;
+        }
+        let mut out = OptionBuf::new();
+        half.write_feedback(*now, header.seq, newest, 300, &mut out);
+        reports += 1;
+        for option in Options::new(out.as_bytes()) {
+            match option.unwrap() {
+                Opt::Ccid(194, rate) if reports > 2 => {
+                    let rate = u32::from_be_bytes(rate.try_into().unwrap());
+                    assert!((115_000..=135_000).contains(&rate), "{rate}");
+                }
+                Opt::Ccid(192, rate) => assert_eq!(rate, [0xff; 4]),
+                _ => {}
+            }
+        }
+    }
+    // Slower than one packet per round trip: every packet is reported, as Linux did.
+    assert!((180..=190).contains(&reports), "{reports}");
+    assert!(newest.after(packets[0].1.header.seq));
+}
+
+#[test]
+fn our_sender_obeys_what_linux_reports() {
+    let frames = capture();
+    let packets: Vec<(Time, Packet<'_>)> =
+        frames.iter().map(|(at, bytes)| (*at, Packet::parse(bytes).unwrap())).collect();
+    let client = packets[0].1.header.src_port;
+    let mut half = ccid::sender(3, &config(&packets[0].1)).unwrap();
+    for (now, packet) in &packets {
+        let header = &packet.header;
+        if header.src_port == client {
+            let payload = is_data(packet).then_some(packet.payload.len() as u32);
+            half.on_sent(*now, header.seq, packet.payload.len() as u32 + 60, payload);
+        } else if let Some(ack) = header.ack.filter(|_| header.ptype == PacketType::Ack) {
+            let feedback =
+                Feedback { ack, vector: &[], elapsed: Duration::ZERO, options: packet.option_bytes };
+            half.on_feedback(*now, &feedback);
+        }
+    }
+    let view = half.view();
+    assert_eq!((view.phase, view.lost.packets, view.timeouts), ("slow_start", 0, 0));
+    assert!(view.delivered.packets >= 185 && view.inflight.packets <= 4, "{view:?}");
+    // On one machine: round trips well below a millisecond. 4 packets in one of them is the least without losses.
+    assert!(
+        view.rtt.srtt().unwrap() < Duration::from_millis(1) && view.pacing.unwrap().mbps() > 30.0,
+        "{view:?}"
+    );
+    assert!((view.delivery_rate.mbps() - 1.06).abs() < 0.1, "{:?}", view.delivery_rate);
+}
+
+struct One(Vec<u8>);
+
+impl Sink for One {
+    fn reserve(&mut self, _route: &dccp_proto::Route, _ecn: Ecn, len: usize) -> &mut [u8] {
+        self.0 = vec![0; len];
+        &mut self.0
+    }
+}
+
+#[test]
+fn a_request_of_linux_is_answered_with_what_it_insists_on() {
+    let frames = capture();
+    let request = Packet::parse(&frames[0].1).unwrap();
+    let mut config = ccids(3, 3);
+    config.service_code = request.header.service_code.unwrap();
+    let mut server = Connection::server(config, Time::ZERO, route(), &request, [1; 32]).unwrap();
+    let mut wire = One(Vec::new());
+    assert!(server.poll_transmit(Time::ZERO, &mut wire));
+    let response = Packet::parse(&wire.0).unwrap();
+    assert_eq!(response.header.ptype, PacketType::Response);
+    let confirmed = |wanted: Opt<'_>| response.options().any(|option| option == Ok(wanted));
+    // Linux asked with Mandatory for Loss Event Rates and NDP Count of ours.
+    assert!(confirmed(Opt::ConfirmL(feature::SEND_LOSS_EVENT_RATE, &[1, 1, 0])));
+    // RFC 4340 section 13.1: on the next packet. Linux takes its first round-trip time from it.
+    let stamp = request.options().find_map(|option| match option {
+        Ok(Opt::Timestamp(stamp)) => Some(stamp),
+        _ => None,
+    });
+    assert!(confirmed(Opt::TimestampEcho(stamp.expect("Linux sends one"), 0)));
+    assert_eq!(server.feature(feature::SEND_NDP_COUNT, Side::Local), 1);
+    assert_eq!(server.feature(feature::CCID, Side::Local), 3);
+    assert_eq!(server.feature(feature::CCID, Side::Remote), 3);
+    assert_eq!(server.feature(feature::SEND_ACK_VECTOR, Side::Local), 0);
+}

@@ -1,0 +1,37 @@
+//! A subscriber of `tracing` sees every state (RFC 4340 section 4.3) that a connection goes through.
+
+#[path = "../../../../tests/log.rs"]
+mod log;
+
+use crate::common::*;
+use dccp_proto::Config;
+use units::Duration;
+
+/// The states from one to the next that were told since the last call, in order, of both ends.
+fn told() -> Vec<String> {
+    let text = log::take();
+    let lines = text.lines().filter(|line| line.contains("connection state"));
+    let field = |line: &str, name| line.split(name).nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    lines.map(|line| format!("{} {}", field(line, "from="), field(line, " to="))).collect()
+}
+
+#[test]
+fn every_state_is_told() {
+    tracing::subscriber::with_default(log::subscriber(), || {
+        let mut net = Net::open(Config::default(), Config::default());
+        let opening =
+            ["CLOSED REQUEST", "CLOSED RESPOND", "REQUEST PARTOPEN", "RESPOND OPEN", "PARTOPEN OPEN"];
+        assert_eq!(told(), opening);
+        let now = net.now;
+        net.end(CLIENT).close(now, false);
+        net.run(Duration::from_secs(241));
+        assert_eq!(told(), ["OPEN CLOSING", "OPEN CLOSED", "CLOSING TIMEWAIT", "TIMEWAIT CLOSED"]);
+
+        let mut net = Net::open(Config::default(), Config::default());
+        told();
+        let now = net.now;
+        net.end(SERVER).close(now, true);
+        net.run(Duration::from_secs(2));
+        assert_eq!(told(), ["OPEN CLOSEREQ", "OPEN CLOSING", "CLOSEREQ CLOSED", "CLOSING TIMEWAIT"]);
+    });
+}

@@ -1,0 +1,11 @@
+//! All tests of the crate from outside, in one program.
+
+mod captures;
+mod checksum;
+mod common;
+mod layout;
+mod malformed;
+mod round_trip;
+mod seq;
+mod totality;
+mod tshark;

@@ -1,0 +1,66 @@
+use super::occupancy::Occupancy;
+use crate::{ListenConfig, SessionState};
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::net::IpAddr;
+use dccp_proto::Route;
+
+/// A listening port.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) cfg: ListenConfig,
+    /// Numbers of its peers.
+    pub(super) numbers: BTreeSet<u32>,
+    /// Who may come from an address, and from anywhere: the first of the filters that says so, with its place among them.
+    pub(super) from: BTreeMap<IpAddr, (usize, u32)>,
+    pub(super) anywhere: Option<(usize, u32)>,
+    pub(super) sessions: Occupancy,
+}
+
+impl Listener {
+    /// Sessions of an earlier listener of the port count as its own.
+    pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
+        let numbers = cfg.peers.iter().map(|p| p.id).collect();
+        let (mut from, mut anywhere) = (BTreeMap::new(), None);
+        for (place, peer) in cfg.peers.iter().enumerate() {
+            if peer.remotes.is_empty() {
+                anywhere.get_or_insert((place, peer.id));
+            }
+            for ip in &peer.remotes {
+                from.entry(ip.to_canonical()).or_insert((place, peer.id));
+            }
+        }
+        Listener { cfg, numbers, from, anywhere, sessions }
+    }
+
+    /// Goes by other settings from now on.
+    pub(super) fn change(&mut self, cfg: ListenConfig) {
+        *self = Listener::new(cfg, core::mem::take(&mut self.sessions));
+    }
+
+    /// Counts a session as open once it is.
+    pub(super) fn follow(&mut self, source: IpAddr, opened: &mut bool, state: SessionState) {
+        if !*opened && matches!(state, SessionState::Open | SessionState::Closing) {
+            *opened = true;
+            self.sessions.change(source, false, false);
+            self.sessions.change(source, true, true);
+        }
+    }
+
+    pub(super) fn forget(&mut self, source: IpAddr, opened: bool) {
+        self.sessions.change(source, opened, false);
+    }
+
+    /// The filter that lets a peer in.
+    pub(super) fn peer(&self, remote: IpAddr) -> Option<u32> {
+        let by_address = self.from.get(&remote.to_canonical()).copied();
+        by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
+    }
+
+    /// IP and UDP header bytes on a route.
+    pub(super) fn overhead(&self, route: &Route) -> u16 {
+        match route.remote.ip().to_canonical() {
+            IpAddr::V4(_) => self.cfg.overhead,
+            IpAddr::V6(_) => self.cfg.overhead.saturating_add(20),
+        }
+    }
+}

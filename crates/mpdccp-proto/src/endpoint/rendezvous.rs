@@ -1,0 +1,67 @@
+//! Inviting a client (RFC 5596): DCCP-Listen opens the NATs and firewalls on this side of it.
+
+use alloc::vec::Vec;
+use dccp_proto::{Ecn, Ports, Route, Sink};
+use dccp_wire::{Header, PacketType, Seq};
+use units::{Duration, Time};
+
+/// RFC 5596 section 2.2.2: repeated after 200 ms, ...
+const INTERVAL: Duration = Duration::from_millis(200);
+/// ... twice at most.
+pub(super) const COPIES: u8 = 3;
+/// Most clients invited at a time.
+pub(super) const MAX_EXPECTED: usize = 1024;
+
+/// A client in whose place the listener is INVITED; afterwards it simply listens.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) route: Route,
+    pub(super) ports: Ports,
+    pub(super) service_code: u32,
+    /// When the next Listen leaves.
+    pub(super) at: Time,
+    pub(super) left: u8,
+}
+
+impl Expected {
+    /// RFC 5596 section 2.2.1: number, CCVal and coverage zero, neither options nor data.
+    fn packet(&self) -> Header {
+        Header {
+            src_port: self.ports.local,
+            dst_port: self.ports.remote,
+            ccval: 0,
+            cscov: 0,
+            ptype: PacketType::Listen,
+            short: false,
+            seq: Seq::new(0),
+            ack: None,
+            service_code: Some(self.service_code),
+            reset: None,
+        }
+    }
+}
+
+/// Those whose Request has not come.
+#[derive(Debug, Default)]
+pub(super) struct Rendezvous(pub(super) Vec<Expected>);
+
+impl Rendezvous {
+    /// Their Request is here.
+    pub(super) fn accept(&mut self, route: &Route, ports: Ports) {
+        self.0.retain(|guest| (guest.route.remote, guest.ports) != (route.remote, ports));
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.0.iter().map(|guest| guest.at).min()
+    }
+
+    pub(super) fn transmit(&mut self, now: Time, sink: &mut dyn Sink) {
+        for guest in self.0.iter_mut().filter(|guest| guest.at <= now) {
+            guest.at = now + INTERVAL;
+            guest.left -= 1;
+            let header = guest.packet();
+            header.emit(&[], sink.reserve(&guest.route, Ecn::NotEct, header.packet_len(0, 0)));
+        }
+        self.0.retain(|guest| guest.left > 0);
+    }
+}

@@ -1,0 +1,138 @@
+//! The queues of a session: one for each policy rule, and one for the rest. They take turns, so that what waits for one path does not
+//! hold up what may take another.
+
+use super::fec::Block;
+use crate::policy::{MAX_RULES, Policy, Rule, RuleStats};
+use crate::queue::{QueueStats, QueueView, SendQueue};
+use crate::sched::{Scheduler, SchedulerKind};
+use crate::{PktInfo, SessionConfig};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use units::Time;
+
+/// Packets of one kind, and what picks their paths.
+#[derive(Debug)]
+pub(super) struct ClassQueue {
+    pub(super) queue: SendQueue,
+    pub(super) scheduler: Box<dyn Scheduler>,
+    /// What left since the last FEC packet.
+    pub(super) block: Block,
+    pub(super) stats: RuleStats,
+}
+
+/// All classes: the one of packets that no rule fits, then one for each rule.
+#[derive(Debug)]
+pub(super) struct ClassQueues {
+    pub(super) all: Vec<ClassQueue>,
+    pub(super) policy: Policy,
+    /// Whose turn it is.
+    pub(super) turn: usize,
+}
+
+/// Where the next packet comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// What a path lost.
+    Repair,
+    /// What was set aside in a class, for it waits for a wide path.
+    Aside(usize),
+    /// A class's queue.
+    Queue(usize),
+}
+
+/// Sources whose first packet waits for a path.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(u64);
+
+impl Waiting {
+    fn bit(source: Source) -> u64 {
+        1 << match source {
+            Source::Repair => 0,
+            Source::Aside(class) => 1 + 2 * class,
+            Source::Queue(class) => 2 + 2 * class,
+        }
+    }
+
+    pub(super) fn add(&mut self, source: Source) {
+        self.0 |= Waiting::bit(source);
+    }
+
+    pub(super) fn has(&self, source: Source) -> bool {
+        self.0 & Waiting::bit(source) != 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl ClassQueues {
+    pub(super) fn new(cfg: &SessionConfig) -> ClassQueues {
+        let mut policy = cfg.policy.clone();
+        policy.0.truncate(MAX_RULES);
+        let class = |kind: SchedulerKind| ClassQueue {
+            queue: SendQueue::new(cfg.queue),
+            scheduler: kind.scheduler(),
+            block: Block::default(),
+            stats: RuleStats::default(),
+        };
+        let kinds = policy.0.iter().map(|rule| rule.scheduler.unwrap_or(cfg.scheduler));
+        let all = core::iter::once(cfg.scheduler).chain(kinds).map(class).collect();
+        ClassQueues { all, policy, turn: 0 }
+    }
+
+    pub(super) fn rule(&self, class: usize) -> Option<&Rule> {
+        self.policy.0.get(class.checked_sub(1)?)
+    }
+
+    /// Puts a packet into the class it belongs to, or drops it if its rule says so.
+    pub(super) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
+        let rule = self.policy.rule_for(&info, &data);
+        let class = rule.map_or(0, |rule| rule + 1);
+        let ClassQueue { queue, stats, .. } = &mut self.all[class];
+        stats.packets += 1;
+        stats.bytes += data.len() as u64;
+        match rule.is_some_and(|rule| self.policy.0[rule].drop) {
+            true => stats.dropped += 1,
+            false => queue.push(now, data, PktInfo { class: class as u8, ..info }),
+        }
+    }
+
+    /// Drops everything, and tells how many packets that was.
+    pub(super) fn clear(&mut self) -> u64 {
+        self.all.iter_mut().map(|class| class.queue.clear()).sum()
+    }
+
+    /// Drops what is too old.
+    pub(super) fn expire(&mut self, now: Time) {
+        for class in &mut self.all {
+            class.queue.head(now);
+        }
+    }
+
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        self.all.iter().filter_map(|class| class.queue.next_expiry()).min()
+    }
+
+    /// What waits in all.
+    pub(super) fn view(&self, now: Time) -> QueueView {
+        let views = self.all.iter().map(|class| class.queue.view(now));
+        views.fold(QueueView::default(), |sum, view| QueueView {
+            packets: sum.packets + view.packets,
+            bytes: sum.bytes + view.bytes,
+            oldest: sum.oldest.max(view.oldest),
+            flow_bytes: sum.flow_bytes.max(view.flow_bytes),
+        })
+    }
+
+    pub(super) fn stats(&self) -> QueueStats {
+        self.all.iter().fold(QueueStats::default(), |sum, class| sum.plus(&class.queue.stats()))
+    }
+
+    /// What each rule met.
+    pub(super) fn rules(&self) -> Vec<(String, RuleStats)> {
+        let rules = self.policy.0.iter().zip(&self.all[1..]);
+        rules.map(|(rule, class)| (rule.name.clone(), class.stats)).collect()
+    }
+}

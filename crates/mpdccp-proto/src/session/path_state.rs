@@ -1,0 +1,244 @@
+//! How each path fares: what its connection went through, whether it answers, what its neighbours and the peer are told.
+
+use super::probing::{Evidence, Probing, Step};
+use super::signal::Signal;
+use super::subflow::{Stage, Subflow};
+use super::{Gone, Reason, Role, Session, SessionEvent, encode};
+use crate::{Counter, PathState, SessionState};
+use dccp_proto::{CloseReason, Connection, Event, State};
+use dccp_wire::{MpOption, ResetCode, RttType};
+use units::{Duration, Time};
+
+/// How long a client probes a silent path before it makes a new connection there: a NAT may have forgotten the old one.
+const RECONNECT_AFTER: Duration = Duration::from_secs(20);
+/// A session without data for so long is idle.
+const BUSY: Duration = Duration::from_secs(10);
+/// How often a peer is told the RTT of a path that is in use.
+const RTT_INTERVAL: Duration = Duration::from_secs(1);
+
+impl Session {
+    /// Looks at what a path's connection went through.
+    pub(super) fn after_input(&mut self, now: Time, i: usize) {
+        while let Some(event) = self.paths.get_mut(i).and_then(|p| p.conn.as_mut()?.poll_event()) {
+            match event {
+                // RFC 9897 section 3.3: OPEN only with the server's Ack. Plain DCCP may send at once.
+                Event::Responded if self.multipath => {}
+                Event::Responded | Event::Opened => self.on_opened(now, i),
+                Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
+                _ => {}
+            }
+        }
+        if i < self.paths.len() {
+            self.follow_mtu(i);
+        }
+        let Some(path) = self.paths.get_mut(i) else { return };
+        let Some(conn) = &path.conn else { return };
+        let closing = matches!(conn.state(), State::CloseReq | State::Closing);
+        let probing = conn.is_probing_rtt();
+        if closing && path.is_live() {
+            if path.is_up() {
+                self.alive = now;
+            }
+            (path.state, path.since) = (PathState::Down, now);
+            self.reorderer.on_path(path.id, None, false);
+        }
+        if let Some(probing) = probing {
+            path.learn_timeouts();
+            self.couple(now, i);
+            self.coordinate_probe_rtt(i, probing);
+            self.tell_rtt(now, i);
+            self.follow_fates(now, i);
+        }
+        self.check_probing(now, i);
+    }
+
+    fn on_opened(&mut self, now: Time, i: usize) {
+        let path = &mut self.paths[i];
+        let Some(conn) = &mut path.conn else { return };
+        if path.was_up || !matches!(conn.state(), State::Open | State::PartOpen) {
+            return;
+        }
+        if path.stage != Stage::Proven {
+            // RFC 9897 section 3.6: MP options missing in the handshake close the subflow.
+            return self.reset_path(i, ResetCode::OptionError, Counter::OpenWithoutMpOptions);
+        }
+        if path.removed || self.state == SessionState::Closing {
+            return conn.close(now, false);
+        }
+        path.open(now);
+        let (id, prio) = (path.id, path.cfg.prio);
+        if self.state == SessionState::Connecting {
+            self.on_first_open(now, i);
+        }
+        self.events.push_back(SessionEvent::PathUp(id));
+        self.reorderer.on_path(id, None, true);
+        // RFC 9897 section 3.2.10: 3 goes without saying.
+        if self.multipath && prio != 3 {
+            self.signal(now, Signal::Prio { path: id, prio });
+        }
+    }
+
+    fn on_closed(&mut self, now: Time, i: usize, reason: Reason, cause: CloseReason) {
+        let path = &mut self.paths[i];
+        let id = path.id;
+        if path.was_up {
+            path.last_up = Some(path.heard());
+        }
+        if let Some(conn) = path.conn.take() {
+            self.gone.push(Gone::of(&conn, path.ours));
+            self.dying.push(conn);
+        }
+        if core::mem::replace(&mut path.state, PathState::Down) == PathState::Up {
+            self.alive = now;
+        }
+        self.uncouple(id);
+        self.coordinate_probe_rtt(i, false);
+        self.repair.on_silence(now, id, self.cfg.repair_max);
+        self.forget_signals_of(id);
+        self.reorderer.on_path(id, None, false);
+        match self.state {
+            SessionState::Connecting => return self.on_first_failed(now, i, reason, cause),
+            SessionState::Closing | SessionState::Closed => return,
+            SessionState::Open => {}
+        }
+        let path = &mut self.paths[i];
+        if path.removed {
+            self.events.push_back(SessionEvent::PathDown(id, Reason::Removed));
+        } else {
+            if path.ours || path.was_up {
+                self.events.push_back(SessionEvent::PathDown(id, reason));
+            }
+            // RFC 9897 section 3.4: not again where an advertised address could not be reached, until it is advertised again.
+            path.removed = path.advertised.is_some() && !path.was_up;
+            if path.ours && !path.removed {
+                // What was up and is not known to the peer any more, or silent, is most likely behind a NAT that forgot it, or was away.
+                let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
+                // Who just refused the join would refuse the next one, too.
+                let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
+                match lost && path.is_missed(now) {
+                    true if refused => path.connect_at = Some(now + path.rto),
+                    true => path.connect_at = Some(now),
+                    false => path.connect_later(now),
+                }
+            }
+        }
+        // A join refused this way names a connection identifier that the server does not know (any more).
+        let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
+            && matches!(path.stage, Stage::JoinSent { .. });
+        if !self.multipath {
+            self.finish(reason);
+        } else if unknown_ci && self.role == Role::Client && !self.paths.iter().any(Subflow::is_live) {
+            self.finish(Reason::UnknownToPeer);
+        }
+    }
+
+    pub(super) fn evidence(&self, path: &Subflow) -> Evidence {
+        let (keepalive, survive) = (self.cfg.keepalive, self.cfg.survive);
+        let (keepalive, patience) = match path.ours {
+            true if self.multipath => (keepalive, RECONNECT_AFTER),
+            true => (keepalive, survive),
+            false => (keepalive.saturating_mul(2), survive),
+        };
+        // While data flows, a path that carries none must be known to work for when it is needed.
+        let data_at = self.paths.iter().map(|p| p.data_at.max(p.probing.asked())).max();
+        let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
+        // Without another path there is nowhere to turn to, and no hurry.
+        let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
+        Evidence {
+            heard: path.heard(),
+            answered: path.answered(),
+            data: path.data_at,
+            answer: if others { path.answer } else { path.answer.max(path.rto) },
+            keepalive: if busy { keepalive / 4 } else { keepalive },
+            patience,
+        }
+    }
+
+    pub(super) fn check_probing(&mut self, now: Time, i: usize) {
+        let Some(path) = self.paths.get(i) else { return };
+        if !path.is_live() || self.state != SessionState::Open {
+            return;
+        }
+        // Most packets: judging would take longer than all else that they ask of the session.
+        if path.probing.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
+            return;
+        }
+        let evidence = self.evidence(path);
+        let path = &mut self.paths[i];
+        let step = path.probing.check(now, &evidence);
+        match (step, &mut path.conn) {
+            (Step::Nothing, _) | (_, None) => {}
+            (Step::Probe, Some(conn)) => conn.probe(),
+            (Step::Suspect, Some(conn)) => {
+                conn.probe();
+                self.on_suspect(now, i);
+                self.tell_silence(i);
+            }
+            (Step::Up, Some(_)) => {
+                (path.state, path.up_since) = (PathState::Up, now);
+                let id = path.id;
+                self.events.push_back(SessionEvent::PathUp(id));
+                self.reorderer.on_path(id, None, true);
+            }
+            (Step::Down, Some(_)) => self.give_up(now, i, Reason::Silent),
+        }
+    }
+
+    /// The peer hears nothing on these paths: they must answer before they are used again. Not the one it said that on.
+    pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
+        for k in (0..self.paths.len()).filter(|k| *k != told_on) {
+            let path = &mut self.paths[k];
+            let meant = (path.local_addr, path.remote_addr) == (local_addr, remote_addr) && path.is_up();
+            if let Some(conn) = path.conn.as_mut().filter(|_| meant) {
+                conn.probe();
+                path.probing = Probing::suspect(now);
+                self.on_suspect(now, k);
+            }
+        }
+    }
+
+    pub(super) fn on_suspect(&mut self, now: Time, i: usize) {
+        self.alive = now;
+        let path = &mut self.paths[i];
+        path.state = PathState::Suspect;
+        let id = path.id;
+        self.events.push_back(SessionEvent::PathSuspect(id));
+        self.reorderer.on_path(id, None, false);
+        self.repair.on_silence(now, id, self.cfg.repair_max);
+    }
+
+    /// Resets a connection whose peer did not answer in time.
+    pub(super) fn give_up(&mut self, now: Time, i: usize, reason: Reason) {
+        if let Some(conn) = &mut self.paths[i].conn {
+            conn.abort(ResetCode::Aborted);
+            while conn.poll_event().is_some() {}
+        }
+        self.on_closed(now, i, reason, CloseReason::TimedOut);
+    }
+
+    /// Resets one subflow for a fault of the peer.
+    pub(super) fn reset_path(&mut self, i: usize, code: ResetCode, fault: Counter) {
+        self.count(fault);
+        if let Some(conn) = &mut self.paths[i].conn {
+            conn.abort(code);
+        }
+    }
+
+    /// Sends MP_RTT now and then while there are fresh measurements (RFC 9897 section 3.2.7).
+    fn tell_rtt(&mut self, now: Time, i: usize) {
+        let path = &mut self.paths[i];
+        if !self.multipath || !path.is_up() || now.since(path.rtt_told) < RTT_INTERVAL {
+            return;
+        }
+        let rtt = path.conn.as_ref().and_then(Connection::tx_rtt);
+        let fresh = rtt.filter(|rtt| rtt.updated() > path.rtt_told);
+        let Some((srtt, updated)) = fresh.and_then(|rtt| Some((rtt.srtt()?, rtt.updated()))) else { return };
+        path.rtt_told = now;
+        let ms = |d: Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
+        let age_ms = ms(now.since(updated));
+        let option = MpOption::Rtt { kind: RttType::Smooth, rtt_ms: ms(srtt), age_ms };
+        if let Some(conn) = &mut path.conn {
+            conn.send_options(encode(&[option]).as_bytes());
+        }
+    }
+}

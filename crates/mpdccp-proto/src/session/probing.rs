@@ -1,0 +1,311 @@
+use units::{Duration, Time};
+
+/// Gaps between the probes of a silent path: a quarter of the silence so far, no less and no more than this.
+const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(300));
+/// After data, silence of two answer times is asked about, but no sooner than this.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Whether a path still answers.
+///
+/// Silence counts from the first packet sent after which nothing newer of ours was acknowledged. When the time for an answer is over, a
+/// Sync asks once more, since a lost acknowledgement alone shows nothing; when that is not answered in its time either, the path is
+/// silent. What the peer sends besides is no answer: where the way there is dead, it goes on arriving. It only puts off the question to an
+/// idle path. An acknowledgement after a probe brings the path back; anything else that is heard is a reason to probe soon.
+///
+/// A path on which data came, and then does not, is asked too: whoever only receives would otherwise learn of a dead path, or of a
+/// NAT that forgot it, no sooner than an idle one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Probing {
+    /// It answers, as far as we know.
+    Answering {
+        /// When the first packet still unanswered left.
+        asked: Option<Time>,
+        /// When it was asked once more.
+        again: Option<Time>,
+        /// When it was last asked for want of data.
+        checked: Time,
+    },
+    /// It does not.
+    Suspect {
+        since: Time,
+        /// Acknowledgements that came before the first probe could be answered prove nothing.
+        trust_after: Time,
+        /// When it was last probed.
+        probed: Time,
+        probe_at: Time,
+    },
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing.
+    Nothing,
+    /// Send a Sync.
+    Probe,
+    /// The path becomes suspect; send a Sync.
+    Suspect,
+    /// It is up again.
+    Up,
+    /// It was suspect for too long: close it.
+    Down,
+}
+
+/// What the judgement rests on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence {
+    /// When something valid last arrived, or the path opened.
+    pub(super) heard: Time,
+    /// When something newer of ours was last acknowledged, or the path opened.
+    pub(super) answered: Time,
+    /// When data last arrived.
+    pub(super) data: Time,
+    /// Within which an answer comes.
+    pub(super) answer: Duration,
+    /// Ask an idle path this often.
+    pub(super) keepalive: Duration,
+    /// Give a silent path up after this.
+    pub(super) patience: Duration,
+}
+
+impl Probing {
+    pub(super) const NEW: Probing = Probing::Answering { asked: None, again: None, checked: Time::ZERO };
+
+    /// The link was reported down.
+    pub(super) fn link_down(now: Time) -> Probing {
+        let probe_at = now + PROBE_GAP.0;
+        Probing::Suspect { since: now, trust_after: probe_at, probed: now, probe_at }
+    }
+
+    /// The path is not used until it answers a probe. The caller sends the first one.
+    pub(super) fn suspect(now: Time) -> Probing {
+        Probing::Suspect { since: now, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
+    }
+
+    /// How long the path has been silent; zero if it is not.
+    pub(super) fn silent_for(&self, now: Time) -> Duration {
+        match *self {
+            Probing::Suspect { since, .. } => now.since(since),
+            Probing::Answering { .. } => Duration::ZERO,
+        }
+    }
+
+    /// When a packet last left that had to be answered, about; probes do not count, or one would be the reason for the next.
+    pub(super) fn asked(&self) -> Time {
+        match *self {
+            Probing::Answering { asked, checked, .. } => {
+                asked.filter(|asked| *asked != checked).unwrap_or(Time::ZERO)
+            }
+            Probing::Suspect { since, .. } => since,
+        }
+    }
+
+    /// A packet left that the peer must answer.
+    pub(super) fn on_sent(&mut self, now: Time, answered: Time) {
+        if let Probing::Answering { asked, again, .. } = self
+            && asked.is_none_or(|asked| answered > asked)
+        {
+            (*asked, *again) = (Some(now), None);
+        }
+    }
+
+    /// Something has just arrived, and all that asked for an answer has one: [`check`](Self::check) would find it fine.
+    pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
+        matches!(*self, Probing::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
+    }
+
+    /// When to [`check`](Self::check) again.
+    pub(super) fn next(&self, e: &Evidence) -> Time {
+        match *self {
+            Probing::Answering { asked, again, checked } => {
+                match (asked.filter(|asked| e.answered <= *asked), again) {
+                    (Some(asked), again) => again.unwrap_or(asked) + e.answer,
+                    (None, _) if e.data > checked => e.heard + (e.answer * 2).max(QUIET).min(e.keepalive),
+                    (None, _) => e.heard + e.keepalive,
+                }
+            }
+            Probing::Suspect { since, probed, probe_at, .. } => {
+                let probe_at = if e.heard > probed { probe_at.min(probed + PROBE_GAP.0) } else { probe_at };
+                probe_at.min(since + e.patience)
+            }
+        }
+    }
+
+    /// Judges.
+    pub(super) fn check(&mut self, now: Time, e: &Evidence) -> Step {
+        if let Probing::Suspect { trust_after, .. } = *self
+            && e.answered > trust_after
+        {
+            *self = Probing::NEW;
+            return Step::Up;
+        }
+        if now < self.next(e) {
+            return Step::Nothing;
+        }
+        match self {
+            Probing::Answering { asked, again, checked } => {
+                if asked.is_none_or(|asked| e.answered > asked) {
+                    (*asked, *again, *checked) = (Some(now), None, now);
+                    Step::Probe
+                } else if again.is_none() {
+                    *again = Some(now);
+                    Step::Probe
+                } else {
+                    *self = Probing::suspect(now);
+                    Step::Suspect
+                }
+            }
+            Probing::Suspect { since, probed, probe_at, .. } => {
+                let silence = now.since(*since);
+                if silence >= e.patience {
+                    return Step::Down;
+                }
+                *probed = now;
+                *probe_at = now + (silence / 4).clamp(PROBE_GAP.0, PROBE_GAP.1);
+                Step::Probe
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    fn heard(at: u64) -> Evidence {
+        Evidence {
+            heard: ms(at),
+            answered: ms(at),
+            data: Time::ZERO,
+            answer: Duration::from_millis(40),
+            keepalive: Duration::from_secs(12),
+            patience: Duration::from_secs(20),
+        }
+    }
+
+    #[test]
+    fn what_is_answered_is_found_fine_and_left_alone() {
+        let times = [Time::ZERO, ms(900), ms(990), ms(1000)];
+        let some = || times.into_iter().map(Some).chain([None]);
+        let mut left = 0;
+        for (asked, again) in some().flat_map(|asked| some().map(move |again| (asked, again))) {
+            for (checked, data, answered) in times
+                .into_iter()
+                .flat_map(|c| times.into_iter().flat_map(move |d| times.into_iter().map(move |a| (c, d, a))))
+            {
+                let mut l = Probing::Answering { asked, again, checked };
+                assert!(!l.is_answered(ms(1000), ms(999), answered), "nothing came");
+                if !l.is_answered(ms(1000), ms(1000), answered) {
+                    continue;
+                }
+                left += 1;
+                let keepalive = Duration::from_nanos(1);
+                let e = Evidence { answered, data, answer: Duration::ZERO, keepalive, ..heard(1000) };
+                assert_eq!(l.check(ms(1000), &e), Step::Nothing, "{l:?} {e:?}");
+                let Probing::Answering { asked: a, again: b, checked: c } = l else { panic!("{l:?}") };
+                assert_eq!((a, b, c), (asked, again, checked));
+            }
+        }
+        assert!(left > 0);
+        assert!(!Probing::suspect(ms(900)).is_answered(ms(1000), ms(1000), ms(1000)), "it is revived");
+    }
+
+    #[test]
+    fn silence_is_asked_once_more_then_believed() {
+        let mut l = Probing::NEW;
+        l.on_sent(ms(1000), ms(990));
+        l.on_sent(ms(1030), ms(990));
+        let e = heard(990);
+        assert_eq!(l.next(&e), ms(1040), "the first unanswered packet counts");
+        assert_eq!(l.check(ms(1039), &e), Step::Nothing);
+        assert_eq!(l.check(ms(1050), &e), Step::Probe);
+        assert_eq!(
+            l.check(ms(1080), &e),
+            Step::Nothing,
+            "a late timer gives the probe its time all the same"
+        );
+        assert_eq!(l.next(&e), ms(1090));
+        assert_eq!(l.check(ms(1090), &e), Step::Suspect);
+        let mut gaps = alloc::vec::Vec::new();
+        let mut last = ms(1090);
+        while gaps.len() < 14 {
+            let at = l.next(&e);
+            gaps.push((at - last).as_millis());
+            last = at;
+            assert_eq!(l.check(at, &e), Step::Probe);
+        }
+        assert_eq!(gaps, [50, 50, 50, 50, 50, 62, 78, 97, 122, 152, 190, 238, 298, 300]);
+        assert_eq!(l.check(ms(1090 + 20_000), &e), Step::Down);
+    }
+
+    #[test]
+    fn an_answer_ends_the_wait() {
+        let mut l = Probing::NEW;
+        l.on_sent(ms(1000), ms(990));
+        assert_eq!(l.next(&heard(1010)), ms(13_010), "idle from here");
+        l.on_sent(ms(2000), ms(1010));
+        assert_eq!(l.next(&heard(1010)), ms(2040));
+    }
+
+    #[test]
+    fn an_idle_path_is_asked_and_found_dead() {
+        let mut l = Probing::NEW;
+        assert_eq!(l.check(ms(12_000), &heard(0)), Step::Probe);
+        assert_eq!(l.check(ms(12_039), &heard(0)), Step::Nothing);
+        assert_eq!(l.check(ms(12_040), &heard(0)), Step::Probe);
+        assert_eq!(l.check(ms(12_080), &heard(0)), Step::Suspect);
+        assert_eq!(l.check(ms(12_090), &heard(12_080)), Step::Nothing, "came before the probe left");
+        assert_eq!(l.check(ms(12_090), &heard(12_090)), Step::Up);
+    }
+
+    #[test]
+    fn who_only_receives_asks_when_data_stays_away() {
+        let mut l = Probing::NEW;
+        let data = Evidence { data: ms(990), ..heard(1000) };
+        assert_eq!(l.check(ms(1099), &data), Step::Nothing);
+        assert_eq!(l.check(ms(1100), &data), Step::Probe);
+        assert_eq!(
+            l.next(&Evidence { heard: ms(1120), answered: ms(1120), ..data }),
+            ms(13_120),
+            "answered: it is idle"
+        );
+        assert_eq!(l.check(ms(1140), &data), Step::Probe);
+        assert_eq!(l.check(ms(1180), &data), Step::Suspect);
+    }
+
+    #[test]
+    fn after_link_down_only_an_answer_to_a_probe_counts() {
+        let mut l = Probing::link_down(ms(1000));
+        assert_eq!(l.check(ms(1040), &heard(1040)), Step::Nothing, "was still under way");
+        assert_eq!(l.check(ms(1050), &heard(1040)), Step::Probe);
+        assert_eq!(l.check(ms(1150), &heard(1150)), Step::Up);
+    }
+
+    #[test]
+    fn what_comes_without_an_acknowledgement_is_no_answer() {
+        let mut l = Probing::NEW;
+        l.on_sent(ms(1000), ms(990));
+        let comes = |at| Evidence { answered: ms(1000), ..heard(at) };
+        l.on_sent(ms(1030), ms(1000));
+        assert_eq!(l.check(ms(1050), &comes(1049)), Step::Probe, "the first packet is what counts");
+        assert_eq!(l.check(ms(1090), &comes(1089)), Step::Suspect);
+        assert_eq!(l.check(ms(1139), &comes(1138)), Step::Nothing, "heard, but not answered");
+        assert_eq!(l.check(ms(1140), &comes(1138)), Step::Probe);
+        assert_eq!(l.check(ms(1160), &heard(1160)), Step::Up);
+    }
+
+    #[test]
+    fn a_silent_path_that_is_heard_is_probed_soon() {
+        let mut l = Probing::suspect(ms(0));
+        assert_eq!(l.check(ms(2_000), &heard(0)), Step::Probe);
+        assert_eq!(l.next(&heard(0)), ms(2_300));
+        let heard = Evidence { answered: ms(0), ..heard(2_010) };
+        assert_eq!(l.next(&heard), ms(2_050), "though not more often than a path just lost");
+        assert_eq!(l.check(ms(2_050), &heard), Step::Probe);
+        assert_eq!(l.next(&heard), ms(2_350));
+    }
+}

@@ -1,0 +1,50 @@
+//! Options that the peer confirms (RFC 9897 section 3.2.1).
+
+use crate::PathId;
+use core::net::IpAddr;
+use dccp_wire::{MpOption, Seq};
+use units::{Duration, Time};
+
+/// An option that needs confirmation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signal {
+    Prio { path: PathId, prio: u8 },
+    AddAddr { addr_id: u8, nonce: u32, addr: IpAddr, port: Option<u16> },
+    RemoveAddr { addr_id: u8, nonce: u32 },
+}
+
+/// What an option is about: a newer one about the same replaces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dataset {
+    Path(PathId),
+    Address(u8),
+}
+
+impl Signal {
+    pub(super) fn dataset(&self) -> Dataset {
+        match *self {
+            Signal::Prio { path, .. } => Dataset::Path(path),
+            Signal::AddAddr { addr_id, .. } | Signal::RemoveAddr { addr_id, .. } => Dataset::Address(addr_id),
+        }
+    }
+
+    pub(super) fn option(&self) -> MpOption<'static> {
+        match *self {
+            Signal::Prio { prio, .. } => MpOption::Prio(prio),
+            Signal::AddAddr { addr_id, nonce, addr, port } => {
+                MpOption::AddAddr { addr_id, nonce, addr, port }
+            }
+            Signal::RemoveAddr { addr_id, nonce } => MpOption::RemoveAddr { addr_id, nonce },
+        }
+    }
+}
+
+/// One of ours that is not confirmed yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub(super) signal: Signal,
+    /// MP_SEQ of its first and its newest transmission.
+    pub(super) sent: Option<(Seq, Seq)>,
+    pub(super) due: Time,
+    pub(super) gap: Duration,
+}

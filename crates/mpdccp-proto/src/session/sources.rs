@@ -1,0 +1,88 @@
+//! Where the next packet to send comes from: a repair, or a class queue.
+
+use super::Session;
+use super::class_queues::{ClassQueues, Source, Waiting};
+use crate::PktInfo;
+use crate::policy::Policy;
+use crate::queue::{QueueStats, Queued};
+use crate::sched::SchedulerKind;
+use units::Time;
+
+impl Session {
+    /// The class of a packet that waits.
+    pub(super) fn class_of(&self, info: &PktInfo) -> usize {
+        // A repair may be of a rule that is no more.
+        Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
+    }
+
+    /// Whose packet is next, of those that do not wait: repairs, then the classes in turn.
+    pub(super) fn next_source(&mut self, now: Time, waiting: &Waiting) -> Option<(Source, PktInfo)> {
+        if !waiting.has(Source::Repair)
+            && let Some(copy) = self.repair.head(now)
+        {
+            return Some((Source::Repair, copy.packet.info));
+        }
+        let classes = self.classes.all.len();
+        for l in (0..classes).map(|n| (self.classes.turn + n) % classes) {
+            let queue = &mut self.classes.all[l].queue;
+            if !waiting.has(Source::Aside(l))
+                && let Some(head) = queue.aside_head(now)
+            {
+                return Some((Source::Aside(l), head.info));
+            }
+            if !waiting.has(Source::Queue(l))
+                && let Some(head) = queue.head(now)
+            {
+                return Some((Source::Queue(l), head.info));
+            }
+        }
+        None
+    }
+
+    /// Takes what [`next_source`](Self::next_source) showed.
+    pub(super) fn take(&mut self, source: Source) -> Option<Queued> {
+        match source {
+            Source::Repair => self.repair.pop().map(|copy| copy.packet),
+            Source::Aside(l) | Source::Queue(l) => {
+                self.classes.turn = (l + 1) % self.classes.all.len();
+                let queue = &mut self.classes.all[l].queue;
+                if source == Source::Queue(l) { queue.pop() } else { queue.pop_aside() }
+            }
+        }
+    }
+
+    /// No path can carry it.
+    pub(super) fn drop_too_big(&mut self, source: Source) {
+        match source {
+            Source::Repair => drop(self.repair.pop()),
+            Source::Aside(l) => self.classes.all[l].queue.drop_aside_too_big(),
+            Source::Queue(l) => self.classes.all[l].queue.drop_too_big(),
+        }
+    }
+
+    /// Has packets scheduled otherwise from now on.
+    pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
+        self.cfg.scheduler = kind;
+        for class in 0..self.classes.all.len() {
+            if self.classes.rule(class).is_none_or(|rule| rule.scheduler.is_none()) {
+                self.classes.all[class].scheduler = kind.scheduler();
+            }
+        }
+    }
+
+    /// Has packets allowed by other rules from now on; those that wait fall under them too.
+    pub(crate) fn set_policy(&mut self, now: Time, policy: &Policy) {
+        if self.cfg.policy == *policy {
+            return;
+        }
+        self.cfg.policy = policy.clone();
+        let mut old = core::mem::replace(&mut self.classes, ClassQueues::new(&self.cfg));
+        let stats = old.stats();
+        while let Some(Queued { info, data, .. }) = old.all.iter_mut().find_map(|class| class.queue.pop_any())
+        {
+            self.classes.push(now, data, info);
+        }
+        self.classes.all.iter_mut().for_each(|class| class.queue.set_stats(QueueStats::default()));
+        self.classes.all[0].queue.set_stats(stats);
+    }
+}

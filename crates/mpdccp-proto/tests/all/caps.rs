@@ -1,0 +1,118 @@
+//! Bounds on rates that the application sets.
+
+use crate::common::End::{Client, Server};
+use crate::common::{Net, config, counted};
+use mpdccp_proto::PathId;
+use units::{Duration, Rate};
+
+/// Bytes of IP packets with data that each path carries while the client offers 8 Mbit/s for a second, two seconds after it began to.
+fn carried(net: &mut Net, id: mpdccp_proto::SessionId) -> [u64; 2] {
+    net.stream(Client, id, 0, 2_000, Duration::from_millis(1));
+    let sent = |net: &Net| [0, 1].map(|i| net.status(Client, id).paths[i].tx.as_ref().unwrap().sent.bytes);
+    let before = sent(net);
+    net.stream(Client, id, 2_000, 1_000, Duration::from_millis(1));
+    let after = sent(net);
+    [0, 1].map(|i| after[i] - before[i])
+}
+
+#[test]
+fn a_path_carries_no_more_than_it_may_and_the_others_the_rest() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.client.cap_path(net.now, id, PathId(0), Some(Rate::from_bps(800_000)));
+    let [capped, free] = carried(&mut net, id);
+    assert!((95_000..=103_000).contains(&capped), "{capped} of 100,000");
+    assert!(free > 800_000, "{free}");
+    let received = net.numbers(Server).len();
+    assert!(received > 2_900, "{received}");
+    net.client.cap_path(net.now, id, PathId(0), None);
+    let [once_capped, _] = carried(&mut net, id);
+    assert!(once_capped > 300_000, "{once_capped}");
+}
+
+#[test]
+fn a_peer_gets_no_more_than_it_may() {
+    let (mut net, id) = Net::connected(2, 2, config());
+    net.client.cap(net.now, id, Some(Rate::from_bps(1_600_000)));
+    let before = net.numbers(Server).len();
+    let sum: u64 = carried(&mut net, id).iter().sum();
+    // 1,000 bytes of data in packets of less than 1,070.
+    assert!((195_000..=220_000).contains(&sum), "{sum}");
+    let received = net.numbers(Server).len() - before;
+    assert!((550..=640).contains(&received), "{received} of 600");
+}
+
+/// What waits in all queues together is bounded; who holds much gets no more of it, who holds little still does.
+#[test]
+fn a_session_whose_queue_is_long_leaves_room_for_another() {
+    let (mut net, flooding) = Net::connected(3, 1, config());
+    let modest = net.connect(config());
+    net.run(Duration::from_millis(500));
+    net.client.bound_queues(100_000);
+    let queued = |net: &Net, id| net.status(Client, id).queue.bytes;
+    // Nothing leaves meanwhile: packets of 1,000 bytes and more.
+    for n in 0..1_000 {
+        net.client.send(net.now, flooding, crate::common::datagram(n), Default::default());
+    }
+    for n in 0..20 {
+        net.client.send(net.now, modest, crate::common::datagram(n), Default::default());
+    }
+    let (flood, rest) = (queued(&net, flooding), queued(&net, modest));
+    assert!((90_000..=100_000).contains(&flood), "{flood}");
+    assert_eq!(rest, 20 * crate::common::datagram(0).len() as u64);
+    let refused = counted(&net.client.stats().counters, "queues_full");
+    assert!(refused > 800, "{refused}");
+    // Once it was sent there is room again.
+    net.run(Duration::from_secs(2));
+    net.client.send(net.now, flooding, crate::common::datagram(1), Default::default());
+    assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
+    // Nothing is left of those that end.
+    for n in 0..1_000 {
+        net.client.send(net.now, flooding, crate::common::datagram(n), Default::default());
+    }
+    let refused = counted(&net.client.stats().counters, "queues_full");
+    net.client.abort(net.now, flooding);
+    net.run(Duration::from_secs(2));
+    for n in 0..50 {
+        net.client.send(net.now, modest, crate::common::datagram(n), Default::default());
+    }
+    assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
+}
+
+/// Two sessions of one end with a bound on both: what one has too much of does not keep the other from its part.
+#[test]
+fn a_session_that_floods_takes_nothing_from_another() {
+    let (mut net, flooding) = Net::connected(3, 1, config());
+    let modest = net.connect(config());
+    net.run(Duration::from_millis(500));
+    net.client.cap_all(Some(Rate::from_bps(4_000_000)));
+    // 8 Mbit/s and 1.6 Mbit/s, of which 4 may leave.
+    let (mut offered, mut before) = (0, (0, 0));
+    let sent = |net: &Net, id| net.status(Client, id).paths[0].tx.as_ref().unwrap().sent.packets;
+    for n in 0..6_000 {
+        if n == 2_000 {
+            (offered, before) = (0, (sent(&net, flooding), sent(&net, modest)));
+        }
+        net.stream(Client, flooding, n, 1, Duration::from_millis(1));
+        if n % 5 == 0 {
+            net.client.send(net.now, modest, crate::common::datagram(n), Default::default());
+            offered += 1;
+        }
+    }
+    let (flood, modest_sent) = (sent(&net, flooding) - before.0, sent(&net, modest) - before.1);
+    assert!(modest_sent + 2 >= offered, "{modest_sent} of {offered}");
+    assert!((1_180..=1_260).contains(&flood), "{flood} of 1,200 that are left to it");
+    assert_eq!(net.status(Client, modest).queue_stats.dropped_full, 0);
+    assert!(net.status(Client, flooding).queue_stats.dropped_old > 0, "it waits in its own queue");
+    // Both want more than half.
+    let before = (sent(&net, flooding), sent(&net, modest));
+    for n in 6_000..10_000 {
+        net.client.send(net.now, modest, crate::common::datagram(n), Default::default());
+        net.stream(Client, flooding, n, 1, Duration::from_millis(1));
+    }
+    let (a, b) = (sent(&net, flooding) - before.0, sent(&net, modest) - before.1);
+    assert!((980..=1_030).contains(&a) && (980..=1_030).contains(&b), "{a} and {b} of 1,000");
+    net.client.cap_all(None);
+    let before = sent(&net, flooding);
+    net.stream(Client, flooding, 10_000, 1_000, Duration::from_millis(1));
+    assert!(sent(&net, flooding) - before > 900);
+}

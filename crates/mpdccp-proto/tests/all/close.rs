@@ -1,0 +1,272 @@
+//! Ends of sessions (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
+
+use crate::common::End::{Client, Server};
+use crate::common::*;
+use dccp_proto::Route;
+use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, ResetCode};
+use mpdccp_proto::*;
+use std::net::SocketAddr;
+use units::Duration;
+
+fn other(end: End) -> End {
+    if end == Client { Server } else { Client }
+}
+
+fn id_at(net: &mut Net, end: End) -> SessionId {
+    net.end(end).sessions()[0]
+}
+
+/// The key an end sent in its MP_KEY.
+fn key_of(net: &Net, end: End) -> Vec<u8> {
+    net.log
+        .iter()
+        .filter(|l| l.from == end)
+        .find_map(|l| match l.mp()[..] {
+            [MpOption::Key { keys, .. }, ..] => Some(keys[1..].to_vec()),
+            _ => None,
+        })
+        .unwrap()
+}
+
+#[test]
+fn close_from_either_side() {
+    for end in [Client, Server] {
+        let (mut net, id) = Net::connected(1, 3, config());
+        net.stream(Client, id, 0, 30, Duration::from_millis(2));
+        let (id, now) = (id_at(&mut net, end), net.now);
+        net.end(end).close(now, id);
+        net.drain();
+        assert_eq!(net.status(end, id).state, SessionState::Closing);
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.closed_reason(end).as_deref(), Some("closed"));
+        assert_eq!(net.closed_reason(other(end)).as_deref(), Some("closed_by_peer"));
+        assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
+        let key = key_of(&net, other(end));
+        let closes = net.logged(end, PacketType::Close);
+        assert_eq!(closes.iter().map(|l| l.path).collect::<Vec<_>>(), [0, 1, 2], "on every subflow");
+        assert!(closes.iter().all(|l| l.mp() == [MpOption::Close(&key)]), "with the peer's key");
+        let resets = net.logged(other(end), PacketType::Reset);
+        assert_eq!(resets.len(), 3);
+        let code = |l: &&Logged| l.packet().header.reset.unwrap().code;
+        assert!(resets.iter().all(|l| code(l) == ResetCode::Closed && l.mp().is_empty()));
+        assert!(net.logged(other(end), PacketType::Close).is_empty());
+    }
+}
+
+#[test]
+fn fast_close_from_either_side() {
+    for end in [Client, Server] {
+        let (mut net, _) = Net::connected(1, 3, config());
+        let (id, now) = (id_at(&mut net, end), net.now);
+        net.end(end).abort(now, id);
+        net.drain();
+        assert!(net.end(end).sessions().is_empty(), "state is dropped at once");
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.closed_reason(end).as_deref(), Some("aborted"));
+        assert_eq!(net.closed_reason(other(end)).as_deref(), Some("aborted_by_peer"));
+        assert!(net.end(other(end)).sessions().is_empty());
+        let key = key_of(&net, other(end));
+        let resets = net.logged(end, PacketType::Reset);
+        assert_eq!(resets.len(), 3);
+        for reset in resets {
+            assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::AbruptMpTermination);
+            assert_eq!(reset.mp(), [MpOption::FastClose(&key)]);
+        }
+        // The answer, on the subflows that had not been reset yet.
+        let answers = net.logged(other(end), PacketType::Reset);
+        assert!(!answers.is_empty());
+        for reset in answers {
+            assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::AbruptMpTermination);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_key_closes_the_subflow_alone() {
+    for (ptype, subtype, name) in
+        [(PacketType::Close, 10, "close_with_wrong_key"), (PacketType::Reset, 2, "fast_close_invalid")]
+    {
+        let (mut net, id) = Net::connected(1, 2, config());
+        net.meddler = Some(Box::new(move |from, path, bytes| {
+            if from == Server && is_type(bytes, ptype) {
+                spoil(bytes, subtype, 5);
+                return path == 0;
+            }
+            true
+        }));
+        let (sid, now) = (net.server_id(), net.now);
+        match ptype {
+            PacketType::Close => net.server.close(now, sid),
+            _ => net.server.abort(now, sid),
+        }
+        net.drain();
+        net.run(Duration::from_millis(30));
+        let status = net.status(Client, id);
+        assert_eq!((counter(&status, name), status.state), (1, SessionState::Open));
+        assert_eq!(net.state(Client, id), [PathState::Down, PathState::Up]);
+    }
+}
+
+#[test]
+fn a_close_that_is_lost_on_one_path_is_repeated() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    let mut lost = false;
+    net.meddler = Some(Box::new(move |from, path, bytes| {
+        let drop = from == Client && path == 1 && is_type(bytes, PacketType::Close) && !lost;
+        lost |= drop;
+        !drop
+    }));
+    net.client.close(net.now, id);
+    net.drain();
+    net.run(Duration::from_millis(25));
+    assert_eq!(net.closed_reason(Server), None, "waits for the Close on the other subflow");
+    net.run(Duration::from_secs(2));
+    assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("closed"));
+}
+
+#[test]
+fn a_dead_path_does_not_hold_up_the_close() {
+    for end in [Client, Server] {
+        let (mut net, _) = Net::connected(1, 2, config());
+        net.wires[1].up = false;
+        let (id, now) = (id_at(&mut net, end), net.now);
+        net.end(end).close(now, id);
+        net.drain();
+        net.run(Duration::from_secs(4));
+        assert_eq!(net.closed_reason(end).as_deref(), Some("closed"));
+        assert_eq!(net.closed_reason(other(end)).as_deref(), Some("closed_by_peer"));
+        assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
+    }
+}
+
+#[test]
+fn close_req_is_answered_with_the_other_key() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    // A server that wants its peer to hold TIMEWAIT: its Close becomes a CloseReq on the way.
+    net.meddler = Some(Box::new(|from, _, bytes| {
+        if from == Server && is_type(bytes, PacketType::Close) {
+            bytes[8] = PacketType::CloseReq.number() << 1 | 1;
+        }
+        true
+    }));
+    let sid = net.server_id();
+    net.server.close(net.now, sid);
+    net.drain();
+    net.run(Duration::from_millis(15));
+    assert_eq!(net.status(Client, id).state, SessionState::Closing);
+    let key = key_of(&net, Server);
+    let closes = net.logged(Client, PacketType::Close);
+    assert_eq!(closes.len(), 2);
+    assert!(closes.iter().all(|l| l.mp() == [MpOption::Close(&key)]));
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("closed_by_peer"));
+    assert_eq!(net.closed_reason(Server).as_deref(), Some("closed"));
+}
+
+#[test]
+fn joins_are_ignored_while_closing() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    net.add_wire();
+    net.client.add_path(net.now, id, path(1));
+    // The server starts to close while the join is under way, and its Close is slow to arrive.
+    let sid = net.server_id();
+    net.server.close(net.now, sid);
+    net.meddler = Some(Box::new(|from, _, bytes| !(from == Server && is_type(bytes, PacketType::Close))));
+    net.drain();
+    net.run(Duration::from_millis(100));
+    assert_eq!(counted(&net.server.stats().counters, "join_while_not_open"), 1);
+    assert!(net.log.iter().all(|l| !(l.from == Server && l.path == 1)), "no answer at all");
+}
+
+#[test]
+fn data_in_order_of_arrival_before_the_close_is_delivered() {
+    let cfg =
+        SessionConfig { reorder: reorder::ReorderConfig::active_fixed(Duration::from_secs(5)), ..config() };
+    let (mut net, id) = Net::connected(1, 2, cfg);
+    net.stream(Client, id, 0, 10, Duration::from_millis(3));
+    net.run(Duration::from_millis(100));
+    // A hole, which the session's end gives up.
+    let mut count = 0;
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        count += u32::from(from == Client && is_type(bytes, PacketType::Data));
+        count != 1 || !is_type(bytes, PacketType::Data)
+    }));
+    net.stream(Client, id, 10, 10, Duration::from_millis(3));
+    net.run(Duration::from_millis(50));
+    assert_eq!(net.numbers(Server).len(), 10);
+    net.client.close(net.now, id);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.numbers(Server), (0..10).chain(11..20).collect::<Vec<_>>());
+    assert!(net.server.sessions().is_empty());
+}
+
+#[test]
+fn before_it_is_open() {
+    let mut net = Net::new(1, 2, config());
+    let id = net.connect(config());
+    net.client.close(net.now, id);
+    net.drain();
+    net.run(Duration::from_secs(20));
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("closed_before_open"));
+    assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
+    assert_eq!(net.events_of(Server), [], "a half-open session is never announced");
+}
+
+#[test]
+fn an_empty_mp_close_is_no_key() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    let mut options = OptionBuf::new();
+    options.push(&Opt::Mp(MpOption::Close(&[])));
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        if from == Server && is_type(bytes, PacketType::Close) {
+            *bytes = with_options(bytes, options.as_bytes());
+        }
+        true
+    }));
+    let sid = net.server_id();
+    net.server.close(net.now, sid);
+    net.drain();
+    net.run(Duration::from_millis(30));
+    assert_eq!(counter(&net.status(Client, id), "close_with_wrong_key"), 2);
+}
+
+/// RFC 4340 sections 8.3 and 8.5 step 2: the end that got the last Reset holds TIMEWAIT. Its ports rest, and what comes for them gets Reset 3.
+#[test]
+fn the_ports_of_a_session_that_ended_rest_for_2msl() {
+    for end in [Client, Server] {
+        let (mut net, _) = Net::connected(1, 1, config());
+        let request = net.logged(Client, PacketType::Request)[0].bytes.clone();
+        let from = Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) };
+        let (id, now) = (id_at(&mut net, end), net.now);
+        net.end(end).close(now, id);
+        net.drain();
+        net.run(Duration::from_secs(1));
+        assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
+        let port_of_next = |net: &mut Net| {
+            net.log.clear();
+            let id = net.connect(config());
+            let port = net.logged(Client, PacketType::Request)[0].packet().header.src_port;
+            net.client.abort(net.now, id);
+            net.drain();
+            port
+        };
+        let answers = |net: &mut Net| {
+            let back = net.strike(from, &request);
+            let header = Packet::parse(&back[0]).unwrap().header;
+            header.reset.map(|reset| reset.code)
+        };
+        net.run(Duration::from_secs(230));
+        match end {
+            Client => assert_ne!(port_of_next(&mut net), 50_000),
+            Server => assert_eq!(answers(&mut net), Some(ResetCode::NoConnection)),
+        }
+        assert_eq!(counted(&net.server.stats().counters, "time_wait"), u64::from(end == Server));
+        net.run(Duration::from_secs(10));
+        match end {
+            Client => assert_eq!(port_of_next(&mut net), 50_000),
+            Server => assert_eq!(answers(&mut net), None, "a Response"),
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! Two endpoints and the network between them, in memory and virtual time.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+pub mod stranger;
+
+use dccp_proto::{Config, Ecn, Ports, Route, Sink};
+use dccp_wire::{MpOption, Opt, Packet, PacketType};
+use mpdccp_proto::*;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use units::{Duration, Rate, Time};
+
+pub const PORT: u16 = 5001;
+
+/// A scheduler by name.
+pub fn scheduler(name: &str) -> sched::SchedulerKind {
+    Named::named(name).unwrap()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    Client,
+    Server,
+}
+use End::{Client, Server};
+
+/// One path of the network.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    pub delay: Duration,
+    /// Each way, with a queue of 100 ms; none is infinitely fast.
+    pub rate: Option<Rate>,
+    /// When the last bit in the queue of each direction will have left.
+    busy: [Time; 2],
+    pub up: bool,
+    /// Of 1000 packets, this many are lost.
+    pub loss: u64,
+    /// And this many arrive twice.
+    pub twice: u64,
+    /// More delay, at random up to this: packets overtake each other.
+    pub jitter: Duration,
+    /// Nothing arrives from this end.
+    pub mute: Option<End>,
+    /// The client's socket.
+    pub socket: u32,
+    /// IPv6 instead of IPv4; the client's configuration for it is [`path_v6`].
+    pub v6: bool,
+    /// The client's UDP port, as the server sees it.
+    pub nat_port: u16,
+    /// Packets lost because the path was down.
+    pub lost_down: u64,
+}
+
+/// A packet that left, as the log keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub at: Time,
+    pub from: End,
+    pub path: usize,
+    pub bytes: Vec<u8>,
+}
+
+impl Logged {
+    pub fn packet(&self) -> Packet<'_> {
+        Packet::parse(&self.bytes).unwrap()
+    }
+    pub fn mp(&self) -> Vec<MpOption<'_>> {
+        self.packet()
+            .options()
+            .filter_map(|o| if let Ok(Opt::Mp(mp)) = o { Some(mp) } else { None })
+            .collect()
+    }
+    pub fn is(&self, from: End, ptype: PacketType) -> bool {
+        self.from == from && self.packet().header.ptype == ptype
+    }
+}
+
+type Flying = (End, usize, Ecn, Vec<u8>);
+type Meddler = Box<dyn FnMut(End, usize, &mut Vec<u8>) -> bool>;
+
+pub struct Net {
+    pub now: Time,
+    pub client: Endpoint,
+    pub server: Endpoint,
+    pub wires: Vec<Wire>,
+    /// By time of arrival and order of departure.
+    flying: BTreeMap<(Time, u64), Flying>,
+    count: u64,
+    rng: ChaCha8Rng,
+    pub log: Vec<Logged>,
+    /// Changes packets on their way; false drops them.
+    pub meddler: Option<Meddler>,
+    /// Which peer the server's carrier vouches for on each path.
+    pub vouched: Vec<u32>,
+    pub events: Vec<(End, SessionId, SessionEvent)>,
+    pub got: BTreeMap<End, Vec<Vec<u8>>>,
+}
+
+struct Out(Vec<(Route, Ecn, Vec<u8>)>);
+
+impl Sink for Out {
+    fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
+        self.0.push((*route, ecn, vec![0; len]));
+        &mut self.0.last_mut().unwrap().2
+    }
+}
+
+fn v4(a: u8, path: usize) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, a, path as u8, 1))
+}
+
+fn v6(a: u16, path: usize) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::new(0xfd00, a, path as u16, 0, 0, 0, 0, 1))
+}
+
+/// Where the client sends to reach the server over path `k`.
+pub fn client_route(k: usize) -> Route {
+    Route { socket: k as u32, local: None, remote: SocketAddr::new(v4(9, k), 6511) }
+}
+
+pub fn client_addr(k: usize) -> IpAddr {
+    v4(0, k)
+}
+
+pub fn path(k: usize) -> PathConfig {
+    PathConfig {
+        route: client_route(k),
+        ports: Ports { local: 50_000 + k as u16, remote: PORT },
+        name: PathName::default(),
+        prio: 3,
+        mtu: 1500,
+        overhead: 28,
+    }
+}
+
+/// The same over IPv6.
+pub fn path_v6(k: usize) -> PathConfig {
+    let route = Route { remote: SocketAddr::new(v6(9, k), 6511), ..client_route(k) };
+    PathConfig { route, overhead: 48, ..path(k) }
+}
+
+pub fn config() -> SessionConfig {
+    SessionConfig {
+        connection: Config { service_code: 7, ..Config::default() },
+        scheduler: scheduler("rr"),
+        ..SessionConfig::default()
+    }
+}
+
+pub fn listen(session: SessionConfig) -> ListenConfig {
+    ListenConfig {
+        port: PORT,
+        session,
+        peers: vec![PeerFilter { id: 42, remotes: Vec::new() }],
+        mtu: 1500,
+        overhead: 28,
+        max_sessions: 4,
+        max_sessions_per_source: 4,
+    }
+}
+
+impl Net {
+    /// `paths` paths of 10 ms each way; the server listens.
+    pub fn new(seed: u8, paths: usize, server: SessionConfig) -> Net {
+        let mut net = Net {
+            now: Time::from_millis(1),
+            client: Endpoint::new([seed; 32]),
+            server: Endpoint::new([seed.wrapping_add(100); 32]),
+            wires: (0..paths)
+                .map(|k| Wire {
+                    socket: k as u32,
+                    delay: Duration::from_millis(10),
+                    rate: None,
+                    busy: [Time::ZERO; 2],
+                    up: true,
+                    loss: 0,
+                    twice: 0,
+                    jitter: Duration::ZERO,
+                    mute: None,
+                    v6: false,
+                    nat_port: 40_000,
+                    lost_down: 0,
+                })
+                .collect(),
+            flying: BTreeMap::new(),
+            count: 0,
+            rng: ChaCha8Rng::seed_from_u64(seed.into()),
+            log: Vec::new(),
+            meddler: None,
+            vouched: Vec::new(),
+            events: Vec::new(),
+            got: BTreeMap::new(),
+        };
+        net.server.listen(listen(server));
+        net
+    }
+
+    /// Both ends with the same settings; the client connects over all paths.
+    pub fn connected(seed: u8, paths: usize, cfg: SessionConfig) -> (Net, SessionId) {
+        let mut net = Net::new(seed, paths, cfg.clone());
+        let id = net.connect(cfg);
+        net.run(Duration::from_millis(500));
+        (net, id)
+    }
+
+    /// Another path like the first.
+    pub fn add_wire(&mut self) {
+        let socket = self.wires.len() as u32;
+        self.wires.push(Wire { socket, ..self.wires[0].clone() });
+    }
+
+    pub fn connect(&mut self, cfg: SessionConfig) -> SessionId {
+        let id = self.client.connect(self.now, cfg, path(0));
+        for k in 1..self.wires.len() {
+            self.client.add_path(self.now, id, path(k)).unwrap();
+        }
+        self.drain();
+        id
+    }
+
+    pub fn end(&mut self, end: End) -> &mut Endpoint {
+        match end {
+            Client => &mut self.client,
+            Server => &mut self.server,
+        }
+    }
+
+    /// Takes everything out of both ends.
+    pub fn drain(&mut self) {
+        for from in [Client, Server] {
+            let mut out = Out(Vec::new());
+            let now = self.now;
+            self.end(from).poll_transmit(now, &mut out);
+            while let Some((_, data)) = self.end(from).poll_deliver() {
+                self.got.entry(from).or_default().push(data);
+            }
+            while let Some((id, event)) = self.end(from).poll_event() {
+                self.events.push((from, id, event));
+            }
+            for (route, ecn, bytes) in out.0 {
+                self.launch(from, route, ecn, bytes);
+            }
+        }
+    }
+
+    /// What an end sends now, kept from the network.
+    pub fn intercept(&mut self, from: End) -> Vec<Vec<u8>> {
+        let (mut out, now) = (Out(Vec::new()), self.now);
+        self.end(from).poll_transmit(now, &mut out);
+        out.0.into_iter().map(|(_, _, bytes)| bytes).collect()
+    }
+
+    /// A stranger's datagram to the server, and what goes back to it at once.
+    pub fn strike(&mut self, from: Route, bytes: &[u8]) -> Vec<Vec<u8>> {
+        self.inject(Server, from, Ecn::NotEct, bytes);
+        let (mut out, now) = (Out(Vec::new()), self.now);
+        self.server.poll_transmit(now, &mut out);
+        let (back, others): (Vec<_>, Vec<_>) =
+            out.0.into_iter().partition(|(to, ..)| to.remote == from.remote);
+        for (route, ecn, bytes) in others {
+            self.launch(Server, route, ecn, bytes);
+        }
+        back.into_iter().map(|(.., bytes)| bytes).collect()
+    }
+
+    fn launch(&mut self, from: End, route: Route, ecn: Ecn, mut bytes: Vec<u8>) {
+        let path = match route.remote.ip() {
+            IpAddr::V4(ip) => usize::from(ip.octets()[2]),
+            IpAddr::V6(ip) => usize::from(ip.segments()[2]),
+        };
+        // An address that was made up leads nowhere.
+        let Some(wire) = self.wires.get(path) else { return };
+        assert_eq!(route.remote.is_ipv6(), wire.v6, "{route:?}");
+        self.log.push(Logged { at: self.now, from, path, bytes: bytes.clone() });
+        // A NAT forgets the old port when it gives a new one.
+        let stale_binding = from == Server && route.remote.port() != self.wires[path].nat_port;
+        if let Some(meddler) = &mut self.meddler
+            && !meddler(from, path, &mut bytes)
+        {
+            return;
+        }
+        let dice = self.rng.next_u64() % 1000;
+        let wire = &mut self.wires[path];
+        if !wire.up || stale_binding || wire.mute == Some(from) {
+            wire.lost_down += 1;
+            return;
+        }
+        if dice < wire.loss {
+            return;
+        }
+        let mut leaves = self.now;
+        if let Some(rate) = wire.rate {
+            let busy = &mut wire.busy[usize::from(from == Server)];
+            if busy.since(self.now) > Duration::from_millis(100) {
+                return;
+            }
+            leaves = self.now.max(*busy) + rate.time_for(bytes.len() as u64 + 28);
+            *busy = leaves;
+        }
+        let copies = if 999 - dice < wire.twice { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = match wire.jitter.as_micros() as u64 {
+                0 => 0,
+                most => self.rng.next_u64() % most,
+            };
+            self.count += 1;
+            let at = leaves + wire.delay + Duration::from_micros(late);
+            self.flying.insert((at, self.count), (from, path, ecn, bytes.clone()));
+        }
+    }
+
+    fn arrive(&mut self, from: End, path: usize, ecn: Ecn, bytes: &[u8]) {
+        if !self.wires[path].up {
+            self.wires[path].lost_down += 1;
+            return;
+        }
+        let wire = &self.wires[path];
+        let source = if wire.v6 { v6(0, path) } else { client_addr(path) };
+        let remote = SocketAddr::new(source, wire.nat_port);
+        if let (Client, Some(&peer)) = (from, self.vouched.get(path)) {
+            let route = Route { socket: 0, local: None, remote };
+            let len = bytes.len() as u32 + 28;
+            return self.server.handle_peer(self.now, &route, peer, ecn, len, bytes);
+        }
+        let route = match from {
+            Client => Route { socket: 0, local: None, remote },
+            // The driver may tell the local address although none was asked for.
+            Server => Route {
+                local: Some(source),
+                socket: wire.socket,
+                ..if wire.v6 { path_v6(path).route } else { client_route(path) }
+            },
+        };
+        self.inject(if from == Client { Server } else { Client }, route, ecn, bytes);
+    }
+
+    pub fn inject(&mut self, to: End, route: Route, ecn: Ecn, bytes: &[u8]) {
+        let now = self.now;
+        self.end(to).handle_datagram(now, &route, ecn, bytes.len() as u32 + 28, bytes);
+    }
+
+    /// Runs until the next thing happens, at most until `end`. False if `end` was reached.
+    pub fn step(&mut self, end: Time) -> bool {
+        let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
+        let timers = timers.into_iter().flatten().map(|(t, _)| t);
+        let next = timers.chain(self.flying.keys().next().map(|(t, _)| *t)).min();
+        match next {
+            Some(next) if next <= end => {
+                self.now = next.max(self.now);
+            }
+            _ => {
+                self.now = end;
+                return false;
+            }
+        }
+        while let Some((key, (from, path, ecn, bytes))) = self.flying.pop_first() {
+            if key.0 > self.now {
+                self.flying.insert(key, (from, path, ecn, bytes));
+                break;
+            }
+            self.arrive(from, path, ecn, &bytes);
+        }
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+        self.drain();
+        true
+    }
+
+    pub fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        let mut steps = 0u64;
+        while self.step(end) {
+            steps += 1;
+            assert!(steps < 2_000_000, "no progress at {:?}", self.now);
+        }
+    }
+
+    /// Sends `count` numbered datagrams of 1000 bytes, one every `gap`.
+    pub fn stream(&mut self, from: End, id: SessionId, first: u32, count: u32, gap: Duration) {
+        for n in first..first + count {
+            let now = self.now;
+            self.end(from).send(now, id, datagram(n), PktInfo::default());
+            self.drain();
+            self.run(gap);
+        }
+    }
+
+    pub fn numbers(&self, end: End) -> Vec<u32> {
+        let got = self.got.get(&end).map_or(&[][..], |v| v);
+        got.iter().map(|d| u32::from_be_bytes(d[..4].try_into().unwrap())).collect()
+    }
+
+    pub fn server_id(&self) -> SessionId {
+        *self.server.sessions().first().unwrap()
+    }
+
+    pub fn status(&self, end: End, id: SessionId) -> SessionStatus {
+        match end {
+            Client => self.client.status(self.now, id),
+            Server => self.server.status(self.now, id),
+        }
+        .unwrap()
+    }
+
+    pub fn state(&self, end: End, id: SessionId) -> Vec<PathState> {
+        self.status(end, id).paths.iter().map(|p| p.state).collect()
+    }
+
+    pub fn events_of(&self, end: End) -> Vec<SessionEvent> {
+        self.events.iter().filter(|(e, ..)| *e == end).map(|(.., e)| e.clone()).collect()
+    }
+
+    pub fn closed_reason(&self, end: End) -> Option<String> {
+        self.events_of(end).into_iter().find_map(|e| match e {
+            SessionEvent::Closed(reason) => Some(reason.name().to_string()),
+            _ => None,
+        })
+    }
+
+    pub fn logged(&self, from: End, ptype: PacketType) -> Vec<&Logged> {
+        self.log.iter().filter(|l| l.is(from, ptype)).collect()
+    }
+}
+
+pub fn datagram(n: u32) -> Vec<u8> {
+    let mut data = vec![0; 1000];
+    data[..4].copy_from_slice(&n.to_be_bytes());
+    data
+}
+
+/// The packet with other options.
+pub fn with_options(bytes: &[u8], options: &[u8]) -> Vec<u8> {
+    let packet = Packet::parse(bytes).unwrap();
+    let mut out = vec![0; packet.header.packet_len(options.len(), packet.payload.len())];
+    packet.header.emit(options, &mut out).copy_from_slice(packet.payload);
+    out
+}
+
+/// Changes byte `at` of the first MP option `subtype` (counted from its type byte); false if there is none.
+pub fn spoil(bytes: &mut [u8], subtype: u8, at: usize) -> bool {
+    let packet = Packet::parse(bytes).unwrap();
+    let start = bytes.len() - packet.payload.len() - packet.option_bytes.len();
+    let options = packet.option_bytes;
+    let mut i = 0;
+    while i + 2 < options.len() {
+        match options[i] {
+            0..32 => i += 1,
+            46 if options[i + 2] == subtype => {
+                bytes[start + i + at] ^= 0x55;
+                return true;
+            }
+            _ => i += usize::from(options[i + 1]).max(2),
+        }
+    }
+    false
+}
+
+pub fn is_type(bytes: &[u8], ptype: PacketType) -> bool {
+    Packet::parse(bytes).is_ok_and(|p| p.header.ptype == ptype)
+}
+
+pub fn counter(status: &SessionStatus, name: &str) -> u64 {
+    counted(&status.counters, name)
+}
+
+pub fn counted(counters: &Counters, name: &str) -> u64 {
+    counters.iter().find(|(counter, _)| counter.name() == name).map_or(0, |(_, n)| *n)
+}

@@ -1,0 +1,109 @@
+//! What a session tells the congestion control of its paths.
+
+use crate::common::End::{Client, Server};
+use crate::common::*;
+use dccp_proto::Config;
+use mpdccp_proto::*;
+use units::{Duration, Rate};
+
+fn ccid5(scheduler: sched::SchedulerKind) -> SessionConfig {
+    let connection = Config { service_code: 7, tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
+    SessionConfig { connection, scheduler, ..SessionConfig::default() }
+}
+
+#[test]
+fn two_paths_are_never_in_probe_rtt_at_once() {
+    // Wires as like as these, driven in step, would be taken for one bottleneck, where all probe together.
+    let (mut net, id) = Net::connected(1, 3, SessionConfig { coupling: false, ..ccid5(scheduler("rr")) });
+    net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(4.0)));
+    let (mut alone, mut together) = ([0; 3], 0);
+    // 20 Mbit/s offered for 12. All paths get longer, too slowly to be taken for a path that became another: none sees its minimum
+    // RTT again by itself.
+    for n in 0..50_000 {
+        if n % 2500 == 0 {
+            net.wires.iter_mut().for_each(|w| w.delay += Duration::from_micros(500));
+        }
+        net.stream(Client, id, n, 1, Duration::from_micros(400));
+        net.got.clear();
+        net.log.clear();
+        if n % 10 != 0 {
+            continue;
+        }
+        let status = net.status(Client, id);
+        let probing: Vec<bool> =
+            status.paths.iter().map(|p| p.tx.as_ref().is_some_and(|tx| tx.probing_rtt)).collect();
+        probing.iter().zip(&mut alone).for_each(|(p, n)| *n += u32::from(*p));
+        together += u32::from(probing.iter().filter(|p| **p).count() > 1);
+    }
+    assert!(alone.iter().all(|n| *n > 0), "each path had its turn: {alone:?}");
+    assert_eq!(together, 0);
+}
+
+#[test]
+fn the_saturated_path_is_not_application_limited() {
+    let mut net = Net::new(1, 2, ccid5(scheduler("cpf")));
+    net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(10.0)));
+    let id = net.client.connect(net.now, ccid5(scheduler("cpf")), path(0));
+    net.client.add_path(net.now, id, PathConfig { prio: 2, ..path(1) });
+    net.drain();
+    net.run(Duration::from_secs(1));
+    // 4 Mbit/s offered; the preferred path falls to 2.
+    net.stream(Client, id, 0, 1000, Duration::from_millis(2));
+    net.wires[0].rate = Some(Rate::from_mbps(2.0));
+    net.stream(Client, id, 1000, 2000, Duration::from_millis(2));
+    let before = net.numbers(Server).len();
+    let (mut limited, mut rate) = ([0; 2], Rate::ZERO);
+    for n in 0..1000 {
+        net.stream(Client, id, 3000 + n, 1, Duration::from_millis(2));
+        let status = net.status(Client, id);
+        assert!(status.queue.packets < 20, "the queue is short all the while");
+        for (p, count) in status.paths.iter().zip(&mut limited) {
+            *count += u32::from(p.tx.as_ref().is_some_and(|tx| tx.app_limited));
+        }
+        rate = status.paths[0].tx.as_ref().and_then(|tx| tx.bottleneck).unwrap_or_default();
+    }
+    net.run(Duration::from_millis(200));
+    assert!(limited[0] < 50 && limited[1] > 900, "{limited:?} of 1000");
+    assert!((1.8..2.3).contains(&rate.mbps()), "the estimate is that of the path: {rate:?}");
+    assert!(net.numbers(Server).len() - before > 950);
+}
+
+#[test]
+fn sessions_that_share_have_one_window_until_the_last_ends() {
+    let own = ccid5(scheduler("rr"));
+    let shared = SessionConfig { share_congestion: true, ..own.clone() };
+    let mut net = Net::new(1, 1, own.clone());
+    net.wires[0].rate = Some(Rate::from_mbps(8.0));
+    let ids = [&shared, &shared, &own].map(|cfg| net.connect(cfg.clone()));
+    net.run(Duration::from_millis(500));
+    let windows = |net: &Net| ids.map(|id| net.status(Client, id).paths[0].tx.as_ref().map(|tx| tx.cwnd));
+    let all_send = |net: &mut Net, ids: &[SessionId]| {
+        for n in 0..2000 {
+            ids.iter().for_each(|id| net.client.send(net.now, *id, datagram(n), PktInfo::default()));
+            net.drain();
+            net.run(Duration::from_millis(1));
+        }
+    };
+    all_send(&mut net, &ids);
+    let seen = windows(&net);
+    assert_eq!(seen[0], seen[1]);
+    assert_ne!(seen[0], seen[2]);
+    // One ends with its window full: the other has all of it.
+    net.client.abort(net.now, ids[0]);
+    net.drain();
+    all_send(&mut net, &ids[1..2]);
+    net.run(Duration::from_secs(1));
+    let tx = net.status(Client, ids[1]).paths[0].tx.clone().unwrap();
+    assert_eq!(tx.inflight.packets, 0);
+    assert!(tx.delivered.packets > 1500, "{tx:?}");
+    // Nothing is left for those who come after the last.
+    net.client.close(net.now, ids[1]);
+    net.run(Duration::from_secs(1));
+    let id = net.connect(shared);
+    net.run(Duration::from_millis(500));
+    let tx = net.status(Client, id).paths[0].tx.clone().unwrap();
+    assert_eq!(
+        (tx.phase, tx.rtt.max().is_some_and(|(rtt, _)| rtt < Duration::from_millis(60))),
+        ("startup", true)
+    );
+}

@@ -1,0 +1,236 @@
+//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps nothing of a Request, and lets in who brings the cookie back.
+
+use crate::common::End::{Client, Server};
+use crate::common::stranger::{request_with, stranger};
+use crate::common::*;
+use dccp_proto::{Ecn, Ports, Route};
+use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq};
+use mpdccp_proto::*;
+use std::net::SocketAddr;
+use units::Duration;
+
+fn plain() -> SessionConfig {
+    SessionConfig { fallback: Fallback::Plain, ..config() }
+}
+
+fn flood(net: &mut Net, numbers: std::ops::Range<u32>) {
+    for n in numbers {
+        net.inject(Server, stranger(n), Ecn::NotEct, &request_with(n, &OptionBuf::new()));
+    }
+    net.drain();
+}
+
+/// Another session of the client beside its first.
+fn connect_again(net: &mut Net, cfg: SessionConfig, port: u16) -> SessionId {
+    let ports = Ports { local: port, remote: PORT };
+    let id = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
+    net.drain();
+    id
+}
+
+fn opened(net: &Net, id: SessionId) -> bool {
+    net.events.iter().any(|(end, session, event)| {
+        (*end, *session) == (Client, id) && matches!(event, SessionEvent::Opened { .. })
+    })
+}
+
+/// 50,000 forged Requests in a second: the session there is loses nothing, and another one opens, with multipath and without.
+#[test]
+fn a_flood_of_requests_locks_nobody_out() {
+    let (mut net, first) = Net::connected(1, 1, plain());
+    let mut others = Vec::new();
+    for ms in 0..1000u32 {
+        flood(&mut net, ms * 50..ms * 50 + 50);
+        if ms == 200 {
+            let multipath = connect_again(&mut net, plain(), 50_100);
+            let single = connect_again(&mut net, SessionConfig { multipath: false, ..plain() }, 50_200);
+            others.extend([multipath, single]);
+        }
+        if ms % 5 == 0 && ms < 900 {
+            net.client.send(net.now, first, datagram(ms / 5), PktInfo::default());
+        }
+        net.drain();
+        net.run(Duration::from_millis(1));
+    }
+    assert_eq!(net.numbers(Server), (0..180).collect::<Vec<_>>());
+    assert!(others.iter().all(|id| opened(&net, *id)), "{:?}", net.events);
+    assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 2);
+    // 64 half-open and three that are open.
+    assert_eq!(net.server.sessions().len(), 67);
+    for (number, id) in (2_000..).zip(others) {
+        net.client.send(net.now, id, datagram(number), PktInfo::default());
+    }
+    net.drain();
+    net.run(Duration::from_millis(100));
+    let numbers = net.numbers(Server);
+    assert!(numbers.contains(&2_000) && numbers.contains(&2_001), "{numbers:?}");
+}
+
+/// The Ack with which a client brings its cookie, held back on its way; 64 others are half open.
+fn held_back() -> (Net, Route, Vec<u8>) {
+    let mut net = Net::new(1, 1, plain());
+    flood(&mut net, 0..64);
+    net.meddler = Some(Box::new(|from, _, bytes| {
+        from == Server || Packet::parse(bytes).is_ok_and(|packet| packet.header.ptype == PacketType::Request)
+    }));
+    net.connect(plain());
+    net.run(Duration::from_millis(30));
+    let mut acks = net.log.iter().filter(|logged| logged.is(Client, PacketType::Ack));
+    let ack = acks.next().expect("an Ack").bytes.clone();
+    net.meddler = None;
+    (net, Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) }, ack)
+}
+
+/// Sends it, and tells the counter of bad cookies and the code of the last Reset.
+fn try_with(net: &mut Net, route: Route, bytes: &[u8]) -> (u64, Option<ResetCode>) {
+    net.log.clear();
+    net.inject(Server, route, Ecn::NotEct, bytes);
+    net.drain();
+    let resets = net.logged(Server, PacketType::Reset);
+    let code = resets.last().map(|reset| reset.packet().header.reset.unwrap().code);
+    (counted(&net.server.stats().counters, "bad_init_cookie"), code)
+}
+
+#[test]
+fn a_cookie_opens_one_session_once() {
+    let (mut net, route, ack) = held_back();
+    assert_eq!(net.server.sessions().len(), 64, "nothing is kept");
+    assert_eq!(try_with(&mut net, route, &ack), (0, None));
+    assert_eq!(net.server.sessions().len(), 65);
+    assert_eq!(try_with(&mut net, route, &ack).0, 0);
+    assert_eq!(net.server.sessions().len(), 65);
+}
+
+#[test]
+fn a_cookie_that_was_tampered_with_gets_reset_10() {
+    let (mut net, route, ack) = held_back();
+    let packet = Packet::parse(&ack).unwrap();
+    let cookie = packet.options().flatten().find_map(|option| match option {
+        Opt::InitCookie(value) => {
+            Some(value.as_ptr() as usize - ack.as_ptr() as usize..).map(|r| r.start..r.start + value.len())
+        }
+        _ => None,
+    });
+    let mut bad = 0;
+    for at in cookie.expect("a cookie") {
+        let mut forged = ack.clone();
+        forged[at] ^= 1;
+        bad += 1;
+        let (count, code) = try_with(&mut net, route, &forged);
+        assert_eq!(count, bad, "byte {at}");
+        // Few of the Resets leave: there is a limit for each address and port.
+        assert!(code.is_none_or(|code| code == ResetCode::BadInitCookie));
+        assert!(bad > 1 || code.is_some());
+    }
+    assert_eq!(net.server.sessions().len(), 64);
+}
+
+#[test]
+fn a_cookie_is_good_for_one_client_and_one_response_and_half_a_minute() {
+    let (mut net, route, ack) = held_back();
+    let elsewhere = Route { remote: SocketAddr::new(client_addr(0), 40_001), ..route };
+    assert_eq!(try_with(&mut net, elsewhere, &ack), (1, Some(ResetCode::BadInitCookie)), "another address");
+
+    let packet = Packet::parse(&ack).unwrap();
+    let with = |change: &dyn Fn(&mut Header)| {
+        let mut header = packet.header;
+        change(&mut header);
+        let mut bytes = vec![0; header.packet_len(packet.option_bytes.len(), packet.payload.len())];
+        header.emit(packet.option_bytes, &mut bytes);
+        bytes
+    };
+    let other_port = with(&|header| header.src_port += 1);
+    assert_eq!(try_with(&mut net, route, &other_port), (2, Some(ResetCode::BadInitCookie)), "another port");
+    let other_ack = with(&|header| header.ack = header.ack.map(Seq::next));
+    assert_eq!(
+        try_with(&mut net, route, &other_ack),
+        (3, Some(ResetCode::BadInitCookie)),
+        "another Response"
+    );
+    // RFC 4340 section 8.1.4: ignored on Data.
+    let data = with(&|header| (header.ptype, header.ack) = (PacketType::Data, None));
+    assert_eq!(try_with(&mut net, route, &data), (3, Some(ResetCode::NoConnection)), "on Data");
+    assert_eq!(net.server.sessions().len(), 64);
+
+    let late = net.now + Duration::from_secs(31);
+    net.server.handle_datagram(late, &route, Ecn::NotEct, ack.len() as u32 + 28, &ack);
+    assert_eq!(counted(&net.server.stats().counters, "bad_init_cookie"), 4, "too old");
+}
+
+#[test]
+fn a_request_too_long_for_a_cookie_is_refused() {
+    let mut net = Net::new(1, 1, plain());
+    flood(&mut net, 0..64);
+    let (route, short) = (stranger(64), request_with(64, &OptionBuf::new()));
+    let header = Packet::parse(&short).unwrap().header;
+    let long = vec![0; 240]; // padding
+    let mut bytes = vec![0; header.packet_len(long.len(), 0)];
+    header.emit(&long, &mut bytes);
+    net.inject(Server, route, Ecn::NotEct, &bytes);
+    assert_eq!(counted(&net.server.stats().counters, "too_long_for_a_cookie"), 1);
+    assert_eq!(net.server.sessions().len(), 64);
+}
+
+/// A network where one source may have two sessions of the four there may be, and the client two addresses.
+fn two_for_a_source() -> Net {
+    let mut net = Net::new(1, 2, plain());
+    net.server.listen(ListenConfig { max_sessions_per_source: 2, ..listen(plain()) });
+    net
+}
+
+fn connect_from(net: &mut Net, address: usize, port: u16) -> (SessionId, bool) {
+    let ports = Ports { local: port, remote: PORT };
+    let cfg = SessionConfig { multipath: false, ..plain() };
+    let id = net.client.connect(net.now, cfg, PathConfig { ports, ..path(address) });
+    net.drain();
+    net.run(Duration::from_millis(200));
+    (id, opened(net, id))
+}
+
+/// It finishes its handshakes, unlike a flood of forged Requests.
+#[test]
+fn one_source_cannot_take_all_sessions() {
+    let mut net = two_for_a_source();
+    let (first, open) = connect_from(&mut net, 0, 50_000);
+    assert!(open && connect_from(&mut net, 0, 50_001).1);
+    assert!(!connect_from(&mut net, 0, 50_002).1);
+    assert_eq!(counted(&net.server.stats().counters, "too_many_sessions_of_source"), 1);
+    let resets = net.logged(Server, PacketType::Reset);
+    assert_eq!(resets.last().unwrap().packet().header.reset.unwrap().code, ResetCode::TooBusy);
+    assert!(connect_from(&mut net, 1, 50_003).1, "another source has its own");
+    // Listening anew forgets nobody.
+    net.server.unlisten(PORT);
+    net.server.listen(ListenConfig { max_sessions_per_source: 2, ..listen(plain()) });
+    assert!(!connect_from(&mut net, 0, 50_004).1);
+    net.client.close(net.now, first);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert!(connect_from(&mut net, 0, 50_005).1, "one has ended");
+}
+
+/// Whoever forges a source takes two places of it at most, and not the source's own.
+#[test]
+fn forged_requests_do_not_shut_their_source_out() {
+    let mut net = two_for_a_source();
+    for port in 0..10 {
+        let route = Route { remote: SocketAddr::new(client_addr(0), 1_000 + port), ..stranger(0) };
+        net.inject(Server, route, Ecn::NotEct, &request_with(u32::from(port), &OptionBuf::new()));
+    }
+    net.drain();
+    assert_eq!(net.server.sessions().len(), 2);
+    assert_eq!(counted(&net.server.stats().counters, "answered_with_cookie"), 8);
+    assert!(connect_from(&mut net, 0, 50_000).1);
+    assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 1);
+}
+
+/// A host has 64 bits of IPv6 addresses to itself.
+#[test]
+fn an_ipv6_source_is_its_network() {
+    let mut net = two_for_a_source();
+    for (number, address) in ["fd00::1", "fd00::2", "fd00::3", "fd00:0:0:1::1"].into_iter().enumerate() {
+        let route = Route { remote: SocketAddr::new(address.parse().unwrap(), 1_000), ..stranger(0) };
+        net.inject(Server, route, Ecn::NotEct, &request_with(number as u32, &OptionBuf::new()));
+    }
+    assert_eq!(net.server.sessions().len(), 3);
+    assert_eq!(counted(&net.server.stats().counters, "answered_with_cookie"), 1);
+}

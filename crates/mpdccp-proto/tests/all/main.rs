@@ -1,0 +1,21 @@
+//! All tests of the crate from outside, in one program.
+
+mod caps;
+mod close;
+mod common;
+mod congestion;
+mod families;
+mod faults;
+mod flood;
+mod handshake;
+mod mtu;
+mod options;
+mod paths;
+mod policy;
+mod priorities;
+mod rendezvous;
+mod reordering;
+mod repair;
+mod robust;
+mod tracing;
+mod worlds;

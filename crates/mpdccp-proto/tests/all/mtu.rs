@@ -1,0 +1,75 @@
+//! What a path carries, found out by itself (RFC 8899).
+
+use crate::common::End::{Client, Server};
+use crate::common::{Net, config, datagram};
+use dccp_wire::{Packet, PacketType};
+use mpdccp_proto::{PathId, PktInfo, SessionEvent};
+use units::Duration;
+
+/// IP and UDP headers of the harness.
+const OVERHEAD: usize = 28;
+
+/// Packets larger than this vanish without a word from now on.
+fn black_hole(net: &mut Net, carries: usize) {
+    net.meddler = Some(Box::new(move |_, _, bytes| bytes.len() + OVERHEAD <= carries));
+}
+
+/// RFC 8899 sections 4.3 and 5.2: found from what is lost, and left for the size that passes.
+#[test]
+fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
+    let mut cfg = config();
+    cfg.connection.probe_mtu = true;
+    let (mut net, id) = Net::connected(1, 1, cfg);
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.status(Client, id).paths[0].mtu, 1500, "what arrives is confirmed");
+    black_hole(&mut net, 1400);
+    for n in 0..200 {
+        let mut data = datagram(n);
+        let most = net.status(Client, id).paths[0].max_payload;
+        data.resize(most, 0);
+        let now = net.now;
+        let info = PktInfo { len: data.len(), ..PktInfo::default() };
+        net.client.send(now, id, data, info);
+        net.run(Duration::from_millis(50));
+    }
+    assert_eq!(net.status(Client, id).paths[0].mtu, 1400);
+    assert!(net.events_of(Client).contains(&SessionEvent::PathMtu(PathId(0), 1400)));
+    let got = net.numbers(Server);
+    assert!(got.len() > 100 && *got.last().unwrap() == 199, "{} of 200 arrived", got.len());
+    // RFC 8899 section 3 (7): losing a probe is no sign of congestion; nothing but Syncs was used for them.
+    let large = |p: &Packet<'_>| p.header.ptype == PacketType::Sync && p.payload.len() > 1000;
+    assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
+}
+
+/// RFC 8899 section 4.3: a path that delivers nothing there, though the peer is heard, is no black hole for large packets.
+#[test]
+fn a_way_that_is_dead_for_a_while_keeps_its_size() {
+    let mut cfg = config();
+    cfg.connection.probe_mtu = true;
+    let (mut net, id) = Net::connected(1, 2, cfg);
+    let sid = net.server_id();
+    net.run(Duration::from_secs(5));
+    for second in 0..20 {
+        net.wires[1].mute = (5..15).contains(&second).then_some(Client);
+        for n in 0..100 {
+            let (now, data) = (net.now, datagram(second * 100 + n));
+            net.client.send(now, id, data.clone(), PktInfo::default());
+            net.server.send(now, sid, data, PktInfo::default());
+            net.drain();
+            net.run(Duration::from_millis(10));
+        }
+        let mtus: Vec<_> = net.status(Client, id).paths.iter().map(|path| path.mtu).collect();
+        assert_eq!(mtus, [1500; 2], "second {second}");
+    }
+}
+
+/// RFC 8899 section 4.6.2: a message that forges a small path MTU has no effect.
+#[test]
+fn a_smaller_size_is_not_just_believed() {
+    let mut cfg = config();
+    cfg.connection.probe_mtu = true;
+    let (mut net, id) = Net::connected(1, 1, cfg);
+    net.client.set_mtu(net.now, id, PathId(0), 552);
+    net.run(Duration::from_secs(10));
+    assert_eq!(net.status(Client, id).paths[0].mtu, 1500);
+}

@@ -1,0 +1,512 @@
+//! Multipath options on established subflows (RFC 9897 section 3.2).
+
+use crate::common::End::{Client, Server};
+use crate::common::*;
+use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, ResetCode, RttType, Seq};
+use mpdccp_proto::*;
+use std::net::IpAddr;
+use units::Duration;
+
+const GAP: Duration = Duration::from_millis(4);
+
+fn encode(options: &[Opt<'_>]) -> Vec<u8> {
+    let mut buf = OptionBuf::new();
+    options.iter().for_each(|o| assert!(buf.push(o)));
+    buf.as_bytes().to_vec()
+}
+
+/// Changes the options of the first Data packet of the client on path 0.
+fn first_data_with(net: &mut Net, change: impl Fn(&Packet<'_>) -> Vec<u8> + 'static) {
+    let mut done = false;
+    net.meddler = Some(Box::new(move |from, path, bytes| {
+        if !done && from == Client && path == 0 && is_type(bytes, PacketType::Data) {
+            let options = change(&Packet::parse(bytes).unwrap());
+            *bytes = with_options(bytes, &options);
+            done = true;
+        }
+        true
+    }));
+}
+
+fn sent_over_one_path(change: impl Fn(&Packet<'_>) -> Vec<u8> + 'static) -> (Net, SessionStatus) {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let sid = net.server_id();
+    first_data_with(&mut net, change);
+    net.stream(Client, id, 0, 10, GAP);
+    net.run(Duration::from_millis(50));
+    let status = net.status(Server, sid);
+    (net, status)
+}
+
+#[test]
+fn data_without_mp_seq_is_dropped() {
+    let (net, status) = sent_over_one_path(|_| Vec::new());
+    assert_eq!(counter(&status, "data_without_mp_seq"), 1);
+    assert_eq!(net.numbers(Server), (1..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn data_with_an_unknown_mp_option_is_dropped() {
+    let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 5, 77, 1, 2]].concat());
+    assert_eq!(counter(&status, "unknown_mp_option"), 1);
+    // The report also makes the sender slow down (RFC 4340 section 11.7): not all of the rest arrives in time.
+    assert_eq!(net.numbers(Server)[..3], [1, 2, 3]);
+    // Drop Code 3 for one packet, in Data Dropped.
+    let reported = |o| matches!(o, Ok(Opt::DataDropped(blocks)) if blocks.contains(&0xb0));
+    assert!(net.logged(Server, PacketType::Ack).iter().any(|l| l.packet().options().any(reported)));
+}
+
+#[test]
+fn private_and_misplaced_options_do_no_harm() {
+    let (net, status) = sent_over_one_path(|p| {
+        let more = encode(&[
+            Opt::Mp(MpOption::Exp(b"hello")),
+            Opt::Mp(MpOption::Hmac(&[9; 20])),
+            Opt::Mp(MpOption::Join { addr_id: 1, ci: 2, nonce: 3 }),
+            Opt::Mp(MpOption::Key { ci: 1, keys: &[0, 1, 2, 3, 4, 5, 6, 7, 8] }),
+            Opt::Mp(MpOption::Close(&[1, 2, 3])),
+            Opt::Mp(MpOption::FastClose(&[1, 2, 3])),
+            Opt::Mp(MpOption::Confirm(&[9, 9, 9])),
+            Opt::Mp(MpOption::Confirm(&encode(&[Opt::Mp(MpOption::Prio(4))]))),
+        ]);
+        [p.option_bytes, &more].concat()
+    });
+    assert_eq!(net.numbers(Server), (0..10).collect::<Vec<_>>());
+    assert_eq!(counter(&status, "mp_exp_ignored"), 1);
+    assert_eq!(counter(&status, "handshake_option_late"), 2);
+    assert_eq!(counter(&status, "confirm_malformed"), 2);
+    assert_eq!(status.state, SessionState::Open);
+}
+
+/// RFC 9897 section 3.2.12: MP_EXP is for whoever agrees on what it means.
+#[test]
+fn an_application_has_options_of_its_own() {
+    let (mut net, id) = Net::connected(1, 2, SessionConfig { private_options: true, ..config() });
+    let sid = net.server_id();
+    assert!(net.client.send_private(net.now, id, b"hello"));
+    assert!(net.server.send_private(net.now, sid, &[7; 252]));
+    for refused in [&[7; 253][..], b"mpd1", b"mpd1 and more"] {
+        assert!(!net.client.send_private(net.now, id, refused));
+    }
+    net.drain();
+    net.run(Duration::from_millis(100));
+    let private = |net: &Net, end| {
+        let events = net.events_of(end).into_iter();
+        events
+            .filter_map(|e| if let SessionEvent::Private(_, bytes) = e { Some(bytes) } else { None })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(private(&net, Server), [b"hello".to_vec()]);
+    assert_eq!(private(&net, Client), [vec![7; 252]]);
+    assert_eq!(counter(&net.status(Server, sid), "mp_exp_ignored"), 0);
+}
+
+#[test]
+fn a_malformed_mp_option_resets_the_subflow() {
+    let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 8, 4, 1, 2, 3, 4, 5]].concat());
+    assert_eq!(counter(&status, "malformed_mp_option"), 1);
+    let resets = net.logged(Server, PacketType::Reset);
+    assert_eq!(resets[0].packet().header.reset.unwrap().code, ResetCode::OptionError);
+    assert_eq!(status.state, SessionState::Open, "the session lives on and the client joins again");
+}
+
+#[test]
+fn options_that_need_an_mp_seq_are_ignored_without() {
+    let (net, status) = sent_over_one_path(|_| encode(&[Opt::Mp(MpOption::Prio(1))]));
+    assert_eq!(counter(&status, "option_without_mp_seq"), 1);
+    assert_eq!(status.paths[0].prio, 3);
+    assert_eq!(net.numbers(Server).len(), 9);
+}
+
+#[test]
+fn addresses_with_a_bad_hmac_are_ignored_silently() {
+    let addr: IpAddr = "192.0.2.1".parse().unwrap();
+    let add = Opt::Mp(MpOption::AddAddr { addr_id: 5, nonce: 1, addr, port: None });
+    let remove = Opt::Mp(MpOption::RemoveAddr { addr_id: 5, nonce: 1 });
+    for (option, name) in [(add, "add_addr_bad_hmac"), (remove, "remove_addr_bad_hmac")] {
+        for tag in [None, Some(Opt::Mp(MpOption::Hmac(&[7; 20])))] {
+            let mut more = encode(&[option]);
+            more.extend(tag.map(|t| encode(&[t])).unwrap_or_default());
+            let (net, status) = sent_over_one_path(move |p| [&p.option_bytes[..9], &more].concat());
+            assert_eq!(counter(&status, name), 1);
+            assert_eq!(status.peer_addresses, []);
+            let confirms =
+                net.log.iter().filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_))));
+            assert_eq!(confirms.count(), 0);
+            assert_eq!(net.numbers(Server).len(), 10, "the data is delivered");
+        }
+    }
+}
+
+#[test]
+fn prio_is_confirmed_verbatim_and_once() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.client.set_prio(net.now, id, PathId(1), 7);
+    net.drain();
+    net.run(Duration::from_secs(5));
+    let sent: Vec<_> = net.log.iter().filter(|l| l.mp().contains(&MpOption::Prio(7))).collect();
+    assert_eq!(sent.len(), 1);
+    assert_eq!((sent[0].path, sent[0].packet().header.ptype), (1, PacketType::Data));
+    let [MpOption::Seq(seq), MpOption::Prio(7)] = sent[0].mp()[..] else { panic!("{:?}", sent[0].mp()) };
+    let group = encode(&[Opt::Mp(MpOption::Seq(seq)), Opt::Mp(MpOption::Prio(7))]);
+    let confirms: Vec<_> =
+        net.log.iter().filter(|l| l.from == Server && l.mp().contains(&MpOption::Confirm(&group))).collect();
+    assert_eq!(confirms.len(), 1);
+    assert!(confirms[0].is(Server, PacketType::Ack) && confirms[0].path == 1, "where the option came");
+}
+
+#[test]
+fn several_groups_in_one_confirmation_count_all() {
+    // RFC 9897 section 3.2.1: newest group first.
+    let (mut net, id) = Net::connected(1, 2, config());
+    let mut first: Option<Vec<u8>> = None;
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        let packet = Packet::parse(bytes).unwrap();
+        let group = packet.options().find_map(|o| match o {
+            Ok(Opt::Mp(MpOption::Confirm(group))) if from == Server => Some(group.to_vec()),
+            _ => None,
+        });
+        let Some(newer) = group else { return true };
+        let Some(older) = first.take() else {
+            first = Some(newer);
+            return false;
+        };
+        let both = encode(&[Opt::Mp(MpOption::Confirm(&[newer, older].concat()))]);
+        *bytes = with_options(bytes, &both);
+        true
+    }));
+    for (path, prio) in [(PathId(0), 7), (PathId(1), 9)] {
+        net.client.set_prio(net.now, id, path, prio);
+    }
+    net.drain();
+    net.run(Duration::from_secs(30));
+    let is = |l: &&Logged, prio| l.from == Client && l.mp().contains(&MpOption::Prio(prio));
+    let sent = [7, 9].map(|prio| net.log.iter().filter(|l| is(l, prio)).count());
+    assert_eq!(sent, [1, 1], "none is repeated");
+    assert_eq!(counter(&net.status(Client, id), "confirm_unexpected"), 0);
+}
+
+#[test]
+fn prio_is_repeated_until_confirmed() {
+    for lost in [Client, Server] {
+        let (mut net, id) = Net::connected(1, 2, config());
+        // The option, or its confirmation, is lost twice.
+        let mut losses = 0;
+        net.meddler = Some(Box::new(move |from, _, bytes| {
+            let is_it = |o| {
+                let prio = matches!(o, Ok(Opt::Mp(MpOption::Prio(_))));
+                if lost == Client { prio } else { matches!(o, Ok(Opt::Mp(MpOption::Confirm(_)))) }
+            };
+            let drop = losses < 2 && from == lost && Packet::parse(bytes).unwrap().options().any(is_it);
+            losses += u32::from(drop);
+            !drop
+        }));
+        net.client.set_prio(net.now, id, PathId(1), 2);
+        net.drain();
+        net.run(Duration::from_secs(20));
+        let sid = net.server_id();
+        assert_eq!(net.status(Server, sid).paths[1].prio, 2);
+        let numbers: Vec<Seq> = net
+            .log
+            .iter()
+            .filter_map(|l| match l.mp()[..] {
+                [MpOption::Seq(seq), MpOption::Prio(2)] => Some(seq),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(numbers.len(), 3, "{lost:?}");
+        assert!(numbers.windows(2).all(|w| w[1].after(w[0])), "each time with a new MP_SEQ");
+    }
+}
+
+#[test]
+fn a_newer_prio_replaces_one_that_is_not_confirmed() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    // The first two are overtaken: they arrive when the third is confirmed.
+    net.wires[1].up = false;
+    for prio in [0, 1] {
+        net.client.set_prio(net.now, id, PathId(1), prio);
+        net.drain();
+    }
+    let held: Vec<Vec<u8>> = net
+        .log
+        .iter()
+        .filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Prio(_))))
+        .map(|l| l.bytes.clone())
+        .collect();
+    assert_eq!(held.len(), 2);
+    net.wires[1].up = true;
+    net.client.set_prio(net.now, id, PathId(1), 5);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let sid = net.server_id();
+    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "nobody at the server set another");
+    let route = net.status(Server, sid).paths[1].route;
+    for bytes in &held {
+        net.inject(Server, route, dccp_proto::Ecn::NotEct, bytes);
+    }
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let status = net.status(Server, sid);
+    assert_eq!(counter(&status, "outdated_mp_option"), 2);
+    assert_eq!(status.paths[1].prio, 5);
+    let again = net.log.iter().filter(|l| l.mp().contains(&MpOption::Prio(5))).count();
+    assert_eq!(again, 1, "confirmed, and the old ones not repeated");
+    net.server.set_prio(net.now, sid, PathId(1), 4);
+    net.drain();
+    assert_eq!(net.status(Server, sid).paths[1].prio, 4, "now the smaller of both");
+}
+
+/// RFC 9897 section 3.2.1: that an earlier option with the same contents arrived says nothing of the one that waits.
+#[test]
+fn a_confirmation_that_comes_late_confirms_nothing_newer() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    let sid = net.server_id();
+    let prio = |net: &mut Net, prio, mute, time| {
+        net.wires[1].mute = mute;
+        net.client.set_prio(net.now, id, PathId(1), prio);
+        net.drain();
+        net.run(Duration::from_millis(time));
+    };
+    prio(&mut net, 5, Some(Server), 100);
+    let confirms = |l: &&Logged| l.from == Server && l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_)));
+    let late = net.log.iter().find(confirms).unwrap().bytes.clone();
+    prio(&mut net, 7, None, 500);
+    prio(&mut net, 5, Some(Client), 0);
+    assert_eq!(net.status(Server, sid).paths[1].prio, 7);
+    let route = net.status(Client, id).paths[1].route;
+    net.inject(Client, route, dccp_proto::Ecn::NotEct, &late);
+    assert_eq!(counter(&net.status(Client, id), "confirm_unexpected"), 1);
+    net.wires[1].mute = None;
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "it was sent again");
+}
+
+#[test]
+fn a_path_that_is_not_standard_tells_its_priority_when_it_opens() {
+    let mut net = Net::new(1, 1, config());
+    let id = net.client.connect(net.now, config(), PathConfig { prio: 2, ..path(0) });
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let sid = net.server_id();
+    assert_eq!(net.status(Server, sid).paths[0].prio, 2);
+    assert_eq!(net.status(Client, id).paths[0].prio, 2);
+}
+
+#[test]
+fn the_peer_is_told_the_rtt_now_and_then() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.stream(Client, id, 0, 1000, Duration::from_millis(5));
+    let told: Vec<_> = net
+        .log
+        .iter()
+        .filter(|l| l.from == Client)
+        .filter_map(|l| match l.mp()[..] {
+            [MpOption::Rtt { kind, rtt_ms, age_ms }] => Some((l, kind, rtt_ms, age_ms)),
+            _ => None,
+        })
+        .collect();
+    assert!((4..20).contains(&told.len()), "about once a second and path: {}", told.len());
+    for (l, kind, rtt_ms, age_ms) in told {
+        assert!(l.is(Client, PacketType::Ack) && kind == RttType::Smooth);
+        assert!((20..60).contains(&rtt_ms) && age_ms < 1000, "{rtt_ms} {age_ms}");
+    }
+    let before = net.log.len();
+    net.run(Duration::from_secs(10));
+    let told = net.log[before..].iter().filter(|l| !l.mp().is_empty()).count();
+    let probes = net.log[before..].iter().filter(|l| l.packet().header.ptype == PacketType::Sync).count();
+    assert!(told <= probes, "nothing new, nothing told: {told} of {probes}");
+}
+
+/// RFC 9897 section 3.2.7: who puts packets in order may go by what the peer says of a path's RTT, if that says something of now.
+#[test]
+fn the_order_waits_by_the_rtt_that_the_peer_tells() {
+    let wait = |kind, rtt_ms, age_ms| {
+        let reorder = reorder::ReorderConfig::adaptive(Duration::from_millis(250));
+        let (mut net, id) = Net::connected(1, 2, SessionConfig { reorder, ..config() });
+        // The paths' own, from both ends.
+        net.stream(Client, id, 0, 400, GAP);
+        first_data_with(&mut net, move |p| {
+            let rtt = Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms });
+            [p.option_bytes, &encode(&[rtt])].concat()
+        });
+        net.stream(Client, id, 400, 4, GAP);
+        net.run(Duration::from_millis(20));
+        net.status(Server, net.server_id()).reorder.wait
+    };
+    let usual = wait(RttType::Raw, 0, 0);
+    assert!(usual < Duration::from_millis(20), "{usual:?}");
+    for kind in [RttType::Raw, RttType::Smooth] {
+        let longer = wait(kind, 220, 100);
+        assert!(longer > Duration::from_millis(100), "half of what it is longer, and a bit: {longer:?}");
+        assert_eq!(wait(kind, 220, 10_001), usual, "too old");
+    }
+    for kind in [RttType::Min, RttType::Max] {
+        assert_eq!(wait(kind, 220, 100), usual, "{kind:?} says nothing of now");
+    }
+}
+
+/// The keys of both ends, from the wire: what it takes to forge options that are authentic.
+fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
+    use hmac::{Hmac, KeyInit, Mac};
+    let key = |from| {
+        let of_key = |l: &Logged| match l.mp()[..] {
+            [MpOption::Key { keys, .. }, ..] => Some(keys[1..].to_vec()),
+            _ => None,
+        };
+        net.log.iter().filter(|l| l.from == from).find_map(of_key).unwrap()
+    };
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&[key(Client), key(Server)].concat()).unwrap();
+    mac.update(message);
+    mac.finalize().into_bytes()[..20].try_into().unwrap()
+}
+
+/// MP_ADDADDR of the client with a valid HMAC, on the data packets that follow, one each.
+fn advertise(net: &mut Net, id: SessionId, list: &[(u8, &str)]) -> SessionStatus {
+    let mut queue = std::collections::VecDeque::new();
+    for (addr_id, addr) in list {
+        let addr: IpAddr = addr.parse().unwrap();
+        let ip = match addr {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        };
+        let tag = tag(net, &[&[*addr_id, 0, 0, 0, 9], &ip[..], &[0, 0]].concat());
+        let option = MpOption::AddAddr { addr_id: *addr_id, nonce: 9, addr, port: None };
+        queue.push_back(encode(&[Opt::Mp(option), Opt::Mp(MpOption::Hmac(&tag))]));
+    }
+    let count = queue.len() as u32;
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        if from == Client
+            && is_type(bytes, PacketType::Data)
+            && let Some(more) = queue.pop_front()
+        {
+            // MP_SEQ may stand behind them.
+            let options = [&more[..], Packet::parse(bytes).unwrap().option_bytes].concat();
+            *bytes = with_options(bytes, &options);
+        }
+        true
+    }));
+    net.stream(Client, id, 0, count, Duration::from_millis(20));
+    net.run(Duration::from_millis(50));
+    let sid = net.server_id();
+    net.status(Server, sid)
+}
+
+#[test]
+fn rules_of_advertised_addresses() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let list = [(5, "192.0.2.5"), (6, "224.0.0.1"), (7, "255.255.255.255"), (8, "ff02::1"), (5, "192.0.2.6")];
+    let status = advertise(&mut net, id, &list);
+    assert_eq!(status.peer_addresses, [(5, "192.0.2.5".parse().unwrap(), None)]);
+    assert_eq!(counter(&status, "add_addr_not_unicast"), 3);
+    assert_eq!(counter(&status, "add_addr_id_in_use"), 1);
+    let confirms = net.log.iter().filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_))));
+    assert_eq!(confirms.count(), 1, "what must be ignored is not confirmed");
+    assert_eq!(net.numbers(Server), (0..5).collect::<Vec<_>>());
+}
+
+/// What was sent with this option and never arrived.
+fn held_back(net: &Net, of: impl Fn(&MpOption<'_>) -> bool) -> Vec<u8> {
+    net.log.iter().find(|l| l.mp().iter().any(&of)).unwrap().bytes.clone()
+}
+
+/// RFC 9897 section 3.2.1: what a newer MP_SEQ overtook is not obeyed, be it an address or its removal.
+#[test]
+fn addresses_and_removals_that_come_late_are_not_obeyed() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let sid = net.server_id();
+    let addr: IpAddr = "192.0.2.7".parse().unwrap();
+    // Each is lost at first, and confirmed when it is repeated.
+    let lost_once = |net: &mut Net, act: &dyn Fn(&mut Net)| {
+        net.wires[0].up = false;
+        act(net);
+        net.drain();
+        net.wires[0].up = true;
+        net.run(Duration::from_secs(5));
+    };
+    lost_once(&mut net, &|net| assert_eq!(net.client.advertise(net.now, id, addr, None), Some(1)));
+    lost_once(&mut net, &|net| net.client.withdraw(net.now, id, 1));
+    let add = held_back(&net, |o| matches!(o, MpOption::AddAddr { .. }));
+    let remove = held_back(&net, |o| matches!(o, MpOption::RemoveAddr { .. }));
+    let late = |net: &mut Net, bytes: &[u8]| {
+        let route = net.status(Server, sid).paths[0].route;
+        net.inject(Server, route, dccp_proto::Ecn::NotEct, bytes);
+        net.drain();
+        let status = net.status(Server, sid);
+        (counter(&status, "outdated_mp_option"), status.peer_addresses)
+    };
+    assert_eq!(late(&mut net, &add), (1, vec![]), "it stays removed");
+    assert_eq!(net.client.advertise(net.now, id, addr, None), Some(1), "the ID was free");
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_eq!(late(&mut net, &remove), (2, vec![(1, addr, None)]), "it stays");
+}
+
+/// RFC 9897 section 3.2.9: the removal of an ID that is not known is ignored silently; it keeps the ID no longer than it is repeated.
+#[test]
+fn the_removal_of_an_address_that_is_not_known_is_ignored() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let sid = net.server_id();
+    let addr: IpAddr = "192.0.2.7".parse().unwrap();
+    net.wires[0].up = false;
+    let addr_id = net.client.advertise(net.now, id, addr, None).unwrap();
+    net.drain();
+    net.wires[0].up = true;
+    net.client.withdraw(net.now, id, addr_id);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_ne!(counter(&net.status(Server, sid), "remove_addr_unknown"), 0);
+    assert!(net.log.iter().all(|l| l.mp().iter().all(|o| !matches!(o, MpOption::Confirm(_)))));
+    assert_ne!(net.client.advertise(net.now, id, addr, None), Some(addr_id), "the peer may yet obey");
+    net.run(Duration::from_secs(600));
+    let removals = |net: &Net| {
+        net.log.iter().filter(|l| matches!(l.mp()[..], [_, MpOption::RemoveAddr { .. }, _])).count()
+    };
+    let told = removals(&net);
+    net.run(Duration::from_secs(600));
+    assert_eq!(removals(&net), told, "not for ever");
+    let other: IpAddr = "192.0.2.8".parse().unwrap();
+    assert_eq!(net.client.advertise(net.now, id, other, None), Some(addr_id), "free again");
+}
+
+#[test]
+fn advertised_addresses_are_bounded() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let names: Vec<String> = (0..50).map(|n| format!("192.0.2.{n}")).collect();
+    let list: Vec<(u8, &str)> = names.iter().enumerate().map(|(n, a)| (n as u8, a.as_str())).collect();
+    let status = advertise(&mut net, id, &list);
+    assert_eq!(status.peer_addresses.len(), 32);
+    assert_eq!(counter(&status, "add_addr_too_many"), 18);
+}
+
+#[test]
+fn options_of_an_application_that_nobody_fetches_are_bounded() {
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { private_options: true, ..config() });
+    let remote = std::net::SocketAddr::new(client_addr(0), net.wires[0].nat_port);
+    for _ in 0..2000 {
+        assert!(net.client.send_private(net.now, id, b"hello"));
+        for bytes in net.intercept(Client) {
+            let route = dccp_proto::Route { socket: 0, local: None, remote };
+            net.inject(Server, route, dccp_proto::Ecn::NotEct, &bytes);
+        }
+    }
+    let waiting = std::iter::from_fn(|| net.server.poll_event()).count();
+    assert_eq!(waiting, 1024);
+    assert_eq!(counted(&net.server.stats().counters, "mp_exp_too_many"), 2000 - 1024);
+}
+
+#[test]
+fn a_slow_application_is_told_of() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let server = net.server_id();
+    let told = |net: &mut Net, slow| {
+        let before = net.status(Client, id).paths[0].stats.slow_receiver;
+        net.server.set_slow_receiver(net.now, server, slow);
+        net.stream(Client, id, 0, 100, GAP);
+        net.run(Duration::from_secs(1));
+        net.status(Client, id).paths[0].stats.slow_receiver - before
+    };
+    // RFC 4340 section 11.6.
+    assert!(told(&mut net, true) > 10);
+    assert_eq!(told(&mut net, false), 0);
+}

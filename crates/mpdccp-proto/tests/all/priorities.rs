@@ -1,0 +1,136 @@
+//! What a priority sent by MP_PRIO means (RFC 9897 section 3.2.10) on the wire: for every scheduler, from either end, both ways.
+
+use crate::common::End::{Client, Server};
+use crate::common::*;
+use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_proto::*;
+use units::{Duration, Rate};
+
+/// A session whose paths were given these priorities by one end.
+struct World {
+    net: Net,
+    ids: [(End, SessionId); 2],
+    sent: u32,
+    what: String,
+}
+
+impl World {
+    fn new(scheduler: SchedulerKind, by: End, prios: [u8; 2]) -> World {
+        let (mut net, id) = Net::connected(1, 2, SessionConfig { scheduler, ..config() });
+        let ids = [(Client, id), (Server, net.server_id())];
+        let own = ids[usize::from(by == Server)].1;
+        for (path, prio) in (0..).zip(prios) {
+            let now = net.now;
+            net.end(by).set_prio(now, own, PathId(path), prio);
+        }
+        net.drain();
+        net.run(Duration::from_millis(200));
+        let what = format!("{}, {prios:?} by {by:?}", scheduler.name());
+        for (end, id) in ids {
+            let heard: Vec<u8> = net.status(end, id).paths.iter().map(|p| p.prio).collect();
+            assert_eq!(heard, prios, "{what} at {end:?}");
+        }
+        World { net, ids, sent: 0, what }
+    }
+
+    /// Data both ways, one after the other; which of the paths carried how many packets each way.
+    fn carried(&mut self, count: u32, gap: Duration) -> [[usize; 2]; 2] {
+        self.ids.map(|(from, id)| {
+            let start = self.net.now;
+            self.net.stream(from, id, self.sent, count, gap);
+            self.sent += count;
+            let data = |path| {
+                let log = self.net.log.iter().rev().take_while(|l| l.at >= start);
+                log.filter(|l| l.from == from && l.path == path && !l.packet().payload.is_empty()).count()
+            };
+            [data(0), data(1)]
+        })
+    }
+
+    /// A packet per 10 ms, far less than a path carries.
+    fn thin(&mut self) -> [[usize; 2]; 2] {
+        self.carried(60, Duration::from_millis(10))
+    }
+
+    /// 40 Mbit/s; the first path has 4.
+    fn thick(&mut self) -> [[usize; 2]; 2] {
+        self.net.wires[0].rate = Some(Rate::from_mbps(4.0));
+        let carried = self.carried(1500, Duration::from_micros(200));
+        self.net.run(Duration::from_millis(500));
+        self.net.wires[0].rate = None;
+        carried
+    }
+}
+
+/// For every scheduler, and for each end that sets the priorities.
+fn everywhere(prios: [u8; 2], check: impl Fn(&mut World, SchedulerKind)) {
+    for scheduler in SchedulerKind::all() {
+        for by in [Client, Server] {
+            check(&mut World::new(scheduler, by, prios), scheduler);
+        }
+    }
+}
+
+#[test]
+fn a_standby_path_carries_only_when_nothing_else_is_usable() {
+    everywhere([3, 1], |world, _| {
+        for [primary, standby] in world.thin().into_iter().chain(world.thick()) {
+            assert!(primary > 0 && standby == 0, "{}: {primary} and {standby}", world.what);
+        }
+        world.net.wires[0].up = false;
+        for [_, standby] in world.thin() {
+            assert!(standby > 20, "{}: {standby}", world.what);
+        }
+    });
+    // A secondary path is something else that is usable.
+    everywhere([2, 1], |world, _| {
+        for [secondary, standby] in world.thin().into_iter().chain(world.thick()) {
+            assert!(secondary > 0 && standby == 0, "{}: {secondary} and {standby}", world.what);
+        }
+    });
+}
+
+#[test]
+fn a_secondary_path_carries_only_when_primaries_are_congested_or_gone() {
+    everywhere([3, 2], |world, scheduler| {
+        for [primary, secondary] in world.thin() {
+            assert!(primary > 0 && secondary == 0, "{}: {primary} and {secondary}", world.what);
+        }
+        for [primary, secondary] in world.thick() {
+            // One that uses a single path at a time keeps the better one while that is there.
+            let helps = scheduler.name() != "handover";
+            assert!(primary > 0 && (secondary > 0) == helps, "{}: {primary} and {secondary}", world.what);
+        }
+        world.net.wires[0].up = false;
+        for [_, secondary] in world.thin() {
+            assert!(secondary > 20, "{}: {secondary}", world.what);
+        }
+    });
+}
+
+#[test]
+fn a_path_of_priority_0_never_carries_beside_another() {
+    everywhere([3, 0], |world, _| {
+        for [primary, never] in world.thin().into_iter().chain(world.thick()) {
+            assert!(primary > 0 && never == 0, "{}: {primary} and {never}", world.what);
+        }
+    });
+    everywhere([1, 0], |world, _| {
+        for [standby, never] in world.thin() {
+            assert!(standby > 0 && never == 0, "{}: {standby} and {never}", world.what);
+        }
+    });
+}
+
+/// "At least one path must not be 0": if all are, it is as if nobody had said anything.
+#[test]
+fn priority_0_of_all_paths_counts_for_none() {
+    everywhere([0, 0], |world, _| {
+        for carried in world.thin() {
+            assert!(carried.iter().sum::<usize>() >= 60, "{}: {carried:?}", world.what);
+        }
+        world.net.run(Duration::from_millis(200));
+        let [up, down] = [Server, Client].map(|to| world.net.numbers(to).len());
+        assert_eq!([up, down], [60, 60], "{}", world.what);
+    });
+}

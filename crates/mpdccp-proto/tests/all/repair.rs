@@ -1,0 +1,215 @@
+//! Loss repair: what a path loses comes again with the same MP_SEQ.
+
+use crate::common::End::{Client, Server};
+use crate::common::*;
+use dccp_wire::MpOption;
+use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::*;
+use units::Duration;
+
+fn waits() -> SessionConfig {
+    SessionConfig { reorder: ReorderConfig::adaptive(Duration::from_millis(200)), ..config() }
+}
+
+#[test]
+fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    // More would leave CCID 2 less than the flows need.
+    net.wires.iter_mut().for_each(|w| w.loss = 10);
+    net.stream(Client, id, 0, 3000, Duration::from_millis(2));
+    net.stream(Server, net.server_id(), 0, 1000, Duration::from_millis(2));
+    net.wires.iter_mut().for_each(|w| w.loss = 0);
+    net.run(Duration::from_secs(2));
+    for (to, sent) in [(Server, 3000), (Client, 1000)] {
+        let got = net.numbers(to);
+        assert!(got.is_sorted(), "in order");
+        assert!(got.windows(2).all(|w| w[0] != w[1]), "and once");
+        // The last ones of a flow are missed too late.
+        assert!(got.len() as u32 + 4 >= sent, "{} of {sent}", got.len());
+    }
+    let stats = net.status(Client, id).repair;
+    assert!((20..60).contains(&stats.sent), "{stats:?}");
+}
+
+#[test]
+fn what_is_behind_a_loss_does_not_wait_for_its_repair_unless_it_should() {
+    for wait_for_repairs in [true, false] {
+        let (mut net, id) = Net::connected(1, 1, SessionConfig { wait_for_repairs, ..waits() });
+        net.wires[0].loss = 10;
+        net.stream(Client, id, 0, 2000, Duration::from_millis(10));
+        net.wires[0].loss = 0;
+        net.run(Duration::from_secs(2));
+        let mut got = net.numbers(Server);
+        assert_eq!(got.is_sorted(), wait_for_repairs);
+        got.sort_unstable();
+        assert!(got.windows(2).all(|w| w[0] != w[1]), "once");
+        assert!(got.len() >= 1996, "{} came", got.len());
+    }
+}
+
+#[test]
+fn what_was_on_a_dead_path_is_sent_elsewhere() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    net.stream(Client, id, 0, 500, Duration::from_millis(2));
+    net.wires[1].up = false;
+    net.stream(Client, id, 500, 500, Duration::from_millis(2));
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.numbers(Server), (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_address_that_changes_amid_a_stream_loses_nothing() {
+    for changed in [0, 1] {
+        for (from, to) in [(Client, Server), (Server, Client)] {
+            let (mut net, id) = Net::connected(1, 2, waits());
+            let id = if from == Client { id } else { net.server_id() };
+            net.stream(from, id, 0, 500, Duration::from_millis(2));
+            net.wires[changed].nat_port += 1;
+            let start = net.now;
+            net.stream(from, id, 500, 1500, Duration::from_millis(2));
+            net.run(Duration::from_secs(1));
+            let carried = [0, 1].map(|path| {
+                let data = |l: &&Logged| l.from == from && l.path == path && !l.packet().payload.is_empty();
+                let before = net.log.iter().filter(|l| l.at < start).filter(data).count();
+                (before, net.log.iter().filter(data).count() - before)
+            });
+            assert!(carried.iter().all(|(before, after)| *before > 0 && *after > 500), "{carried:?}");
+            assert_eq!(net.numbers(to), (0..2000).collect::<Vec<_>>(), "path {changed}, data from {from:?}");
+        }
+    }
+}
+
+#[test]
+fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    for (end, session) in [(Client, id), (Server, net.server.sessions()[0])] {
+        let now = net.now;
+        net.end(end).set_prio(now, session, PathId(1), 1);
+    }
+    net.drain();
+    let gap = Duration::from_micros(200);
+    net.stream(Client, id, 0, 4000, gap);
+    net.wires[0].up = false;
+    net.stream(Client, id, 4000, 600, gap);
+    net.run(Duration::from_secs(2));
+    // Its window is that of a new path, so the repairs take several round trips; nothing newer overtakes them.
+    let repair = net.status(Client, id).repair;
+    assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
+    assert!(net.numbers(Server).is_sorted());
+}
+
+#[test]
+fn a_distant_path_that_carries_nothing_makes_nobody_wait() {
+    let told = |net: &Net| {
+        let options = net.log.iter().filter(|l| l.from == Client).flat_map(Logged::mp);
+        let mut told = options.filter_map(|option| match option {
+            MpOption::Exp([b'm', b'p', b'd', b'1', 1, high, low]) => Some(u16::from_be_bytes([*high, *low])),
+            _ => None,
+        });
+        told.next_back().unwrap()
+    };
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { scheduler: scheduler("cpf"), ..waits() });
+    net.add_wire();
+    net.wires[1].delay = Duration::from_millis(300);
+    net.client.add_path(net.now, id, path(1)).unwrap();
+    net.drain();
+    net.run(Duration::from_secs(3));
+    assert_eq!(net.state(Client, id), [PathState::Up; 2]);
+    net.stream(Client, id, 0, 200, Duration::from_millis(20));
+    assert!(told(&net) < 150, "{} ms", told(&net));
+    net.client.set_prio(net.now, id, PathId(1), 4);
+    net.drain();
+    net.stream(Client, id, 200, 200, Duration::from_millis(20));
+    assert_eq!(told(&net), 500, "it carries the stream");
+    net.client.set_prio(net.now, id, PathId(1), 2);
+    net.drain();
+    net.stream(Client, id, 400, 700, Duration::from_millis(20));
+    assert!(told(&net) < 150, "{} ms", told(&net));
+}
+
+#[test]
+fn nothing_is_repaired_for_who_does_not_wait_or_where_it_is_switched_off() {
+    let off = SessionConfig { repair: false, ..waits() };
+    for (client, server) in [(waits(), config()), (off, waits())] {
+        let mut net = Net::new(1, 2, server);
+        let id = net.connect(client);
+        net.run(Duration::from_millis(500));
+        net.wires.iter_mut().for_each(|w| w.loss = 20);
+        net.stream(Client, id, 0, 1000, Duration::from_millis(2));
+        assert_eq!(net.status(Client, id).repair, RepairStats::default());
+        assert!(net.numbers(Server).len() < 995);
+    }
+}
+
+#[test]
+fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
+    let mut net = Net::new(1, 1, waits());
+    // As if it did not know the option: it is gone from its Response.
+    net.meddler = Some(Box::new(|from, _, bytes| {
+        if from == Server && is_type(bytes, dccp_wire::PacketType::Response) {
+            spoil(bytes, 11, 3);
+        }
+        true
+    }));
+    let id = net.connect(waits());
+    net.run(Duration::from_millis(500));
+    let before = net.log.len();
+    net.wires[0].loss = 20;
+    net.stream(Client, id, 0, 1000, Duration::from_millis(2));
+    let private =
+        |l: &Logged| l.from == Client && l.mp().iter().any(|o| matches!(o, dccp_wire::MpOption::Exp(_)));
+    assert!(!net.log[before..].iter().any(private));
+    assert_eq!(net.status(Client, id).repair, RepairStats::default());
+}
+
+#[test]
+fn the_peer_is_told_at_once_of_a_link_reported_down() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    net.wires[1].up = false;
+    net.client.set_link(net.now, id, PathId(1), false);
+    net.drain();
+    net.run(Duration::from_millis(11));
+    assert_eq!(net.state(Server, net.server_id()), [PathState::Up, PathState::Suspect]);
+}
+
+#[test]
+fn the_peer_is_told_of_a_death_it_cannot_see() {
+    let (mut net, id) = Net::connected(1, 2, waits());
+    let sid = net.server_id();
+    net.stream(Client, id, 0, 200, Duration::from_millis(2));
+    // Only the server sees its Acks missing; nothing but the client's word tells it that its idle downlink is dead too.
+    net.wires[1].up = false;
+    net.stream(Client, id, 200, 100, Duration::from_millis(2));
+    assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
+    assert_eq!(net.state(Server, sid), [PathState::Up, PathState::Suspect]);
+}
+
+/// What one flow lost does not hold up another, where both ends keep flows apart.
+#[test]
+fn a_flow_is_not_held_up_by_what_another_lost() {
+    for flow_order in [true, false] {
+        let reorder = ReorderConfig::adaptive(Duration::from_millis(250));
+        let cfg = SessionConfig { reorder, flow_order, ..config() };
+        let (mut net, id) = Net::connected(4, 1, cfg);
+        let most = net.status(Client, id).max_payload.unwrap();
+        assert_eq!(most, if flow_order { 1440 } else { 1444 }, "counted in the largest packet");
+        // The window of a new path is small.
+        net.stream(Client, id, 0, 50, Duration::from_millis(10));
+        let mut lost = false;
+        net.meddler = Some(Box::new(move |from, _, bytes| {
+            let is_100 = from == Client && bytes.windows(4).any(|w| w == 100u32.to_be_bytes());
+            !is_100 || std::mem::replace(&mut lost, true)
+        }));
+        for n in 100..104 {
+            let now = net.now;
+            net.client.send(now, id, datagram(n), PktInfo { flow: 1 + n % 2, ..PktInfo::default() });
+        }
+        net.drain();
+        net.run(Duration::from_millis(15));
+        let got = |net: &Net| net.numbers(Server).into_iter().filter(|n| *n >= 100).collect::<Vec<_>>();
+        assert_eq!(got(&net), if flow_order { vec![101, 103] } else { vec![] });
+        net.run(Duration::from_secs(1));
+        let all = if flow_order { [101, 103, 100, 102] } else { [100, 101, 102, 103] };
+        assert_eq!(got(&net), all, "repaired, each flow in its order");
+    }
+}
