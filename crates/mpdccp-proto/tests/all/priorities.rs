@@ -29,6 +29,8 @@ impl World {
         for (end, id) in ids {
             let heard: Vec<u8> = net.status(end, id).paths.iter().map(|p| p.prio).collect();
             assert_eq!(heard, prios, "{what} at {end:?}");
+            let state = |prio| if prio <= 1 { PathState::Standby } else { PathState::Up };
+            assert_eq!(net.state(end, id), prios.map(state), "{what} at {end:?}");
         }
         World { net, ids, sent: 0, what }
     }
