@@ -1,12 +1,12 @@
 //! All tests of the crate from outside, in one program.
 
+mod adding_a_ccid;
 mod ccid2;
 mod change_ccid;
 mod close;
 mod common;
 mod data;
 mod exhaustive;
-mod gaimd;
 mod halves;
 mod handshake;
 mod hostile;

@@ -12,7 +12,10 @@ use units::{Duration, Time};
 #[test]
 fn the_document_shows_this_code() {
     let document = include_str!("../../../../../docs/adding-a-ccid.md");
-    assert!(document.contains(include_str!("gaimd.rs")), "copy tests/all/gaimd/gaimd.rs into the document");
+    assert!(
+        document.contains(include_str!("gaimd.rs")),
+        "copy tests/all/adding_a_ccid/gaimd.rs into the document"
+    );
 }
 
 fn config(tx: &[u8], rx: &[u8], known: bool) -> Config {
