@@ -1,0 +1,158 @@
+//! One proxied connection: a kernel socket, what waits to be written to it, and how much may be read from it.
+
+use rustix::io::Errno;
+use socket2::Socket;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read, Write};
+
+/// Most bytes that one read hands on.
+pub(crate) const CHUNK: usize = 64 << 10;
+
+/// What a turn of a connection came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Bytes the kernel took.
+    pub(crate) written: u64,
+    /// The connection is broken.
+    pub(crate) broken: bool,
+}
+
+/// A connection that is established.
+pub(crate) struct Connection {
+    socket: Socket,
+    /// To be written, the first of them from `offset` on.
+    waiting: VecDeque<Vec<u8>>,
+    offset: usize,
+    /// Bytes that may be read.
+    credit: u64,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// The peer wants no more to be written once what waits is.
+    finishing: bool,
+    read_ended: bool,
+    write_ended: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Socket) -> Connection {
+        Connection {
+            socket,
+            waiting: VecDeque::new(),
+            offset: 0,
+            credit: 0,
+            readable: true,
+            writable: true,
+            finishing: false,
+            read_ended: false,
+            write_ended: false,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    pub(crate) fn grant(&mut self, bytes: u64) {
+        self.credit += bytes;
+    }
+
+    pub(crate) fn push(&mut self, data: Vec<u8>) {
+        if !data.is_empty() && !self.finishing {
+            self.waiting.push_back(data);
+        }
+    }
+
+    /// No more comes: the host is told with FIN once what waits is written.
+    pub(crate) fn finish(&mut self) {
+        self.finishing = true;
+    }
+
+    /// Writes what the kernel takes.
+    pub(crate) fn write(&mut self) -> Turn {
+        let mut turn = Turn::default();
+        while self.writable && !self.waiting.is_empty() {
+            let mut parts = [IoSlice::new(&[]); 16];
+            let mut count = 0;
+            for (i, (part, data)) in parts.iter_mut().zip(&self.waiting).enumerate() {
+                *part = IoSlice::new(if i == 0 { &data[self.offset..] } else { data });
+                count += 1;
+            }
+            match (&self.socket).write_vectored(&parts[..count]) {
+                Ok(n) => {
+                    turn.written += n as u64;
+                    self.advance(n);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    turn.broken = true;
+                    return turn;
+                }
+            }
+        }
+        if self.finishing && self.waiting.is_empty() && !self.write_ended {
+            self.write_ended = true;
+            turn.broken = self.socket.shutdown(std::net::Shutdown::Write).is_err();
+        }
+        turn
+    }
+
+    fn advance(&mut self, mut n: usize) {
+        while let Some(first) = self.waiting.front() {
+            let left = first.len() - self.offset;
+            if n < left {
+                self.offset += n;
+                return;
+            }
+            n -= left;
+            self.offset = 0;
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Reads a chunk, if the kernel has one and the credit allows it: `Ok(None)` if not, an empty chunk at the end of what the host sends.
+    pub(crate) fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        if !self.readable || self.read_ended || self.credit == 0 {
+            return Ok(None);
+        }
+        let mut chunk = vec![0; CHUNK.min(self.credit as usize)];
+        loop {
+            match (&self.socket).read(&mut chunk) {
+                Ok(n) => {
+                    self.read_ended = n == 0;
+                    self.credit -= n as u64;
+                    chunk.truncate(n);
+                    chunk.shrink_to_fit();
+                    return Ok(Some(chunk));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    return Ok(None);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Both directions have ended in good order.
+    pub(crate) fn is_over(&self) -> bool {
+        self.read_ended && self.write_ended
+    }
+
+    /// What the kernel says is wrong, even if nothing may be read.
+    pub(crate) fn error(&self) -> Option<io::Error> {
+        self.socket.take_error().ok().flatten()
+    }
+
+    /// Closes with RST.
+    pub(crate) fn reset(self) {
+        // Linger of nought makes close send RST; a socket that is gone already needs none.
+        let _ = self.socket.set_linger(Some(std::time::Duration::ZERO));
+    }
+}
+
+/// Whether an error of connecting says that the other host refused.
+pub(crate) fn is_refusal(e: &io::Error) -> bool {
+    Errno::from_io_error(e) == Some(Errno::CONNREFUSED)
+}

@@ -1,0 +1,29 @@
+//! Ends the TCP connections of hosts, so that their bytes can travel as streams.
+//!
+//! At each end of a tunnel a [`FlowTable`] reads the packets of the tunnel's interface and decides which of them belong to a flow that
+//! is proxied. It holds a SYN until the far end has connected. A [`Namespace`] is a network namespace of one thread with a TUN device of
+//! its own: the packets of proxied flows are written to that device, and the kernel's TCP in the namespace answers them, with the true
+//! addresses of both hosts. [`Sockets`] accepts and connects these sockets and moves their bytes.
+//!
+//! ```text
+//! host - tunnel's interface - FlowTable - Namespace: kernel TCP - Sockets - streams - Sockets - kernel TCP - FlowTable - interface - host
+//! ```
+//!
+//! Nothing in the host's own namespace is touched, and nothing is left when the process dies: the private namespace ends with its thread.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod commands;
+mod flow;
+mod namespace;
+mod segment;
+mod sockets;
+mod table;
+
+pub use answer::Refusal;
+pub use commands::{Command, Event, SocketsHandle};
+pub use namespace::{INTERFACE, Namespace};
+pub use segment::{Icmp, Segment, Tuple};
+pub use sockets::Sockets;
+pub use table::{AsPacket, Flow, FlowTable, Limits, Request, Verdict};

@@ -1,0 +1,75 @@
+//! A network namespace of one thread, with a TUN device of its own, in which the kernel's TCP answers for any address.
+
+use dccp_net::{Tun, TunConfig};
+use nix::sched::{CloneFlags, unshare};
+use std::io;
+use std::process::Command;
+
+/// The TUN device inside the namespace.
+pub const INTERFACE: &str = "proxy0";
+/// Routing table in which every address is local; only packets from the device look there.
+const TABLE: &str = "100";
+/// Routing table for connections that offer ECN, chosen by the socket's mark.
+const ECN_TABLE: &str = "101";
+/// Mark of sockets that offer ECN.
+pub(crate) const ECN_MARK: u32 = 1;
+
+/// The private namespace of the thread that made it. It ends when the thread and the devices' descriptors do.
+pub struct Namespace {
+    tun: Tun,
+}
+
+impl Namespace {
+    /// Moves the calling thread into a new network namespace and prepares it: a TUN device of this MTU that is the default route, every
+    /// address local for what arrives there, no source filter, ports usable again at once.
+    ///
+    /// The thread stays in the namespace: sockets it opens and programs it starts are there.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN, and what else the system or `ip` says.
+    pub fn enter(mtu: u16) -> io::Result<Namespace> {
+        unshare(CloneFlags::CLONE_NEWNET)?;
+        let v6 = mtu >= 1280;
+        for (key, value) in SETTINGS {
+            // A kernel without IPv6 has no such files.
+            let _ = std::fs::write(format!("/proc/sys/net/{key}"), value);
+        }
+        let config = TunConfig { name: INTERFACE.into(), addresses: Vec::new(), mtu, offload: true };
+        let tun = Tun::create(&config)?;
+        let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{INTERFACE}/rp_filter"), "0");
+        ip("link set lo up")?;
+        ip(&format!("link set {INTERFACE} up"))?;
+        for version in if v6 { &["-4", "-6"][..] } else { &["-4"] } {
+            ip(&format!("{version} route add default dev {INTERFACE}"))?;
+            ip(&format!("{version} rule add iif {INTERFACE} lookup {TABLE}"))?;
+            ip(&format!("{version} route add local default dev lo table {TABLE}"))?;
+            ip(&format!("{version} rule add fwmark {ECN_MARK} iif lo lookup {ECN_TABLE}"))?;
+            ip(&format!("{version} route add default dev {INTERFACE} table {ECN_TABLE} features ecn"))?;
+        }
+        Ok(Namespace { tun })
+    }
+
+    /// The device: packets written to it reach the kernel's TCP of the namespace, and what that sends is read from it.
+    pub fn tun(&self) -> &Tun {
+        &self.tun
+    }
+}
+
+/// Settings of the namespace.
+const SETTINGS: [(&str, &str); 5] = [
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+    // The same ports may be connected again within a minute, as between the two hosts.
+    ("ipv4/tcp_tw_reuse", "1"),
+    ("ipv4/ip_forward", "0"),
+    ("ipv6/conf/default/accept_dad", "0"),
+];
+
+fn ip(arguments: &str) -> io::Result<()> {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(io::Error::other(format!("`ip {arguments}` in the proxy's namespace: {said}")))
+}

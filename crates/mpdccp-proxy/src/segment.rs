@@ -1,0 +1,262 @@
+//! What the flow table reads of an IP packet that carries TCP.
+
+use etherparse::checksum::Sum16BitWords;
+use etherparse::{IpNumber, IpSlice, NetSlice, TcpSlice};
+use std::net::{IpAddr, SocketAddr};
+
+/// The two ends of a TCP connection, in the direction of the packets read from the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tuple {
+    /// Source address and port.
+    pub from: SocketAddr,
+    /// Destination address and port.
+    pub to: SocketAddr,
+}
+
+impl Tuple {
+    /// The same connection in the other direction.
+    pub fn reversed(self) -> Tuple {
+        Tuple { from: self.to, to: self.from }
+    }
+}
+
+/// An ICMP error as it is handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Icmp {
+    /// Who sent it.
+    pub from: IpAddr,
+    /// Type.
+    pub kind: u8,
+    /// Code.
+    pub code: u8,
+    /// The second word: the MTU, a pointer, or nothing.
+    pub rest: [u8; 4],
+}
+
+/// TCP option kinds (IANA registry) that end-to-end TCP needs and a proxy cannot keep.
+const MD5: u8 = 19;
+const AUTHENTICATION: u8 = 29;
+const MULTIPATH: u8 = 30;
+
+/// A TCP segment, as far as the flow table looks at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Addresses and ports.
+    pub tuple: Tuple,
+    /// SYN without ACK.
+    pub opens: bool,
+    /// RST.
+    pub resets: bool,
+    /// Neither IP options nor IPv6 extension headers nor a fragment.
+    pub plain: bool,
+    /// Carries an option that only the two hosts can handle: MD5, TCP-AO or Multipath TCP.
+    pub end_to_end_option: bool,
+    /// A SYN that offers classic ECN (RFC 3168 section 6.1.1).
+    pub ecn: bool,
+    /// A SYN that offers Accurate ECN.
+    pub accurate_ecn: bool,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// DSCP and ECN field.
+    pub traffic_class: u8,
+    /// Sequence number.
+    pub seq: u32,
+    /// Bytes of sequence space: data, SYN and FIN.
+    pub length: u32,
+}
+
+impl Segment {
+    /// Reads a packet; `None` if it carries no whole TCP header.
+    pub fn parse(packet: &[u8]) -> Option<Segment> {
+        // The common case of other protocols costs one comparison.
+        let protocol = match packet.first()? >> 4 {
+            4 => *packet.get(9)?,
+            6 => *packet.get(6)?,
+            _ => return None,
+        };
+        if matches!(IpNumber(protocol), IpNumber::UDP | IpNumber::ICMP | IpNumber::IPV6_ICMP) {
+            return None;
+        }
+        let ip = IpSlice::from_slice(packet).ok()?;
+        let payload = ip.payload();
+        if payload.ip_number != IpNumber::TCP || payload.fragmented && !is_first_fragment(&ip) {
+            return None;
+        }
+        let tcp = TcpSlice::from_slice(payload.payload).ok()?;
+        let (ttl, traffic_class, plain) = match &ip {
+            IpSlice::Ipv4(v4) => {
+                let header = v4.header();
+                let class = header.dcp().value() << 2 | header.ecn().value();
+                (header.ttl(), class, header.options().is_empty())
+            }
+            IpSlice::Ipv6(v6) => {
+                let header = v6.header();
+                (header.hop_limit(), header.traffic_class(), header.next_header() == IpNumber::TCP)
+            }
+        };
+        let opens = tcp.syn() && !tcp.ack();
+        let length = tcp.payload().len() as u32 + u32::from(tcp.syn()) + u32::from(tcp.fin());
+        Some(Segment {
+            tuple: Tuple {
+                from: SocketAddr::new(ip.source_addr(), tcp.source_port()),
+                to: SocketAddr::new(ip.destination_addr(), tcp.destination_port()),
+            },
+            opens,
+            resets: tcp.rst(),
+            plain: plain && !payload.fragmented,
+            end_to_end_option: opens
+                && kinds(tcp.options()).any(|k| [MD5, AUTHENTICATION, MULTIPATH].contains(&k)),
+            ecn: opens && tcp.ece() && tcp.cwr() && !tcp.ns(),
+            accurate_ecn: opens && tcp.ece() && tcp.cwr() && tcp.ns(),
+            ttl,
+            traffic_class,
+            seq: tcp.sequence_number(),
+            length,
+        })
+    }
+}
+
+/// The packet of a [plain](Segment::plain) segment with its TCP checksum, which a kernel with offload leaves to the device.
+pub(crate) fn with_checksum(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    let v6 = packet.first().is_some_and(|b| b >> 4 == 6);
+    let (header, addresses) = if v6 { (40, 8..40) } else { (20, 12..20) };
+    let at = header + 16;
+    if packet.len() < at + 2 {
+        return packet;
+    }
+    packet[at..at + 2].fill(0);
+    let length = (packet.len() - header) as u32;
+    let sum = Sum16BitWords::new()
+        .add_slice(&packet[addresses])
+        .add_4bytes(length.to_be_bytes())
+        .add_2bytes([0, IpNumber::TCP.0])
+        .add_slice(&packet[header..])
+        .ones_complement();
+    packet[at..at + 2].copy_from_slice(&sum.to_ne_bytes());
+    packet
+}
+
+fn is_first_fragment(ip: &IpSlice<'_>) -> bool {
+    ip.ipv4().is_some_and(|v4| v4.header().fragments_offset().value() == 0)
+}
+
+/// The kinds of TCP options, as far as they are well formed.
+fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        while let Some((&kind, rest)) = options.split_first() {
+            match kind {
+                0 => return None,
+                1 => options = rest,
+                _ => {
+                    let length = usize::from(*rest.first()?).max(2);
+                    options = options.get(length..).unwrap_or_default();
+                    return Some(kind);
+                }
+            }
+        }
+        None
+    })
+}
+
+/// The connection that an ICMP error quotes, in the direction of the packet quoted, with the error's type, code and second word.
+pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
+    let sliced = etherparse::SlicedPacket::from_ip(packet).ok()?;
+    let (from, icmp) = match (&sliced.net?, sliced.transport?) {
+        (NetSlice::Ipv4(ip), etherparse::TransportSlice::Icmpv4(icmp)) => {
+            matches!(icmp.type_u8(), 3 | 11 | 12)
+                .then_some((ip.header().source_addr().into(), icmp.slice()))?
+        }
+        (NetSlice::Ipv6(ip), etherparse::TransportSlice::Icmpv6(icmp)) => {
+            (icmp.type_u8() < 128).then_some((ip.header().source_addr().into(), icmp.slice()))?
+        }
+        _ => return None,
+    };
+    let quote = icmp.get(8..)?;
+    // Only the first eight bytes of TCP need to be there (RFC 792).
+    let (header, v6) = match quote.first()? >> 4 {
+        4 => (usize::from(quote[0] & 15) * 4, false),
+        6 => (40, true),
+        _ => return None,
+    };
+    if *quote.get(if v6 { 6 } else { 9 })? != IpNumber::TCP.0 {
+        return None;
+    }
+    let address = |at: usize| -> Option<IpAddr> {
+        match v6 {
+            true => Some(<[u8; 16]>::try_from(quote.get(at..at + 16)?).ok()?.into()),
+            false => Some(<[u8; 4]>::try_from(quote.get(at..at + 4)?).ok()?.into()),
+        }
+    };
+    let port = |at: usize| Some(u16::from_be_bytes(quote.get(at..at + 2)?.try_into().ok()?));
+    let (source, destination) = if v6 { (address(8)?, address(24)?) } else { (address(12)?, address(16)?) };
+    let tuple = Tuple {
+        from: SocketAddr::new(source, port(header)?),
+        to: SocketAddr::new(destination, port(header + 2)?),
+    };
+    let rest = icmp.get(4..8)?.try_into().ok()?;
+    Some((tuple, Icmp { from, kind: icmp[0], code: icmp[1], rest }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    fn syn(options: &[u8]) -> Vec<u8> {
+        let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 61).tcp(40_000, 80, 7, 64_000).syn();
+        let mut out = Vec::new();
+        builder.options_raw(options).unwrap().write(&mut out, &[]).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_syn_is_read_with_its_addresses_and_ttl() {
+        let segment = Segment::parse(&syn(&[2, 4, 5, 180])).unwrap();
+        assert_eq!(segment.tuple.from, "10.0.0.1:40000".parse().unwrap());
+        assert_eq!(segment.tuple.to, "10.0.0.2:80".parse().unwrap());
+        assert!(segment.opens && segment.plain && !segment.end_to_end_option && !segment.ecn);
+        assert_eq!((segment.ttl, segment.seq, segment.length), (61, 7, 1));
+    }
+
+    #[test]
+    fn options_that_only_the_hosts_can_handle_are_seen_behind_others() {
+        for kind in [MD5, AUTHENTICATION, MULTIPATH] {
+            assert!(Segment::parse(&syn(&[1, 2, 4, 5, 180, kind, 4, 0, 0])).unwrap().end_to_end_option);
+        }
+        // A length of nought must not make the reader go round for ever.
+        assert!(!Segment::parse(&syn(&[5, 0, 0, 0])).unwrap().end_to_end_option);
+    }
+
+    #[test]
+    fn a_missing_checksum_is_completed() {
+        let mut v6 = Vec::new();
+        PacketBuilder::ipv6([1; 16], [2; 16], 64).tcp(1, 2, 3, 4).syn().write(&mut v6, b"odd").unwrap();
+        for (whole, at) in [(syn(&[2, 4, 5, 180]), 36), (v6, 56)] {
+            let mut without = whole.clone();
+            without[at..at + 2].fill(7);
+            assert_eq!(with_checksum(&without), whole);
+        }
+    }
+
+    #[test]
+    fn cut_packets_are_no_segments() {
+        let whole = syn(&[]);
+        assert!((0..whole.len()).all(|n| Segment::parse(&whole[..n]).is_none()));
+    }
+
+    #[test]
+    fn ecn_and_accurate_ecn_are_told_apart() {
+        let builder = || PacketBuilder::ipv6([1; 16], [2; 16], 64).tcp(1, 2, 0, 0).syn().ece().cwr();
+        let parsed = |builder: etherparse::PacketBuilderStep<etherparse::TcpHeader>| {
+            let mut out = Vec::new();
+            builder.write(&mut out, b"data").unwrap();
+            Segment::parse(&out).unwrap()
+        };
+        let classic = parsed(builder());
+        assert!(classic.ecn && !classic.accurate_ecn);
+        assert_eq!(classic.length, 5);
+        let accurate = parsed(builder().ns());
+        assert!(!accurate.ecn && accurate.accurate_ecn);
+    }
+}

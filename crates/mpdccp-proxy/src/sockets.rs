@@ -1,0 +1,455 @@
+//! The loop of the proxy's thread: kernel sockets in the private namespace, and the packets that they exchange with hosts.
+
+use crate::commands::{Command, Event, SocketsHandle};
+use crate::flow::{Connection, is_refusal};
+use crate::namespace::{ECN_MARK, Namespace};
+use crate::segment::Tuple;
+use crate::table::{Flow, Request};
+use rustix::event::epoll::{self, CreateFlags, Event as Ready, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::fd::OwnedFd;
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use std::collections::{HashMap, HashSet};
+use std::io::{self, ErrorKind, IoSlice};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// How long a connection may take. What is not answered by then is left to packets, before a host's first retransmission (RFC 6298: one second).
+const PATIENCE: Duration = Duration::from_millis(900);
+/// Connections that a listener holds before they are accepted; there is one flow for each.
+const BACKLOG: i32 = 4_096;
+/// Idle listeners are closed when there are so many.
+const LISTENERS: usize = 1_024;
+/// Chunks read from one connection before others have their turn.
+const TURNS: usize = 4;
+/// Bytes of the header that the kernel puts before each packet of a device with offload.
+const HEADER: usize = 10;
+/// Bytes of the largest packet with that header.
+const PACKET: usize = 65_535 + HEADER;
+
+/// What an epoll number stands for: these, and from [`FIRST_SOCKET`] on sockets.
+const WAKE: u64 = 0;
+const DEVICE: u64 = 1;
+const FIRST_SOCKET: u64 = 2;
+
+enum Kind {
+    Listener(SocketAddr),
+    Connecting(Flow),
+    Connection(Flow),
+}
+
+struct Listener {
+    socket: Socket,
+    number: u64,
+    /// Flows whose handshake goes on, by the host's address.
+    pending: HashMap<SocketAddr, Flow>,
+}
+
+/// The sockets of one end.
+pub struct Sockets<E, P> {
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    commands: Receiver<Command>,
+    namespace: Namespace,
+    kinds: HashMap<u64, Kind>,
+    listeners: HashMap<SocketAddr, Listener>,
+    connecting: HashMap<Flow, (Socket, u64, Instant)>,
+    connections: HashMap<Flow, (Connection, u64)>,
+    /// What came for flows whose host has not completed its handshake yet: the server may speak first.
+    early: HashMap<Flow, Vec<Command>>,
+    /// Connections with something left to do.
+    active: HashSet<Flow>,
+    next: u64,
+    events: Vec<Event>,
+    on_events: E,
+    on_packet: P,
+}
+
+impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
+    /// Moves the calling thread into a namespace of its own whose device has this MTU. `on_events` gets what happened, in batches;
+    /// `on_packet` what the kernel sends to hosts, each packet or super-packet behind its virtio header.
+    ///
+    /// # Errors
+    /// As of [`Namespace::enter`].
+    pub fn enter(mtu: u16, on_events: E, on_packet: P) -> io::Result<(Sockets<E, P>, SocketsHandle)> {
+        let namespace = Namespace::enter(mtu)?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        epoll::add(&epoll, &wake, EventData::new_u64(WAKE), EventFlags::IN)?;
+        epoll::add(&epoll, namespace.tun(), EventData::new_u64(DEVICE), EventFlags::IN)?;
+        let (sender, commands) = channel();
+        let handle = SocketsHandle { commands: sender, wake: wake.clone(), tun: namespace.tun().clone() };
+        let sockets = Sockets {
+            epoll,
+            wake,
+            commands,
+            namespace,
+            kinds: HashMap::new(),
+            listeners: HashMap::new(),
+            connecting: HashMap::new(),
+            connections: HashMap::new(),
+            early: HashMap::new(),
+            active: HashSet::new(),
+            next: FIRST_SOCKET,
+            events: Vec::new(),
+            on_events,
+            on_packet,
+        };
+        Ok((sockets, handle))
+    }
+
+    /// Runs until it is told to stop or nobody can tell it any more. All connections end with RST.
+    ///
+    /// # Errors
+    /// Only what makes going on impossible: epoll fails.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut ready = Vec::with_capacity(256);
+        let mut packet = vec![0; PACKET];
+        loop {
+            let timeout = self.timeout();
+            ready.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut ready), timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            for event in &ready {
+                match event.data.u64() {
+                    WAKE => {
+                        let mut count = [0; 8];
+                        let _ = rustix::io::read(&self.wake, &mut count);
+                    }
+                    DEVICE => self.read_device(&mut packet),
+                    number => self.on_ready(number, event),
+                }
+            }
+            loop {
+                match self.commands.try_recv() {
+                    Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
+                        self.reset_all();
+                        return Ok(());
+                    }
+                    Ok(command) => self.on_command(command),
+                    Err(std::sync::mpsc::TryRecvError::Empty) => break,
+                }
+            }
+            self.give_up();
+            self.turn();
+            if !self.events.is_empty() {
+                (self.on_events)(std::mem::take(&mut self.events));
+            }
+        }
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        if !self.active.is_empty() {
+            return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        }
+        let first = self.connecting.values().map(|(_, _, since)| *since + PATIENCE).min()?;
+        let left = first.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+        Timespec::try_from(left).ok()
+    }
+
+    /// A few packets of the namespace's kernel, so that others have their turn.
+    fn read_device(&mut self, packet: &mut [u8]) {
+        for _ in 0..64 {
+            match rustix::io::read(self.namespace.tun(), &mut *packet) {
+                Ok(n) => (self.on_packet)(&packet[..n]),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn on_ready(&mut self, number: u64, event: &Ready) {
+        let flags = event.flags;
+        let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+        match self.kinds.get(&number) {
+            Some(Kind::Listener(address)) => {
+                let address = *address;
+                self.accept(address);
+            }
+            Some(Kind::Connecting(flow)) => {
+                let flow = *flow;
+                self.on_connect(flow);
+            }
+            Some(Kind::Connection(flow)) => {
+                let flow = *flow;
+                let Some((connection, _)) = self.connections.get_mut(&flow) else { return };
+                connection.readable |= failed || flags.intersects(EventFlags::IN | EventFlags::RDHUP);
+                connection.writable |= failed || flags.contains(EventFlags::OUT);
+                if flags.contains(EventFlags::ERR) && connection.error().is_some() {
+                    return self.broken(flow);
+                }
+                self.active.insert(flow);
+            }
+            None => {}
+        }
+    }
+
+    fn register(&mut self, socket: &Socket, kind: Kind) -> io::Result<u64> {
+        let number = self.next;
+        self.next += 1;
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, socket, EventData::new_u64(number), flags)?;
+        self.kinds.insert(number, kind);
+        Ok(number)
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Accept { flow, tuple, syn } => {
+                if let Err(e) = self.listen(flow, tuple, &syn) {
+                    tracing::debug!("proxy: cannot accept for {}: {e}", tuple.to);
+                    self.early.remove(&flow);
+                    self.events.push(Event::Reset(flow));
+                }
+            }
+            Command::Connect { flow, request } => match self.connect(flow, &request) {
+                Ok(()) => {}
+                Err(e) => {
+                    tracing::debug!("proxy: cannot connect to {}: {e}", request.tuple.to);
+                    self.events.push(Event::Failed(flow, false));
+                }
+            },
+            Command::Data(flow, _) | Command::Credit(flow, _) | Command::Finish(flow) => {
+                if let Some(early) = self.early.get_mut(&flow) {
+                    return early.push(command);
+                }
+                let Some((connection, _)) = self.connections.get_mut(&flow) else { return };
+                match command {
+                    Command::Data(_, data) => connection.push(data),
+                    Command::Credit(_, bytes) => connection.grant(bytes),
+                    _ => connection.finish(),
+                }
+                self.active.insert(flow);
+            }
+            Command::Reset(flow) => self.reset(flow),
+            Command::Keepalive(flow, interval) => {
+                if let Some((connection, _)) = self.connections.get(&flow) {
+                    let params = TcpKeepalive::new().with_time(interval).with_interval(interval);
+                    // Without it the host's own probes are answered on its behalf, which is no worse than a proxy without the option.
+                    let _ = connection.socket().set_tcp_keepalive(&params);
+                }
+            }
+            Command::Stop => {}
+        }
+    }
+
+    /// Lets a SYN in: somebody listens at its destination while its handshake goes on.
+    fn listen(&mut self, flow: Flow, tuple: Tuple, syn: &[u8]) -> io::Result<()> {
+        if !self.listeners.contains_key(&tuple.to) {
+            self.close_idle_listeners();
+            let socket = transparent(tuple.to)?;
+            socket.bind(&SockAddr::from(tuple.to))?;
+            socket.listen(BACKLOG)?;
+            let number = self.register(&socket, Kind::Listener(tuple.to))?;
+            self.listeners.insert(tuple.to, Listener { socket, number, pending: HashMap::new() });
+        }
+        if let Some(listener) = self.listeners.get_mut(&tuple.to) {
+            listener.pending.insert(tuple.from, flow);
+        }
+        let header: &[u8] = if self.namespace.tun().offloads() { &[0; HEADER] } else { &[] };
+        self.early.insert(flow, Vec::new());
+        rustix::io::writev(self.namespace.tun(), &[IoSlice::new(header), IoSlice::new(syn)])?;
+        Ok(())
+    }
+
+    /// Listeners stay for the next flow to their address. Closed at once, one could still be in use for a moment: a program that is being
+    /// started holds a copy of each descriptor.
+    fn close_idle_listeners(&mut self) {
+        if self.listeners.len() >= LISTENERS {
+            let kinds = &mut self.kinds;
+            self.listeners.retain(|_, listener| {
+                let used = !listener.pending.is_empty();
+                if !used {
+                    kinds.remove(&listener.number);
+                }
+                used
+            });
+        }
+    }
+
+    fn accept(&mut self, address: SocketAddr) {
+        loop {
+            let Some(listener) = self.listeners.get_mut(&address) else { return };
+            let Ok((socket, from)) = listener.socket.accept() else { break };
+            let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
+            let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
+            let (Some(flow), Ok(())) = (flow, prepared) else { continue };
+            self.established(flow, socket);
+        }
+    }
+
+    fn connect(&mut self, flow: Flow, request: &Request) -> io::Result<()> {
+        let Tuple { from, to } = request.tuple;
+        let socket = transparent(to)?;
+        if request.ecn {
+            socket.set_mark(ECN_MARK)?;
+        }
+        let dscp = u32::from(request.traffic_class & !3);
+        match to {
+            SocketAddr::V4(_) => {
+                socket.set_ttl_v4(request.ttl.max(1).into())?;
+                socket.set_tos_v4(dscp)?;
+            }
+            SocketAddr::V6(_) => {
+                socket.set_unicast_hops_v6(request.ttl.max(1).into())?;
+                socket.set_tclass_v6(dscp)?;
+            }
+        }
+        socket.bind(&SockAddr::from(from))?;
+        match socket.connect(&SockAddr::from(to)) {
+            Ok(()) => {}
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {}
+            Err(e) => return Err(e),
+        }
+        let number = self.register(&socket, Kind::Connecting(flow))?;
+        self.connecting.insert(flow, (socket, number, Instant::now()));
+        Ok(())
+    }
+
+    fn on_connect(&mut self, flow: Flow) {
+        let Some((socket, _, _)) = self.connecting.get(&flow) else { return };
+        let result = match socket.take_error() {
+            Ok(None) => socket.peer_addr().map(drop),
+            Ok(Some(e)) | Err(e) => Err(e),
+        };
+        match result {
+            // It is on its way.
+            Err(e) if e.kind() == ErrorKind::NotConnected => {}
+            result => {
+                let Some((socket, number, _)) = self.connecting.remove(&flow) else { return };
+                self.kinds.remove(&number);
+                match result {
+                    Ok(()) => {
+                        // It is registered anew, with what is ready already.
+                        let _ = epoll::delete(&self.epoll, &socket);
+                        let _ = socket.set_tcp_nodelay(true);
+                        self.established(flow, socket);
+                    }
+                    Err(e) => self.events.push(Event::Failed(flow, is_refusal(&e))),
+                }
+            }
+        }
+    }
+
+    fn established(&mut self, flow: Flow, socket: Socket) {
+        let early = self.early.remove(&flow);
+        match self.register(&socket, Kind::Connection(flow)) {
+            Ok(number) => {
+                self.connections.insert(flow, (Connection::new(socket), number));
+                self.events.push(Event::Connected(flow));
+                self.active.insert(flow);
+                early.into_iter().flatten().for_each(|command| self.on_command(command));
+            }
+            Err(_) => {
+                Connection::new(socket).reset();
+                self.events.push(Event::Reset(flow));
+            }
+        }
+    }
+
+    /// Connections that nobody answers.
+    fn give_up(&mut self) {
+        let now = Instant::now();
+        let late = self.connecting.iter().filter(|(_, (_, _, since))| now.duration_since(*since) >= PATIENCE);
+        let late: Vec<Flow> = late.map(|(flow, _)| *flow).collect();
+        for flow in late {
+            // An answer may have come since the last look.
+            self.on_connect(flow);
+            if let Some((socket, number, _)) = self.connecting.remove(&flow) {
+                self.kinds.remove(&number);
+                Connection::new(socket).reset();
+                self.events.push(Event::Failed(flow, false));
+            }
+        }
+    }
+
+    /// Reads and writes where something is left to do.
+    fn turn(&mut self) {
+        let active: Vec<Flow> = self.active.drain().collect();
+        for flow in active {
+            let Some((connection, _)) = self.connections.get_mut(&flow) else { continue };
+            let written = connection.write();
+            if written.written > 0 {
+                self.events.push(Event::Consumed(flow, written.written));
+            }
+            if written.broken {
+                self.broken(flow);
+                continue;
+            }
+            let mut broken = false;
+            for turn in 1.. {
+                match connection.read() {
+                    Ok(None) => break,
+                    Ok(Some(chunk)) if chunk.is_empty() => {
+                        self.events.push(Event::Finished(flow));
+                        break;
+                    }
+                    Ok(Some(chunk)) => self.events.push(Event::Data(flow, chunk)),
+                    Err(_) => {
+                        broken = true;
+                        break;
+                    }
+                }
+                if turn == TURNS {
+                    self.active.insert(flow);
+                    break;
+                }
+            }
+            if broken {
+                self.broken(flow);
+            } else if connection.is_over() {
+                self.remove(flow);
+                self.events.push(Event::Ended(flow));
+            }
+        }
+    }
+
+    fn remove(&mut self, flow: Flow) -> Option<Connection> {
+        let (connection, number) = self.connections.remove(&flow)?;
+        self.kinds.remove(&number);
+        Some(connection)
+    }
+
+    /// The host's side broke.
+    fn broken(&mut self, flow: Flow) {
+        if let Some(connection) = self.remove(flow) {
+            connection.reset();
+            self.events.push(Event::Reset(flow));
+        }
+    }
+
+    /// The other side broke, or is not wanted any more.
+    fn reset(&mut self, flow: Flow) {
+        self.early.remove(&flow);
+        if let Some((_, number, _)) = self.connecting.remove(&flow) {
+            self.kinds.remove(&number);
+        }
+        if let Some(connection) = self.remove(flow) {
+            connection.reset();
+        }
+        for listener in self.listeners.values_mut() {
+            listener.pending.retain(|_, pending| *pending != flow);
+        }
+    }
+
+    fn reset_all(&mut self) {
+        for (_, (connection, _)) in self.connections.drain() {
+            connection.reset();
+        }
+    }
+}
+
+/// A socket that may have any address.
+fn transparent(like: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(like), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    // Of an IPv6 socket too: Linux keeps one flag for both (IPV6_TRANSPARENT sets the same).
+    socket.set_ip_transparent_v4(true)?;
+    socket.set_reuse_address(true)?;
+    if like.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    Ok(socket)
+}

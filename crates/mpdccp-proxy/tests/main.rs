@@ -1,0 +1,206 @@
+//! TCP between two hosts over a pair of proxies: what a host could notice.
+
+mod pair;
+
+use pair::Pair;
+use socket2::SockRef;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Longer than anything here takes; only a test that fails waits for so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn listen(pair: &Pair, host: usize, at: &'static str) -> TcpListener {
+    pair.hosts[host].run(move || TcpListener::bind(at).unwrap())
+}
+
+fn connect(pair: &Pair, host: usize, to: &'static str) -> std::io::Result<TcpStream> {
+    pair.hosts[host].run(move || {
+        let stream = TcpStream::connect_timeout(&to.parse().unwrap(), PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    })
+}
+
+fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    let (stream, from) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    (stream, from)
+}
+
+/// Bytes that say where they belong.
+fn pattern(n: usize) -> Vec<u8> {
+    (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
+}
+
+#[test]
+fn both_hosts_see_the_true_addresses_in_both_directions_and_versions() {
+    let Some(pair) = Pair::new(|_| true) else { return };
+    for (from, to) in [("10.9.0.1", "10.9.0.2:80"), ("fd09::1", "[fd09::2]:80")] {
+        let listener = listen(&pair, 1, to);
+        let mut near = connect(&pair, 0, to).unwrap();
+        let (mut far, seen) = accept(&listener);
+        assert_eq!(
+            (near.local_addr().unwrap(), near.peer_addr().unwrap()),
+            (seen, far.local_addr().unwrap())
+        );
+        assert_eq!(seen.ip().to_string(), from);
+        // The server speaks first.
+        far.write_all(b"hello").unwrap();
+        let mut heard = [0; 5];
+        near.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"hello");
+    }
+    assert_eq!(pair.segments(), 0, "nothing of them travelled as packets");
+    let listener = listen(&pair, 0, "10.9.0.1:81");
+    connect(&pair, 1, "10.9.0.1:81").unwrap();
+    assert_eq!(accept(&listener).1.ip().to_string(), "10.9.0.2");
+}
+
+#[test]
+fn every_byte_arrives_once_and_in_order_and_each_direction_ends_by_itself() {
+    let Some(pair) = Pair::new(|_| true) else { return };
+    let listener = listen(&pair, 1, "10.9.0.2:80");
+    let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();
+    let (mut far, _) = accept(&listener);
+    let data = pattern(20_000_000);
+    let sent = data.clone();
+    let sender = std::thread::spawn(move || {
+        near.write_all(&sent).unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        // The other direction is still open.
+        let mut answer = Vec::new();
+        near.read_to_end(&mut answer).unwrap();
+        answer
+    });
+    let mut got = Vec::new();
+    far.read_to_end(&mut got).unwrap();
+    assert!(got == data);
+    far.write_all(b"thanks").unwrap();
+    drop(far);
+    assert_eq!(sender.join().unwrap(), b"thanks");
+}
+
+#[test]
+fn a_closed_port_refuses_and_a_host_that_is_not_there_does_not() {
+    let Some(pair) = Pair::new(|_| true) else { return };
+    assert_eq!(connect(&pair, 0, "10.9.0.2:9").unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(connect(&pair, 0, "[fd09::2]:9").unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    let silent = pair.hosts[0]
+        .run(|| TcpStream::connect_timeout(&"10.9.0.77:80".parse().unwrap(), Duration::from_secs(2)));
+    assert!(matches!(silent.unwrap_err().kind(), ErrorKind::TimedOut | ErrorKind::HostUnreachable));
+    assert_eq!(pair.flows(), [0, 0]);
+}
+
+#[test]
+fn a_reset_stays_a_reset_from_either_side() {
+    let Some(pair) = Pair::new(|_| true) else { return };
+    for reverse in [false, true] {
+        let listener = listen(&pair, 1, "10.9.0.2:80");
+        let near = connect(&pair, 0, "10.9.0.2:80").unwrap();
+        let (far, _) = accept(&listener);
+        let (resets, mut hears) = if reverse { (far, near) } else { (near, far) };
+        SockRef::from(&resets).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(resets);
+        assert_eq!(hears.read_exact(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
+fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
+    let Some(pair) = Pair::new(|_| true) else { return };
+    let listener = listen(&pair, 1, "10.9.0.2:80");
+    let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();
+    let (mut far, _) = accept(&listener);
+    near.set_write_timeout(Some(Duration::from_millis(700))).unwrap();
+    let chunk = pattern(100_000);
+    let mut written = 0;
+    // Nobody reads, so that at some time nothing more is taken.
+    let stalled = loop {
+        match near.write(&chunk[written % chunk.len()..]) {
+            Ok(n) => written += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => break e.kind(),
+        }
+        assert!(written < 100_000_000, "the window is bounded");
+    };
+    assert!(matches!(stalled, ErrorKind::WouldBlock | ErrorKind::TimedOut));
+    near.shutdown(Shutdown::Write).unwrap();
+    let mut got = Vec::new();
+    far.read_to_end(&mut got).unwrap();
+    assert_eq!(got.len(), written);
+    assert!(got.chunks(chunk.len()).all(|part| part == &chunk[..part.len()]));
+}
+
+fn connect_from_5555() -> std::io::Result<TcpStream> {
+    let address = |text: &str| socket2::SockAddr::from(text.parse::<SocketAddr>().unwrap());
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address("10.9.0.1:5555"))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.connect(&address("10.9.0.2:80"))?;
+    Ok(socket.into())
+}
+
+#[test]
+fn the_same_ports_can_be_used_again_at_once() {
+    let Some(pair) = Pair::new(|_| true) else { return };
+    let listener = listen(&pair, 1, "10.9.0.2:80");
+    for _ in 0..3 {
+        let mut near = loop {
+            match pair.hosts[0].run(connect_from_5555) {
+                // The last acknowledgement of the connection before is still under way.
+                Err(e) if e.kind() == ErrorKind::AddrNotAvailable => std::thread::yield_now(),
+                near => break near.unwrap(),
+            }
+        };
+        let (mut far, from) = accept(&listener);
+        assert_eq!(from, "10.9.0.1:5555".parse().unwrap());
+        // The server closes first, so that no port of the client has to wait.
+        far.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(near.read_to_end(&mut Vec::new()).unwrap(), 0);
+        drop(near);
+        assert_eq!(far.read_to_end(&mut Vec::new()).unwrap(), 0);
+    }
+}
+
+#[test]
+fn hundreds_of_connections_at_once() {
+    let Some(pair) = Pair::new(|_| true) else { return };
+    let listener = listen(&pair, 1, "10.9.0.2:80");
+    let server = std::thread::spawn(move || {
+        for _ in 0..300 {
+            let (mut stream, _) = accept(&listener);
+            std::thread::spawn(move || {
+                let mut number = [0; 4];
+                stream.read_exact(&mut number).unwrap();
+                stream.write_all(&number).unwrap();
+            });
+        }
+    });
+    let mut streams: Vec<TcpStream> = (0..300).map(|_| connect(&pair, 0, "10.9.0.2:80").unwrap()).collect();
+    for (i, stream) in (0u32..).zip(&mut streams) {
+        stream.write_all(&i.to_be_bytes()).unwrap();
+    }
+    for (i, stream) in (0u32..).zip(&mut streams) {
+        let mut number = [0; 4];
+        stream.read_exact(&mut number).unwrap();
+        assert_eq!(u32::from_be_bytes(number), i);
+    }
+    server.join().unwrap();
+}
+
+#[test]
+fn what_is_not_wanted_travels_as_packets() {
+    let Some(pair) = Pair::new(|segment| segment.tuple.to.port() != 80) else { return };
+    let listener = listen(&pair, 1, "10.9.0.2:80");
+    let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();
+    let (mut far, _) = accept(&listener);
+    near.write_all(b"x").unwrap();
+    far.read_exact(&mut [0]).unwrap();
+    assert!(pair.segments() >= 4);
+    assert_eq!(pair.flows(), [0, 0]);
+}
