@@ -2,7 +2,7 @@
 //!
 //! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0] [service=perf] [send_coverage=0]
 //! [receive_coverage=0] [abort=0]` makes one connection. It sends `count` datagrams of `size` bytes, or for so many seconds; with `abort=1` it ends with a Reset. Prints
-//! one line.
+//! one line. `kernel_dccp echo listen ADDRESS service=echo` is the service of docs/conformance.md, until it is killed.
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
@@ -78,6 +78,20 @@ impl Task {
         Ok(format!("sent {sent} datagrams"))
     }
 
+    /// Serves all clients.
+    fn echo(&self) -> io::Result<String> {
+        let socket = self.socket()?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&SockAddr::from(self.address))?;
+        socket.listen(128)?;
+        loop {
+            // A connection that is reset before it is accepted is not an error of the listener.
+            if let Ok((connection, _)) = socket.accept() {
+                thread::spawn(move || echo(connection));
+            }
+        }
+    }
+
     fn receive(&self, mut socket: Socket) -> io::Result<String> {
         let (mut datagrams, mut bytes, mut buffer) = (0u64, 0, [0u8; 2048]);
         let (mut first, mut last) = (None, Instant::now());
@@ -99,10 +113,30 @@ impl Task {
     }
 }
 
+/// Sends back what comes, and obeys the words `close` and `abort`.
+fn echo(mut socket: Socket) {
+    let mut buffer = [0; 2048];
+    while let Ok(length @ 1..) = socket.read(&mut buffer) {
+        match &buffer[..length] {
+            b"close" => return,
+            // Closing discards what is unread with a Reset.
+            b"abort" => {
+                let _ = socket.set_linger(Some(Duration::ZERO));
+                return;
+            }
+            datagram => {
+                if socket.write(datagram).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 fn main() {
     let args: Vec<String> = env::args().skip(1).collect();
     let [what, how, address, options @ ..] = args.as_slice() else {
-        eprintln!("usage: kernel_dccp (send|receive) (listen|connect) ADDRESS [NAME=VALUE]...");
+        eprintln!("usage: kernel_dccp (send|receive|echo) (listen|connect) ADDRESS [NAME=VALUE]...");
         std::process::exit(2);
     };
     let task = Task {
@@ -115,6 +149,10 @@ fn main() {
             .map(|(n, v)| (n.into(), v.into()))
             .collect(),
     };
+    if what == "echo" {
+        println!("kernel: {:?}", task.echo());
+        return;
+    }
     let outcome = task.connection().and_then(|s| if task.sends { task.send(s) } else { task.receive(s) });
     match outcome {
         Ok(text) => println!("kernel: {text}"),
