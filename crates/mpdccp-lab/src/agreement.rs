@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::LabError;
-use crate::estimate::Estimate;
+pub use crate::estimate::Agreement;
+use crate::estimate::{Estimate, agreement};
 
 /// Rates should differ by no more than this, per cent.
 pub const RATE_PCT: f64 = 3.0;
@@ -18,8 +19,22 @@ pub const LATENCY_PCT: f64 = 10.0;
 /// Of TCP, rate and latencies should differ by no more than this, per cent: the model's aim.
 pub const TCP_PCT: f64 = 10.0;
 
-/// A figure of the first and of the second.
-pub type Both = (Estimate, Estimate);
+/// A figure of the runs of the same seed in the first and in the second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Both(pub Vec<(f64, f64)>);
+
+impl Both {
+    /// Over all that each has.
+    fn estimates(&self) -> Option<(Estimate, Estimate)> {
+        let (first, second): (Vec<f64>, Vec<f64>) = self.0.iter().copied().unzip();
+        Estimate::of(&first).zip(Estimate::of(&second))
+    }
+
+    /// How much the first median lies above the second, per cent.
+    fn percent(&self) -> f64 {
+        self.estimates().map_or(f64::NAN, |(a, b)| (a.median / b.median - 1.0) * 100.0)
+    }
+}
 
 /// One variant in one cell of one scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,69 +55,24 @@ pub struct Pair {
     pub tcp: bool,
 }
 
-/// How near two backends are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agreement {
-    /// The medians are as near as they should be.
-    Within,
-    /// The medians are not, but each figure's 95 % intervals overlap or are near: more runs would have to tell.
-    Open,
-    /// Some figure differs by more than chance and more than it may.
-    Apart,
-}
-
-impl Agreement {
-    /// In a word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Agreement::Within => "within",
-            Agreement::Open => "open",
-            Agreement::Apart => "apart",
-        }
-    }
-}
-
 impl Pair {
     /// How much the first rate lies above the second, per cent.
     pub fn rate_pct(&self) -> f64 {
-        percent(self.rx_mbps)
+        self.rx_mbps.percent()
     }
 
     /// Whether rate and latency are as close as they should be.
     pub fn agreement(&self) -> Agreement {
-        let tcp = |b: f64| b * TCP_PCT / 100.0;
-        let latency = |b: f64| LATENCY_MS.max(b * LATENCY_PCT / 100.0);
+        let share = |percent: f64| move |theirs: f64| theirs * percent / 100.0;
+        let latency = |theirs: f64| LATENCY_MS.max(theirs * LATENCY_PCT / 100.0);
         let judged = if self.tcp {
-            [
-                Some(judge(self.rx_mbps, tcp)),
-                self.p50_ms.map(|p| judge(p, tcp)),
-                self.p95_ms.map(|p| judge(p, tcp)),
-            ]
+            let tcp = |both: &Both| agreement(&both.0, share(TCP_PCT));
+            [Some(tcp(&self.rx_mbps)), self.p50_ms.as_ref().map(tcp), self.p95_ms.as_ref().map(tcp)]
         } else {
-            let rate = judge(self.rx_mbps, |b| b * RATE_PCT / 100.0);
-            [Some(rate), self.p50_ms.map(|p| judge(p, latency)), None]
+            let rate = agreement(&self.rx_mbps.0, share(RATE_PCT));
+            [Some(rate), self.p50_ms.as_ref().map(|both| agreement(&both.0, latency)), None]
         };
-        let all: Vec<Agreement> = judged.into_iter().flatten().collect();
-        match all.iter().find(|a| **a == Agreement::Apart).or(all.iter().find(|a| **a == Agreement::Open)) {
-            Some(worst) => *worst,
-            None => Agreement::Within,
-        }
-    }
-}
-
-fn percent((a, b): Both) -> f64 {
-    (a.median / b.median - 1.0) * 100.0
-}
-
-/// `allowed`: how far the first may lie from a second of this value.
-fn judge((a, b): Both, allowed: impl Fn(f64) -> f64) -> Agreement {
-    let ((a_low, a_high), (b_low, b_high)) = (a.range(), b.range());
-    if (a.median - b.median).abs() <= allowed(b.median) {
-        Agreement::Within
-    } else if a_low <= b_high && b_low <= a_high {
-        Agreement::Open
-    } else {
-        Agreement::Apart
+        judged.into_iter().flatten().max().unwrap_or(Agreement::Open)
     }
 }
 
@@ -152,12 +122,21 @@ fn read(file: &Path) -> Result<Value, LabError> {
 }
 
 fn common(a: &Value, b: &Value) -> Vec<Pair> {
-    let medians = |v: &Value| v["medians"].as_array().cloned().unwrap_or_default();
-    let theirs = medians(b);
+    let list = |v: &Value, key: &str| v[key].as_array().cloned().unwrap_or_default();
+    let (ours, theirs) = (list(a, "runs"), list(b, "runs"));
     let pair = |m: &Value| {
-        let same = |key: &str, o: &Value| o[key] == m[key];
-        let other = theirs.iter().find(|o| same("label", o) && same("cell", o))?;
-        let both = |metric: &str| Some((estimate(m, metric)?, estimate(other, metric)?));
+        let of = |runs: &[Value]| {
+            let same = |run: &&Value| run["label"] == m["label"] && run["cell"] == m["cell"];
+            runs.iter().filter(same).cloned().collect::<Vec<_>>()
+        };
+        let (ours, theirs) = (of(&ours), of(&theirs));
+        let both = |metric: &str| {
+            let value = |run: &Value| run["metrics"][metric].as_f64();
+            let other = |run: &Value| theirs.iter().find(|other| other["seed"] == run["seed"]);
+            let pairs: Vec<(f64, f64)> =
+                ours.iter().filter_map(|run| Some((value(run)?, value(other(run)?)?))).collect();
+            (!pairs.is_empty()).then_some(Both(pairs))
+        };
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         Some(Pair {
             scenario: text(&a["scenario"]),
@@ -169,14 +148,11 @@ fn common(a: &Value, b: &Value) -> Vec<Pair> {
             tcp: text(&m["label"]).starts_with("tcp-") || m["flows"][0]["kind"] == "tcp",
         })
     };
-    if a["scenario"] == b["scenario"] { medians(a).iter().filter_map(pair).collect() } else { Vec::new() }
-}
-
-/// Of a summary's medians.
-fn estimate(of: &Value, metric: &str) -> Option<Estimate> {
-    let bound = |i: usize| of["intervals"][metric][i].as_f64();
-    let interval = bound(0).zip(bound(1));
-    Some(Estimate { interval, ..Estimate::single(of["metrics"][metric].as_f64()?) })
+    if a["scenario"] == b["scenario"] {
+        list(a, "medians").iter().filter_map(pair).collect()
+    } else {
+        Vec::new()
+    }
 }
 
 /// As a table in Markdown, with a sentence below.
@@ -185,9 +161,10 @@ pub fn as_text(pairs: &[Pair]) -> String {
         "| scenario | cell | variant | Mbit/s | | % | p50, ms | | % | p95, ms | | % | |\n".to_owned();
     out += "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for p in pairs {
-        let three = |both: Option<Both>| {
-            both.map_or("– | – | –".to_owned(), |(a, b)| {
-                format!("{} | {} | {:+.1}", a.text(), b.text(), percent((a, b)))
+        let three = |both: Option<&Both>| {
+            let estimates = both.and_then(Both::estimates);
+            estimates.zip(both).map_or("– | – | –".to_owned(), |((a, b), both)| {
+                format!("{} | {} | {:+.1}", a.text(), b.text(), both.percent())
             })
         };
         out += &format!(
@@ -195,17 +172,17 @@ pub fn as_text(pairs: &[Pair]) -> String {
             p.scenario,
             p.cell,
             p.label,
-            three(Some(p.rx_mbps)),
-            three(p.p50_ms),
-            three(p.p95_ms),
+            three(Some(&p.rx_mbps)),
+            three(p.p50_ms.as_ref()),
+            three(p.p95_ms.as_ref()),
             p.agreement().word(),
         );
     }
     let count = |which| pairs.iter().filter(|p| p.agreement() == which).count();
     out + &format!(
-        "\nEach figure of the first, of the second, and how far the first lies above. {} of {} are within {RATE_PCT} % of rate and \
-         {LATENCY_MS} ms or {LATENCY_PCT} % of median latency, TCP within {TCP_PCT} % of rate, p50 and p95; {} are open, for the intervals \
-         overlap; {} are apart.\n",
+        "\nEach figure of the first, of the second, and how far the first lies above, from runs of the same seeds. The 95 % interval of their \
+         differences lies within {RATE_PCT} % of rate and {LATENCY_MS} ms or {LATENCY_PCT} % of median latency, for TCP within {TCP_PCT} % of \
+         rate, p50 and p95, in {} of {}; {} are open (six pairs are the least for an interval); {} are apart.\n",
         count(Agreement::Within),
         pairs.len(),
         count(Agreement::Open),

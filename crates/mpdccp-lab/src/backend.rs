@@ -3,10 +3,12 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use mpdccp_proto::Named;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::RunRecord;
 use crate::scenario::{Cell, FlowSpec, Mode, PathSpec, Scenario, Variant};
+use crate::{Random, RunRecord};
 
 /// From the end of the traffic to the end of a run on every backend: what is queued arrives meanwhile.
 pub(crate) const DRAIN: Duration = Duration::from_millis(1_500);
@@ -47,6 +49,17 @@ pub trait Backend: Sync {
     /// What it lacks for a run, if anything, in words for the user.
     fn lacks(&self, _plan: &Plan<'_>) -> Option<String> {
         None
+    }
+
+    /// Flows of the scenario that it leaves out, in words for the user; the others run.
+    fn leaves_out(&self, _plan: &Plan<'_>) -> Option<String> {
+        None
+    }
+
+    /// What of the machine has a part in a run's results, such as its kernel and the programs of others; results of another machine are
+    /// results of another run.
+    fn made_by(&self, _plan: &Plan<'_>) -> BTreeMap<String, String> {
+        BTreeMap::new()
     }
 
     /// Makes one run from beginning to end, leaving nothing behind.
@@ -97,21 +110,42 @@ impl fmt::Display for LabError {
 
 impl std::error::Error for LabError {}
 
-/// Seed of what is random about a flow that both backends make alike.
-pub(crate) fn flow_seed(plan: &Plan<'_>, index: u16) -> u64 {
-    plan.seed.wrapping_mul(1_000_003).wrapping_add(index.into())
-}
-
 impl Plan<'_> {
     /// All paths, as they are in this run.
     pub fn paths(&self) -> Vec<PathSpec> {
-        let seeded = |(i, path): (usize, PathSpec)| PathSpec { seed: self.seed ^ (i as u64) << 32, ..path };
+        let seeded = |(i, path)| PathSpec { seed: self.seed_of(Random::Model(i)), ..path };
         self.scenario.paths_of(self.variant, self.cell).into_iter().enumerate().map(seeded).collect()
     }
 
     /// The flows of this run.
     pub fn flows(&self) -> Vec<FlowSpec> {
         self.scenario.flows_of(self.variant, self.cell)
+    }
+
+    /// The seed of one random thing of this run.
+    pub(crate) fn seed_of(&self, random: Random) -> u64 {
+        random.seed(self.seed)
+    }
+
+    /// The seed of what `flow` sends.
+    pub(crate) fn flow_seed(&self, flow: &FlowSpec) -> u64 {
+        self.seed_of(Random::Flow(self.place_of(flow)))
+    }
+
+    /// The place of a flow among all of the scenario, whatever the variant carries.
+    fn place_of(&self, flow: &FlowSpec) -> usize {
+        let flows = &self.scenario.flows;
+        flows.iter().position(|other| other.name.as_ref() == flow.name.as_ref()).unwrap_or(flows.len())
+    }
+
+    /// From when to when `flow` sends, after t = 0. The chance of `start_within` shifts both.
+    pub(crate) fn span_of(&self, flow: &FlowSpec) -> (Duration, Duration) {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed_of(Random::Start(self.place_of(flow))));
+        let share = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let late = self.scenario.host.start_within.mul_f64(share);
+        let end = self.scenario.duration();
+        let stop = flow.stop_s.as_ref().map(|stop| Duration::from_secs_f64(*stop.as_ref()) + late);
+        (Duration::from_secs_f64(flow.start_s) + late, stop.map_or(end, |stop| end.min(stop)))
     }
 
     /// The settings of this run by name, for `summary.json`.

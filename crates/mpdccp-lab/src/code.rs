@@ -1,7 +1,8 @@
 //! Which program made a result.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
@@ -34,19 +35,21 @@ pub(crate) fn words() -> String {
     }
 }
 
+/// The hash of a file.
+pub(crate) fn hash_of_file(path: &Path) -> io::Result<String> {
+    let mut file = BufReader::new(File::open(path)?);
+    let (mut hash, mut part) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok(hex(&hash.finalize())),
+            n => hash.update(&part[..n]),
+        }
+    }
+}
+
 /// Hash of the running program; if its file cannot be read, something that no other run has.
 fn program() -> String {
-    let hash = || {
-        let mut file = BufReader::new(File::open(std::env::current_exe()?)?);
-        let (mut hash, mut part) = (Sha256::new(), vec![0; 1 << 20]);
-        loop {
-            match file.read(&mut part)? {
-                0 => return Ok::<_, std::io::Error>(hex(&hash.finalize())),
-                n => hash.update(&part[..n]),
-            }
-        }
-    };
-    hash().unwrap_or_else(|_| {
+    std::env::current_exe().and_then(|path| hash_of_file(&path)).unwrap_or_else(|_| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         format!("unread{}", now.as_nanos())
     })

@@ -1,12 +1,13 @@
 //! Our figures beside those of others and the aims.
 
 use crate::Scenario;
+use crate::bounds::Bounds;
 pub use crate::estimate::number;
 use crate::estimate::{Estimate, Verdict, paired};
 use crate::metrics::NAMES;
 use crate::record::with_model;
 use crate::scenario::{Aim, Reference};
-use crate::summary::Run;
+use crate::summary::{Flow, Run};
 
 /// Metrics that say little unless somebody aims at them.
 const IF_AIMED: &[&str] = &[
@@ -53,8 +54,50 @@ pub struct Comparison {
     pub n: u64,
     /// Whose figures stand beside ours, with the conditions under which they were taken.
     pub sources: Vec<String>,
+    /// The flow that metrics are of, in words.
+    pub measured: String,
     /// Metrics of which somebody has a figure.
     pub rows: Vec<Row>,
+    /// Every flow, where there are several.
+    pub flows: Vec<FlowRow>,
+}
+
+/// A flow's figures over the runs, from the last phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowRow {
+    /// Its name and kind.
+    pub name: String,
+    /// In the order of [`OF_FLOWS`].
+    pub figures: Vec<Option<Estimate>>,
+}
+
+/// Columns of flows.
+type OfFlow = (&'static str, fn(&Flow) -> Option<f64>);
+const OF_FLOWS: [OfFlow; 5] = [
+    ("received, Mbit/s", |flow| Some(flow.phases.last()?.rx_mbps)),
+    ("app latency p50, ms", |flow| Some(flow.phases.last()?.app_latency_ms?.p50)),
+    ("app latency p95, ms", |flow| Some(flow.phases.last()?.app_latency_ms?.p95)),
+    ("wire latency p95, ms", |flow| Some(flow.phases.last()?.wire_latency_ms?.p95)),
+    ("lost, %", |flow| flow.lost_pct),
+];
+
+/// The flows of these runs by name; none if there is only one.
+fn flows(runs: &[&Run]) -> Vec<FlowRow> {
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for flow in runs.iter().flat_map(|run| &run.flows) {
+        if !names.iter().any(|(name, _)| *name == flow.name) {
+            names.push((&flow.name, &flow.kind));
+        }
+    }
+    names.truncate(if names.len() > 1 { usize::MAX } else { 0 });
+    let row = |(name, kind): (&str, &str)| {
+        let own: Vec<&Flow> =
+            runs.iter().filter_map(|run| run.flows.iter().find(|f| f.name == name)).collect();
+        let over =
+            |(_, value): &OfFlow| Estimate::of(&own.iter().filter_map(|f| value(f)).collect::<Vec<_>>());
+        FlowRow { name: format!("{name} ({kind})"), figures: OF_FLOWS.iter().map(over).collect() }
+    };
+    names.into_iter().map(row).collect()
 }
 
 impl Comparison {
@@ -128,7 +171,18 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
     let rows = NAMES.iter().map(row).filter(|r| compared(r) || told(r)).collect();
     let sources = references.iter().map(|r| r.name()).collect();
     let model = runs[0].flows.iter().find_map(|flow| flow.model.clone());
-    Comparison { label: label.clone(), model, cell: cell.clone(), n: runs.len() as u64, sources, rows }
+    let n = runs.len() as u64;
+    let measured = scenario.measured_words(&label);
+    Comparison {
+        label: label.clone(),
+        model,
+        cell: cell.clone(),
+        n,
+        sources,
+        measured,
+        rows,
+        flows: flows(runs),
+    }
 }
 
 /// The differences of runs of the same seed.
@@ -141,12 +195,12 @@ fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
 
 /// What becomes of `aim`; none if the variant to compare with has not run.
 fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run]) -> Option<Verdict> {
-    let alone = value.reaches(aim.min, aim.max);
+    let alone = aim.bounds().judge(value);
     let Some(label) = &aim.not_above else { return Some(alone) };
     let others: Vec<&Run> =
         all.iter().filter(|run| run.label == *label.as_ref() && run.cell == cell).collect();
     let theirs = values(&others, aim.metric.as_ref());
-    let beside = differences(ours, &theirs)?.reaches(None, Some(0.0));
+    let beside = differences(ours, &theirs).map(|e| Bounds { min: None, max: Some(0.0) }.judge(e))?;
     Some(alone.max(beside))
 }
 
@@ -164,9 +218,9 @@ pub fn as_text(all: &[Comparison]) -> String {
         out += &format!("\n{cell}\n");
         out += &aligned(&upright(variants(&here, &[])));
         let aims = aims(&here);
-        if aims.len() > 1 {
+        for lines in [of_flows(&here), aims].iter().filter(|lines| lines.len() > 1) {
             out += "\n";
-            out += &aligned(&aims);
+            out += &aligned(lines);
         }
     }
     out
@@ -178,10 +232,14 @@ pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String
     let wanted = |metric: &str| metrics.is_empty() || metrics.contains(&metric);
     let columns: Vec<_> = NAMES.iter().filter(|(name, _)| wanted(name) && told(name)).collect();
     let mut head = vec!["variant".to_owned(), "runs".to_owned()];
+    // One row must not show another flow than the next without saying so.
+    let named = here.iter().any(|c| c.measured != here[0].measured);
+    head.extend(named.then(|| "flow".to_owned()));
     head.extend(columns.iter().map(|(_, words)| (*words).to_owned()));
     let mut rows = vec![head];
     for c in here {
         let mut row = vec![c.shown(), c.n.to_string()];
+        row.extend(named.then(|| c.measured.clone()));
         row.extend(columns.iter().map(|(name, _)| c.estimate(name).map_or("–".to_owned(), |e| e.text())));
         rows.push(row);
         for (i, source) in c.sources.iter().enumerate() {
@@ -190,11 +248,31 @@ pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String
                 continue;
             }
             let mut row = vec![format!("· {source}"), String::new()];
+            row.extend(named.then(String::new));
             row.extend(columns.iter().map(|(name, _)| number(of(name))));
             rows.push(row);
         }
     }
     rows
+}
+
+/// Head and rows: every flow of every variant; empty if each has only one.
+pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
+    let text = |e: &Option<Estimate>| e.map_or("–".to_owned(), |e| e.text());
+    let row = |c: &Comparison, f: &FlowRow| {
+        [c.shown(), f.name.clone()].into_iter().chain(f.figures.iter().map(text)).collect()
+    };
+    let rows: Vec<Vec<String>> = here.iter().flat_map(|c| c.flows.iter().map(|f| row(c, f))).collect();
+    let head =
+        ["variant", "flow"].into_iter().chain(OF_FLOWS.iter().map(|(words, _)| *words)).map(str::to_owned);
+    if rows.is_empty() { rows } else { [vec![head.collect()], rows].concat() }
+}
+
+/// What the metrics in a table are of.
+pub(crate) fn measured(here: &[&Comparison]) -> String {
+    let first = here.first().map_or("", |c| c.measured.as_str());
+    let same = here.iter().all(|c| c.measured == first);
+    if same { format!("flow {first}") } else { "the flow named".to_owned() }
 }
 
 /// Most columns that are still read beside each other.

@@ -1,11 +1,11 @@
 //! What several runs say together: the median and how sure it is.
 
-use rand_chacha::ChaCha8Rng;
-use rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-/// Resamples of the bootstrap.
-const RESAMPLES: usize = 2_000;
+/// The coverage that an interval has where there are runs enough.
+const WANTED: f64 = 0.95;
+/// Runs below which nothing is said of their spread.
+const LEAST: usize = 3;
 
 /// The median of a figure over runs that differ in their seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,8 +14,39 @@ pub struct Estimate {
     pub n: usize,
     /// Their median: the one in the middle, or the mean of the two there.
     pub median: f64,
-    /// The 95 % interval of the median by percentile bootstrap; none of fewer than three runs, which say nothing about their spread.
-    pub interval: Option<(f64, f64)>,
+    /// Where the median of all runs that could be made lies; none of fewer than three runs.
+    pub interval: Option<Interval>,
+}
+
+/// An interval between two order statistics, which covers the median whatever the distribution of the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// With what probability it covers the median: at least 0.95 of six runs and more, 0.75 of three.
+    pub coverage: f64,
+}
+
+impl Interval {
+    /// The narrowest one of at least 95 %, or all of the `sorted` values if there are too few for that. Between the k-th least and the k-th
+    /// greatest of n the median is not covered if fewer than k values lie on one of its sides: 2 P(B < k), B binomial of n and a half.
+    fn of(sorted: &[f64]) -> Option<Interval> {
+        let n = sorted.len();
+        if n < LEAST {
+            return None;
+        }
+        let coverage = |k: usize| 1.0 - 2.0 * (0..k).map(|below| binomial(n, below)).sum::<f64>();
+        let k = (1..=n / 2).take_while(|k| coverage(*k) >= WANTED).last().unwrap_or(1);
+        Some(Interval { low: sorted[k - 1], high: sorted[n - k], coverage: coverage(k) })
+    }
+}
+
+/// The probability of `heads` in `n` throws of a fair coin.
+fn binomial(n: usize, heads: usize) -> f64 {
+    let ways = (0..heads).map(|i| libm::log2((n - i) as f64 / (i + 1) as f64)).sum::<f64>();
+    libm::exp2(ways - n as f64)
 }
 
 /// The median of sorted values.
@@ -24,33 +55,13 @@ fn middle(sorted: &[f64]) -> f64 {
     (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
 }
 
-/// The bounds between which 95 % of `resampled` lie.
-fn bounds(mut resampled: Vec<f64>) -> (f64, f64) {
-    resampled.sort_by(f64::total_cmp);
-    let at = |share: f64| resampled[((resampled.len() - 1) as f64 * share).round() as usize];
-    (at(0.025), at(0.975))
-}
-
 impl Estimate {
     /// Of these values; none of none.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        let resample = |rng: &mut ChaCha8Rng| {
-            let mut drawn: Vec<f64> = (0..n).map(|_| sorted[(rng.next_u64() % n as u64) as usize]).collect();
-            drawn.sort_by(f64::total_cmp);
-            middle(&drawn)
-        };
-        (n > 0).then(|| Estimate {
-            n,
-            median: middle(&sorted),
-            interval: (n >= 3).then(|| {
-                // Always the same draws: the same runs give the same interval.
-                let mut rng = ChaCha8Rng::seed_from_u64(n as u64);
-                bounds((0..RESAMPLES).map(|_| resample(&mut rng)).collect())
-            }),
-        })
+        (n > 0).then(|| Estimate { n, median: middle(&sorted), interval: Interval::of(&sorted) })
     }
 
     /// The median alone, of a single run.
@@ -60,18 +71,7 @@ impl Estimate {
 
     /// Least and greatest value that the runs leave possible.
     pub fn range(&self) -> (f64, f64) {
-        self.interval.unwrap_or((self.median, self.median))
-    }
-
-    /// Whether the figure lies between `min` and `max`.
-    pub fn reaches(&self, min: Option<f64>, max: Option<f64>) -> Verdict {
-        let (low, high) = self.range();
-        let inside = |v: f64| min.is_none_or(|min| v >= min) && max.is_none_or(|max| v <= max);
-        match (inside(low), inside(high), inside(self.median)) {
-            (true, true, _) => Verdict::Met,
-            (_, _, true) => Verdict::Open,
-            (..) => Verdict::Missed,
-        }
+        self.interval.map_or((self.median, self.median), |i| (i.low, i.high))
     }
 
     /// Median and interval for a table.
@@ -79,7 +79,12 @@ impl Estimate {
         let number = |v| number(Some(v));
         match self.interval {
             None => number(self.median),
-            Some((low, high)) => format!("{} ({} to {})", number(self.median), number(low), number(high)),
+            Some(Interval { low, high, coverage }) => {
+                // Where nothing is said it is 95 %.
+                let less =
+                    if coverage < WANTED { format!(", {:.0} %", coverage * 100.0) } else { String::new() };
+                format!("{} ({} to {}{less})", number(self.median), number(low), number(high))
+            }
         }
     }
 }
@@ -124,38 +129,120 @@ pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
     Estimate::of(&differences)
 }
 
+/// Whether two ways to measure give the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Agreement {
+    /// With 95 % they differ by no more than they may.
+    Within,
+    /// The runs do not tell.
+    Open,
+    /// With 95 % they differ by more.
+    Apart,
+}
+
+impl Agreement {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Agreement::Within => "within",
+            Agreement::Open => "open",
+            Agreement::Apart => "apart",
+        }
+    }
+}
+
+/// A test of equivalence over pairs of runs of the same seed: whether the median difference is less than what is `allowed` for the median of
+/// the second. Fewer runs than an interval of 95 % takes leave it open.
+pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {
+        return Agreement::Open;
+    };
+    let Some(interval) = difference.interval.filter(|i| i.coverage >= WANTED) else { return Agreement::Open };
+    let most = allowed(theirs.median);
+    if -most <= interval.low && interval.high <= most {
+        Agreement::Within
+    } else if interval.low > most || interval.high < -most {
+        Agreement::Apart
+    } else {
+        Agreement::Open
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_core::{RngCore, SeedableRng};
+
     use super::*;
 
-    #[test]
-    fn the_interval_lies_around_the_median_and_narrows_with_more_runs() {
-        let e = Estimate::of(&[5.0, 1.0, 3.0, 2.0, 4.0]).unwrap();
-        assert_eq!((e.n, e.median), (5, 3.0));
-        let (low, high) = e.interval.unwrap();
-        assert!((1.0..=2.0).contains(&low) && (4.0..=5.0).contains(&high), "{e:?}");
-        let many: Vec<f64> = (0..200).map(|i| f64::from(i % 5) + 1.0).collect();
-        let (l, h) = Estimate::of(&many).unwrap().interval.unwrap();
-        assert!(h - l < high - low, "{l} {h}");
-        assert_eq!(Estimate::of(&[2.0, 4.0]).unwrap(), Estimate { n: 2, median: 3.0, interval: None });
-        assert_eq!(Estimate::of(&[]), None);
+    fn interval(values: &[f64]) -> Option<(f64, f64)> {
+        Estimate::of(values)?.interval.map(|i| (i.low, i.high))
     }
 
     #[test]
-    fn an_aim_is_met_only_by_the_whole_interval() {
-        let e = Estimate { n: 5, median: 10.0, interval: Some((9.0, 12.0)) };
-        assert_eq!(e.reaches(Some(9.0), None), Verdict::Met);
-        assert_eq!(e.reaches(Some(9.5), None), Verdict::Open);
-        assert_eq!(e.reaches(None, Some(11.0)), Verdict::Open);
-        assert_eq!(e.reaches(Some(10.5), None), Verdict::Missed);
-        assert_eq!(Estimate::single(10.0).reaches(Some(10.0), Some(10.0)), Verdict::Met);
+    fn intervals_are_order_statistics() {
+        let values = |n: i32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
+        assert_eq!(Estimate::of(&[2.0, 4.0]).unwrap(), Estimate { n: 2, median: 3.0, interval: None });
+        assert_eq!(Estimate::of(&[]), None);
+        // The ends of tables of the sign test: of 5 runs all, of 6 to 8 all, of 9 the second, of 15 the fourth, of 20 the sixth.
+        let ends = [3, 5, 6, 8, 9, 15, 20].map(|n| interval(&values(n)).unwrap());
+        let want = [(1, 3), (1, 5), (1, 6), (1, 8), (2, 8), (4, 12), (6, 15)]
+            .map(|(l, h)| (f64::from(l), f64::from(h)));
+        assert_eq!(ends, want);
+        let coverage = |n| Estimate::of(&values(n)).unwrap().interval.unwrap().coverage;
+        assert!(
+            [(3, 0.75), (4, 0.875), (5, 0.9375), (6, 0.96875), (20, 0.9586)].iter().all(|(n, c)| (coverage(
+                *n
+            ) - c)
+                .abs()
+                < 1e-4)
+        );
+    }
+
+    /// What an interval says of its coverage is so, for a symmetric and for a skewed distribution.
+    #[test]
+    fn intervals_cover_the_median_as_often_as_they_say() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut unit = || ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        const TRIALS: usize = 20_000;
+        for skewed in [false, true] {
+            let median = if skewed { core::f64::consts::LN_2 } else { 0.5 };
+            for n in [3, 4, 5, 6, 10, 20] {
+                let (mut covered, mut said) = (0, 0.0);
+                for _ in 0..TRIALS {
+                    let draw = |_| if skewed { -libm::log(unit()) } else { unit() };
+                    let e = Estimate::of(&(0..n).map(draw).collect::<Vec<_>>()).unwrap().interval.unwrap();
+                    covered += usize::from(e.low <= median && median <= e.high);
+                    said = e.coverage;
+                }
+                let seen = covered as f64 / TRIALS as f64;
+                // Five standard deviations of a share of 20,000.
+                let chance = 5.0 * libm::sqrt(said * (1.0 - said) / TRIALS as f64);
+                assert!((seen - said).abs() < chance, "{n} runs, skewed {skewed}: {seen} of {said}");
+                assert!(n < 6 || said >= 0.95);
+            }
+        }
     }
 
     #[test]
     fn pairs_show_a_difference_that_their_spread_hides() {
-        let base = [10.0, 50.0, 30.0, 90.0, 70.0];
+        let base = [10.0, 50.0, 30.0, 90.0, 70.0, 20.0];
         let above: Vec<f64> = base.iter().map(|v| v + 1.0).collect();
-        let (low, high) = paired(&above, &base).unwrap().interval.unwrap();
+        let (low, high) = paired(&above, &base).unwrap().range();
         assert!(low > 0.0 && high < 2.0, "{low} {high}");
+    }
+
+    #[test]
+    fn alike_only_if_the_whole_interval_of_the_differences_is_small() {
+        let pairs = |differences: &[f64]| differences.iter().map(|d| (100.0 + d, 100.0)).collect::<Vec<_>>();
+        let alike = |differences: &[f64]| agreement(&pairs(differences), |theirs| theirs * 0.03);
+        assert_eq!(alike(&[-1.0, 0.5, 2.0, 1.0, 0.0, 2.5]), Agreement::Within);
+        assert_eq!(alike(&[-1.0, 0.5, 4.0, 1.0, 0.0, 2.5]), Agreement::Open);
+        assert_eq!(alike(&[4.0, 5.0, 4.0, 6.0, 3.5, 8.0]), Agreement::Apart);
+        assert_eq!(alike(&[-4.0, -5.0, -4.0, -6.0, -3.5, -8.0]), Agreement::Apart);
+        // Near, but of too few runs to say so.
+        assert_eq!(alike(&[0.1, 0.2]), Agreement::Open);
+        assert_eq!(alike(&[0.1, 0.2, 0.1, 0.2, 0.1]), Agreement::Open);
     }
 }

@@ -1,5 +1,6 @@
 //! A whole experiment: every chosen variant in every chosen cell, and what is written about it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use crate::runs::{Keep, Runs};
 use crate::scenario::{Cell, Scenario, Variant};
 use crate::store::{Kept, Store};
 use crate::summary::{Environment, Run, SCHEMA, Summary, medians};
-use crate::{Backend, LabError, Plan, RunRecord, code, netns, series};
+use crate::{Backend, LabError, Plan, RunRecord, code, export, series};
 
 /// What of a scenario to run, and where to write.
 #[derive(Clone, Debug)]
@@ -29,6 +30,40 @@ pub struct Options {
     pub threads: usize,
     /// Directory for everything written; made if need be. Runs that it holds already are not made again.
     pub out: PathBuf,
+    /// For other tools too: captures, qlog and link traces beside the series.
+    pub exports: Exports,
+}
+
+/// Formats of other tools that are written beside the series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exports {
+    /// `PATH.pcap` of each path, for Wireshark.
+    pub pcap: bool,
+    /// `run.qlog`, for qvis.
+    pub qlog: bool,
+    /// `PATH.up` and `PATH.down`, for Mahimahi.
+    pub mahimahi: bool,
+}
+
+impl Exports {
+    fn write(self, plan: &Plan<'_>, run: &RunRecord, dir: &Path) -> Result<(), LabError> {
+        let put = |name: String, bytes: &[u8]| {
+            let path = dir.join(name);
+            fs::write(&path, bytes).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
+        };
+        if self.qlog {
+            put("run.qlog".to_owned(), export::qlog(run).as_bytes())?;
+        }
+        for (i, path) in run.paths.iter().enumerate().filter(|_| self.pcap) {
+            put(format!("{}.pcap", path.name), &export::pcap(run, i))?;
+        }
+        for path in plan.paths().iter().filter(|_| self.mahimahi) {
+            let [up, down] = export::mahimahi(path, plan.scenario.duration());
+            put(format!("{}.up", path.name.as_ref()), up.as_bytes())?;
+            put(format!("{}.down", path.name.as_ref()), down.as_bytes())?;
+        }
+        Ok(())
+    }
 }
 
 /// What came out.
@@ -137,19 +172,19 @@ pub fn run(
             for (i, kept) in theirs.iter().enumerate() {
                 let Some(record) = runs.store.packets(&kept.key) else { continue };
                 let name = format!("{}_{label}_{}", cell.name, kept.run.repeat);
-                series::write_csv(
-                    &record,
-                    *scenario.duration_s.as_ref(),
-                    &options.out.join("series").join(name),
-                )
-                .map_err(|e| LabError::failed("writing series", e))?;
+                let dir = options.out.join("series").join(name);
+                series::write_csv(&record, *scenario.duration_s.as_ref(), &dir)
+                    .map_err(|e| LabError::failed("writing series", e))?;
+                let plan = Plan { scenario, variant, cell, repeat: kept.run.repeat, seed: kept.key.seed };
+                options.exports.write(&plan, &record, &dir)?;
                 shown.extend(Some(record).filter(|_| Some(i) == typical));
             }
         }
         figures.extend(draw(scenario, cell, &shown, &options.out)?);
     }
+    let made_by = made.iter().flat_map(|kept| kept.key.made_by.clone()).collect();
     let all = made.into_iter().map(|kept| kept.run).collect();
-    let outcome = conclude(scenario, backend.name(), options, all, figures)?;
+    let outcome = conclude(scenario, (backend.name(), made_by), options, all, figures)?;
     failure.map_or(Ok(outcome), Err)
 }
 
@@ -160,11 +195,18 @@ fn leave_out(
     variants: &mut Vec<&Variant>,
     watch: &(dyn Fn(Event<'_>) + Sync),
 ) -> Option<String> {
-    let mut lacking = None;
+    let (mut lacking, mut without) = (None, Vec::new());
     variants.retain(|&variant| {
         let plan = Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: 0 };
-        let Some(why) = backend.lacks(&plan) else { return true };
-        watch(Event { plan, index: 0, ended: 0, total: 0, what: What::Skipped(&why) });
+        let tell = |what| watch(Event { plan, index: 0, ended: 0, total: 0, what });
+        let Some(why) = backend.lacks(&plan) else {
+            if let Some(flows) = backend.leaves_out(&plan).filter(|flows| !without.contains(flows)) {
+                tell(What::LeavesOut(&flows));
+                without.push(flows);
+            }
+            return true;
+        };
+        tell(What::Skipped(&why));
         lacking = Some(why);
         false
     });
@@ -216,7 +258,7 @@ fn draw(
 
 fn conclude(
     scenario: &Scenario,
-    backend: &'static str,
+    (backend, made_by): (&'static str, BTreeMap<String, String>),
     options: &Options,
     runs: Vec<Run>,
     figures: Vec<CellFigures>,
@@ -232,8 +274,8 @@ fn conclude(
         scenario_hash: scenario.document_hash(),
         backend,
         environment: Environment {
-            kernel: netns::kernel(),
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            cpus: (!made_by.is_empty()).then(|| std::thread::available_parallelism().map_or(1, usize::from)),
+            made_by,
             link_lateness_us_p99: runs.iter().filter_map(|r| r.link_lateness_us_p99).max_by(f64::total_cmp),
         },
         medians: medians(&runs),

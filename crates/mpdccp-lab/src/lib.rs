@@ -7,10 +7,12 @@
 
 pub mod agreement;
 mod backend;
+mod bounds;
 pub mod code;
 pub mod comparison;
 pub mod estimate;
 pub mod experiment;
+pub mod export;
 pub mod figures;
 mod friendliness;
 mod links;
@@ -22,6 +24,7 @@ pub mod report;
 pub mod reproduce;
 pub mod runs;
 pub mod scenario;
+mod seed;
 pub mod sentences;
 pub mod series;
 pub mod sim;
@@ -32,8 +35,10 @@ mod windows;
 
 pub(crate) use backend::DRAIN;
 pub use backend::{Backend, LabError, Plan, Sample};
+pub use bounds::Bounds;
 pub use record::{
     Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, ReceivedPacket, RunRecord, SentPacket, TcpCounters,
     TraceRow,
 };
 pub use scenario::Scenario;
+pub(crate) use seed::Random;

@@ -1,7 +1,7 @@
 //! The metrics by name.
 
 /// Metrics that aims and references speak of, with the words for a table. All are taken over the last phase (from the last event to
-/// the end) of the first flow, unless the words say otherwise.
+/// the end) of the flow or flows that the scenario measures, unless the words say otherwise.
 pub const NAMES: &[(&str, &str)] = &[
     ("rx_mbps", "received, Mbit/s"),
     ("app_p50_ms", "app latency p50, ms"),
@@ -20,12 +20,12 @@ pub const NAMES: &[(&str, &str)] = &[
     ("reordered_pct", "out of order, % (whole run)"),
     ("min_200ms_mbps", "lowest 200 ms from 0.3 s after the last event, Mbit/s"),
     ("min_1s_mbps", "lowest 1 s from 0.3 s after the last event outside ProbeRTT, Mbit/s"),
-    ("second_path_ms", "second path above 3 Mbit/s in the 100 ms that begin after the last event by, ms"),
+    ("second_path_ms", "second path above 3 Mbit/s, mean of 100 ms, after the last event by, ms"),
     ("second_path_first_ms", "first packet over the second path after the last event by, ms"),
     ("path_imbalance_pct", "difference between the paths' rates, % of their mean"),
     ("total_mbps", "received by all flows, Mbit/s"),
     ("jain", "Jain's fairness index of the flows' rates"),
-    ("share_pct", "first flow's rate, % of the mean of the others"),
+    ("share_pct", "rate, % of the mean of the other flows"),
     ("retransmits", "TCP retransmissions (whole run)"),
     ("dsack", "TCP retransmissions shown spurious by DSACK (whole run)"),
     ("all_back_ms", "from the first packet sent to the last received, ms"),
@@ -35,7 +35,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("loss_events", "loss events from 10 s on"),
     ("loss_event_pct", "loss events, % of packets from 10 s on"),
     ("steady_pct", "10 s windows from 10 s on within 10 % of the last, %"),
-    ("packet_share", "first flow's packets over the mean of the others (whole run)"),
+    ("packet_share", "packets over the mean of the other flows (whole run)"),
     ("reverse_pct", "bytes in reverse for each byte forward, % (whole run)"),
     ("reverse_packets_pct", "packets in reverse for each packet forward, % (whole run)"),
     ("goodput_mbps", "goodput, each byte once, Mbit/s (whole run)"),

@@ -17,23 +17,18 @@ use std::collections::{BTreeMap, HashMap};
 use units::Time;
 
 pub use crate::metric_names::NAMES;
-use crate::record::{Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, RunRecord, seconds};
+use crate::record::{Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, RunRecord, TcpCounters, seconds};
 use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
 use crate::{Plan, code, friendliness, windows};
 
-/// The distribution of `ms`; none of nothing. Percentiles by nearest rank.
-pub(crate) fn latency(mut ms: Vec<f64>) -> Option<Latency> {
-    ms.sort_by(f64::total_cmp);
-    let rank = |p: f64| ms[((ms.len() as f64 * p).ceil() as usize).clamp(1, ms.len()) - 1];
-    (!ms.is_empty()).then(|| Latency { p50: rank(0.5), p95: rank(0.95), p99: rank(0.99), max: rank(1.0) })
-}
-
-/// Phase boundaries: start, events, end.
+/// Phase boundaries: start, the end of the warm-up, events, end.
 fn phases(plan: &Plan<'_>) -> Vec<(f64, f64)> {
-    let mut edges = vec![0.0];
+    let mut edges = vec![0.0, plan.scenario.warm_up.as_secs_f64()];
     edges.extend(plan.scenario.events_s());
     edges.push(*plan.scenario.duration_s.as_ref());
+    edges.sort_by(f64::total_cmp);
+    edges.dedup();
     edges.windows(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
@@ -72,67 +67,105 @@ fn deliveries(flow: &FlowRecord) -> Deliveries {
     d
 }
 
-/// What the links carried of a flow towards the server.
-fn on_links<'a>(run: &'a RunRecord, index: usize, flow: &FlowRecord) -> impl Iterator<Item = &'a LinkPacket> {
+/// What the links carried of a flow towards the server, with the path of each packet.
+pub(crate) fn on_links<'a>(
+    run: &'a RunRecord,
+    index: usize,
+    flow: &FlowRecord,
+) -> impl Iterator<Item = (usize, &'a LinkPacket)> {
     // TCP cuts records into segments of its own, which bear no numbers of ours; alone on its path, they are all its own.
     let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
-    let packets = run.paths.iter().flat_map(|path| &path.forward.packets);
-    packets.filter(move |p| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
+    let paths = run.paths.iter().enumerate();
+    let packets = paths.flat_map(|(i, path)| path.forward.packets.iter().map(move |p| (i, p)));
+    packets.filter(move |(_, p)| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
 }
 
 /// Packets of a flow that never came to a link; none if packets on links do not tell what they carry.
 fn never_left(run: &RunRecord, index: usize, flow: &FlowRecord) -> Option<u64> {
-    let tagged = on_links(run, index, flow).filter_map(|p| p.data.map(|(_, seq)| seq));
+    let tagged = on_links(run, index, flow).filter_map(|(_, p)| p.data.map(|(_, seq)| seq));
     let left: std::collections::HashSet<u64> = tagged.collect();
     (!left.is_empty()).then(|| (flow.sent.len() as u64).saturating_sub(left.len() as u64))
 }
 
-fn flow_stats(run: &RunRecord, index: usize, flow: &FlowRecord, phases: &[(f64, f64)]) -> Flow {
-    let d = deliveries(flow);
-    let sent = flow.sent.len() as u64;
-    let known = sent > 0;
-    let lost = sent.saturating_sub(d.first.len() as u64);
-    // (send time, latency in ms), application to application.
-    let app = |(seq, at): (&u64, &Time)| {
-        let sent_at = flow.sent.get(usize::try_from(*seq).ok()?)?.at;
-        Some((seconds(run, sent_at), at.since(sent_at).as_secs_f64() * 1e3))
-    };
-    let app: Vec<(f64, f64)> = d.first.iter().filter_map(app).collect();
-    let wire: Vec<(f64, f64)> = on_links(run, index, flow)
-        .filter_map(|p| match p.fate {
+/// What is counted of a flow, or of several together.
+#[derive(Default)]
+struct Counted {
+    received: u64,
+    reordered: u64,
+    duplicates: u64,
+    /// Of each packet received: when it was sent and its latency from application to application, ms.
+    app: Vec<(f64, f64)>,
+    /// Of each packet a link delivered: when it came to the link and how long it took, ms.
+    wire: Vec<(f64, f64)>,
+    /// Of each arrival: when, and its bytes.
+    arrivals: Vec<(f64, u64)>,
+}
+
+impl Counted {
+    fn add(&mut self, run: &RunRecord, index: usize, flow: &FlowRecord) {
+        let d = deliveries(flow);
+        self.received += d.first.len() as u64;
+        self.reordered += d.reordered;
+        self.duplicates += d.duplicates;
+        self.app.extend(d.first.iter().filter_map(|(seq, at)| {
+            let sent_at = flow.sent.get(usize::try_from(*seq).ok()?)?.at;
+            Some((seconds(run, sent_at), at.since(sent_at).as_secs_f64() * 1e3))
+        }));
+        self.wire.extend(on_links(run, index, flow).filter_map(|(_, p)| match p.fate {
             Fate::Delivered(at) => Some((seconds(run, p.entered), at.since(p.entered).as_secs_f64() * 1e3)),
             Fate::QueueDrop | Fate::Lost => None,
-        })
-        .collect();
-    let phase = |&span: &(f64, f64)| FlowPhase {
-        from_s: span.0,
-        to_s: span.1,
-        rx_mbps: mbps(
-            flow.received
-                .iter()
-                .filter(|p| within(span, seconds(run, p.at)))
-                .map(|p| u64::from(p.bytes))
-                .sum(),
-            span,
-        ),
-        app_latency_ms: latency(app.iter().filter(|(t, _)| within(span, *t)).map(|(_, ms)| *ms).collect()),
-        wire_latency_ms: latency(wire.iter().filter(|(t, _)| within(span, *t)).map(|(_, ms)| *ms).collect()),
+        }));
+        self.arrivals.extend(flow.received.iter().map(|p| (seconds(run, p.at), u64::from(p.bytes))));
+    }
+
+    fn phase(&self, span: (f64, f64)) -> FlowPhase {
+        let of = |all: &[(f64, f64)]| {
+            Latency::of(all.iter().filter(|(t, _)| within(span, *t)).map(|(_, ms)| *ms).collect())
+        };
+        let bytes = self.arrivals.iter().filter(|(t, _)| within(span, *t)).map(|(_, bytes)| bytes).sum();
+        FlowPhase {
+            from_s: span.0,
+            to_s: span.1,
+            rx_mbps: mbps(bytes, span),
+            app_latency_ms: of(&self.app),
+            wire_latency_ms: of(&self.wire),
+        }
+    }
+}
+
+/// The figures of the flows at these places, taken together; there is at least one.
+fn flow_stats(run: &RunRecord, indices: &[usize], phases: &[(f64, f64)]) -> Option<Flow> {
+    let flows: Vec<(usize, &FlowRecord)> =
+        indices.iter().filter_map(|i| Some((*i, run.flows.get(*i)?))).collect();
+    let (_, first) = flows.first()?;
+    let mut counted = Counted::default();
+    flows.iter().for_each(|(i, flow)| counted.add(run, *i, flow));
+    let sent: u64 = flows.iter().map(|(_, flow)| flow.sent.len() as u64).sum();
+    let known = flows.iter().all(|(_, flow)| !flow.sent.is_empty());
+    let lost = sent.saturating_sub(counted.received);
+    let dropped = |(i, flow): &(usize, &FlowRecord)| {
+        flow.dropped_at_sender.or_else(|| never_left(run, *i, flow).filter(|_| known))
     };
-    Flow {
-        name: flow.name.clone(),
-        kind: flow.kind.clone(),
-        model: flow.model.clone(),
-        offered_mbps: flow.offered.map(|r| r.mbps()),
+    let tcp = flows
+        .iter()
+        .filter_map(|(_, flow)| flow.tcp)
+        .reduce(|a, b| TcpCounters { retransmits: a.retransmits + b.retransmits, dsack: a.dsack + b.dsack });
+    let offered: Option<f64> = flows.iter().map(|(_, flow)| Some(flow.offered?.mbps())).sum();
+    Some(Flow {
+        name: flows.iter().map(|(_, flow)| flow.name.as_str()).collect::<Vec<_>>().join(", "),
+        kind: first.kind.clone(),
+        model: first.model.clone(),
+        offered_mbps: offered,
         sent: known.then_some(sent),
-        dropped_at_sender: flow.dropped_at_sender.or_else(|| never_left(run, index, flow).filter(|_| known)),
-        received: d.first.len() as u64,
+        dropped_at_sender: flows.iter().map(dropped).sum(),
+        received: counted.received,
         lost: known.then_some(lost),
         lost_pct: known.then(|| lost as f64 * 100.0 / sent as f64),
-        reordered: known.then_some(d.reordered),
-        duplicates: known.then_some(d.duplicates),
-        tcp: flow.tcp.map(|tcp| Tcp { retransmits: tcp.retransmits, dsack: tcp.dsack }),
-        phases: phases.iter().map(phase).collect(),
-    }
+        reordered: known.then_some(counted.reordered),
+        duplicates: known.then_some(counted.duplicates),
+        tcp: tcp.map(|tcp| Tcp { retransmits: tcp.retransmits, dsack: tcp.dsack }),
+        phases: phases.iter().map(|span| counted.phase(*span)).collect(),
+    })
 }
 
 fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> PathStats {
@@ -158,7 +191,7 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
             to_s: span.1,
             tx_mbps: mbps(bytes_in(&path.forward, span), span),
             rx_mbps: mbps(out.map(|p| u64::from(p.bytes)).sum(), span),
-            latency_ms: latency(delays.collect()),
+            latency_ms: Latency::of(delays.collect()),
             lost: entered().filter(|p| p.fate == Fate::Lost).count() as u64,
             queue_drops: entered().filter(|p| p.fate == Fate::QueueDrop).count() as u64,
             ce: entered().filter(|p| p.ce).count() as u64,
@@ -176,14 +209,13 @@ pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -
 
 /// The 99th percentile of nanoseconds, in microseconds.
 fn us_p99<'a>(ns: impl Iterator<Item = &'a u32>) -> Option<f64> {
-    latency(ns.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
+    Latency::of(ns.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
 }
 
 /// Everything `summary.json` says of one run.
 pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
     let phases = phases(plan);
-    let flows: Vec<Flow> =
-        run.flows.iter().enumerate().map(|(i, f)| flow_stats(run, i, f, &phases)).collect();
+    let flows: Vec<Flow> = (0..run.flows.len()).filter_map(|i| flow_stats(run, &[i], &phases)).collect();
     let paths: Vec<PathStats> = run.paths.iter().map(|p| path_stats(run, p, &phases)).collect();
     let links = || run.paths.iter().flat_map(|path| [&path.forward, &path.reverse]);
     Run {
@@ -193,7 +225,7 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
         seed: plan.seed,
         resolved_hash: code::hash(&plan.scenario.resolved(plan.variant, plan.cell)),
         params: plan.params(),
-        metrics: metrics(plan, run, &flows, &paths),
+        metrics: metrics(plan, run, &phases, &flows, &paths),
         flows,
         paths,
         link_lateness_us_p99: lateness_us_p99(run.paths.iter()),
@@ -203,13 +235,27 @@ pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
     }
 }
 
-fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]) -> BTreeMap<String, f64> {
+fn metrics(
+    plan: &Plan<'_>,
+    run: &RunRecord,
+    phases: &[(f64, f64)],
+    flows: &[Flow],
+    paths: &[PathStats],
+) -> BTreeMap<String, f64> {
     let mut out = BTreeMap::new();
     let mut put = |name, value: Option<f64>| {
         debug_assert!(NAMES.iter().any(|(known, _)| *known == name));
         out.extend(value.map(|v| (String::from(name), v)));
     };
-    let (Some(flow), Some(record)) = (flows.first(), run.flows.first()) else { return out };
+    completion::completion(run).into_iter().for_each(|(name, value)| put(name, Some(value)));
+    let measured = measured(plan, run);
+    let rates: Vec<f64> = flows.iter().filter_map(|f| Some(f.phases.last()?.rx_mbps)).collect();
+    if rates.len() > 1 {
+        let (total, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
+        put("total_mbps", Some(total));
+        put("jain", (squares > 0.0).then(|| total * total / (rates.len() as f64 * squares)));
+    }
+    let Some(flow) = flow_stats(run, &measured, phases) else { return out };
     let Some(last) = flow.phases.last() else { return out };
     put("rx_mbps", Some(last.rx_mbps));
     put("app_p50_ms", last.app_latency_ms.map(|l| l.p50));
@@ -219,40 +265,44 @@ fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]
     put("wire_p50_ms", last.wire_latency_ms.map(|l| l.p50));
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
-    if let (Some(ours), Some(theirs)) = (last.app_latency_ms, mirrored(run, record, (last.from_s, last.to_s)))
-    {
+    // What follows order and times, which several flows together do not have.
+    let single = match &measured[..] {
+        [only] => run.flows.get(*only),
+        _ => None,
+    };
+    let back = single.and_then(|record| mirrored(run, record, (last.from_s, last.to_s)));
+    if let (Some(ours), Some(theirs)) = (last.app_latency_ms, back) {
         put("mirror_p50_ms", Some(theirs.p50));
         put("mirror_p95_ms", Some(theirs.p95));
         let apart = [theirs.p50 - ours.p50, theirs.p95 - ours.p95, theirs.p99 - ours.p99];
         put("mirror_offset_ms", apart.into_iter().map(f64::abs).max_by(f64::total_cmp));
     }
     put("lost_pct", flow.lost_pct);
-    put("link_lost_pct", link_lost_pct(run, record));
+    put("link_lost_pct", link_lost_pct(run, &measured));
     // TCP sends again what is lost: what it does not deliver by the end is not a loss. Its losses are those on the links.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
-        (record.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
+        (flow.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped
     {
         put("net_lost_pct", Some(lost.saturating_sub(dropped) as f64 * 100.0 / (sent - dropped) as f64));
     }
-    if flows.len() > 1 {
-        let rates: Vec<f64> = flows.iter().filter_map(|f| Some(f.phases.last()?.rx_mbps)).collect();
-        let (total, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
-        put("total_mbps", Some(total));
-        put("jain", (squares > 0.0).then(|| total * total / (rates.len() as f64 * squares)));
-        let others = (total - last.rx_mbps) / (rates.len() - 1) as f64;
-        put("share_pct", (others > 0.0).then(|| last.rx_mbps * 100.0 / others));
-    }
+    let (ours, others): (Vec<usize>, Vec<usize>) = (0..rates.len()).partition(|i| measured.contains(i));
+    let mean = |of: &[usize]| of.iter().map(|i| rates[*i]).sum::<f64>() / of.len() as f64;
+    put(
+        "share_pct",
+        (!others.is_empty()).then(|| mean(&ours) * 100.0 / mean(&others)).filter(|pct| pct.is_finite()),
+    );
     let received = flow.received.max(1) as f64;
     put("reordered_pct", flow.reordered.map(|n| n as f64 * 100.0 / received));
     put("retransmits", flow.tcp.map(|t| t.retransmits as f64));
     put("dsack", flow.tcp.map(|t| t.dsack as f64));
-    if let Some(spec) = plan.flows().first() {
+    let specs = plan.flows();
+    let spec = single.and_then(|record| specs.iter().find(|spec| *spec.name.as_ref() == record.name));
+    if let Some((spec, record)) = spec.zip(single) {
         for (name, value) in applications::metrics(plan, run, spec, record) {
             put(name, Some(value));
         }
     }
-    completion::completion(run).into_iter().for_each(|(name, value)| put(name, Some(value)));
     if plan.scenario.mode == Mode::Direct {
         let named = friendliness::metrics(plan, run).into_iter();
         out.extend(named.map(|(name, value)| (name.to_owned(), value)));
@@ -265,24 +315,33 @@ fn metrics(plan: &Plan<'_>, run: &RunRecord, flows: &[Flow], paths: &[PathStats]
         put("path_imbalance_pct", Some((a.rx_mbps - b.rx_mbps).abs() * 200.0 / (a.rx_mbps + b.rx_mbps)));
     }
     if let Some(event) = plan.scenario.events_s().last().copied() {
-        let end = flow_end(plan);
-        put("min_200ms_mbps", windows::lowest(run, record, (event + 0.3, end), 0.2, &[]));
-        put("min_1s_mbps", windows::lowest(run, record, (event + 0.3, end), 1.0, &windows::probe_rtt(run)));
+        let stop = spec.and_then(|spec| spec.stop_s.as_ref()).map(|s| *s.as_ref());
+        let end = stop.unwrap_or(*plan.scenario.duration_s.as_ref());
+        let lowest =
+            |len, except: &[(f64, f64)]| windows::lowest(run, single?, (event + 0.3, end), len, except);
+        put("min_200ms_mbps", lowest(0.2, &[]));
+        put("min_1s_mbps", lowest(1.0, &windows::probe_rtt(run)));
         if let Some(path) = run.paths.get(1) {
             put("second_path_first_ms", windows::first_packet(run, path, event).map(|s| (s - event) * 1e3));
             put(
                 "second_path_ms",
-                windows::first_above(run, path, (event, end), 0.1, 3.0).map(|s| ((s - event) * 1e3).round()),
+                windows::first_above(run, path, (event, end), 0.1, 3.0)
+                    .map(|s| ((s + 0.1 - event) * 1e3).round()),
             );
         }
     }
     out
 }
 
-/// Packets of the first flow that links dropped or lost, of those offered to links.
-fn link_lost_pct(run: &RunRecord, flow: &FlowRecord) -> Option<f64> {
+/// The places of the flows that metrics are of.
+pub(crate) fn measured(plan: &Plan<'_>, run: &RunRecord) -> Vec<usize> {
+    (0..run.flows.len()).filter(|i| plan.scenario.is_measured(&run.label, &run.flows[*i].name)).collect()
+}
+
+/// Packets of these flows that links dropped or lost, of those offered to links.
+fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     let (mut all, mut lost) = (0u64, 0u64);
-    for packet in on_links(run, 0, flow) {
+    for (_, packet) in flows.iter().flat_map(|i| on_links(run, *i, &run.flows[*i])) {
         all += 1;
         lost += u64::from(!matches!(packet.fate, Fate::Delivered(_)));
     }
@@ -295,11 +354,5 @@ fn mirrored(run: &RunRecord, flow: &FlowRecord, span: (f64, f64)) -> Option<Late
         let sent = flow.sent.get(usize::try_from(back.seq).ok()?)?.at;
         within(span, seconds(run, sent)).then(|| back.at.since(sent).as_secs_f64() * 1e3)
     };
-    latency(flow.mirrored.iter().filter_map(journey).collect())
-}
-
-/// When the first flow stops sending.
-fn flow_end(plan: &Plan<'_>) -> f64 {
-    let stop = plan.flows().first().and_then(|f| f.stop_s.as_ref()).map(|s| *s.as_ref());
-    stop.unwrap_or(*plan.scenario.duration_s.as_ref())
+    Latency::of(flow.mirrored.iter().filter_map(journey).collect())
 }

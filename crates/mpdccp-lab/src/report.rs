@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::code;
-use crate::comparison::{Comparison, aims, number, upright, variants};
+use crate::comparison::{Comparison, aims, measured, number, of_flows, upright, variants};
 use crate::figures::{SCRIPT, STYLE};
 use crate::scenario::Scenario;
 use crate::sentences::sentences;
@@ -30,15 +30,14 @@ pub fn html(scenario: &Scenario, summary: &Summary, all: &[Comparison], cells: &
     let env = &summary.environment;
     let _ = writeln!(
         out,
-        "<p>Scenario <code>{}</code>, backend <code>{}</code>, seed {}, version {}, {}, scenario hash {}, kernel {}, {} CPUs.</p>",
+        "<p>Scenario <code>{}</code>, backend <code>{}</code>, seed {}, version {}, {}, scenario hash {}{}.</p>",
         escape(&summary.scenario),
         summary.backend,
         summary.seed,
         summary.version,
         code::words(),
         summary.scenario_hash,
-        escape(env.kernel.as_deref().unwrap_or("unknown")),
-        env.cpus,
+        escape(&env.words()),
     );
     for warning in summary.runs.iter().filter_map(warning) {
         let _ = writeln!(out, "<p class=\"missed\">{}</p>", escape(&warning));
@@ -105,19 +104,25 @@ pub(crate) fn figure(html: &str, caption: &str) -> String {
 
 /// What one cell shows: sentences, figures, tables.
 pub(crate) fn cell_html(out: &mut String, scenario: &Scenario, all: &[Comparison], cell: &CellFigures) {
-    list(out, &sentences(scenario, all, &cell.cell));
     let lateness = match cell.lateness_us_p99 {
         Some(us) => {
             format!("99 % of packets left the emulated links no more than {} µs late.", number(Some(us)))
         }
         None => "In virtual time: the links are exact.".to_owned(),
     };
-    for (what, html) in &cell.figures {
-        out.push_str(&figure(html, &format!("{what} {lateness}")));
-    }
+    let mut figures = cell.figures.iter().map(|(what, html)| figure(html, &format!("{what} {lateness}")));
+    out.extend(figures.next());
     let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell.cell).collect();
-    let spread = if here.iter().any(|c| c.n >= 3) { ", with 95 % intervals of the medians" } else { "" };
-    table(out, &format!("Medians of the runs{spread}"), &upright(variants(&here, &[])));
+    let spread = spread(here.iter().map(|c| c.n).max().unwrap_or(0));
+    table(
+        out,
+        &format!("Medians of the runs{spread}, of {} unless a line says otherwise", measured(&here)),
+        &upright(variants(&here, &[])),
+    );
+    let of_flows = of_flows(&here);
+    if !of_flows.is_empty() {
+        table(out, &format!("Every flow, medians of the runs{spread}"), &of_flows);
+    }
     let aims = aims(&here);
     if aims.len() > 1 {
         table(
@@ -125,6 +130,19 @@ pub(crate) fn cell_html(out: &mut String, scenario: &Scenario, all: &[Comparison
             "Aims: met if the whole interval lies where it should, open if only the median does",
             &aims,
         );
+    }
+    list(out, &sentences(scenario, all, &cell.cell));
+    out.extend(figures);
+}
+
+/// What the intervals of so many runs are.
+pub(crate) fn spread(n: u64) -> &'static str {
+    match n {
+        0..=2 => "",
+        3..=5 => {
+            ", with all runs between the ends of the intervals, and how often such ends lie around the median"
+        }
+        _ => ", with 95 % intervals",
     }
 }
 

@@ -3,6 +3,7 @@
 //! the matrix of access links (`robustness`, and `switches`) has too many points for a section each.
 
 mod dcp;
+mod options;
 mod page;
 mod ratio;
 mod robustness;
@@ -16,54 +17,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::report::{self, escape};
-use crate::scenario::Scenario;
 use crate::sim::Sim;
-use crate::{Backend, LabError, code, runs, sweep};
+use crate::{Backend, LabError, code};
+use options::command;
+pub use options::{Options, Progress};
 use section::Section;
 use spec::Spec;
 
 /// The names of all sets that come with the program.
 pub fn names() -> Vec<&'static str> {
     spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).chain(robustness::NAMES).collect()
-}
-
-/// How a set is made.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Headline cells, fewer and shorter runs, to see that all works.
-    pub quick: bool,
-    /// Seconds of each run instead of what the set says.
-    pub duration_s: Option<f64>,
-    /// What a set calls `around` runs in the simulator even if the rest does not.
-    pub around_in_sim: bool,
-    /// Only these sections, by their names or their scenarios' names; all if empty.
-    pub only: Vec<String>,
-    /// The first seed.
-    pub seed: u64,
-    /// Runs at a time, in virtual time.
-    pub threads: usize,
-    /// Directory for everything written; made if need be. What it holds of earlier tries is used.
-    pub out: PathBuf,
-}
-
-/// What happens, for those who watch.
-#[derive(Debug)]
-pub enum Progress<'a> {
-    /// An experiment begins: number `index` (from 1) of `total`.
-    Experiment {
-        /// What it runs.
-        scenario: &'a Scenario,
-        /// Counted from 1.
-        index: usize,
-        /// Of all.
-        total: usize,
-    },
-    /// It goes on.
-    Run(runs::Event<'a>),
-    /// A sweep goes on.
-    Sweep(&'a sweep::Progress<'a>),
-    /// Something failed; the others go on.
-    Failed(&'a str),
 }
 
 /// Makes the runs of a set that are missing, and writes `report.html` and `report.md` after each experiment, so that what was finished
@@ -130,13 +93,6 @@ fn find(name_or_file: &str) -> Result<Spec, LabError> {
     let text = fs::read_to_string(name_or_file)
         .map_err(|e| LabError::failed(format!("reading {name_or_file}"), e))?;
     Spec::parse(name_or_file, &text)
-}
-
-/// What to type for a report.
-fn command(set: &str, backend: &str, options: &Options) -> String {
-    let quick = if options.quick { " --quick" } else { "" };
-    let duration = options.duration_s.map_or(String::new(), |s| format!(" --duration {s}"));
-    format!("mpdccp lab reproduce {set} --backend {backend}{quick}{duration} --seed {}", options.seed)
 }
 
 fn write(

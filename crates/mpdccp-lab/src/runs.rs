@@ -40,6 +40,8 @@ pub enum What<'a> {
     },
     /// It failed; the others go on.
     Failed(&'a LabError),
+    /// The runs that follow leave out these flows, which the backend cannot carry.
+    LeavesOut(&'a str),
     /// It and the others of its variant are left out, since the backend lacks this for it.
     Skipped(&'a str),
 }
@@ -88,7 +90,7 @@ impl Runs<'_> {
                     let ended = ended.load(Ordering::Relaxed);
                     watch(Event { plan: *plan, index, ended, total, what });
                 };
-                let key = Key::of(plan, self.backend.name());
+                let key = Key::of(plan, self.backend);
                 let result = match self.find(&key) {
                     // The same seed may have another place among the repeats.
                     Some(kept) => {

@@ -28,10 +28,12 @@ fn text(estimate: Estimate) -> String {
 
 /// The time that most metrics are taken over.
 fn since(scenario: &Scenario) -> String {
-    let last = scenario.events_s().last().copied();
-    last.map_or("Over the whole run ".to_owned(), |t| {
-        format!("From {} at t = {t} s on ", scenario.event_words(t))
-    })
+    let (from, last) = (scenario.measured_from_s(), scenario.events_s().last().copied());
+    match last.filter(|t| *t >= from) {
+        Some(t) => format!("From {} at t = {t} s on ", scenario.event_words(t)),
+        None if from > 0.0 => format!("From t = {from} s on "),
+        None => "Over the whole run ".to_owned(),
+    }
 }
 
 fn received(scenario: &Scenario, c: &Comparison) -> String {
@@ -67,12 +69,12 @@ fn second_path(scenario: &Scenario, c: &Comparison) -> Option<String> {
     let rise = c.estimate("second_path_ms");
     Some(match (first, rise) {
         (Some(first), Some(rise)) => format!(
-            "{label} sent its first packet over {name} {} ms after {event}, and more than {IN_USE} Mbit/s in the 100 ms that begin {} ms after it.",
+            "{label} sent its first packet over {name} {} ms after {event}, and had sent more than {IN_USE} Mbit/s over 100 ms {} ms after it.",
             text(first),
             text(rise)
         ),
         (None, Some(rise)) => format!(
-            "{label} used {name} before {event}, and sent more than {IN_USE} Mbit/s over it in the 100 ms that begin {} ms after it.",
+            "{label} used {name} before {event}, and had sent more than {IN_USE} Mbit/s over it for 100 ms {} ms after it.",
             text(rise)
         ),
         (Some(first), None) => format!(
@@ -117,9 +119,9 @@ fn compared(here: &[&Comparison]) -> Option<String> {
         );
     }
     let words = if change.median < 0.0 { "lower" } else { "higher" };
-    let interval = change.interval.map_or(String::new(), |(low, high)| {
-        let (a, b) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
-        format!(" (95 % interval of {} pairs of runs: {a:.0} to {b:.0} %)", change.n)
+    let interval = change.interval.map_or(String::new(), |i| {
+        let (a, b) = (i.low.abs().min(i.high.abs()), i.low.abs().max(i.high.abs()));
+        format!(" ({:.0} % interval of {} pairs of runs: {a:.0} to {b:.0} %)", i.coverage * 100.0, change.n)
     });
     let by = change.median.abs();
     Some(format!("The 95th percentile of latency is {by:.0} % {words} with ccid5 than with ccid2{interval}."))

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use units::Time;
 
-use crate::record::{Fate, FlowRecord, PathRecord, RunRecord, seconds};
+use crate::record::{Fate, FlowRecord, LinkPacket, PathRecord, RunRecord, seconds};
 
 /// Rates are counted in bins of this length.
 pub(crate) const BIN_S: f64 = 0.1;
@@ -89,7 +89,9 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
         received.entry(packet.seq).or_insert(packet.at);
     }
     let mut on: HashMap<u64, (usize, Option<f64>)> = HashMap::new();
-    for (path, record) in run.paths.iter().enumerate() {
+    // TCP cuts the records of an application into segments, whose numbers are not those of records.
+    let numbered = flow.kind != "tcp" || flow.offered.is_none();
+    for (path, record) in run.paths.iter().enumerate().filter(|_| numbered) {
         for p in &record.forward.packets {
             let Some((_, seq)) = p.data.filter(|(flow, _)| usize::from(*flow) == index) else { continue };
             let wire = match p.fate {
@@ -110,6 +112,17 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
         Journey { seq, sent: seconds(run, sent.at), received, path, wire_ms }
     };
     flow.sent.iter().enumerate().map(journey).collect()
+}
+
+/// When each packet of flow `index` came to a link, how long it took there (ms), and its path.
+pub(crate) fn on_wire(run: &RunRecord, index: usize) -> Vec<(f64, f64, usize)> {
+    let Some(flow) = run.flows.get(index) else { return Vec::new() };
+    let packets = crate::metrics::on_links(run, index, flow);
+    let took = |(path, p): (usize, &LinkPacket)| match p.fate {
+        Fate::Delivered(at) => Some((seconds(run, p.entered), at.since(p.entered).as_secs_f64() * 1e3, path)),
+        Fate::QueueDrop | Fate::Lost => None,
+    };
+    packets.filter_map(took).collect()
 }
 
 fn cell(value: Option<f64>) -> String {

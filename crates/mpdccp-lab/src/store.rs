@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::summary::Run;
-use crate::{LabError, Plan, RunRecord, code};
+use crate::{Backend, LabError, Plan, RunRecord, code};
 
 /// Points by the name of what they show.
 pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
@@ -25,18 +25,21 @@ pub struct Key {
     pub backend: String,
     /// The program, as [`code::id`] names it.
     pub code: String,
+    /// What of the machine has a part in it, as [`Backend::made_by`](crate::Backend::made_by) says.
+    pub made_by: BTreeMap<String, String>,
     /// Hash of the scenario with the variant's settings and the cell's links, as [`crate::Scenario::resolved`] writes it.
     pub scenario: String,
 }
 
 impl Key {
     /// The key of a run to be made on `backend` by this program.
-    pub fn of(plan: &Plan<'_>, backend: &str) -> Key {
+    pub fn of(plan: &Plan<'_>, backend: &dyn Backend) -> Key {
         Key {
             label: plan.variant.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
             seed: plan.seed,
-            backend: backend.to_owned(),
+            backend: backend.name().to_owned(),
+            made_by: backend.made_by(plan),
             code: code::id().to_owned(),
             scenario: code::hash(&plan.scenario.resolved(plan.variant, plan.cell)),
         }
@@ -62,6 +65,16 @@ pub struct Kept {
     /// It was made earlier.
     #[serde(skip)]
     pub found: bool,
+}
+
+/// Writes runs into one file, a line each, for another machine.
+///
+/// # Errors
+/// It cannot be written.
+pub fn pack<'a>(file: &Path, runs: impl Iterator<Item = &'a Kept>) -> Result<(), LabError> {
+    let lines: Result<Vec<String>, _> = runs.map(serde_json::to_string).collect();
+    let text = lines.map(|lines| lines.join("\n")).map_err(|e| LabError::failed("keeping runs", e))?;
+    fs::write(file, text).map_err(|e| LabError::failed(format!("writing {}", file.display()), e))
 }
 
 /// A directory of finished runs.
@@ -110,20 +123,20 @@ impl Store {
         self.whole(&self.file(&kept.key, "json"), &text).map_err(|e| failed(&e))
     }
 
-    /// Takes over the finished runs of another store.
+    /// Takes over the runs that [`pack`] wrote into `from`.
     ///
     /// # Errors
     /// It cannot be read, or they cannot be written.
     pub fn gather(&self, from: &Path) -> Result<(), LabError> {
-        let failed = |e| LabError::failed(format!("reading the runs in {}", from.display()), e);
-        for entry in fs::read_dir(from).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let Some(name) = path.file_name() else { continue };
-            if path.extension().is_some_and(|ending| ending != "part") && from != self.dir {
-                self.whole(&self.dir.join(name), &fs::read(&path).map_err(failed)?).map_err(failed)?;
-            }
-        }
-        Ok(())
+        let failed = |e: &dyn core::fmt::Display| {
+            let what = "expected what `lab sweep` wrote beside its CSV file";
+            LabError::Wrong(format!("reading {}: {e}; {what}", from.display()))
+        };
+        let text = fs::read_to_string(from).map_err(|e| failed(&e))?;
+        text.lines().try_for_each(|line| {
+            let kept: Kept = serde_json::from_str(line).map_err(|e| failed(&e))?;
+            self.keep(&kept, None)
+        })
     }
 
     /// Renamed into place, so that a file that is there is whole.

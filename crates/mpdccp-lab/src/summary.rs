@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Interval};
 
 /// Version of the format; readers ignore keys they do not know.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The whole file.
 #[derive(Clone, Debug, Serialize)]
@@ -35,9 +35,18 @@ pub struct Summary {
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Environment {
-    pub kernel: Option<String>,
-    pub cpus: usize,
+    /// What of the machine has a part in the results, such as its kernel and programs that others wrote; nothing in virtual time.
+    pub made_by: BTreeMap<String, String>,
+    pub cpus: Option<usize>,
     pub link_lateness_us_p99: Option<f64>,
+}
+
+impl Environment {
+    /// For the head of a report.
+    pub(crate) fn words(&self) -> String {
+        let made_by: String = self.made_by.iter().map(|(what, which)| format!(", {what} {which}")).collect();
+        made_by + &self.cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"))
+    }
 }
 
 /// One run.
@@ -136,6 +145,15 @@ pub struct Latency {
     pub max: f64,
 }
 
+impl Latency {
+    /// The distribution of `ms`; none of nothing. Percentiles by nearest rank.
+    pub(crate) fn of(mut ms: Vec<f64>) -> Option<Latency> {
+        ms.sort_by(f64::total_cmp);
+        let rank = |p: f64| ms[((ms.len() as f64 * p).ceil() as usize).clamp(1, ms.len()) - 1];
+        (!ms.is_empty()).then(|| Latency { p50: rank(0.5), p95: rank(0.95), p99: rank(0.99), max: rank(1.0) })
+    }
+}
+
 /// Medians of `runs` for each (label, cell), in order of first appearance.
 pub fn medians(runs: &[Run]) -> Vec<Value> {
     let mut groups: Vec<((&str, &str), Vec<Value>)> = Vec::new();
@@ -160,15 +178,15 @@ pub fn medians(runs: &[Run]) -> Vec<Value> {
     groups.into_iter().map(summarise).collect()
 }
 
-/// Of each metric the 95 % interval of its median, where there are runs enough.
+/// Of each metric the interval of its median with its coverage, where there are runs enough.
 fn intervals(values: &[Value]) -> Value {
     let mut of: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
     for (metric, value) in values.iter().filter_map(|v| v["metrics"].as_object()).flatten() {
         of.entry(metric).or_default().extend(value.as_f64());
     }
     let interval = |(metric, values): (&String, Vec<f64>)| {
-        let (low, high) = Estimate::of(&values)?.interval?;
-        Some((metric.clone(), serde_json::json!([low, high])))
+        let Interval { low, high, coverage } = Estimate::of(&values)?.interval?;
+        Some((metric.clone(), serde_json::json!([low, high, coverage])))
     };
     of.into_iter().filter_map(interval).collect::<serde_json::Map<_, _>>().into()
 }

@@ -9,14 +9,15 @@ use crate::experiment::{choose_cells, choose_variants};
 use crate::metrics::NAMES;
 use crate::runs::{Event, Keep, Runs, What};
 use crate::scenario::{Point, Scenario};
-use crate::store::{Kept, Store};
+use crate::store::{self, Kept, Store};
 use crate::summary::Flow;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
 /// How a sweep is run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The CSV file. Finished runs are kept in the directory `runs` beside it, and not made again.
+    /// The CSV file. Finished runs are kept in the directory `runs` beside it and not made again; a file of the same name that ends in
+    /// `.runs` has all of this sweep, for [`merge`].
     pub out: PathBuf,
     /// The first seed.
     pub seed: u64,
@@ -79,7 +80,7 @@ impl Progress<'_> {
             watch(&Progress { done: event.ended, total: event.total, what, found, error });
         };
         match &event.what {
-            What::Begin | What::Sample(_) | What::Skipped(_) => {}
+            What::Begin | What::Sample(_) | What::Skipped(_) | What::LeavesOut(_) => {}
             What::Done { found, .. } => told(*found, None),
             What::Failed(e) => told(false, Some(&e.to_string())),
         }
@@ -178,13 +179,14 @@ pub fn run(
     let parameters: Vec<String> = sweep.parameters.keys().cloned().collect();
     std::fs::write(&options.out, csv(&parameters, &made))
         .map_err(|e| LabError::failed(format!("writing {}", options.out.display()), e))?;
+    store::pack(&packed(&options.out), made.iter().map(|(_, kept)| kept))?;
     outcome.medians = medians(&made, &sweep.show);
     outcome.table = table(&parameters, &sweep.show, &outcome.medians);
     Ok(outcome)
 }
 
-/// Puts together what shards have made, whose CSV files are in `parts`: gathers their runs in the directory `runs` beside `options.out` and
-/// writes the whole file there.
+/// Puts together what shards have made, whose CSV files are `parts`: takes the runs from the files `.runs` beside them and writes the whole
+/// file.
 ///
 /// # Errors
 /// As [`run`], and if the runs of a part cannot be read. Runs that no shard has made are the outcome's `failed`.
@@ -197,9 +199,14 @@ pub fn merge(
 ) -> Result<Outcome, LabError> {
     let store = Store::open(&beside(&options.out))?;
     for part in parts {
-        store.gather(&beside(part))?;
+        store.gather(&packed(part))?;
     }
     run(scenario, &Nowhere(backend), options, watch)
+}
+
+/// The runs of a CSV file in one file.
+fn packed(csv: &Path) -> PathBuf {
+    csv.with_extension("runs")
 }
 
 /// Where the runs of a CSV file are kept.
@@ -215,8 +222,13 @@ impl Backend for Nowhere<'_> {
         self.0.name()
     }
 
+    fn made_by(&self, plan: &Plan<'_>) -> BTreeMap<String, String> {
+        self.0.made_by(plan)
+    }
+
     fn run(&self, _: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
-        Err(LabError::Failed("no shard has made it, with this program and this scenario".to_owned()))
+        let why = "no shard has made it, with this program and this scenario, and on namespaces with this kernel and these programs";
+        Err(LabError::Failed(why.to_owned()))
     }
 }
 

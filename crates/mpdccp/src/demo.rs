@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use mpdccp_lab::experiment::Options;
+use mpdccp_lab::experiment::{Exports, Options};
 use mpdccp_lab::{LabError, Scenario, comparison, sentences};
 
 use crate::lab;
@@ -36,6 +36,7 @@ fn run(args: &Demo) -> Result<(), LabError> {
         seed: args.seed,
         threads: 1,
         out: args.out.clone(),
+        exports: Exports::default(),
     };
     let seconds = 2 * (scenario.duration().as_secs() + 5);
     println!(

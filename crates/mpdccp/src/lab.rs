@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use clap::{Args, Subcommand, ValueEnum};
-use mpdccp_lab::experiment::{self, Options};
+use mpdccp_lab::experiment::{self, Exports, Options};
 use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::scenario::LIBRARY;
 use mpdccp_lab::sim::Sim;
@@ -88,7 +88,7 @@ pub(crate) struct Part {
 pub(crate) struct Merge {
     #[command(flatten)]
     sweep: Sweep,
-    /// CSV files that `lab sweep --shard` wrote, each with its `runs` beside it.
+    /// CSV files that `lab sweep --shard` wrote, each with the file of the same name that ends in `.runs` beside it.
     #[arg(required = true, value_name = "FILE")]
     parts: Vec<PathBuf>,
 }
@@ -118,6 +118,15 @@ pub(crate) struct Run {
     /// Directory for what is written; lab-out/SCENARIO if absent.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write PATH.pcap beside the series of each run, for Wireshark: times and lengths of all packets at the client, without contents.
+    #[arg(long)]
+    pcap: bool,
+    /// Write run.qlog beside the series of each run, for qvis: packets on the links, losses, congestion control.
+    #[arg(long)]
+    qlog: bool,
+    /// Write PATH.up and PATH.down beside the series of each run, for mm-link: the rates of the links.
+    #[arg(long)]
+    mahimahi: bool,
     /// Print summary.json to standard output; progress goes to standard error in any case.
     #[arg(long)]
     json: bool,
@@ -211,6 +220,7 @@ fn run(args: &Run) -> Result<(), LabError> {
         seed: args.seed,
         threads: args.threads.unwrap_or_else(cores),
         out: args.out.clone().unwrap_or_else(|| default_out(&scenario)),
+        exports: Exports { pcap: args.pcap, qlog: args.qlog, mahimahi: args.mahimahi },
     };
     let outcome = watched(&scenario, backend.as_ref(), &options)?;
     if let Some(speed) = backend.speed() {

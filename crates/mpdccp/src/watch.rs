@@ -34,12 +34,16 @@ impl Watch {
             eprintln!("skipped: {}: {why}", event.plan.variant.label.as_ref());
             return;
         }
+        if let What::LeavesOut(flows) = event.what {
+            eprintln!("left out: {flows}");
+            return;
+        }
         self.title();
         let number = format!("{} of {}", event.index + 1, event.total);
         let (label, cell) = (event.plan.variant.label.as_ref(), &event.plan.cell.name);
         self.head = format!("{number:>9}  {label:<12} {cell:<12}");
         match event.what {
-            What::Skipped(_) => {}
+            What::Skipped(_) | What::LeavesOut(_) => {}
             What::Begin => self.line("setting up ..."),
             What::Sample(sample) => {
                 let text = self.sample(sample);

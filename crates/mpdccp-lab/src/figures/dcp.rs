@@ -2,6 +2,7 @@
 
 use super::figure::{GREY, line};
 use super::{Figure, Panel, Series, Shape};
+use crate::bounds::Bounds;
 
 /// What is joined to a line.
 pub(crate) type Points = Vec<(f64, f64)>;
@@ -50,11 +51,12 @@ pub(crate) fn over_time(
     Figure { rows: rows.collect(), span: (0.0, end), ..Figure::default() }
 }
 
-/// Friendliness against the number of TCP flows: a line through the medians and a dot for each run; `between` is aimed at.
-pub(crate) fn against_flows(lines: Vec<Curve>, between: (f64, f64)) -> Figure {
+/// Friendliness against the number of TCP flows: a line through the medians and a dot for each run, and what is aimed at.
+pub(crate) fn against_flows(lines: Vec<Curve>, aim: Option<Bounds>) -> Figure {
     let most = lines.iter().flat_map(|line| &line.medians).map(|(n, _)| *n).fold(1.0, f64::max) + 1.0;
     let level = |y: f64| Series { pale: true, ..line("", GREY, vec![(0.0, y), (most, y)]) };
-    let mut series = vec![level(between.0), level(1.0), level(between.1)];
+    let aim = aim.unwrap_or_default();
+    let mut series: Vec<Series> = [aim.min, Some(1.0), aim.max].into_iter().flatten().map(level).collect();
     for (i, curve) in lines.into_iter().enumerate() {
         let variant = Some(curve.name.to_owned());
         series.push(Series { variant: variant.clone(), ..line(curve.name, i, curve.medians) });

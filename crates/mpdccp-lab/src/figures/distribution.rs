@@ -1,9 +1,14 @@
 //! How latencies are distributed: all variants in one panel, whatever lies between them.
 
 use super::figure::{line, look};
+use super::paper::measured;
 use super::{Column, Figure, Panel, Series, Shape};
+use crate::RunRecord;
 use crate::scenario::{Reference, Scenario};
-use crate::series::{self, Journey};
+use crate::series;
+
+/// When each packet of a flow of a run was sent, and its latency, ms.
+type Latencies<'a> = &'a dyn Fn(&RunRecord, usize) -> Vec<(f64, f64)>;
 
 /// Published percentiles and where they lie on the vertical axis.
 type Percentiles<'a> = [(&'a str, f64); 3];
@@ -15,14 +20,14 @@ pub fn distribution(scenario: &Scenario, columns: &[Column<'_>]) -> Option<Figur
         scenario,
         columns,
         "app latency",
-        Journey::app_ms,
+        &|run, i| series::journeys(run, i).iter().filter_map(|j| Some((j.sent, j.app_ms()?))).collect(),
         &[("app_p50_ms", 50.0), ("app_p95_ms", 95.0), ("app_p99_ms", 99.0)],
     );
     let wire = panel(
         scenario,
         columns,
         "wire latency",
-        |journey| journey.wire_ms,
+        &|run, i| series::on_wire(run, i).into_iter().map(|(at, ms, _)| (at, ms)).collect(),
         &[("wire_p50_ms", 50.0), ("wire_p95_ms", 95.0), ("wire_p99_ms", 99.0)],
     );
     let panels: Vec<Panel> = [app, wire].into_iter().filter(|panel| !panel.is_empty()).collect();
@@ -43,14 +48,14 @@ fn panel(
     scenario: &Scenario,
     columns: &[Column<'_>],
     which: &str,
-    latency_ms: impl Fn(&Journey) -> Option<f64>,
+    latencies: Latencies<'_>,
     percentiles: &Percentiles<'_>,
 ) -> Panel {
-    let from = scenario.events_s().last().copied().unwrap_or(0.0);
+    let from = scenario.measured_from_s();
     let mut series: Vec<Series> = Vec::new();
     for (nth, column) in columns.iter().enumerate() {
-        let journeys = series::journeys(column.run, 0);
-        let ms: Vec<f64> = journeys.iter().filter(|j| j.sent >= from).filter_map(&latency_ms).collect();
+        let all = measured(scenario, column.run).flat_map(|i| latencies(column.run, i));
+        let ms: Vec<f64> = all.filter(|(at, _)| *at >= from).map(|(_, ms)| ms).collect();
         if ms.is_empty() {
             continue;
         }

@@ -6,7 +6,7 @@ use super::{Figure, Panel, Series, Shape};
 use crate::record::seconds;
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::Scenario;
-use crate::series::{self, Journey};
+use crate::series;
 
 /// A variant's run as a column of a figure.
 #[derive(Clone, Copy, Debug)]
@@ -80,26 +80,33 @@ pub fn inner_workings(scenario: &Scenario, columns: &[Column<'_>]) -> Figure {
 
 fn latency(scenario: &Scenario, column: Column<'_>) -> Panel {
     let metrics = [("app_p50_ms", "p50"), ("app_p95_ms", "p95")];
-    of_packets(scenario, column, "app", Journey::app_ms, &metrics)
+    let points = measured(scenario, column.run).flat_map(|i| series::journeys(column.run, i));
+    let points = points.filter_map(|j| Some((j.sent, j.app_ms()?, j.path))).collect();
+    of_packets(scenario, column, "app", points, &metrics)
 }
 
 fn wire(scenario: &Scenario, column: Column<'_>) -> Panel {
     let metrics = [("wire_p50_ms", "p50"), ("wire_p95_ms", "p95")];
-    of_packets(scenario, column, "wire", |journey| journey.wire_ms, &metrics)
+    let points = measured(scenario, column.run).flat_map(|i| series::on_wire(column.run, i));
+    let points = points.map(|(at, ms, path)| (at, ms, Some(path))).collect();
+    of_packets(scenario, column, "wire", points, &metrics)
 }
 
-/// A latency of each packet, a colour a path.
+/// Places of the flows that metrics are of.
+pub(super) fn measured(scenario: &Scenario, run: &RunRecord) -> impl Iterator<Item = usize> {
+    (0..run.flows.len()).filter(move |i| scenario.is_measured(&run.label, &run.flows[*i].name))
+}
+
+/// A latency of each packet (when, ms, path), a colour a path.
 fn of_packets(
     scenario: &Scenario,
     column: Column<'_>,
     which: &str,
-    latency_ms: impl Fn(&Journey) -> Option<f64>,
+    all: Vec<(f64, f64, Option<usize>)>,
     metrics: &[(&str, &str)],
 ) -> Panel {
-    let journeys = series::journeys(column.run, 0);
     let points = |path: Option<usize>| -> Vec<(f64, f64)> {
-        let there = journeys.iter().filter(|j| j.path == path);
-        there.filter_map(|j| Some((j.sent, latency_ms(j)?))).collect()
+        all.iter().filter(|(.., on)| *on == path).map(|(at, ms, _)| (*at, *ms)).collect()
     };
     let dots = |name: &str, color, points| Series { shape: Shape::Dots, ..line(name, color, points) };
     // Segments of a TCP inside the tunnel bear no numbers by which a link knows them.
@@ -124,7 +131,7 @@ fn panel(column: Column<'_>, y_label: &str) -> Panel {
 
 /// What others published for a variant, each a line over the time for which it holds: from the last event to the end.
 fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
-    let (from, to) = (scenario.events_s().last().copied().unwrap_or(0.0), *scenario.duration_s.as_ref());
+    let (from, to) = (scenario.measured_from_s(), *scenario.duration_s.as_ref());
     let mut out = Vec::new();
     for reference in scenario.references_of(column.label, &column.run.cell) {
         let known = |(metric, words): &(&str, &str)| {

@@ -43,7 +43,7 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
                 series.len() - 1
             });
             series[at].points.push((*x, estimate.median));
-            series[at].intervals.push(estimate.interval);
+            series[at].intervals.push(estimate.interval.map(|i| (i.low, i.high)));
         }
         let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or(metric.as_str(), |n| n.1);
         let y_log = words.ends_with(", ms") && flattened(&series);
@@ -113,14 +113,21 @@ fn quantity(value: &str) -> Option<(f64, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::Estimate;
+    use crate::estimate::{Estimate, Interval};
 
     fn median(label: &str, value: &str, y: f64) -> Median {
         Median {
             label: label.to_owned(),
             cell: "base".to_owned(),
             values: vec![value.to_owned()],
-            shown: vec![Some(Estimate { n: 5, median: y, interval: Some((y - 1.0, y + 1.0)) }), None],
+            shown: vec![
+                Some(Estimate {
+                    n: 5,
+                    median: y,
+                    interval: Some(Interval { low: y - 1.0, high: y + 1.0, coverage: 0.95 }),
+                }),
+                None,
+            ],
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
     }
 }
 
-const WIREGUARD: &str = "wireguard-go";
+pub(super) const WIREGUARD: &str = "wireguard-go";
 
 /// A running baseline; gone when dropped.
 pub(super) struct Running {

@@ -12,7 +12,7 @@ use units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::process::Process;
-use super::tap::{self, Count, Tap};
+use super::tap::{self, Count, Tap, Whose};
 use super::udp::{NAP, sleep_until};
 use super::world::Namespace;
 use crate::LabError;
@@ -45,22 +45,24 @@ fn start(
 }
 
 impl Commands {
-    /// Starts the server's command and the taps. Packets go from `from` to `to`, or the other way if they come `back`.
+    /// Starts the server's command and the taps. Packets go from `from` to `to`, or the other way in a reverse flow; those of `whose` count.
     pub(super) fn start(
         spec: &FlowSpec,
         (client, server): (&Namespace, &Namespace),
         (from, to): (Ipv4Addr, SocketAddr),
+        whose: Whose,
         dir: &Path,
     ) -> Result<Commands, LabError> {
         let name = spec.name.as_ref().clone();
         let counters = Arc::new(Counters::default());
         let receiver = Some(counters.clone());
-        let taps = if spec.reverse {
+        let count = || Count::Of(whose.clone());
+        let [entry, exit] = if spec.reverse {
             let to = SocketAddr::from((from, 0));
-            [Tap::start(server, to, Count::All, None)?, Tap::start(client, to, Count::All, receiver)?]
+            [(server, None), (client, receiver)].map(|(at, counters)| Tap::start(at, to, count(), counters))
         } else {
             let to = SocketAddr::new(to.ip(), 0);
-            [Tap::start(client, to, Count::All, None)?, Tap::start(server, to, Count::All, receiver)?]
+            [(client, None), (server, receiver)].map(|(at, counters)| Tap::start(at, to, count(), counters))
         };
         let run = |command: &String| start(server, &format!("server of {name}"), (command, to), dir);
         let server = spec.server.as_ref().map(run).transpose()?;
@@ -72,7 +74,7 @@ impl Commands {
             dir: dir.to_owned(),
             counters,
             server,
-            taps,
+            taps: [entry?, exit?],
             output: Mutex::default(),
         })
     }

@@ -42,6 +42,6 @@ pub fn check() -> Result<(), LabError> {
 }
 
 /// The kernel's release.
-pub(crate) fn kernel() -> Option<String> {
+pub(super) fn kernel() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned())
 }

@@ -46,22 +46,22 @@ impl RunningLink {
     pub(super) fn start(
         paths: &[(usize, &PathSpec)],
         farther: &HashMap<u16, Duration>,
-        (seed, end_s): (u64, f64),
+        (seeds, end_s): ([u64; 2], f64),
         client: Tun,
         server: Tun,
     ) -> Result<RunningLink, LabError> {
-        let (shared, first) = (Arc::new(Shared::default()), seed);
+        let shared = Arc::new(Shared::default());
         let Some((_, spec)) = paths.first() else {
             return Err(LabError::Failed("a link that carries no path".to_owned()));
         };
         let places: Vec<usize> = paths.iter().map(|(place, _)| *place).collect();
-        let strand = |device, config, seed| {
+        let strand = |device, config, way: usize| {
             let records = places.iter().map(|place| (*place, LinkRecord::default())).collect();
-            let recorder = Watch { reverse: seed != first, records, farther: farther.clone(), latest: 0 };
-            Strand { device, config, seed, recorder }
+            let recorder = Watch { reverse: way == 1, records, farther: farther.clone(), latest: 0 };
+            Strand { device, config, seed: seeds[way], recorder }
         };
         let [forward, reverse] = spec.ways.each_ref().map(LinkKeys::config);
-        let ends = [strand(client, forward, seed), strand(server, reverse, seed ^ 1)];
+        let ends = [strand(client, forward, 0), strand(server, reverse, 1)];
         let cable = Cable::new(ends).map_err(|e| LabError::failed("making a link", e))?;
         let path = Path {
             names: paths.iter().map(|(_, path)| path.name.as_ref().clone()).collect(),

@@ -12,6 +12,7 @@ mod flow;
 mod link;
 mod model;
 mod process;
+mod programs;
 mod reaper;
 mod run;
 mod short;
@@ -25,6 +26,5 @@ mod udp;
 mod world;
 
 pub use environment::check as check_environment;
-pub(crate) use environment::kernel;
 pub use run::Netns;
 pub use stop::{install_handler, interrupt, resume};

@@ -1,6 +1,7 @@
 //! One run from the first namespace to the last.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,15 +17,13 @@ use super::reaper::Reaper;
 use super::tunnel::{self, Tunnel};
 use super::udp::{self, Receiver};
 use super::world::{self, Namespace, path_address};
-use super::{baseline, environment, stop, tag, traffic};
+use super::{baseline, environment, programs, stop, tag, traffic};
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::{FlowSpec, Mode, PathSpec, SourceSpec};
-use crate::{Backend, DRAIN, LabError, Plan, Sample};
+use crate::{Backend, DRAIN, LabError, Plan, Random, Sample};
 
 /// Receivers listen from this port on.
 const FIRST_PORT: u16 = 5001;
-/// Probes go here.
-const PROBE_PORT: u16 = 5000;
 /// How long a tunnel may take to come up.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// From a tunnel that is up to t = 0.
@@ -61,6 +60,10 @@ impl Backend for Netns {
         }
     }
 
+    fn made_by(&self, plan: &Plan<'_>) -> BTreeMap<String, String> {
+        programs::made_by(plan)
+    }
+
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
         environment::check()?;
         if let Some(text) = self.lacks(plan) {
@@ -85,7 +88,7 @@ impl Backend for Netns {
         if carrier.must_come_up() {
             wait_until_up(&client, &server, &mut carrier)?;
         }
-        let start = Clock.now() + SETTLE;
+        let start = Clock.now() + SETTLE + plan.scenario.idle;
         links.iter().for_each(|link| link.set_start(start));
         let world = World { plan, start, client: &client, links: &links, flows: &flows, specs: &specs };
         let mut sent = world.traffic(&mut carrier, watch)?;
@@ -138,10 +141,10 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
         let sharing = all.iter().enumerate().filter(|(_, path)| shares(path));
         let paths: Vec<(usize, &PathSpec)> = std::iter::once((i, spec)).chain(sharing).collect();
         let places: Vec<usize> = paths.iter().map(|(place, _)| *place).collect();
-        let seed = plan.seed.wrapping_add(2 * i as u64);
+        let seeds = [0, 1].map(|way| plan.seed_of(Random::Link(i, way)));
         let end = *plan.scenario.duration_s.as_ref();
         let (client, server) = (client.path_device(&places, 1)?, server.path_device(&places, 2)?);
-        RunningLink::start(&paths, &farther, (seed, end), client, server)
+        RunningLink::start(&paths, &farther, (seeds, end), client, server)
     };
     all.iter().enumerate().filter(|(_, spec)| spec.shares.is_none()).map(link).collect()
 }
@@ -231,7 +234,7 @@ fn destination(plan: &Plan<'_>, spec: &FlowSpec, carrier: &Carrier) -> Ipv4Addr 
 /// Sends probes until one comes through, and waits until all paths are up.
 fn wait_until_up(client: &Namespace, server: &Namespace, carrier: &mut Carrier) -> Result<(), LabError> {
     let since = Instant::now();
-    let probed = Receiver::start(server, PROBE_PORT, tag::PROBE, false)?;
+    let probed = Receiver::start(server, tag::PROBE_PORT, tag::PROBE, false)?;
     while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !carrier.all_paths_up() {
         stop::check()?;
         carrier.check()?;
@@ -242,7 +245,7 @@ fn wait_until_up(client: &Namespace, server: &Namespace, carrier: &mut Carrier) 
                 carrier.tails()
             )));
         }
-        udp::probe(client, (carrier.to(), PROBE_PORT).into())?;
+        udp::probe(client, (carrier.to(), tag::PROBE_PORT).into())?;
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
@@ -263,21 +266,13 @@ impl World<'_> {
     fn traffic(&self, carrier: &mut Carrier, watch: &mut dyn FnMut(&Sample)) -> Result<Vec<Sent>, LabError> {
         let over = &AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let send = |flow: &dyn Flow, spec: &FlowSpec| {
-                let end = spec
-                    .stop_s
-                    .as_ref()
-                    .map_or(self.plan.scenario.duration(), |s| Duration::from_secs_f64(*s.as_ref()));
-                flow.send(
-                    self.client,
-                    self.start + Duration::from_secs_f64(spec.start_s),
-                    self.start + end,
-                    over,
-                )
+            let send = |flow: &dyn Flow, (from, to): (Duration, Duration)| {
+                flow.send(self.client, self.start + from, self.start + to, over)
             };
-            let flows = self.flows.iter().zip(self.specs);
+            let spans = self.specs.iter().map(|spec| self.plan.span_of(spec));
+            let flows = self.flows.iter().zip(spans);
             let threads: Vec<_> =
-                flows.map(|(flow, spec)| scope.spawn(move || send(flow.as_ref(), spec))).collect();
+                flows.map(|(flow, span)| scope.spawn(move || send(flow.as_ref(), span))).collect();
             let watched = self.watch(carrier, watch);
             over.store(true, Ordering::Relaxed);
             let panicked = |_| Err(LabError::Failed("a generator panicked".to_owned()));

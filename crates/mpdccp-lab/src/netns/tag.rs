@@ -8,6 +8,8 @@ pub(super) const LEN: usize = 24;
 const MAGIC: [u8; 4] = *b"mpLb";
 /// Flow number of packets that only test whether a tunnel is up.
 pub(super) const PROBE: u16 = u16::MAX;
+/// Where they go.
+pub(super) const PROBE_PORT: u16 = 5000;
 
 /// What a tag says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -57,14 +57,33 @@ struct Piece {
 const LONGEST: u32 = MTU as u32;
 
 /// What a tap counts as bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Count {
-    /// IP packets.
+    /// IP packets with data of one TCP port.
     Packets,
-    /// What TCP carries.
+    /// What TCP carries to one port.
     Payload,
     /// IP packets of any protocol, data or not.
-    All,
+    Of(Whose),
+}
+
+/// Whose an IP packet is, among flows of programs that choose protocols and ports as they like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Whose {
+    /// The port that the flow was given.
+    pub(super) own: u16,
+    /// Ports of other flows.
+    pub(super) others: Vec<u16>,
+    /// Packets with neither may be another's.
+    pub(super) only_own: bool,
+}
+
+impl Whose {
+    /// `ports` of a packet, if it has any.
+    fn is_own(&self, ports: Option<[u16; 2]>) -> bool {
+        let has = |port: &u16| ports.is_some_and(|ports| ports.contains(port));
+        has(&self.own) || !self.only_own && !self.others.iter().any(has)
+    }
 }
 
 /// A running tap.
@@ -134,7 +153,7 @@ fn watch(
         // An error is the timeout.
         let Ok(n) = socket.read(&mut buf) else { continue };
         let at = Clock.now();
-        let Some((key, bytes, piece)) = packet(&buf[..n], to, count) else { continue };
+        let Some((key, bytes, piece)) = packet(&buf[..n], to, &count) else { continue };
         seen.push(Seen { key, at, bytes, piece });
         if let Some(counters) = counters {
             counters.bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);
@@ -143,8 +162,8 @@ fn watch(
     seen
 }
 
-/// Key and length of an IPv4 packet to `to`; of TCP data only, unless all packets to that host count.
-fn packet(packet: &[u8], to: SocketAddr, count: Count) -> Option<(Key, u32, Option<Piece>)> {
+/// Key and length of an IPv4 packet to `to`, if it counts.
+fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Option<Piece>)> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let header = usize::from(packet.first()? & 15) * 4;
     let IpAddr::V4(address) = to.ip() else { return None };
@@ -152,26 +171,32 @@ fn packet(packet: &[u8], to: SocketAddr, count: Count) -> Option<(Key, u32, Opti
         return None;
     }
     let total = word(2)?;
-    let tcp = *packet.get(9)? == 6;
-    if count != Count::All && (!tcp || word(header + 2)? != to.port()) {
-        return None;
-    }
+    let (tcp, udp) = (*packet.get(9)? == 6, *packet.get(9)? == 17);
     let piece = if tcp { piece(packet, header, u32::from(total), count) } else { None };
-    if count != Count::All && piece.is_none() {
-        return None;
+    match count {
+        Count::Packets | Count::Payload if word(header + 2)? != to.port() => return None,
+        Count::Packets | Count::Payload => _ = piece?,
+        Count::Of(whose) => {
+            // Fragments after the first have none.
+            let first = word(6)? & 0x1fff == 0;
+            let ports = || Some([word(header)?, word(header + 2)?]);
+            if !whose.is_own(if (tcp || udp) && first { ports() } else { None }) {
+                return None;
+            }
+        }
     }
-    let payload = piece.filter(|_| count == Count::Payload).map(|piece| piece.len);
+    let payload = piece.filter(|_| *count == Count::Payload).map(|piece| piece.len);
     Some((key(packet)?, payload.unwrap_or(u32::from(total)), piece))
 }
 
 /// What a TCP segment carries, if it carries data; `header` is the length of the IP header.
-fn piece(packet: &[u8], header: usize, total: u32, count: Count) -> Option<Piece> {
+fn piece(packet: &[u8], header: usize, total: u32, count: &Count) -> Option<Piece> {
     let word = |at: usize| packet.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let data = usize::from(*packet.get(header + 12)? >> 4) * 4 + header;
     let len = total.checked_sub(data as u32).filter(|len| *len > 0)?;
     let mut hasher = DefaultHasher::new();
     packet.get(header + 20..data)?.hash(&mut hasher);
-    let headers = if count == Count::Payload { 0 } else { data as u32 };
+    let headers = if *count == Count::Payload { 0 } else { data as u32 };
     Some(Piece { flow: word(header)?, options: hasher.finish(), seq: word(header + 4)?, len, headers })
 }
 
@@ -253,18 +278,18 @@ mod tests {
     fn data_segments_are_told_apart_and_paired() {
         let to = "10.0.0.2:5001".parse().unwrap();
         let see = |p: &[u8], ms| {
-            let (key, bytes, piece) = super::packet(p, to, Count::Packets).unwrap();
+            let (key, bytes, piece) = super::packet(p, to, &Count::Packets).unwrap();
             Seen { key, at: Time::from_millis(ms), bytes, piece }
         };
         let seen =
-            |p: &[u8], to: &str, count| super::packet(p, to.parse().unwrap(), count).map(|(_, n, _)| n);
+            |p: &[u8], to: &str, count| super::packet(p, to.parse().unwrap(), &count).map(|(_, n, _)| n);
         let here = "10.0.0.2:5001";
         assert_eq!(seen(&packet(1, 2, 0), here, Count::Packets), None, "an acknowledgement");
         assert_eq!(seen(&packet(1, 2, 9), "10.0.0.2:80", Count::Packets), None);
         assert_eq!(seen(&packet(1, 2, 9)[..30], here, Count::Packets), None, "cut short");
         assert_eq!(seen(&packet(1, 2, 9), here, Count::Payload), Some(9));
-        assert_eq!(seen(&packet(1, 2, 0), "10.0.0.2:0", Count::All), Some(40));
-        assert_eq!(seen(&packet(1, 2, 0), "10.0.0.3:0", Count::All), None);
+        assert_eq!(seen(&packet(1, 2, 0), "10.0.0.2:0", any()), Some(40));
+        assert_eq!(seen(&packet(1, 2, 0), "10.0.0.3:0", any()), None);
         // The second is sent again under another identification; the first copy comes late.
         let client = [see(&packet(1, 100, 10), 0), see(&packet(2, 110, 10), 1), see(&packet(3, 110, 10), 5)];
         let server = [client[0], client[2], client[1]];
@@ -273,12 +298,45 @@ mod tests {
         assert_eq!(received.iter().map(|r| r.seq).collect::<Vec<_>>(), [0, 2, 1]);
     }
 
+    fn any() -> Count {
+        Count::Of(Whose { own: 7, others: Vec::new(), only_own: false })
+    }
+
+    #[test]
+    fn programs_are_counted_by_their_own_packets() {
+        let own = Whose { own: 5001, others: vec![5000, 5002], only_own: false };
+        // Both directions, and what has no port; not what another flow's port bears.
+        let of = |whose: &Whose| {
+            [
+                Some([40_000, 5001]),
+                Some([5001, 40_000]),
+                Some([40_000, 5002]),
+                Some([5000, 9]),
+                Some([1, 2]),
+                None,
+            ]
+            .map(|ports| whose.is_own(ports))
+        };
+        assert_eq!(of(&own), [true, true, false, false, true, true]);
+        assert_eq!(of(&Whose { only_own: true, ..own }), [true, true, false, false, false, false]);
+        let udp = |port: u16, offset: u16| {
+            let mut p = packet(1, 0, 9);
+            (p[6..8]).copy_from_slice(&offset.to_be_bytes());
+            p[9] = 17;
+            p[22..24].copy_from_slice(&port.to_be_bytes());
+            p
+        };
+        let count = Count::Of(Whose { own: 5001, others: vec![5002], only_own: false });
+        let counted = |p: &[u8]| super::packet(p, "10.0.0.2:0".parse().unwrap(), &count).is_some();
+        assert!(counted(&udp(5001, 0)) && !counted(&udp(5002, 0)) && counted(&udp(5002, 100)));
+    }
+
     #[test]
     fn equal_packets_are_paired_in_order_and_routers_change_nothing() {
         let seen = |ms| {
             let mut p = packet(0, 7, 20);
             p[8] = 64 - ms as u8;
-            let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), Count::All).unwrap();
+            let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), &any()).unwrap();
             Seen { key, at: Time::from_millis(ms), bytes, piece }
         };
         let (_, received) = pair(&[seen(0), seen(1)], &[seen(10), seen(11), seen(12)]);
@@ -289,7 +347,7 @@ mod tests {
     fn segments_that_a_device_puts_together_come_apart() {
         let see = |seq, data, ms| {
             let p = packet(ms as u16, seq, data);
-            let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), Count::All).unwrap();
+            let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), &any()).unwrap();
             Seen { key, at: Time::from_millis(ms), bytes, piece }
         };
         // One of three segments leaves; the second is lost; the third comes together with the one after.

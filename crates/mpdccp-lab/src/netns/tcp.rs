@@ -211,7 +211,7 @@ impl Bulk {
         let taps = if multipath {
             None
         } else {
-            Some([Tap::start(client, to, count, None)?, Tap::start(server, to, count, counters)?])
+            Some([Tap::start(client, to, count.clone(), None)?, Tap::start(server, to, count, counters)?])
         };
         Ok(Bulk { name: spec.name.as_ref().clone(), cc: cc.to_owned(), to, sink, taps })
     }

@@ -8,12 +8,12 @@ use super::direct::Dccp;
 use super::flow::Flow;
 use super::model::Modelled;
 use super::short::Short;
-use super::tap::Count;
+use super::tag::PROBE_PORT;
+use super::tap::{Count, Whose};
 use super::tcp::{Bulk, Paced};
 use super::tunnel::CLIENT;
 use super::udp::Udp;
 use super::world::Namespace;
-use crate::backend::flow_seed;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{LabError, Plan};
 
@@ -35,17 +35,23 @@ pub(super) fn start(
     if spec.ecn {
         [client, server].into_iter().try_for_each(use_ecn)?;
     }
+    let seed = plan.flow_seed(spec);
     let multipath = plan.variant.baseline == Some(Baseline::Mptcp {});
     match (plan.scenario.mode, spec.kind, &plan.variant.tcp) {
         (_, FlowKind::Command, _) => {
-            Ok(Box::new(Commands::start(spec, (client, server), (CLIENT, to), dir)?))
+            let others = plan.flows().len() as u16;
+            let port = |flow: u16| to.port() - index + flow;
+            let whose = Whose {
+                own: to.port(),
+                others: (0..others).filter(|i| *i != index).map(port).chain([PROBE_PORT]).collect(),
+                only_own: plan.flows().iter().filter(|flow| flow.kind == FlowKind::Command).count() > 1,
+            };
+            Ok(Box::new(Commands::start(spec, (client, server), (CLIENT, to), whose, dir)?))
         }
-        (_, FlowKind::Short, _) => {
-            Ok(Box::new(Short::start((plan, spec, flow_seed(plan, index)), server, to, multipath)?))
-        }
-        (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, (index, plan.seed), server, to)?)),
+        (_, FlowKind::Short, _) => Ok(Box::new(Short::start((plan, spec, seed), server, to, multipath)?)),
+        (Mode::Tunnel, FlowKind::Udp, _) => Ok(Box::new(Udp::start(spec, (index, seed), server, to)?)),
         (_, FlowKind::Tcp, _) if spec.loss_detection == LossDetection::Three => {
-            Ok(Box::new(Modelled::start(spec, (index, flow_seed(plan, index)), server, to)?))
+            Ok(Box::new(Modelled::start(spec, (index, seed), server, to)?))
         }
         (mode, FlowKind::Tcp, _) => {
             let count = if mode == Mode::Direct { Count::Payload } else { Count::Packets };
@@ -59,7 +65,7 @@ pub(super) fn start(
             Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))
         }
         (Mode::Direct, FlowKind::Udp, None) if plan.variant.udp => {
-            Ok(Box::new(Udp::start(spec, (index, plan.seed), server, to)?))
+            Ok(Box::new(Udp::start(spec, (index, seed), server, to)?))
         }
         (Mode::Direct, FlowKind::Udp, None) => Ok(Box::new(Dccp::start(plan, spec, index, server, to)?)),
     }

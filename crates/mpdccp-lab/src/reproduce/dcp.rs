@@ -1,5 +1,6 @@
 //! The DCP paper (2002): its two experiments, and what it planned or left open.
 
+mod experiments;
 mod sections;
 
 use std::fs;
@@ -7,58 +8,18 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::{Options, Progress};
+use super::options::{Options, Progress};
 use crate::friendliness::Seen;
 use crate::record::seconds;
 use crate::runs::{Keep, Runs};
 use crate::scenario::Scenario;
 use crate::store::{AllSeries, Kept, Store};
 use crate::{Backend, LabError, Plan, RunRecord, sweep};
-
-/// The set's name.
-pub(super) const NAME: &str = "dcp";
-
-/// Seeds in the simulator.
-const SEEDS: u64 = 5;
-/// Seeds of the short exchanges there.
-const ECHO_SEEDS: u64 = 20;
-/// A quick run ends here.
-const QUICK_S: f64 = 60.0;
-/// A flow alone meets about ten loss events in the paper's 200 s; this long it meets enough of them to mean something.
-const LONG_S: f64 = 1_000.0;
-/// Rates in figures are means over so long.
-const BIN_S: f64 = 2.0;
-/// Aim of the friendliness among TCP flows.
-const BETWEEN: (f64, f64) = (0.8, 1.25);
-
-/// The variants of the queue and of TCP that experiment F speaks of.
-const CROSS_TRAFFIC: [CrossTraffic; 3] = [
-    CrossTraffic {
-        key: "reno",
-        short: "Reno",
-        words: "TCP Reno, derivative random drop",
-        counts: &[1, 2, 3, 4, 5, 6, 7, 8, 9],
-    },
-    CrossTraffic {
-        key: "cubic",
-        short: "CUBIC",
-        words: "TCP CUBIC, derivative random drop",
-        counts: &[1, 4, 9],
-    },
-    CrossTraffic {
-        key: "reno-tail",
-        short: "Reno, drop-tail",
-        words: "TCP Reno, drop-tail of 125 packets",
-        counts: &[1, 4, 9],
-    },
-];
-
-struct CrossTraffic {
-    key: &'static str,
-    short: &'static str,
-    words: &'static str,
-    counts: &'static [u32],
-}
+pub(super) use experiments::NAME;
+use experiments::{
+    ACKS, ASYMMETRIC, BIN_S, CROSS_TRAFFIC, ECHO_SEEDS, ECHOES, LONG_S, LOSSES, MANY, Made, QUICK_S, SEEDS,
+    with_tcp,
+};
 
 /// One run to be made.
 struct Job {
@@ -76,12 +37,6 @@ impl Job {
         let variant = variant.ok_or_else(|| LabError::Failed(format!("{name}: no variant `{label}`")))?;
         Ok(Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: *seed })
     }
-}
-
-/// A run that was made.
-struct Made {
-    name: String,
-    kept: Kept,
 }
 
 /// Makes what is missing and writes the report.
@@ -103,7 +58,7 @@ pub(super) fn run(
         sweep::Progress::tell(&event, &what, |progress| watch(Progress::Sweep(progress)));
     });
     let named = |(job, result): (&Job, Result<Kept, LabError>)| {
-        result.map(|kept| Made { name: job.name.clone(), kept })
+        result.map(|kept| Made { name: job.name.clone(), aims: job.scenario.aims.clone(), kept })
     };
     let made: Vec<Made> = jobs.iter().zip(results).map(named).collect::<Result<_, LabError>>()?;
     let figures = options.out.join("figures");
@@ -136,6 +91,10 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
                 let tail = toml::Table::from_iter([("kind".to_owned(), Value::from("drop-tail"))]);
                 values.push(("path.link.discipline", Value::Table(tail)));
                 values.push(("path.link.queue", Value::from("125 packets")));
+            }
+            if cross.key != "reno" {
+                // The aim is for what the paper ran.
+                values.push(("aim", Value::Array(Vec::new())));
             }
             jobs.add("with-tcp", &with_tcp(cross, *n), "ccid3", &values)?;
         }
@@ -192,21 +151,6 @@ fn series(plan: &Plan<'_>, run: &RunRecord) -> AllSeries {
         all.insert(name.to_owned(), bins.into_iter().enumerate().map(point).collect());
     }
     all
-}
-
-/// Variants of the asymmetric link: CCID there, CCID back.
-const ASYMMETRIC: [&str; 4] = ["ccid3-2", "ccid2-3", "ccid2-2", "ccid3-3"];
-/// Variants of what acknowledgements cost.
-const ACKS: [&str; 6] = ["ccid2-ratio2", "ccid2-ratio4", "ccid2-ratio8", "ccid2-ratio16", "ccid5", "ccid3"];
-/// Variants of the echoed packets.
-const ECHOES: [&str; 6] = ["udp", "ccid2", "ccid3", "ccid5", "tcp-reno", "tcp-cubic"];
-/// Losses each way, in words and as scenarios write them.
-const LOSSES: [(&str, &str); 2] = [("clean", "0 %"), ("loss", "5 %")];
-/// Numbers of TCP flows beyond the paper's.
-const MANY: [u32; 3] = [16, 32, 64];
-
-fn with_tcp(cross: &CrossTraffic, n: u32) -> String {
-    format!("with-tcp-{}-{n}", cross.key)
 }
 
 struct Jobs<'a> {

@@ -1,6 +1,7 @@
 //! The report of a set: sections of a sentence, figures and a table.
 
-use super::Options;
+use super::options::{Options, command};
+use crate::bounds::Bounds;
 use crate::code;
 use crate::estimate::{Estimate, Verdict};
 use crate::report::{self, escape};
@@ -31,8 +32,8 @@ pub(super) struct Row {
     pub(super) paper: Option<&'static str>,
     /// One a run.
     pub(super) ours: Vec<f64>,
-    /// Least and most wanted.
-    pub(super) aim: Option<(Option<f64>, Option<f64>)>,
+    /// What is wanted.
+    pub(super) aim: Option<Bounds>,
 }
 
 impl Row {
@@ -47,8 +48,7 @@ impl Row {
 
     /// Whether it lies where it should.
     pub(super) fn met(&self) -> Option<Verdict> {
-        let (min, max) = self.aim?;
-        Some(self.estimate()?.reaches(min, max))
+        Some(self.aim?.judge(self.estimate()?))
     }
 
     fn ours_text(&self) -> String {
@@ -57,12 +57,7 @@ impl Row {
     }
 
     fn aim_text(&self) -> String {
-        match self.aim {
-            Some((Some(min), Some(max))) => format!("{min} to {max}"),
-            Some((Some(min), None)) => format!("≥ {min}"),
-            Some((None, Some(max))) => format!("≤ {max}"),
-            _ => String::new(),
-        }
+        self.aim.map_or(String::new(), |aim| aim.text())
     }
 
     fn verdict(&self) -> &'static str {
@@ -76,7 +71,7 @@ impl Row {
 
 impl Page {
     fn made_by(&self, backend: &str, options: &Options) -> String {
-        super::command(self.set, backend, options)
+        command(self.set, backend, options)
     }
 
     fn warning(options: &Options) -> &'static str {

@@ -1,14 +1,12 @@
 //! What several paths give together, beside each of them alone.
 
 use super::table::Table;
+use crate::bounds::Bounds;
 use crate::comparison::{Comparison, number};
+use crate::estimate::{Estimate, Verdict};
 
 /// What is compared.
 const METRIC: &str = "goodput_mbps";
-/// Least parts wanted of the best path alone and of the sum.
-const OF_BEST: f64 = 0.95;
-const OF_SUM: f64 = 0.85;
-
 /// One variant in one cell.
 struct Ratio<'a> {
     label: &'a str,
@@ -20,7 +18,11 @@ struct Ratio<'a> {
 
 /// A row for each cell: what the variants `alone` have, each with one path, and the others, times the best of these and times their
 /// sum; and sentences on how often those reach what is wanted, and what the `baselines` among them have.
-pub(super) fn beside_alone(all: &[Comparison], alone: &[String], baselines: &[&str]) -> (Table, Vec<String>) {
+pub(super) fn beside_alone(
+    all: &[Comparison],
+    (alone, of_best, of_sum): (&[String], Bounds, Bounds),
+    baselines: &[&str],
+) -> (Table, Vec<String>) {
     let mut cells: Vec<&str> = all.iter().map(|c| c.cell.as_str()).collect();
     cells.dedup();
     let mut others: Vec<&str> = Vec::new();
@@ -65,7 +67,8 @@ pub(super) fn beside_alone(all: &[Comparison], alone: &[String], baselines: &[&s
         rows.push(row);
     }
     let (theirs, ours): (Vec<&str>, Vec<&str>) = others.iter().partition(|label| baselines.contains(label));
-    let mut sentences: Vec<String> = others.iter().map(|label| sentence(label, &ratios)).collect();
+    let mut sentences: Vec<String> =
+        others.iter().map(|label| sentence(label, (of_best, of_sum), &ratios)).collect();
     let pairs = theirs.iter().flat_map(|baseline| ours.iter().map(move |label| (label, baseline)));
     sentences.extend(pairs.map(|(label, baseline)| beside_baseline(label, baseline, &ratios)));
     (Table { head, rows }, sentences)
@@ -87,16 +90,19 @@ fn listed(cells: &[(&str, f64)], enough: f64) -> String {
     if below.is_empty() { String::new() } else { format!(" (not in {})", below.join(", ")) }
 }
 
-fn sentence(label: &str, ratios: &[Ratio<'_>]) -> String {
+fn sentence(label: &str, (of_best, of_sum): (Bounds, Bounds), ratios: &[Ratio<'_>]) -> String {
     let mine: Vec<&Ratio<'_>> = ratios.iter().filter(|r| r.label == label).collect();
-    let count = |enough: fn(&Ratio<'_>) -> bool| mine.iter().filter(|r| enough(r)).count();
+    let met = |aim: Bounds, part: f64| aim.judge(Estimate::single(part)) == Verdict::Met;
+    let count = |aim: Bounds, part: fn(&Ratio<'_>) -> f64| mine.iter().filter(|r| met(aim, part(r))).count();
     let parts: Vec<(&str, f64)> = mine.iter().map(|r| (r.cell, r.of_best)).collect();
-    let not = listed(&parts, OF_BEST);
+    let not = listed(&parts, of_best.min.unwrap_or(0.0));
     format!(
-        "{label}: at least {OF_BEST} × the best path alone in {} of {}{not}, at least {OF_SUM} × the sum of all alone in {}.",
-        count(|r| r.of_best >= OF_BEST),
+        "{label}: {} × the best path alone in {} of {}{not}, {} × the sum of all alone in {}.",
+        of_best.text(),
+        count(of_best, |r| r.of_best),
         mine.len(),
-        count(|r| r.of_sum >= OF_SUM),
+        of_sum.text(),
+        count(of_sum, |r| r.of_sum),
     )
 }
 
@@ -104,7 +110,9 @@ fn sentence(label: &str, ratios: &[Ratio<'_>]) -> String {
 mod tests {
     use super::*;
     use crate::comparison::Row;
-    use crate::estimate::Estimate;
+
+    const OF_BEST: Bounds = Bounds { min: Some(0.95), max: None };
+    const OF_SUM: Bounds = Bounds { min: Some(0.85), max: None };
 
     fn comparison(label: &str, cell: &str, mbps: f64) -> Comparison {
         let row = Row {
@@ -116,7 +124,16 @@ mod tests {
             aim: None,
         };
         let (label, cell) = (label.to_owned(), cell.to_owned());
-        Comparison { label, model: None, cell, n: 1, sources: Vec::new(), rows: vec![row] }
+        Comparison {
+            label,
+            model: None,
+            cell,
+            n: 1,
+            sources: Vec::new(),
+            measured: String::new(),
+            rows: vec![row],
+            flows: Vec::new(),
+        }
     }
 
     #[test]
@@ -128,16 +145,18 @@ mod tests {
             comparison("both", "far", 18.0),
             comparison("a", "far", 20.0),
         ];
-        let (table, sentences) = beside_alone(&all, &["a".to_owned(), "b".to_owned()], &[]);
+        let (table, sentences) =
+            beside_alone(&all, (&["a".to_owned(), "b".to_owned()], OF_BEST, OF_SUM), &[]);
         assert_eq!(table.head, ["goodput, Mbit/s", "a", "b", "both", "× best", "× sum"]);
         assert_eq!(table.rows[0], ["near", "40.0", "10.0", "38.0", "0.95", "0.76"]);
         assert_eq!(table.rows[1], ["far", "20.0", "–", "18.0", "0.90", "0.90"]);
-        let want = "both: at least 0.95 × the best path alone in 1 of 2 (not in far 0.90), at least 0.85 × the sum of all alone in 1.";
+        let want = "both: ≥ 0.95 × the best path alone in 1 of 2 (not in far 0.90), ≥ 0.85 × the sum of all alone in 1.";
         assert_eq!(sentences, [want]);
         let mut all = Vec::from(all);
         all.push(comparison("theirs", "far", 20.0));
         all.insert(3, comparison("theirs", "near", 37.0));
-        let (_, sentences) = beside_alone(&all, &["a".to_owned(), "b".to_owned()], &["theirs"]);
+        let (_, sentences) =
+            beside_alone(&all, (&["a".to_owned(), "b".to_owned()], OF_BEST, OF_SUM), &["theirs"]);
         assert_eq!(sentences[2], "both: no less than theirs in 1 of 2 (not in far 0.90).");
     }
 }

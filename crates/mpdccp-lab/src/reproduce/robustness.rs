@@ -9,13 +9,14 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use judge::Bound;
+use judge::Aim;
 use matrix::{Class, Point};
 
 use dccp_cc::BBR1_WITHOUT;
 use toml::Spanned;
 
-use super::{Options, Progress};
+use super::options::{Options, Progress};
+use crate::estimate::{Estimate, Verdict};
 use crate::report::{self, escape};
 use crate::runs::{Keep, Runs};
 use crate::scenario::{Scenario, Variant};
@@ -89,7 +90,7 @@ pub(super) fn run(
         .classes
         .iter()
         .filter(wanted)
-        .map(|class| Ok((class, class.points(options.quick)?)))
+        .map(|class| Ok((class, matrix.points(class, options.quick)?)))
         .collect::<Result<_, LabError>>()?;
     let variants = variants(set);
     let mut classes = classes;
@@ -187,7 +188,7 @@ impl Report {
 
     fn class(&mut self, class: &Class, points: &[Point], results: &Results) {
         let Some(first) = points.first() else { return };
-        let words: Vec<String> = first.aim.bounds().iter().map(Bound::text).collect();
+        let words: Vec<String> = first.aims.iter().map(Aim::text).collect();
         let words = words.join("; ");
         let _ = write!(
             self.markdown,
@@ -297,10 +298,10 @@ fn cell(class: &Class, point: &Point, label: &'static str, results: &Results) ->
     let judged = point.judged.iter().any(|name| name == like);
     let mut texts = Vec::new();
     let mut verdict = None;
-    for bound in point.aim.bounds().iter().filter(|bound| bound.concerns(like)) {
-        let Some(value) = figures.get(bound.figure) else { continue };
-        let aimed = judged && (bound.min.is_some() || bound.max.is_some());
-        let met = bound.met(*value);
+    for aim in point.aims.iter().filter(|aim| aim.concerns(like)) {
+        let Some(value) = figures.get(aim.figure.as_str()) else { continue };
+        let aimed = judged && aim.bounds().any();
+        let met = aim.bounds().judge(Estimate::single(*value)) == Verdict::Met;
         if aimed {
             verdict = Some(verdict.unwrap_or(true) && met);
         }

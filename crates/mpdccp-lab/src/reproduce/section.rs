@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::options::{Options, Progress};
 use super::spec::SectionSpec;
 use super::table::of_comparisons;
-use super::{Options, Progress, ratio, swept};
+use super::{ratio, swept};
+use crate::bounds::Bounds;
 use crate::experiment;
 use crate::figures::over_parameter;
 use crate::report::{self, escape};
@@ -88,6 +90,7 @@ fn runs(
         seed: options.seed,
         threads: options.threads,
         out: out.to_owned(),
+        exports: experiment::Exports::default(),
     };
     let outcome = experiment::run(scenario, backend, &chosen, &|event| watch(Progress::Run(event)))?;
     let n = outcome.comparisons.iter().map(|c| c.n).min().unwrap_or(0);
@@ -97,7 +100,12 @@ fn runs(
     if !spec.alone.is_empty() {
         let baselines = scenario.variants.iter().filter(|c| c.baseline.is_some());
         let baselines: Vec<&str> = baselines.map(|c| c.label.as_ref().as_str()).collect();
-        let (table, sentences) = ratio::beside_alone(&outcome.comparisons, &spec.alone, &baselines);
+        let least = |min| Bounds { min, max: None };
+        let (table, sentences) = ratio::beside_alone(
+            &outcome.comparisons,
+            (&spec.alone, least(spec.of_best), least(spec.of_sum)),
+            &baselines,
+        );
         report::list(&mut html, &sentences);
         for sentence in sentences {
             let _ = writeln!(markdown, "- {sentence}");
@@ -136,8 +144,7 @@ fn runs(
 
 fn made_by(backend: &dyn Backend, n: u64, seed: u64) -> String {
     let plural = if n == 1 { "" } else { "s" };
-    let spread = if n >= 3 { " with 95 % intervals" } else { "" };
-    format!("Backend {}, medians{spread} of {n} run{plural}, seeds from {seed}.", backend.name())
+    format!("Backend {}, medians of {n} run{plural}{}, seeds from {seed}.", backend.name(), report::spread(n))
 }
 
 /// Variants over parameters.
@@ -174,8 +181,8 @@ fn swept(
         && let [parameter] = sweep.parameters.keys().collect::<Vec<_>>()[..]
         && let Some(figure) = over_parameter(parameter, &sweep.show, &outcome.medians)
     {
-        let caption = "Medians over the seeds, with their 95 % intervals.";
-        html += &report::figure(&figure.save(&out.join("sweep"))?, caption);
+        let caption = format!("Medians over the seeds{}.", report::spread(seeds.into()));
+        html += &report::figure(&figure.save(&out.join("sweep"))?, &caption);
     }
     let table = swept::table(scenario, &outcome);
     html += &table.html();

@@ -40,7 +40,7 @@ pub(super) struct SectionSpec {
     /// A scenario that comes with the program.
     pub(super) scenario: String,
     /// Labels; all if empty.
-    #[serde(default)]
+    #[serde(default, alias = "contenders")]
     pub(super) variants: Vec<String>,
     /// Cells of a full run.
     #[serde(default = "all")]
@@ -57,6 +57,11 @@ pub(super) struct SectionSpec {
     /// Variants that use one path each: the others are compared with the best of them, and with their sum.
     #[serde(default)]
     pub(super) alone: Vec<String>,
+    /// Least part of the best of these, and of their sum, that the others should reach.
+    #[serde(default)]
+    pub(super) of_best: Option<f64>,
+    #[serde(default)]
+    pub(super) of_sum: Option<f64>,
     /// Columns of the table; what the scenario has references and aims for, and the main ones, if empty.
     #[serde(default)]
     pub(super) metrics: Vec<String>,

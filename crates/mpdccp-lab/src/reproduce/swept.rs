@@ -20,7 +20,7 @@ fn words(metric: &str) -> &str {
 
 fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
     // Another variant's value lies in another row.
-    aim.not_above.is_none().then(|| value.reaches(aim.min, aim.max))
+    aim.not_above.is_none().then(|| aim.bounds().judge(value))
 }
 
 /// Whether the median reaches the aim for its variant, if there is one.

@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 
 use toml::Spanned;
 
-use super::place::{Places, of_link, value};
+use super::place::{Places, Problem, of_link, value};
 use super::short::MAX_SHORT;
 use super::{Baseline, Cell, FlowKind, FlowSpec, Mode, PathSpec, Scenario, SourceSpec, Variant};
 use crate::metric_names::NAMES;
-
-pub(super) type Problem = (Option<Range<usize>>, String);
 
 const TCP_CCS: &[&str] = &["reno", "cubic", "bbr"];
 
@@ -28,6 +26,10 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     if !(duration > 0.0 && duration <= 86_400.0) {
         return Err(problem(&s.duration_s, "must lie between 0 and 86400 seconds"));
     }
+    if s.warm_up.as_secs_f64() >= duration {
+        return Err(general(format!("warm_up_s must lie before the scenario's end, {duration} s")));
+    }
+    s.measured.as_ref().map_or(Ok(()), |name| known_flow(s, name))?;
     if s.runs == 0 {
         return Err(general("runs must be at least 1"));
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::bounds::Bounds;
+
 /// Figures of somebody else, from the last event to the end.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,11 +48,15 @@ pub struct Aim {
 }
 
 impl Aim {
+    /// Where the metric should lie.
+    pub fn bounds(&self) -> Bounds {
+        Bounds { min: self.min, max: self.max }
+    }
+
     /// As a person would write it.
     pub fn text(&self) -> String {
         let bounds = [
-            self.min.map(|min| format!("≥ {min}")),
-            self.max.map(|max| format!("≤ {max}")),
+            self.bounds().any().then(|| self.bounds().text()),
             self.not_above.as_ref().map(|label| format!("≤ {}", label.as_ref())),
         ];
         bounds.into_iter().flatten().collect::<Vec<_>>().join(", ")

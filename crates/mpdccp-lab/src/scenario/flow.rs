@@ -6,8 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use units::Rate;
 
-use super::quantity;
-use super::short::Sizes;
+use super::quantity::{self, Sizes};
 use super::source::SourceSpec;
 
 /// A flow from the client to the server.

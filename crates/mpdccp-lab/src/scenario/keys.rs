@@ -101,7 +101,7 @@ macro_rules! with_link_keys {
                 &mut self,
                 reverse: bool,
                 read: &mut dyn FnMut(&str) -> Result<String, String>,
-            ) -> Result<(), crate::scenario::check::Problem> {
+            ) -> Result<(), crate::scenario::place::Problem> {
                 if let Some(name) = &self.model {
                     let found = crate::scenario::Modelled::named(name.as_ref(), reverse);
                     self.modelled = Some(found.map_err(|e| (Some(name.span()), e))?);

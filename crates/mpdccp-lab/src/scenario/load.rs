@@ -4,6 +4,7 @@ use std::path::Path;
 
 use toml::{Spanned, Table};
 
+use super::place::Problem;
 use super::{
     Cell, FlowSpec, LIBRARY, LinkKeys, PathSpec, Scenario, SourceSpec, check, keys, renamed, source,
 };
@@ -130,7 +131,7 @@ impl Scenario {
     }
 
     /// Reads the files that the scenario `file` names, and gives paths that share a link what that link has.
-    fn resolve(&mut self, file: &str) -> Result<(), check::Problem> {
+    fn resolve(&mut self, file: &str) -> Result<(), Problem> {
         let files = &mut self.files;
         let mut read = |name: &str| {
             let beside = Path::new(file).parent().unwrap_or(Path::new("")).join(name);
@@ -201,7 +202,7 @@ impl Scenario {
 fn load_ways(
     ways: [&mut Option<LinkKeys>; 2],
     read: &mut dyn FnMut(&str) -> Result<String, String>,
-) -> Result<(), check::Problem> {
+) -> Result<(), Problem> {
     let [forward, reverse] = ways;
     forward.as_mut().map_or(Ok(()), |keys| keys.load(false, read))?;
     reverse.as_mut().map_or(Ok(()), |keys| keys.load(true, read))

@@ -38,7 +38,7 @@ pub use load::ScenarioError;
 pub use model::Modelled;
 pub use mpdccp_proto::Variant as CcVariant;
 pub use path::{Cell, PathChange, PathEvent, PathSpec};
-pub use short::Sizes;
+pub use quantity::Sizes;
 pub use source::{Ladder, SourceSpec};
 pub use sweep::{Point, SweepSpec};
 pub(crate) use tunnel::SECURITY;
@@ -58,6 +58,15 @@ pub struct Scenario {
     pub about: String,
     /// From t = 0 to the end of the traffic.
     pub duration_s: Spanned<f64>,
+    /// How long the tunnel or connection is up without traffic before t = 0.
+    #[serde(default, rename = "idle_s", deserialize_with = "quantity::seconds")]
+    pub idle: Duration,
+    /// Metrics leave out what comes before this.
+    #[serde(default, rename = "warm_up_s", deserialize_with = "quantity::seconds")]
+    pub warm_up: Duration,
+    /// The flow that metrics are of, or the entry that stands for several alike, which are then taken together; the first if absent.
+    #[serde(default)]
+    pub measured: Option<Spanned<String>>,
     /// What carries the flows.
     #[serde(default)]
     pub mode: Mode,
@@ -190,7 +199,37 @@ impl Scenario {
         self.flows.iter().filter(carried).map(flow).collect()
     }
 
-    /// The moments at which a path changes, in order, each once; the summary's phases lie between them.
+    /// What metrics of a variant are of: the flow, or the entry that stands for several, that the scenario names; otherwise the first that
+    /// the variant carries.
+    fn measured_of(&self, label: &str) -> &str {
+        let first = || {
+            let carried = self.variant(label).and_then(|variant| variant.flows.as_ref());
+            let own =
+                |flow: &&FlowSpec| carried.is_none_or(|all| all.iter().any(|name| flow.is(name.as_ref())));
+            self.flows.iter().find(own).map(|flow| flow.name.as_ref())
+        };
+        self.measured.as_ref().map(Spanned::as_ref).or_else(first).map_or("", String::as_str)
+    }
+
+    /// Whether metrics of a variant are of this flow.
+    pub fn is_measured(&self, label: &str, name: &str) -> bool {
+        let measured = self.measured_of(label);
+        self.flows.iter().any(|flow| flow.name.as_ref() == name && flow.is(measured))
+    }
+
+    /// What metrics of a variant are of, in words.
+    pub fn measured_words(&self, label: &str) -> String {
+        let name = self.measured_of(label);
+        let several = self.flows.iter().filter(|flow| flow.is(name)).count() > 1;
+        if several { format!("`{name}`, all together") } else { format!("`{name}`") }
+    }
+
+    /// From when on most metrics count: the last event, or the end of the warm-up if that is later; seconds after t = 0.
+    pub fn measured_from_s(&self) -> f64 {
+        self.events_s().last().copied().unwrap_or(0.0).max(self.warm_up.as_secs_f64())
+    }
+
+    /// The moments at which a path changes, in order, each once.
     pub fn events_s(&self) -> Vec<f64> {
         let mut at: Vec<f64> = self.paths.iter().flat_map(|p| &p.events).map(|e| *e.at_s.as_ref()).collect();
         at.sort_by(f64::total_cmp);
@@ -246,7 +285,7 @@ impl Scenario {
             Some(Baseline::Command { .. }) => return Some("other people's tunnels"),
             Some(Baseline::Plain {}) | None => {}
         }
-        flows.iter().any(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
+        flows.iter().all(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
     }
 
     /// A bulk flow of a variant that nothing would slow down: plain UDP carries it.

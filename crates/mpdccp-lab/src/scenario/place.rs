@@ -4,6 +4,9 @@ use core::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
+/// What is wrong, and where if that is known.
+pub(in crate::scenario) type Problem = (Option<Range<usize>>, String);
+
 /// The text, with the place of everything in it.
 #[derive(Debug)]
 pub(super) struct Places<'a>(DeTable<'a>);

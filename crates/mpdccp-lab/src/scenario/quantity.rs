@@ -30,3 +30,24 @@ quantity!(time, opt_time, Duration, parse_time);
 quantity!(queue, opt_queue, QueueLimit, parse_queue);
 quantity!(share, opt_share, f64, parse_share);
 quantity!(bytes, opt_bytes, u32, parse_bytes);
+
+/// A number of seconds, at most a day.
+pub(super) fn seconds<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    let s = f64::deserialize(d)?;
+    if (0.0..=86_400.0).contains(&s) {
+        return Ok(Duration::from_secs_f64(s));
+    }
+    Err(de::Error::custom(format!("`{s}` is not a number of seconds from 0 to 86400")))
+}
+
+/// Bytes of short flows, each as likely.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sizes(pub Vec<u32>);
+
+impl<'de> Deserialize<'de> for Sizes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Sizes, D::Error> {
+        let sizes = Vec::<String>::deserialize(d)?;
+        let sizes: Result<_, String> = sizes.iter().map(|text| parse_bytes(text)).collect();
+        sizes.map(Sizes).map_err(de::Error::custom)
+    }
+}

@@ -2,27 +2,14 @@
 
 use core::time::Duration;
 
-use linkem_net::quantity::parse_bytes;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
-use serde::{Deserialize, Deserializer, de};
 
 use super::FlowSpec;
+use super::quantity::Sizes;
 
 /// Most that one entry may stand for.
 pub(super) const MAX_SHORT: u64 = 10_000;
-
-/// Bytes of short flows, each as likely.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sizes(pub Vec<u32>);
-
-impl<'de> Deserialize<'de> for Sizes {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Sizes, D::Error> {
-        let sizes = Vec::<String>::deserialize(d)?;
-        let sizes: Result<_, String> = sizes.iter().map(|text| parse_bytes(text)).collect();
-        sizes.map(Sizes).map_err(de::Error::custom)
-    }
-}
 
 impl FlowSpec {
     /// When each of its connections begins after the flow's start, and how many bytes it carries: a Poisson process. The same on both

@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use units::{Rate, Time};
 
-use super::life;
 use super::links::Links;
 use super::probe;
 use super::short::Short;
@@ -13,7 +12,6 @@ use super::source::{self, Source};
 use super::stream::{self, Stream, Writer};
 use super::tcp::{self, Rule, Tcp, segment};
 use super::world::{MTU, World};
-use crate::backend::flow_seed;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
@@ -59,22 +57,17 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Flow number `index` of the plan, between `start`, where the scenario's time begins, and `end`. `session` is what it goes over if
-    /// it goes over one.
+    /// Flow number `index` of the plan, whose time begins at `start`. `session` is what it goes over if it goes over one.
     pub(super) fn new(
         plan: &Plan<'_>,
         (index, spec): (usize, &FlowSpec),
         session: usize,
         start: Time,
-        end: Time,
     ) -> Result<Flow, LabError> {
         let direct = plan.scenario.mode == Mode::Direct;
-        let secs = |s: f64| start + Duration::from_secs_f64(s);
-        let seed = flow_seed(plan, index as u16);
-        let late = life::late_start(plan.scenario.host.start_within, seed);
-        let from = secs(spec.start_s) + late;
-        // As long as the scenario says, also if it begins later.
-        let stop = spec.stop_s.as_ref().map_or(end, |s| end.min(secs(*s.as_ref()) + late));
+        let seed = plan.flow_seed(spec);
+        let (from, stop) = plan.span_of(spec);
+        let (from, stop) = (start + from, start + stop);
         // In direct mode a variant that is TCP takes the place of the DCCP connection.
         let variant = plan.variant.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
         let cc = spec.cc.clone().or(variant);

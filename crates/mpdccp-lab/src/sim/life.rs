@@ -1,4 +1,4 @@
-//! What differs between two runs of real hosts: when an application begins, and how long a packet waits until the program has it.
+//! How long a packet waits at a host until the program has it.
 
 use core::time::Duration;
 
@@ -9,11 +9,6 @@ use units::Time;
 /// A number from 0 to below 1.
 fn share(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// How late a flow begins, any moment within `within` as likely.
-pub(super) fn late_start(within: Duration, seed: u64) -> Duration {
-    within.mul_f64(share(&mut ChaCha8Rng::seed_from_u64(seed ^ 0x0005_7a27)))
 }
 
 /// Holds what arrived at a host until its program wakes up; order is kept.
@@ -70,14 +65,5 @@ mod tests {
         host.push(Time::ZERO, 1);
         host.push(Time::ZERO, 2);
         assert_eq!((host.pop(Time::MAX), host.pop(Time::MAX), host.pop(Time::MAX)), (Some(1), Some(2), None));
-    }
-
-    #[test]
-    fn flows_begin_at_other_moments_with_other_seeds() {
-        let within = Duration::from_millis(20);
-        let starts: Vec<Duration> = (0..50).map(|seed| late_start(within, seed)).collect();
-        assert!(starts.iter().all(|s| *s < within));
-        assert!(starts.iter().any(|s| *s < within / 4) && starts.iter().any(|s| *s > within * 3 / 4));
-        assert_eq!(late_start(Duration::ZERO, 3), Duration::ZERO);
     }
 }

@@ -20,6 +20,7 @@ use core::time::Duration;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use crate::scenario::FlowKind;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
 /// Runs scenarios in virtual time: same scenario and seed, same bytes.
@@ -40,6 +41,12 @@ impl Backend for Sim {
         }
         let flow = plan.scenario.unslowed_of(plan.variant)?;
         Some(format!("flow `{flow}`: nothing would slow a bulk source down over plain UDP; give it a `rate`"))
+    }
+
+    fn leaves_out(&self, plan: &Plan<'_>) -> Option<String> {
+        let commands = plan.flows().into_iter().filter(|flow| flow.kind == FlowKind::Command);
+        let names: Vec<String> = commands.map(|flow| format!("`{}`", flow.name.as_ref())).collect();
+        (!names.is_empty()).then(|| format!("{}: programs run on namespaces only", names.join(", ")))
     }
 
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {

@@ -14,11 +14,11 @@ use super::stream::RETURN;
 use super::tcp::Sender;
 use super::tcp::segment;
 use super::world::{Arrived, OVERHEAD, World, WorldPath};
-use crate::scenario::{FlowSpec, LinkKeys, Mode, PathSpec, direct};
+use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, direct};
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
-/// Paths are joined and settle before t = 0.
-const START: Time = Time::from_millis(1_000);
+/// Paths are joined and settle so long before t = 0, or before the idle time that comes first.
+const SETTLE: Duration = Duration::from_millis(1_000);
 /// What is under way at the end still arrives.
 const TAIL: Duration = crate::DRAIN;
 const TRACE_EVERY: Duration = Duration::from_millis(10);
@@ -38,18 +38,21 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(plan: &Plan<'a>) -> Result<Run<'a>, LabError> {
         let scenario = plan.scenario;
-        let end = START + scenario.duration();
+        let start = Time::ZERO + SETTLE + scenario.idle;
+        let end = start + scenario.duration();
         // Through a tunnel all flows share a session; otherwise each that is not TCP has a connection of its own.
         let mut flows = Vec::new();
         let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
         if scenario.mode == Mode::Tunnel && plan.variant.baseline.is_none() {
             configs.push((session_config(plan), Duration::ZERO));
         }
-        for (i, spec) in plan.flows().iter().enumerate() {
+        let specs = plan.flows().into_iter().filter(|spec| spec.kind != FlowKind::Command);
+        for (i, spec) in specs.enumerate() {
+            let spec = &spec;
             let FlowSpec { reverse, share_congestion, .. } = *spec;
             let session =
                 if scenario.mode == Mode::Tunnel { 0 } else { configs.len() - usize::from(reverse) };
-            let flow = Flow::new(plan, (i, spec), session, START, end)?;
+            let flow = Flow::new(plan, (i, spec), session, start)?;
             if scenario.mode == Mode::Direct && matches!(flow.over, Over::Session(_)) && !reverse {
                 configs.push((SessionConfig { share_congestion, ..session_config(plan) }, spec.owd));
             }
@@ -59,7 +62,7 @@ impl<'a> Run<'a> {
         let mut next = flows.len() as u16;
         flows.iter_mut().for_each(|flow| next += flow.number_connections(next));
         let paths = plan.paths();
-        let at = |s: f64| START + secs(s);
+        let at = |s: f64| start + secs(s);
         let until = *scenario.duration_s.as_ref();
         let mut events: Vec<_> = paths
             .iter()
@@ -75,14 +78,14 @@ impl<'a> Run<'a> {
         // Of encryption, what it adds to packets; the handshakes come before everything.
         let sealed = if scenario.is_sealed(plan.variant) { dccp_secure::OVERHEAD as u16 } else { 0 };
         let overhead = OVERHEAD + sealed;
-        let world = World::new(plan.seed, scenario.host.wake_up, &paths, &configs, overhead)
+        let world = World::new(plan, &paths, &configs, overhead)
             .map_err(|e| LabError::failed("making the links", e))?;
         let record = RunRecord {
             label: plan.variant.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
             repeat: plan.repeat,
             seed: plan.seed,
-            start: START,
+            start,
             ..RunRecord::default()
         };
         Ok(Run { plan: *plan, world, flows, events, end, links: Links::new(paths.len()), record })
@@ -90,7 +93,7 @@ impl<'a> Run<'a> {
 
     pub(super) fn go(mut self, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
         let stop = self.end + TAIL;
-        let (mut next_trace, mut next_sample) = (Time::ZERO, START + SAMPLE_EVERY);
+        let (mut next_trace, mut next_sample) = (Time::ZERO, self.record.start + SAMPLE_EVERY);
         let mut progress = Progress::default();
         let mut now = Time::ZERO;
         loop {
@@ -142,7 +145,7 @@ impl<'a> Run<'a> {
     fn check_sessions(&mut self) -> Result<(), LabError> {
         for (at, side, event) in self.world.take_events() {
             if let SessionEvent::Closed(why) = event {
-                let t = at.as_secs_f64() - START.as_secs_f64();
+                let t = at.as_secs_f64() - self.record.start.as_secs_f64();
                 let what = format!("a session ended at the {side:?} at t = {t:.3} s");
                 return Err(LabError::failed(what, why.name()));
             }

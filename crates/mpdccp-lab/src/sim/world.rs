@@ -15,6 +15,7 @@ use units::Time;
 use super::life::WakeUp;
 use super::probe;
 use super::side::Side;
+use crate::{Plan, Random};
 
 /// IPv4 and UDP headers that the carrier adds.
 pub(crate) const OVERHEAD: u16 = 28;
@@ -138,32 +139,30 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// Hosts take a packet up after `wake_up` in the mean. Each session runs over all paths, the first one only if it has no multipath,
-    /// and its packets travel a detour beside. Carriers add `overhead` bytes to each. First Requests leave at once. Every random choice derives from `seed`.
+    /// Hosts and links of `plan`. Each session runs over all paths, the first one only if it has no multipath, and its packets travel a
+    /// detour beside. Carriers add `overhead` bytes to each. First Requests leave at once.
     ///
     /// # Errors
     /// If a link makes no sense.
     pub(crate) fn new(
-        seed: u64,
-        wake_up: Duration,
+        plan: &Plan<'_>,
         paths: &[WorldPath],
         sessions: &[(SessionConfig, Duration)],
         overhead: u16,
     ) -> Result<World, ConfigError> {
         let mut links = Vec::new();
         for (i, path) in paths.iter().enumerate() {
-            let link_seed = |side: u64| seed.wrapping_mul(31).wrapping_add(i as u64 * 2 + side);
-            links.push([
-                Link::new(path.links[0].clone(), link_seed(0), Time::ZERO)?,
-                Link::new(path.links[1].clone(), link_seed(1), Time::ZERO)?,
-            ]);
+            let link = |way: usize| {
+                Link::new(path.links[way].clone(), plan.seed_of(Random::Link(i, way)), Time::ZERO)
+            };
+            links.push([link(0)?, link(1)?]);
         }
-        let host = |side: u8| {
-            let mut bytes = [side; 32];
-            bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        let host = |side: usize| {
+            let mut bytes = [side as u8; 32];
+            bytes[..8].copy_from_slice(&plan.seed_of(Random::Host(side)).to_le_bytes());
             Host {
                 endpoint: Endpoint::new(bytes),
-                woken: WakeUp::new(wake_up, seed.wrapping_mul(31).wrapping_add(1_000 + u64::from(side))),
+                woken: WakeUp::new(plan.scenario.host.wake_up, plan.seed_of(Random::WakeUp(side))),
                 sessions: vec![None; sessions.len()],
             }
         };

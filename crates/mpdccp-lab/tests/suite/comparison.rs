@@ -42,7 +42,9 @@ fn aims_are_judged_and_references_stand_beside() {
     let said = sentences(&scenario, &all, "a").join("\n");
     assert!(said.contains("75 % lower with ccid5"), "{said}");
     assert!(
-        said.contains("ccid5 reaches 1 of its 2 aims; it misses rx_mbps (9.90 (9.90 to 9.90), aim ≥ 11)."),
+        said.contains(
+            "ccid5 reaches 1 of its 2 aims; it misses rx_mbps (9.90 (9.90 to 9.90, 75 %), aim ≥ 11)."
+        ),
         "{said}"
     );
     let text = as_text(&all);
@@ -85,7 +87,7 @@ fn sentences_name_the_event_and_the_time_of_each_figure() {
     assert!(said.contains("From the drop at t = 5 s on ccid5 received 9.90 Mbit/s at"), "{said}");
     // A loss over the whole run is no loss from the event on.
     assert!(said.contains("Over the whole run, for ccid5: 0.50 % of all packets"), "{said}");
-    assert!(said.contains("its first packet over path2 12.3 ms after the drop, and more than 3 Mbit/s in the 100 ms that begin 40.0 ms after"), "{said}");
+    assert!(said.contains("its first packet over path2 12.3 ms after the drop, and had sent more than 3 Mbit/s over 100 ms 40.0 ms after"), "{said}");
     let words = |event: &str| {
         let text = crate::common::SCENARIO.replace("{ at_s = 5, rate = \"10 Mbit/s\" }", event);
         let scenario = Scenario::parse("made-up", &text).unwrap();

@@ -1,5 +1,6 @@
 //! What an experiment writes, with a backend that only pretends to run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Mutex;
 
@@ -27,7 +28,15 @@ impl Backend for Pretend {
 }
 
 fn options(out: &std::path::Path) -> Options {
-    Options { only: Vec::new(), cells: Vec::new(), runs: Some(2), seed: 5, threads: 2, out: out.to_owned() }
+    Options {
+        only: Vec::new(),
+        cells: Vec::new(),
+        runs: Some(2),
+        seed: 5,
+        threads: 2,
+        out: out.to_owned(),
+        exports: experiment::Exports::default(),
+    }
 }
 
 #[test]
@@ -42,7 +51,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
             What::Sample(_) => "sample".to_owned(),
             What::Done { run, found } => format!("done {}, found {found}", run.label),
             What::Failed(e) => format!("failed {e}"),
-            What::Skipped(why) => format!("skipped {why}"),
+            What::Skipped(why) | What::LeavesOut(why) => format!("skipped {why}"),
         });
     };
     let once = || {
@@ -62,7 +71,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
         serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
     assert_eq!(
         (json["schema"].as_u64(), json["seed"].as_u64(), json["backend"].as_str()),
-        (Some(1), Some(5), Some("sim"))
+        (Some(2), Some(5), Some("sim"))
     );
     assert_eq!((json["runs"].as_array().unwrap().len(), json["medians"].as_array().unwrap().len()), (4, 2));
     let run = &json["runs"][1];
@@ -79,7 +88,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
         "/runs/0/seed",
         "/runs/0/resolved_hash",
         "/scenario",
-        "/environment/kernel",
+        "/environment/made_by",
         "/environment/cpus",
         "/environment/link_lateness_us_p99",
         "/runs/0/params/ccid",
@@ -148,4 +157,44 @@ fn what_was_finished_before_a_failure_is_kept() {
     wrong.only.push("ccid9".to_owned());
     let error = experiment::run(&scenario, &backend, &wrong, &|_| {}).unwrap_err().to_string();
     assert!(error.contains("ccid9") && error.contains("ccid2, ccid5"), "{error}");
+}
+
+/// A backend whose runs depend on a program of the machine.
+struct With(&'static str);
+
+impl Backend for With {
+    fn name(&self) -> &'static str {
+        "netns"
+    }
+
+    fn made_by(&self, _: &Plan<'_>) -> BTreeMap<String, String> {
+        BTreeMap::from([("kernel".to_owned(), "6.1".to_owned()), ("vpn".to_owned(), self.0.to_owned())])
+    }
+
+    fn run(&self, plan: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        Ok(crate::common::run(plan.variant.label.as_ref()))
+    }
+}
+
+#[test]
+fn a_run_is_found_again_only_with_the_same_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
+    let found = |version| {
+        let found = Mutex::new(Vec::new());
+        let watch = |event: Event<'_>| {
+            if let What::Done { found: earlier, .. } = event.what {
+                found.lock().unwrap().push(earlier);
+            }
+        };
+        let outcome = experiment::run(&scenario, &With(version), &options(dir.path()), &watch).unwrap();
+        (found.into_inner().unwrap().iter().all(|f| *f), outcome.summary.environment.made_by)
+    };
+    assert!(!found("1.0").0);
+    let (again, made_by) = found("1.0");
+    assert!(again);
+    assert_eq!((made_by["kernel"].as_str(), made_by["vpn"].as_str()), ("6.1", "1.0"));
+    assert!(!found("1.1").0, "a new version of the program makes new runs");
+    let report = fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert!(report.contains("kernel 6.1") && report.contains(" CPUs") && report.contains("vpn 1.1"));
 }

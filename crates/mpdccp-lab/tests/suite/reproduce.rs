@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mpdccp_lab::reproduce::{Options, Progress, run};
-use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample};
+use mpdccp_lab::scenario::FlowSpec;
+use mpdccp_lab::{Backend, FlowRecord, LabError, Plan, RunRecord, Sample};
 
 /// Makes the same run for everybody, and is interrupted after a while.
 struct MadeUp {
@@ -25,7 +26,8 @@ impl Backend for MadeUp {
         let mut record = crate::common::run(plan.variant.label.as_ref());
         // As many packets for each TCP flow as for the first.
         let first = record.flows[0].clone();
-        record.flows.resize(plan.scenario.flows.len(), first);
+        let named = |flow: &FlowSpec| FlowRecord { name: flow.name.as_ref().clone(), ..first.clone() };
+        record.flows = plan.scenario.flows.iter().map(named).collect();
         Ok(record)
     }
 }

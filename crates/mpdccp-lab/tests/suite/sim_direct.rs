@@ -53,9 +53,9 @@ fn a_flow_that_begins_later_lasts_as_long() {
 #[test]
 fn each_direction_has_its_ccid_and_its_rate() {
     const BOTH: &str = "[[flow]]\nname = \"there\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n\
-                        [[flow]]\nname = \"back\"\nkind = \"udp\"\npayload = 500\nrate = \"512 kbit/s\"\nback = true\n";
+                        [[flow]]\nname = \"back\"\nkind = \"udp\"\npayload = 500\nrate = \"512 kbit/s\"\nreverse = true\n";
     let path = "reverse = { rate = \"256 kbit/s\", queue = \"20 packets\" }";
-    let (record, stats) = run(&parse(&scenario(path, "ccid = 3\nback_ccid = 2", BOTH)), "c", "base");
+    let (record, stats) = run(&parse(&scenario(path, "ccid = 3\nreverse_ccid = 2", BOTH)), "c", "base");
     let (there, total) = (stats.metrics["rx_mbps"], stats.metrics["total_mbps"]);
     assert!(there > 1.0, "{there}");
     assert!((0.1..0.256).contains(&(total - there)), "{}", total - there);
@@ -129,4 +129,21 @@ fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     let text = scenario("", "ccid = 5", BULK).replace("queue_packets = 100", "queue_packets = 1");
     let (_, stats) = run(&parse(&text), "c", "base");
     assert!(stats.metrics["rx_mbps"] > 8.0 && stats.metrics["lost_pct"] < 5.0, "{stats:?}");
+}
+
+/// TCP cuts records into segments, whose numbers are not those of records.
+#[test]
+fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
+    const PACED: &str = "[[flow]]\nname = \"f\"\nkind = \"udp\"\npayload = 700\nrate = \"8 Mbit/s\"\n";
+    let (record, stats) = run(&parse(&scenario("loss = \"1 %\"", "tcp = \"cubic\"", PACED)), "c", "base");
+    let dir = tempfile::tempdir().unwrap();
+    mpdccp_lab::series::write_csv(&record, 10.0, dir.path()).unwrap();
+    let csv = std::fs::read_to_string(dir.path().join("packets-f.csv")).unwrap();
+    // No wire latency that would lie above the whole journey's; metrics have the one of the packets on the link.
+    for row in csv.lines().skip(1) {
+        let fields: Vec<&str> = row.split(',').collect();
+        let (app, wire) = (fields[4].parse::<f64>(), fields[5].parse::<f64>());
+        assert!(wire.is_err() || wire.unwrap() <= app.unwrap(), "{row}");
+    }
+    assert!((50.0..80.0).contains(&stats.metrics["wire_p50_ms"]), "{}", stats.metrics["wire_p50_ms"]);
 }

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use super::super::page::{Page, Row, Section};
-use super::{
-    ACKS, ASYMMETRIC, BETWEEN, BIN_S, CROSS_TRAFFIC, ECHOES, LONG_S, LOSSES, MANY, Made, NAME, with_tcp,
+use super::experiments::{
+    ACKS, ASYMMETRIC, BIN_S, CROSS_TRAFFIC, ECHOES, LONG_S, LOSSES, MANY, Made, NAME, with_tcp,
 };
 use crate::LabError;
 use crate::estimate::Verdict;
 use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
 use crate::metrics::NAMES;
-use crate::store::Kept;
+use crate::reproduce::page::{Page, Row, Section};
 
 /// The report of all runs; figures go into a directory.
 pub(super) fn page(runs: &[Made], figures: &Path) -> Result<Page, LabError> {
@@ -29,36 +28,30 @@ pub(super) fn page(runs: &[Made], figures: &Path) -> Result<Page, LabError> {
 }
 
 /// The runs of a name, whatever their seed.
-fn called<'a>(runs: &'a [Made], name: &str) -> Vec<&'a Kept> {
-    runs.iter().filter(|made| made.name == name).map(|made| &made.kept).collect()
+fn called<'a>(runs: &'a [Made], name: &str) -> Vec<&'a Made> {
+    runs.iter().filter(|made| made.name == name).collect()
 }
 
-fn row(
-    runs: &[&Kept],
-    what: Option<String>,
-    metric: &str,
-    paper: Option<&'static str>,
-    aim: Option<(Option<f64>, Option<f64>)>,
-) -> Row {
+fn row(runs: &[&Made], what: Option<String>, metric: &str, paper: Option<&'static str>) -> Row {
     let words = || NAMES.iter().find(|(name, _)| *name == metric).map_or(metric, |(_, words)| words);
     Row {
         what: what.unwrap_or_else(|| words().to_owned()),
         paper,
-        ours: runs.iter().filter_map(|run| run.run.metrics.get(metric).copied()).collect(),
-        aim,
+        ours: runs.iter().filter_map(|made| made.kept.run.metrics.get(metric).copied()).collect(),
+        aim: runs.first().and_then(|made| made.aim(metric)),
     }
 }
 
-fn alone_rows(runs: &[&Kept], paper: bool) -> Vec<Row> {
+fn alone_rows(runs: &[&Made], paper: bool) -> Vec<Row> {
     let said = |text| Some(text).filter(|_| paper);
     let mut rows = vec![
-        row(runs, None, "utilisation_pct", said("48"), Some((Some(93.0), None))),
-        row(runs, None, "friendliness_run", said("0.94"), Some((Some(0.9), Some(1.1)))),
-        row(runs, None, "steady_pct", said("“the entire 3 minutes” to settle"), Some((Some(90.0), None))),
+        row(runs, None, "utilisation_pct", said("48")),
+        row(runs, None, "friendliness_run", said("0.94")),
+        row(runs, None, "steady_pct", said("“the entire 3 minutes” to settle")),
     ];
     rows.extend(
         ["friendliness", "loss_events", "loss_event_pct", "rx_mbps", "wire_p50_ms"]
-            .map(|metric| row(runs, None, metric, None, None)),
+            .map(|metric| row(runs, None, metric, None)),
     );
     rows
 }
@@ -89,7 +82,7 @@ fn one_flow(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
     let rows = alone_rows(&runs, true);
     let mut drawn = Vec::new();
     if let Some(first) = runs.first() {
-        let lines = |name: &str| first.series.get(name).cloned().unwrap_or_default();
+        let lines = |name: &str| first.kept.series.get(name).cloned().unwrap_or_default();
         let estimate = lines("estimate");
         let end = end_of(&estimate);
         let panel = |title: &str, points| vec![(title.to_owned(), vec![("", points)])];
@@ -130,7 +123,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
             let at = called(runs, &with_tcp(cross, *n));
             let Some(first) = at.first() else { continue };
             if i == 0 {
-                let line = |name: &str| first.series.get(name).cloned().unwrap_or_default();
+                let line = |name: &str| first.kept.series.get(name).cloned().unwrap_or_default();
                 let flows = if *n == 1 { "one TCP flow".to_owned() } else { format!("{n} TCP flows") };
                 panels.push((flows, vec![("DCCP", line("dccp")), ("all TCP", line("tcp"))]));
             }
@@ -139,8 +132,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
                 (0, 9) => Some("close to 1"),
                 _ => None,
             };
-            let aim = (i == 0).then_some((Some(BETWEEN.0), Some(BETWEEN.1)));
-            let row = row(&at, Some(format!("F, n = {n}, {}", cross.words)), "packet_share", paper, aim);
+            let row = row(&at, Some(format!("F, n = {n}, {}", cross.words)), "packet_share", paper);
             let x = f64::from(*n);
             medians.extend(row.median().map(|f| (x, f)));
             dots.extend(row.ours.iter().map(|f| (x, *f)));
@@ -158,7 +150,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
         (
             "Figure 5: packets a second of the DCCP flow over the mean of the TCP flows; lines join medians, dots are runs."
                 .to_owned(),
-            against_flows(lines, BETWEEN).save(&figures.join("figure5"))?,
+            against_flows(lines, rows.iter().find_map(|row| row.aim)).save(&figures.join("figure5"))?,
         ),
     ];
     let reno: Vec<f64> = rows.iter().filter(|r| r.aim.is_some()).filter_map(Row::median).collect();
@@ -181,10 +173,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
 fn many(runs: &[Made]) -> Option<Section> {
     let row = |n: &u32| {
         let at = called(runs, &format!("many-{n}"));
-        (!at.is_empty()).then(|| {
-            let aim = Some((Some(BETWEEN.0), Some(BETWEEN.1)));
-            row(&at, Some(format!("F, n = {n}, TCP Reno")), "packet_share", None, aim)
-        })
+        (!at.is_empty()).then(|| row(&at, Some(format!("F, n = {n}, TCP Reno")), "packet_share", None))
     };
     let rows: Vec<Row> = MANY.iter().filter_map(row).collect();
     (!rows.is_empty()).then(|| {
@@ -229,8 +218,8 @@ fn asymmetric(runs: &[Made]) -> Option<Section> {
     let mut words = Vec::new();
     for label in ASYMMETRIC {
         let at = called(runs, &format!("asymmetric-{label}"));
-        let there = row(&at, Some(format!("{label}: received forward, Mbit/s")), "rx_mbps", None, None);
-        let total = row(&at, None, "total_mbps", None, None);
+        let there = row(&at, Some(format!("{label}: received forward, Mbit/s")), "rx_mbps", None);
+        let total = row(&at, None, "total_mbps", None);
         let back = total.ours.iter().zip(&there.ours).map(|(all, there)| (all - there) * 1e3).collect();
         let back = Row { what: format!("{label}: received in reverse, kbit/s"), ours: back, ..there.clone() };
         words.push(format!(
@@ -253,7 +242,7 @@ fn acknowledgements(runs: &[Made]) -> Option<Section> {
     let mut words = Vec::new();
     for label in ACKS {
         let at = called(runs, &format!("ack-ratio-{label}"));
-        let of = |what: &str, metric: &str| row(&at, Some(format!("{label}: {what}")), metric, None, None);
+        let of = |what: &str, metric: &str| row(&at, Some(format!("{label}: {what}")), metric, None);
         let (bytes, packets) = (
             of("bytes in reverse for 100 forward", "reverse_pct"),
             of("packets in reverse for 100 forward", "reverse_packets_pct"),
@@ -275,9 +264,8 @@ fn overhead(runs: &[Made]) -> Option<Section> {
     for label in ECHOES {
         for (loss, _) in LOSSES {
             let at = called(runs, &format!("overhead-{label}-{loss}"));
-            let of = |what: &str, metric: &str| {
-                row(&at, Some(format!("{label}, {loss}: {what}")), metric, None, None)
-            };
+            let of =
+                |what: &str, metric: &str| row(&at, Some(format!("{label}, {loss}: {what}")), metric, None);
             let total = of("until the last echo, ms", "all_back_ms");
             if loss == LOSSES[0].0 {
                 words.push(format!("{} ms with {label}", value(&total)));

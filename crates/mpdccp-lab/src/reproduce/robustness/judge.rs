@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::metrics::latency;
+use crate::bounds::Bounds;
 use crate::record::{Fate, seconds};
 use crate::scenario::LinkKeys;
 use crate::store::AllSeries;
+use crate::summary::Latency;
 use crate::{Plan, RunRecord};
 
+/// What there is to aim at.
+pub(super) const FIGURES: [&str; 7] = ["utilisation", "p95", "dropped", "jain", "share", "worst", "back"];
 /// Rates are counted in bins of this, s.
 const BIN_S: f64 = 0.1;
 /// A rate reached is one held for so long, s.
@@ -17,109 +20,36 @@ const HELD_S: f64 = 0.5;
 /// Changes are judged from so long after them, s.
 const AFTER_S: f64 = 2.0;
 
-/// What is aimed at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum Aim {
-    #[serde(rename = "bulk")]
-    Bulk,
-    #[serde(rename = "steps")]
-    Steps,
-    #[serde(rename = "outage")]
-    Outage,
-    #[serde(rename = "walk")]
-    Walk,
-    #[serde(rename = "policer")]
-    Policer,
-    #[serde(rename = "share")]
-    Share,
-    #[serde(rename = "share of five")]
-    ShareOfFive,
-    #[serde(rename = "jain")]
-    Jain,
-    #[serde(rename = "jain of three")]
-    JainOfThree,
-}
-
 /// One figure of a point and where it should lie.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
-    pub(super) figure: &'static str,
-    pub(super) words: &'static str,
-    pub(super) min: Option<f64>,
-    pub(super) max: Option<f64>,
-    /// Variants it is for; all that are judged if empty.
-    only: &'static [&'static str],
-}
-
-const fn bound(
-    figure: &'static str,
-    words: &'static str,
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Aim {
+    /// As [`figures`] names it.
+    pub(super) figure: String,
+    /// For a table's head.
+    pub(super) words: String,
     min: Option<f64>,
     max: Option<f64>,
-    only: &'static [&'static str],
-) -> Bound {
-    Bound { figure, words, min, max, only }
+    /// Variants it is for; all that are judged if empty.
+    #[serde(default)]
+    only: Vec<String>,
 }
-
-const UTILISED: Bound = bound("utilisation", "utilisation, %", Some(90.0), None, &[]);
-const LOW_DELAY: &[&str] = &["ccid5", "ccid250"];
-const LATER: &[&str] = &["ccid7"];
-const PROMPT: &[&str] = &["ccid2", "ccid5", "ccid5-draft", "ccid250"];
 
 impl Aim {
-    /// The flow is not alone.
-    pub(super) fn among_others(self) -> bool {
-        matches!(self, Aim::Share | Aim::ShareOfFive | Aim::Jain | Aim::JainOfThree)
+    /// Where it should lie.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds { min: self.min, max: self.max }
     }
 
-    /// The figures shown, and their bounds.
-    pub(super) fn bounds(self) -> Vec<Bound> {
-        let dropped = |max| bound("dropped", "dropped, %", None, max, &[]);
-        let (share, jain) = ("rate over that of a TCP", "Jain's index");
-        let by_all = bound("utilisation", "utilisation by all, %", None, None, &[]);
-        match self {
-            Aim::Bulk => vec![
-                UTILISED,
-                bound("p95", "latency p95 over the path's own", None, Some(3.0), LOW_DELAY),
-                dropped(None),
-            ],
-            Aim::Steps => vec![
-                bound("worst", "worst second from 2 s after a step, %", Some(70.0), None, &[]),
-                bound("utilisation", "utilisation, %", None, None, &[]),
-                dropped(None),
-            ],
-            Aim::Outage => vec![
-                bound("back", "back at 90 % after, s", None, Some(2.0), PROMPT),
-                bound("back", "for CCID 7", None, Some(5.0), LATER),
-            ],
-            Aim::Walk => vec![UTILISED, dropped(Some(3.0))],
-            Aim::Policer => vec![UTILISED, dropped(Some(2.0))],
-            Aim::Share => vec![bound("share", share, Some(0.5), Some(2.0), &[]), by_all],
-            Aim::ShareOfFive => vec![bound("share", share, Some(0.4), Some(3.0), &[]), by_all],
-            Aim::Jain => vec![bound("jain", jain, Some(0.9), None, &[]), by_all],
-            Aim::JainOfThree => vec![bound("jain", jain, Some(0.7), None, &[]), by_all],
-        }
-    }
-}
-
-impl Bound {
     /// Whether this variant's figure is one of these.
     pub(super) fn concerns(&self, label: &str) -> bool {
-        self.only.is_empty() || self.only.contains(&label) || self.min.or(self.max).is_none()
-    }
-
-    pub(super) fn met(&self, value: f64) -> bool {
-        self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
+        self.only.is_empty() || self.only.iter().any(|name| name == label) || !self.bounds().any()
     }
 
     /// As a person would write it.
     pub(super) fn text(&self) -> String {
-        match (self.min, self.max) {
-            (Some(min), Some(max)) => format!("{} ({min} to {max})", self.words),
-            (Some(min), None) => format!("{} (≥ {min})", self.words),
-            (None, Some(max)) => format!("{} (≤ {max})", self.words),
-            (None, None) => self.words.to_owned(),
-        }
+        let bounds = self.bounds().text();
+        if bounds.is_empty() { self.words.clone() } else { format!("{} ({bounds})", self.words) }
     }
 }
 
@@ -187,7 +117,7 @@ pub(super) fn series(plan: &Plan<'_>, run: &RunRecord, skip_s: f64) -> AllSeries
     let mut figure = |name: &str, value: Option<f64>| {
         all.insert(name.to_owned(), value.map(|v| (0.0, v)).into_iter().collect());
     };
-    figure("p95_ms", latency(own().filter_map(delay).collect()).map(|l| l.p95));
+    figure("p95_ms", Latency::of(own().filter_map(delay).collect()).map(|l| l.p95));
     figure("dropped", Some(dropped * 100.0 / (own().count() as f64).max(1.0)));
     let received = |flow: &crate::FlowRecord| -> f64 {
         let late = flow.received.iter().filter(|p| judged(seconds(run, p.at)));
@@ -207,7 +137,7 @@ pub(super) fn series(plan: &Plan<'_>, run: &RunRecord, skip_s: f64) -> AllSeries
     all
 }
 
-/// The figures of a run, by the names of [`Bound::figure`]; `own_p95` is the path's own.
+/// The figures of a run, by the names of [`FIGURES`]; `own_p95` is the path's own.
 pub(super) fn figures(all: &AllSeries, skip_s: f64, own_p95: Option<f64>) -> BTreeMap<&'static str, f64> {
     let points = |name: &str| all.get(name).map(Vec::as_slice).unwrap_or_default();
     let one = |name: &str| points(name).first().map(|(_, v)| *v);

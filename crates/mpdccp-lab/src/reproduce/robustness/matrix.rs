@@ -1,9 +1,11 @@
 //! The matrix as data: `scenarios/sets/robustness.toml`, and the scenario that each of its points makes.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::judge::Aim;
+use super::judge::{Aim, FIGURES};
 use crate::LabError;
 use crate::scenario::Scenario;
 use rand_chacha::ChaCha8Rng;
@@ -26,6 +28,8 @@ const WALK_RANGE: (f64, f64) = (1.0, 40.0);
 #[serde(deny_unknown_fields)]
 pub(super) struct Matrix {
     pub(super) title: String,
+    /// What classes aim at, by the names they use.
+    aims: BTreeMap<String, Vec<Aim>>,
     #[serde(rename = "class")]
     pub(super) classes: Vec<Class>,
 }
@@ -52,7 +56,7 @@ struct Alternative {
 /// What a class or an alternative says; what it leaves out comes from those before.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Keys {
-    aim: Option<Aim>,
+    aim: Option<String>,
     /// Variants that the aim is for.
     judged: Option<Vec<String>>,
     seconds: Option<f64>,
@@ -76,8 +80,10 @@ struct Keys {
     outage_s: Option<f64>,
     /// The rate walks at random; the number of the walk.
     walk: Option<u64>,
-    /// A TCP of this kind beside the flow.
+    /// TCP flows of this kind compete, ...
     cross_traffic: Option<String>,
+    /// ... so many; one if absent.
+    count: Option<i64>,
     /// Flows of the variant's kind with these round-trip times, ms.
     together: Option<Vec<f64>>,
     /// Each begins so much after the one before.
@@ -97,7 +103,7 @@ struct Step {
 #[derive(Clone, Debug)]
 pub(super) struct Point {
     pub(super) name: String,
-    pub(super) aim: Aim,
+    pub(super) aims: Vec<Aim>,
     pub(super) judged: Vec<String>,
     pub(super) scenario: Scenario,
     /// The same with a thin flow, where the path's own latency is wanted.
@@ -108,14 +114,20 @@ pub(super) struct Point {
 
 /// Reads the matrix.
 pub(super) fn read() -> Result<Matrix, LabError> {
-    toml::from_str(TEXT).map_err(|e| LabError::Failed(format!("{FILE}: {e}")))
+    let failed = |e: &dyn core::fmt::Display| LabError::Failed(format!("{FILE}: {e}"));
+    let matrix: Matrix = toml::from_str(TEXT).map_err(|e| failed(&e))?;
+    let known = |aim: &&Aim| FIGURES.contains(&aim.figure.as_str());
+    match matrix.aims.values().flatten().find(|aim| !known(aim)) {
+        Some(aim) => Err(failed(&format!("no figure `{}`; there are {}", aim.figure, FIGURES.join(", ")))),
+        None => Ok(matrix),
+    }
 }
 
-impl Class {
-    /// All its points; of a quick run those made of quick alternatives.
-    pub(super) fn points(&self, quick: bool) -> Result<Vec<Point>, LabError> {
-        let mut all = vec![(Vec::new(), self.base.clone())];
-        for axis in &self.axes {
+impl Matrix {
+    /// All points of a class; of a quick run those made of quick alternatives.
+    pub(super) fn points(&self, class: &Class, quick: bool) -> Result<Vec<Point>, LabError> {
+        let mut all = vec![(Vec::new(), class.base.clone())];
+        for axis in &class.axes {
             let marked = axis.iter().any(|a| a.quick);
             let wanted = |(i, a): &(usize, &Alternative)| !quick || a.quick || (!marked && *i == 0);
             let axis: Vec<_> = axis.iter().enumerate().filter(wanted).map(|(_, a)| a).collect();
@@ -128,8 +140,8 @@ impl Class {
         }
         let made = |(names, keys): (Vec<String>, Keys)| {
             let name = names.join(", ");
-            keys.point(name.clone())
-                .map_err(|e| LabError::Failed(format!("{FILE}: {}, {name}: {e}", self.name)))
+            keys.point(name.clone(), &self.aims)
+                .map_err(|e| LabError::Failed(format!("{FILE}: {}, {name}: {e}", class.name)))
         };
         all.into_iter().map(made).collect()
     }
@@ -145,6 +157,7 @@ impl Keys {
         let own = self.clone();
         Keys {
             aim: own.aim.or(base.aim),
+            count: own.count.or(base.count),
             judged: own.judged.or(base.judged),
             seconds: own.seconds.or(base.seconds),
             mbps: own.mbps.or(base.mbps),
@@ -166,17 +179,18 @@ impl Keys {
         }
     }
 
-    fn point(&self, name: String) -> Result<Point, String> {
-        let aim = self.aim.ok_or("no aim")?;
+    fn point(&self, name: String, aims: &BTreeMap<String, Vec<Aim>>) -> Result<Point, String> {
+        let aim = self.aim.as_ref().ok_or("no aim")?;
+        let aims = aims.get(aim).cloned().ok_or_else(|| format!("no aim `{aim}`"))?;
         let usual = || ["ccid5", "ccid7", "ccid250"].map(str::to_owned).to_vec();
         let scenario = self.scenario(false)?;
-        let thin = if aim == Aim::Bulk { Some(self.scenario(true)?) } else { None };
-        let skip_s = if aim.among_others() {
+        let thin = if aims.iter().any(|aim| aim.figure == "p95") { Some(self.scenario(true)?) } else { None };
+        let skip_s = if self.cross_traffic.is_some() || self.together.is_some() {
             *scenario.duration_s.as_ref() / 2.0
         } else {
             (15.0 * self.rtt() / 1e3).max(2.0)
         };
-        Ok(Point { name, aim, judged: self.judged.clone().unwrap_or_else(usual), scenario, thin, skip_s })
+        Ok(Point { name, aims, judged: self.judged.clone().unwrap_or_else(usual), scenario, thin, skip_s })
     }
 
     fn rate(&self) -> f64 {
@@ -246,12 +260,11 @@ impl Keys {
         }
         let mut flows = vec![bulk("bulk".to_owned(), 0.0, 0.0)];
         if let Some(cc) = &self.cross_traffic {
-            let count = if self.aim == Some(Aim::ShareOfFive) { 4 } else { 1 };
             let tcp = [
                 ("name", "tcp".into()),
                 ("kind", "tcp".into()),
                 ("cc", cc.as_str().into()),
-                ("count", count.into()),
+                ("count", self.count.unwrap_or(1).into()),
             ];
             flows.push(table(tcp).into());
         }
@@ -308,7 +321,7 @@ mod tests {
     fn every_point_makes_a_scenario() {
         let matrix = read().unwrap();
         let all = |quick| -> Vec<usize> {
-            matrix.classes.iter().map(|class| class.points(quick).unwrap().len()).collect()
+            matrix.classes.iter().map(|class| matrix.points(class, quick).unwrap().len()).collect()
         };
         let (quick, full) = (all(true), all(false));
         assert!(quick.iter().zip(&full).all(|(q, f)| (1..=*f).contains(q)), "{quick:?} of {full:?}");

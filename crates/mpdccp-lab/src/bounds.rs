@@ -1,0 +1,63 @@
+//! Where a figure should lie, and whether it does: the one judge of all aims.
+
+use crate::estimate::{Estimate, Verdict};
+
+/// Bounds of a figure; without any it is shown and not judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// At least.
+    pub min: Option<f64>,
+    /// At most.
+    pub max: Option<f64>,
+}
+
+impl Bounds {
+    /// Whether the runs behind `value` lie between them.
+    pub fn judge(self, value: Estimate) -> Verdict {
+        let (low, high) = value.range();
+        let inside = |v: f64| self.min.is_none_or(|min| v >= min) && self.max.is_none_or(|max| v <= max);
+        match (inside(low), inside(high), inside(value.median)) {
+            (true, true, _) => Verdict::Met,
+            (_, _, true) => Verdict::Open,
+            (..) => Verdict::Missed,
+        }
+    }
+
+    /// Whether there are any.
+    pub fn any(self) -> bool {
+        self.min.or(self.max).is_some()
+    }
+
+    /// As a person would write it.
+    pub fn text(self) -> String {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => format!("{min} to {max}"),
+            (Some(min), None) => format!("≥ {min}"),
+            (None, Some(max)) => format!("≤ {max}"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::Interval;
+
+    #[test]
+    fn an_aim_is_met_only_by_the_whole_interval() {
+        let e = Estimate {
+            n: 6,
+            median: 10.0,
+            interval: Some(Interval { low: 9.0, high: 12.0, coverage: 0.97 }),
+        };
+        let judge = |min, max| Bounds { min, max }.judge(e);
+        assert_eq!(judge(Some(9.0), None), Verdict::Met);
+        assert_eq!(judge(Some(9.5), None), Verdict::Open);
+        assert_eq!(judge(None, Some(11.0)), Verdict::Open);
+        assert_eq!(judge(Some(10.5), None), Verdict::Missed);
+        let one = Bounds { min: Some(10.0), max: Some(10.0) };
+        assert_eq!(one.judge(Estimate::single(10.0)), Verdict::Met);
+        assert_eq!((one.text().as_str(), Bounds::default().any()), ("10 to 10", false));
+    }
+}
