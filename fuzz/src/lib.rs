@@ -9,20 +9,27 @@ mod packets;
 #[path = "../../crates/dccp-proto/tests/all/common/mod.rs"]
 mod pair;
 mod session;
+mod streams;
 mod tape;
 mod wire;
 
 pub use connection::connection;
 pub use endpoint::endpoint;
 pub use session::session;
+pub use streams::streams;
 pub use wire::wire;
 
 /// What plays a story.
 pub type Target = fn(&[u8]);
 
 /// All there are, by name.
-pub const TARGETS: [(&str, Target); 4] =
-    [("wire", wire), ("connection", connection), ("session", session), ("endpoint", endpoint)];
+pub const TARGETS: [(&str, Target); 5] = [
+    ("wire", wire),
+    ("connection", connection),
+    ("session", session),
+    ("endpoint", endpoint),
+    ("streams", streams),
+];
 
 /// The longest story, bytes.
 pub const MAX_LEN: usize = 2048;

@@ -1,0 +1,86 @@
+//! What arrived on one path of the peer's, and when to acknowledge it.
+
+use crate::ranges::RangeSet;
+use units::{Duration, Time};
+
+/// Longest wait of an acknowledgement (docs/streams.md).
+pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+/// Wait of an acknowledgement that tells of a new gap: others may follow.
+const GAP_DELAY: Duration = Duration::from_millis(1);
+/// Most ranges of numbers kept; the lowest are forgotten.
+const MAX_RANGES: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    /// The peer's name for the path.
+    pub(crate) path: u64,
+    numbers: RangeSet,
+    /// When the highest number arrived.
+    highest_at: Time,
+    /// When to acknowledge at the latest.
+    pub(crate) due: Option<Time>,
+    pub(crate) last_at: Time,
+}
+
+impl Arrivals {
+    pub(crate) fn new(path: u64, now: Time) -> Arrivals {
+        Arrivals { path, numbers: RangeSet::default(), highest_at: now, due: None, last_at: now }
+    }
+
+    pub(crate) fn on_packet(&mut self, now: Time, number: u64, ack_now: bool) {
+        self.last_at = now;
+        let next = self.numbers.last().map_or(0, |range| range.end);
+        if number >= next {
+            self.highest_at = now;
+        }
+        self.numbers.insert(number..number + 1);
+        while self.numbers.len() > MAX_RANGES {
+            self.numbers.pop_first();
+        }
+        let wait = match () {
+            () if ack_now => Duration::ZERO,
+            () if number != next => GAP_DELAY,
+            () => MAX_ACK_DELAY,
+        };
+        self.due = Some((now + wait).min(self.due.unwrap_or(Time::MAX)));
+    }
+
+    /// From the highest down.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = core::ops::Range<u64>> + Clone {
+        self.numbers.descending()
+    }
+
+    /// How long ago the highest number arrived, microseconds.
+    pub(crate) fn delay(&self, now: Time) -> u64 {
+        now.since(self.highest_at).as_micros().try_into().unwrap_or(u64::MAX).min(1 << 40)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn acknowledged_at_once_soon_or_in_the_end() {
+        let t = Time::from_millis;
+        let mut arrivals = Arrivals::new(0, t(0));
+        arrivals.on_packet(t(1), 0, false);
+        assert_eq!(arrivals.due, Some(t(1) + MAX_ACK_DELAY));
+        arrivals.on_packet(t(2), 1, false);
+        assert_eq!(arrivals.due, Some(t(1) + MAX_ACK_DELAY), "the wait is that of the first");
+        arrivals.on_packet(t(3), 3, false);
+        assert_eq!(arrivals.due, Some(t(3) + GAP_DELAY));
+        arrivals.on_packet(t(3), 4, true);
+        assert_eq!(arrivals.due, Some(t(3)));
+        assert_eq!(arrivals.ranges().collect::<Vec<_>>(), [3..5, 0..2]);
+    }
+
+    #[test]
+    fn ranges_are_bounded() {
+        let mut arrivals = Arrivals::new(0, Time::ZERO);
+        (0..10_000).for_each(|n| arrivals.on_packet(Time::ZERO, 2 * n, false));
+        assert_eq!(arrivals.ranges().count(), MAX_RANGES);
+        assert_eq!(arrivals.ranges().next(), Some(19_998..19_999));
+    }
+}

@@ -1,0 +1,53 @@
+use crate::{Reason, StreamId};
+
+/// What an owner wants to know. Each is told once; [`Event::Readable`] and [`Event::Writable`] again after a call found nothing to read
+/// or no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The peer opened a stream, and its header is here. Answer with `accept` or `reset`.
+    Opened(StreamId),
+    /// The peer accepted a stream of ours, and its answer is here.
+    Accepted(StreamId),
+    /// There are bytes to read, or the end.
+    Readable(StreamId),
+    /// There is room to write.
+    Writable(StreamId),
+    /// The peer has everything that was written, and the end.
+    Delivered(StreamId),
+    /// The peer sends no more, and what it had sent is not to be trusted to be whole.
+    Reset(StreamId, Reason),
+    /// The peer wants no more of what is written here.
+    Stopped(StreamId, Reason),
+}
+
+/// Events of a stream that wait, in the order they are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pending(u8);
+
+impl Pending {
+    pub(crate) const HEADER: u8 = 1;
+    pub(crate) const READABLE: u8 = 2;
+    pub(crate) const WRITABLE: u8 = 4;
+    pub(crate) const DELIVERED: u8 = 8;
+    pub(crate) const RESET: u8 = 16;
+    pub(crate) const STOPPED: u8 = 32;
+
+    pub(crate) fn add(&mut self, bit: u8) {
+        self.0 |= bit;
+    }
+
+    pub(crate) fn remove(&mut self, bits: u8) {
+        self.0 &= !bits;
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Takes the first.
+    pub(crate) fn take(&mut self) -> Option<u8> {
+        let bit = self.0 & self.0.wrapping_neg();
+        self.0 &= !bit;
+        (bit != 0).then_some(bit)
+    }
+}

@@ -1,0 +1,267 @@
+//! Packets that arrive, and what became of those that were sent.
+
+use crate::arrivals::Arrivals;
+use crate::event::Pending;
+use crate::path::Sent;
+use crate::recv::Refused;
+use crate::stream::{Stream, control};
+use crate::streams::Streams;
+use crate::wire::{self, Frame};
+use crate::{Reason, StreamId};
+use alloc::boxed::Box;
+use units::Time;
+
+/// Paths of the peer whose packets are remembered; the one that was silent longest is forgotten.
+const MAX_ARRIVALS: usize = 16;
+
+impl Streams {
+    /// A packet of the peer's arrived, over whichever path.
+    pub fn handle_packet(&mut self, now: Time, bytes: &[u8]) {
+        let Some((header, frames)) = wire::header(bytes).filter(|(_, frames)| are_frames(frames)) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        self.stats.packets_received += 1;
+        self.tell_limits();
+        let mut rest = frames;
+        let mut taken = Ok(());
+        while let Some(frame) = wire::frame(&mut rest) {
+            taken = self.on_frame(now, frame);
+            if taken == Err(Refused::Violation) {
+                break;
+            }
+        }
+        match taken {
+            Ok(()) => {}
+            Err(Refused::Violation) => self.stats.violations += 1,
+            Err(Refused::TooManyGaps) => self.stats.too_many_gaps += 1,
+        }
+        // A packet that was not taken whole is not acknowledged: it is sent again.
+        if let (Ok(()), Some((path, number))) = (taken, header.number) {
+            self.arrivals_of(now, path).on_packet(now, number, header.ack_now);
+        }
+        self.settle();
+    }
+
+    fn arrivals_of(&mut self, now: Time, path: u64) -> &mut Arrivals {
+        let at = self.arrivals.iter().position(|a| a.path == path).unwrap_or_else(|| {
+            if self.arrivals.len() == MAX_ARRIVALS {
+                let oldest = (0..MAX_ARRIVALS).min_by_key(|i| self.arrivals[*i].last_at);
+                self.arrivals.swap_remove(oldest.unwrap_or(0));
+            }
+            self.arrivals.push(Arrivals::new(path, now));
+            self.arrivals.len() - 1
+        });
+        &mut self.arrivals[at]
+    }
+
+    fn on_frame(&mut self, now: Time, frame: Frame<'_>) -> Result<(), Refused> {
+        match frame {
+            Frame::Ack(ack) => {
+                let Some(path) = self.paths.iter_mut().find(|p| p.name == ack.path) else {
+                    // A path that went down has its name no more.
+                    return if ack.path < self.next_path { Ok(()) } else { Err(Refused::Violation) };
+                };
+                if !path.on_ack(now, &ack, &mut self.fates) {
+                    return Err(Refused::Violation);
+                }
+            }
+            Frame::SessionWindow(limit) => {
+                if limit > self.may_send {
+                    self.may_send = limit;
+                    for id in core::mem::take(&mut self.starved) {
+                        if let Some(stream) = self.streams.get_mut(&id) {
+                            stream.starved = false;
+                        }
+                        self.schedule(id);
+                    }
+                }
+            }
+            Frame::Streams(limit) => self.may_open = self.may_open.max(limit),
+            Frame::Extension => {}
+            Frame::Reset { id, .. }
+            | Frame::Stop { id, .. }
+            | Frame::StreamWindow { id, .. }
+            | Frame::Blocked { id, .. }
+            | Frame::Data { id, .. } => {
+                if self.find(id)? {
+                    return self.on_stream_frame(id, frame);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the peer's streams up to `id`, if they are new. False if the stream is over.
+    fn find(&mut self, id: u64) -> Result<bool, Refused> {
+        if self.is_peers(id) {
+            if id / 2 >= self.peer_may_open {
+                return Err(Refused::Violation);
+            }
+            while self.peer_opened <= id / 2 {
+                let new = 2 * self.peer_opened + id % 2;
+                self.streams.insert(new, Box::new(Stream::new(0)));
+                self.peer_opened += 1;
+                self.peer_open += 1;
+                self.half_open += 1;
+                if self.half_open > self.config.half_open {
+                    self.stats.half_open_refused += 1;
+                    let _ = self.reset(StreamId(new), Reason::Limit);
+                }
+            }
+        } else if id / 2 >= self.opened() {
+            return Err(Refused::Violation);
+        }
+        Ok(self.streams.contains_key(&id))
+    }
+
+    fn on_stream_frame(&mut self, id: u64, frame: Frame<'_>) -> Result<(), Refused> {
+        let (credit, ours) = (self.peer_may_send - self.received, !self.is_peers(id));
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        let (before, header) = (stream.recv.read(), stream.recv.header().is_some());
+        match frame {
+            Frame::Data { offset, bytes, fin, .. } => {
+                let (rise, new) = stream.recv.on_data(&mut self.pool, offset, bytes, fin, credit)?;
+                self.received += rise;
+                self.stats.bytes_received += new;
+            }
+            Frame::Reset { reason, size, .. } => {
+                self.received += stream.recv.on_reset(&mut self.pool, reason, size, credit)?;
+                if !(header || ours) {
+                    // Nobody has heard of it, and nobody will.
+                    self.reset_send(id, reason);
+                } else if stream.recv.reset.is_some() && stream.recv.stopped.is_none() {
+                    stream.events.remove(Pending::READABLE);
+                    self.notify(id, Pending::RESET);
+                }
+            }
+            Frame::Stop { reason, .. } if !stream.send.is_done() && stream.send.reset.is_none() => {
+                self.reset_send(id, reason);
+                if header || ours {
+                    self.notify(id, Pending::STOPPED);
+                }
+            }
+            Frame::StreamWindow { limit, .. } => {
+                stream.send.on_limit(limit);
+                self.schedule(id);
+            }
+            Frame::Blocked { limit, .. } => {
+                // What others have waiting leaves that much less to one.
+                let left = self.config.receive_memory.saturating_sub(self.received - self.read);
+                let most = self.config.stream_window.min(left / 2);
+                stream.recv.window.on_blocked(limit, before, stream.recv.available(), most);
+                self.check_window(id);
+            }
+            _ => {}
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
+        // The header, and what is thrown away, count as read.
+        self.read += stream.recv.read() - before;
+        if stream.recv.is_header_invalid() && stream.recv.stopped.is_none() {
+            let _ = self.reset(StreamId(id), Reason::Protocol);
+        } else if stream.recv.stopped.is_none() && stream.recv.reset.is_none() {
+            if !header && stream.recv.header().is_some() {
+                self.notify(id, Pending::HEADER);
+            }
+            self.notify_readable(id);
+        }
+        self.check_session_window();
+        self.forget(id);
+        Ok(())
+    }
+
+    pub(crate) fn notify_readable(&mut self, id: u64) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.wants_read && (stream.recv.available() > 0 || stream.recv.is_finished()) {
+            stream.wants_read = false;
+            self.notify(id, Pending::READABLE);
+        }
+    }
+
+    /// A path carries nothing any more: what was sent over it is sent again over others.
+    pub fn on_path_down(&mut self, path: u32) {
+        if let Some(at) = self.paths.iter().position(|p| p.id == path) {
+            self.paths.swap_remove(at).give_up(&mut self.fates);
+            self.settle();
+        }
+    }
+
+    /// The time [`poll_timeout`](Self::poll_timeout) named has come.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for path in &mut self.paths {
+            if path.next_timeout().is_some_and(|at| at <= now) {
+                path.on_timeout(now, &mut self.fates);
+            }
+        }
+        self.settle();
+    }
+
+    /// Tells the streams what became of their frames.
+    fn settle(&mut self) {
+        while let Some(sent) = self.fates.acked.pop_front() {
+            match sent {
+                Sent::Data { id, offset, len, fin } => {
+                    let Some(stream) = self.streams.get_mut(&id) else { continue };
+                    let before = stream.send.is_delivered();
+                    stream.send.on_acked(&mut self.pool, offset..offset + u64::from(len), fin);
+                    if !before && stream.send.is_delivered() {
+                        self.notify(id, Pending::DELIVERED);
+                    }
+                }
+                Sent::Reset(id) => {
+                    let Some(stream) = self.streams.get_mut(&id) else { continue };
+                    stream.send.reset = stream.send.reset.map(|(reason, _)| (reason, true));
+                    self.forget(id);
+                }
+                Sent::Stop(id) => {
+                    let Some(stream) = self.streams.get_mut(&id) else { continue };
+                    stream.recv.stopped = stream.recv.stopped.map(|(reason, _)| (reason, true));
+                }
+                Sent::StreamWindow(_) | Sent::Blocked(_) | Sent::SessionWindow | Sent::Streams => {}
+            }
+        }
+        while let Some(sent) = self.fates.lost.pop_front() {
+            match sent {
+                Sent::Data { id, offset, len, fin } => {
+                    let Some(stream) = self.streams.get_mut(&id) else { continue };
+                    stream.send.on_lost(offset..offset + u64::from(len), fin);
+                    self.schedule(id);
+                }
+                Sent::Reset(id) => {
+                    if self.streams.get(&id).is_some_and(|s| s.send.reset.is_some_and(|(_, known)| !known)) {
+                        self.send_control(id, control::RESET);
+                    }
+                }
+                Sent::Stop(id) => {
+                    if self.streams.get(&id).is_some_and(|s| s.recv.stopped.is_some_and(|(_, known)| !known))
+                    {
+                        self.send_control(id, control::STOP);
+                    }
+                }
+                Sent::StreamWindow(id) => {
+                    if self.streams.get(&id).is_some_and(|s| s.recv.wants_more()) {
+                        self.send_control(id, control::WINDOW);
+                    }
+                }
+                Sent::Blocked(id) => {
+                    if let Some(stream) = self.streams.get_mut(&id) {
+                        stream.send.on_blocked_lost();
+                        self.schedule(id);
+                    }
+                }
+                Sent::SessionWindow => self.tell_window = true,
+                Sent::Streams => self.tell_streams = true,
+            }
+        }
+    }
+}
+
+/// All of a packet is in the format: only then does any of it count.
+fn are_frames(mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        if wire::frame(&mut bytes).is_none() {
+            return false;
+        }
+    }
+    true
+}

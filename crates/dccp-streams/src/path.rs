@@ -1,0 +1,309 @@
+//! What was sent over one path and is not acknowledged, and what of it is lost. Numbers count the packets of one path, so a path that is
+//! slower than another never looks lossy.
+
+use crate::arrivals::MAX_ACK_DELAY;
+use crate::wire::Ack;
+use alloc::collections::VecDeque;
+use dccp_cc::RttEstimator;
+use units::{Duration, Time};
+
+/// Most packets of a path that are remembered. Beyond, nothing leaves over it until some are acknowledged.
+const MAX_PACKETS: usize = 1 << 16;
+/// Packets of a path that arrive later than one, before that is taken for lost.
+const REORDERING: u64 = 3;
+/// Most times that what arrived after all makes this end more patient.
+const MAX_PATIENCE: u32 = 8;
+/// Most times the probe timeout doubles.
+const MAX_BACKOFF: u32 = 6;
+/// Least variation of the round trip that timers allow for.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// A frame that is sent again, or no longer needed, depending on what became of its packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Data { id: u64, offset: u64, len: u32, fin: bool },
+    Reset(u64),
+    Stop(u64),
+    StreamWindow(u64),
+    Blocked(u64),
+    SessionWindow,
+    Streams,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    InFlight,
+    Acked,
+    /// Later packets had arrived.
+    Overtaken,
+    /// A timer said so, or the path died.
+    GivenUp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    at: Time,
+    /// End of its frames, counted from the first ever.
+    frames_end: u64,
+    state: State,
+}
+
+/// What became of packets.
+#[derive(Debug, Default)]
+pub(crate) struct Fates {
+    pub(crate) acked: VecDeque<Sent>,
+    pub(crate) lost: VecDeque<Sent>,
+    pub(crate) packets_lost: u64,
+    pub(crate) losses_taken_back: u64,
+    pub(crate) probe_timeouts: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Path {
+    /// The owner's name for it.
+    pub(crate) id: u32,
+    /// Its name on the wire. Never used again.
+    pub(crate) name: u64,
+    /// Number of the first packet remembered.
+    base: u64,
+    packets: VecDeque<Packet>,
+    frames: VecDeque<Sent>,
+    /// Frames ever removed from the front.
+    frames_base: u64,
+    /// Below it nothing is in flight.
+    oldest: u64,
+    in_flight: usize,
+    largest_acked: Option<u64>,
+    rtt: RttEstimator,
+    /// When something in flight was acknowledged last.
+    progress: Time,
+    backoff: u32,
+    patience: u32,
+    /// When an acknowledgement was asked for last.
+    asked: Option<Time>,
+}
+
+impl Path {
+    pub(crate) fn new(id: u32, name: u64, now: Time, rtt: Option<Duration>) -> Path {
+        let mut estimator = RttEstimator::default();
+        if let Some(rtt) = rtt {
+            estimator.update(now, rtt);
+        }
+        Path {
+            id,
+            name,
+            base: 0,
+            packets: VecDeque::new(),
+            frames: VecDeque::new(),
+            frames_base: 0,
+            oldest: 0,
+            in_flight: 0,
+            largest_acked: None,
+            rtt: estimator,
+            progress: now,
+            backoff: 0,
+            patience: 0,
+            asked: None,
+        }
+    }
+
+    /// The number of the next packet.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.packets.len() >= MAX_PACKETS
+    }
+
+    /// Whether the packet that leaves now asks for an acknowledgement: four times a round trip, and when nothing follows twice as often.
+    pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
+        let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
+        let asks = self.asked.is_none_or(|at| now.since(at) >= wait);
+        if asks {
+            self.asked = Some(now);
+        }
+        asks
+    }
+
+    /// Part of the packet that leaves next.
+    pub(crate) fn push_frame(&mut self, frame: Sent) {
+        self.frames.push_back(frame);
+    }
+
+    /// The packet with the frames pushed leaves. False if there were none: then it has no number.
+    pub(crate) fn on_sent(&mut self, now: Time) -> bool {
+        let frames_end = self.frames_base + self.frames.len() as u64;
+        if self.packets.back().map_or(self.frames_base, |p| p.frames_end) == frames_end {
+            return false;
+        }
+        if self.in_flight == 0 {
+            self.progress = now;
+        }
+        self.in_flight += 1;
+        self.packets.push_back(Packet { at: now, frames_end, state: State::InFlight });
+        true
+    }
+
+    fn packet(&mut self, number: u64) -> Option<&mut Packet> {
+        self.packets.get_mut(number.checked_sub(self.base)? as usize)
+    }
+
+    fn frames_of(&self, number: u64) -> impl Iterator<Item = &Sent> {
+        let index = (number - self.base) as usize;
+        let start = index.checked_sub(1).map_or(self.frames_base, |before| self.packets[before].frames_end);
+        let range = start - self.frames_base..self.packets[index].frames_end - self.frames_base;
+        self.frames.range(range.start as usize..range.end as usize)
+    }
+
+    /// Acknowledged numbers. False if one was never sent.
+    pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, fates: &mut Fates) -> bool {
+        if ack.largest >= self.next_number() {
+            return false;
+        }
+        let (base, mut progress) = (self.base, false);
+        for range in ack.ranges() {
+            if range.end <= base {
+                break;
+            }
+            for number in range.start.max(base)..range.end {
+                progress |= self.on_acked(now, number, ack, fates);
+            }
+        }
+        if progress {
+            (self.progress, self.backoff) = (now, 0);
+        }
+        self.detect(now, fates);
+        self.forget(now);
+        true
+    }
+
+    fn on_acked(&mut self, now: Time, number: u64, ack: &Ack<'_>, fates: &mut Fates) -> bool {
+        let Some(packet) = self.packet(number) else { return false };
+        let (at, state) = (packet.at, packet.state);
+        packet.state = State::Acked;
+        match state {
+            State::Acked => return false,
+            State::InFlight => {
+                self.in_flight -= 1;
+                if number == ack.largest {
+                    let rtt = now.since(at).saturating_sub(Duration::from_micros(ack.delay));
+                    self.rtt.update(now, rtt);
+                }
+            }
+            State::Overtaken => {
+                self.patience = (self.patience + 1).min(MAX_PATIENCE);
+                fates.losses_taken_back += 1;
+            }
+            State::GivenUp => {}
+        }
+        self.largest_acked = self.largest_acked.max(Some(number));
+        fates.acked.extend(self.frames_of(number).cloned());
+        true
+    }
+
+    /// How long after the round trip a packet that was overtaken is awaited.
+    fn reordering_time(&self) -> Duration {
+        let rtt = self.rtt.srtt().unwrap_or_default().max(self.rtt.latest().unwrap_or_default());
+        rtt + (rtt * (1 + 2 * self.patience) / 8).max(GRANULARITY)
+    }
+
+    /// Takes for lost what later packets of this path overtook, by number or by time.
+    fn detect(&mut self, now: Time, fates: &mut Fates) {
+        let Some(largest) = self.largest_acked else { return };
+        let threshold = REORDERING << self.patience;
+        let wait = self.reordering_time();
+        for number in self.oldest.max(self.base)..largest {
+            let overdue = |p: &Packet| largest - number >= threshold || p.at + wait <= now;
+            if self.packet(number).is_some_and(|p| p.state == State::InFlight && overdue(p)) {
+                self.lose(number, State::Overtaken, fates);
+            }
+        }
+        self.advance();
+    }
+
+    fn lose(&mut self, number: u64, state: State, fates: &mut Fates) {
+        if let Some(packet) = self.packet(number) {
+            packet.state = state;
+            self.in_flight -= 1;
+            fates.packets_lost += 1;
+            fates.lost.extend(self.frames_of(number).cloned());
+        }
+    }
+
+    /// Finds the oldest packet in flight.
+    fn advance(&mut self) {
+        self.oldest = self.oldest.max(self.base);
+        let next = self.next_number();
+        while self.oldest < next && self.packet(self.oldest).is_some_and(|p| p.state != State::InFlight) {
+            self.oldest += 1;
+        }
+    }
+
+    /// Forgets what is decided. What was lost is kept for a while: it may arrive after all, and then need not be sent again.
+    fn forget(&mut self, now: Time) {
+        let keep = self.rtt.srtt().unwrap_or_default() * 4;
+        while let Some(front) = self.packets.front() {
+            let decided = match front.state {
+                State::InFlight => false,
+                State::Acked => true,
+                State::Overtaken | State::GivenUp => front.at + keep <= now,
+            };
+            if !decided {
+                break;
+            }
+            self.frames.drain(..(front.frames_end - self.frames_base) as usize);
+            self.frames_base = front.frames_end;
+            self.base += 1;
+            self.packets.pop_front();
+        }
+    }
+
+    fn probe_at(&self) -> Option<Time> {
+        let oldest = self.packets.get(self.oldest.checked_sub(self.base)? as usize)?;
+        let wait = match self.rtt.srtt() {
+            Some(srtt) => srtt + (self.rtt.rttvar() * 4).max(GRANULARITY) + MAX_ACK_DELAY,
+            None => RttEstimator::INITIAL_RTO,
+        };
+        Some(oldest.at.max(self.progress) + wait * (1 << self.backoff))
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        if self.in_flight == 0 {
+            return None;
+        }
+        let overtaken = self.largest_acked.filter(|largest| *largest > self.oldest);
+        let oldest = self.packets.get(self.oldest.checked_sub(self.base)? as usize)?;
+        let overdue = overtaken.map(|_| oldest.at + self.reordering_time());
+        overdue.into_iter().chain(self.probe_at()).min()
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Time, fates: &mut Fates) {
+        self.advance();
+        self.detect(now, fates);
+        if self.in_flight > 0 && self.probe_at().is_some_and(|at| at <= now) {
+            fates.probe_timeouts += 1;
+            if self.backoff == 0 {
+                // The first time its oldest packet is sent again and serves as a probe.
+                self.lose(self.oldest, State::GivenUp, fates);
+                self.advance();
+            } else {
+                self.give_up(fates);
+            }
+            self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
+            (self.asked, self.progress) = (None, now);
+        }
+        self.forget(now);
+    }
+
+    /// Nothing in flight will arrive.
+    pub(crate) fn give_up(&mut self, fates: &mut Fates) {
+        for number in self.base..self.next_number() {
+            if self.packet(number).is_some_and(|p| p.state == State::InFlight) {
+                self.lose(number, State::GivenUp, fates);
+            }
+        }
+        self.advance();
+    }
+}

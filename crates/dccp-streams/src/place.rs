@@ -1,0 +1,34 @@
+/// Priorities are below this; 0 is the most urgent.
+pub const PRIORITIES: u8 = 8;
+
+/// Bytes of a turn.
+pub(crate) const QUANTUM: i64 = 3_000;
+
+/// Which list of its priority a stream is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Listed {
+    #[default]
+    No,
+    New,
+    Old,
+}
+
+/// A stream's place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) listed: Listed,
+    /// Bytes it may send in its turn.
+    pub(crate) deficit: i64,
+    pub(crate) priority: u8,
+}
+
+impl Place {
+    pub(crate) fn new(priority: u8) -> Place {
+        Place { listed: Listed::No, deficit: QUANTUM, priority: priority.min(PRIORITIES - 1) }
+    }
+
+    /// The stream whose turn it is sent so many bytes.
+    pub(crate) fn on_sent(&mut self, bytes: usize) {
+        self.deficit -= bytes as i64;
+    }
+}

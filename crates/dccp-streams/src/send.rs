@@ -1,0 +1,276 @@
+//! The half of a stream that this end writes.
+
+use crate::Reason;
+use crate::chunks::{Chunks, Pool};
+use crate::config::INITIAL_WINDOW;
+use crate::ranges::RangeSet;
+use core::ops::Range;
+
+/// What a packet carries of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) range: Range<u64>,
+    pub(crate) fin: bool,
+    /// It was sent before.
+    pub(crate) repair: bool,
+}
+
+/// How the end of the stream stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fin {
+    /// More may be written.
+    Open,
+    /// It waits to be sent, for the first time or again.
+    Waiting,
+    Sent,
+    Acked,
+}
+
+#[derive(Debug)]
+pub(crate) struct SendHalf {
+    /// Everything that was written and not acknowledged; its start is the end of what was acknowledged without a gap.
+    pub(crate) chunks: Chunks,
+    /// End of what was written.
+    pub(crate) written: u64,
+    /// End of what was sent at least once.
+    pub(crate) sent: u64,
+    acked: RangeSet,
+    /// Sent, lost, not yet sent again.
+    lost: RangeSet,
+    pub(crate) limit: u64,
+    /// The limit at which the peer was told that it holds this stream back.
+    told_blocked: Option<u64>,
+    fin: Fin,
+    /// Given up, and whether the peer is known to know.
+    pub(crate) reset: Option<(Reason, bool)>,
+}
+
+impl SendHalf {
+    pub(crate) fn new() -> SendHalf {
+        SendHalf {
+            chunks: Chunks::default(),
+            written: 0,
+            sent: 0,
+            acked: RangeSet::default(),
+            lost: RangeSet::default(),
+            limit: INITIAL_WINDOW,
+            told_blocked: None,
+            fin: Fin::Open,
+            reset: None,
+        }
+    }
+
+    /// Bytes not sent once.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.written - self.sent
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.fin == Fin::Open && self.reset.is_none()
+    }
+
+    /// The peer has everything, and the end.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.fin == Fin::Acked && self.chunks.start() == self.written
+    }
+
+    /// Nothing of it will ever be sent again.
+    pub(crate) fn is_done(&self) -> bool {
+        self.reset.map_or(self.is_delivered(), |(_, known)| known)
+    }
+
+    pub(crate) fn write(&mut self, pool: &mut Pool, bytes: &[u8]) {
+        self.chunks.store(pool, self.written, bytes);
+        self.written += bytes.len() as u64;
+    }
+
+    pub(crate) fn finish(&mut self) {
+        if self.fin == Fin::Open {
+            self.fin = Fin::Waiting;
+        }
+    }
+
+    /// Gives up; returns how many bytes were not sent once.
+    pub(crate) fn reset(&mut self, pool: &mut Pool, reason: Reason) -> u64 {
+        let unsent = self.unsent();
+        self.reset = Some((reason, false));
+        self.written = self.sent;
+        self.lost.clear();
+        self.acked.clear();
+        self.chunks.release(pool, self.sent, true);
+        unsent
+    }
+
+    /// The peer takes more.
+    pub(crate) fn on_limit(&mut self, limit: u64) {
+        self.limit = self.limit.max(limit);
+    }
+
+    /// What to send next if `credit` bytes may be sent on all streams that were not sent before.
+    pub(crate) fn next(&self, credit: u64) -> Option<Piece> {
+        if self.reset.is_some() {
+            return None;
+        }
+        let (range, repair) = match self.lost.first() {
+            Some(range) => (range, true),
+            None => {
+                let end = self.written.min(self.limit).min(self.sent.saturating_add(credit));
+                (self.sent..end.max(self.sent), false)
+            }
+        };
+        let fin = self.fin != Fin::Open && range.end == self.written;
+        (!range.is_empty() || (fin && self.fin == Fin::Waiting)).then_some(Piece { range, fin, repair })
+    }
+
+    /// There are bytes for which only the session's window has no room.
+    pub(crate) fn wants_credit(&self) -> bool {
+        self.reset.is_none() && self.sent < self.written.min(self.limit)
+    }
+
+    /// Whether to tell the peer that its window holds this stream back; once for each limit.
+    pub(crate) fn tell_blocked(&mut self) -> bool {
+        let blocked = self.reset.is_none() && self.sent == self.limit && self.unsent() > 0;
+        let tell = blocked && self.told_blocked != Some(self.limit);
+        if tell {
+            self.told_blocked = Some(self.limit);
+        }
+        tell
+    }
+
+    /// The frame that told it got lost.
+    pub(crate) fn on_blocked_lost(&mut self) {
+        self.told_blocked = None;
+    }
+
+    /// This much of what [`next`](Self::next) gave leaves now.
+    pub(crate) fn on_sent(&mut self, piece: &Piece) {
+        if piece.repair {
+            self.lost.remove(piece.range.clone());
+        } else {
+            self.sent = piece.range.end;
+        }
+        if piece.fin {
+            self.fin = Fin::Sent;
+        }
+    }
+
+    pub(crate) fn on_acked(&mut self, pool: &mut Pool, range: Range<u64>, fin: bool) {
+        if self.reset.is_some() {
+            return;
+        }
+        if fin {
+            self.fin = Fin::Acked;
+        }
+        let start = self.chunks.start();
+        let range = range.start.max(start)..range.end;
+        if range.is_empty() {
+            return;
+        }
+        if !self.lost.is_empty() {
+            self.lost.remove(range.clone());
+        }
+        if range.start > start {
+            self.acked.insert(range);
+            return;
+        }
+        let mut end = range.end;
+        while let Some(known) = self.acked.first().filter(|known| known.start <= end) {
+            end = end.max(known.end);
+            self.acked.pop_first();
+        }
+        self.chunks.release(pool, end, end == self.written);
+    }
+
+    pub(crate) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
+        if self.reset.is_some() {
+            return;
+        }
+        if fin && self.fin == Fin::Sent {
+            self.fin = Fin::Waiting;
+        }
+        let mut from = range.start.max(self.chunks.start());
+        while from < range.end {
+            // What arrived by another copy need not be sent again.
+            let known = self.acked.first_within(from..range.end).unwrap_or(range.end..range.end);
+            self.lost.insert(from..known.start);
+            from = known.end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn half(bytes: usize) -> (SendHalf, Pool) {
+        let (mut half, mut pool) = (SendHalf::new(), Pool::default());
+        half.write(&mut pool, &[7; 10_000][..bytes]);
+        (half, pool)
+    }
+
+    fn send(half: &mut SendHalf, len: u64) -> Piece {
+        let mut piece = half.next(u64::MAX).unwrap();
+        let end = piece.range.end.min(piece.range.start + len);
+        (piece.range.end, piece.fin) = (end, piece.fin && end == piece.range.end);
+        half.on_sent(&piece);
+        piece
+    }
+
+    #[test]
+    fn only_what_was_lost_and_is_missing_is_sent_again() {
+        let (mut half, mut pool) = half(4_000);
+        half.finish();
+        let pieces: [Piece; 4] = core::array::from_fn(|_| send(&mut half, 1_000));
+        assert!(pieces[3].fin && !pieces[2].fin);
+        half.on_acked(&mut pool, 1_000..2_000, false);
+        half.on_lost(0..3_000, false);
+        assert_eq!(send(&mut half, 9_999), Piece { range: 0..1_000, fin: false, repair: true });
+        half.on_acked(&mut pool, 0..1_000, false);
+        assert_eq!(half.chunks.start(), 2_000);
+        half.on_lost(3_000..4_000, true);
+        assert_eq!(send(&mut half, 9_999), Piece { range: 2_000..4_000, fin: true, repair: true });
+        assert_eq!(half.next(u64::MAX), None);
+        half.on_acked(&mut pool, 2_000..4_000, true);
+        assert!(half.is_done());
+    }
+
+    #[test]
+    fn an_end_alone_is_sent_and_repaired() {
+        let (mut half, mut pool) = half(10);
+        send(&mut half, 10);
+        half.on_acked(&mut pool, 0..10, false);
+        half.finish();
+        let fin = Piece { range: 10..10, fin: true, repair: false };
+        assert_eq!(send(&mut half, 0), fin);
+        assert_eq!(half.next(u64::MAX), None);
+        half.on_lost(10..10, true);
+        assert_eq!(send(&mut half, 0), fin);
+        half.on_acked(&mut pool, 10..10, true);
+        assert!(half.is_delivered());
+    }
+
+    #[test]
+    fn windows_hold_back_new_bytes_only() {
+        let (mut half, _) = half(10_000);
+        assert_eq!(half.next(100).unwrap().range, 0..100);
+        send(&mut half, 5_000);
+        half.on_lost(0..1_000, false);
+        assert_eq!(half.next(0).unwrap().range, 0..1_000);
+        send(&mut half, 1_000);
+        assert_eq!(half.next(0), None);
+        assert!(half.wants_credit());
+    }
+
+    #[test]
+    fn the_peer_is_told_once_for_each_limit_that_it_holds_back() {
+        let (mut half, mut pool) = half(0);
+        half.write(&mut pool, &alloc::vec![1; INITIAL_WINDOW as usize + 1]);
+        assert!(!half.tell_blocked());
+        send(&mut half, u64::MAX / 2);
+        assert!(half.tell_blocked() && !half.tell_blocked());
+        half.on_blocked_lost();
+        assert!(half.tell_blocked());
+        half.on_limit(INITIAL_WINDOW + 10);
+        assert!(!half.tell_blocked());
+    }
+}

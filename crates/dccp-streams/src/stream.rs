@@ -1,0 +1,57 @@
+use crate::event::Pending;
+use crate::place::Place;
+use crate::recv::RecvHalf;
+use crate::send::SendHalf;
+
+/// Frames of a stream that wait to be sent.
+pub(crate) mod control {
+    pub(crate) const RESET: u8 = 1;
+    pub(crate) const STOP: u8 = 2;
+    pub(crate) const WINDOW: u8 = 4;
+    pub(crate) const BLOCKED: u8 = 8;
+}
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) send: SendHalf,
+    pub(crate) recv: RecvHalf,
+    pub(crate) place: Place,
+    /// Our header was written: we opened or accepted it.
+    pub(crate) accepted: bool,
+    /// Bits of [`control`].
+    pub(crate) control: u8,
+    /// It is in the queue of streams with control frames.
+    pub(crate) in_control: bool,
+    /// It waits for room in the session's window.
+    pub(crate) starved: bool,
+    pub(crate) events: Pending,
+    /// It is in the queue of streams with events.
+    pub(crate) in_events: bool,
+    /// The application found nothing to read, and is told when there is.
+    pub(crate) wants_read: bool,
+    /// The application found no room to write.
+    pub(crate) wants_write: bool,
+}
+
+impl Stream {
+    pub(crate) fn new(priority: u8) -> Stream {
+        Stream {
+            send: SendHalf::new(),
+            recv: RecvHalf::new(),
+            place: Place::new(priority),
+            accepted: false,
+            control: 0,
+            in_control: false,
+            starved: false,
+            events: Pending::default(),
+            in_events: false,
+            wants_read: true,
+            wants_write: false,
+        }
+    }
+
+    /// Nothing more happens on it, and its owner was told everything.
+    pub(crate) fn is_over(&self) -> bool {
+        self.send.is_done() && self.recv.is_done() && self.events.is_empty()
+    }
+}

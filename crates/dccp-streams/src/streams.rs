@@ -1,0 +1,434 @@
+//! What an owner calls.
+
+use crate::arrivals::Arrivals;
+use crate::chunks::Pool;
+use crate::config::{Config, INITIAL_SESSION_WINDOW, INITIAL_STREAMS, INITIAL_WINDOW};
+use crate::event::{Event, Pending};
+use crate::path::{Fates, Path};
+use crate::stream::{Stream, control};
+use crate::turns::Turns;
+use crate::{MAX_HEADER, Reason, Role, Stats, StreamError, StreamId, StreamStats};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use units::Time;
+
+/// Most bytes of one stream that are written and not sent once.
+const MAX_UNSENT: u64 = 64 << 10;
+/// What any stream may have unsent, however much the others have.
+const MIN_UNSENT: u64 = 1 << 10;
+
+/// All streams of one session at one end.
+///
+/// Inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and [`handle_timeout`](Self::handle_timeout);
+/// after each, and after calls on streams, drain [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit), and call
+/// again at [`poll_timeout`](Self::poll_timeout).
+#[derive(Debug)]
+pub struct Streams {
+    pub(crate) role: Role,
+    pub(crate) config: Config,
+    pub(crate) streams: BTreeMap<u64, Box<Stream>>,
+    pub(crate) pool: Pool,
+    pub(crate) turns: Turns,
+    /// Streams with control frames.
+    pub(crate) control: VecDeque<u64>,
+    /// Streams that wait for room in the session's window.
+    pub(crate) starved: Vec<u64>,
+    events: VecDeque<u64>,
+    /// How many streams this end opened, and how many it may open.
+    opened: u64,
+    pub(crate) may_open: u64,
+    /// How many streams the peer opened, how many it may open, and how many of them are left.
+    pub(crate) peer_opened: u64,
+    pub(crate) peer_may_open: u64,
+    pub(crate) peer_open: u64,
+    pub(crate) tell_streams: bool,
+    /// Streams of the peer neither accepted nor reset.
+    pub(crate) half_open: usize,
+    /// Bytes sent once, and how many may be.
+    pub(crate) sent: u64,
+    pub(crate) may_send: u64,
+    /// Bytes that arrived, that were read or thrown away, and up to where the peer may send.
+    pub(crate) received: u64,
+    pub(crate) read: u64,
+    pub(crate) peer_may_send: u64,
+    pub(crate) tell_window: bool,
+    /// The peer was told of this end's limits, or will be with the next packet.
+    told_limits: bool,
+    /// Bytes of all streams written and not sent once.
+    pub(crate) unsent: u64,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) next_path: u64,
+    pub(crate) arrivals: Vec<Arrivals>,
+    pub(crate) fates: Fates,
+    pub(crate) stats: Stats,
+}
+
+impl Streams {
+    /// No stream yet. The peer must have the other role.
+    pub fn new(role: Role, config: Config) -> Streams {
+        let config = Config {
+            receive_memory: config.receive_memory.max(INITIAL_SESSION_WINDOW),
+            stream_window: config.stream_window.max(INITIAL_WINDOW),
+            max_streams: config.max_streams.max(INITIAL_STREAMS),
+            ..config
+        };
+        Streams {
+            role,
+            config,
+            streams: BTreeMap::new(),
+            pool: Pool::default(),
+            turns: Turns::default(),
+            control: VecDeque::new(),
+            starved: Vec::new(),
+            events: VecDeque::new(),
+            opened: 0,
+            may_open: INITIAL_STREAMS,
+            peer_opened: 0,
+            peer_may_open: INITIAL_STREAMS,
+            peer_open: 0,
+            tell_streams: false,
+            half_open: 0,
+            sent: 0,
+            may_send: INITIAL_SESSION_WINDOW,
+            received: 0,
+            read: 0,
+            peer_may_send: INITIAL_SESSION_WINDOW,
+            tell_window: false,
+            told_limits: false,
+            unsent: 0,
+            paths: Vec::new(),
+            next_path: 0,
+            arrivals: Vec::new(),
+            fates: Fates::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Opens a stream with a header for the peer, which may be written to at once. `priority` is below [`PRIORITIES`](crate::PRIORITIES), 0 the most urgent.
+    ///
+    /// # Errors
+    /// [`StreamError::Blocked`] while the peer allows no more streams, [`StreamError::HeaderTooLong`].
+    pub fn open(&mut self, header: &[u8], priority: u8) -> Result<StreamId, StreamError> {
+        if self.opened >= self.may_open {
+            return Err(StreamError::Blocked);
+        }
+        if header.len() > MAX_HEADER {
+            return Err(StreamError::HeaderTooLong);
+        }
+        self.tell_limits();
+        let id = 2 * self.opened + u64::from(self.role == Role::Server);
+        self.opened += 1;
+        self.streams.insert(id, Box::new(Stream::new(priority)));
+        self.write_header(id, header);
+        Ok(StreamId(id))
+    }
+
+    /// There is a peer to whom the limits matter: it is told where they differ from what it assumes.
+    pub(crate) fn tell_limits(&mut self) {
+        if !self.told_limits {
+            self.told_limits = true;
+            self.check_session_window();
+            self.check_streams();
+        }
+    }
+
+    fn write_header(&mut self, id: u64, header: &[u8]) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.accepted = true;
+        stream.send.write(&mut self.pool, &(header.len() as u16).to_be_bytes());
+        stream.send.write(&mut self.pool, header);
+        self.unsent += 2 + header.len() as u64;
+        self.turns.add(id, &mut stream.place);
+    }
+
+    /// Accepts a stream of the peer's with an answer. To refuse one, [`reset`](Self::reset) it.
+    ///
+    /// # Errors
+    /// [`StreamError::NotAccepted`] if it was accepted before, [`StreamError::Reset`], [`StreamError::HeaderTooLong`].
+    pub fn accept(&mut self, id: StreamId, answer: &[u8]) -> Result<(), StreamError> {
+        let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
+        if answer.len() > MAX_HEADER {
+            return Err(StreamError::HeaderTooLong);
+        }
+        if stream.send.reset.is_some() {
+            return Err(StreamError::Reset);
+        }
+        if stream.accepted {
+            return Err(StreamError::NotAccepted);
+        }
+        self.half_open -= 1;
+        self.write_header(id.0, answer);
+        Ok(())
+    }
+
+    /// The peer's header of a stream, or its answer to ours, once it has arrived.
+    pub fn header(&self, id: StreamId) -> Option<&[u8]> {
+        self.streams.get(&id.0)?.recv.header()
+    }
+
+    fn writable(&mut self, id: StreamId) -> Result<&mut Stream, StreamError> {
+        let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
+        if stream.send.reset.is_some() {
+            return Err(StreamError::Reset);
+        }
+        if !stream.send.is_open() {
+            return Err(StreamError::Finished);
+        }
+        if !stream.accepted {
+            return Err(StreamError::NotAccepted);
+        }
+        Ok(stream)
+    }
+
+    /// How many bytes a stream may have unsent: a half of what is left of the memory for all, so that streams that are held back leave
+    /// room for others.
+    fn share(&self) -> u64 {
+        (self.config.send_memory.saturating_sub(self.unsent) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
+    }
+
+    /// Takes as many bytes as there is room for, and says how many.
+    ///
+    /// # Errors
+    /// [`StreamError::Blocked`] if there is no room; [`Event::Writable`] tells when there is.
+    pub fn write(&mut self, id: StreamId, bytes: &[u8]) -> Result<usize, StreamError> {
+        let share = self.share();
+        let stream = self.writable(id)?;
+        let room = share.saturating_sub(stream.send.unsent());
+        let len = bytes.len().min(room as usize);
+        stream.wants_write = len < bytes.len();
+        if len == 0 && !bytes.is_empty() {
+            return Err(StreamError::Blocked);
+        }
+        let Some(stream) = self.streams.get_mut(&id.0) else { return Err(StreamError::Unknown) };
+        stream.send.write(&mut self.pool, &bytes[..len]);
+        self.unsent += len as u64;
+        self.schedule(id.0);
+        Ok(len)
+    }
+
+    /// Writes no more: the peer reads an end after what was written.
+    ///
+    /// # Errors
+    /// [`StreamError::Finished`] and [`StreamError::Reset`] if that was so before.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), StreamError> {
+        self.writable(id)?.send.finish();
+        self.schedule(id.0);
+        Ok(())
+    }
+
+    /// Reads bytes; 0 for a `buf` that is not empty is the end of the stream.
+    ///
+    /// # Errors
+    /// [`StreamError::Blocked`] if nothing has arrived, [`StreamError::Reset`] if the stream was reset or stopped.
+    pub fn read(&mut self, id: StreamId, buf: &mut [u8]) -> Result<usize, StreamError> {
+        let mut done = 0;
+        while done < buf.len() {
+            let bytes = self.peek(id)?;
+            let len = bytes.len().min(buf.len() - done);
+            if len == 0 {
+                break;
+            }
+            buf[done..done + len].copy_from_slice(&bytes[..len]);
+            done += len;
+            let Some(stream) = self.streams.get_mut(&id.0) else { break };
+            stream.recv.consume(&mut self.pool, len as u64);
+        }
+        self.after_read(id, done)?;
+        Ok(done)
+    }
+
+    /// The bytes that can be read next and lie together; none if nothing has arrived or the stream has ended. [`consume`](Self::consume) says
+    /// how many were used.
+    ///
+    /// # Errors
+    /// [`StreamError::Reset`] if the stream was reset or stopped.
+    pub fn peek(&self, id: StreamId) -> Result<&[u8], StreamError> {
+        let stream = self.streams.get(&id.0).ok_or(StreamError::Unknown)?;
+        if stream.recv.reset.is_some() || stream.recv.stopped.is_some() {
+            return Err(StreamError::Reset);
+        }
+        Ok(stream.recv.peek())
+    }
+
+    /// Takes away the first `len` of the bytes that [`peek`](Self::peek) gives; with 0, takes note of the end.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read): without an error after `peek` gave nothing, the stream has ended.
+    pub fn consume(&mut self, id: StreamId, len: usize) -> Result<(), StreamError> {
+        let len = len.min(self.peek(id)?.len());
+        if let Some(stream) = self.streams.get_mut(&id.0) {
+            stream.recv.consume(&mut self.pool, len as u64);
+        }
+        self.after_read(id, len)
+    }
+
+    fn after_read(&mut self, id: StreamId, len: usize) -> Result<(), StreamError> {
+        let Some(stream) = self.streams.get_mut(&id.0) else { return Err(StreamError::Unknown) };
+        stream.events.remove(Pending::READABLE);
+        if len == 0 && !stream.recv.is_finished() {
+            stream.wants_read = true;
+            return Err(StreamError::Blocked);
+        }
+        stream.recv.end_read |= len == 0;
+        // The end is told of too.
+        stream.wants_read = len > 0 && stream.recv.available() == 0;
+        self.notify_readable(id.0);
+        self.on_consumed(id.0, len as u64);
+        self.forget(id.0);
+        Ok(())
+    }
+
+    /// Gives up both directions: what was not delivered is lost, and the peer is told why. On a stream of the peer's that was not accepted
+    /// it is a refusal. Does nothing to a direction that is over.
+    ///
+    /// # Errors
+    /// [`StreamError::Unknown`].
+    pub fn reset(&mut self, id: StreamId, reason: Reason) -> Result<(), StreamError> {
+        self.stop(id, reason)?;
+        self.reset_send(id.0, reason);
+        self.forget(id.0);
+        Ok(())
+    }
+
+    /// Reads no more: what arrives is thrown away, and the peer is asked to send no more. Refuses a stream of the peer's that was not
+    /// accepted.
+    ///
+    /// # Errors
+    /// [`StreamError::Unknown`].
+    pub fn stop(&mut self, id: StreamId, reason: Reason) -> Result<(), StreamError> {
+        let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
+        if !stream.recv.is_done() && stream.recv.stopped.is_none() {
+            stream.recv.stopped = Some((reason, false));
+            let unread = stream.recv.highest - stream.recv.read();
+            stream.recv.discard(&mut self.pool);
+            self.read += unread;
+            self.check_session_window();
+            self.send_control(id.0, control::STOP);
+        }
+        if let Some(stream) = self.streams.get_mut(&id.0) {
+            stream.events.remove(Pending::HEADER | Pending::READABLE | Pending::RESET);
+            if !stream.accepted {
+                self.reset_send(id.0, reason);
+            }
+        }
+        self.forget(id.0);
+        Ok(())
+    }
+
+    pub(crate) fn reset_send(&mut self, id: u64, reason: Reason) {
+        let peer = self.is_peers(id);
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.send.is_done() || stream.send.reset.is_some() {
+            return;
+        }
+        if peer && !stream.accepted {
+            self.half_open -= 1;
+        }
+        stream.events.remove(Pending::WRITABLE | Pending::DELIVERED);
+        self.unsent -= stream.send.reset(&mut self.pool, reason);
+        self.turns.remove(id, &mut stream.place);
+        self.send_control(id, control::RESET);
+    }
+
+    /// Changes a stream's priority, below [`PRIORITIES`](crate::PRIORITIES).
+    ///
+    /// # Errors
+    /// [`StreamError::Unknown`].
+    pub fn set_priority(&mut self, id: StreamId, priority: u8) -> Result<(), StreamError> {
+        let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
+        self.turns.set_priority(id.0, &mut stream.place, priority);
+        Ok(())
+    }
+
+    /// The next thing to know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        while let Some(&id) = self.events.front() {
+            let Some(stream) = self.streams.get_mut(&id) else {
+                self.events.pop_front();
+                continue;
+            };
+            let Some(bit) = stream.events.take() else {
+                stream.in_events = false;
+                self.events.pop_front();
+                self.forget(id);
+                continue;
+            };
+            let name = StreamId(id);
+            let (reset, stopped) = (stream.recv.reset, stream.send.reset);
+            return Some(match bit {
+                Pending::HEADER if self.is_peers(id) => Event::Opened(name),
+                Pending::HEADER => Event::Accepted(name),
+                Pending::READABLE => Event::Readable(name),
+                Pending::WRITABLE => Event::Writable(name),
+                Pending::DELIVERED => Event::Delivered(name),
+                Pending::RESET => Event::Reset(name, reset.unwrap_or(Reason::Cancelled)),
+                _ => Event::Stopped(name, stopped.map_or(Reason::Cancelled, |(reason, _)| reason)),
+            });
+        }
+        None
+    }
+
+    pub(crate) fn notify(&mut self, id: u64, bit: u8) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.events.add(bit);
+        if !stream.in_events {
+            stream.in_events = true;
+            self.events.push_back(id);
+        }
+    }
+
+    pub(crate) fn notify_writable(&mut self, id: u64) {
+        let share = self.share();
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.wants_write && stream.send.is_open() && stream.send.unsent() <= share / 2 {
+            stream.wants_write = false;
+            self.notify(id, Pending::WRITABLE);
+        }
+    }
+
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    pub(crate) fn is_peers(&self, id: u64) -> bool {
+        id.is_multiple_of(2) == (self.role == Role::Server)
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout). In the past if a packet that is due could not leave yet.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let acks = self.arrivals.iter().filter_map(|a| a.due);
+        acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()
+    }
+
+    /// Streams that are not over.
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// There is no stream.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// Counts since the start.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            packets_lost: self.fates.packets_lost,
+            losses_taken_back: self.fates.losses_taken_back,
+            probe_timeouts: self.fates.probe_timeouts,
+            ..self.stats
+        }
+    }
+
+    /// One stream, unless it is over.
+    pub fn stream_stats(&self, id: StreamId) -> Option<StreamStats> {
+        let stream = self.streams.get(&id.0)?;
+        Some(StreamStats {
+            unsent: stream.send.unsent(),
+            in_flight: stream.send.sent - stream.send.chunks.start(),
+            unread: stream.recv.highest - stream.recv.read(),
+            window: stream.recv.window.limit().saturating_sub(stream.recv.read()),
+        })
+    }
+}

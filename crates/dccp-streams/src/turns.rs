@@ -1,0 +1,89 @@
+//! Whose bytes leave next: priorities are strict; streams of one priority share by deficit round robin, and one that has just got something
+//! to send goes first with what is left of its turn, much as in FQ-CoDel (RFC 8290), so that short exchanges do not wait behind bulk transfers.
+
+use crate::place::{Listed, PRIORITIES, Place, QUANTUM};
+use crate::stream::Stream;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+
+#[derive(Debug, Default)]
+struct Level {
+    new: VecDeque<u64>,
+    old: VecDeque<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Turns([Level; PRIORITIES as usize]);
+
+impl Turns {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|level| level.new.is_empty() && level.old.is_empty())
+    }
+
+    /// A stream has something to send. It goes ahead of the old ones with what is left of its last turn, or waits for the next.
+    pub(crate) fn add(&mut self, id: u64, place: &mut Place) {
+        if place.listed != Listed::No {
+            return;
+        }
+        let level = &mut self.0[usize::from(place.priority)];
+        if place.deficit > 0 {
+            place.listed = Listed::New;
+            level.new.push_back(id);
+        } else {
+            place.deficit += QUANTUM;
+            place.listed = Listed::Old;
+            level.old.push_back(id);
+        }
+    }
+
+    /// The stream whose turn it is.
+    pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>) -> Option<u64> {
+        for level in &mut self.0 {
+            loop {
+                let list = if level.new.is_empty() { &mut level.old } else { &mut level.new };
+                let Some(&id) = list.front() else { break };
+                let Some(place) = streams.get_mut(&id).map(|stream| &mut stream.place) else {
+                    list.pop_front();
+                    continue;
+                };
+                if place.deficit > 0 {
+                    return Some(id);
+                }
+                list.pop_front();
+                place.deficit += QUANTUM;
+                place.listed = Listed::Old;
+                level.old.push_back(id);
+            }
+        }
+        None
+    }
+
+    /// Changes a stream's priority.
+    pub(crate) fn set_priority(&mut self, id: u64, place: &mut Place, priority: u8) {
+        let listed = self.remove(id, place);
+        place.priority = priority.min(PRIORITIES - 1);
+        if listed {
+            self.add(id, place);
+        }
+    }
+
+    /// A stream sends no more. Returns whether it was about to.
+    pub(crate) fn remove(&mut self, id: u64, place: &mut Place) -> bool {
+        let level = &mut self.0[usize::from(place.priority)];
+        match core::mem::take(&mut place.listed) {
+            Listed::No => return false,
+            Listed::New => level.new.retain(|other| *other != id),
+            Listed::Old => level.old.retain(|other| *other != id),
+        }
+        true
+    }
+
+    /// The stream whose turn it is has nothing to send for now.
+    pub(crate) fn drop_next(&mut self, place: &mut Place) {
+        let level = &mut self.0[usize::from(place.priority)];
+        match core::mem::take(&mut place.listed) {
+            Listed::New => level.new.pop_front(),
+            _ => level.old.pop_front(),
+        };
+    }
+}

@@ -1,0 +1,196 @@
+//! Two ends and paths between them in virtual time.
+#![allow(dead_code, unreachable_pub)]
+
+use dccp_streams::{Config, Event, Role, StreamId, Streams};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use units::{Duration, Time};
+
+/// A path. Each direction carries packets at its rate, has no queue, and may lose, delay and copy them.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub delay: Duration,
+    /// Each packet takes up to this much longer.
+    pub jitter: Duration,
+    /// Packets lost and sent twice, of a thousand.
+    pub loss: u64,
+    pub twice: u64,
+    /// Time a packet takes to be sent.
+    pub serial: Duration,
+    /// The owners offer it.
+    pub offered: bool,
+    /// It carries something.
+    pub alive: bool,
+    pub free: [Time; 2],
+}
+
+impl Link {
+    /// Ideal, with this delay and rate.
+    pub fn new(delay: Duration, mbps: u64) -> Link {
+        Link {
+            delay,
+            jitter: Duration::ZERO,
+            loss: 0,
+            twice: 0,
+            serial: Duration::from_nanos(MTU as u64 * 8_000 / mbps),
+            offered: true,
+            alive: true,
+            free: [Time::ZERO; 2],
+        }
+    }
+}
+
+pub const MTU: usize = 1_400;
+
+/// A packet on its way: when it arrives, its number, at which end, its bytes.
+type OnWay = (Time, u64, usize, Vec<u8>);
+
+pub struct Net {
+    pub now: Time,
+    pub ends: [Streams; 2],
+    pub links: Vec<Link>,
+    pub on_way: BinaryHeap<Reverse<OnWay>>,
+    dice: u64,
+    /// Packets sent by each end, and bytes over each link in both directions.
+    pub packets: [u64; 2],
+    pub carried: Vec<u64>,
+}
+
+impl Net {
+    pub fn new(links: Vec<Link>, config: [Config; 2]) -> Net {
+        let [client, server] = config;
+        let carried = vec![0; links.len()];
+        Net {
+            now: Time::from_millis(1),
+            ends: [Streams::new(Role::Client, client), Streams::new(Role::Server, server)],
+            links,
+            on_way: BinaryHeap::new(),
+            dice: 0x9e37_79b9_7f4a_7c15,
+            packets: [0; 2],
+            carried,
+        }
+    }
+
+    pub fn plain(links: Vec<Link>) -> Net {
+        Net::new(links, [Config::default(); 2])
+    }
+
+    pub fn dice(&mut self) -> u64 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        self.dice
+    }
+
+    /// Sends what may leave now.
+    pub fn send(&mut self) {
+        let mut buf = [0; MTU];
+        for end in 0..2 {
+            for link in 0..self.links.len() {
+                let l = &self.links[link];
+                if !l.offered || l.free[end] > self.now {
+                    continue;
+                }
+                let Some(len) = self.ends[end].poll_transmit(self.now, link as u32, None, &mut buf) else {
+                    continue;
+                };
+                self.packets[end] += 1;
+                self.carried[link] += len as u64;
+                let (lost, twice, late) = (self.dice() % 1_000, self.dice() % 1_000, self.dice());
+                let l = &mut self.links[link];
+                l.free[end] = self.now + l.serial;
+                if !l.alive || lost < l.loss {
+                    continue;
+                }
+                let jitter = Duration::from_nanos(late % (l.jitter.as_nanos() as u64 + 1));
+                let copies = 1 + usize::from(twice < l.twice);
+                let at = self.now + l.delay + jitter;
+                for copy in 0..copies {
+                    let at = at + Duration::from_micros(700) * copy as u32;
+                    let n = self.packets[0] + self.packets[1];
+                    self.on_way.push(Reverse((at, n, 1 - end, buf[..len].to_vec())));
+                }
+            }
+        }
+    }
+
+    /// When something happens next without the applications.
+    fn next(&self) -> Option<Time> {
+        let arrival = self.on_way.peek().map(|Reverse((at, ..))| *at);
+        let timers = self.ends.iter().filter_map(Streams::poll_timeout);
+        let free = (0..2).filter(|end| self.ends[*end].has_packet(self.now)).flat_map(|end| {
+            self.links.iter().filter(|l| l.offered).map(move |l| l.free[end]).filter(|at| *at > self.now)
+        });
+        // What cannot leave waits for a path.
+        let step = self.now + Duration::from_micros(1);
+        arrival.into_iter().chain(timers).chain(free).min().map(|at| at.max(step))
+    }
+
+    /// Goes on to what happens next, but not beyond `until`. False if nothing does before.
+    pub fn step(&mut self, until: Time) -> bool {
+        self.send();
+        let Some(next) = self.next().filter(|at| *at <= until) else {
+            self.now = self.now.max(until);
+            return false;
+        };
+        self.now = self.now.max(next);
+        for end in &mut self.ends {
+            if end.poll_timeout().is_some_and(|at| at <= self.now) {
+                end.handle_timeout(self.now);
+            }
+        }
+        while self.on_way.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
+            let Some(Reverse((_, _, end, bytes))) = self.on_way.pop() else { break };
+            self.ends[end].handle_packet(self.now, &bytes);
+        }
+        true
+    }
+
+    /// Runs without applications.
+    pub fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.step(until) {}
+    }
+
+    pub fn events(&mut self, end: usize) -> Vec<Event> {
+        std::iter::from_fn(|| self.ends[end].poll_event()).collect()
+    }
+
+    /// Reads what is there.
+    pub fn read(&mut self, end: usize, id: StreamId) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Ok(bytes @ [_, ..]) = self.ends[end].peek(id) {
+            let len = bytes.len();
+            all.extend(bytes);
+            self.ends[end].consume(id, len).expect("they were there");
+        }
+        all
+    }
+
+    /// A stream from the client that the server accepted.
+    pub fn stream(&mut self, priority: u8) -> StreamId {
+        let id = self.ends[0].open(b"hi", priority).expect("a stream");
+        self.run(Duration::from_millis(500));
+        self.ends[1].accept(id, b"ho").expect("accepted");
+        self.run(Duration::from_millis(500));
+        self.events(0);
+        self.events(1);
+        id
+    }
+
+    /// For so long the client writes on streams whatever fits, and the server reads all. Returns how many bytes of each were read.
+    pub fn bulk(&mut self, ids: &[StreamId], time: Duration) -> Vec<u64> {
+        let (until, block) = (self.now + time, vec![7; 64 << 10]);
+        let mut read = vec![0; ids.len()];
+        loop {
+            for (id, read) in ids.iter().zip(&mut read) {
+                let _ = self.ends[0].write(*id, &block);
+                *read += self.read(1, *id).len() as u64;
+            }
+            if self.now >= until {
+                return read;
+            }
+            self.step(until);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Bytes of anybody's: no panic, no memory without bound. What idle streams cost.
+
+mod common;
+
+use common::{Link, MTU, Net};
+use dccp_streams::{Config, Role, Streams};
+use proptest::prelude::*;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use units::{Duration, Time};
+
+#[global_allocator]
+static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn held(region: &Region<'_, System>) -> usize {
+    let change = region.change();
+    change.bytes_allocated.saturating_sub(change.bytes_deallocated)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// True packets with a few bytes changed, cut, or made up.
+    #[test]
+    fn no_bytes_panic(
+        changes in prop::collection::vec((0usize..200, any::<u8>()), 0..200),
+        made_up in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..20),
+    ) {
+        let mut net = Net::plain(vec![Link { loss: 100, ..Link::new(Duration::from_millis(5), 50) }]);
+        let ids: Vec<_> = (0..3).map(|_| net.ends[0].open(b"x", 0).unwrap()).collect();
+        let mut changes = changes.into_iter();
+        let mut buf = [0; MTU];
+        for bytes in made_up {
+            let packet = [&[0x21][..], &bytes].concat();
+            net.ends.iter_mut().for_each(|end| end.handle_packet(Time::from_millis(2), &packet));
+        }
+        for round in 0..100u64 {
+            for id in &ids {
+                let _ = net.ends[0].write(*id, &[3; 700]);
+                let _ = net.ends[1].accept(*id, b"y");
+                net.read(1, *id);
+            }
+            let now = net.now + Duration::from_millis(round);
+            for end in 0..2 {
+                let Some(len) = net.ends[end].poll_transmit(now, 0, None, &mut buf) else { continue };
+                let mut packet = buf[..len].to_vec();
+                if let Some((at, byte)) = changes.next() {
+                    let at = at % packet.len();
+                    packet[at] = byte;
+                }
+                net.ends[1 - end].handle_packet(now, &packet);
+                while net.ends[1 - end].poll_event().is_some() {}
+                net.ends[end].handle_timeout(now);
+            }
+        }
+    }
+}
+
+/// Frames of a number of four bytes each, as large as may be.
+fn varint(n: u32) -> [u8; 4] {
+    (n | 0x8000_0000).to_be_bytes()
+}
+
+#[test]
+fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
+    let now = Time::from_millis(1);
+    let region = Region::new(MEMORY);
+    let mut server = Streams::new(Role::Server, Config { receive_memory: 4 << 20, ..Config::default() });
+    // A byte at every second place, on every stream, on ever new paths, far ahead.
+    for n in 0..300_000u32 {
+        let (stream, offset) = (n % 40 * 2, n / 40 % 30_000 * 2 + 7);
+        let mut packet = vec![0x21];
+        packet.extend(varint(n));
+        packet.extend(varint(n));
+        packet.push(0x10);
+        packet.extend(varint(stream));
+        packet.extend(varint(offset));
+        packet.push(1);
+        server.handle_packet(now, &packet);
+    }
+    assert!(server.stats().too_many_gaps > 100_000);
+    assert!(held(&region) < 8 << 20, "{} bytes", held(&region));
+    drop(server);
+
+    // As many streams as there may be, by one frame.
+    let mut server = Streams::new(Role::Server, Config::default());
+    server.handle_packet(now, &[0x20, 0x12, 0x40, 254, 0, 0]);
+    assert_eq!(server.len(), 128);
+    server.handle_packet(now, &[0x20, 0x12, 0x60, 0, 0, 0]);
+    assert_eq!((server.len(), server.stats().violations), (128, 1), "beyond what it was told");
+    drop(server);
+
+    let config = Config { max_streams: 20_000, half_open: 20_000, ..Config::default() };
+    let mut net = Net::new(vec![Link::new(Duration::from_millis(5), 1_000)], [config; 2]);
+    net.ends[0].open(b"first", 0).unwrap();
+    net.run(Duration::from_secs(1));
+    let region = Region::new(MEMORY);
+    let ids: Vec<_> = (0..10_000)
+        .map(|n| {
+            if n % 100 == 0 {
+                net.run(Duration::from_millis(100));
+            }
+            net.ends[0].open(b"203.0.113.1:443", 0).unwrap()
+        })
+        .collect();
+    net.run(Duration::from_secs(1));
+    for id in &ids {
+        net.ends[1].accept(*id, b"").unwrap();
+        net.ends[0].write(*id, &[1; 3_000]).unwrap();
+        net.run(Duration::from_millis(1));
+    }
+    net.run(Duration::from_secs(5));
+    ids.iter().for_each(|id| assert_eq!(net.read(1, *id).len(), 3_000));
+    net.run(Duration::from_secs(5));
+    while net.ends.iter_mut().any(|end| end.poll_event().is_some()) {}
+    let each = held(&region) / ids.len() / 2;
+    assert!(each <= 1_024, "{each} bytes of an idle stream at each end");
+}

@@ -1,0 +1,162 @@
+//! What is lost is found out and sent again, and nothing else.
+
+mod common;
+
+use common::{Link, Net};
+use dccp_streams::{Event, Reason};
+use units::Duration;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+#[test]
+fn paths_of_unequal_delay_look_lossless() {
+    let mut net = Net::plain(vec![Link::new(ms(5), 20), Link::new(ms(300), 20)]);
+    let id = net.stream(0);
+    let read = net.bulk(&[id], Duration::from_secs(8))[0];
+    assert!(read > 8 * 20_000_000 / 8, "{read}: both are used");
+    assert_eq!(net.ends[0].stats().bytes_repaired, 0);
+}
+
+#[test]
+fn little_more_is_repaired_than_was_lost() {
+    let mut net = Net::plain(vec![Link { loss: 20, ..Link::new(ms(25), 50) }]);
+    let id = net.stream(0);
+    let read = net.bulk(&[id], Duration::from_secs(10))[0];
+    assert!(read > 50_000_000 / 8 * 10 * 9 / 10, "{read}");
+    let stats = net.ends[0].stats();
+    let repaired = stats.bytes_repaired as f64 / stats.bytes_sent as f64;
+    assert!(repaired < 0.025, "{repaired} of 0.02");
+}
+
+#[test]
+fn a_path_that_reorders_is_given_time() {
+    let mut net = Net::plain(vec![Link { jitter: ms(10), ..Link::new(ms(20), 50) }]);
+    let id = net.stream(0);
+    net.bulk(&[id], Duration::from_secs(5));
+    let stats = net.ends[0].stats();
+    assert!(stats.losses_taken_back > 0 && stats.bytes_repaired * 100 < stats.bytes_sent, "{stats:?}");
+}
+
+/// Most time between two reads of a bulk stream while something happens to its first path.
+fn longest_gap(happens: impl Fn(&mut Net)) -> Duration {
+    let mut net = Net::plain(vec![Link::new(ms(20), 20), Link::new(ms(20), 20)]);
+    let id = net.stream(0);
+    net.bulk(&[id], Duration::from_secs(2));
+    happens(&mut net);
+    let (mut last, mut longest) = (net.now, Duration::ZERO);
+    for _ in 0..2_000 {
+        if net.bulk(&[id], ms(1))[0] > 0 {
+            longest = longest.max(net.now - last);
+            last = net.now;
+        }
+    }
+    assert!(net.now - last < ms(50), "it goes on");
+    longest
+}
+
+#[test]
+fn a_dead_path_costs_a_round_trip_if_told() {
+    let gap = longest_gap(|net| {
+        net.links[0].alive = false;
+        net.links[0].offered = false;
+        net.ends.iter_mut().for_each(|end| end.on_path_down(0));
+    });
+    assert!(gap <= ms(60), "{gap:?}");
+}
+
+#[test]
+fn a_path_that_dies_in_silence_is_noticed() {
+    // The owner stops to offer it, as its congestion control would, but does not say that it is down.
+    let gap = longest_gap(|net| {
+        net.links[0].alive = false;
+        net.links[0].offered = false;
+    });
+    assert!(gap <= ms(250), "{gap:?}");
+}
+
+#[test]
+fn the_last_packet_is_repaired_though_nothing_follows() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 20), Link::new(ms(20), 20)]);
+    let id = net.stream(0);
+    net.links[0].alive = false;
+    net.ends[0].write(id, b"tail").unwrap();
+    net.ends[0].finish(id).unwrap();
+    net.send();
+    net.links[0].offered = false;
+    net.run(Duration::from_secs(2));
+    assert_eq!(net.read(1, id), b"tail");
+    assert_eq!(net.ends[0].stats().probe_timeouts, 1);
+    assert!(net.events(0).contains(&Event::Delivered(id)));
+}
+
+#[test]
+fn acknowledgements_are_few() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 50), Link::new(ms(40), 50)]);
+    let id = net.stream(0);
+    let before = net.packets;
+    net.bulk(&[id], Duration::from_secs(4));
+    let [data, back] = [net.packets[0] - before[0], net.packets[1] - before[1]];
+    // Four a round trip for each path, and sixteen with windows.
+    assert!(data > 30_000 && back < 4 * (4 * 25 + 4 * 13 + 16 * 13) * 2, "{back} packets back for {data}");
+}
+
+#[test]
+fn idle_streams_are_silent() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 50)]);
+    let ids: Vec<_> = (0..50).map(|_| net.stream(0)).collect();
+    net.bulk(&ids, ms(300));
+    net.run(Duration::from_secs(5));
+    ids.iter().for_each(|id| drop(net.read(1, *id)));
+    net.run(Duration::from_secs(5));
+    let before = net.packets;
+    net.run(Duration::from_secs(36_000));
+    assert_eq!(net.packets, before);
+}
+
+#[test]
+fn halves_close_by_themselves_and_a_finished_half_is_no_reset() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 50)]);
+    let id = net.stream(0);
+    net.ends[0].finish(id).unwrap();
+    net.run(ms(100));
+    assert_eq!(net.ends[1].read(id, &mut [0; 9]), Ok(0));
+    net.run(Duration::from_secs(3_600));
+    assert_eq!(net.ends[1].write(id, b"still here"), Ok(10));
+    net.run(ms(100));
+    assert_eq!(net.read(0, id), b"still here");
+    net.ends[1].finish(id).unwrap();
+    net.run(ms(100));
+    assert_eq!(net.ends[0].read(id, &mut [0; 9]), Ok(0));
+    assert!(!net.events(0).iter().chain(&net.events(1)).any(|e| matches!(e, Event::Reset(..))));
+    assert!(net.ends.iter().all(|end| end.is_empty()));
+}
+
+#[test]
+fn a_session_that_ends_is_no_end_of_its_streams() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 50)]);
+    let id = net.stream(0);
+    net.ends[0].write(id, b"half of").unwrap();
+    net.run(ms(100));
+    net.ends[0] = dccp_streams::Streams::new(dccp_streams::Role::Client, Default::default());
+    net.run(Duration::from_secs(60));
+    assert_eq!(net.read(1, id), b"half of");
+    assert!(net.ends[1].read(id, &mut [0; 9]).is_err(), "nothing more, and no end");
+}
+
+#[test]
+fn reasons_reach_the_other_end() {
+    let mut net = Net::plain(vec![Link::new(ms(20), 50)]);
+    let id = net.ends[0].open(b"10.0.0.1:80", 0).unwrap();
+    net.ends[0].write(id, b"GET /").unwrap();
+    net.run(ms(100));
+    net.ends[1].reset(id, Reason::Icmp4(3, 13)).unwrap();
+    net.run(ms(100));
+    assert_eq!(
+        net.events(0),
+        [Event::Reset(id, Reason::Icmp4(3, 13)), Event::Stopped(id, Reason::Icmp4(3, 13))]
+    );
+    net.run(ms(500));
+    assert!(net.ends.iter().all(|end| end.is_empty()));
+}

@@ -1,0 +1,163 @@
+//! Streams beside each other: fair shares, priorities, readers that are slow.
+
+mod common;
+
+use common::{Link, Net};
+use dccp_streams::{Config, Event, Reason, StreamId};
+use units::Duration;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn one_path() -> Net {
+    Net::plain(vec![Link::new(ms(10), 20)])
+}
+
+fn jain(shares: &[u64]) -> f64 {
+    let sum: f64 = shares.iter().map(|n| *n as f64).sum();
+    let squares: f64 = shares.iter().map(|n| (*n as f64).powi(2)).sum();
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+#[test]
+fn sixteen_streams_get_equal_shares_of_two_unequal_paths() {
+    let mut net = Net::plain(vec![Link::new(ms(10), 20), Link { loss: 20, ..Link::new(ms(40), 5) }]);
+    let ids: Vec<_> = (0..16).map(|_| net.stream(1)).collect();
+    let read = net.bulk(&ids, Duration::from_secs(5));
+    assert!(jain(&read) >= 0.95, "{read:?}");
+    assert!(read.iter().sum::<u64>() > 25_000_000 / 8 * 5 * 9 / 10, "{read:?}");
+}
+
+#[test]
+fn an_urgent_stream_goes_first_and_leaves_the_rest() {
+    let mut net = one_path();
+    let ids = [net.stream(3), net.stream(0)];
+    let read = net.bulk(&ids, Duration::from_secs(1));
+    assert!(read[1] > 20 * read[0], "{read:?}");
+    net.ends[0].set_priority(ids[1], 5).unwrap();
+    let read = net.bulk(&ids, Duration::from_secs(1));
+    assert!(read[0] > 20 * read[1], "{read:?}");
+}
+
+#[test]
+fn a_short_exchange_does_not_wait_behind_bulk() {
+    let mut net = one_path();
+    let ids: Vec<_> = (0..8).map(|_| net.stream(1)).collect();
+    let short = net.stream(1);
+    net.bulk(&ids, Duration::from_secs(1));
+    net.ends[0].write(short, &[1; 500]).unwrap();
+    let mut waited = Duration::ZERO;
+    while net.read(1, short).is_empty() {
+        net.bulk(&ids, ms(1));
+        waited += ms(1);
+    }
+    // The path's delay and a packet or two, where the others have more than 100 ms waiting.
+    assert!(waited <= ms(13), "{waited:?}");
+}
+
+#[test]
+fn a_reader_that_stops_holds_back_its_own_stream_only() {
+    let mut net = one_path();
+    let (stalled, read) = (net.stream(1), net.stream(1));
+    let block = vec![7; 64 << 10];
+    for _ in 0..2_000 {
+        let _ = net.ends[0].write(stalled, &block);
+        net.run(ms(1));
+    }
+    let stats = net.ends[1].stream_stats(stalled).unwrap();
+    assert_eq!(stats.window, stats.unread, "a zero window");
+    assert!(stats.unread <= 64 << 10, "{stats:?}");
+    let sent = net.packets;
+    net.run(Duration::from_secs(3_600));
+    assert!(net.packets[0] - sent[0] <= 2, "it waits in silence");
+    let rate = net.bulk(&[read], Duration::from_secs(1))[0];
+    assert!(rate > 2_000_000, "{rate} bytes beside it");
+    assert!(net.bulk(&[stalled], Duration::from_secs(1))[0] > 2_000_000, "it goes on");
+}
+
+#[test]
+fn many_readers_that_stop_do_not_use_up_the_memory_for_all() {
+    let config = Config { receive_memory: 1 << 20, send_memory: 1 << 20, ..Config::default() };
+    let mut net = Net::new(vec![Link::new(ms(10), 50)], [config; 2]);
+    let stalled: Vec<_> = (0..12).map(|_| net.stream(1)).collect();
+    let read = net.stream(1);
+    for _ in 0..1_000 {
+        for id in &stalled {
+            let _ = net.ends[0].write(*id, &[7; 10_000]);
+        }
+        net.run(ms(1));
+    }
+    let unread: u64 = stalled.iter().map(|id| net.ends[1].stream_stats(*id).unwrap().unread).sum();
+    assert!(unread <= 1 << 20, "{unread}");
+    assert!(net.bulk(&[read], Duration::from_secs(1))[0] > 1_000_000);
+}
+
+/// What a stream costs beyond the bandwidth-delay product: its reader stops in the middle of a bulk transfer.
+#[test]
+fn a_stream_holds_little_more_than_the_bandwidth_delay_product() {
+    let mut net = Net::plain(vec![Link::new(ms(50), 100)]);
+    let id = net.stream(1);
+    net.bulk(&[id], Duration::from_secs(8));
+    let rate = net.bulk(&[id], Duration::from_secs(4))[0] / 4;
+    assert!(rate > 11_500_000, "{rate} bytes/s {:?}", net.ends[1].stream_stats(id));
+    for _ in 0..1_000 {
+        let _ = net.ends[0].write(id, &[7; 64 << 10]);
+        net.run(ms(1));
+    }
+    let product = 100_000_000 / 8 / 10;
+    let here = net.ends[0].stream_stats(id).unwrap();
+    let there = net.ends[1].stream_stats(id).unwrap();
+    let held = here.unsent + here.in_flight + there.unread;
+    assert!(held <= product + (256 << 10), "{held} bytes: {here:?} {there:?}");
+}
+
+#[test]
+fn a_stream_waits_for_the_session_and_goes_on() {
+    let config = Config { receive_memory: 1 << 20, ..Config::default() };
+    let mut net = Net::new(vec![Link::new(ms(10), 100)], [config; 2]);
+    let ids: Vec<_> = (0..20).map(|_| net.stream(1)).collect();
+    for id in &ids {
+        assert!(net.ends[0].write(*id, &[1; 120_000]).unwrap() >= 60_000);
+    }
+    net.run(Duration::from_secs(2));
+    let unread = |net: &Net, id: &StreamId| net.ends[1].stream_stats(*id).unwrap().unread;
+    let waiting: u64 = ids.iter().map(|id| unread(&net, id)).sum();
+    assert!(waiting > 1_000_000 && waiting <= 1 << 20, "{waiting}");
+    let read = net.bulk(&ids, Duration::from_secs(2));
+    assert!(jain(&read) > 0.9, "{read:?}");
+}
+
+#[test]
+fn streams_of_a_peer_are_limited_and_limits_move_on() {
+    let mut net = one_path();
+    let first = net.ends[0].open(b"", 0).unwrap();
+    for _ in 1..128 {
+        net.ends[0].open(b"", 0).unwrap();
+    }
+    assert!(net.ends[0].open(b"", 0).is_err(), "more than a peer may assume");
+    net.run(Duration::from_secs(1));
+    assert!(net.ends[0].open(b"", 0).is_ok(), "it was told of more");
+    assert_eq!(net.ends[1].header(first), Some(&b""[..]));
+}
+
+#[test]
+fn half_open_streams_are_limited() {
+    let config = Config { half_open: 5, ..Config::default() };
+    let mut net = Net::new(vec![Link::new(ms(10), 20)], [config; 2]);
+    let ids: Vec<_> = (0..8).map(|_| net.ends[0].open(b"x", 0).unwrap()).collect();
+    net.run(Duration::from_secs(1));
+    let refused: Vec<_> =
+        net.events(0).into_iter().filter(|e| matches!(e, Event::Reset(_, Reason::Limit))).collect();
+    assert_eq!(refused.len(), 3);
+    assert_eq!(net.events(1).len(), 5);
+    net.ends[1].accept(ids[0], b"").unwrap();
+    net.ends[1].reset(ids[1], Reason::Refused).unwrap();
+    net.ends[0].reset(ids[2], Reason::Cancelled).unwrap();
+    net.run(Duration::from_secs(1));
+    for _ in 0..3 {
+        net.ends[0].open(b"x", 0).unwrap();
+    }
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.ends[1].stats().half_open_refused, 3, "room for three was made");
+}
