@@ -11,9 +11,31 @@ fn git(args: &[&str]) -> Option<String> {
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
+/// FNV-1a over the names and contents of all files below `dir`.
+fn hash_of(dir: &Path, hash: &mut u64) {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            hash_of(&path, hash);
+            continue;
+        }
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        for byte in name.into_bytes().into_iter().chain(std::fs::read(&path).unwrap_or_default()) {
+            *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let root = Path::new("../..");
+    let cc = root.join("crates/dccp-cc/src");
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    hash_of(&cc, &mut hash);
+    println!("cargo::rustc-env=MPDCCP_CC_SOURCES={hash}");
+    println!("cargo::rerun-if-changed={}", cc.display());
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return };
     let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let of_crates = crates.flat_map(|dir| [dir.path().join("src"), dir.path().join("Cargo.toml")]);

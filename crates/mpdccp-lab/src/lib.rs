@@ -15,6 +15,7 @@ pub mod experiment;
 pub mod export;
 pub mod figures;
 mod friendliness;
+pub mod judge;
 mod links;
 mod metric_names;
 pub mod metrics;

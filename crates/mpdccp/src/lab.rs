@@ -14,6 +14,7 @@ use mpdccp_lab::{Backend, LabError, Scenario, agreement, comparison, sweep};
 
 use crate::watch::Watch;
 
+mod judge;
 mod reproduce;
 
 pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of scenario files):
@@ -36,6 +37,8 @@ pub(crate) enum Lab {
     Sweep(Part),
     /// Make a set of experiments, such as those of a paper, and write one report.html and report.md of them.
     Reproduce(reproduce::Args),
+    /// Run every congestion control on links drawn at random, and judge it beside TCP CUBIC and BBR in its place.
+    Judge(judge::Args),
     /// Put the shards of a sweep together.
     Merge(Merge),
     /// Set two directories of results side by side, such as those of the simulator and of namespaces.
@@ -160,6 +163,7 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
         Lab::Sweep(args) => self::sweep(&args.sweep, args.shard, &[]),
         Lab::Merge(args) => self::sweep(&args.sweep, Shard::default(), &args.parts),
         Lab::Reproduce(args) => reproduce::reproduce(args),
+        Lab::Judge(args) => judge::judge(args),
         Lab::Compare(args) => compare(args),
     };
     finish(result)

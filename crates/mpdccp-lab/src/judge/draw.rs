@@ -1,0 +1,495 @@
+//! Points: links that nobody chose, from the distribution in `scenarios/judge.toml`.
+
+use core::ops::Range;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use serde::Deserialize;
+
+use crate::LabError;
+
+const FILE: &str = "scenarios/judge.toml";
+const TEXT: &str = include_str!("../../../../scenarios/judge.toml");
+
+/// Bytes of a full packet.
+pub(super) const PACKET: f64 = 1_500.0;
+/// Bits per second of 1 Mbit/s.
+const MEGA: f64 = 1e6;
+
+/// What points are drawn from.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Distribution {
+    mbps: [f64; 2],
+    rtt_ms: [f64; 2],
+    bdp: [f64; 2],
+    least_queue: u32,
+    settle: f64,
+    settle_s: f64,
+    judged: f64,
+    judged_s: f64,
+    packets: f64,
+    others: f64,
+    #[serde(rename = "class")]
+    pub(super) classes: Vec<Class>,
+}
+
+/// Points that are drawn alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Class {
+    pub(super) name: String,
+    factor: Factor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Factor {
+    None,
+    Aqm,
+    Policed,
+    Loss,
+    Jitter,
+    Lumps,
+    Return,
+    Walk,
+    Source,
+    Own,
+    Cubic,
+    Bbr,
+    Both,
+}
+
+/// Factors that points of other classes may have, too.
+const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::Lumps, Factor::Return];
+
+/// Who else sends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Company {
+    #[default]
+    Alone,
+    /// Flows of the same kind: how much longer than the first one's each one's round trip is, ms, and how long after it each begins, s.
+    Own(Vec<(f64, f64)>),
+    /// TCP flows with these congestion controls.
+    Tcp(&'static [&'static str]),
+}
+
+/// One operating point.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Point {
+    pub(super) index: u64,
+    pub(super) class: String,
+    /// What it is, for readers.
+    pub(super) words: Vec<String>,
+    pub(super) mbps: f64,
+    pub(super) rtt_ms: f64,
+    pub(super) queue: u64,
+    /// Keys of the path, and its events.
+    pub(super) link: Vec<String>,
+    pub(super) events: Vec<String>,
+    pub(super) forward: Vec<String>,
+    pub(super) reverse: Vec<String>,
+    /// Share of packets that the wire loses whatever is sent.
+    pub(super) own_loss: f64,
+    /// The keys of a source that limits itself.
+    pub(super) source: Option<String>,
+    pub(super) company: Company,
+    /// Behind a queue for each flow.
+    pub(super) fair_queue: bool,
+    /// What is before this is not judged, s.
+    pub(super) settle_s: f64,
+    pub(super) end_s: f64,
+    /// Of everything random in its runs.
+    pub(super) seed: u64,
+}
+
+/// Random choices of one point.
+struct Dice(ChaCha8Rng);
+
+impl Dice {
+    fn unit(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn chance(&mut self, p: f64) -> bool {
+        self.unit() < p
+    }
+
+    fn pick(&mut self, n: usize) -> usize {
+        ((self.unit() * n as f64) as usize).min(n - 1)
+    }
+
+    fn uniform(&mut self, range: Range<f64>) -> f64 {
+        range.start + self.unit() * (range.end - range.start)
+    }
+
+    /// Uniform in the logarithm.
+    fn log(&mut self, range: Range<f64>) -> f64 {
+        range.start * (range.end / range.start).powf(self.unit())
+    }
+}
+
+/// Reads the distribution.
+pub(super) fn read() -> Result<Distribution, LabError> {
+    toml::from_str(TEXT).map_err(|e| LabError::Failed(format!("{FILE}: {e}")))
+}
+
+impl Distribution {
+    /// Point number `index` of a seed; classes take turns.
+    pub(super) fn point(&self, seed: u64, index: u64) -> Point {
+        let class = &self.classes[index as usize % self.classes.len()];
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(index + 1);
+        let mut dice = Dice(random);
+        loop {
+            let mbps = dice.log(self.mbps[0]..self.mbps[1]);
+            let rtt_ms = dice.log(self.rtt_ms[0]..self.rtt_ms[1]);
+            let settle_s = (self.settle * rtt_ms / 1e3).max(self.settle_s);
+            let end_s = settle_s + (self.judged * rtt_ms / 1e3).max(self.judged_s);
+            if mbps * MEGA * end_s / 8.0 / PACKET > self.packets {
+                continue;
+            }
+            let bdp = mbps * MEGA * rtt_ms / 1e3 / 8.0;
+            let bdps = dice.log(self.bdp[0]..self.bdp[1]);
+            let queue = (bdp * bdps).max(f64::from(self.least_queue) * PACKET).round();
+            let mut point = Point {
+                index,
+                class: class.name.clone(),
+                words: vec![format!("{mbps:.3} Mbit/s, {rtt_ms:.1} ms, queue {:.2} BDP", queue / bdp)],
+                mbps,
+                rtt_ms,
+                queue: queue as u64,
+                settle_s,
+                end_s,
+                seed: seed.wrapping_mul(1_000_003).wrapping_add(index),
+                ..Point::default()
+            };
+            point.add(class.factor, &mut dice);
+            let mut others = 0;
+            for other in OTHERS {
+                // A model is all that a link has.
+                if other != class.factor && others < 2 && point.mbps > 0.0 && dice.chance(self.others) {
+                    point.add(other, &mut dice);
+                    others += 1;
+                }
+            }
+            return point;
+        }
+    }
+}
+
+impl Point {
+    fn says(&mut self, words: String) {
+        self.words.push(words);
+    }
+
+    fn bytes_per_second(&self) -> f64 {
+        self.mbps * MEGA / 8.0
+    }
+
+    fn add(&mut self, factor: Factor, dice: &mut Dice) {
+        match factor {
+            Factor::None => {}
+            Factor::Aqm => self.aqm(dice),
+            Factor::Policed => self.policed(dice),
+            Factor::Loss => self.loss(dice),
+            Factor::Jitter => self.jitter(dice),
+            Factor::Lumps => self.lumps(dice),
+            Factor::Return => self.reverse_path(dice),
+            Factor::Walk => self.walk(dice),
+            Factor::Source => self.source(dice),
+            Factor::Own => self.own_kind(dice),
+            Factor::Cubic => self.tcp(&["cubic"]),
+            Factor::Bbr => self.tcp(&["bbr"]),
+            Factor::Both => self.tcp(&["cubic", "bbr"]),
+        }
+    }
+
+    fn aqm(&mut self, dice: &mut Dice) {
+        let ecn = dice.chance(0.5);
+        let level = (self.queue / 6).max(3_000);
+        let kind = match dice.pick(6) {
+            0 => format!("kind = \"codel\", ecn = {ecn}"),
+            1 => format!("kind = \"fq-codel\", ecn = {ecn}"),
+            2 => format!("kind = \"pie\", ecn = {ecn}"),
+            3 => format!("kind = \"red\", min = \"{level} B\", max = \"{} B\", ecn = {ecn}", 3 * level),
+            4 => "kind = \"dual-pi2\"".to_owned(),
+            _ => format!("kind = \"mark-above\", above = \"{level} B\""),
+        };
+        self.fair_queue = kind.contains("fq-");
+        self.link.push(format!("discipline = {{ {kind} }}"));
+        self.says(kind.replace("kind = ", "").replace('"', ""));
+    }
+
+    fn policed(&mut self, dice: &mut Dice) {
+        let share = dice.uniform(0.1..0.9);
+        let burst = (self.bytes_per_second() * share * dice.log(0.002..1.0)).max(5.0 * PACKET).round();
+        if dice.chance(0.7) {
+            let rate = (self.mbps * share * MEGA).round();
+            self.link.push(format!("policer = {{ rate = \"{rate} bit/s\", burst = \"{burst} B\" }}"));
+            self.says(format!("policed to {:.3} Mbit/s, burst {burst} B", self.mbps * share));
+        } else {
+            self.link.push(format!("burst = \"{burst} B\""));
+            self.says(format!("token bucket of {burst} B"));
+        }
+    }
+
+    fn loss(&mut self, dice: &mut Dice) {
+        let share = dice.log(0.0002..0.03);
+        self.own_loss = share;
+        if dice.chance(0.5) {
+            self.forward.push(format!("loss = \"{:.4} %\"", share * 100.0));
+            self.says(format!("{:.2} % lost", share * 100.0));
+        } else {
+            let length = dice.log(2.0..20.0);
+            let begin = share / (1.0 - share) / length * 100.0;
+            let end = 100.0 / length;
+            self.forward.push(format!("burst_loss = {{ begin = \"{begin:.5} %\", end = \"{end:.3} %\" }}"));
+            self.says(format!("{:.2} % lost in bursts of {length:.0}", share * 100.0));
+        }
+    }
+
+    fn jitter(&mut self, dice: &mut Dice) {
+        let by = self.rtt_ms * dice.log(0.01..0.5);
+        let (reorder, slow) = (dice.chance(0.4), dice.chance(0.3));
+        let memory = if slow { ", memory = \"100 ms\"" } else { "" };
+        let jitter = format!("jitter = {{ by = \"{:.0} us\", reorder = {reorder}{memory} }}", by * 1e3);
+        let order = if reorder { "reordering" } else { "in order" };
+        match dice.pick(3) {
+            0 => self.forward.push(jitter),
+            1 if !self.reverse.iter().any(|key| key.starts_with("jitter")) => self.reverse.push(jitter),
+            _ => self.link.push(jitter),
+        }
+        self.says(format!("jitter {by:.2} ms, {order}{}", if slow { ", slow" } else { "" }));
+        if dice.chance(0.2) {
+            let share = dice.log(0.001..0.05) * 100.0;
+            self.forward.push(format!("duplicate = \"{share:.2} %\""));
+            self.says(format!("{share:.1} % twice"));
+        }
+    }
+
+    fn lumps(&mut self, dice: &mut Dice) {
+        if dice.chance(0.3) {
+            self.reverse.push("thin_acks = \"100 B\"".to_owned());
+            self.says("acknowledgements thinned".to_owned());
+            return;
+        }
+        let (access, packets) = (dice.log(0.2..20.0), dice.log(4.0..128.0).round());
+        self.link
+            .push(format!("aggregation = {{ access = \"{:.0} us\", packets = {packets} }}", access * 1e3));
+        self.says(format!("lumps of {packets} after {access:.1} ms"));
+    }
+
+    fn reverse_path(&mut self, dice: &mut Dice) {
+        match dice.pick(4) {
+            0 => {
+                let share = dice.log(0.003..0.1);
+                let rate = (self.mbps * MEGA * share).max(8_000.0).round();
+                self.reverse.push(format!("rate = \"{rate} bit/s\""));
+                self.reverse.push("queue = \"15000 B\"".to_owned());
+                self.says(format!("return path of {:.1} %", share * 100.0));
+            }
+            1 => {
+                let share = dice.log(0.005..0.2) * 100.0;
+                self.reverse.push(format!("loss = \"{share:.2} %\""));
+                self.says(format!("return path loses {share:.1} %"));
+            }
+            2 => {
+                let length = dice.log(4.0..30.0);
+                let (begin, end) = (25.0 / length, 100.0 / length);
+                self.reverse
+                    .push(format!("burst_loss = {{ begin = \"{begin:.3} %\", end = \"{end:.3} %\" }}"));
+                self.says(format!("return path loses 20 % in bursts of {length:.0}"));
+            }
+            // A queue of others there.
+            _ if self.reverse.iter().any(|key| key.starts_with("jitter")) => {}
+            _ => {
+                let by = self.rtt_ms * dice.log(0.2..2.0);
+                self.reverse.push(format!("jitter = {{ by = \"{:.0} us\", memory = \"500 ms\" }}", by * 1e3));
+                self.says(format!("return path loaded, {by:.1} ms"));
+            }
+        }
+    }
+
+    fn at(&mut self, at_s: f64, change: &str) {
+        self.events.push(format!("{{ at_s = {at_s:.3}, {change} }}"));
+    }
+
+    fn walk(&mut self, dice: &mut Dice) {
+        let rate = |mbps: f64| format!("rate = \"{} bit/s\"", (mbps * MEGA).round());
+        let (from, to) = (self.settle_s, self.end_s);
+        let middle = from + (to - from) / 3.0;
+        match dice.pick(6) {
+            0 => {
+                let model = ["lte", "5g", "wifi", "starlink", "dsl", "cable"][dice.pick(6)];
+                self.link = vec![format!("model = \"{model}\"")];
+                (self.mbps, self.queue) = (0.0, 0);
+                self.words = vec![model.to_owned()];
+                (self.rtt_ms, self.settle_s, self.end_s) = (40.0, 2.0, 20.0);
+            }
+            1 => {
+                let (step, factor) = (dice.log(0.05..1.0), dice.uniform(1.1..1.6));
+                let (mut mbps, mut at) = (self.mbps, step);
+                while at < to {
+                    mbps =
+                        (mbps * factor.powf(dice.uniform(-1.0..1.0))).clamp(self.mbps / 5.0, self.mbps * 2.0);
+                    self.at(at, &rate(mbps));
+                    at += step;
+                }
+                self.says(format!("rate walks by {factor:.1} each {step:.2} s"));
+            }
+            2 => {
+                let factor = dice.log(2.0..10.0);
+                for i in 0..40 {
+                    let part = f64::from(i) / 40.0;
+                    let down = if part < 0.5 { 1.0 - 2.0 * part } else { 2.0 * part - 1.0 };
+                    self.at(
+                        0.01 + to * part,
+                        &rate(self.mbps * (1.0 / factor + (1.0 - 1.0 / factor) * down)),
+                    );
+                }
+                self.says(format!("ramp to a {factor:.1}th and back"));
+            }
+            3 => {
+                let factor = dice.log(0.1..1.0);
+                self.at(middle, &rate(self.mbps * factor));
+                self.at(2.0 * middle - from, &rate(self.mbps));
+                self.says(format!("rate times {factor:.2} for a third"));
+            }
+            4 => {
+                let factor = dice.log(0.3..5.0);
+                self.at(middle, &format!("owd = \"{:.0} us\"", self.rtt_ms * factor * 500.0));
+                self.says(format!("delay times {factor:.2} after a third"));
+            }
+            _ => {
+                let length = dice.log(0.2..3.0_f64).min((to - from) / 3.0);
+                self.at(middle, "up = false");
+                self.at(middle + length, "up = true");
+                self.says(format!("outage of {length:.1} s"));
+            }
+        }
+    }
+
+    fn source(&mut self, dice: &mut Dice) {
+        let share = dice.uniform(0.3..1.5);
+        let rate = (self.mbps * MEGA * share * 0.96).round();
+        let (kind, words) = match dice.pick(3) {
+            0 => ("source = { kind = \"constant\" }".to_owned(), "constant"),
+            1 => ("source = { kind = \"poisson\" }".to_owned(), "Poisson"),
+            _ => {
+                let on = dice.log(0.05..2.0);
+                let off = on * dice.log(0.3..3.0);
+                (
+                    format!(
+                        "source = {{ kind = \"on-off\", on = \"{:.0} us\", off = \"{:.0} us\" }}",
+                        on * 1e6,
+                        off * 1e6
+                    ),
+                    "on and off",
+                )
+            }
+        };
+        self.source = Some(format!("rate = \"{rate} bit/s\"\n{kind}"));
+        self.says(format!("offered {:.2} of the rate, {words}", share));
+    }
+
+    fn own_kind(&mut self, dice: &mut Dice) {
+        let n = 2 + dice.pick(7);
+        let (unequal, late) = (dice.chance(0.4), dice.chance(0.3));
+        let longer = |dice: &mut Dice| if unequal { self.rtt_ms * dice.uniform(0.0..3.0) } else { 0.0 };
+        let all: Vec<(f64, f64)> = (0..n)
+            .map(|i| {
+                (
+                    if i == 0 { 0.0 } else { longer(dice) },
+                    if late { i as f64 * self.settle_s / n as f64 } else { 0.0 },
+                )
+            })
+            .collect();
+        self.says(format!(
+            "{n} of a kind{}{}",
+            if unequal { ", unequal round trips" } else { "" },
+            if late { ", one after another" } else { "" }
+        ));
+        self.company = Company::Own(all);
+        self.stay(4.0);
+    }
+
+    fn tcp(&mut self, all: &'static [&'static str]) {
+        self.says(format!("with {}", all.join(" and ")));
+        self.company = Company::Tcp(all);
+        self.stay(3.0);
+    }
+
+    /// Shares take longer to settle.
+    fn stay(&mut self, times: f64) {
+        let judged = self.end_s - self.settle_s;
+        self.settle_s *= times;
+        self.end_s = self.settle_s + judged * 2.0;
+    }
+
+    /// Whether its source limits itself.
+    pub(super) fn app_limited(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// Whether flows of the same kind differ in their round trips.
+    pub(super) fn unequal(&self) -> bool {
+        matches!(&self.company, Company::Own(all) if all.iter().any(|(longer, _)| *longer > 0.0))
+    }
+
+    /// The scenario's text, with the flow under test alone or with its company, or a thin flow that shows the path's own latency.
+    pub(super) fn scenario(&self, alone: bool, thin: bool) -> String {
+        let payload = 1300;
+        let bulk = "source = { kind = \"bulk\" }".to_owned();
+        let thin_rate = (self.mbps * MEGA * 0.01).max(20_000.0).round();
+        let source = match &self.source {
+            _ if thin => format!("rate = \"{thin_rate} bit/s\""),
+            Some(source) => source.clone(),
+            None => bulk,
+        };
+        let mut text = format!("duration_s = {:.3}\n{}", self.end_s, include_str!("variants.toml"));
+        let mut flow = |name: &str, keys: String| text += &format!("\n[[flow]]\nname = \"{name}\"\n{keys}\n");
+        let udp = |more: &str| format!("kind = \"udp\"\npayload = {payload}\n{source}\n{more}");
+        flow("flow", udp(""));
+        match &self.company {
+            _ if alone || thin => {}
+            Company::Alone => {}
+            Company::Own(all) => {
+                for (i, (longer, late)) in all.iter().enumerate().skip(1) {
+                    let more = format!("owd = \"{:.0} us\"\nstart_s = {late:.3}", longer * 500.0);
+                    flow(&format!("flow{i}"), udp(&more));
+                }
+            }
+            Company::Tcp(all) => {
+                for cc in *all {
+                    flow(&format!("other-{cc}"), format!("kind = \"tcp\"\ncc = \"{cc}\""));
+                }
+            }
+        }
+        text += "\n[[path]]\nname = \"link\"\n";
+        if self.mbps > 0.0 {
+            let owd = (self.rtt_ms * 500.0).round();
+            text += &format!(
+                "rate = \"{} bit/s\"\nowd = \"{owd} us\"\nqueue = \"{} B\"\n",
+                (self.mbps * MEGA).round(),
+                self.queue
+            );
+        }
+        for key in &self.link {
+            text += &format!("{key}\n");
+        }
+        for (way, keys) in [("forward", &self.forward), ("reverse", &self.reverse)] {
+            if !keys.is_empty() {
+                text += &format!("{way} = {{ {} }}\n", keys.join(", "));
+            }
+        }
+        if !self.events.is_empty() {
+            text += &format!("events = [{}]\n", self.events.join(", "));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+#[path = "draw_tests.rs"]
+mod tests;

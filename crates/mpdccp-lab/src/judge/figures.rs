@@ -1,0 +1,103 @@
+//! What is measured of one run.
+
+use serde::{Deserialize, Serialize};
+
+use super::draw::{PACKET, Point};
+use crate::record::{Fate, seconds};
+use crate::{Plan, RunRecord};
+
+/// The percentile of latencies.
+const P95: f64 = 0.95;
+
+/// Figures of a run over the time that is judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Figures {
+    /// What each flow received, Mbit/s.
+    pub(super) mbps: Vec<f64>,
+    /// On the link, 95th percentile, ms; of the first flow.
+    pub(super) p95_ms: f64,
+    /// Of the first flow's packets, share that did not arrive.
+    pub(super) lost: f64,
+    /// Of what the first flow's source offered, share delivered, and from source to receiver the 95th percentile, ms.
+    pub(super) delivered: f64,
+    pub(super) app_p95_ms: f64,
+    /// What the first flow received before the time that is judged, Mbit/s.
+    pub(super) start_mbps: f64,
+    /// What the link could have carried, Mbit/s.
+    pub(super) capacity_mbps: f64,
+}
+
+/// Of a run of `point`.
+pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figures {
+    let (from, to) = (point.settle_s, point.end_s);
+    let judged = |t: f64| (from..to).contains(&t);
+    let rate = |bytes: f64, s: f64| bytes * 8.0 / 1e6 / s;
+    let received = |flow: &crate::FlowRecord, when: &dyn Fn(f64) -> bool| -> f64 {
+        flow.received.iter().filter(|p| when(seconds(run, p.at))).map(|p| f64::from(p.bytes)).sum()
+    };
+    let mbps = run.flows.iter().map(|flow| rate(received(flow, &judged), to - from)).collect();
+    let own = |p: &&crate::LinkPacket| {
+        judged(seconds(run, p.entered)) && p.bytes > 200 && p.data.is_none_or(|(flow, _)| flow == 0)
+    };
+    let packets: Vec<&crate::LinkPacket> =
+        run.paths.iter().flat_map(|p| &p.forward.packets).filter(own).collect();
+    let delays = packets.iter().filter_map(|p| match p.fate {
+        Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64() * 1e3),
+        Fate::QueueDrop | Fate::Lost => None,
+    });
+    let delays: Vec<f64> = delays.collect();
+    let lost = 1.0 - delays.len() as f64 / (packets.len() as f64).max(1.0);
+    let (mut delivered, mut app_p95_ms, mut start_mbps) = (0.0, 0.0, 0.0);
+    if let Some(flow) = run.flows.first() {
+        start_mbps = rate(received(flow, &|t| (0.0..from).contains(&t)), from);
+        let offered = flow.sent.iter().filter(|p| judged(seconds(run, p.at))).count();
+        let mut came: Vec<u64> = flow.received.iter().map(|p| p.seq).collect();
+        came.sort_unstable();
+        came.dedup();
+        let sent_in = |seq: &&u64| flow.sent.get(**seq as usize).is_some_and(|p| judged(seconds(run, p.at)));
+        delivered = came.iter().filter(sent_in).count() as f64 / (offered as f64).max(1.0);
+        let waited = flow.received.iter().filter_map(|p| {
+            let sent = flow.sent.get(p.seq as usize)?;
+            judged(seconds(run, sent.at)).then(|| p.at.since(sent.at).as_secs_f64() * 1e3)
+        });
+        app_p95_ms = quantile(waited.collect(), P95).unwrap_or(f64::INFINITY);
+    }
+    Figures {
+        mbps,
+        p95_ms: quantile(delays, P95).unwrap_or(0.0),
+        lost,
+        delivered,
+        app_p95_ms,
+        start_mbps,
+        capacity_mbps: capacity(point, plan),
+    }
+}
+
+/// The mean rate at which the link can carry full packets while the run is judged, Mbit/s.
+fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
+    let path = plan.paths().swap_remove(0);
+    let course = path.course_with_models(point.end_s);
+    let mut bits = 0.0;
+    for (i, (at, ways)) in course.iter().enumerate() {
+        let until = course.get(i + 1).map_or(point.end_s, |next| next.0);
+        let lasts = until.min(point.end_s) - at.max(point.settle_s);
+        let way = &ways[0];
+        if lasts <= 0.0 || !way.is_up() {
+            continue;
+        }
+        let mut rate = way.mean_rate().bps() as f64;
+        if let Some(a) = way.aggregation {
+            let burst = f64::from(a.packets) * PACKET * 8.0;
+            rate = burst / (a.access.as_secs_f64() + burst / rate.max(1.0));
+        }
+        rate = way.policer.map_or(rate, |p| rate.min(p.rate.bps() as f64));
+        bits += rate * lasts * (1.0 - point.own_loss);
+    }
+    bits / 1e6 / (point.end_s - point.settle_s)
+}
+
+/// The share `q` of all is below it; none of none.
+pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1))).copied()
+}

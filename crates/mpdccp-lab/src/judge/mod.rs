@@ -1,0 +1,137 @@
+//! `mpdccp lab judge`: congestion controls on links nobody chose. Points are drawn from one written distribution, every variant and the
+//! references run on each, and one criterion judges all (docs/judge.md).
+
+mod draw;
+mod figures;
+mod options;
+mod report;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use draw::{Company, Point};
+use figures::figures;
+pub use options::Options;
+use report::Row;
+use verdict::{Runs, verdict};
+
+use crate::scenario::Scenario;
+use crate::sim::Sim;
+use crate::{Backend, LabError, Plan};
+
+/// What is judged if the user does not say.
+pub const VARIANTS: [&str; 5] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250"];
+/// What all is measured by.
+const REFERENCES: [&str; 2] = ["cubic", "bbr"];
+
+/// The seed that documents carry: another one for each state of the congestion control's sources.
+pub fn release_seed() -> u64 {
+    env!("MPDCCP_CC_SOURCES").parse().unwrap_or(1)
+}
+
+/// Judges, writes `judge.json` and `judge.md` to `out`, and gives the text of the latter.
+///
+/// # Errors
+/// A variant or point that there is not, or a run that failed.
+pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<String, LabError> {
+    let only: Vec<&str> = options.only.iter().map(String::as_str).collect();
+    if let Some(unknown) = only.iter().find(|label| !VARIANTS.contains(label)) {
+        return Err(LabError::Wrong(format!("no variant `{unknown}`; there are {}", VARIANTS.join(", "))));
+    }
+    let variants: Vec<&str> = if only.is_empty() { VARIANTS.to_vec() } else { only };
+    let before = options.against.as_deref().map(report::read).transpose()?;
+    let distribution = draw::read()?;
+    let indices: Vec<u64> = options.point.map_or_else(|| (0..options.draws).collect(), |point| vec![point]);
+    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let results: Mutex<BTreeMap<u64, Result<Vec<Row>, LabError>>> = Mutex::new(BTreeMap::new());
+    let work = || {
+        while let Some(index) = indices.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+            let rows = rows(&distribution.point(options.seed, *index), &variants);
+            watch(done.fetch_add(1, Ordering::Relaxed) + 1, indices.len() as u64);
+            if let Ok(mut results) = results.lock() {
+                results.insert(*index, rows);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut rows = Vec::new();
+    for result in results.into_inner().unwrap_or_default().into_values() {
+        rows.extend(result?);
+    }
+    report::write(options, &variants, &rows, before.as_deref())
+}
+
+/// All variants at one point.
+fn rows(point: &Point, variants: &[&str]) -> Result<Vec<Row>, LabError> {
+    let mut labels = REFERENCES.to_vec();
+    if variants.contains(&"ccid2") && point.company == Company::Alone {
+        labels.push("reno");
+    }
+    labels.extend(variants);
+    let company = scenario(point, false, false)?;
+    let mut runs = Runs::new();
+    for label in &labels {
+        runs.insert((*label).to_owned(), one(point, &company, label)?);
+    }
+    runs.insert("udp".to_owned(), one(point, &scenario(point, true, true)?, "udp")?);
+    if matches!(point.company, Company::Own(_)) {
+        let alone = scenario(point, true, false)?;
+        for label in variants {
+            runs.insert(format!("{label}-alone"), one(point, &alone, label)?);
+        }
+    }
+    let row = |label: &&str| {
+        let verdict = verdict(point, label, &runs)?;
+        Some(Row {
+            index: point.index,
+            class: class(point),
+            words: point.words.join("; "),
+            label: (*label).to_owned(),
+            figures: runs.get(*label)?.clone(),
+            verdict,
+        })
+    };
+    Ok(variants.iter().filter_map(row).collect())
+}
+
+/// Its class; behind a queue for each flow, company is counted apart.
+fn class(point: &Point) -> String {
+    let apart = point.fair_queue && matches!(point.company, Company::Tcp(_));
+    if apart { format!("{}, fair queue", point.class) } else { point.class.clone() }
+}
+
+fn scenario(point: &Point, alone: bool, thin: bool) -> Result<Scenario, LabError> {
+    let name = format!("point {}", point.index);
+    Scenario::parse(&name, &point.scenario(alone, thin)).map_err(|e| LabError::Failed(e.to_string()))
+}
+
+fn one(point: &Point, scenario: &Scenario, label: &str) -> Result<figures::Figures, LabError> {
+    let variant = scenario.variant(label);
+    let variant = variant.ok_or_else(|| LabError::Failed(format!("no variant `{label}`")))?;
+    let plan = Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: point.seed };
+    let record = Sim::default().run(&plan, &mut |_| {})?;
+    Ok(figures(point, &plan, &record))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_judged_the_same_each_time() {
+        let distribution = draw::read().unwrap();
+        // The class of sources that limit themselves, and one of a shared link, on a thin line so that it is quick.
+        let mut point = distribution.point(3, 8);
+        (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);
+        let twice: Vec<Vec<Row>> = (0..2).map(|_| rows(&point, &["ccid5", "ccid7"]).unwrap()).collect();
+        assert_eq!(twice[0].len(), 2);
+        assert_eq!(twice[0], twice[1]);
+        assert!(twice[0].iter().all(|row| row.figures.mbps[0] > 0.0), "{:?}", twice[0]);
+    }
+}

@@ -1,0 +1,169 @@
+//! The judge's tables.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::figures::{Figures, quantile};
+use super::options::Options;
+use super::verdict::Verdict;
+use crate::{LabError, code};
+
+/// Points with the lowest ratios that are named.
+const WORST: usize = 10;
+/// Standard deviations of a 95 % interval.
+const Z: f64 = 1.96;
+
+/// One variant at one point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) index: u64,
+    pub(super) class: String,
+    pub(super) words: String,
+    pub(super) label: String,
+    pub(super) figures: Figures,
+    pub(super) verdict: Verdict,
+}
+
+/// What another build wrote.
+pub(super) fn read(path: &Path) -> Result<Vec<Row>, LabError> {
+    let file = if path.is_dir() { path.join("judge.json") } else { path.to_owned() };
+    let wrong = |e: &dyn core::fmt::Display| {
+        LabError::Wrong(format!("reading {}: {e}; expected what `lab judge` wrote", file.display()))
+    };
+    let text = fs::read_to_string(&file).map_err(|e| wrong(&e))?;
+    serde_json::from_str(&text).map_err(|e| wrong(&e))
+}
+
+/// Wilson's 95 % interval of a share, per cent.
+fn wilson(met: usize, of: usize) -> (f64, f64) {
+    let (n, p) = (of as f64, met as f64 / of.max(1) as f64);
+    let middle = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
+    let half = Z / (1.0 + Z * Z / n) * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    (100.0 * (middle - half), 100.0 * (middle + half))
+}
+
+fn by_class<'a>(rows: &'a [Row], label: &str) -> BTreeMap<&'a str, Vec<&'a Row>> {
+    let mut classes: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.label == label) {
+        classes.entry(&row.class).or_default().push(row);
+    }
+    classes
+}
+
+/// Writes both files, and gives the text.
+pub(super) fn write(
+    options: &Options,
+    variants: &[&str],
+    rows: &[Row],
+    before: Option<&[Row]>,
+) -> Result<String, LabError> {
+    let Options { draws, seed, .. } = options;
+    let mut text = format!("`mpdccp lab judge --draws {draws} --seed {seed}`, {}.\n", code::words());
+    for label in variants {
+        let all: Vec<&Row> = rows.iter().filter(|row| row.label == *label).collect();
+        let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();
+        let _ = write!(
+            text,
+            "\n## {label}\n\n| class | met | 95 % interval | rate over the least: median | 5th percentile | start-up: median |\n|---|--:|--:|--:|--:|--:|\n"
+        );
+        let mut line = |name: &str, rows: &[&Row]| {
+            let (low, high) = wilson(met(rows), rows.len());
+            let of = |f: &dyn Fn(&Row) -> f64, q| {
+                quantile(rows.iter().map(|row| f(row)).collect(), q).unwrap_or(f64::NAN)
+            };
+            let ratio = |row: &Row| row.verdict.ratio;
+            let _ = writeln!(
+                text,
+                "| {name} | {} of {} | {low:.0} to {high:.0} % | {:.2} | {:.2} | {:.2} |",
+                met(rows),
+                rows.len(),
+                of(&ratio, 0.5),
+                of(&ratio, 0.05),
+                of(&|row: &Row| row.verdict.start, 0.5),
+            );
+        };
+        for (class, rows) in by_class(rows, label) {
+            line(class, &rows);
+        }
+        line("all", &all);
+        let mut missed: Vec<&&Row> = all.iter().filter(|row| !row.verdict.met).collect();
+        missed.sort_by(|a, b| a.verdict.ratio.total_cmp(&b.verdict.ratio));
+        for row in missed.iter().take(WORST) {
+            let _ = writeln!(
+                text,
+                "\n- {}: {}. {}. `mpdccp lab judge --seed {seed} --point {} --only {label}`",
+                row.class,
+                row.words,
+                row.verdict.why.join(", "),
+                row.index
+            );
+        }
+        if let Some(before) = before {
+            text += &compared(before, &all, label);
+        }
+    }
+    fs::create_dir_all(&options.out)
+        .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
+    let json = serde_json::to_string(rows).map_err(|e| LabError::failed("writing JSON", e))?;
+    for (name, content) in [("judge.json", &json), ("judge.md", &text)] {
+        let path = options.out.join(name);
+        fs::write(&path, content).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
+    }
+    Ok(text)
+}
+
+/// Points that another build met and this one does not, and the other way round.
+fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
+    let then =
+        |row: &&Row| before.iter().find(|b| b.label == label && b.index == row.index && b.words == row.words);
+    let pairs: Vec<(&Row, &Row)> = now.iter().filter_map(|row| Some((then(row)?, *row))).collect();
+    let changed = |from: bool, to: bool| -> Vec<String> {
+        let which = pairs.iter().filter(|(a, b)| a.verdict.met == from && b.verdict.met == to);
+        which.map(|(_, b)| b.index.to_string()).collect()
+    };
+    let (gained, lost) = (changed(false, true), changed(true, false));
+    format!(
+        "\nOf {} points in common {} are met now and were not: {}. {} were met and are not: {}.\n",
+        pairs.len(),
+        gained.len(),
+        gained.join(" "),
+        lost.len(),
+        lost.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_wilsons() {
+        // Wilson (1927): 81 of 263 gives 25.5 to 36.6 %.
+        let (low, high) = wilson(81, 263);
+        assert!((low - 25.5).abs() < 0.1 && (high - 36.6).abs() < 0.1, "{low} {high}");
+        assert!(wilson(10, 10).0 > 70.0 && wilson(0, 10).1 < 30.0);
+    }
+
+    #[test]
+    fn two_builds_are_compared_point_by_point() {
+        let row = |index, met| Row {
+            index,
+            class: String::new(),
+            words: String::new(),
+            label: "ccid5".to_owned(),
+            figures: Figures::default(),
+            verdict: Verdict { met, ..Verdict::default() },
+        };
+        let before = [row(1, true), row(2, false), row(3, true)];
+        let now = [row(1, false), row(2, true), row(3, true), row(4, true)];
+        let text = compared(&before, &now.iter().collect::<Vec<_>>(), "ccid5");
+        assert!(
+            text.contains("Of 3 points in common 1 are met now and were not: 2. 1 were met and are not: 1."),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! Whether a congestion control does at a point what others do there.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::draw::{Company, PACKET, Point};
+use super::figures::Figures;
+
+/// A variant may be lower than the best reference by this factor: of the rate alone, of what it gets in company, ...
+const RATE: f64 = 0.9;
+const COMPANY: f64 = 0.5;
+/// ... of the link where no reference keeps the limits of delay and loss, ...
+const CAPACITY: f64 = 0.8;
+/// ... and for those that are held to a TCP of their kind.
+const TWIN_RATE: f64 = 0.95;
+const TWIN: f64 = 1.1;
+/// Queueing may be higher than BBR's by this factor, and by so many ms and packets.
+const DELAY: f64 = 1.5;
+const DELAY_MS: f64 = 3.0;
+const DELAY_PACKETS: f64 = 2.0;
+/// Share of packets lost beyond the path's own.
+const LOST: f64 = 0.02;
+/// A share lost that is smaller than this is chance.
+const FEW_LOST: f64 = 0.001;
+/// Limits of what an application sees, of the best reference's.
+const APP: f64 = 1.1;
+/// Jain's index, and how far it may lie below a reference's where round trips differ.
+const JAIN: f64 = 0.9;
+const JAIN_BELOW: f64 = 0.05;
+
+/// All runs of a point by label; those of a variant without its company have `-alone` behind it.
+pub(super) type Runs = BTreeMap<String, Figures>;
+
+/// Of one variant at one point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Verdict {
+    pub(super) met: bool,
+    /// What is missed.
+    pub(super) why: Vec<String>,
+    /// Rate over what it should at least have, 1 or more if met, and start-up over the best reference's.
+    pub(super) ratio: f64,
+    pub(super) start: f64,
+}
+
+impl Verdict {
+    fn want(&mut self, ok: bool, what: impl FnOnce() -> String) {
+        if !ok {
+            self.met = false;
+            self.why.push(what());
+        }
+    }
+
+    /// A rate of at least `least`.
+    fn rate(&mut self, what: &str, mbps: f64, least: f64) {
+        let ratio = if least > 0.0 { mbps / least } else { 1.0 };
+        self.ratio = self.ratio.min(ratio);
+        self.want(ratio >= 1.0, || format!("{what} {mbps:.3} of {least:.3} Mbit/s"));
+    }
+}
+
+fn first(f: &Figures) -> f64 {
+    f.mbps.first().copied().unwrap_or(0.0)
+}
+
+/// Delay of a queue that may stand, ms: BBR's and some more.
+fn delay_bound(point: &Point, bbr_ms: f64) -> f64 {
+    let packets = if point.mbps > 0.0 { DELAY_PACKETS * PACKET * 8.0 / point.mbps / 1e3 } else { 0.0 };
+    DELAY * bbr_ms + DELAY_MS + packets
+}
+
+/// The verdict on `label`; none if runs are missing.
+pub(super) fn verdict(point: &Point, label: &str, runs: &Runs) -> Option<Verdict> {
+    let (own, cubic, bbr) = (runs.get(label)?, runs.get("cubic")?, runs.get("bbr")?);
+    let best_start = cubic.start_mbps.max(bbr.start_mbps);
+    let start = if best_start > 0.0 { own.start_mbps / best_start } else { 1.0 };
+    let mut v = Verdict { met: true, ratio: f64::INFINITY, start, ..Verdict::default() };
+    let path_ms = runs.get("udp").map_or(0.0, |udp| udp.p95_ms);
+    let queueing = |f: &Figures| (f.p95_ms - path_ms).max(0.0);
+    let bound = delay_bound(point, queueing(bbr));
+    match &point.company {
+        Company::Alone if point.app_limited() => {
+            let best = cubic.delivered.max(bbr.delivered);
+            v.ratio = own.delivered * APP / best.max(1e-9);
+            v.want(v.ratio >= 1.0, || {
+                format!("delivered {:.1} % of {:.1} %", own.delivered * 100.0, best * 100.0)
+            });
+            let least = cubic.app_p95_ms.min(bbr.app_p95_ms);
+            let most = APP * least + (bound - DELAY * queueing(bbr));
+            v.want(own.app_p95_ms <= most, || format!("p95 {:.1} ms, at most {most:.1}", own.app_p95_ms));
+        }
+        Company::Alone => {
+            if let Some(twin) = runs.get(twin(label)) {
+                v.rate("rate", first(own), TWIN_RATE * first(twin));
+                let most = TWIN * queueing(twin) + (delay_bound(point, 0.0) - DELAY_MS);
+                v.want(queueing(own) <= most, || {
+                    format!("queueing {:.1} ms, at most {most:.1}", queueing(own))
+                });
+                let most = TWIN * (twin.lost - point.own_loss).max(0.0) + FEW_LOST;
+                let lost = own.lost - point.own_loss;
+                v.want(lost <= most, || format!("{:.2} % lost, at most {:.2}", lost * 100.0, most * 100.0));
+            } else {
+                let fits = |f: &&Figures| f.lost - point.own_loss <= LOST && queueing(f) <= bound;
+                let best = [cubic, bbr].into_iter().filter(fits).map(first).max_by(f64::total_cmp);
+                v.rate("rate", first(own), best.map_or(CAPACITY * own.capacity_mbps, |best| RATE * best));
+                v.want(queueing(own) <= bound, || {
+                    format!("queueing {:.1} ms, at most {bound:.1}", queueing(own))
+                });
+                let lost = own.lost - point.own_loss;
+                v.want(lost <= LOST, || format!("{:.1} % lost beyond the path's own", lost * 100.0));
+            }
+        }
+        Company::Own(_) => {
+            let alone = runs.get(&format!("{label}-alone"))?;
+            let total = |f: &Figures| f.mbps.iter().sum::<f64>();
+            v.rate("together", total(own), RATE * first(alone));
+            let others = jain(cubic).max(jain(bbr)) - JAIN_BELOW;
+            let least = if point.unequal() { others.min(JAIN) } else { JAIN };
+            v.want(jain(own) >= least, || format!("Jain {:.2}, at least {least:.2}", jain(own)));
+        }
+        Company::Tcp(others) => {
+            // Each of them keeps half of what it has with one of its own kind in our place, and we get half of what that one gets.
+            for (i, cc) in others.iter().enumerate() {
+                let kin = runs.get(*cc)?;
+                let rate = |f: &Figures| f.mbps.get(i + 1).copied().unwrap_or(0.0);
+                v.rate(&format!("left to {cc}"), rate(own), COMPANY * rate(kin));
+            }
+            let least = others.iter().filter_map(|cc| runs.get(*cc)).map(first).min_by(f64::total_cmp)?;
+            v.rate("rate", first(own), COMPANY * least);
+            if !others.contains(&"cubic") && twin(label).is_empty() {
+                v.want(queueing(own) <= bound, || {
+                    format!("queueing {:.1} ms, at most {bound:.1}", queueing(own))
+                });
+            }
+        }
+    }
+    Some(v)
+}
+
+/// The TCP that a variant is held to; empty if to the best of all.
+fn twin(label: &str) -> &'static str {
+    match label {
+        "ccid2" => "reno",
+        "ccid7" => "cubic",
+        _ => "",
+    }
+}
+
+fn jain(f: &Figures) -> f64 {
+    let (sum, squares) = (f.mbps.iter().sum::<f64>(), f.mbps.iter().map(|r| r * r).sum::<f64>());
+    if squares > 0.0 { sum * sum / (f.mbps.len() as f64 * squares) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(mbps: &[f64], p95_ms: f64, lost: f64) -> Figures {
+        Figures { mbps: mbps.to_vec(), p95_ms, lost, capacity_mbps: 10.0, ..Figures::default() }
+    }
+
+    fn point(company: Company) -> Point {
+        Point { mbps: 12.0, rtt_ms: 40.0, company, ..Point::default() }
+    }
+
+    fn runs(own: Figures, cubic: Figures, bbr: Figures) -> Runs {
+        let all = [("ccid5", own), ("cubic", cubic), ("bbr", bbr), ("udp", figures(&[0.1], 20.0, 0.0))];
+        all.into_iter().map(|(label, f)| (label.to_owned(), f)).collect()
+    }
+
+    fn met(point: &Point, runs: &Runs) -> bool {
+        verdict(point, "ccid5", runs).unwrap().met
+    }
+
+    #[test]
+    fn alone_the_best_reference_that_keeps_the_limits_is_the_measure() {
+        let p = point(Company::Alone);
+        // CUBIC's queue is too long, so BBR's rate counts; 1.5 * 4 + 3 + 2 packets of 1 ms are 11 ms.
+        let with = |own| runs(own, figures(&[10.0], 80.0, 0.0), figures(&[8.0], 24.0, 0.0));
+        assert!(met(&p, &with(figures(&[7.3], 31.0, 0.019))));
+        assert!(!met(&p, &with(figures(&[7.1], 31.0, 0.0))), "rate");
+        assert!(!met(&p, &with(figures(&[9.0], 31.5, 0.0))), "delay");
+        assert!(!met(&p, &with(figures(&[9.0], 24.0, 0.03))), "loss");
+        // BBR loses too much as well: 80 % of the link.
+        let with = |own| runs(own, figures(&[10.0], 80.0, 0.0), figures(&[10.0], 24.0, 0.1));
+        assert!(met(&p, &with(figures(&[8.1], 24.0, 0.0))) && !met(&p, &with(figures(&[7.9], 24.0, 0.0))));
+    }
+
+    #[test]
+    fn company_keeps_half_of_what_its_own_kind_leaves_it() {
+        let p = point(Company::Tcp(&["cubic"]));
+        let with = |own| runs(own, figures(&[5.0, 5.0], 80.0, 0.0), figures(&[8.0, 2.0], 24.0, 0.0));
+        assert!(met(&p, &with(figures(&[7.4, 2.6], 90.0, 0.0))), "delay does not count with CUBIC");
+        assert!(!met(&p, &with(figures(&[7.6, 2.4], 20.0, 0.0))));
+        assert!(!met(&p, &with(figures(&[2.4, 7.6], 20.0, 0.0))));
+    }
+
+    #[test]
+    fn its_own_kind_shares_what_one_gets() {
+        let p = point(Company::Own(vec![(0.0, 0.0), (0.0, 0.0)]));
+        let with = |own: Figures| {
+            let mut all = runs(own, figures(&[5.0, 5.0], 80.0, 0.0), figures(&[8.0, 2.0], 24.0, 0.0));
+            all.insert("ccid5-alone".to_owned(), figures(&[10.0], 24.0, 0.0));
+            all
+        };
+        assert!(met(&p, &with(figures(&[4.6, 4.6], 24.0, 0.0))));
+        assert!(!met(&p, &with(figures(&[4.4, 4.4], 24.0, 0.0))), "together");
+        assert!(!met(&p, &with(figures(&[8.0, 2.0], 24.0, 0.0))), "Jain");
+    }
+}

@@ -1,0 +1,54 @@
+//! `mpdccp lab judge`: congestion controls on links nobody chose.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use mpdccp_lab::LabError;
+use mpdccp_lab::judge::{self, Options};
+
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// Points to draw.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    draws: u64,
+    /// Seed of the points; `release` for that of these sources of the congestion controls. Develop on numbers, publish `release`.
+    #[arg(long, default_value = "1", value_parser = seed)]
+    seed: u64,
+    /// Only the point of this number.
+    #[arg(long, value_name = "N")]
+    point: Option<u64>,
+    /// Judge this variant only; may be given several times.
+    #[arg(long, value_name = "LABEL")]
+    only: Vec<String>,
+    /// Points at a time.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    jobs: usize,
+    /// Directory for judge.json and judge.md.
+    #[arg(long, default_value = "lab-out/judge", value_name = "DIR")]
+    out: PathBuf,
+    /// Compare with what another build wrote for the same seed.
+    #[arg(long, value_name = "DIR")]
+    against: Option<PathBuf>,
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    if text == "release" {
+        return Ok(judge::release_seed());
+    }
+    text.parse().map_err(|_| "a number, or `release`".to_owned())
+}
+
+pub(super) fn judge(args: &Args) -> Result<(), LabError> {
+    let options = Options {
+        draws: args.draws,
+        seed: args.seed,
+        point: args.point,
+        only: args.only.clone(),
+        jobs: args.jobs,
+        out: args.out.clone(),
+        against: args.against.clone(),
+    };
+    let text = judge::run(&options, &|done, of| eprintln!("{done}/{of}"))?;
+    println!("{text}");
+    Ok(())
+}
