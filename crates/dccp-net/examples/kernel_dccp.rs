@@ -124,11 +124,14 @@ fn echo(mut socket: Socket) {
                 let _ = socket.set_linger(Some(Duration::ZERO));
                 return;
             }
-            datagram => {
-                if socket.write(datagram).is_err() {
-                    return;
+            // A full queue says so even to a blocking socket.
+            datagram => loop {
+                match socket.write(datagram) {
+                    Ok(_) => break,
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
+                    Err(_) => return,
                 }
-            }
+            },
         }
     }
 }
