@@ -1,415 +1,340 @@
-//! What runs on the data thread: packets between the interface and the sessions, and the life of the sessions.
+//! The host of the tunnel on the data thread: brings packets and events to it, and executes its actions.
 
 use crate::fault::Fault;
-use crate::tunnel::allowed::{Allowed, addresses};
-use crate::tunnel::assign::Assigned;
-use crate::tunnel::config::{Config, Security};
-use crate::tunnel::default_route::DefaultRoute;
-use crate::tunnel::drain;
-use crate::tunnel::handshakes::Handshakes;
-use crate::tunnel::inner;
-use crate::tunnel::leases::Leases;
-use crate::tunnel::marking::REFUSED;
-use crate::tunnel::mtu::{Answers, Sizes};
-use crate::tunnel::names::Names;
-use crate::tunnel::packets::TunCounters;
-use crate::tunnel::paths;
-use crate::tunnel::peer::{PeerState, WaitingPath};
-use crate::tunnel::quota::Quotas;
-use crate::tunnel::shards::{Interface, Shard};
-use crate::tunnel::trace::Trace;
-use crate::tunnel::up::notify;
-use crate::tunnel::{security, setup};
-use dccp_net::{App, Bursts, Core, HostWatch, LinkChange};
-use mpdccp_proto::{Counter, ListenConfig, PathId, PathName, SessionConfig, SessionEvent, SessionId};
+use crate::tunnel::face::events;
+use crate::tunnel::face::trace::Trace;
+use crate::tunnel::host::default_route::DefaultRoute;
+use crate::tunnel::host::names::Names;
+use crate::tunnel::host::service::notify;
+use crate::tunnel::host::state_files::StateFiles;
+use crate::tunnel::host::tun::Interface;
+use crate::tunnel::host::{keys, marking, routes, sockets, tun};
+use crate::tunnel::links::Links;
+use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
+use mpdccp_proto::{SessionEvent, SessionId};
+use mpdccp_tunnel::config::Config;
+use mpdccp_tunnel::status::Status;
+use mpdccp_tunnel::{
+    Action, Answer, Command, DropReason, HostEvent, Marker, Outcome, Packet, Setup, ShardMessage, Tunnel,
+};
 use sd_notify::NotifyState;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError};
-use units::{Duration, Rate, Time};
+use std::sync::mpsc::Sender;
+use units::{Duration, Time};
 
-/// How long closing may take.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
-/// How often to ask the system whether the paths' interfaces and addresses are there, and how large packets may be: what
-/// [`HostWatch`] does not tell.
-const WATCH: Duration = Duration::from_secs(1);
-/// How soon after such a look the next one may be, when the system tells of change after change.
-const PAUSE: Duration = Duration::from_millis(20);
-
+/// Packets read from the interface in one turn.
+const BUDGET: usize = 64;
 /// Which of the descriptors is [`HostWatch`].
 const HOST: u32 = 0;
 
 pub(crate) struct TunnelApp {
-    pub(crate) cfg: Config,
-    pub(crate) peers: Vec<PeerState>,
-    pub(crate) counters: TunCounters,
-    pub(crate) sizes: Arc<Mutex<Sizes>>,
-    pub(crate) shard: Shard,
-    pub(crate) started: Time,
-    /// Why the tunnel could not go on.
-    pub(crate) failure: Option<String>,
-    pub(crate) session_cfg: SessionConfig,
-    /// A server's.
-    pub(crate) listener: Option<ListenConfig>,
-    pub(crate) names: Names,
-    pub(crate) quotas: Quotas,
-    pub(crate) handshakes: Handshakes,
-    /// What a client was assigned, and what a server has to assign.
-    pub(crate) assigned: Assigned,
-    pub(crate) leases: Leases,
-    /// Clients are asked to go elsewhere.
-    pub(crate) draining: bool,
+    pub(crate) tunnel: Tunnel,
     /// Goes before the interface does.
-    pub(crate) default_route: Option<DefaultRoute>,
-    host: HostWatch,
-    pub(crate) tun: Bursts,
-    pub(crate) allowed: Allowed,
-    /// Peers by their names.
-    pub(crate) numbers: HashMap<String, usize>,
-    pub(crate) sessions: BTreeMap<SessionId, usize>,
-    /// What the log called their paths.
-    labels: BTreeMap<(SessionId, PathId), String>,
-    /// Refused so far, without keys.
-    refused: u64,
+    _default_route: Option<DefaultRoute>,
+    watch: HostWatch,
+    tun: Bursts,
+    mtu: u16,
+    pub(crate) names: Names,
+    files: StateFiles,
+    pub(crate) links: Links,
     trace: Option<Trace>,
-    /// Sockets of removed paths, and when they close.
-    pub(crate) answers: Answers,
-    pub(crate) retired: Vec<(Time, u32)>,
-    closing: Option<Time>,
-    /// When to look at the paths' links next, and when that was last done.
-    watch_at: Time,
-    watched: Time,
-    /// How often: systemd may want to hear more often than [`WATCH`] that all shards live.
-    every: Duration,
-    watchdog: bool,
-    /// Something about this host's interfaces changed since.
-    changed: bool,
+    /// Commands that are not answered yet.
+    replies: BTreeMap<u64, Sender<Answer>>,
+    commands: u64,
+    /// What does not work yet is fatal.
+    starting: bool,
+    /// Why it could not start.
+    fault: Option<Fault>,
 }
 
 impl TunnelApp {
-    pub(crate) fn client(
+    /// Opens sockets, makes the interface and its routes, and starts to connect. `interface` is that of the first shard.
+    pub(crate) fn new(
         core: &mut Core,
-        now: Time,
         cfg: Config,
         trace: Option<Trace>,
-    ) -> Result<TunnelApp, Fault> {
-        security::set_up(core, &cfg, false, 0)?;
-        let mut names = Names::new();
-        let mut peers: Vec<PeerState> =
-            cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone())).collect();
-        for peer in &mut peers {
-            let specs = peer.cfg.paths.iter().map(|p| p.get_ref().clone());
-            peer.waiting = specs.map(WaitingPath::new).collect();
-        }
-        paths::open_waiting(core, now, &cfg, &mut peers, &mut names)?;
-        let carried =
-            |peer: &PeerState| peer.paths.iter().map(|path| setup::inner_mtu(path.mtu, path.overhead)).min();
-        let known = peers.iter().filter_map(carried).max();
-        let carried = known.unwrap_or_else(|| setup::guessed_mtu(&cfg));
-        let interface = setup::create_tun(&cfg, carried)?;
-        TunnelApp::with(now, cfg, trace, peers, names, interface, Shard::new(0, 1))
-    }
-
-    pub(crate) fn server(
-        core: &mut Core,
-        now: Time,
-        cfg: Config,
-        trace: Option<Trace>,
-        number: u8,
+        shard: u8,
         interface: Option<Interface>,
     ) -> Result<TunnelApp, Fault> {
-        let shard = Shard::new(number, cfg.shards.0);
-        security::set_up(core, &cfg, true, number)?;
-        let (listener, carried) = setup::listen(core, &cfg, number)?;
-        let interface = interface.map_or_else(|| setup::create_tun(&cfg, carried), Ok)?;
-        let peers = cfg.peers.iter().map(|p| PeerState::new(p.get_ref().clone())).collect();
-        let mut app = TunnelApp::with(now, cfg, trace, peers, Names::new(), interface, shard)?;
-        app.listener = Some(listener);
-        Ok(app)
-    }
-
-    fn with(
-        now: Time,
-        cfg: Config,
-        trace: Option<Trace>,
-        peers: Vec<PeerState>,
-        names: Names,
-        Interface { tun, sizes }: Interface,
-        shard: Shard,
-    ) -> Result<TunnelApp, Fault> {
-        let mtu = sizes.lock().unwrap_or_else(PoisonError::into_inner).mtu;
+        let now = core.clock.now();
+        let mut files = StateFiles::new(&cfg);
         let mut patience = u64::MAX;
-        let watchdog = sd_notify::watchdog_enabled(false, &mut patience);
-        let (quotas, leases) = (Quotas::load(&cfg), Leases::load(&cfg));
-        let mut app = TunnelApp {
-            quotas,
-            handshakes: Handshakes::load(&cfg),
-            leases,
-            assigned: Assigned::default(),
-            draining: false,
-            session_cfg: setup::session_config(&cfg),
-            listener: None,
-            allowed: Allowed::default(),
-            numbers: HashMap::new(),
-            cfg,
-            peers,
-            counters: TunCounters::default(),
-            sizes,
+        // All shards are heard of within two rounds, and that has to be in time.
+        let alive =
+            sd_notify::watchdog_enabled(false, &mut patience).then(|| Duration::from_micros(patience / 4));
+        let setup = Setup {
+            keys: keys::read(&cfg)?,
+            saved: files.load(),
             shard,
-            started: now,
-            failure: None,
-            names,
-            default_route: None,
-            host: HostWatch::new()?,
-            tun: Bursts::new(tun, mtu),
-            sessions: BTreeMap::new(),
-            labels: BTreeMap::new(),
-            refused: 0,
-            trace,
-            retired: Vec::new(),
-            closing: None,
-            watch_at: now,
-            watched: now,
-            // All shards are heard of within two rounds, and that has to be in time.
-            every: Duration::from_micros(patience / 4).min(WATCH),
-            watchdog,
-            changed: false,
-            answers: Answers::default(),
+            seed: dccp_net::random_seed()?,
+            alive,
+            cfg: cfg.clone(),
         };
-        app.keep_leases();
-        Ok(app)
-    }
-
-    /// Everything is in place: connect, or wait for peers.
-    pub(crate) fn start(&mut self, core: &mut Core, now: Time) {
-        core.endpoint.cap_all(self.rate());
-        if !self.shard.is_first() {
-            return;
-        }
-        let names: Vec<String> = self.cfg.addresses.iter().map(|a| a.to_string()).collect();
-        let names =
-            if names.is_empty() { "its server is to assign addresses".into() } else { names.join(", ") };
-        tracing::info!("{} is up: {names}, MTU {}", self.cfg.interface, self.sizes().mtu);
-        match self.cfg.security {
-            Security::Noise => tracing::info!("traffic is encrypted; only peers with the keys given get in"),
-            Security::None => tracing::warn!(
-                "security = \"none\": EVERYBODY ON THE WAY CAN READ AND CHANGE THE TRAFFIC, and take part in it"
-            ),
-        }
-        if setup::is_client(&self.cfg) {
-            for peer in &mut self.peers {
-                peer.connect_at(now);
+        core.net.marking = marking::of(Marker::new(&cfg));
+        let keys = setup.keys.clone();
+        let mut tunnel = Tunnel::new(&mut core.endpoint, now, setup);
+        keys::secure(core, &cfg, keys, shard, &mut tunnel)?;
+        let mut names = Names::new();
+        let carried = if cfg.is_client() {
+            while let Some(action) = tunnel.poll_action() {
+                sockets::open_first(core, &cfg, &mut tunnel, &mut names, action);
             }
-            self.connect(core, now);
+            if let Some(why) = tunnel.failure() {
+                return Err(Fault::usage(why));
+            }
+            tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::guessed_mtu(keys::overhead(&cfg)))
         } else {
-            tracing::info!("waiting for {} peer(s)", self.peers.len());
-        }
-    }
-
-    /// A shard came by, as the first one hears: systemd is told once all of them have, so that one that hangs is found.
-    fn is_alive(&mut self, number: u8) {
-        if self.shard.all_live(number) {
-            notify(&[NotifyState::Watchdog]);
-        }
-    }
-
-    /// This shard's part of what all peers get together.
-    pub(crate) fn rate(&self) -> Option<Rate> {
-        let part = |rate: Rate| Rate::from_bps(rate.bps() / u64::from(self.shard.of));
-        self.cfg.rate.map(|rate| part(rate.0))
-    }
-
-    fn connect(&mut self, core: &mut Core, now: Time) {
-        let mut failed = Vec::new();
-        for (i, peer) in self.peers.iter_mut().enumerate() {
-            let before = peer.session;
-            if peer.on_timeout(core, now, &self.session_cfg, self.cfg.dccp_port) {
-                tracing::info!("peer {}: connecting", peer.cfg.name);
-            }
-            if let Some(session) = before.filter(|_| peer.session != before) {
-                self.sessions.remove(&session);
-                failed.push(i);
-            }
-            if let Some(session) = peer.session {
-                self.sessions.insert(session, i);
-            }
-        }
-        for i in failed {
-            let heard = |i| core.net.channels()?.peer_stats(u32::try_from(i).ok()?)?.heard;
-            if core.net.channels().is_some() && heard(i).is_none() && self.peers[i].needs_hint() {
-                tracing::warn!(
-                    "peer {}: never an answer. Is its tunnel up, and do packets get there? Who has other keys gets no answer either: \
-                     public_key has to be what `mpdccp pubkey` prints there, that of this end has to be in a [[peer]] of its file, \
-                     and a preshared key is at both ends or at none",
-                    self.peers[i].cfg.name
-                );
-            }
-            self.next_server(core, now, i, "no session");
-        }
-    }
-
-    /// A server's peers are many, and have no timers, sockets or names of ours: nothing goes through all of them.
-    fn is_client(&self) -> bool {
-        setup::is_client(&self.cfg)
-    }
-
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.is_some()
-    }
-
-    /// Closes all sessions, then ends the loop.
-    pub(crate) fn shut_down(&mut self, core: &mut Core, now: Time) {
-        if self.closing.is_some() {
-            return;
-        }
-        self.closing = Some(now + CLOSE_PATIENCE);
-        for peer in &mut self.peers {
-            peer.shut_down();
-        }
-        let sessions = core.endpoint.sessions();
-        for session in &sessions {
-            core.endpoint.close(now, *session);
-        }
-        if sessions.is_empty() {
-            core.stop();
-        }
-    }
-
-    /// Settings of the file that a new path has to go with.
-    pub(crate) fn now_and_peer(&self, core: &Core, peer: Option<&str>) -> Result<(Time, usize), String> {
-        let present = || self.peers.iter().enumerate().filter(|(_, p)| !p.gone);
-        let names = || present().map(|(_, p)| p.cfg.name.as_str()).collect::<Vec<_>>().join(", ");
-        let index = match peer {
-            Some(name) => self.numbers.get(name).copied(),
-            None if present().count() == 1 => present().next().map(|(i, _)| i),
-            None => return Err(format!("say which --peer: {}", names())),
+            let (mtu, overhead, carried) = sockets::listen(core, &cfg, shard)?;
+            tunnel.listen(&mut core.endpoint, mtu, overhead);
+            carried
         };
-        let index = index.ok_or_else(|| format!("no such peer, expected one of: {}", names()))?;
-        Ok((core.clock.now(), index))
-    }
-
-    /// The limit of a path, and a server's own wish for the priority of one it knows; the smaller of both ends' counts.
-    pub(crate) fn set_limits(&self, core: &mut Core, now: Time, session: SessionId, peer: usize, id: PathId) {
-        let status = core.endpoint.status(now, session);
-        let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) else { return };
-        let Some(spec) = self.peers[peer].cfg_of(path) else { return };
-        if !setup::is_client(&self.cfg) {
-            core.endpoint.name_path(now, session, id, PathName::of(&spec.name));
-        }
-        if let (false, Some(prio)) = (setup::is_client(&self.cfg), spec.priority) {
-            core.endpoint.set_prio(now, session, id, prio.0);
-        }
-        core.endpoint.cap_path(now, session, id, spec.rate.map(|rate| rate.0));
-    }
-
-    /// A path as the log names it; as it was named last, should it be gone.
-    fn path_label(&mut self, core: &Core, now: Time, session: SessionId, peer: usize, id: PathId) -> String {
-        let status = core.endpoint.status(now, session);
-        if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
-            let remote = core.net.resolve(&path.route).remote.to_string();
-            let name = self.peers[peer].path_name(path);
-            let label =
-                if name == remote { format!("path {name}") } else { format!("path {name} ({remote})") };
-            self.labels.insert((session, id), label);
-        }
-        self.labels.get(&(session, id)).cloned().unwrap_or_else(|| "a path".into())
-    }
-
-    /// A socket's path as the log names it, if it is known whose it is.
-    fn socket_label(&self, core: &Core, socket: u32) -> Option<String> {
-        let ours = |peer: &PeerState| {
-            let path = peer.paths.iter().find(|p| p.socket == socket)?;
-            Some(format!("peer {}: path {}", peer.cfg.name, path.spec.name))
+        let Interface { tun, mtu } = interface.map_or_else(|| tun::create(&cfg, carried), Ok)?;
+        let _default_route = if shard == 0 { DefaultRoute::set(&cfg)? } else { None };
+        tunnel.start(&mut core.endpoint, now, mtu);
+        let mut app = TunnelApp {
+            tunnel,
+            _default_route,
+            watch: HostWatch::new()?,
+            tun: Bursts::new(tun, mtu),
+            mtu,
+            names,
+            files,
+            links: Links::new(shard, cfg.shards.0),
+            trace,
+            replies: BTreeMap::new(),
+            commands: 0,
+            starting: true,
+            fault: None,
         };
-        if let Some(peer) = core.net.peer_of(socket) {
-            let peer = self.peers.get(peer as usize)?;
-            return ours(peer).or_else(|| Some(format!("peer {}", peer.cfg.name)));
+        app.execute(core, now);
+        app.starting = false;
+        match app.fault.take() {
+            Some(fault) => Err(fault),
+            None => Ok(app),
         }
-        // Without channels only a client's paths have sockets of their own.
-        self.peers.iter().take_while(|_| self.is_client()).filter(|peer| !peer.gone).find_map(ours)
     }
 
-    /// Says who was refused, at most once each time this is called. Of those without a key the carrier tells.
-    fn tell_refused(&mut self, core: &Core) {
-        let stats = core.endpoint.stats();
-        let count = stats.counters.get(&Counter::RefusedPeer).copied().unwrap_or(0);
-        if let (true, Some((from, Counter::RefusedPeer))) = (count > self.refused, stats.refused) {
-            tracing::warn!("{from} was refused: no peer may come from there ({count} times in all)");
-        }
-        self.refused = count;
+    /// For the next shard.
+    pub(crate) fn interface(&self) -> std::io::Result<Interface> {
+        Ok(Interface { tun: self.tun.tun().queue()?, mtu: self.mtu })
     }
 
-    fn accept(&mut self, core: &mut Core, now: Time, session: SessionId, peer: u32) {
-        let index = peer as usize;
-        let Some(state) = self.peers.get_mut(index).filter(|peer| !peer.gone) else {
-            return core.endpoint.abort(now, session);
-        };
-        // A peer has one session; a second one means that it lost the first.
-        if let Some(old) = state.session.replace(session).filter(|old| *old != session) {
-            tracing::info!("peer {}: a new session replaces the old one", state.cfg.name);
-            if let Some(brief) = state.on_ended(now) {
-                tracing::warn!(
-                    "peer {}: {brief} sessions in a row were soon replaced by another: do two clients have its key?",
-                    state.cfg.name
-                );
+    /// Does what the tunnel asks for.
+    fn execute(&mut self, core: &mut Core, now: Time) {
+        while let Some(action) = self.tunnel.poll_action() {
+            if let Some(answer) = self.act(core, now, action) {
+                self.tunnel.handle_host(&mut core.endpoint, now, answer);
             }
-            self.sessions.remove(&old);
-            core.endpoint.abort(now, old);
         }
-        self.sessions.insert(session, index);
+    }
+
+    fn act(&mut self, core: &mut Core, now: Time, action: Action) -> Option<HostEvent> {
+        let cfg = self.tunnel.config();
+        match action {
+            Action::OpenPath(path) => return Some(sockets::open_path(core, cfg, &path)),
+            Action::CloseSocket(socket) => core.net.remove(socket),
+            Action::Look { socket, remote, own } => {
+                return Some(sockets::look(core, now, socket, remote, own));
+            }
+            Action::ListInterfaces => return Some(HostEvent::Interfaces(sockets::interfaces())),
+            Action::Resolve(name) => self.names.ask(name),
+            Action::AddRoute { net, replace } => {
+                let what = if replace { "replace" } else { "add" };
+                if let Err(e) = routes::route(what, net, &cfg.interface) {
+                    match self.starting {
+                        true => self.fault = self.fault.take().or(Some(e)),
+                        false => tracing::warn!("{e}"),
+                    }
+                }
+            }
+            Action::DeleteRoute(net) => {
+                if let Err(e) = routes::route("del", net, &cfg.interface) {
+                    // It may have gone with an address.
+                    tracing::debug!("{e}");
+                }
+            }
+            Action::SetAddresses { remove, add } => {
+                return Some(HostEvent::AddressesSet(tun::set_addresses(self.tun.tun(), cfg, &remove, &add)));
+            }
+            Action::SetMtu(mtu) => {
+                let done = self.tun.tun().set_mtu(mtu).map_err(|e| e.to_string());
+                return Some(HostEvent::MtuSet(mtu, done));
+            }
+            Action::Steer(nets) => {
+                let queues = nets.iter().map(|(net, shard)| (net.network(), net.prefix_len(), *shard));
+                tun::log_steering(cfg, self.tun.tun().steer(queues));
+            }
+            Action::SteerAlso(ip, shard) => {
+                let length = if ip.is_ipv4() { 32 } else { 128 };
+                tun::log_steering(cfg, self.tun.tun().steer_also(ip, length, shard));
+            }
+            Action::Save(file, text) => self.files.save(file, &text),
+            Action::SetMarking(marker) => core.net.marking = marking::of(marker),
+            Action::AddPeer { peer, key, preshared } => {
+                if let Some(channels) = core.net.channels_mut() {
+                    channels.add_peer(peer, key, preshared);
+                }
+            }
+            Action::RemovePeer(peer) => {
+                if let Some(channels) = core.net.channels_mut() {
+                    channels.remove_peer(peer);
+                }
+            }
+            Action::SetPrivateKey(key) => {
+                if let Some(channels) = core.net.channels_mut() {
+                    channels.set_private_key(key);
+                }
+            }
+            Action::ForgetHome(peer) => {
+                if let Some(channels) = core.net.channels_mut() {
+                    channels.forget_home(peer);
+                }
+            }
+            Action::ToShard(shard, message) => self.links.tell(shard, message),
+            Action::Reply(id, answer) => {
+                if let Some(caller) = self.replies.remove(&id) {
+                    // The caller may have given up.
+                    let _ = caller.send(answer);
+                }
+            }
+            Action::Log(level, message) => events::write(level, &message),
+            Action::Alive => notify(&[NotifyState::Watchdog]),
+            Action::Stop => core.stop(),
+        }
+        None
+    }
+
+    /// Everything there is to know, of all peers or of this one.
+    pub(crate) fn status(&self, core: &Core, only: Option<&str>) -> Status {
+        let mut status = self.tunnel.status(&core.endpoint, core.clock.now(), only);
+        status.program = env!("CARGO_PKG_VERSION").into();
+        status.sockets = sockets::status(core);
+        let drops = core.net.channels().map(|channels| channels.drops());
+        status.channels = drops.into_iter().flatten().map(|(why, n)| (why.name().into(), *n)).collect();
+        for shard in &mut status.shards {
+            (shard.handed_over, shard.dropped) = core.net.handed_over();
+            shard.tun_handed_over = self.links.handed_over;
+        }
+        status
+    }
+
+    /// Something asked of the tunnel; `caller` gets the answer.
+    pub(crate) fn command(&mut self, core: &mut Core, command: Command, caller: Sender<Answer>) {
+        let now = core.clock.now();
+        self.commands += 1;
+        self.replies.insert(self.commands, caller);
+        self.tunnel.handle_command(&mut core.endpoint, now, self.commands, command);
+        self.execute(core, now);
+    }
+
+    /// Something happened on this host.
+    pub(crate) fn on_host(&mut self, core: &mut Core, now: Time, event: HostEvent) {
+        self.tunnel.handle_host(&mut core.endpoint, now, event);
+        self.execute(core, now);
+    }
+
+    /// Another shard said something.
+    pub(crate) fn on_shard(&mut self, core: &mut Core, message: ShardMessage) {
+        let now = core.clock.now();
+        self.tunnel.handle_shard(&mut core.endpoint, now, message);
+        self.execute(core, now);
+    }
+
+    /// Packets of the interface that another shard read.
+    pub(crate) fn on_packets(&mut self, core: &mut Core, packets: Vec<Vec<u8>>) {
+        let now = core.clock.now();
+        for packet in packets {
+            self.packet(core, now, Packet::HandedOver(packet));
+        }
+        self.flush(core);
+    }
+
+    fn packet(&mut self, core: &mut Core, now: Time, packet: Packet) {
+        match self.tunnel.handle_packet(&mut core.endpoint, now, packet) {
+            Outcome::Done => {}
+            Outcome::Write(packet) => {
+                if let Some(written) = self.tun.write(packet, |block| core.endpoint.put_block(block)) {
+                    self.count(&written);
+                }
+            }
+            Outcome::HandOver(shard, packet) => self.links.put(shard, packet),
+        }
+    }
+
+    /// Writes what waits, since the turn is over.
+    fn flush(&mut self, core: &mut Core) {
+        let written = self.tun.flush(|block| core.endpoint.put_block(block));
+        self.count(&written);
+    }
+
+    fn count(&mut self, written: &Written) {
+        self.tunnel.count_written(written.packets, written.bytes);
+        if let Some(e) = &written.error {
+            let down = Tun::is_down(e);
+            let why = if down { DropReason::InterfaceDown } else { DropReason::RefusedByKernel };
+            self.tunnel.count_drops(why, written.refused);
+        }
+    }
+
+    /// Whether this shard reads the interface. With one queue one does for all: that keeps each flow's packets in order, whoever they are for.
+    fn reads(&self) -> bool {
+        self.links.is_first() || self.tun.tun().has_queues()
+    }
+
+    /// Reads what the interface has, up to a bound.
+    fn read(&mut self, core: &mut Core, now: Time) {
+        let mut read = 0;
+        while read < BUDGET {
+            match self.tun.read() {
+                Ok(0) => break,
+                Ok(packets) => {
+                    for i in 0..packets {
+                        let packet = self.tun.take(i, || core.endpoint.take_block());
+                        self.packet(core, now, Packet::Interface(packet));
+                    }
+                    read += packets;
+                }
+                Err(e) if e.kind() == ErrorKind::InvalidData => {
+                    self.tunnel.count_drops(DropReason::NotCut, 1);
+                    read += 1;
+                }
+                Err(e) => {
+                    // The device was deleted; nothing can come from it any more.
+                    self.on_host(core, now, HostEvent::InterfaceGone(e.to_string()));
+                    break;
+                }
+            }
+        }
+        let dropped = self.links.hand_over();
+        self.tunnel.count_drops(DropReason::OtherShardFull, dropped);
+        // Answers to packets that are too large.
+        self.flush(core);
     }
 }
 
 impl App for TunnelApp {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let tun = self.reads().then(|| self.tun.as_fd());
-        std::iter::once(self.host.as_fd()).chain(tun).collect()
+        std::iter::once(self.watch.as_fd()).chain(tun).collect()
     }
 
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
         if index == HOST {
-            self.host.drain();
-            self.changed = true;
-            self.watch_at = now.max(self.watched + PAUSE);
-            return;
+            self.watch.drain();
+            return self.on_host(core, now, HostEvent::Changed);
         }
         self.read(core, now);
     }
 
-    fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, mut data: Vec<u8>) {
-        let Some(&peer) = self.sessions.get(&session) else {
-            return self.counters.drop("no_session");
-        };
-        if data == REFUSED {
-            return self.counters.drop("ce_not_ect");
-        }
-        if drain::is_leave(&data) && setup::is_client(&self.cfg) {
-            self.next_server(core, now, peer, "it is to be taken away");
-            return;
-        }
-        let Some((source, _)) = addresses(&data) else {
-            // First nibble 1 is set aside for messages between tunnels.
-            let control = data.first().is_some_and(|b| b >> 4 == 1);
-            if control && self.on_message(core, now, peer, &data) {
-                return;
-            }
-            return self.counters.drop(if control { "unknown_control" } else { "not_ip" });
-        };
-        if self.allowed.peer(source) != Some(peer) {
-            return self.counters.drop("bad_source");
-        }
-        let peer_state = &mut self.peers[peer];
-        if !peer_state.policer.takes(now, peer_state.cfg.receive_rate.map(|rate| rate.0), data.len()) {
-            return self.counters.drop("over_rate");
-        }
-        if self.cfg.mss_clamp {
-            inner::clamp_mss(&mut data, self.limit(peer));
-        }
-        self.write(core, data);
+    fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
+        self.packet(core, now, Packet::Session(session, data));
     }
 
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
+        self.execute(core, now);
         self.flush(core);
         // Answers of this host are there already.
         if self.reads() {
@@ -418,155 +343,43 @@ impl App for TunnelApp {
     }
 
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
-        if let SessionEvent::Accepted { peer } = event {
-            return self.accept(core, now, session, peer);
-        }
-        let Some(&index) = self.sessions.get(&session) else { return };
-        let name = self.peers[index].cfg.name.clone();
-        match event {
-            SessionEvent::Opened { multipath } => {
-                self.peers[index].on_opened(now);
-                self.ask_for_addresses(core, now, true);
-                self.advertise(core, now, session);
-                core.endpoint.cap(now, session, self.peers[index].cfg.rate.map(|rate| rate.0));
-                tracing::info!(
-                    "peer {name}: session open{}",
-                    if multipath { "" } else { " without multipath" }
-                );
-            }
-            SessionEvent::PathUp(id) => {
-                self.set_limits(core, now, session, index, id);
-                let path = self.path_label(core, now, session, index, id);
-                tracing::info!("peer {name}: {path} is up");
-                self.peers[index].downs.remove(&path);
-                self.hint_path_mtu(core, now, session, index, Some(id));
-                self.adapt_mtu(core, now, index);
-            }
-            SessionEvent::PathMtu(id, mtu) => {
-                let path = self.path_label(core, now, session, index, id);
-                tracing::info!("peer {name}: {path} carries packets of {mtu} bytes");
-                self.adapt_mtu(core, now, index);
-            }
-            // The tunnel has none.
-            SessionEvent::Private(..) => {}
-            SessionEvent::PathSuspect(id) => {
-                tracing::warn!("peer {name}: {} is silent", self.path_label(core, now, session, index, id));
-            }
-            SessionEvent::PathDown(id, why) => {
-                let path = self.path_label(core, now, session, index, id);
-                if self.peers[index].is_new(&path, why.to_string()) {
-                    tracing::warn!("peer {name}: {path} is down: {why}");
-                }
-            }
-            SessionEvent::Closed(why) => {
-                tracing::info!("peer {name}: session closed: {}", why);
-                self.sessions.remove(&session);
-                let paths = (session, PathId(0))..=(session, PathId(u32::MAX));
-                let of_it: Vec<_> = self.labels.range(paths).map(|(path, _)| *path).collect();
-                of_it.iter().for_each(|path| drop(self.labels.remove(path)));
-                let peer = &mut self.peers[index];
-                if peer.session == Some(session) {
-                    peer.downs.clear();
-                    if let (Some(brief), true) = (peer.on_ended(now), self.closing.is_none()) {
-                        tracing::warn!(
-                            "peer {name}: {brief} sessions in a row ended soon after they had opened: \
-                             does another client have this one's key?"
-                        );
-                    }
-                    peer.on_closed(now);
-                }
-                self.next_server(core, now, index, "the session ended");
-                if self.closing.is_some() {
-                    self.peers[index].shut_down();
-                    // The endpoint forgets this one after the event.
-                    if core.endpoint.sessions().iter().all(|left| *left == session) {
-                        core.stop();
-                    }
-                }
-            }
-            _ => {}
-        }
+        self.tunnel.handle_event(&mut core.endpoint, now, session, event);
+        self.execute(core, now);
     }
 
     fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
-        let whose = self.socket_label(core, change.socket).map_or_else(String::new, |label| label + ": ");
-        match change.up {
-            true => tracing::info!("{whose}sending to {} works again", change.remote),
-            false => tracing::warn!("{whose}sending to {} fails: {}", change.remote, change.why),
-        }
+        let now = core.clock.now();
+        let event = HostEvent::Link {
+            socket: change.socket,
+            peer: core.net.peer_of(change.socket),
+            remote: change.remote,
+            fault: (!change.up).then(|| change.why.clone()),
+        };
+        self.on_host(core, now, event);
     }
 
     fn on_moved(&mut self, core: &mut Core, socket: u32, remote: SocketAddr) {
-        if let Some(whose) = self.socket_label(core, socket) {
-            tracing::info!("{whose} is at {remote} now");
-        }
+        let (now, peer) = (core.clock.now(), core.net.peer_of(socket));
+        self.on_host(core, now, HostEvent::Moved { socket, peer, remote });
     }
 
     fn next_timeout(&self) -> Option<Time> {
         let trace = self.trace.as_ref().map(|t| t.next);
-        let ours = self.peers.iter().take_while(|_| self.is_client());
-        let peers = ours.filter_map(PeerState::next_timeout).min();
-        let retired = self.retired.iter().map(|(at, _)| *at).min();
-        [trace, peers, retired, self.closing, Some(self.watch_at)].into_iter().flatten().min()
+        [trace, self.tunnel.poll_timeout()].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
-        if self.closing.is_some_and(|t| t <= now) {
-            tracing::warn!("closed without an answer from the peer");
-            core.stop();
+        if self.tunnel.poll_timeout().is_some_and(|at| at <= now) {
+            self.tunnel.handle_timeout(&mut core.endpoint, now);
+            self.execute(core, now);
         }
-        if self.closing.is_none() && self.is_client() {
-            self.connect(core, now);
-        }
-        if self.watch_at <= now {
-            self.watch_at = now + self.every;
-            self.watched = now;
-            if self.watchdog {
-                let number = self.shard.number;
-                match self.shard.is_first() {
-                    true => self.is_alive(number),
-                    false => self.shard.at_first(move |_, first| first.is_alive(number)),
-                }
-            }
-            if self.is_client() {
-                for path in self.peers.iter().flat_map(|peer| &peer.paths) {
-                    core.net.watch(now, path.socket, path.remote);
-                }
-            }
-            if self.closing.is_none() {
-                if self.is_client() {
-                    self.follow_advertised(core, now);
-                    self.watch_interfaces(core, now);
-                    self.open_waiting(core, now);
-                    self.watch_names(core, now);
-                    self.charge(core, now);
-                    self.handshakes.remember(core);
-                    self.watch_servers(core, now);
-                }
-                self.ask_to_leave(core, now);
-                self.ask_for_addresses(core, now, false);
-                self.tell_refused(core);
-            }
-            // A server's own interfaces change seldom, and its clients may be many.
-            if self.is_client() || std::mem::take(&mut self.changed) {
-                for (session, peer) in &self.sessions {
-                    self.hint_path_mtu(core, now, *session, *peer, None);
-                }
-            }
-        }
-        self.retired.retain(|(at, socket)| {
-            if *at <= now {
-                core.net.remove(*socket);
-            }
-            *at > now
-        });
         let Some(trace) = self.trace.as_mut().filter(|t| t.next <= now) else { return };
         trace.advance(now);
-        for peer in &self.peers {
-            let Some(session) = peer.session else { continue };
+        for (session, peer) in self.tunnel.sessions() {
             let Some(status) = core.endpoint.status(now, session) else { continue };
             let rows = core.endpoint.rows(now, session);
-            if let Err(e) = trace.sample(now, &peer.cfg.name, &status, &rows, |path| peer.path_name(path)) {
+            let name = |path: &_| self.tunnel.path_name(session, path);
+            if let Err(e) = trace.sample(now, peer, &status, &rows, name) {
                 tracing::error!("trace: {e}; it ends here");
                 self.trace = None;
                 return;

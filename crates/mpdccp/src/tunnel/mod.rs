@@ -1,50 +1,18 @@
 //! `mpdccp tunnel`: IP packets of a virtual interface over several paths.
 
-mod advertised;
-mod allowed;
 mod app;
-mod assign;
-mod checks;
-mod commands;
-mod config;
-mod control;
 mod decrypt;
-mod default_route;
-mod drain;
-mod events;
-mod handshakes;
-mod health;
-mod http;
-mod inner;
-mod leases;
-mod live;
-mod marking;
-mod metrics;
-mod mtu;
-mod names;
-mod packets;
-mod paths;
-mod peer;
-mod police;
-mod privileges;
-mod quota;
-mod reload;
-mod routes;
-mod security;
-mod setup;
+mod face;
+mod host;
+mod links;
 mod shards;
-mod status;
-mod table;
-mod trace;
 mod up;
-mod values;
-mod web;
 
 use crate::choice::choice;
 use crate::fault::Fault;
 use clap::{Args, Subcommand};
-use config::Config;
-use control::{Answer, NewPath, Request};
+use face::control::{self, Answer, NewPath, Request};
+use face::{events, health, live, table};
 use mpdccp_proto::Named;
 use mpdccp_proto::sched::SchedulerKind;
 use std::path::PathBuf;
@@ -208,15 +176,9 @@ impl Which {
     fn socket(&self) -> Result<PathBuf, Fault> {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
-            (None, Some(file)) => Ok(Config::load(file)?.control_path()),
+            (None, Some(file)) => Ok(control::path(&control::load(file)?)),
             (None, None) => control::only_one(),
         }
-    }
-}
-
-impl Config {
-    fn control_path(&self) -> PathBuf {
-        self.control.clone().unwrap_or_else(|| control::default_path(&self.interface))
     }
 }
 

@@ -2,17 +2,16 @@
 
 use crate::fault::Fault;
 use crate::tunnel::app::TunnelApp;
-use crate::tunnel::config::Config;
-use crate::tunnel::control::ControlSocket;
-use crate::tunnel::default_route::DefaultRoute;
-use crate::tunnel::events::{LogFormat, log};
-use crate::tunnel::marking::Marker;
-use crate::tunnel::shards::{EndTogether, Interface, Shards};
-use crate::tunnel::trace::Trace;
-use crate::tunnel::values::HostPort;
-use crate::tunnel::{http, metrics, privileges, reload, routes, setup, web};
+use crate::tunnel::face::control::{self, ControlSocket};
+use crate::tunnel::face::events::{LogFormat, log};
+use crate::tunnel::face::trace::Trace;
+use crate::tunnel::face::{http, metrics, web};
+use crate::tunnel::host::privileges;
+use crate::tunnel::host::service::notify;
+use crate::tunnel::shards::{EndTogether, Shards};
 use dccp_net::{Capture, Driver};
 use mpdccp_proto::Endpoint;
+use mpdccp_tunnel::config::HostPort;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -38,10 +37,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Fault> {
-    let cfg = Config::load(&args.config)?;
+    let cfg = control::load(&args.config)?;
     let events = log(args.log_format, args.verbose);
     let file = std::fs::canonicalize(&args.config)?;
-    let control = ControlSocket::bind(cfg.control_path())?;
+    let control = ControlSocket::bind(control::path(&cfg))?;
     let at = |key, at: Option<HostPort>| at.map(|at| http::listen(key, at.socket_addr(0))).transpose();
     let (metrics, page) = (at("metrics", cfg.metrics)?, at("web", cfg.web)?);
     let count = cfg.shards.0;
@@ -54,14 +53,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
                 let cannot = |e| Fault::usage(format!("cannot write {}: {e}", file.display()));
                 core.net.capture = Some(Capture::create(&file).map_err(cannot)?);
             }
-            core.net.marking = Some(Box::new(Marker::new(&cfg)));
             let now = core.clock.now();
             let trace = args.trace.as_ref().map(|file| {
                 let file = numbered(file, shard);
                 Trace::create(&file, now)
                     .map_err(|e| Fault::usage(format!("cannot write {}: {e}", file.display())))
             });
-            let app = TunnelApp::new(core, now, cfg.clone(), trace.transpose()?, shard, interface.take())?;
+            let app = TunnelApp::new(core, cfg.clone(), trace.transpose()?, shard, interface.take())?;
             interface = (shard + 1 < count).then(|| app.interface()).transpose()?;
             Ok(app)
         })?);
@@ -69,7 +67,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let shards = Shards::of(&drivers);
     // Before there are threads: each has its own.
     privileges::give_up(&cfg, &file);
-    control.serve(shards.clone(), file.clone(), events)?;
+    let (all, reloaded) = (shards.clone(), file.clone());
+    control.serve(events, move |request| all.control(request, &reloaded))?;
     if let Some(listener) = metrics {
         metrics::serve(listener, shards.clone())?;
     }
@@ -78,7 +77,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     }
     let resolving = shards.first().clone();
     shards.first().run(move |_, app| {
-        if let Err(e) = app.names.serve(resolving) {
+        let tell = move |event| {
+            resolving.run(move |core, app| {
+                let now = core.clock.now();
+                app.on_host(core, now, event);
+            })
+        };
+        if let Err(e) = app.names.serve(tell) {
             tracing::error!("cannot look up names: {e}");
         }
     });
@@ -95,16 +100,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
         threads.push(std::thread::Builder::new().name(format!("shard {number}")).spawn(run)?);
     }
     notify(&[NotifyState::Ready]);
-    let mut app = first.run()?;
+    let app = first.run()?;
     shards.shut_down();
     for thread in threads {
         thread.join().map_err(|_| Fault::runtime("a shard broke down"))??;
     }
-    app.quotas.save();
-    match app.failure {
+    match app.tunnel.failure() {
         Some(failure) => Err(Fault::runtime(failure)),
         None => {
-            tracing::info!("{} is down", app.cfg.interface);
+            tracing::info!("{} is down", app.tunnel.config().interface);
             Ok(())
         }
     }
@@ -125,7 +129,7 @@ fn obey_signals(shards: Shards, file: PathBuf) -> Result<(), Fault> {
     let obey = move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
-                if let Err(e) = reload::from_file(&shards, &file) {
+                if let Err(e) = shards.reload(&file) {
                     tracing::error!("not reloaded: {e}");
                 }
                 continue;
@@ -137,43 +141,4 @@ fn obey_signals(shards: Shards, file: PathBuf) -> Result<(), Fault> {
     };
     std::thread::Builder::new().name("signals".into()).spawn(obey)?;
     Ok(())
-}
-
-/// Tells systemd, if it started us with Type=notify.
-pub(crate) fn notify(states: &[NotifyState<'_>]) {
-    if let Err(e) = sd_notify::notify(false, states) {
-        tracing::debug!("sd_notify: {e}");
-    }
-}
-
-impl TunnelApp {
-    /// Opens sockets, makes the interface and its routes, and starts to connect.
-    fn new(
-        core: &mut dccp_net::Core,
-        now: units::Time,
-        cfg: Config,
-        trace: Option<Trace>,
-        shard: u8,
-        interface: Option<Interface>,
-    ) -> Result<TunnelApp, Fault> {
-        let mut app = match setup::is_client(&cfg) {
-            true => TunnelApp::client(core, now, cfg, trace)?,
-            false => TunnelApp::server(core, now, cfg, trace, shard, interface)?,
-        };
-        if !app.shard.is_first() {
-            app.start(core, now);
-            return Ok(app);
-        }
-        if app.cfg.routes {
-            routes::add(&app.cfg)?;
-        }
-        app.default_route = DefaultRoute::set(&app.cfg)?;
-        app.start(core, now);
-        Ok(app)
-    }
-
-    /// For the next shard.
-    fn interface(&self) -> std::io::Result<Interface> {
-        Ok(Interface { tun: self.tun.tun().queue()?, sizes: self.sizes.clone() })
-    }
 }

@@ -1,0 +1,158 @@
+//! What the host does for the tunnel. An action is a value: the program executes it, the simulator and tests read it.
+
+use crate::command::Answer;
+use crate::packet::marking::Marker;
+use crate::shards::ShardMessage;
+use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
+use ipnet::IpNet;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+/// Something the host has to do, in the order of [`crate::Tunnel::poll_action`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Open a socket for a path, and with encryption a channel over it. [`crate::HostEvent::PathOpened`] or
+    /// [`crate::HostEvent::PathFailed`] answers.
+    OpenPath(OpenPath),
+    /// Close a socket, and the channel it stands for.
+    CloseSocket(u32),
+    /// Look at what the system knows of a destination. [`crate::HostEvent::Looked`] answers.
+    Look {
+        /// The socket.
+        socket: u32,
+        /// The destination.
+        remote: SocketAddr,
+        /// The socket is a path's of this end: tell the endpoint if its link is down.
+        own: bool,
+    },
+    /// List the interfaces. [`crate::HostEvent::Interfaces`] answers.
+    ListInterfaces,
+    /// Look a host name up. [`crate::HostEvent::Resolved`] answers.
+    Resolve(String),
+    /// Route a network into the interface.
+    AddRoute {
+        /// The network.
+        net: IpNet,
+        /// It may be there already.
+        replace: bool,
+    },
+    /// Delete such a route; it may be gone already.
+    DeleteRoute(IpNet),
+    /// Change the inner addresses of the interface. [`crate::HostEvent::AddressesSet`] answers.
+    SetAddresses {
+        /// To take away.
+        remove: Vec<IpNet>,
+        /// To add.
+        add: Vec<IpNet>,
+    },
+    /// Change the interface's MTU, bytes. [`crate::HostEvent::MtuSet`] answers.
+    SetMtu(u16),
+    /// Have the kernel put packets to these networks into the interface's queues of these shards, and no others.
+    Steer(Vec<(IpNet, u8)>),
+    /// As [`Steer`](Self::Steer), for one address more.
+    SteerAlso(IpAddr, u8),
+    /// Write a file of the state directory, whole or not at all.
+    Save(StateFile, String),
+    /// Mark outer headers so from now on.
+    SetMarking(Marker),
+    /// Let a peer in that has these keys.
+    AddPeer {
+        /// Its number.
+        peer: u32,
+        /// Its public key.
+        key: PublicKey,
+        /// The secret that both ends share besides.
+        preshared: PresharedKey,
+    },
+    /// Drop a peer's channels, and whatever comes from it.
+    RemovePeer(u32),
+    /// This end has another key.
+    SetPrivateKey(PrivateKey),
+    /// The next handshake with a peer may be with another of its servers.
+    ForgetHome(u32),
+    /// Hand a message to another shard.
+    ToShard(u8, ShardMessage),
+    /// Answer the command with this number.
+    Reply(u64, Answer),
+    /// Log an event.
+    Log(Level, String),
+    /// All shards live: tell the service manager.
+    Alive,
+    /// Everything is closed: end.
+    Stop,
+}
+
+/// A path to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenPath {
+    /// Comes back with the answer.
+    pub request: u64,
+    /// Number of the peer.
+    pub peer: u32,
+    /// Address of this host to send from.
+    pub local: Option<IpAddr>,
+    /// Interface to send through.
+    pub interface: Option<String>,
+    /// The peer's address; the port is 0 without UDP.
+    pub remote: SocketAddr,
+}
+
+/// Files of the state directory, each of one tunnel by its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StateFile {
+    /// What paths carried this month.
+    Volumes,
+    /// Addresses leased to peers.
+    Leases,
+    /// Time of the newest handshake.
+    Timestamp,
+}
+
+impl StateFile {
+    /// End of the file's name, behind that of the interface.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            StateFile::Volumes => "volumes.json",
+            StateFile::Leases => "leases.json",
+            StateFile::Timestamp => "handshake.json",
+        }
+    }
+}
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Level {
+    Info,
+    Warn,
+    Error,
+}
+
+/// Actions that wait for the host.
+#[derive(Debug, Default)]
+pub(crate) struct Actions(pub(crate) VecDeque<Action>);
+
+impl Actions {
+    pub(crate) fn push(&mut self, action: Action) {
+        self.0.push_back(action);
+    }
+
+    pub(crate) fn save(&mut self, file: StateFile, what: &impl serde::Serialize) {
+        match serde_json::to_string_pretty(what) {
+            Ok(text) => self.push(Action::Save(file, text)),
+            Err(e) => self.warn(format!("{} is not saved: {e}", file.suffix())),
+        }
+    }
+
+    pub(crate) fn info(&mut self, message: impl Into<String>) {
+        self.push(Action::Log(Level::Info, message.into()));
+    }
+
+    pub(crate) fn warn(&mut self, message: impl Into<String>) {
+        self.push(Action::Log(Level::Warn, message.into()));
+    }
+
+    pub(crate) fn error(&mut self, message: impl Into<String>) {
+        self.push(Action::Log(Level::Error, message.into()));
+    }
+}

@@ -1,0 +1,101 @@
+//! Addresses that a server tells its clients beyond those in their files (RFC 9897 section 3.2.8), and the paths that a client joins to them.
+
+use crate::Cx;
+use crate::client::paths::Paths;
+use crate::config::{JoinAdvertised, PathSpec, Remotes};
+use crate::path::WaitingPath;
+use crate::peers::Peers;
+use mpdccp_proto::SessionState;
+use std::net::IpAddr;
+use units::Duration;
+
+/// How long a path to such an address may take to come up.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// The paths to join, called by the path they leave like and the address. `files` are those of the file, which lead to their own remotes.
+fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usize) -> Vec<PathSpec> {
+    // What a path may carry is counted by path: another one beside it would be beyond that.
+    let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
+    let mut found = Vec::new();
+    let fresh = |ip: &&IpAddr| !files.iter().any(|spec| spec.remote.ip() == Some(**ip));
+    for (turn, ip) in told.iter().filter(fresh).enumerate() {
+        let able = |spec: &&PathSpec| spec.local.is_none_or(|local| local.is_ipv4() == ip.is_ipv4());
+        let able: Vec<_> = files.iter().filter(able).filter(|spec| !bounded(spec)).collect();
+        let from = match policy {
+            JoinAdvertised::No => &[],
+            JoinAdvertised::Mesh => &able[..],
+            JoinAdvertised::Pairs if able.is_empty() => &[],
+            JoinAdvertised::Pairs => &able[turn % able.len()..][..1],
+        };
+        found.extend(from.iter().map(|spec| PathSpec {
+            name: format!("{}@{ip}", spec.name),
+            remote: Remotes::at(*ip, spec.remote.port),
+            advertised: true,
+            ..(*spec).clone()
+        }));
+    }
+    found.truncate(most);
+    found
+}
+
+/// A client joins what it was told, and leaves what was taken back. It does not try again in this session what does not answer (RFC 9897
+/// section 3.4).
+pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
+    for number in peers.present() {
+        let peer = &mut peers[number];
+        let status = peer.status(cx).filter(|status| status.state == SessionState::Open);
+        let told: Vec<IpAddr> = status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect();
+        let mut files: Vec<PathSpec> = peer.specs().filter(|spec| !spec.advertised).cloned().collect();
+        // The order in which they opened is chance.
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        let room = cx.cfg.session().max_paths.saturating_sub(files.len());
+        let mut wanted = wanted(cx.cfg.join_advertised, &files, &told, room);
+        peer.unanswered.retain(|name| wanted.iter().any(|spec| spec.name == *name));
+        let up = peer.up(cx);
+        let name = peer.cfg.name.clone();
+        for path in peer.paths.iter_mut().filter(|p| p.spec.advertised && !p.proved) {
+            path.proved = up.contains(&path.socket);
+            if !path.proved && cx.now.since(*path.bad_since.get_or_insert(cx.now)) >= PATIENCE {
+                cx.out.warn(format!("peer {name}: path {} does not come up", path.spec.name));
+                peer.unanswered.push(path.spec.name.clone());
+            }
+        }
+        wanted.retain(|spec| !peer.unanswered.contains(&spec.name));
+        let over = |spec: &PathSpec| spec.advertised && !wanted.iter().any(|w| w.name == spec.name);
+        peer.waiting.retain(|path| !over(&path.spec));
+        while let Some(at) = peers[number].paths.iter().position(|path| over(&path.spec)) {
+            paths.close(cx, peers, number, at);
+        }
+        let peer = &mut peers[number];
+        let fresh: Vec<_> = wanted.into_iter().filter(|spec| !peer.has_path(&spec.name)).collect();
+        peer.waiting.extend(fresh.into_iter().map(WaitingPath::new));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_joined_by_policy_and_family() {
+        let spec = |text: &str| toml::from_str::<PathSpec>(text).unwrap();
+        let files = [
+            spec("name = \"a\"\ninterface = \"p0\"\nremote = \"192.0.2.1:7000\""),
+            spec("name = \"b\"\nlocal = \"192.0.2.9\"\nremote = \"192.0.2.1\""),
+            spec("name = \"c\"\nlocal = \"192.0.2.9\"\nremote = \"192.0.2.1\"\nquota = \"5GB\""),
+            spec("name = \"d\"\nlocal = \"2001:db8::9\"\nremote = \"2001:db8::1\""),
+        ];
+        let told = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::2"].map(|ip| ip.parse().unwrap());
+        let names = |policy, most| -> Vec<String> {
+            wanted(policy, &files, &told, most).into_iter().map(|spec| spec.name).collect()
+        };
+        assert!(names(JoinAdvertised::No, 9).is_empty());
+        let mesh =
+            ["a@192.0.2.2", "b@192.0.2.2", "a@192.0.2.3", "b@192.0.2.3", "a@2001:db8::2", "d@2001:db8::2"];
+        assert_eq!(names(JoinAdvertised::Mesh, 9), mesh);
+        assert_eq!(names(JoinAdvertised::Mesh, 2), mesh[..2]);
+        assert_eq!(names(JoinAdvertised::Pairs, 9), ["a@192.0.2.2", "b@192.0.2.3", "a@2001:db8::2"]);
+        let first = wanted(JoinAdvertised::Mesh, &files, &told, 1).remove(0);
+        assert_eq!(first.remote.to_string(), "192.0.2.2:7000", "the port is that of the path it leaves like");
+    }
+}

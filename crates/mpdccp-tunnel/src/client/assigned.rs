@@ -1,0 +1,134 @@
+//! Inner addresses: those of the file, or those that a client gets from its server and asks for.
+
+use crate::Cx;
+use crate::action::Action;
+use crate::config::Config;
+use crate::message::{Gift, Message};
+use crate::packet::mtu;
+use crate::peer::Peer;
+use crate::routes;
+use ipnet::IpNet;
+use units::{Duration, Time};
+
+/// How often a client asks that has no answer, one that was refused, and one that has what it wants: the server's file may change.
+const UNANSWERED: Duration = Duration::from_secs(1);
+const REFUSED: Duration = Duration::from_secs(5);
+const ANSWERED: Duration = Duration::from_secs(30);
+
+/// The addresses in force.
+#[derive(Debug, Default)]
+pub(crate) struct Assigned {
+    /// Of the interface.
+    pub(crate) nets: Vec<IpNet>,
+    /// Routes that the server gave.
+    told: Vec<IpNet>,
+    gift: Option<Gift>,
+    /// What the host is setting, and the routes that go with it.
+    setting: Option<(Gift, Vec<IpNet>)>,
+    /// Why there are none, or not the newest.
+    why: Option<String>,
+    ask_at: Time,
+}
+
+impl Assigned {
+    pub(crate) fn new(cfg: &Config) -> Assigned {
+        Assigned { nets: cfg.addresses.nets.clone(), ..Assigned::default() }
+    }
+
+    /// What is to be routed into the interface.
+    pub(crate) fn routes(&self, cfg: &Config) -> Vec<IpNet> {
+        routes::wanted(cfg, &self.nets, &self.told)
+    }
+
+    /// Largest inner packet the server wants.
+    pub(crate) fn mtu(&self) -> Option<u16> {
+        self.gift.as_ref().map(|gift| gift.mtu).filter(|mtu| *mtu > 0)
+    }
+
+    /// Why a client has no addresses of its server, or not the newest.
+    pub(crate) fn fault(&self, cfg: &Config) -> Option<String> {
+        let waiting = || "the server has not assigned one yet".to_owned();
+        self.why.clone().or_else(|| (cfg.addresses.auto && self.nets.is_empty()).then(waiting))
+    }
+
+    /// A client that gets its addresses from its server asks for them, at once if a session has just opened.
+    pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, peer: &Peer, opened: bool) {
+        if !cx.cfg.addresses.auto || (self.ask_at > cx.now && !opened) {
+            return;
+        }
+        if peer.session.is_some() {
+            peer.tell(cx, &Message::Ask);
+            self.ask_at = cx.now + UNANSWERED;
+        }
+    }
+
+    /// The server refuses.
+    pub(crate) fn on_refused(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: &str) {
+        self.ask_at = cx.now + REFUSED;
+        self.not_taken(cx, peer, why.into());
+    }
+
+    /// The server gives.
+    pub(crate) fn on_given(&mut self, cx: &mut Cx<'_>, peer: &Peer, gift: Gift) {
+        self.ask_at = cx.now + ANSWERED;
+        if self.setting.is_some() || self.gift.as_ref() == Some(&gift) && self.why.is_none() {
+            return;
+        }
+        let least = mtu::LEAST_V6;
+        if gift.mtu > 0 && gift.mtu < least && gift.addresses.iter().any(|net| net.addr().is_ipv6()) {
+            let why =
+                format!("the server wants packets of at most {} bytes, but IPv6 needs {least}", gift.mtu);
+            return self.not_taken(cx, peer, why);
+        }
+        let routes = usable_routes(cx, &peer.cfg.allowed_ips, &gift.routes);
+        let without =
+            |a: &[IpNet], b: &[IpNet]| a.iter().filter(|net| !b.contains(net)).copied().collect::<Vec<_>>();
+        cx.out.push(Action::SetAddresses {
+            remove: without(&self.nets, &gift.addresses),
+            add: without(&gift.addresses, &self.nets),
+        });
+        self.setting = Some((gift, routes));
+    }
+
+    /// The interface has what was given, or not.
+    pub(crate) fn on_set(&mut self, cx: &mut Cx<'_>, peer: &Peer, result: Result<(), String>) {
+        let Some((gift, told)) = self.setting.take() else { return };
+        if let Err(why) = result {
+            return self.not_taken(cx, peer, why);
+        }
+        let before = self.routes(cx.cfg);
+        self.nets.clone_from(&gift.addresses);
+        self.told = told;
+        self.gift = Some(gift);
+        self.why = None;
+        // Routes may have gone with the old addresses.
+        routes::change(cx, &before, &self.routes(cx.cfg), true);
+        let list = |nets: &[IpNet]| nets.iter().map(|net| net.to_string()).collect::<Vec<_>>().join(", ");
+        let told = match self.told.as_slice() {
+            [] => String::new(),
+            nets => format!("; routes to {}", list(nets)),
+        };
+        cx.out.info(format!("peer {}: assigned {}{told}", peer.name(), list(&self.nets)));
+    }
+
+    /// Says why there are no new addresses, once.
+    fn not_taken(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: String) {
+        if self.why.as_ref() != Some(&why) {
+            cx.out.error(format!("peer {}: no addresses: {why}", peer.name()));
+            self.why = Some(why);
+        }
+    }
+}
+
+/// The server's routes that lie within what this end lets the server be, and do not swallow the tunnel's own packets.
+fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
+    let mut usable = Vec::new();
+    for net in told {
+        if !allowed.iter().any(|a| a.contains(net)) {
+            cx.out.warn(format!("the server's route to {net} is not taken: it is not within allowed_ips"));
+        } else if !routes::swallows(cx, *net) {
+            usable.push(*net);
+        }
+    }
+    usable
+}

@@ -1,0 +1,51 @@
+//! A client: its paths and what decides over them.
+
+pub(crate) mod advertised;
+pub(crate) mod assigned;
+pub(crate) mod names;
+pub(crate) mod paths;
+pub(crate) mod quota;
+pub(crate) mod servers;
+pub(crate) mod timestamp;
+
+use crate::Cx;
+use crate::action::Action;
+use crate::host::Looked;
+use crate::peer::Peer;
+use crate::peers::Peers;
+use assigned::Assigned;
+use paths::Paths;
+use quota::Quotas;
+use timestamp::Timestamp;
+
+/// Looks at the paths from time to time.
+pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assigned: &mut Assigned) {
+    advertised::follow(cx, peers, paths);
+    match Paths::has_patterns(peers) {
+        true => cx.out.push(Action::ListInterfaces),
+        false => paths.open(cx, peers),
+    }
+    paths.watch_names(cx, peers);
+    servers::watch(cx, peers, paths);
+    if let Some(peer) = peers.iter().next() {
+        assigned.ask(cx, peer, false);
+    }
+}
+
+/// Charges the path of a socket with what it carried, and remembers the newest handshake.
+pub(crate) fn charge(
+    cx: &mut Cx<'_>,
+    peers: &mut Peers,
+    quotas: &mut Quotas,
+    timestamp: &mut Timestamp,
+    looked: &Looked,
+) {
+    if let Some(handshake) = looked.handshake {
+        timestamp.remember(handshake, cx.out);
+    }
+    let owns = |peer: &&mut Peer| peer.paths.iter().any(|path| path.socket == looked.socket);
+    if let Some(peer) = peers.iter_mut().find(owns) {
+        peer.heard |= looked.heard;
+        quotas.charge(cx, peer, looked);
+    }
+}

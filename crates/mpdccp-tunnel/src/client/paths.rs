@@ -1,0 +1,351 @@
+//! A client's own paths: opening them once their interface, address and name are there, moving them to another interface or address,
+//! closing them.
+
+use crate::Cx;
+use crate::action::{Action, OpenPath as Request};
+use crate::client::names::Names;
+use crate::config::{Carrier, PathSpec};
+use crate::host::{Interface, Sizes};
+use crate::packet::mtu;
+use crate::path::{OpenPath, Opening, WaitingPath};
+use crate::peer::Peer;
+use crate::peers::Peers;
+use std::net::{IpAddr, SocketAddr};
+use units::{Duration, Time};
+
+/// How long a path may not work before its name is looked up again.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a closed path's socket stays for its last packets.
+const LINGER: Duration = Duration::from_secs(3);
+
+/// What is known of names and interfaces, and the sockets that are about to close.
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    names: Names,
+    interfaces: Vec<Interface>,
+    requests: u64,
+    /// Sockets of closed paths, and when to close them.
+    retired: Vec<(Time, u32)>,
+}
+
+impl Paths {
+    /// Asks the host to open whatever can be opened of the waiting paths.
+    pub(crate) fn open(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
+        for number in peers.present() {
+            for at in 0..peers[number].waiting.len() {
+                let peer = &mut peers[number];
+                let server = peer.server;
+                peer.waiting[at].spec.remote.choose(server);
+                if peer.waiting[at].opening.is_none() {
+                    match self.opening(cx, peer, at) {
+                        Ok(opening) => {
+                            let path = &mut peer.waiting[at];
+                            cx.out.push(Action::OpenPath(Request {
+                                request: opening.request,
+                                peer: number as u32,
+                                local: path.spec.local,
+                                interface: opening.interface.clone(),
+                                remote: opening.remote,
+                            }));
+                            path.opening = Some(opening);
+                        }
+                        Err(why) => wait(cx, peer, at, why),
+                    }
+                }
+            }
+        }
+    }
+
+    /// What to open for a waiting path, or what it waits for.
+    fn opening(&mut self, cx: &mut Cx<'_>, peer: &Peer, at: usize) -> Result<Opening, String> {
+        let WaitingPath { spec, failed, .. } = &peer.waiting[at];
+        let ip = match (spec.remote.ip(), spec.remote.name()) {
+            (Some(ip), _) => ip,
+            (None, name) => {
+                let name = name.unwrap_or_default();
+                let address = self.names.address(name, spec.local, *failed);
+                address.inspect_err(|_| self.names.ask(cx, name))?
+            }
+        };
+        let interface = match spec.pattern() {
+            Some(pattern) => Some(self.fitting(pattern, ip, &peer.interfaces())?),
+            None => spec.interface.clone(),
+        };
+        let port = match cx.cfg.carrier {
+            Carrier::Udp => spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
+            Carrier::Raw => 0,
+        };
+        self.requests += 1;
+        Ok(Opening { request: self.requests, interface, remote: SocketAddr::new(ip, port) })
+    }
+
+    /// The first interface of a pattern that no other path of the peer uses.
+    fn fitting(&self, pattern: &str, ip: IpAddr, taken: &[String]) -> Result<String, String> {
+        let mut usable = self.usable(pattern, ip.is_ipv4());
+        usable.find(|name| !taken.iter().any(|t| t == name)).map(str::to_owned).ok_or_else(|| {
+            let version = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+            format!(
+                "this host has no interface `{pattern}*` with a carrier and an {version} address that no other path uses; \
+                 `ip address` shows those it has"
+            )
+        })
+    }
+
+    /// Interfaces of a pattern that have an address of the IP version.
+    fn usable(&self, pattern: &str, v4: bool) -> impl Iterator<Item = &str> {
+        let fits = move |i: &&Interface| i.name.starts_with(pattern) && if v4 { i.v4 } else { i.v6 };
+        self.interfaces.iter().filter(fits).map(|i| i.name.as_str())
+    }
+
+    /// The host opened a socket.
+    pub(crate) fn on_opened(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        request: u64,
+        (socket, sizes, overhead): (u32, Sizes, u16),
+    ) {
+        let Some((number, path)) = take_waiting(peers, request) else {
+            // It was removed meanwhile.
+            return cx.out.push(Action::CloseSocket(socket));
+        };
+        let Some(Opening { interface, remote, .. }) = path.opening else { return };
+        let peer = &mut peers[number];
+        if !path.why.is_empty() {
+            cx.out.info(format!("peer {}: path {} joins, to {remote}", peer.name(), path.spec.name));
+        }
+        let mtu = mtu::first(sizes, cx.cfg.mtu_probing, path.spec.mtu);
+        let open = OpenPath {
+            spec: path.spec,
+            interface,
+            socket,
+            remote,
+            mtu,
+            overhead,
+            bad_since: None,
+            proved: false,
+            charged: 0,
+            exhausted: false,
+        };
+        if path.reply.is_some() {
+            cx.out.info(format!("peer {}: path {} added", peer.name(), open.spec.name));
+        }
+        peer.add_path(cx, open);
+        if let Some(id) = path.reply {
+            cx.reply(id, Ok(()));
+        }
+    }
+
+    /// The host could not open a socket. Returns whose path it is, if that has to be fixed.
+    pub(crate) fn on_failed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        request: u64,
+        absent: bool,
+        why: String,
+    ) -> Option<String> {
+        let (number, mut path) = take_waiting(peers, request)?;
+        path.opening = None;
+        if let Some(id) = path.reply {
+            // The caller hears of it, and the path is not kept.
+            cx.reply(id, Err(format!("path `{}`: {why}", path.spec.name)));
+            return None;
+        }
+        let peer = &mut peers[number];
+        let fault = format!("peer `{}`, path `{}`: {why}", peer.name(), path.spec.name);
+        peer.waiting.push(path);
+        wait(cx, peer, peer.waiting.len() - 1, why);
+        (!absent).then_some(fault)
+    }
+
+    /// Interfaces as they are now: a path whose pattern led to one that works no more moves to another that fits, if there is one.
+    pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
+        self.interfaces = interfaces;
+        for number in peers.present() {
+            let taken = peers[number].interfaces();
+            let left = |path: &OpenPath| {
+                let Some((pattern, own)) = path.spec.pattern().zip(path.interface.as_ref()) else {
+                    return false;
+                };
+                let all = || self.usable(pattern, path.remote.is_ipv4());
+                all().all(|name| name != own) && all().any(|name| !taken.iter().any(|t| t == name))
+            };
+            if let Some(at) = peers[number].paths.iter().position(left) {
+                let path = self.close(cx, peers, number, at);
+                let (peer, gone) = (&mut peers[number], path.interface.unwrap_or_default());
+                cx.out.info(format!(
+                    "peer {}: path {} leaves {gone} for another",
+                    peer.name(),
+                    path.spec.name
+                ));
+                peer.waiting.push(WaitingPath::new(path.spec));
+            }
+        }
+        self.open(cx, peers);
+    }
+
+    /// Whether an interface is chosen by pattern.
+    pub(crate) fn has_patterns(peers: &Peers) -> bool {
+        peers.iter().flat_map(Peer::specs).any(|spec| spec.pattern().is_some())
+    }
+
+    /// Looks the names of paths that do not work up again.
+    pub(crate) fn watch_names(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
+        for peer in peers.iter_mut() {
+            let up = peer.up(cx);
+            for path in &mut peer.paths {
+                let Some(name) = path.spec.remote.name() else { continue };
+                if up.contains(&path.socket) {
+                    path.bad_since = None;
+                } else if cx.now.since(*path.bad_since.get_or_insert(cx.now)) >= PATIENCE {
+                    self.names.ask(cx, name);
+                }
+            }
+        }
+    }
+
+    /// A name was looked up, or could not be: paths that do not work go to its next address.
+    pub(crate) fn on_resolved(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        name: &str,
+        answer: Result<Vec<IpAddr>, String>,
+    ) {
+        self.names.learn(name, answer);
+        let now = cx.now;
+        for number in peers.present() {
+            let elsewhere = |names: &Names, path: &OpenPath| {
+                let bad = path.bad_since.is_some_and(|at| now.since(at) >= PATIENCE);
+                let there = Some(path.remote.ip());
+                let next = names.address(name, path.spec.local, there).ok();
+                path.spec.remote.name() == Some(name) && bad && next.is_some() && next != there
+            };
+            while let Some(at) = peers[number].paths.iter().position(|p| elsewhere(&self.names, p)) {
+                let path = self.close(cx, peers, number, at);
+                let why = format!("{} does not answer", path.remote);
+                let peer = &mut peers[number];
+                cx.out.info(format!("peer {}: path {}: {why}", peer.name(), path.spec.name));
+                let failed = Some(path.remote.ip());
+                peer.waiting.push(WaitingPath { why, failed, ..WaitingPath::new(path.spec) });
+            }
+        }
+        self.open(cx, peers);
+    }
+
+    /// Closes a path and forgets it; with the last one the session goes too.
+    pub(crate) fn close(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, at: usize) -> OpenPath {
+        let id = peers[number].path_id(cx, &peers[number].paths[at].spec.name);
+        let path = peers[number].paths.remove(at);
+        if let Some(session) = peers[number].session {
+            if peers[number].paths.is_empty() {
+                cx.endpoint.close(cx.now, session);
+                peers[number].on_closed(cx.now);
+                peers.forget(session);
+            } else if let Some(id) = id {
+                cx.endpoint.remove_path(cx.now, session, id);
+            }
+        }
+        self.retired.push((cx.now + LINGER, path.socket));
+        path
+    }
+
+    /// Closes a path, open or not.
+    pub(crate) fn remove(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, name: &str) {
+        peers[number].forget_waiting(cx, |spec| spec.name == name);
+        if let Some(at) = peers[number].paths.iter().position(|p| p.spec.name == name) {
+            self.close(cx, peers, number, at);
+        }
+    }
+
+    /// Adds a path by command. Returns whether that is done, or waits for the host.
+    pub(crate) fn add(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        id: u64,
+        name: Option<&str>,
+        spec: PathSpec,
+    ) -> Result<bool, String> {
+        let number = peers.meant(name)?;
+        if !cx.cfg.is_client() {
+            return Err("paths are added at the client".into());
+        }
+        cx.cfg.check_path(&spec)?;
+        let (peer, most) = (&mut peers[number], cx.cfg.session().max_paths);
+        if peer.has_path(&spec.name) {
+            return Err(format!("peer `{}` has a path `{}` already", peer.name(), spec.name));
+        }
+        if peer.specs().count() >= most {
+            return Err(format!("peer `{}` has {most} paths already, as many as there can be", peer.name()));
+        }
+        // A caller who gives an address hears at once of what is not here; names and patterns may wait.
+        let pattern = spec.pattern().is_some();
+        let at_once = spec.remote.ip().is_some() && !pattern;
+        if !at_once {
+            cx.out.info(format!("peer {}: path {} added", peer.name(), spec.name));
+        }
+        peer.waiting.push(WaitingPath { reply: at_once.then_some(id), ..WaitingPath::new(spec) });
+        match pattern {
+            true => cx.out.push(Action::ListInterfaces),
+            false => self.open(cx, peers),
+        }
+        Ok(!at_once)
+    }
+
+    /// Closes a path by command.
+    pub(crate) fn delete(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        peer: Option<&str>,
+        name: &str,
+    ) -> Result<(), String> {
+        let number = peers.meant(peer)?;
+        let peer = &peers[number];
+        if !peer.has_path(name) {
+            return Err(peer.no_such_path());
+        }
+        if peer.specs().count() == 1 {
+            return Err(format!("path `{name}` is the last; use `mpdccp tunnel down` to end the tunnel"));
+        }
+        cx.out.info(format!("peer {}: path {name} removed", peer.name()));
+        self.remove(cx, peers, number, name);
+        Ok(())
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.retired.iter().map(|(at, _)| *at).min()
+    }
+
+    /// Closes the sockets whose last packets have left.
+    pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) {
+        self.retired.retain(|(at, socket)| {
+            if *at <= cx.now {
+                cx.out.push(Action::CloseSocket(*socket));
+            }
+            *at > cx.now
+        });
+    }
+}
+
+/// The waiting path of a request, and whose it is.
+fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)> {
+    let is_it = |path: &WaitingPath| path.opening.as_ref().is_some_and(|o| o.request == request);
+    let (number, at) = peers.present().find_map(|number| {
+        let at = peers[number].waiting.iter().position(is_it)?;
+        Some((number, at))
+    })?;
+    Some((number, peers[number].waiting.remove(at)))
+}
+
+/// A path waits; the log says why, once.
+fn wait(cx: &mut Cx<'_>, peer: &mut Peer, at: usize, why: String) {
+    let name = peer.cfg.name.clone();
+    let path = &mut peer.waiting[at];
+    if path.why != why {
+        cx.out.warn(format!("peer {name}: path {} waits: {why}", path.spec.name));
+        path.why = why;
+    }
+}

@@ -1,0 +1,181 @@
+//! Quotas: what each of a client's paths carried this month, kept over restarts. A path whose quota is used up is standby until the next
+//! month.
+
+use crate::Cx;
+use crate::action::{Actions, StateFile};
+use crate::config::PathSpec;
+use crate::host::Looked;
+use crate::peer::Peer;
+use crate::status::PathReport;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use units::{Duration, Time};
+
+/// How often to write the file: a power cut loses what was counted since.
+const SAVE: Duration = Duration::from_secs(60);
+/// A clock that is before 2020 is not set: routers without a battery begin in 1970. The month is not known then.
+const CLOCK_IS_SET: u64 = 1_577_836_800;
+
+/// What one path carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Used {
+    /// Number of the month it belongs to: months since the year 0.
+    month: u32,
+    /// IP bytes, both ways.
+    bytes: u64,
+}
+
+/// What was carried, by `peer/path`.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    used: BTreeMap<String, Used>,
+    changed: bool,
+    save_at: Time,
+}
+
+fn key(peer: &str, path: &str) -> String {
+    format!("{peer}/{path}")
+}
+
+fn is_counted(spec: &PathSpec) -> bool {
+    spec.quota.is_some() || spec.cost.is_some()
+}
+
+/// Days since 1970 as year, month, day.
+fn date(mut days: u64) -> (u32, u32, u32) {
+    let leap = |year: u32| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, days as u32 + 1)
+}
+
+/// Which month (UTC) it is for one whose months begin on the day `first`, at `seconds` since 1970.
+fn month(seconds: u64, first: u32) -> u32 {
+    let (year, month, day) = date(seconds / 86_400);
+    (year * 12 + month - 1) - u32::from(day < first)
+}
+
+impl Quotas {
+    /// What the last run saved.
+    pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Quotas {
+        let used = saved.map_or_else(BTreeMap::new, |text| {
+            serde_json::from_str(text).unwrap_or_else(|e| {
+                out.warn(format!("volumes are counted from 0 again, since their file cannot be read: {e}"));
+                BTreeMap::new()
+            })
+        });
+        Quotas { used, ..Quotas::default() }
+    }
+
+    /// Adds bytes of a path. Returns what it carried this month.
+    fn add(&mut self, unix: u64, peer: &str, spec: &PathSpec, bytes: u64) -> u64 {
+        let used = self.used.entry(key(peer, &spec.name)).or_default();
+        if unix >= CLOCK_IS_SET {
+            let month = month(unix, spec.quota_day.0);
+            if used.month != month {
+                *used = Used { month, bytes: 0 };
+            }
+        }
+        used.bytes += bytes;
+        self.changed |= bytes > 0;
+        used.bytes
+    }
+
+    /// Charges the path of a socket with what it carried, and makes it standby once its quota is used up.
+    pub(crate) fn charge(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, looked: &Looked) {
+        let name = peer.cfg.name.clone();
+        let Some(path) = peer.paths.iter_mut().find(|p| p.socket == looked.socket && is_counted(&p.spec))
+        else {
+            return;
+        };
+        let more = looked.carried.saturating_sub(path.charged);
+        path.charged = looked.carried;
+        let used = self.add(looked.unix, &name, &path.spec, more);
+        let exhausted = path.spec.quota.is_some_and(|quota| used >= quota.0);
+        if std::mem::replace(&mut path.exhausted, exhausted) != exhausted {
+            let path = path.spec.name.clone();
+            match exhausted {
+                true => cx.out.warn(format!(
+                    "peer {name}: path {path} has used up its volume of the month, and is standby"
+                )),
+                false => cx.out.info(format!("peer {name}: path {path} has volume again")),
+            }
+            peer.tell_prio(cx, &path);
+        }
+        if self.changed && self.save_at <= cx.now {
+            self.save_at = cx.now + SAVE;
+            self.save(cx.out);
+        }
+    }
+
+    /// Adds what is known to a path's status.
+    pub(crate) fn report(&self, peer: &str, spec: &PathSpec, report: &mut PathReport) {
+        report.rate_limit_mbps = spec.rate.map(|rate| rate.0.mbps());
+        report.quota_bytes = spec.quota.map(|quota| quota.0);
+        if is_counted(spec) {
+            let bytes = self.used.get(&key(peer, &spec.name)).map_or(0, |used| used.bytes);
+            report.quota_used_bytes = Some(bytes);
+            report.cost = spec.cost.map(|cost| cost * bytes as f64 / 1e9);
+        }
+    }
+
+    /// Saves what is new.
+    pub(crate) fn save(&mut self, out: &mut Actions) {
+        if std::mem::take(&mut self.changed) {
+            out.save(StateFile::Volumes, &self.used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Action;
+
+    #[test]
+    fn dates() {
+        assert_eq!(date(0), (1970, 1, 1));
+        assert_eq!(date(11_016), (2000, 2, 29));
+        assert_eq!(date(11_017), (2000, 3, 1));
+        assert_eq!(date(20_818), (2026, 12, 31));
+        assert_eq!(date(47_540), (2100, 2, 28));
+        assert_eq!(date(47_541), (2100, 3, 1));
+    }
+
+    #[test]
+    fn months_begin_on_the_day_given() {
+        let day = |n: u64| n * 86_400;
+        // 2026-12-31 and the day after.
+        assert_eq!(month(day(20_819), 1), month(day(20_818), 1) + 1);
+        assert_eq!(month(day(20_819), 15), month(day(20_818), 15));
+        assert_eq!(month(day(20_819 + 14), 15), month(day(20_818), 15) + 1);
+    }
+
+    #[test]
+    fn what_was_carried_outlives_the_tunnel_and_ends_with_the_month() {
+        const NOW: u64 = 1_767_225_600; // 2026-01-01
+        let (mut quotas, mut out) = (Quotas::default(), Actions::default());
+        let spec: PathSpec =
+            toml::from_str("name = \"lte\"\nremote = \"192.0.2.1\"\nquota = \"1GB\"").unwrap();
+        assert_eq!(quotas.add(NOW, "hub", &spec, 600), 600);
+        assert_eq!(quotas.add(NOW + 10, "hub", &spec, 600), 1_200);
+        quotas.save(&mut out);
+        let Some(Action::Save(StateFile::Volumes, text)) = out.0.pop_front() else { panic!() };
+        let mut again = Quotas::new(Some(&text), &mut out);
+        assert_eq!(again.add(5, "hub", &spec, 1), 1_201, "the clock is not set yet");
+        assert_eq!(again.add(NOW + 20, "hub", &spec, 1), 1_202);
+        assert_eq!(again.add(NOW + 31 * 86_400, "hub", &spec, 5), 5);
+    }
+}

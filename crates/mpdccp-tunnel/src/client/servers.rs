@@ -1,0 +1,49 @@
+//! Several servers: a client goes to the next one of its list when its server asks it to, ends the session, or is silent.
+
+use crate::Cx;
+use crate::action::Action;
+use crate::client::paths::Paths;
+use crate::path::WaitingPath;
+use crate::peers::Peers;
+use units::Duration;
+
+/// How long no path may be up before the next server is tried.
+const SILENT: Duration = Duration::from_secs(3);
+
+/// Moves a peer's paths to the next server of its list, if there is one.
+pub(crate) fn next(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, why: &str) {
+    let Some(servers) = peers.get(number).map(|peer| peer.cfg.servers()).filter(|servers| *servers > 1)
+    else {
+        return;
+    };
+    let peer = &mut peers[number];
+    peer.server = (peer.server + 1) % servers;
+    peer.silent_since = None;
+    cx.out.warn(format!("peer {}: on to server {} of {servers}: {why}", peer.name(), peer.server + 1));
+    // What is being opened leads to the server left behind.
+    peer.waiting.iter_mut().for_each(|path| path.opening = None);
+    while !peers[number].paths.is_empty() {
+        let path = paths.close(cx, peers, number, 0);
+        // What the server left behind advertised is not the next one's.
+        if !path.spec.advertised {
+            peers[number].waiting.push(WaitingPath::new(path.spec));
+        }
+    }
+    cx.out.push(Action::ForgetHome(number as u32));
+    paths.open(cx, peers);
+}
+
+/// Leaves servers of which no path has heard for a while.
+pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
+    for number in peers.present() {
+        let peer = &mut peers[number];
+        if peer.session.is_none() || peer.cfg.servers() < 2 {
+            continue;
+        }
+        if !peer.up(cx).is_empty() {
+            peer.silent_since = None;
+        } else if cx.now.since(*peer.silent_since.get_or_insert(cx.now)) >= SILENT {
+            next(cx, peers, paths, number, "it does not answer");
+        }
+    }
+}

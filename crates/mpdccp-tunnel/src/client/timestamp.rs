@@ -1,0 +1,64 @@
+//! The time of the newest handshake, kept over restarts: a server takes none that is older than what it knows of a peer, and a router
+//! without a clock of its own begins in 1970 again when it is switched on.
+
+use crate::action::{Actions, StateFile};
+use std::time::Duration;
+
+/// A time after the year 3000 was not written by this program.
+const LAST: u64 = 32_503_680_000;
+
+/// A client's, in whole seconds since 1970, rounded up.
+#[derive(Debug)]
+pub(crate) struct Timestamp {
+    newest: u64,
+}
+
+impl Timestamp {
+    /// What the last run saved.
+    pub(crate) fn new(saved: Option<&str>) -> Timestamp {
+        let known = saved.and_then(|text| serde_json::from_str::<u64>(text).ok());
+        Timestamp { newest: known.filter(|newest| *newest < LAST).unwrap_or(0) }
+    }
+
+    /// The time for handshakes where the clock says `wall`: never one that was used before.
+    pub(crate) fn time(&self, wall: Duration, out: &mut Actions) -> Duration {
+        let newest = Duration::from_secs(self.newest);
+        let behind = newest.saturating_sub(wall).as_secs();
+        // Rounded up, one of this very second is ahead.
+        if behind > 1 {
+            out.warn(format!(
+                "the clock is {behind} s behind the last handshake; handshakes go on from there"
+            ));
+        }
+        wall.max(newest)
+    }
+
+    /// Saves the time of the newest handshake.
+    pub(crate) fn remember(&mut self, handshake: Duration, out: &mut Actions) {
+        let used = handshake.as_secs() + 1;
+        if used > self.newest {
+            self.newest = used;
+            out.save(StateFile::Timestamp, &used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Action;
+
+    #[test]
+    fn time_goes_on_from_the_last_handshake() {
+        let mut out = Actions::default();
+        let mut first = Timestamp::new(None);
+        first.remember(Duration::from_millis(99_500), &mut out);
+        first.remember(Duration::from_millis(99_900), &mut out);
+        assert_eq!(out.0, [Action::Save(StateFile::Timestamp, "100".into())], "once a second");
+        let [early, late] = [5, 1_000].map(Duration::from_secs);
+        let known = Timestamp::new(Some("100"));
+        assert_eq!(known.time(early, &mut out), Duration::from_secs(100));
+        assert_eq!(known.time(late, &mut out), late);
+        assert_eq!(Timestamp::new(Some("99999999999999")).newest, 0);
+    }
+}

@@ -1,0 +1,488 @@
+//! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
+
+use super::{
+    Addresses, AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio,
+    RateLimit, Remotes, Secret, ServerNumber, ShardCount, Volume,
+};
+use crate::message::{Gift, Message};
+use ipnet::IpNet;
+use mpdccp_proto::{SessionConfig, Settings};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use toml::{Spanned, Value};
+use units::Rate;
+
+/// DCCP Service Code of the tunnel, "MPTU" (RFC 4340 section 8.1.2).
+const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
+
+/// What is wrong with a configuration: where, what, and how to fix it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub String);
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A configuration file.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Config {
+    /// Which end this is.
+    #[serde(deserialize_with = "crate::config::word")]
+    pub role: Role,
+    /// Name of the interface.
+    #[serde(default = "interface")]
+    pub interface: String,
+    /// Encapsulation of DCCP.
+    #[serde(default, deserialize_with = "crate::config::word")]
+    pub carrier: Carrier,
+    /// Whether there are keys.
+    #[serde(default, deserialize_with = "crate::config::word")]
+    pub security: Security,
+    /// This end's key, or the file that holds it.
+    pub private_key: Option<Secret>,
+    /// File that holds this end's key.
+    pub private_key_file: Option<PathBuf>,
+    /// Number of this server among several, that clients write on what is for it.
+    #[serde(default)]
+    pub server_number: ServerNumber,
+    /// How many threads share a server's peers.
+    #[serde(default)]
+    pub shards: ShardCount,
+    /// What records may be sealed with, the best first.
+    pub ciphers: Option<Vec<Cipher>>,
+    /// Where a server waits.
+    #[serde(default)]
+    pub listen: OneOrMore<HostPort>,
+    /// Addresses of a server that its clients may join beside those in their files.
+    #[serde(default)]
+    pub advertise: Vec<IpAddr>,
+    /// From where a client joins what its server advertises.
+    #[serde(default, deserialize_with = "crate::config::word")]
+    pub join_advertised: JoinAdvertised,
+    /// DCCP port of the server.
+    #[serde(default = "dccp_port")]
+    pub dccp_port: u16,
+    /// Inner addresses of the interface.
+    pub addresses: Addresses,
+    /// What a server gives clients that ask for their addresses.
+    pub assign: Option<Assign>,
+    /// MTU of the interface.
+    #[serde(default)]
+    pub mtu: Mtu,
+    /// Most that this end sends to all peers together.
+    pub rate: Option<RateLimit>,
+    /// Find out what the paths really carry (RFC 8899).
+    #[serde(default = "yes")]
+    pub mtu_probing: bool,
+    /// Lower the maximum segment size that TCP connections announce to what the paths carry.
+    #[serde(default = "yes")]
+    pub mss_clamp: bool,
+    /// Takes and gives the kernel several segments of a flow at once, as network cards do.
+    #[serde(default = "yes")]
+    pub offload: bool,
+    /// What outer headers say of ECN and DSCP.
+    #[serde(default, deserialize_with = "crate::config::word")]
+    pub ecn: OuterEcn,
+    /// DSCP of outer headers.
+    #[serde(default)]
+    pub dscp: OuterDscp,
+    /// Route each peer's `allowed_ips` into the interface.
+    #[serde(default = "yes")]
+    pub routes: bool,
+    /// Everything through the tunnel but its own packets; for a client.
+    #[serde(default)]
+    pub default_route: bool,
+    /// And nothing beside it, should it break down.
+    #[serde(default)]
+    pub kill_switch: bool,
+    /// Path of the control socket.
+    pub control: Option<PathBuf>,
+    /// Directory for what must outlive the tunnel: volumes used.
+    #[serde(default = "state")]
+    pub state: PathBuf,
+    /// Where Prometheus may ask for the counters.
+    pub metrics: Option<HostPort>,
+    /// Where browsers may look at the paths.
+    pub web: Option<HostPort>,
+    /// Write all carrier packets to this pcap file.
+    pub capture: Option<PathBuf>,
+    /// Write them as they are before they are sealed.
+    #[serde(default)]
+    pub capture_plaintext: bool,
+    /// Write the keys of all records to this file.
+    pub keylog: Option<PathBuf>,
+    /// The other ends.
+    #[serde(default, rename = "peer")]
+    pub peers: Vec<Spanned<Peer>>,
+    /// Settings of the sessions, read apart so that their errors can say the line.
+    #[serde(skip)]
+    pub settings: Settings,
+    /// The same keys, and those that are not known.
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
+}
+
+/// Keys of the file beside those of the settings.
+const KEYS: &[&str] = &[
+    "role",
+    "interface",
+    "carrier",
+    "security",
+    "private_key",
+    "private_key_file",
+    "ciphers",
+    "server_number",
+    "shards",
+    "listen",
+    "advertise",
+    "join_advertised",
+    "dccp_port",
+    "addresses",
+    "assign",
+    "mtu",
+    "rate",
+    "mtu_probing",
+    "mss_clamp",
+    "offload",
+    "ecn",
+    "dscp",
+    "routes",
+    "default_route",
+    "kill_switch",
+    "control",
+    "state",
+    "metrics",
+    "web",
+    "capture",
+    "capture_plaintext",
+    "keylog",
+    "peer",
+];
+
+/// Which end of the tunnel this is.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Opens sessions.
+    Client,
+    /// Waits for them.
+    Server,
+}
+
+/// Who may take part, and who may read.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Security {
+    /// Peers have keys, and everything is encrypted.
+    #[default]
+    Noise,
+    /// Peers have addresses, and everybody on the way can read and change what they say.
+    None,
+}
+
+impl Security {
+    /// As the file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Security::Noise => "noise",
+            Security::None => "none",
+        }
+    }
+}
+
+/// From where a client joins addresses that its server advertises.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum JoinAdvertised {
+    /// From nowhere.
+    #[default]
+    No,
+    /// Each from every path of the file.
+    Mesh,
+    /// Each from one path of the file, in turns.
+    Pairs,
+}
+
+/// `[assign]` of the file.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Assign {
+    /// Addresses to give, one of each IP version that is there.
+    #[serde(deserialize_with = "crate::config::prefixes")]
+    pub pool: Vec<IpNet>,
+    /// What clients are to reach through the tunnel besides.
+    #[serde(default, deserialize_with = "crate::config::prefixes")]
+    pub routes: Vec<IpNet>,
+}
+
+impl Assign {
+    /// Says what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        if self.pool.is_empty() {
+            return Err("pool: at least one network is needed, such as \"10.0.0.0/24\"".into());
+        }
+        let host: IpNet = IpNet::from(IpAddr::from([0u8; 16]));
+        let gift = Gift { addresses: vec![host, host], routes: self.routes.clone(), mtu: 0 };
+        if !Message::Give(gift).fits() {
+            return Err("routes: there are too many to tell a client in one packet; put them together".into());
+        }
+        Ok(())
+    }
+}
+
+/// The other end of a session.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Its name, for people.
+    pub name: String,
+    /// Inner addresses behind the peer: sent to it, and accepted from it, beside those that it was assigned.
+    #[serde(default, deserialize_with = "crate::config::prefixes")]
+    pub allowed_ips: Vec<IpNet>,
+    /// Its public key.
+    pub public_key: Option<Key>,
+    /// A secret that both ends share besides, or the file that holds it.
+    pub preshared_key: Option<Secret>,
+    /// File that holds the secret.
+    pub preshared_key_file: Option<PathBuf>,
+    /// Without security: outer addresses a server lets the peer come from, beside those of its paths.
+    pub from: Option<AllOr<IpAddr>>,
+    /// Most that this end sends to it, and most that it takes from it.
+    pub rate: Option<RateLimit>,
+    /// Most that this end takes from it.
+    pub receive_rate: Option<RateLimit>,
+    /// Access networks: a client's own, or those that a server knows of.
+    #[serde(default, rename = "path")]
+    pub paths: Vec<Spanned<PathSpec>>,
+}
+
+impl Peer {
+    /// How many servers its paths lead to.
+    pub fn servers(&self) -> usize {
+        self.paths.iter().map(|p| p.get_ref().remote.count()).max().unwrap_or(0)
+    }
+
+    /// What costs more than the cheapest path is for what those before it cannot carry, unless it has a priority of its own.
+    fn rank_by_cost(&mut self) {
+        let cost = |path: &PathSpec| path.cost.unwrap_or_default();
+        let cheapest = self.paths.iter().map(|p| cost(p.get_ref())).fold(f64::INFINITY, f64::min);
+        for path in self.paths.iter_mut().map(Spanned::as_mut) {
+            if path.priority.is_none() && cost(path) > cheapest {
+                path.priority = Some(Prio::OVERFLOW);
+            }
+        }
+    }
+
+    /// Whether it may come from any address.
+    pub(super) fn is_anywhere(&self) -> bool {
+        matches!(self.from, Some(AllOr::Any))
+    }
+
+    /// Addresses it may open a session from; empty for any.
+    pub fn origins(&self) -> Vec<IpAddr> {
+        let paths = self.paths.iter().filter_map(|p| p.get_ref().remote.ip());
+        match &self.from {
+            None => paths.collect(),
+            Some(AllOr::Any) => Vec::new(),
+            Some(AllOr::Only(from)) => from.iter().copied().chain(paths).collect(),
+        }
+    }
+}
+
+/// One access network.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct PathSpec {
+    /// Its name, for people and steering rules.
+    pub name: String,
+    /// Address on this host to send from.
+    pub local: Option<IpAddr>,
+    /// Interface to send through; with `*` at the end the first free one whose name begins so.
+    pub interface: Option<String>,
+    /// Of several, the first is used, and the next ones if a server is not to be had.
+    pub remote: Remotes,
+    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+    pub priority: Option<Prio>,
+    /// Largest IP packet of the path, if it is less than the system knows.
+    #[serde(default, deserialize_with = "crate::config::path_mtu")]
+    pub mtu: Option<u16>,
+    /// Most that this end sends on it.
+    pub rate: Option<RateLimit>,
+    /// What it may carry in a month, both ways, before it is standby; a client's.
+    pub quota: Option<Volume>,
+    /// When the month begins.
+    #[serde(default)]
+    pub quota_day: Day,
+    /// What a gigabyte costs, in whatever currency.
+    pub cost: Option<f64>,
+    /// Not in a file: it leads to an address that the server advertised.
+    #[serde(skip)]
+    pub advertised: bool,
+}
+
+impl PathSpec {
+    /// As configured.
+    pub fn prio(&self) -> Prio {
+        self.priority.unwrap_or_default()
+    }
+
+    /// How the names of interfaces begin of which it takes one.
+    pub fn pattern(&self) -> Option<&str> {
+        self.interface.as_deref()?.strip_suffix('*')
+    }
+
+    /// Without what can change under a running connection.
+    pub fn unlimited(&self) -> PathSpec {
+        let quota_day = Day::default();
+        PathSpec { priority: None, rate: None, quota: None, quota_day, cost: None, ..self.clone() }
+    }
+}
+
+fn interface() -> String {
+    "mpdccp0".into()
+}
+
+fn dccp_port() -> u16 {
+    dccp_wire::DCCP_UDP_PORT
+}
+
+fn state() -> PathBuf {
+    "/var/lib/mpdccp".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Where in a file a complaint belongs.
+pub(super) struct Place<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    pub(super) fn fault(&self, span: std::ops::Range<usize>, message: impl std::fmt::Display) -> ConfigError {
+        let line = self.text[..span.start.min(self.text.len())].matches('\n').count() + 1;
+        ConfigError(format!("{}: line {line}: {message}", self.file.display()))
+    }
+
+    pub(super) fn whole(&self, message: impl std::fmt::Display) -> ConfigError {
+        ConfigError(format!("{}: {message}", self.file.display()))
+    }
+}
+
+impl Config {
+    /// Reads and checks the text of a file. `cores` is how many threads `shards = "auto"` means.
+    ///
+    /// # Errors
+    /// Names file, line, key and what is allowed.
+    pub fn parse(file: &Path, text: &str, cores: usize) -> Result<Config, ConfigError> {
+        let place = Place { file, text };
+        let whole = |e: toml::de::Error| place.whole(e.to_string().trim_end());
+        let mut cfg: Config = toml::from_str(text).map_err(whole)?;
+        let keys: BTreeMap<Spanned<String>, Spanned<Value>> = toml::from_str(text).map_err(whole)?;
+        for (key, value) in keys.into_iter().filter(|(key, _)| cfg.others.contains_key(key.as_ref())) {
+            if !Settings::KEYS.contains(&key.as_ref().as_str()) {
+                let known: Vec<String> =
+                    KEYS.iter().chain(Settings::KEYS).map(|k| format!("`{k}`")).collect();
+                let known = known.join(", ");
+                let message = format!("unknown field `{}`, expected one of {known}", key.as_ref());
+                return Err(place.fault(key.span(), message));
+            }
+            let at = value.span();
+            let set = cfg.settings.set(key.as_ref(), value.into_inner());
+            set.map_err(|e| place.fault(at, format!("{}: {}", key.as_ref(), e.message())))?;
+        }
+        if cfg.shards == ShardCount::AUTO {
+            cfg.shards =
+                ShardCount(u8::try_from(cores).unwrap_or(ShardCount::MOST).clamp(1, ShardCount::MOST));
+        }
+        cfg.check(&place)?;
+        cfg.peers.iter_mut().for_each(|peer| peer.as_mut().rank_by_cost());
+        Ok(cfg)
+    }
+
+    /// Whether this end is the client.
+    pub fn is_client(&self) -> bool {
+        self.role == Role::Client
+    }
+
+    /// Settings of the sessions with all peers.
+    pub fn session(&self) -> SessionConfig {
+        let mut session = self.settings.session();
+        session.connection.service_code = SERVICE_CODE;
+        session.connection.probe_mtu = self.mtu_probing;
+        session
+    }
+
+    /// Whether a running tunnel can follow another configuration.
+    ///
+    /// # Errors
+    /// Names the first key that cannot change.
+    pub fn check_change(&self, new: &Config) -> Result<(), String> {
+        self.first_fixed_change(new).map_or(Ok(()), |key| {
+            Err(format!(
+                "{key} cannot change while the tunnel runs; nothing was changed. Put it back, or start the tunnel again"
+            ))
+        })
+    }
+
+    /// What one of several shards may send to all its peers together.
+    pub(crate) fn rate_of_shard(&self) -> Option<Rate> {
+        self.rate.map(|rate| Rate::from_bps(rate.0.bps() / u64::from(self.shards.0)))
+    }
+
+    /// The first key, of those that cannot change while the tunnel runs, in which another configuration differs.
+    fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
+        let same = [
+            ("role", self.role == new.role),
+            ("interface", self.interface == new.interface),
+            ("carrier", self.carrier == new.carrier),
+            ("security", self.security == new.security),
+            ("ciphers", self.ciphers == new.ciphers),
+            ("server_number", self.server_number == new.server_number),
+            ("shards", self.shards == new.shards),
+            ("listen", self.listen.0 == new.listen.0),
+            ("advertise", self.advertise == new.advertise),
+            ("dccp_port", self.dccp_port == new.dccp_port),
+            ("addresses", self.addresses.is_as(&new.addresses)),
+            ("mtu", self.mtu == new.mtu),
+            ("offload", self.offload == new.offload),
+            ("routes", self.routes == new.routes),
+            ("default_route", self.default_route == new.default_route),
+            ("kill_switch", self.kill_switch == new.kill_switch),
+            ("control", self.control == new.control),
+            ("state", self.state == new.state),
+            ("capture", self.capture == new.capture),
+            ("capture_plaintext", self.capture_plaintext == new.capture_plaintext),
+            ("keylog", self.keylog == new.keylog),
+            ("metrics", self.metrics == new.metrics),
+            ("web", self.web == new.web),
+        ];
+        same.into_iter().find(|(_, same)| !same).map(|(key, _)| key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_are_right_but_for_the_keys() {
+        for name in ["client", "server"] {
+            let example = format!("{}/../../packaging/examples/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(example).unwrap();
+            let (before, rest) = text.split_once('<').unwrap();
+            let (_, after) = rest.split_once(">\"\n").unwrap();
+            let key = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=";
+            Config::parse(Path::new(name), &format!("{before}{key}\"\n{after}"), 1).unwrap();
+        }
+    }
+}

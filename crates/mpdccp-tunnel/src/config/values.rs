@@ -1,0 +1,451 @@
+//! Values of the configuration file with rules of their own; each complains with what it would have accepted.
+
+use ipnet::IpNet;
+use serde::de::{DeserializeOwned, IntoDeserializer};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::ops::Deref;
+use std::str::FromStr;
+use units::Rate;
+
+/// One of the words that are the variants of an enum. What is no text is no word: the complaint says which there are.
+pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<T, D::Error> {
+    let text = match toml::Value::deserialize(d)? {
+        toml::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let d: serde::de::value::StringDeserializer<D::Error> = text.into_deserializer();
+    T::deserialize(d)
+}
+
+/// How DCCP travels.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Carrier {
+    /// In UDP (RFC 6773).
+    #[default]
+    Udp,
+    /// As IP protocol 33.
+    Raw,
+}
+
+/// A peer's public key.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub struct Key(pub dccp_secure::PublicKey);
+
+impl TryFrom<String> for Key {
+    type Error = dccp_secure::KeyError;
+    fn try_from(text: String) -> Result<Key, Self::Error> {
+        text.parse().map(Key)
+    }
+}
+
+/// How records may be sealed.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "String")]
+pub struct Cipher(pub dccp_secure::Aead);
+
+impl TryFrom<String> for Cipher {
+    type Error = dccp_secure::UnknownAead;
+    fn try_from(name: String) -> Result<Cipher, Self::Error> {
+        name.parse().map(Cipher)
+    }
+}
+
+/// A text that must not be shown; it is wiped when it is dropped.
+#[derive(Clone, Deserialize)]
+#[serde(from = "String")]
+pub struct Secret(pub zeroize::Zeroizing<String>);
+
+impl From<String> for Secret {
+    fn from(text: String) -> Secret {
+        Secret(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// Inner addresses of the interface: given in the file, or assigned by the server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Addresses {
+    /// The server assigns them.
+    pub auto: bool,
+    /// Those in force.
+    pub nets: Vec<IpNet>,
+}
+
+impl Addresses {
+    /// Whether a file says the same of them as the one before.
+    pub fn is_as(&self, other: &Addresses) -> bool {
+        self.auto == other.auto && (self.auto || self.nets == other.nets)
+    }
+}
+
+impl Deref for Addresses {
+    type Target = [IpNet];
+    fn deref(&self) -> &[IpNet] {
+        &self.nets
+    }
+}
+
+impl<'de> Deserialize<'de> for Addresses {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Addresses, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected \"auto\" or a list such as [\"10.0.0.1/24\"]")]
+        enum Text {
+            Word(String),
+            List(Vec<String>),
+        }
+        let wrong = |text: &str| {
+            let message =
+                format!("`{text}` is no address with the length of its prefix, such as \"10.0.0.1/24\"");
+            serde::de::Error::custom(message)
+        };
+        match Text::deserialize(d)? {
+            Text::Word(word) if word == "auto" => Ok(Addresses { auto: true, nets: Vec::new() }),
+            Text::Word(word) => Err(serde::de::Error::custom(format!(
+                "`{word}`: expected \"auto\" or a list such as [\"10.0.0.1/24\"]"
+            ))),
+            Text::List(list) => {
+                let nets = list.iter().map(|text| text.parse().map_err(|_| wrong(text)));
+                Ok(Addresses { auto: false, nets: nets.collect::<Result<_, _>>()? })
+            }
+        }
+    }
+}
+
+/// One value or a list.
+#[derive(Clone, Debug)]
+pub struct OneOrMore<T>(pub Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> OneOrMore<T> {
+        OneOrMore(Vec::new())
+    }
+}
+
+impl<'de, T: TryFrom<String, Error = String>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<OneOrMore<T>, D::Error> {
+        let texts = match Strings::deserialize(d)? {
+            Strings::One(text) => vec![text],
+            Strings::Many(texts) => texts,
+        };
+        if texts.is_empty() {
+            return Err(serde::de::Error::custom("the list is empty"));
+        }
+        let values: Result<Vec<T>, String> = texts.into_iter().map(T::try_from).collect();
+        values.map(OneOrMore).map_err(serde::de::Error::custom)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
+enum Strings {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// A list, or everything there is.
+#[derive(Clone, Debug)]
+pub enum AllOr<T> {
+    /// Everything.
+    Any,
+    /// These.
+    Only(Vec<T>),
+}
+
+impl<'de, T: FromStr> Deserialize<'de> for AllOr<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<AllOr<T>, D::Error> {
+        let texts = match Strings::deserialize(d)? {
+            Strings::One(text) if text == "any" => return Ok(AllOr::Any),
+            Strings::One(text) => vec![text],
+            Strings::Many(texts) => texts,
+        };
+        let parse = |text: String| {
+            text.parse()
+                .map_err(|_| format!("`{text}` is no address, expected a list of addresses or \"any\""))
+        };
+        let values: Result<Vec<T>, String> = texts.into_iter().map(parse).collect();
+        values.map(AllOr::Only).map_err(serde::de::Error::custom)
+    }
+}
+
+/// MTU of the interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mtu {
+    /// What the paths carry without fragments.
+    #[default]
+    Auto,
+    /// So many bytes.
+    Fixed(u16),
+}
+
+impl<'de> Deserialize<'de> for Mtu {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Mtu, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected \"auto\" or a number from 576 to 9000")]
+        enum Text {
+            Number(u16),
+            Word(String),
+        }
+        match Text::deserialize(d)? {
+            Text::Number(n) if (576..=9000).contains(&n) => Ok(Mtu::Fixed(n)),
+            Text::Word(word) if word == "auto" => Ok(Mtu::Auto),
+            _ => Err(serde::de::Error::custom("expected \"auto\" or a number from 576 to 9000")),
+        }
+    }
+}
+
+/// The largest IP packet of a path, bytes.
+pub(crate) fn path_mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u16>, D::Error> {
+    let Some(wanted) = Option::<i64>::deserialize(d)? else { return Ok(None) };
+    match u16::try_from(wanted) {
+        Ok(mtu @ 576..=9000) => Ok(Some(mtu)),
+        _ => Err(serde::de::Error::custom(format!("mtu = {wanted}, expected 576 to 9000"))),
+    }
+}
+
+/// What the ECN field of outer headers says.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum OuterEcn {
+    /// What the congestion control of the path wants, which answers marks itself.
+    #[default]
+    Own,
+    /// What the inner one says: RFC 6040's normal mode.
+    Copy,
+    /// Not capable: RFC 6040's compatibility mode.
+    None,
+}
+
+/// DSCP of outer headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OuterDscp {
+    /// That of the inner header.
+    Copy,
+    /// This one.
+    Pinned(u8),
+}
+
+impl Default for OuterDscp {
+    fn default() -> OuterDscp {
+        OuterDscp::Pinned(0)
+    }
+}
+
+impl<'de> Deserialize<'de> for OuterDscp {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<OuterDscp, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected \"copy\" or a number from 0 to 63")]
+        enum Text {
+            Number(u8),
+            Word(String),
+        }
+        match Text::deserialize(d)? {
+            Text::Number(n) if n < 64 => Ok(OuterDscp::Pinned(n)),
+            Text::Word(word) if word == "copy" => Ok(OuterDscp::Copy),
+            _ => Err(serde::de::Error::custom("expected \"copy\" or a number from 0 to 63")),
+        }
+    }
+}
+
+/// Priority of a path: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(try_from = "i64")]
+pub struct Prio(pub u8);
+
+impl Prio {
+    /// Only while nothing else is up.
+    pub const STANDBY: Prio = Prio(1);
+    /// For what the paths before it cannot carry.
+    pub const OVERFLOW: Prio = Prio(2);
+}
+
+impl Default for Prio {
+    fn default() -> Prio {
+        Prio(3)
+    }
+}
+
+impl TryFrom<i64> for Prio {
+    type Error = String;
+    fn try_from(n: i64) -> Result<Prio, String> {
+        u8::try_from(n)
+            .ok()
+            .filter(|n| *n <= 15)
+            .map(Prio)
+            .ok_or_else(|| format!("priority {n}, expected 0 to 15"))
+    }
+}
+
+/// Most bits a second, such as "500k" or "12.5M".
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "toml::Value")]
+pub struct RateLimit(pub Rate);
+
+impl TryFrom<toml::Value> for RateLimit {
+    type Error = String;
+    fn try_from(value: toml::Value) -> Result<RateLimit, String> {
+        match value.as_str() {
+            Some(text) => rate(text).map(RateLimit),
+            None => Err(format!("{value} has no unit, expected a text such as \"10M\" or \"500k\"")),
+        }
+    }
+}
+
+/// Reads a rate such as "10 Mbit/s", "12.5M" or "500k"; without a unit it is bit/s.
+///
+/// # Errors
+/// Names the value and examples of what is expected. 0 and more than 1 Tbit/s are refused.
+pub fn rate(text: &str) -> Result<Rate, String> {
+    const UNITS: [(&str, f64); 7] = [
+        ("Mbit/s", 1e6),
+        ("Gbit/s", 1e9),
+        ("kbit/s", 1e3),
+        ("bit/s", 1.0),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("k", 1e3),
+    ];
+    let unit = UNITS.iter().find_map(|(unit, scale)| Some((text.trim().strip_suffix(unit)?, *scale)));
+    let (number, scale) = unit.unwrap_or((text, 1.0));
+    // "1e20", "NaN" and "-1" are numbers to the parser.
+    let plain = number.trim().chars().all(|c| c.is_ascii_digit() || c == '.');
+    let bps = number.trim().parse::<f64>().ok().filter(|_| plain).map(|n| (n * scale).round());
+    bps.filter(|bps| (1.0..=1e12).contains(bps))
+        .map(|bps| Rate::from_bps(bps as u64))
+        .ok_or_else(|| format!("invalid rate `{text}`; examples: \"10 Mbit/s\", 10M, 500k"))
+}
+
+/// Bytes of a month, such as "500MB" or "50GB".
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "toml::Value")]
+pub struct Volume(pub u64);
+
+impl TryFrom<toml::Value> for Volume {
+    type Error = String;
+    fn try_from(value: toml::Value) -> Result<Volume, String> {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let (number, factor) = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)]
+            .iter()
+            .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))
+            .ok_or_else(|| no_volume(&text))?;
+        let bytes = number.trim().parse::<f64>().ok().map(|n| n * factor);
+        let bytes = bytes.filter(|n| (1.0..=1e18).contains(n)).ok_or_else(|| no_volume(&text))?;
+        Ok(Volume(bytes as u64))
+    }
+}
+
+/// Networks, as `allowed_ips` has them.
+pub(crate) fn prefixes<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<IpNet>, D::Error> {
+    let parse = |text: &String| {
+        text.parse().map_err(|_| {
+            let message = "expected one with its length, such as \"10.0.0.0/24\" or \"10.0.0.2/32\"";
+            serde::de::Error::custom(format!("`{text}` is no prefix, {message}"))
+        })
+    };
+    Vec::<String>::deserialize(d)?.iter().map(parse).collect()
+}
+
+fn no_volume(text: &str) -> String {
+    format!("`{text}` is no volume, expected such as \"500MB\", \"50GB\" or \"1.5TB\"")
+}
+
+/// Number of a server, 0 to 16777215; 0 where nobody looks.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "i64")]
+pub struct ServerNumber(pub u32);
+
+impl TryFrom<i64> for ServerNumber {
+    type Error = String;
+    fn try_from(n: i64) -> Result<ServerNumber, String> {
+        let number = u32::try_from(n).ok().filter(|n| *n < 1 << 24);
+        number.map(ServerNumber).ok_or_else(|| format!("{n} is no server number, expected 0 to 16777215"))
+    }
+}
+
+/// How many threads serve: 1 to 64, or "auto" for as many as there are cores, which [`super::Config::parse`] is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardCount(pub u8);
+
+impl ShardCount {
+    /// "auto", until the number of cores is known.
+    pub(super) const AUTO: ShardCount = ShardCount(0);
+    /// The largest number.
+    pub(super) const MOST: u8 = 64;
+}
+
+impl Default for ShardCount {
+    fn default() -> ShardCount {
+        ShardCount(1)
+    }
+}
+
+impl<'de> Deserialize<'de> for ShardCount {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<ShardCount, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected \"auto\" or a number from 1 to 64")]
+        enum Text {
+            Number(u8),
+            Word(String),
+        }
+        match Text::deserialize(d)? {
+            Text::Number(n) if (1..=ShardCount::MOST).contains(&n) => Ok(ShardCount(n)),
+            Text::Word(word) if word == "auto" => Ok(ShardCount::AUTO),
+            _ => Err(serde::de::Error::custom("expected \"auto\" or a number from 1 to 64")),
+        }
+    }
+}
+
+/// Day of the month, 1 to 28.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "i64")]
+pub struct Day(pub u32);
+
+impl Default for Day {
+    fn default() -> Day {
+        Day(1)
+    }
+}
+
+impl TryFrom<i64> for Day {
+    type Error = String;
+    fn try_from(n: i64) -> Result<Day, String> {
+        let day = u32::try_from(n).ok().filter(|day| (1..=28).contains(day));
+        day.map(Day).ok_or_else(|| format!("{n} is no day that every month has, expected 1 to 28"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates() {
+        assert_eq!(rate("12.5M"), Ok(Rate::from_bps(12_500_000)));
+        assert_eq!(rate("12.5 Mbit/s"), Ok(Rate::from_bps(12_500_000)));
+        assert_eq!(rate("800"), Ok(Rate::from_bps(800)));
+        for wrong in ["", "M", "-1M", "0", "1T", "1e20", "NaN"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn volumes_and_days() {
+        let read = |s: &str| Volume::try_from(toml::Value::from(s));
+        assert_eq!(read("50GB"), Ok(Volume(50_000_000_000)));
+        assert_eq!(read("1.5 TB"), Ok(Volume(1_500_000_000_000)));
+        for wrong in ["", "GB", "50", "50G", "-1GB", "0MB", "NaNGB", "1e30TB"] {
+            assert!(read(wrong).unwrap_err().contains("50GB"), "{wrong}");
+        }
+        assert_eq!(
+            (Day::try_from(28), Day::try_from(0).is_err(), Day::try_from(29).is_err()),
+            (Ok(Day(28)), true, true)
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! The mpdccp tunnel as a sans-IO state machine: no socket, interface, file, thread or clock.
+//!
+//! [`Tunnel`] is told what happens ([`Tunnel::handle_packet`], [`Tunnel::handle_event`], [`Tunnel::handle_host`],
+//! [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]), and says what the host has to do ([`Tunnel::poll_action`]). It works on an
+//! [`mpdccp_proto::Endpoint`] that its owner lends it with each call. The program `mpdccp` executes the actions on Linux; the tests here
+//! and the simulator execute them in virtual time.
+#![forbid(unsafe_code)]
+
+mod action;
+mod client;
+mod command;
+pub mod config;
+mod drops;
+mod host;
+mod message;
+mod packet;
+mod path;
+mod peer;
+mod peers;
+mod reload;
+mod routes;
+mod server;
+mod sessions;
+mod setup;
+mod shards;
+pub mod status;
+mod tunnel;
+mod watch;
+
+pub use action::{Action, Level, OpenPath, StateFile};
+pub use command::{Answer, Command, Keys, PeerKeys};
+pub use drops::DropReason;
+pub use host::{HostEvent, Interface, Looked, Sizes};
+pub use packet::forward::{Outcome, Packet};
+pub use packet::marking::{Mark, Marker};
+pub use packet::mtu::{
+    first as first_mtu, guess as guessed_mtu, inner as inner_mtu, of_interface as interface_mtu,
+};
+pub use setup::{Saved, Setup};
+pub use shards::ShardMessage;
+pub use tunnel::Tunnel;
+
+use action::Actions;
+use config::Config;
+use mpdccp_proto::Endpoint;
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+use units::Time;
+
+/// What each feature works with.
+pub(crate) struct Cx<'a> {
+    pub(crate) now: Time,
+    pub(crate) endpoint: &'a mut Endpoint,
+    pub(crate) cfg: &'a Config,
+    pub(crate) out: &'a mut Actions,
+    pub(crate) ports: &'a mut Ports,
+    /// The tunnel is about to end.
+    pub(crate) closing: bool,
+}
+
+impl Cx<'_> {
+    /// Answers a command.
+    pub(crate) fn reply(&mut self, id: u64, done: Result<(), String>) {
+        let answer = done.map_or_else(Answer::Error, |()| Answer::Done);
+        self.out.push(Action::Reply(id, answer));
+    }
+
+    /// Tells another shard something.
+    pub(crate) fn tell_shard(&mut self, shard: u8, told: shards::Told) {
+        self.out.push(Action::ToShard(shard, ShardMessage(told)));
+    }
+}
+
+/// Random ports of the range for short-lived use (RFC 6335 section 6).
+#[derive(Debug)]
+pub(crate) struct Ports(ChaCha8Rng);
+
+impl Ports {
+    pub(crate) fn new(seed: [u8; 32]) -> Ports {
+        Ports(ChaCha8Rng::from_seed(seed))
+    }
+
+    pub(crate) fn next(&mut self) -> u16 {
+        49_152 | self.0.next_u32() as u16
+    }
+}

@@ -1,0 +1,159 @@
+//! Messages between the two ends of a tunnel, as datagrams of the session. Their first four bits tell them from IP packets.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// "Go to another server."
+const LEAVE: [u8; 2] = [0x10, 1];
+const ASK: [u8; 2] = [0x10, 2];
+const GIVE: [u8; 2] = [0x10, 3];
+const REFUSE: [u8; 2] = [0x10, 4];
+/// Largest message: it fits where IPv4 does.
+const MAX_MESSAGE: usize = 500;
+
+/// What a server gives a client.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Gift {
+    pub(crate) addresses: Vec<IpNet>,
+    pub(crate) routes: Vec<IpNet>,
+    /// Largest inner packet the server wants; 0 for whatever the paths carry.
+    pub(crate) mtu: u16,
+}
+
+/// Why a server gives nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It has nothing to give.
+    NoPool = 1,
+    /// All is given away.
+    Exhausted = 2,
+}
+
+impl Refusal {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Refusal::NoPool => {
+                "the server assigns no addresses: give this end its `addresses`, or the server [assign]"
+            }
+            Refusal::Exhausted => "the server has no free address left in the pool of its [assign]",
+        }
+    }
+}
+
+/// A message; all but `Leave` are about inner addresses.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Message {
+    /// A server asks its client to go to another server.
+    Leave,
+    Ask,
+    Give(Gift),
+    Refuse(Refusal),
+}
+
+impl Message {
+    /// As a datagram.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Message::Leave => LEAVE.to_vec(),
+            Message::Ask => ASK.to_vec(),
+            Message::Refuse(why) => [&REFUSE[..], &[*why as u8]].concat(),
+            Message::Give(gift) => {
+                let mut out = [GIVE, gift.mtu.to_be_bytes()].concat();
+                let kinds = [(0x00, &gift.addresses), (0x10, &gift.routes)];
+                for (kind, net) in
+                    kinds.iter().flat_map(|(kind, nets)| nets.iter().map(move |net| (kind, net)))
+                {
+                    let version = if net.addr().is_ipv4() { 4 } else { 6 };
+                    out.extend([kind | version, net.prefix_len()]);
+                    match net.addr() {
+                        IpAddr::V4(ip) => out.extend(ip.octets()),
+                        IpAddr::V6(ip) => out.extend(ip.octets()),
+                    }
+                }
+                out
+            }
+        }
+    }
+
+    /// Reads a datagram; nothing if it is another one, or wrong.
+    pub(crate) fn parse(data: &[u8]) -> Option<Message> {
+        let (kind, rest) = data.split_first_chunk::<2>()?;
+        match (*kind, rest) {
+            (LEAVE, []) => Some(Message::Leave),
+            (ASK, []) => Some(Message::Ask),
+            (REFUSE, [1]) => Some(Message::Refuse(Refusal::NoPool)),
+            (REFUSE, [2]) => Some(Message::Refuse(Refusal::Exhausted)),
+            (GIVE, [high, low, entries @ ..]) => {
+                let mut gift = Gift { mtu: u16::from_be_bytes([*high, *low]), ..Gift::default() };
+                let mut rest = entries;
+                while let [kind, prefix, after @ ..] = rest {
+                    let ip: IpAddr;
+                    (ip, rest) = match kind & 15 {
+                        4 => after.split_first_chunk::<4>().map(|(ip, rest)| ((*ip).into(), rest))?,
+                        6 => after.split_first_chunk::<16>().map(|(ip, rest)| ((*ip).into(), rest))?,
+                        _ => return None,
+                    };
+                    let net = IpNet::new(ip, *prefix).ok()?;
+                    match kind >> 4 {
+                        0 if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() => return None,
+                        0 => gift.addresses.push(net),
+                        1 => gift.routes.push(net.trunc()),
+                        _ => return None,
+                    }
+                }
+                (rest.is_empty() && !gift.addresses.is_empty()).then_some(Message::Give(gift))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn fits(&self) -> bool {
+        self.to_bytes().len() <= MAX_MESSAGE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gift() -> Gift {
+        let nets = |list: &[&str]| list.iter().map(|net| net.parse().unwrap()).collect();
+        Gift {
+            addresses: nets(&["10.0.0.5/24", "fd00::5/64"]),
+            routes: nets(&["192.168.0.0/16", "fd01::/16"]),
+            mtu: 1300,
+        }
+    }
+
+    #[test]
+    fn messages_are_read_as_written() {
+        let refusals = [Refusal::NoPool, Refusal::Exhausted].map(Message::Refuse);
+        for message in refusals.into_iter().chain([Message::Leave, Message::Ask, Message::Give(gift())]) {
+            let bytes = message.to_bytes();
+            assert_eq!(bytes[0] >> 4, 1, "not an IP packet");
+            assert_eq!(Message::parse(&bytes), Some(message));
+        }
+        let bytes = Message::Give(gift()).to_bytes();
+        assert_eq!(bytes[..10], [0x10, 3, 0x05, 0x14, 4, 24, 10, 0, 0, 5], "as docs/tunnel.md says");
+    }
+
+    #[test]
+    fn what_is_cut_short_or_makes_no_sense_is_nothing() {
+        let bytes = Message::Give(gift()).to_bytes();
+        // Whole entries may be missing at the end, but an address there must be.
+        let whole = [10, 28, 34];
+        for n in 0..bytes.len() {
+            assert_eq!(Message::parse(&bytes[..n]).is_some(), whole.contains(&n), "{n} bytes");
+        }
+        let with = |entry: &[u8]| Message::parse(&[&GIVE[..], &[0, 0], entry].concat());
+        assert!(with(&[4, 24, 10, 0, 0, 5]).is_some());
+        for wrong in [[4, 33, 10, 0, 0, 5], [5, 24, 10, 0, 0, 5], [0x24, 24, 10, 0, 0, 5]] {
+            assert_eq!(with(&wrong), None, "prefix, version, kind");
+        }
+        for wrong in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1]] {
+            assert_eq!(with(&[&[4, 8][..], &wrong].concat()), None);
+        }
+        assert_eq!(Message::parse(&[0x10, 2, 0]), None);
+        assert_eq!(Message::parse(&[0x10, 4, 9]), None);
+    }
+}

@@ -1,0 +1,208 @@
+//! Inner packets on their way between the interface and the sessions.
+
+use crate::Cx;
+use crate::action::Action;
+use crate::client::assigned::Assigned;
+use crate::drops::{DropReason, Drops};
+use crate::packet::allowed::{Allowed, addresses};
+use crate::packet::marking::REFUSED;
+use crate::packet::mss::clamp_mss;
+use crate::packet::mtu::{self, Answers, InterfaceMtu};
+use crate::packet::too_big::{TooBig, too_big};
+use crate::peer::Peer;
+use crate::peers::Peers;
+use crate::shards::{Shard, Told};
+use crate::status::TunStatus;
+use ipnet::IpNet;
+use mpdccp_proto::{PathState, PktInfo, SessionId};
+
+/// A packet for the tunnel.
+#[derive(Debug)]
+pub enum Packet {
+    /// An IP packet read from the interface.
+    Interface(Vec<u8>),
+    /// One that another shard read, as [`Outcome::HandOver`] says.
+    HandedOver(Vec<u8>),
+    /// A datagram delivered by a session.
+    Session(SessionId, Vec<u8>),
+}
+
+/// What becomes of a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It waits in a session, was for the tunnel itself, or was dropped and counted.
+    Done,
+    /// Write this to the interface.
+    Write(Vec<u8>),
+    /// The peer is at home on this shard.
+    HandOver(u8, Vec<u8>),
+}
+
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn count(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+}
+
+/// Whose packets are whose, how large they may be, and counters.
+#[derive(Debug, Default)]
+pub(crate) struct Forward {
+    pub(crate) allowed: Allowed,
+    pub(crate) mtu: InterfaceMtu,
+    answers: Answers,
+    pub(crate) read: Count,
+    pub(crate) written: Count,
+    pub(crate) drops: Drops,
+}
+
+impl Forward {
+    /// A packet of the interface, which has the addresses `own`, to its peer.
+    pub(crate) fn send(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &Peers,
+        own: &[IpNet],
+        shard: &Shard,
+        mut packet: Vec<u8>,
+    ) -> Result<Outcome, DropReason> {
+        let (_, destination) = addresses(&packet).ok_or(DropReason::NotIp)?;
+        if own.is_empty() {
+            return Err(DropReason::NoAddress);
+        }
+        let number = self.allowed.peer(destination).ok_or(DropReason::NoPeer)?;
+        if !shard.is_home(number) {
+            return Ok(Outcome::HandOver(shard.home(number), packet));
+        }
+        let session = peers[number].session.ok_or(DropReason::NotConnected)?;
+        let limit = peers[number].mtu.unwrap_or(self.mtu.mtu);
+        if packet.len() > usize::from(limit) {
+            return match too_big(&packet, limit, own.iter().map(|net| net.addr())) {
+                TooBig::Answer(answer) if self.answers.may(cx.now) => {
+                    self.drops.add(DropReason::TooBigTold, 1);
+                    Ok(Outcome::Write(answer))
+                }
+                TooBig::Answer(_) | TooBig::Drop => Err(DropReason::TooBig),
+                TooBig::Fragments(pieces) => {
+                    for piece in pieces {
+                        let info = PktInfo::of_ip(&piece, cx.endpoint.flow_key());
+                        cx.endpoint.send(cx.now, session, piece, info);
+                    }
+                    Ok(Outcome::Done)
+                }
+            };
+        }
+        if cx.cfg.mss_clamp {
+            clamp_mss(&mut packet, limit);
+        }
+        let info = PktInfo::of_ip(&packet, cx.endpoint.flow_key());
+        cx.endpoint.send(cx.now, session, packet, info);
+        Ok(Outcome::Done)
+    }
+
+    /// As [`send`](Self::send), for a packet that another shard read.
+    pub(crate) fn send_here(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &Peers,
+        own: &[IpNet],
+        shard: &Shard,
+        packet: Vec<u8>,
+    ) -> Result<Outcome, DropReason> {
+        match self.send(cx, peers, own, shard, packet) {
+            // What a reload takes from a peer may have been on its way to it.
+            Ok(Outcome::HandOver(..)) => Err(DropReason::NoPeer),
+            done => done,
+        }
+    }
+
+    /// A packet that a peer sent.
+    pub(crate) fn deliver(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        number: usize,
+        mut data: Vec<u8>,
+    ) -> Result<Outcome, DropReason> {
+        if data == REFUSED {
+            return Err(DropReason::CeNotEct);
+        }
+        let (source, _) = addresses(&data).ok_or(DropReason::NotIp)?;
+        if self.allowed.peer(source) != Some(number) {
+            return Err(DropReason::BadSource);
+        }
+        let peer = &mut peers[number];
+        if !peer.policer.takes(cx.now, peer.cfg.receive_rate.map(|rate| rate.0), data.len()) {
+            return Err(DropReason::OverRate);
+        }
+        if cx.cfg.mss_clamp {
+            clamp_mss(&mut data, peer.mtu.unwrap_or(self.mtu.mtu));
+        }
+        Ok(Outcome::Write(data))
+    }
+
+    pub(crate) fn status(&self) -> TunStatus {
+        TunStatus {
+            read_packets: self.read.packets,
+            read_bytes: self.read.bytes,
+            written_packets: self.written.packets,
+            written_bytes: self.written.bytes,
+            drops: self.drops.iter().map(|(why, n)| (why.name().into(), n)).collect(),
+        }
+    }
+
+    /// A peer's packets may be as large as each of its paths carries.
+    pub(crate) fn on_paths(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, shard: &Shard, assigned: &Assigned) {
+        let status = peer.status(cx);
+        let paths = status.iter().flat_map(|status| &status.paths);
+        let usable = paths.filter(|path| path.state.is_up() || path.state == PathState::Suspect);
+        // Without a path it keeps what it was.
+        if let Some(carried) = usable.filter_map(|path| u16::try_from(path.max_payload).ok()).min() {
+            self.carries(cx, peer, shard, assigned, Some(carried));
+        }
+    }
+
+    /// A peer's packets may be so large from now on; `None` if it is a peer no more. The first shard counts them for all.
+    pub(crate) fn carries(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peer: &mut Peer,
+        shard: &Shard,
+        assigned: &Assigned,
+        now: Option<u16>,
+    ) {
+        let before = std::mem::replace(&mut peer.mtu, now);
+        if shard.is_first() {
+            self.mtu.count(before, now);
+            self.adapt_interface(cx, assigned);
+        } else if before != now {
+            cx.tell_shard(0, Told::Carries { before, now });
+        }
+    }
+
+    /// The interface's packets may be as large as some peer's, and as the server wants.
+    pub(crate) fn adapt_interface(&self, cx: &mut Cx<'_>, assigned: &Assigned) {
+        let least = mtu::least(assigned.nets.iter().any(|net| net.addr().is_ipv6()));
+        if let Some(mtu) = self.mtu.wanted(least, assigned.mtu()) {
+            cx.out.push(Action::SetMtu(mtu));
+        }
+    }
+
+    /// The host changed the interface's MTU, or could not.
+    pub(crate) fn on_mtu_set(&mut self, cx: &mut Cx<'_>, shard: &Shard, mtu: u16, done: Result<(), String>) {
+        let interface = &cx.cfg.interface;
+        if let Err(e) = done {
+            return cx.out.warn(format!("{interface}: cannot set MTU {mtu}: {e}"));
+        }
+        let before = std::mem::replace(&mut self.mtu.mtu, mtu);
+        cx.out.info(format!("{interface}: MTU {before} -> {mtu}, as the paths carry"));
+        shard.others().for_each(|shard| cx.tell_shard(shard, Told::Mtu(mtu)));
+    }
+}

@@ -1,0 +1,9 @@
+//! Inner packets: whose they are, how large they may be, what their headers say.
+
+pub(crate) mod allowed;
+pub(crate) mod forward;
+pub(crate) mod marking;
+pub(crate) mod mss;
+pub(crate) mod mtu;
+pub(crate) mod police;
+pub(crate) mod too_big;

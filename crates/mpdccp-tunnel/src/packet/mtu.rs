@@ -1,0 +1,152 @@
+//! How large packets may be: what the system says goes to the sessions, which try it; what they find rules the interface, per peer.
+
+use crate::config::{Config, Mtu};
+use crate::host::Sizes;
+use std::collections::BTreeMap;
+use units::{Duration, Time};
+
+/// A data packet's header with its MP_SEQ option: the part of the overhead that no encapsulation knows.
+const DCCP_HEADER: u16 = 28;
+/// Where the system knows nothing better.
+const DEFAULT: u16 = 1500;
+/// Largest path MTU made use of.
+pub(crate) const MOST: u16 = 9000;
+/// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
+pub(crate) const LEAST_V6: u16 = 1280;
+/// At most so many answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
+const ANSWERS: u32 = 100;
+const PER: Duration = Duration::from_secs(1);
+
+/// The size that a path begins with, of what the system knows and at most what the file says.
+pub fn first(sizes: Sizes, probing: bool, most: Option<u16>) -> u16 {
+    // Without a route now there may be one later.
+    let mut known = sizes.path.unwrap_or(DEFAULT);
+    // ICMP that says less may be forged: what is probed anyway begins with what most networks carry.
+    if let (true, Some(device)) = (probing, sizes.device) {
+        known = known.max(device.min(DEFAULT));
+    }
+    known.min(most.unwrap_or(MOST))
+}
+
+/// What is left of a path MTU for an inner packet.
+pub fn inner(mtu: u16, overhead: u16) -> u16 {
+    mtu.saturating_sub(overhead + DCCP_HEADER)
+}
+
+/// What a path is assumed to carry before anything is known of it, with encryption's overhead: over IPv6, since that is less.
+pub fn guess(overhead: u16) -> u16 {
+    inner(DEFAULT, 48 + overhead)
+}
+
+/// The interface's MTU, which the first shard rules, and what peers' paths carry.
+#[derive(Debug, Default)]
+pub(crate) struct InterfaceMtu {
+    pub(crate) mtu: u16,
+    /// What it was at the start; it never gets larger.
+    most: u16,
+    /// How many peers' paths carry packets of each size.
+    carried: BTreeMap<u16, usize>,
+}
+
+impl InterfaceMtu {
+    pub(crate) fn new(mtu: u16) -> InterfaceMtu {
+        InterfaceMtu { mtu, most: mtu, carried: BTreeMap::new() }
+    }
+
+    /// A peer's packets may be so large now, instead of so large.
+    pub(crate) fn count(&mut self, before: Option<u16>, now: Option<u16>) {
+        if let Some(now) = now {
+            *self.carried.entry(now).or_default() += 1;
+        }
+        if let Some(count) = before.and_then(|before| self.carried.get_mut(&before)) {
+            *count -= 1;
+        }
+        self.carried.retain(|_, count| *count > 0);
+    }
+
+    /// The MTU to set, if it is another one: as large as some peer's paths carry, and at most what the server wants.
+    pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
+        let carried = *self.carried.keys().next_back()?;
+        let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));
+        Some(wanted).filter(|mtu| *mtu != self.mtu)
+    }
+}
+
+/// The smallest MTU with which the interface keeps its addresses.
+pub(crate) fn least(v6: bool) -> u16 {
+    if v6 { LEAST_V6 } else { 0 }
+}
+
+/// The MTU that the interface begins with, where the paths carry inner packets of `carried` bytes.
+///
+/// # Errors
+/// The file asks for more, or for IPv6 where it has no room.
+pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
+    let mtu = match cfg.mtu {
+        Mtu::Auto => carried,
+        Mtu::Fixed(mtu) if mtu > carried => {
+            return Err(format!("mtu = {mtu}: the paths carry inner packets of at most {carried} bytes"));
+        }
+        Mtu::Fixed(mtu) => mtu,
+    };
+    if mtu < least(cfg.addresses.iter().any(|a| a.addr().is_ipv6())) {
+        return Err(format!(
+            "addresses: IPv6 needs an MTU of {LEAST_V6} or more on {}, but it is {mtu}; leave the IPv6 address out",
+            cfg.interface
+        ));
+    }
+    Ok(mtu)
+}
+
+/// Counts answers to packets that are too large.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    since: Time,
+    sent: u32,
+}
+
+impl Answers {
+    pub(crate) fn may(&mut self, now: Time) -> bool {
+        if now.since(self.since) >= PER {
+            (self.since, self.sent) = (now, 0);
+        }
+        self.sent += 1;
+        self.sent <= ANSWERS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_begins_with_what_the_device_carries_where_that_is_probed() {
+        let sizes = Sizes { path: Some(552), device: Some(1500) };
+        assert_eq!(first(sizes, true, None), 1500, "forged");
+        assert_eq!(first(sizes, false, None), 552);
+        assert_eq!(first(Sizes { path: Some(9000), device: Some(9000) }, true, Some(1400)), 1400);
+        assert_eq!(first(Sizes::default(), true, None), DEFAULT);
+    }
+
+    #[test]
+    fn the_interface_is_as_large_as_some_peer_and_no_larger_than_at_the_start() {
+        let mut sizes = InterfaceMtu::new(1400);
+        assert_eq!(sizes.wanted(0, None), None, "nobody is there");
+        sizes.count(None, Some(1300));
+        assert_eq!(sizes.wanted(0, None), Some(1300));
+        sizes.count(None, Some(1350));
+        assert_eq!((sizes.wanted(0, None), sizes.wanted(0, Some(1200))), (Some(1350), Some(1200)));
+        sizes.count(Some(1350), Some(9000));
+        assert_eq!(sizes.wanted(0, None), None, "1400");
+        sizes.count(Some(9000), None);
+        sizes.count(Some(1300), Some(600));
+        assert_eq!((sizes.wanted(0, None), sizes.wanted(1280, None)), (Some(600), Some(1280)));
+    }
+
+    #[test]
+    fn answers_are_bounded_in_time() {
+        let (mut answers, now) = (Answers::default(), Time::from_millis(5_000));
+        assert_eq!((0..1_000).filter(|_| answers.may(now)).count(), ANSWERS as usize);
+        assert!(answers.may(now + PER));
+    }
+}

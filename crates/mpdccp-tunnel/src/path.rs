@@ -1,0 +1,74 @@
+//! A path of this end: waiting for what it needs, or open.
+
+use crate::config::{PathSpec, Prio};
+use dccp_proto::{Ports, Route};
+use mpdccp_proto::{PathConfig, PathName};
+use std::net::{IpAddr, SocketAddr};
+use units::Time;
+
+/// A path that is not open yet.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitingPath {
+    pub(crate) spec: PathSpec,
+    /// What it waits for: its interface, address or name.
+    pub(crate) why: String,
+    /// An address of its name that did not answer.
+    pub(crate) failed: Option<IpAddr>,
+    /// The host is opening it.
+    pub(crate) opening: Option<Opening>,
+    /// The command to answer once it is open, or cannot be.
+    pub(crate) reply: Option<u64>,
+}
+
+/// What the host was asked to open.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub(crate) request: u64,
+    pub(crate) interface: Option<String>,
+    pub(crate) remote: SocketAddr,
+}
+
+impl WaitingPath {
+    pub(crate) fn new(spec: PathSpec) -> WaitingPath {
+        WaitingPath { spec, why: String::new(), failed: None, opening: None, reply: None }
+    }
+}
+
+/// A path of this end with its socket.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenPath {
+    pub(crate) spec: PathSpec,
+    /// The interface that its pattern led to, or the one that it names.
+    pub(crate) interface: Option<String>,
+    pub(crate) socket: u32,
+    pub(crate) remote: SocketAddr,
+    pub(crate) mtu: u16,
+    pub(crate) overhead: u16,
+    /// Since when it does not work.
+    pub(crate) bad_since: Option<Time>,
+    /// To an advertised address: it has been up.
+    pub(crate) proved: bool,
+    /// Bytes of its socket that its quota has been charged with.
+    pub(crate) charged: u64,
+    /// Its quota is used up.
+    pub(crate) exhausted: bool,
+}
+
+impl OpenPath {
+    /// Priority in force at this end.
+    pub(crate) fn prio(&self) -> Prio {
+        let prio = self.spec.prio();
+        if self.exhausted { prio.min(Prio::STANDBY) } else { prio }
+    }
+
+    pub(crate) fn config(&self, local: u16, remote: u16) -> PathConfig {
+        PathConfig {
+            route: Route { socket: self.socket, local: None, remote: self.remote },
+            ports: Ports { local, remote },
+            name: PathName::of(&self.spec.name),
+            prio: self.prio().0,
+            mtu: self.mtu,
+            overhead: self.overhead,
+        }
+    }
+}

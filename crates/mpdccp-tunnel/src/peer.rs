@@ -1,0 +1,442 @@
+//! A peer and the session with it, which may come and go.
+
+use crate::Cx;
+use crate::action::Action;
+use crate::command::PeerKeys;
+use crate::config::{self, PathSpec, Prio};
+use crate::host::Sizes;
+use crate::message::Message;
+use crate::packet::mtu;
+use crate::packet::police::Policer;
+use crate::path::{OpenPath, WaitingPath};
+use dccp_proto::Route;
+use mpdccp_proto::{PathId, PathName, PathStatus, PktInfo, SessionId, SessionStatus};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use units::{Duration, Time};
+
+/// How long a session may take to open before another path is tried first.
+const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+/// Wait before a lost session is opened again, doubled up to the maximum as long as that fails.
+const RETRY: Duration = Duration::from_millis(250);
+const MAX_RETRY: Duration = Duration::from_secs(8);
+/// After a session that ended sooner the next one waits longer, as after a failure.
+const BRIEF: Duration = Duration::from_secs(10);
+/// After every so many failed attempts the log says what may be wrong.
+const HINT_EVERY: u32 = 3;
+/// Most reasons and addresses remembered of the paths of one peer.
+const MOST_REMEMBERED: usize = 64;
+
+/// A peer.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) cfg: config::Peer,
+    pub(crate) keys: PeerKeys,
+    /// A client's own paths; a server learns its paths from the peer.
+    pub(crate) paths: Vec<OpenPath>,
+    /// Those that are not open yet.
+    pub(crate) waiting: Vec<WaitingPath>,
+    /// Names of paths to advertised addresses that did not answer.
+    pub(crate) unanswered: Vec<String>,
+    pub(crate) session: Option<SessionId>,
+    /// A server's: it asked for addresses, and has these.
+    pub(crate) asked: bool,
+    pub(crate) leased: Vec<IpAddr>,
+    pub(crate) policer: Policer,
+    /// Not in the configuration any more.
+    pub(crate) gone: bool,
+    /// Largest inner packet, once a path is up.
+    pub(crate) mtu: Option<u16>,
+    /// Which of its servers is in use, and since when none of its paths has been up.
+    pub(crate) server: usize,
+    pub(crate) silent_since: Option<Time>,
+    /// It proved its key once.
+    pub(crate) heard: bool,
+    /// Why paths of this session that are not up went down, as logged: they try again every second.
+    downs: BTreeMap<String, String>,
+    /// Where the other ends of this session's channels moved.
+    places: BTreeMap<u32, SocketAddr>,
+    /// What the log called the paths of this session.
+    labels: BTreeMap<PathId, String>,
+    /// When to connect; `None` for a server, or with a session.
+    retry_at: Option<Time>,
+    wait: Duration,
+    /// Since when there is a session, and how many in a row were brief.
+    opened: Option<Time>,
+    brief: u32,
+    /// Failed attempts since the last session.
+    failures: u32,
+    /// When to give an unopened session up.
+    give_up_at: Option<Time>,
+    /// Which path opens the next session.
+    first: usize,
+}
+
+impl Peer {
+    /// With the paths of a client still to be opened.
+    pub(crate) fn new(cfg: config::Peer, keys: PeerKeys, client: bool) -> Peer {
+        let specs = cfg.paths.iter().filter(|_| client).map(|p| p.get_ref().clone());
+        Peer {
+            waiting: specs.map(WaitingPath::new).collect(),
+            cfg,
+            keys,
+            paths: Vec::new(),
+            unanswered: Vec::new(),
+            session: None,
+            asked: false,
+            leased: Vec::new(),
+            policer: Policer::default(),
+            gone: false,
+            mtu: None,
+            server: 0,
+            silent_since: None,
+            heard: false,
+            downs: BTreeMap::new(),
+            places: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            retry_at: None,
+            wait: RETRY,
+            opened: None,
+            brief: 0,
+            failures: 0,
+            give_up_at: None,
+            first: 0,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.cfg.name
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        [self.retry_at, self.give_up_at].into_iter().flatten().min()
+    }
+
+    /// Gives an attempt up, or makes one. Returns the session that was given up.
+    pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Option<SessionId> {
+        let late = self.give_up_at.is_some_and(|t| t <= cx.now);
+        let given_up = self.session.filter(|_| late);
+        if let Some(session) = given_up {
+            cx.out.warn(format!("peer {}: no session after {OPEN_PATIENCE:?}, trying again", self.name()));
+            cx.endpoint.abort(cx.now, session);
+            self.failures += 1;
+            if self.failures.is_multiple_of(HINT_EVERY) && !self.heard && self.keys.is_some() {
+                cx.out.warn(format!(
+                    "peer {}: never an answer. Is its tunnel up, and do packets get there? An end with other keys does not answer either: \
+                     public_key has to be what `mpdccp pubkey` prints there, that of this end has to be in a [[peer]] of its file, \
+                     and a preshared key is at both ends or at none",
+                    self.name()
+                ));
+            }
+            self.on_closed(cx.now);
+        }
+        if self.retry_at.is_some_and(|t| t <= cx.now) {
+            self.connect(cx);
+            cx.out.info(format!("peer {}: connecting", self.name()));
+        }
+        given_up
+    }
+
+    /// Connects at a time.
+    pub(crate) fn connect_at(&mut self, at: Time) {
+        self.retry_at = Some(at);
+    }
+
+    fn connect(&mut self, cx: &mut Cx<'_>) {
+        self.retry_at = None;
+        if self.paths.is_empty() {
+            return;
+        }
+        // Another DCCP port each time, so that no packet of an earlier attempt is taken for one of this.
+        let port = cx.ports.next();
+        self.first %= self.paths.len();
+        let (later, sooner) = self.paths.split_at(self.first);
+        let mut order = sooner.iter().chain(later).map(|p| p.config(port, cx.cfg.dccp_port));
+        let Some(first) = order.next() else { return };
+        let session = cx.endpoint.connect(cx.now, cx.cfg.session(), first);
+        for path in order {
+            cx.endpoint.add_path(cx.now, session, path);
+        }
+        self.session = Some(session);
+        self.give_up_at = Some(cx.now + OPEN_PATIENCE);
+        // If this one fails, the next attempt starts elsewhere.
+        self.first += 1;
+    }
+
+    pub(crate) fn on_opened(&mut self, now: Time) {
+        self.give_up_at = None;
+        self.failures = 0;
+        self.opened = Some(now);
+        self.first = 0;
+    }
+
+    /// A session ended. Returns how many in a row did soon after they had opened, if that is worth a warning.
+    pub(crate) fn on_ended(&mut self, now: Time) -> Option<u32> {
+        let opened = self.opened.take()?;
+        if now.since(opened) >= BRIEF {
+            (self.brief, self.wait) = (0, RETRY);
+            return None;
+        }
+        self.brief += 1;
+        Some(self.brief).filter(|brief| *brief >= 4 && brief.is_power_of_two())
+    }
+
+    /// The session is gone; a client opens another one.
+    pub(crate) fn on_closed(&mut self, now: Time) {
+        self.forget_session();
+        self.give_up_at = None;
+        if !self.paths.is_empty() {
+            self.retry_at = Some(now + self.wait);
+            self.wait = (self.wait * 2).min(MAX_RETRY);
+        }
+    }
+
+    /// Forgets the session and what was known of its paths.
+    pub(crate) fn forget_session(&mut self) -> Option<SessionId> {
+        self.downs.clear();
+        self.places.clear();
+        self.labels.clear();
+        self.session.take()
+    }
+
+    /// No more attempts.
+    pub(crate) fn shut_down(&mut self) {
+        self.retry_at = None;
+        self.give_up_at = None;
+    }
+
+    /// Adds an open path to the session, or opens one with it.
+    pub(crate) fn add_path(&mut self, cx: &mut Cx<'_>, path: OpenPath) {
+        match self.session {
+            Some(session) => {
+                let config = path.config(cx.ports.next(), cx.cfg.dccp_port);
+                cx.endpoint.add_path(cx.now, session, config);
+            }
+            None => self.retry_at = Some(cx.now),
+        }
+        self.paths.push(path);
+    }
+
+    /// A path went down. Returns whether for another reason than the last time.
+    pub(crate) fn is_news(&mut self, path: &str, why: String) -> bool {
+        // A server's paths are where its clients were, as often as they moved.
+        if self.downs.len() >= MOST_REMEMBERED {
+            self.downs.clear();
+        }
+        let before = self.downs.insert(path.to_owned(), why.clone());
+        before.as_deref() != Some(&why)
+    }
+
+    /// A path is up.
+    pub(crate) fn on_up(&mut self, path: &str) {
+        self.downs.remove(path);
+    }
+
+    /// The other end of a channel moved.
+    pub(crate) fn on_moved(&mut self, socket: u32, remote: SocketAddr) {
+        if self.places.len() >= MOST_REMEMBERED {
+            self.places.clear();
+        }
+        self.places.insert(socket, remote);
+    }
+
+    /// Where packets of a route go now.
+    pub(crate) fn place(&self, route: &Route) -> SocketAddr {
+        self.places.get(&route.socket).copied().unwrap_or(route.remote)
+    }
+
+    /// Sends it a message.
+    pub(crate) fn tell(&self, cx: &mut Cx<'_>, message: &Message) {
+        if let Some(session) = self.session {
+            cx.endpoint.send(cx.now, session, message.to_bytes(), PktInfo::default());
+        }
+    }
+
+    /// All paths of this end, open or not.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = &PathSpec> {
+        self.paths.iter().map(|p| &p.spec).chain(self.waiting.iter().map(|p| &p.spec))
+    }
+
+    /// All paths of this end, open or not.
+    pub(crate) fn specs_mut(&mut self) -> impl Iterator<Item = &mut PathSpec> {
+        self.paths.iter_mut().map(|p| &mut p.spec).chain(self.waiting.iter_mut().map(|p| &mut p.spec))
+    }
+
+    /// Forgets paths that are not open yet; commands that wait for them are answered.
+    pub(crate) fn forget_waiting(&mut self, cx: &mut Cx<'_>, which: impl Fn(&PathSpec) -> bool) {
+        self.waiting.retain(|path| {
+            let goes = which(&path.spec);
+            if let Some(id) = path.reply.filter(|_| goes) {
+                cx.reply(id, Err(format!("path `{}` was removed meanwhile", path.spec.name)));
+            }
+            !goes
+        });
+    }
+
+    pub(crate) fn has_path(&self, name: &str) -> bool {
+        self.specs().any(|spec| spec.name == name)
+    }
+
+    /// Interfaces that its paths leave through, or will.
+    pub(crate) fn interfaces(&self) -> Vec<String> {
+        let opening = self.waiting.iter().filter_map(|p| p.opening.as_ref()?.interface.clone());
+        self.paths.iter().filter_map(|p| p.interface.clone()).chain(opening).collect()
+    }
+
+    /// The session, as it is.
+    pub(crate) fn status(&self, cx: &Cx<'_>) -> Option<SessionStatus> {
+        cx.endpoint.status(cx.now, self.session?)
+    }
+
+    /// Sockets of the paths that are up.
+    pub(crate) fn up(&self, cx: &Cx<'_>) -> Vec<u32> {
+        let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
+        paths.filter(|p| p.state.is_up()).map(|p| p.route.socket).collect()
+    }
+
+    /// The session's number of a path of this end.
+    pub(crate) fn path_id(&self, cx: &Cx<'_>, name: &str) -> Option<PathId> {
+        let socket = self.paths.iter().find(|p| p.spec.name == name)?.socket;
+        // The newest, should an earlier one still be listed.
+        self.status(cx)?.paths.iter().rev().find(|p| p.route.socket == socket).map(|p| p.id)
+    }
+
+    /// The configuration of a session's path, if it has one.
+    pub(crate) fn cfg_of(&self, path: &PathStatus) -> Option<&PathSpec> {
+        let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
+        let remote = path.route.remote.ip();
+        let theirs = || self.cfg.paths.iter().map(|p| p.get_ref()).find(|p| p.remote.ip() == Some(remote));
+        ours.or_else(theirs)
+    }
+
+    /// The configured name of a path, or its address.
+    pub(crate) fn path_name(&self, path: &PathStatus) -> String {
+        self.cfg_of(path).map_or_else(|| path.route.remote.to_string(), |spec| spec.name.clone())
+    }
+
+    /// A path as the log names it; as it was named last, should it be gone.
+    pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> String {
+        let status = self.status(cx);
+        if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
+            let (name, place) = (self.path_name(path), self.place(&path.route).to_string());
+            let label = if name == place { format!("path {name}") } else { format!("path {name} ({place})") };
+            self.labels.insert(id, label);
+        }
+        self.labels.get(&id).cloned().unwrap_or_else(|| "a path".into())
+    }
+
+    /// Has the host look at the destinations of this end's paths.
+    pub(crate) fn look_at_own(&self, cx: &mut Cx<'_>) {
+        for path in &self.paths {
+            cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: true });
+        }
+    }
+
+    /// Has the host look at the destination of a path of the session, or of all.
+    pub(crate) fn look(&self, cx: &mut Cx<'_>, only: Option<PathId>) {
+        let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
+        for path in paths.filter(|path| only.is_none_or(|id| path.id == id)) {
+            let Route { socket, remote, .. } = path.route;
+            cx.out.push(Action::Look { socket, remote, own: false });
+        }
+    }
+
+    /// What the system knows of a path's MTU (ICMP, a changed interface) goes to the session as a hint, and what the interface takes as
+    /// worth trying: ICMP that says less may be forged.
+    pub(crate) fn hint_mtu(&self, cx: &mut Cx<'_>, id: PathId, sizes: Sizes) {
+        let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
+        let Some(path) = status.paths.iter().find(|path| path.id == id) else { return };
+        let most = self.cfg_of(path).and_then(|spec| spec.mtu).unwrap_or(mtu::MOST);
+        if let Some(known) = sizes.path {
+            cx.endpoint.set_mtu(cx.now, session, id, known.min(most));
+            if let Some(device) = sizes.device {
+                cx.endpoint.try_mtu(cx.now, session, id, device.min(most));
+            }
+        }
+    }
+
+    /// Gives a path another priority, in this session and those to come.
+    pub(crate) fn set_prio(&mut self, cx: &mut Cx<'_>, name: &str, priority: Prio) -> Result<(), String> {
+        let Some(spec) = self.specs_mut().find(|spec| spec.name == name) else {
+            return Err(self.no_such_path());
+        };
+        spec.priority = Some(priority);
+        self.tell_prio(cx, name);
+        Ok(())
+    }
+
+    /// Tells the session the priority of a path that is in force.
+    pub(crate) fn tell_prio(&self, cx: &mut Cx<'_>, name: &str) {
+        let open = self.paths.iter().find(|p| p.spec.name == name);
+        if let (Some(session), Some(id), Some(path)) = (self.session, self.path_id(cx, name), open) {
+            cx.endpoint.set_prio(cx.now, session, id, path.prio().0);
+        }
+    }
+
+    pub(crate) fn no_such_path(&self) -> String {
+        let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
+        match names.is_empty() {
+            true => "paths are changed at the client".into(),
+            false => format!("no such path, expected one of: {}", names.join(", ")),
+        }
+    }
+
+    /// Applies the file's limits to a path of the session. A server applies its own priority too: the smaller one of both ends counts.
+    pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
+        let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
+        let path = status.paths.iter().find(|p| p.id == id);
+        let Some(spec) = path.and_then(|path| self.cfg_of(path)) else { return };
+        if !cx.cfg.is_client() {
+            cx.endpoint.name_path(cx.now, session, id, PathName::of(&spec.name));
+            if let Some(prio) = spec.priority {
+                cx.endpoint.set_prio(cx.now, session, id, prio.0);
+            }
+        }
+        cx.endpoint.cap_path(cx.now, session, id, spec.rate.map(|rate| rate.0));
+    }
+
+    /// Applies the file's limits to the session and all its paths.
+    pub(crate) fn limit(&self, cx: &mut Cx<'_>) {
+        let Some(session) = self.session else { return };
+        cx.endpoint.cap(cx.now, session, self.cfg.rate.map(|rate| rate.0));
+        for path in self.status(cx).into_iter().flat_map(|status| status.paths) {
+            self.limit_path(cx, path.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer() -> Peer {
+        Peer::new(toml::from_str("name = \"hub\"").unwrap(), None, true)
+    }
+
+    #[test]
+    fn a_path_that_goes_down_again_and_again_is_logged_once() {
+        let mut peer = peer();
+        let news = |peer: &mut Peer, path: &str, why: &str| peer.is_news(path, why.into());
+        assert!(news(&mut peer, "one", "silent") && news(&mut peer, "two", "silent"));
+        assert!(news(&mut peer, "one", "no answer") && !news(&mut peer, "one", "no answer"));
+        peer.on_up("one");
+        assert!(news(&mut peer, "one", "no answer"), "it was up meanwhile");
+        (0..1_000).for_each(|n| assert!(news(&mut peer, &n.to_string(), "moved")));
+        assert!(peer.downs.len() <= MOST_REMEMBERED, "bounded");
+    }
+
+    #[test]
+    fn brief_sessions_make_the_next_one_wait_and_are_warned_of() {
+        let (mut peer, mut now, mut warned) = (peer(), Time::from_millis(1), Vec::new());
+        for _ in 0..8 {
+            peer.on_opened(now);
+            now += Duration::from_secs(1);
+            warned.extend(peer.on_ended(now));
+        }
+        assert_eq!(warned, [4, 8]);
+        peer.wait = MAX_RETRY;
+        peer.on_opened(now);
+        assert_eq!((peer.on_ended(now + BRIEF), peer.wait, peer.brief), (None, RETRY, 0));
+    }
+}

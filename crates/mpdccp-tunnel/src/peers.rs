@@ -1,0 +1,216 @@
+//! All peers, by number, name and session.
+
+use crate::Cx;
+use crate::command::PeerKeys;
+use crate::config::{Config, Prio};
+use crate::host::Looked;
+use crate::message::Message;
+use crate::peer::Peer;
+use mpdccp_proto::SessionId;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::ops::{Index, IndexMut};
+
+/// The peers by their numbers, which are never used again.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    list: Vec<Peer>,
+    numbers: HashMap<String, usize>,
+    sessions: BTreeMap<SessionId, usize>,
+}
+
+impl Index<usize> for Peers {
+    type Output = Peer;
+    fn index(&self, number: usize) -> &Peer {
+        &self.list[number]
+    }
+}
+
+impl IndexMut<usize> for Peers {
+    fn index_mut(&mut self, number: usize) -> &mut Peer {
+        &mut self.list[number]
+    }
+}
+
+impl Peers {
+    /// Those of a configuration, with their keys.
+    pub(crate) fn new(cfg: &Config, keys: Vec<PeerKeys>) -> Peers {
+        let mut peers = Peers::default();
+        for (peer, keys) in cfg.peers.iter().zip(keys) {
+            peers.add(Peer::new(peer.get_ref().clone(), keys, cfg.is_client()));
+        }
+        peers
+    }
+
+    /// Adds a peer; its number.
+    pub(crate) fn add(&mut self, peer: Peer) -> usize {
+        let number = self.list.len();
+        self.numbers.insert(peer.name().to_owned(), number);
+        self.list.push(peer);
+        number
+    }
+
+    /// The peer is not in the configuration any more. Returns its session.
+    pub(crate) fn remove(&mut self, number: usize) -> Option<SessionId> {
+        let peer = &mut self.list[number];
+        peer.gone = true;
+        peer.leased.clear();
+        peer.shut_down();
+        if self.numbers.get(peer.name()) == Some(&number) {
+            self.numbers.remove(&peer.cfg.name);
+        }
+        let session = peer.forget_session()?;
+        self.sessions.remove(&session);
+        Some(session)
+    }
+
+    /// Numbers of those that are in the configuration.
+    pub(crate) fn present(&self) -> impl Iterator<Item = usize> + use<> {
+        let present: Vec<usize> = (0..self.list.len()).filter(|i| !self.list[*i].gone).collect();
+        present.into_iter()
+    }
+
+    pub(crate) fn get(&self, number: usize) -> Option<&Peer> {
+        self.list.get(number).filter(|peer| !peer.gone)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.list.iter().filter(|peer| !peer.gone)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.list.iter_mut().filter(|peer| !peer.gone)
+    }
+
+    /// The number of a peer by its name.
+    pub(crate) fn number(&self, name: &str) -> Option<usize> {
+        self.numbers.get(name).copied()
+    }
+
+    /// Numbers of all, or of the one of this name, which costs nothing for the others.
+    pub(crate) fn asked(&self, only: Option<&str>) -> Vec<usize> {
+        only.map_or_else(|| self.present().collect(), |name| self.number(name).into_iter().collect())
+    }
+
+    /// Changes a path's priority by command.
+    pub(crate) fn set_prio(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peer: Option<&str>,
+        path: &str,
+        priority: Prio,
+    ) -> Result<(), String> {
+        let number = self.meant(peer)?;
+        self.list[number].set_prio(cx, path, priority)
+    }
+
+    /// The peer that a command means; without a name the only one.
+    pub(crate) fn meant(&self, name: Option<&str>) -> Result<usize, String> {
+        let names = || self.iter().map(Peer::name).collect::<Vec<_>>().join(", ");
+        let mut present = self.present();
+        match (name, present.next(), present.next()) {
+            (Some(name), ..) => {
+                self.number(name).ok_or_else(|| format!("no such peer, expected one of: {}", names()))
+            }
+            (None, Some(only), None) => Ok(only),
+            _ => Err(format!("say which --peer: {}", names())),
+        }
+    }
+
+    /// The peer of a session.
+    pub(crate) fn of(&self, session: SessionId) -> Option<usize> {
+        self.sessions.get(&session).copied()
+    }
+
+    /// All sessions and their peers.
+    pub(crate) fn sessions(&self) -> &BTreeMap<SessionId, usize> {
+        &self.sessions
+    }
+
+    /// A session is this peer's from now on; the one that it had.
+    pub(crate) fn accept(&mut self, number: usize, session: SessionId) -> Option<SessionId> {
+        let old = self.list[number].session.replace(session).filter(|old| *old != session);
+        if let Some(old) = old {
+            self.sessions.remove(&old);
+        }
+        self.sessions.insert(session, number);
+        old
+    }
+
+    /// A session is over.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
+    /// Connects, or gives attempts up. Returns the peers whose attempts failed.
+    pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Vec<usize> {
+        let mut failed = Vec::new();
+        for (number, peer) in self.list.iter_mut().enumerate() {
+            if let Some(session) = peer.on_timeout(cx) {
+                self.sessions.remove(&session);
+                failed.push(number);
+            }
+            if let Some(session) = peer.session {
+                self.sessions.insert(session, number);
+            }
+        }
+        failed
+    }
+
+    /// A socket's path as the log names it, if it is known whose it is.
+    fn whose(&self, client: bool, socket: u32, peer: Option<u32>) -> Option<String> {
+        let ours = |peer: &Peer| {
+            let path = peer.paths.iter().find(|p| p.socket == socket)?;
+            Some(format!("peer {}: path {}", peer.name(), path.spec.name))
+        };
+        if let Some(peer) = peer {
+            let peer = self.get(peer as usize)?;
+            return ours(peer).or_else(|| Some(format!("peer {}", peer.name())));
+        }
+        // Without channels only a client's paths have sockets of their own.
+        self.iter().take_while(|_| client).find_map(ours)
+    }
+
+    /// Sends a peer a message, should it be there.
+    pub(crate) fn tell(&self, cx: &mut Cx<'_>, number: usize, message: &Message) {
+        if let Some(peer) = self.get(number) {
+            peer.tell(cx, message);
+        }
+    }
+
+    /// What the system knows of a destination goes to the sessions over it.
+    pub(crate) fn on_looked(&self, cx: &mut Cx<'_>, looked: &Looked) {
+        for (session, path) in cx.endpoint.paths_over(looked.socket, looked.remote) {
+            if let Some(number) = self.of(session) {
+                self.list[number].hint_mtu(cx, path, looked.sizes);
+            }
+        }
+    }
+
+    /// Sending to a destination stopped or started to work.
+    pub(crate) fn on_link(
+        &self,
+        cx: &mut Cx<'_>,
+        socket: u32,
+        peer: Option<u32>,
+        remote: SocketAddr,
+        fault: Option<String>,
+    ) {
+        let whose = self.whose(cx.cfg.is_client(), socket, peer);
+        let whose = whose.map_or_else(String::new, |label| label + ": ");
+        match fault {
+            None => cx.out.info(format!("{whose}sending to {remote} works again")),
+            Some(why) => cx.out.warn(format!("{whose}sending to {remote} fails: {why}")),
+        }
+    }
+
+    /// The other end of a channel is elsewhere now.
+    pub(crate) fn on_moved(&mut self, cx: &mut Cx<'_>, socket: u32, peer: Option<u32>, remote: SocketAddr) {
+        if let Some(whose) = self.whose(cx.cfg.is_client(), socket, peer) {
+            cx.out.info(format!("{whose} is at {remote} now"));
+        }
+        if let Some(number) = peer.map(|n| n as usize).filter(|n| self.get(*n).is_some()) {
+            self.list[number].on_moved(socket, remote);
+        }
+    }
+}

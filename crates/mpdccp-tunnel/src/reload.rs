@@ -1,0 +1,143 @@
+//! What a new configuration changes for a peer and its paths. Sessions that it does not concern do not notice.
+
+use crate::Cx;
+use crate::action::Action;
+use crate::client::paths::Paths;
+use crate::command::{Keys, PeerKeys};
+use crate::config::{self, Config, PathSpec};
+use crate::path::WaitingPath;
+use crate::peer::Peer;
+use crate::peers::Peers;
+use dccp_secure::PrivateKey;
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    rekeyed: bool,
+    added: usize,
+    removed: usize,
+    paths: usize,
+    rescheduled: bool,
+    resteered: bool,
+}
+
+impl Changes {
+    /// Open sessions follow the new configuration too.
+    pub(crate) fn apply(&self, cx: &mut Cx<'_>, peers: &Peers) {
+        for session in peers.sessions().keys() {
+            if self.rescheduled {
+                cx.endpoint.set_scheduler(cx.now, *session, cx.cfg.settings.scheduler);
+            }
+            if self.resteered {
+                cx.endpoint.set_policy(cx.now, *session, &cx.cfg.settings.steer);
+            }
+        }
+    }
+
+    /// In words.
+    pub(crate) fn words(&self) -> String {
+        let Changes { rekeyed, added, removed, paths, rescheduled, resteered } = self;
+        format!(
+            "{}{added} peer(s) added, {removed} removed, {paths} path(s) changed{}{}; other settings count for sessions from now on",
+            if *rekeyed { "this end has another key, " } else { "" },
+            if *rescheduled { ", scheduler changed" } else { "" },
+            if *resteered { ", steering rules changed" } else { "" }
+        )
+    }
+}
+
+/// Follows another configuration: removes peers, adds others, changes the paths of those that stay. `own` is this end's key so far.
+/// Numbers of the peers that are gone go to `gone`.
+pub(crate) fn follow(
+    cx: &mut Cx<'_>,
+    peers: &mut Peers,
+    paths: &mut Paths,
+    own: &mut Option<PrivateKey>,
+    (new, keys): (&Config, Keys),
+    gone: &mut Vec<usize>,
+) -> Changes {
+    let mut done = Changes {
+        rescheduled: new.settings.scheduler != cx.cfg.settings.scheduler,
+        resteered: new.settings.steer != cx.cfg.settings.steer,
+        ..Changes::default()
+    };
+    if let Some(key) = keys.own.filter(|key| own.as_ref() != Some(key)) {
+        // A peer that was agreed with under the old key has to show that it knows the new one.
+        done.rekeyed = true;
+        cx.out.push(Action::SetPrivateKey(key.clone()));
+        *own = Some(key);
+    }
+    let listed: Vec<(&config::Peer, PeerKeys)> =
+        new.peers.iter().map(|p| p.get_ref()).zip(keys.peers).collect();
+    let stays = |peer: &Peer| listed.iter().any(|(new, keys)| new.name == peer.name() && *keys == peer.keys);
+    for number in peers.present().filter(|number| done.rekeyed || !stays(&peers[*number])).collect::<Vec<_>>()
+    {
+        gone.push(number);
+        for path in std::mem::take(&mut peers[number].paths) {
+            cx.out.push(Action::CloseSocket(path.socket));
+        }
+        peers[number].forget_waiting(cx, |_| true);
+        if let Some(session) = peers.remove(number) {
+            cx.endpoint.abort(cx.now, session);
+        }
+        cx.out.push(Action::RemovePeer(number as u32));
+        done.removed += 1;
+    }
+    for (peer, keys) in listed {
+        match peers.number(&peer.name) {
+            Some(number) => {
+                done.paths += change(cx, peers, paths, number, peer);
+                peers[number].limit(cx);
+            }
+            None => {
+                let number = peers.add(Peer::new(peer.clone(), keys.clone(), cx.cfg.is_client())) as u32;
+                if let Some((key, preshared)) = keys {
+                    cx.out.push(Action::AddPeer { peer: number, key, preshared });
+                }
+                done.added += 1;
+            }
+        }
+    }
+    done
+}
+
+/// The peer is as the file has it now; what was changed by command and not in the file stays. Returns how many paths changed.
+fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, new: &config::Peer) -> usize {
+    let old = std::mem::replace(&mut peers[number].cfg, new.clone());
+    if !cx.cfg.is_client() {
+        return 0;
+    }
+    let specs =
+        |peer: &config::Peer| peer.paths.iter().map(|p| p.get_ref().clone()).collect::<Vec<PathSpec>>();
+    let (before, after) = (specs(&old), specs(new));
+    let mut changed = 0;
+    for path in &before {
+        match after.iter().find(|p| p.name == path.name) {
+            Some(next) if next == path => continue,
+            // Another priority or limit does not need another connection.
+            Some(next) if next.unlimited() == path.unlimited() => {
+                limit_anew(cx, &mut peers[number], path, next)
+            }
+            _ => paths.remove(cx, peers, number, &path.name),
+        }
+        changed += 1;
+    }
+    for path in after {
+        if !peers[number].has_path(&path.name) {
+            changed += usize::from(!before.iter().any(|p| p.name == path.name));
+            peers[number].waiting.push(WaitingPath::new(path));
+        }
+    }
+    changed
+}
+
+/// A path with other limits, and another priority if the file has another.
+fn limit_anew(cx: &mut Cx<'_>, peer: &mut Peer, old: &PathSpec, new: &PathSpec) {
+    for spec in peer.specs_mut().filter(|spec| spec.name == new.name) {
+        *spec = PathSpec { priority: spec.priority, ..new.clone() };
+    }
+    if old.prio() != new.prio() {
+        // It is there, since the file had it.
+        let _ = peer.set_prio(cx, &new.name, new.prio());
+    }
+}

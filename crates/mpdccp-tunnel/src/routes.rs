@@ -1,0 +1,63 @@
+//! Routes into the interface for what is behind the peers. They belong to the interface and vanish with it.
+
+use crate::Cx;
+use crate::action::Action;
+use crate::config::{Config, Remote};
+use ipnet::IpNet;
+
+/// What is routed into the interface: every peer's `allowed_ips`, the pool and the server's routes, except what its own addresses
+/// cover already. Nothing before it has an address.
+pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
+    let mut wanted: Vec<IpNet> = Vec::new();
+    if own.is_empty() || !cfg.routes {
+        return wanted;
+    }
+    let peers = cfg.peers.iter().flat_map(|p| &p.get_ref().allowed_ips);
+    let pool = cfg.assign.iter().flat_map(|assign| &assign.pool);
+    for net in peers.chain(pool).chain(told).map(IpNet::trunc) {
+        let connected = own.iter().any(|a| a.trunc().contains(&net));
+        if !connected && !wanted.contains(&net) {
+            wanted.push(net);
+        }
+    }
+    wanted
+}
+
+/// Adds the routes that are new, and deletes those that are not wanted any more. With `renew` the others may have been lost, and are set
+/// again.
+pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
+    let whole = |net: &&IpNet| net.prefix_len() == 0;
+    for net in before.iter().filter(|net| !after.contains(net) && !whole(net)) {
+        cx.out.push(Action::DeleteRoute(*net));
+    }
+    for net in after.iter().filter(|net| renew || !before.contains(net)) {
+        if net.prefix_len() > 0 {
+            swallows(cx, *net);
+            cx.out.push(Action::AddRoute { net: *net, replace: before.contains(net) });
+        } else if !cx.cfg.default_route {
+            let interface = &cx.cfg.interface;
+            cx.out.warn(format!(
+                "not routing {net} into {interface} by itself: the tunnel's own packets would go there too; \
+                 default_route = true does it without that"
+            ));
+        }
+    }
+}
+
+/// Whether a route into the interface would lead the tunnel's own packets there, too; warns of it.
+pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
+    // By policy they go another way; and a socket bound to an interface leaves through it, whatever the routes say.
+    let paths = cx.cfg.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref());
+    let paths = paths.filter(|path| path.interface.is_none() && !cx.cfg.default_route);
+    let mut remotes =
+        paths.flat_map(|path| path.remote.all().iter().filter_map(Remote::ip).map(move |ip| (path, ip)));
+    let found = remotes.find(|(_, ip)| net.contains(ip));
+    if let Some((path, ip)) = found {
+        cx.out.warn(format!(
+            "path {}: its remote {ip} lies within {net}, which is routed into the tunnel itself: give the path an \
+             `interface`, or leave {ip} out",
+            path.name
+        ));
+    }
+    found.is_some()
+}

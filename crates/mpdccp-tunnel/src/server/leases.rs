@@ -1,0 +1,251 @@
+//! Leases: a pool of inner addresses, leased to peers by their keys and kept over restarts.
+
+use crate::Cx;
+use crate::action::{Action, Actions, StateFile};
+use crate::config::{self, Assign, Config, Mtu};
+use crate::message::{Gift, Message, Refusal};
+use crate::packet::allowed::Allowed;
+use crate::peers::Peers;
+use crate::shards::{Shard, Told};
+use ipnet::IpNet;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Most addresses looked at for a free one.
+const MAX_TRIES: u128 = 1 << 16;
+
+/// Leases by public key, and where to look for the next free address.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    by_key: BTreeMap<String, Vec<IpAddr>>,
+    /// Offset in each network of the pool.
+    next: BTreeMap<IpNet, u128>,
+}
+
+fn to_number(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)),
+        IpAddr::V6(ip) => u128::from(ip),
+    }
+}
+
+fn to_ip(number: u128, like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::from((number as u32).to_be_bytes()),
+        IpAddr::V6(_) => IpAddr::from(number.to_be_bytes()),
+    }
+}
+
+impl Leases {
+    /// What the last run saved.
+    pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Leases {
+        let by_key = saved.map_or_else(BTreeMap::new, |text| {
+            serde_json::from_str(text).unwrap_or_else(|e| {
+                out.warn(format!("addresses are leased anew, since their file cannot be read: {e}"));
+                BTreeMap::new()
+            })
+        });
+        Leases { by_key, next: BTreeMap::new() }
+    }
+
+    /// After the configuration was read: packets go by the prefixes of the peers there are, and by their leases.
+    pub(crate) fn allow(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, shard: &Shard) -> Allowed {
+        let nets = |number: usize| peers[number].cfg.allowed_ips.iter().map(move |net| (*net, number));
+        let mut allowed = Allowed::new(peers.present().flat_map(nets));
+        self.keep(cx.cfg, peers, &mut allowed);
+        if shard.is_first() {
+            let queues = allowed.iter().map(|(net, peer)| (net, shard.home(peer)));
+            cx.out.push(Action::Steer(queues.collect()));
+        }
+        allowed
+    }
+
+    /// Each peer has what it had leased, as long as that is in the pool and nobody else's. `allowed` are
+    /// the prefixes of the file.
+    fn keep(&mut self, cfg: &Config, peers: &mut Peers, allowed: &mut Allowed) {
+        let mut kept = BTreeMap::new();
+        for number in peers.present() {
+            peers[number].leased.clear();
+            let Some(assign) = &cfg.assign else { continue };
+            let Some(key) = key(&peers[number].cfg) else { continue };
+            let Some(mut leased) = self.by_key.remove(&key) else { continue };
+            leased.retain(|ip| {
+                pool_of(assign, *ip).is_some_and(|pool| is_free(cfg, allowed, *ip, *pool, number))
+            });
+            for ip in &leased {
+                allowed.insert(IpNet::from(*ip), number);
+            }
+            peers[number].leased.clone_from(&leased);
+            kept.insert(key, leased);
+        }
+        self.by_key = kept;
+    }
+
+    /// Answers a peer that asks for its addresses. The first shard gives them away, so that none is given twice.
+    ///
+    /// # Errors
+    /// There was none to give, and the peer is told so.
+    pub(crate) fn answer(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        allowed: &mut Allowed,
+        shard: &Shard,
+        number: usize,
+    ) -> Result<(), Refusal> {
+        if !shard.is_first() {
+            cx.tell_shard(0, Told::Asks(number));
+            return Ok(());
+        }
+        // Another shard may know of a peer before this one has read the file again.
+        if peers.get(number).is_none() {
+            return Ok(());
+        }
+        let fresh = |cx: &mut Cx<'_>, ip| {
+            for other in shard.others() {
+                cx.tell_shard(other, Told::Leased(number, ip));
+            }
+            cx.out.push(Action::SteerAlso(ip, shard.home(number)));
+        };
+        let leased = self.lease(cx, peers, allowed, number, fresh);
+        if let Err(why) = &leased {
+            let why = match why {
+                Refusal::NoPool => "asks for an address, but there is no [assign]",
+                Refusal::Exhausted => "no address left in the pool of [assign]",
+            };
+            cx.out.warn(format!("peer {}: {why}", peers[number].name()));
+        }
+        let message = leased.clone().map_or_else(Message::Refuse, Message::Give);
+        match shard.is_home(number) {
+            true => peers.tell(cx, number, &message),
+            false => cx.tell_shard(shard.home(number), Told::Send(number, message)),
+        }
+        leased.map(drop)
+    }
+
+    /// What a peer gets: the addresses it has, or free ones, which are told by `fresh`.
+    fn lease(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        allowed: &mut Allowed,
+        number: usize,
+        mut fresh: impl FnMut(&mut Cx<'_>, IpAddr),
+    ) -> Result<Gift, Refusal> {
+        let assign = cx.cfg.assign.as_ref().ok_or(Refusal::NoPool)?;
+        peers[number].asked = true;
+        let mut given = Vec::new();
+        for v4 in [true, false] {
+            let pools = || assign.pool.iter().filter(|net| net.addr().is_ipv4() == v4);
+            if pools().next().is_none() {
+                continue;
+            }
+            // A single address that the file gives the peer is the one it gets.
+            let own = &peers[number].cfg.allowed_ips;
+            let own = own.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
+            let own = own.map(|net| net.addr()).find(|ip| pools().any(|pool| pool.contains(ip)));
+            let had = peers[number].leased.iter().find(|ip| ip.is_ipv4() == v4).copied();
+            if let Some(ip) = own.or(had) {
+                given.push(ip);
+                continue;
+            }
+            let cfg = cx.cfg;
+            let mut found =
+                pools().map(|pool| self.find(*pool, |ip| is_free(cfg, allowed, ip, *pool, number)));
+            let ip = found.find_map(|ip| ip).ok_or(Refusal::Exhausted)?;
+            cx.out.info(format!("peer {}: is assigned {ip}", peers[number].name()));
+            self.note(peers, allowed, number, ip);
+            cx.out.save(StateFile::Leases, &self.by_key);
+            fresh(cx, ip);
+            given.push(ip);
+        }
+        let prefix =
+            |ip: &IpAddr| cx.cfg.addresses.iter().find(|net| net.contains(ip)).map(IpNet::prefix_len);
+        let with_prefix = |ip: IpAddr| {
+            let host = IpNet::from(ip);
+            prefix(&ip).and_then(|length| IpNet::new(ip, length).ok()).unwrap_or(host)
+        };
+        Ok(Gift {
+            addresses: given.into_iter().map(with_prefix).collect(),
+            routes: assign.routes.clone(),
+            mtu: match cx.cfg.mtu {
+                Mtu::Fixed(mtu) => mtu,
+                Mtu::Auto => 0,
+            },
+        })
+    }
+
+    /// A peer has an address more.
+    pub(crate) fn note(&mut self, peers: &mut Peers, allowed: &mut Allowed, number: usize, ip: IpAddr) {
+        // Another shard may know of a peer before this one has read the file again.
+        if peers.get(number).is_none() {
+            return;
+        }
+        let peer = &mut peers[number];
+        peer.leased.push(ip);
+        allowed.insert(IpNet::from(ip), number);
+        if let Some(key) = key(&peer.cfg) {
+            self.by_key.insert(key, peer.leased.clone());
+        }
+    }
+
+    /// The next address of a network that is free, and asked for after none that was given lately.
+    fn find(&mut self, pool: IpNet, is_free: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
+        let bits = pool.max_prefix_len() - pool.prefix_len();
+        let size = 1u128.checked_shl(bits.into()).unwrap_or(u128::MAX);
+        let next = self.next.entry(pool).or_default();
+        for _ in 0..size.min(MAX_TRIES) {
+            let ip = to_ip(to_number(pool.network()) + *next, pool.network());
+            *next = (*next + 1) % size;
+            if is_free(ip) {
+                return Some(ip);
+            }
+        }
+        None
+    }
+}
+
+fn key(peer: &config::Peer) -> Option<String> {
+    peer.public_key.as_ref().map(|key| key.0.to_string())
+}
+
+/// The pool that holds an address.
+fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
+    assign.pool.iter().find(|net| net.contains(&ip))
+}
+
+/// Whether an address of the pool can be a peer's: it is no end's own, and no other peer has it, or a network around it that is not
+/// larger than the pool.
+fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
+    let special = |net: &IpNet| {
+        let whole = net.prefix_len() + 1 < net.max_prefix_len();
+        let edge = ip == net.network() || ip.is_ipv4() && ip == net.broadcast();
+        ip == net.addr() || whole && net.contains(&ip) && edge
+    };
+    let taken = |(length, whose): (u8, usize)| whose != peer && length >= pool.prefix_len();
+    !cfg.addresses.iter().any(special) && !allowed.longest(ip).is_some_and(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_gone_through_and_then_begun_again() {
+        let mut leases = Leases::default();
+        let pool: IpNet = "10.0.0.4/30".parse().unwrap();
+        let mut taken: Vec<IpAddr> = vec!["10.0.0.5".parse().unwrap()];
+        for expected in ["10.0.0.4", "10.0.0.6", "10.0.0.7"] {
+            let ip = leases.find(pool, |ip| !taken.contains(&ip)).unwrap();
+            assert_eq!(ip.to_string(), expected);
+            taken.push(ip);
+        }
+        assert_eq!(leases.find(pool, |ip| !taken.contains(&ip)), None, "exhausted");
+        let back = taken.remove(1);
+        assert_eq!(leases.find(pool, |ip| !taken.contains(&ip)), Some(back));
+        let large: IpNet = "fd00::/64".parse().unwrap();
+        assert_eq!(leases.find(large, |ip| ip != large.network()).unwrap().to_string(), "fd00::1");
+        let everything: IpNet = "::/0".parse().unwrap();
+        assert_eq!(leases.find(everything, |_| false), None, "an end to looking");
+    }
+}

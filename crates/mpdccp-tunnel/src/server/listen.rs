@@ -1,0 +1,75 @@
+//! Whom a server lets in; and draining: it takes no new clients, and asks those that are here to go to another server.
+
+use crate::Cx;
+use crate::command::Answer;
+use crate::config::Config;
+use crate::message::Message;
+use crate::peers::Peers;
+use mpdccp_proto::{Counter, Endpoint, ListenConfig, PeerFilter};
+
+/// Most sessions beyond one per peer: a peer that lost its session may open the next before the old one ends.
+const SPARE_SESSIONS: usize = 2;
+
+/// A server's; a client's lets nobody in.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    /// Path MTU and overhead of the sockets, bytes.
+    sizes: Option<(u16, u16)>,
+    draining: bool,
+    /// Sessions of strangers refused so far.
+    refused: u64,
+}
+
+impl Listener {
+    /// Lets the peers in over sockets with a path MTU and an overhead, bytes.
+    pub(crate) fn open(&mut self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint, sizes: (u16, u16)) {
+        self.sizes = Some(sizes);
+        self.update(cfg, peers, endpoint);
+    }
+
+    /// Lets those in that are peers now.
+    pub(crate) fn update(&self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint) {
+        let Some((mtu, overhead)) = self.sizes.filter(|_| !self.draining) else { return };
+        let filter = |number: usize| PeerFilter { id: number as u32, remotes: peers[number].cfg.origins() };
+        let peers: Vec<PeerFilter> = peers.present().map(filter).collect();
+        endpoint.listen(ListenConfig {
+            port: cfg.dccp_port,
+            session: cfg.session(),
+            max_sessions: peers.len() + SPARE_SESSIONS,
+            // A peer has one session, its newest.
+            max_sessions_per_source: usize::MAX,
+            peers,
+            mtu,
+            overhead,
+        });
+    }
+
+    /// Takes no new clients; `speaks` if this shard logs for all.
+    pub(crate) fn drain(&mut self, cx: &mut Cx<'_>, peers: &Peers, speaks: bool) -> Answer {
+        if self.sizes.is_none() {
+            return Answer::Error("only a server can be drained".into());
+        }
+        if !std::mem::replace(&mut self.draining, true) {
+            if speaks {
+                cx.out.info("draining: new clients are refused, others asked to go to another server");
+            }
+            cx.endpoint.unlisten(cx.cfg.dccp_port);
+        }
+        self.watch(cx, peers);
+        Answer::Clients(peers.sessions().len())
+    }
+
+    /// Asks clients to leave while it drains, again and again since datagrams get lost; a client that knows no other server stays. Logs who
+    /// was refused.
+    pub(crate) fn watch(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
+        for number in peers.sessions().values().filter(|_| self.draining) {
+            peers[*number].tell(cx, &Message::Leave);
+        }
+        let stats = cx.endpoint.stats();
+        let count = stats.counters.get(&Counter::RefusedPeer).copied().unwrap_or(0);
+        let new = count > std::mem::replace(&mut self.refused, count);
+        if let (true, Some((from, Counter::RefusedPeer))) = (new, stats.refused) {
+            cx.out.warn(format!("{from} was refused: no peer may come from there ({count} times in all)"));
+        }
+    }
+}

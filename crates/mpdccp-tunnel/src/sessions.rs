@@ -1,0 +1,103 @@
+//! What becomes of sessions, as their endpoint tells.
+
+use crate::Cx;
+use crate::client::assigned::Assigned;
+use crate::peers::Peers;
+use mpdccp_proto::{SessionEvent, SessionId};
+
+/// What else there is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Nothing,
+    /// Packets of this peer may be of another size.
+    Resize(usize),
+    /// The session of this peer is over.
+    Over(usize),
+}
+
+/// Something happened to a session.
+pub(crate) fn on_event(
+    cx: &mut Cx<'_>,
+    peers: &mut Peers,
+    assigned: &mut Assigned,
+    session: SessionId,
+    event: SessionEvent,
+) -> Next {
+    if let SessionEvent::Accepted { peer } = event {
+        accept(cx, peers, session, peer as usize);
+        return Next::Nothing;
+    }
+    let Some(number) = peers.of(session) else { return Next::Nothing };
+    let peer = &mut peers[number];
+    let name = peer.cfg.name.clone();
+    match event {
+        SessionEvent::Opened { multipath } => {
+            peer.on_opened(cx.now);
+            assigned.ask(cx, peer, true);
+            for ip in &cx.cfg.advertise {
+                cx.endpoint.advertise(cx.now, session, *ip, None);
+            }
+            cx.endpoint.cap(cx.now, session, peer.cfg.rate.map(|rate| rate.0));
+            let plain = if multipath { "" } else { " without multipath" };
+            cx.out.info(format!("peer {name}: session open{plain}"));
+        }
+        SessionEvent::PathUp(id) => {
+            peer.limit_path(cx, id);
+            let path = peer.label(cx, id);
+            peer.on_up(&path);
+            cx.out.info(format!("peer {name}: {path} is up"));
+            peer.look(cx, Some(id));
+            return Next::Resize(number);
+        }
+        SessionEvent::PathMtu(id, mtu) => {
+            let path = peer.label(cx, id);
+            cx.out.info(format!("peer {name}: {path} carries packets of {mtu} bytes"));
+            return Next::Resize(number);
+        }
+        SessionEvent::PathSuspect(id) => {
+            let path = peer.label(cx, id);
+            cx.out.warn(format!(
+                "peer {name}: {path} is suspect: nothing is acknowledged, or its link is down"
+            ));
+        }
+        SessionEvent::PathDown(id, why) => {
+            let path = peer.label(cx, id);
+            if peer.is_news(&path, why.to_string()) {
+                cx.out.warn(format!("peer {name}: {path} is down: {why}"));
+            }
+        }
+        SessionEvent::Closed(why) => {
+            cx.out.info(format!("peer {name}: session closed: {why}"));
+            if let (Some(brief), true) = (peer.on_ended(cx.now), !cx.closing) {
+                cx.out.warn(format!(
+                    "peer {name}: {brief} sessions in a row ended soon after they had opened: \
+                     does another client have this one's key?"
+                ));
+            }
+            peer.on_closed(cx.now);
+            peers.forget(session);
+            return Next::Over(number);
+        }
+        // The tunnel has no options of its own.
+        _ => {}
+    }
+    Next::Nothing
+}
+
+/// A peer has one session; a second one means that it lost the first.
+fn accept(cx: &mut Cx<'_>, peers: &mut Peers, session: SessionId, number: usize) {
+    if peers.get(number).is_none() {
+        return cx.endpoint.abort(cx.now, session);
+    }
+    if let Some(old) = peers.accept(number, session) {
+        let peer = &mut peers[number];
+        cx.out.info(format!("peer {}: a new session replaces the old one", peer.name()));
+        if let Some(brief) = peer.on_ended(cx.now) {
+            cx.out.warn(format!(
+                "peer {}: {brief} sessions in a row were soon replaced by another: do two clients have its key?",
+                peer.name()
+            ));
+        }
+        cx.endpoint.abort(cx.now, old);
+    }
+}

@@ -1,0 +1,43 @@
+//! What a tunnel begins with.
+
+use crate::action::{Actions, StateFile};
+use crate::command::Keys;
+use crate::config::{Config, Security};
+use std::collections::BTreeMap;
+use units::Duration;
+
+/// What a tunnel begins with.
+#[derive(Debug)]
+pub struct Setup {
+    /// The configuration.
+    pub cfg: Config,
+    /// Its keys.
+    pub keys: Keys,
+    /// What the last run saved.
+    pub saved: Saved,
+    /// Which shard of the server this is, from 0.
+    pub shard: u8,
+    /// Random bytes.
+    pub seed: [u8; 32],
+    /// How often [`Action::Alive`] has to come at least.
+    pub alive: Option<Duration>,
+}
+
+/// Files of the last run.
+pub type Saved = BTreeMap<StateFile, String>;
+
+/// Logs that the tunnel is up.
+pub(crate) fn announce(cfg: &Config, mtu: u16, out: &mut Actions) {
+    let names: Vec<String> = cfg.addresses.iter().map(|a| a.to_string()).collect();
+    let names = if names.is_empty() { "its server is to assign addresses".into() } else { names.join(", ") };
+    out.info(format!("{} is up: {names}, MTU {mtu}", cfg.interface));
+    match cfg.security {
+        Security::Noise => out.info("traffic is encrypted; only peers with the keys given get in"),
+        Security::None => out.warn(
+            "security = \"none\": EVERYBODY ON THE WAY CAN READ AND CHANGE THE TRAFFIC, and take part in it",
+        ),
+    }
+    if !cfg.is_client() {
+        out.info(format!("waiting for {} peer(s)", cfg.peers.len()));
+    }
+}

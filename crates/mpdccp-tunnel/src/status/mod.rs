@@ -1,0 +1,290 @@
+//! What `tunnel status` shows, and metrics. The JSON is a contract, see docs/formats.md.
+
+mod session;
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a field of the status is to somebody who measures.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// No measure: a name, a state.
+    Label,
+    /// Goes up and down.
+    Gauge,
+    /// Only grows; several by reason, if it is a table.
+    Counter,
+    /// Fields of its own: of one thing, of each of a list, or of each of a table.
+    Part(&'static [(&'static str, Kind)]),
+}
+
+/// A part of the status.
+pub trait Fields {
+    /// Its fields in their order.
+    const FIELDS: &'static [(&'static str, Kind)];
+}
+
+impl<T: Fields> Fields for Option<T> {
+    const FIELDS: &'static [(&'static str, Kind)] = T::FIELDS;
+}
+
+impl<T: Fields> Fields for Vec<T> {
+    const FIELDS: &'static [(&'static str, Kind)] = T::FIELDS;
+}
+
+impl<T: Fields> Fields for BTreeMap<String, T> {
+    const FIELDS: &'static [(&'static str, Kind)] = T::FIELDS;
+}
+
+macro_rules! kind {
+    (Part $type:ty) => {
+        Kind::Part(<$type as Fields>::FIELDS)
+    };
+    ($kind:ident $type:ty) => {
+        Kind::$kind
+    };
+}
+
+/// Declares parts of the status: each field with its kind, name and type.
+macro_rules! report {
+    ($($(#[$doc:meta])* $part:ident { $($(#[$note:meta])* $kind:ident $name:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+        #[allow(missing_docs)]
+        pub struct $part {
+            $($(#[$note])* pub $name: $type,)*
+        }
+
+        impl Fields for $part {
+            const FIELDS: &'static [(&'static str, Kind)] = &[$((stringify!($name), kind!($kind $type))),*];
+        }
+    )*};
+}
+
+/// Raised when a key changes its meaning or goes away.
+pub const VERSION: u32 = 1;
+
+report! {
+    /// A running tunnel.
+    Status {
+        Label version: u32,
+        Label program: String,
+        Label role: String,
+        Label interface: String,
+        Gauge mtu: u16,
+        /// Of the interface.
+        #[serde(default)]
+        Label addresses: Vec<String>,
+        /// Why a client that gets its addresses from the server has none, or not the newest.
+        #[serde(default)]
+        Label no_address: Option<String>,
+        /// Most that is sent to all peers together.
+        #[serde(default)]
+        Gauge rate_limit_mbps: Option<f64>,
+        Gauge uptime_s: f64,
+        Part tun: TunStatus,
+        Part sockets: Vec<SocketStatus>,
+        /// Packets that belong to no connection, by reason.
+        Counter endpoint: BTreeMap<String, u64>,
+        /// `noise` or `none`.
+        #[serde(default)]
+        Label security: String,
+        /// Datagrams that no channel took, by reason.
+        #[serde(default)]
+        Counter channels: BTreeMap<String, u64>,
+        /// The threads of a server that has several.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        Part shards: Vec<ShardStatus>,
+        Part peers: Vec<PeerStatus>,
+    }
+
+    /// One of several threads of a server.
+    ShardStatus {
+        Label shard: u8,
+        Gauge sessions: u64,
+        /// Datagrams and handshakes that came in here and were for another.
+        Counter handed_over: u64,
+        /// Those of them dropped since the other had too much to do.
+        Counter dropped: u64,
+        /// Packets of the interface that it read, and those of them that were for another.
+        #[serde(default)]
+        Counter tun_read: u64,
+        #[serde(default)]
+        Counter tun_handed_over: u64,
+    }
+
+    /// Traffic of the interface: `read` goes into the tunnel, `written` comes out of it.
+    TunStatus {
+        Counter read_packets: u64,
+        Counter read_bytes: u64,
+        Counter written_packets: u64,
+        Counter written_bytes: u64,
+        Counter drops: BTreeMap<String, u64>,
+    }
+
+    /// A carrier socket.
+    SocketStatus {
+        Label socket: u32,
+        Label local: String,
+        Counter tx_packets: u64,
+        #[serde(default)]
+        Counter tx_bytes: u64,
+        Counter tx_calls: u64,
+        Counter rx_packets: u64,
+        #[serde(default)]
+        Counter rx_bytes: u64,
+        Counter rx_calls: u64,
+        Counter drops: BTreeMap<String, u64>,
+    }
+
+    /// A configured peer and its session, if there is one.
+    PeerStatus {
+        /// Its place among the peers.
+        #[serde(skip)]
+        Label number: usize,
+        Label name: String,
+        /// `none`, `connecting`, `open`, `closing`, `closed`.
+        Label state: String,
+        Gauge multipath: bool,
+        /// Largest inner packet its paths carry.
+        Gauge mtu: Option<u16>,
+        /// Most that is sent to it.
+        #[serde(default)]
+        Gauge rate_limit_mbps: Option<f64>,
+        /// Most that is taken from it.
+        #[serde(default)]
+        Gauge receive_limit_mbps: Option<f64>,
+        /// Addresses it was assigned.
+        #[serde(default)]
+        Label leased: Vec<String>,
+        Part queue: Option<QueueStatus>,
+        /// What each steering rule met, by its name.
+        #[serde(default)]
+        Part steering: BTreeMap<String, RuleReport>,
+        Part reorder: Option<ReorderStatus>,
+        #[serde(default)]
+        Part fec: FecReport,
+        Counter drops: BTreeMap<String, u64>,
+        Part paths: Vec<PathReport>,
+    }
+
+    /// The send queue.
+    QueueStatus {
+        Gauge packets: u32,
+        Gauge bytes: u64,
+        Gauge oldest_ms: f64,
+        Counter accepted: u64,
+        Counter dropped_full: u64,
+        Counter dropped_old: u64,
+        Counter dropped_early: u64,
+        Counter marked: u64,
+        Counter dropped_too_big: u64,
+    }
+
+    /// What a steering rule met.
+    RuleReport {
+        Counter packets: u64,
+        Counter bytes: u64,
+        /// Of them, not sent, as the rule says.
+        Counter dropped: u64,
+    }
+
+    /// Parities sent and received, and what came of them.
+    FecReport {
+        Counter sent: u64,
+        Counter dropped: u64,
+        Counter too_large: u64,
+        Counter received: u64,
+        Counter restored: u64,
+    }
+
+    /// The reordering buffer.
+    ReorderStatus {
+        Gauge occupancy: u64,
+        Gauge occupancy_bytes: u64,
+        Gauge occupancy_max: u64,
+        Counter in_order: u64,
+        Counter held: u64,
+        Counter late: u64,
+        Counter duplicates: u64,
+        Counter timeouts: u64,
+        Counter proven: u64,
+        Counter overflows: u64,
+        Gauge wait_ms: f64,
+        Gauge held_p95_ms: Option<f64>,
+    }
+
+    /// One path. What is not known yet is null.
+    PathReport {
+        Label name: String,
+        Gauge id: Option<u32>,
+        /// `connecting`, `up`, `suspect`, `down`, `standby`; down with `why` if it waits for its interface, address or name.
+        Label state: String,
+        /// What it waits for.
+        Label why: Option<String>,
+        Gauge priority: u8,
+        /// Most that is sent on it, what it may carry in a month, what it carried of that, and what that cost, if limits or costs are set.
+        Gauge rate_limit_mbps: Option<f64>,
+        Gauge quota_bytes: Option<u64>,
+        Gauge quota_used_bytes: Option<u64>,
+        Gauge cost: Option<f64>,
+        Label remote: String,
+        Gauge ccid_tx: Option<u8>,
+        Gauge ccid_rx: Option<u8>,
+        Gauge mtu: u16,
+        Gauge max_payload: usize,
+        Label phase: Option<String>,
+        Gauge cwnd_bytes: Option<u64>,
+        Gauge inflight_bytes: Option<u64>,
+        Gauge inflight_packets: Option<u64>,
+        Gauge srtt_ms: Option<f64>,
+        Gauge min_rtt_ms: Option<f64>,
+        Gauge pacing_mbps: Option<f64>,
+        Gauge delivery_mbps: Option<f64>,
+        Gauge btlbw_mbps: Option<f64>,
+        Gauge app_limited: Option<bool>,
+        Counter sent_packets: u64,
+        Counter sent_bytes: u64,
+        Counter received_packets: u64,
+        Counter received_bytes: u64,
+        Counter lost_packets: u64,
+        Counter lost_bytes: u64,
+        Counter ce_packets: u64,
+        Counter timeouts: u64,
+        Counter drops: BTreeMap<String, u64>,
+    }
+}
+
+fn add_up(sum: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
+    for (name, n) in more {
+        *sum.entry(name).or_default() += n;
+    }
+}
+
+impl Status {
+    /// The status of a tunnel of which both are shards: sums, and each one's peers.
+    pub fn merge(mut self, other: Status) -> Status {
+        let (tun, more) = (&mut self.tun, other.tun);
+        tun.read_packets += more.read_packets;
+        tun.read_bytes += more.read_bytes;
+        tun.written_packets += more.written_packets;
+        tun.written_bytes += more.written_bytes;
+        add_up(&mut tun.drops, more.drops);
+        add_up(&mut self.endpoint, other.endpoint);
+        add_up(&mut self.channels, other.channels);
+        // They have the same, with the same numbers.
+        for (socket, more) in self.sockets.iter_mut().zip(other.sockets) {
+            socket.tx_packets += more.tx_packets;
+            socket.tx_bytes += more.tx_bytes;
+            socket.tx_calls += more.tx_calls;
+            socket.rx_packets += more.rx_packets;
+            socket.rx_bytes += more.rx_bytes;
+            socket.rx_calls += more.rx_calls;
+            add_up(&mut socket.drops, more.drops);
+        }
+        self.shards.extend(other.shards);
+        self.peers.extend(other.peers);
+        self.peers.sort_by_key(|peer| peer.number);
+        self
+    }
+}

@@ -1,0 +1,500 @@
+//! The tunnel: which feature hears of what, in which order. What they decide is in their files.
+
+use crate::action::{Action, Actions, StateFile};
+use crate::client::assigned::Assigned;
+use crate::client::paths::Paths;
+use crate::client::quota::Quotas;
+use crate::client::timestamp::Timestamp;
+use crate::client::{self, servers};
+use crate::command::{Answer, Command, Keys};
+use crate::config::Config;
+use crate::drops::DropReason;
+use crate::host::HostEvent;
+use crate::message::Message;
+use crate::packet::forward::{Forward, Outcome, Packet};
+use crate::packet::marking::Marker;
+use crate::packet::mtu::{self, InterfaceMtu};
+use crate::peer::Peer;
+use crate::peers::Peers;
+use crate::server::leases::Leases;
+use crate::server::listen::Listener;
+use crate::sessions::{self, Next};
+use crate::setup::{self, Setup};
+use crate::shards::{Shard, ShardMessage, Told};
+use crate::status::{PeerStatus, Status};
+use crate::watch::Watch;
+use crate::{Cx, Ports, reload, routes};
+use dccp_secure::PrivateKey;
+use mpdccp_proto::{Endpoint, Named, PathStatus, SessionEvent, SessionId};
+use units::{Duration, Time};
+
+/// How long closing may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+/// One end of a tunnel, or one shard of a server.
+#[derive(Debug)]
+pub struct Tunnel {
+    cfg: Config,
+    own_key: Option<PrivateKey>,
+    peers: Peers,
+    forward: Forward,
+    paths: Paths,
+    quotas: Quotas,
+    timestamp: Timestamp,
+    assigned: Assigned,
+    leases: Leases,
+    listener: Listener,
+    shard: Shard,
+    started: Time,
+    running: bool,
+    failure: Option<String>,
+    closing: Option<Time>,
+    /// When to look at this host and at the paths.
+    watch: Watch,
+    ports: Ports,
+    out: Actions,
+}
+
+macro_rules! cx {
+    ($self:ident, $endpoint:expr, $now:expr) => {
+        &mut Cx {
+            now: $now,
+            endpoint: $endpoint,
+            cfg: &$self.cfg,
+            out: &mut $self.out,
+            ports: &mut $self.ports,
+            closing: $self.closing.is_some(),
+        }
+    };
+}
+
+impl Tunnel {
+    /// A tunnel without an interface: [`start`](Self::start) comes once there is one. A client asks for its paths meanwhile.
+    pub fn new(endpoint: &mut Endpoint, now: Time, setup: Setup) -> Tunnel {
+        let Setup { cfg, keys, saved, shard, seed, alive } = setup;
+        let mut out = Actions::default();
+        let file = |file| saved.get(&file).map(String::as_str);
+        let mut tunnel = Tunnel {
+            own_key: keys.own,
+            peers: Peers::new(&cfg, keys.peers),
+            forward: Forward::default(),
+            paths: Paths::default(),
+            quotas: Quotas::new(file(StateFile::Volumes), &mut out),
+            timestamp: Timestamp::new(file(StateFile::Timestamp)),
+            assigned: Assigned::new(&cfg),
+            leases: Leases::new(file(StateFile::Leases).filter(|_| cfg.assign.is_some()), &mut out),
+            listener: Listener::default(),
+            shard: Shard::new(shard, cfg.shards.0),
+            started: now,
+            running: false,
+            failure: None,
+            closing: None,
+            watch: Watch::new(now, alive),
+            ports: Ports::new(seed),
+            out,
+            cfg,
+        };
+        if Paths::has_patterns(&tunnel.peers) {
+            tunnel.out.push(Action::ListInterfaces);
+        } else if tunnel.cfg.is_client() {
+            tunnel.paths.open(cx!(tunnel, endpoint, now), &mut tunnel.peers);
+        }
+        tunnel
+    }
+
+    /// Takes new sessions in over sockets whose smallest path MTU is `mtu`, with `overhead` bytes of headers; for a server.
+    pub fn listen(&mut self, endpoint: &mut Endpoint, mtu: u16, overhead: u16) {
+        if self.shard.of > 1 {
+            endpoint.set_shard(self.shard.number);
+        }
+        self.listener.open(&self.cfg, &self.peers, endpoint, (mtu, overhead));
+    }
+
+    /// The interface is there, with this MTU: a client connects, a server waits. Sets the routes.
+    pub fn start(&mut self, endpoint: &mut Endpoint, now: Time, mtu: u16) {
+        self.running = true;
+        self.forward.mtu = InterfaceMtu::new(mtu);
+        self.forward.allowed = self.leases.allow(cx!(self, endpoint, now), &mut self.peers, &self.shard);
+        endpoint.cap_all(self.cfg.rate_of_shard());
+        if !self.shard.is_first() {
+            return;
+        }
+        let cx = cx!(self, endpoint, now);
+        routes::change(cx, &[], &self.assigned.routes(&self.cfg), false);
+        setup::announce(&self.cfg, mtu, &mut self.out);
+        if self.cfg.is_client() {
+            self.peers.iter_mut().for_each(|peer| peer.connect_at(now));
+            self.connect(endpoint, now);
+        }
+    }
+
+    /// The largest inner packet that the open paths of a client carry; `None` before one is open.
+    pub fn carried(&self) -> Option<u16> {
+        let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).min();
+        self.peers.iter().filter_map(carried).max()
+    }
+
+    /// Why the tunnel cannot start, or go on.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// The configuration that it follows.
+    pub fn config(&self) -> &Config {
+        &self.cfg
+    }
+
+    /// The time since 1970 for handshakes where the clock says `wall`.
+    pub fn handshake_time(&mut self, wall: Duration) -> Duration {
+        self.timestamp.time(wall, &mut self.out)
+    }
+
+    fn connect(&mut self, endpoint: &mut Endpoint, now: Time) {
+        for number in self.peers.on_timeout(cx!(self, endpoint, now)) {
+            self.next_server(endpoint, now, number, "no session");
+        }
+    }
+
+    fn next_server(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, why: &str) {
+        servers::next(cx!(self, endpoint, now), &mut self.peers, &mut self.paths, number, why);
+    }
+
+    /// A packet came. The interface gets what is written with the next burst.
+    #[must_use]
+    pub fn handle_packet(&mut self, endpoint: &mut Endpoint, now: Time, packet: Packet) -> Outcome {
+        let done = match packet {
+            Packet::Interface(packet) => {
+                self.forward.read.count(1, packet.len() as u64);
+                let (cx, own) = (cx!(self, endpoint, now), &self.assigned.nets);
+                self.forward.send(cx, &self.peers, own, &self.shard, packet)
+            }
+            Packet::HandedOver(packet) => {
+                let (cx, own) = (cx!(self, endpoint, now), &self.assigned.nets);
+                self.forward.send_here(cx, &self.peers, own, &self.shard, packet)
+            }
+            Packet::Session(session, data) => match self.peers.of(session) {
+                Some(number) if data.first().is_some_and(|b| b >> 4 == 1) => {
+                    self.handle_message(endpoint, now, number, &data)
+                }
+                Some(number) => self.forward.deliver(cx!(self, endpoint, now), &mut self.peers, number, data),
+                None => Err(DropReason::NoSession),
+            },
+        };
+        done.unwrap_or_else(|why| {
+            self.count_drops(why, 1);
+            Outcome::Done
+        })
+    }
+
+    /// The interface took packets.
+    pub fn count_written(&mut self, packets: u64, bytes: u64) {
+        self.forward.written.count(packets, bytes);
+    }
+
+    /// Packets were dropped on the host's side.
+    pub fn count_drops(&mut self, why: DropReason, packets: u64) {
+        self.forward.drops.add(why, packets);
+    }
+
+    /// A message between tunnels; first nibble 1 is set aside for them.
+    fn handle_message(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Time,
+        number: usize,
+        data: &[u8],
+    ) -> Result<Outcome, DropReason> {
+        let auto = self.cfg.addresses.auto;
+        match (Message::parse(data), self.cfg.is_client()) {
+            (Some(Message::Leave), true) => self.next_server(endpoint, now, number, "it is to be taken away"),
+            (Some(Message::Ask), false) => self.assign(endpoint, now, number),
+            (Some(Message::Give(gift)), true) if auto => {
+                self.assigned.on_given(cx!(self, endpoint, now), &self.peers[number], gift);
+            }
+            (Some(Message::Refuse(why)), true) if auto => {
+                self.assigned.on_refused(cx!(self, endpoint, now), &self.peers[number], why.words());
+            }
+            _ => return Err(DropReason::UnknownControl),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Answers a peer that asks for its addresses.
+    fn assign(&mut self, endpoint: &mut Endpoint, now: Time, number: usize) {
+        let (cx, allowed) = (cx!(self, endpoint, now), &mut self.forward.allowed);
+        if self.leases.answer(cx, &mut self.peers, allowed, &self.shard, number).is_err() {
+            self.count_drops(DropReason::NoAddressToAssign, 1);
+        }
+    }
+
+    /// Another shard said something.
+    pub fn handle_shard(&mut self, endpoint: &mut Endpoint, now: Time, message: ShardMessage) {
+        match message.0 {
+            Told::Alive(number) => {
+                if self.shard.all_live(number) {
+                    self.out.push(Action::Alive);
+                }
+            }
+            Told::Asks(number) => self.assign(endpoint, now, number),
+            Told::Leased(number, ip) => {
+                self.leases.note(&mut self.peers, &mut self.forward.allowed, number, ip);
+            }
+            Told::Send(number, message) => self.peers.tell(cx!(self, endpoint, now), number, &message),
+            Told::Carries { before, now: size } => {
+                self.forward.mtu.count(before, size);
+                self.forward.adapt_interface(cx!(self, endpoint, now), &self.assigned);
+            }
+            Told::Mtu(mtu) => self.forward.mtu.mtu = mtu,
+        }
+    }
+
+    /// Something happened to a session.
+    pub fn handle_event(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Time,
+        session: SessionId,
+        event: SessionEvent,
+    ) {
+        let cx = cx!(self, endpoint, now);
+        match sessions::on_event(cx, &mut self.peers, &mut self.assigned, session, event) {
+            Next::Nothing => {}
+            Next::Resize(number) => {
+                self.forward.on_paths(cx, &mut self.peers[number], &self.shard, &self.assigned);
+            }
+            Next::Over(number) if !cx.closing => {
+                self.next_server(endpoint, now, number, "the session ended");
+            }
+            Next::Over(number) => {
+                self.peers[number].shut_down();
+                // The endpoint forgets this one after the event.
+                if endpoint.sessions().iter().all(|left| *left == session) {
+                    self.stop();
+                }
+            }
+        }
+    }
+
+    /// Something happened on this host.
+    pub fn handle_host(&mut self, endpoint: &mut Endpoint, now: Time, event: HostEvent) {
+        let cx = cx!(self, endpoint, now);
+        match event {
+            HostEvent::PathOpened { request, socket, sizes, overhead } => {
+                self.paths.on_opened(cx, &mut self.peers, request, (socket, sizes, overhead));
+                if self.closing.is_some() || !self.running {
+                    self.peers.iter_mut().for_each(Peer::shut_down);
+                }
+            }
+            HostEvent::PathFailed { request, absent, why } => {
+                let fault = self.paths.on_failed(cx, &mut self.peers, request, absent, why);
+                if !self.running {
+                    self.failure = self.failure.take().or(fault);
+                }
+            }
+            HostEvent::Looked(looked) => {
+                self.peers.on_looked(cx, &looked);
+                if self.cfg.is_client() {
+                    client::charge(cx, &mut self.peers, &mut self.quotas, &mut self.timestamp, &looked);
+                }
+            }
+            HostEvent::Interfaces(_) | HostEvent::Resolved { .. } if cx.closing => {}
+            HostEvent::Interfaces(list) => self.paths.on_interfaces(cx, &mut self.peers, list),
+            HostEvent::Resolved { name, answer } => {
+                self.paths.on_resolved(cx, &mut self.peers, &name, answer);
+            }
+            HostEvent::Changed => self.watch.on_change(now),
+            HostEvent::AddressesSet(result) => {
+                if let Some(peer) = self.peers.iter().next() {
+                    self.assigned.on_set(cx, peer, result);
+                }
+                self.forward.adapt_interface(cx, &self.assigned);
+            }
+            HostEvent::MtuSet(mtu, done) => self.forward.on_mtu_set(cx, &self.shard, mtu, done),
+            HostEvent::Link { socket, peer, remote, fault } => {
+                self.peers.on_link(cx, socket, peer, remote, fault);
+            }
+            HostEvent::Moved { socket, peer, remote } => self.peers.on_moved(cx, socket, peer, remote),
+            HostEvent::InterfaceGone(why) => {
+                self.failure.get_or_insert(format!("interface {} is gone: {why}", self.cfg.interface));
+                self.shut_down(endpoint, now);
+                self.stop();
+            }
+        }
+    }
+
+    /// The owner asks for something; [`Action::Reply`] with this number answers.
+    pub fn handle_command(&mut self, endpoint: &mut Endpoint, now: Time, id: u64, command: Command) {
+        let cx = cx!(self, endpoint, now);
+        let done = match command {
+            Command::PathAdd { peer, path } => {
+                match self.paths.add(cx, &mut self.peers, id, peer.as_deref(), path) {
+                    Ok(true) => Ok(()),
+                    // Answered once the host has opened it.
+                    Ok(false) => return,
+                    Err(e) => Err(e),
+                }
+            }
+            Command::PathDel { peer, name } => self.paths.delete(cx, &mut self.peers, peer.as_deref(), &name),
+            Command::PathPrio { peer, name, priority } => {
+                self.peers.set_prio(cx, peer.as_deref(), &name, priority)
+            }
+            Command::Scheduler { peer, kind } => self.peers.meant(peer.as_deref()).map(|number| {
+                // Kept for the sessions to come.
+                self.cfg.settings.scheduler = kind;
+                if let Some(session) = self.peers[number].session {
+                    endpoint.set_scheduler(now, session, kind);
+                }
+                if self.shard.is_home(number) {
+                    self.out.info(format!("peer {}: scheduler {}", self.peers[number].name(), kind.name()));
+                }
+            }),
+            Command::Drain => {
+                let answer = self.listener.drain(cx, &self.peers, self.shard.is_first());
+                return self.out.push(Action::Reply(id, answer));
+            }
+            Command::Reload(new, keys) => {
+                let words = self.reload(endpoint, now, *new, keys);
+                return self.out.push(Action::Reply(id, Answer::Reloaded(words)));
+            }
+            Command::ShutDown => {
+                self.shut_down(endpoint, now);
+                Ok(())
+            }
+        };
+        cx!(self, endpoint, now).reply(id, done);
+    }
+
+    /// Follows another configuration; in words what changed.
+    fn reload(&mut self, endpoint: &mut Endpoint, now: Time, new: Config, keys: Keys) -> String {
+        let before = self.assigned.routes(&self.cfg);
+        let mut gone = Vec::new();
+        let (cx, own) = (cx!(self, endpoint, now), &mut self.own_key);
+        let done = reload::follow(cx, &mut self.peers, &mut self.paths, own, (&new, keys), &mut gone);
+        self.cfg = new;
+        for number in gone {
+            let (cx, peer) = (cx!(self, endpoint, now), &mut self.peers[number]);
+            self.forward.carries(cx, peer, &self.shard, &self.assigned, None);
+        }
+        self.out.push(Action::SetMarking(Marker::new(&self.cfg)));
+        endpoint.cap_all(self.cfg.rate_of_shard());
+        self.forward.allowed = self.leases.allow(cx!(self, endpoint, now), &mut self.peers, &self.shard);
+        for number in self.peers.present().filter(|number| self.peers[*number].asked).collect::<Vec<_>>() {
+            self.assign(endpoint, now, number);
+        }
+        self.listener.update(&self.cfg, &self.peers, endpoint);
+        done.apply(cx!(self, endpoint, now), &self.peers);
+        let words = done.words();
+        if self.shard.is_first() {
+            let after = self.assigned.routes(&self.cfg);
+            routes::change(cx!(self, endpoint, now), &before, &after, false);
+            self.out.info(format!("reloaded: {words}"));
+        }
+        if self.cfg.is_client() {
+            self.paths.open(cx!(self, endpoint, now), &mut self.peers);
+        }
+        words
+    }
+
+    /// Closes all sessions, then stops.
+    fn shut_down(&mut self, endpoint: &mut Endpoint, now: Time) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing = Some(now + CLOSE_PATIENCE);
+        self.peers.iter_mut().for_each(Peer::shut_down);
+        let sessions = endpoint.sessions();
+        for session in &sessions {
+            endpoint.close(now, *session);
+        }
+        if sessions.is_empty() {
+            self.stop();
+        }
+    }
+
+    fn stop(&mut self) {
+        self.quotas.save(&mut self.out);
+        self.out.push(Action::Stop);
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    pub fn poll_timeout(&self) -> Option<Time> {
+        // A server's peers are many, and have no timers of this end: nothing goes through all of them.
+        let ours = self.peers.iter().take_while(|_| self.cfg.is_client());
+        let peers = ours.filter_map(Peer::next_timeout).min();
+        [peers, self.paths.next_timeout(), self.closing, Some(self.watch.at)].into_iter().flatten().min()
+    }
+
+    /// Time passed.
+    pub fn handle_timeout(&mut self, endpoint: &mut Endpoint, now: Time) {
+        if self.closing.take_if(|at| *at <= now).is_some() {
+            self.closing = Some(now + CLOSE_PATIENCE);
+            self.out.warn("closed without an answer from the peer");
+            self.stop();
+        }
+        if self.closing.is_none() && self.cfg.is_client() {
+            self.connect(endpoint, now);
+        }
+        if let Some(changed) = self.watch.is_due(now) {
+            self.look(endpoint, now, changed);
+        }
+        self.paths.on_timeout(cx!(self, endpoint, now));
+    }
+
+    /// Looks at this host and at the paths.
+    fn look(&mut self, endpoint: &mut Endpoint, now: Time, changed: bool) {
+        match self.shard.number {
+            0 => self.handle_shard(endpoint, now, ShardMessage(Told::Alive(0))),
+            number => cx!(self, endpoint, now).tell_shard(0, Told::Alive(number)),
+        }
+        let cx = cx!(self, endpoint, now);
+        let (peers, paths) = (&mut self.peers, &mut self.paths);
+        if self.cfg.is_client() {
+            peers.iter().for_each(|peer| peer.look_at_own(cx));
+        } else if changed {
+            // A server's own interfaces change seldom, and its clients may be many.
+            peers.iter().for_each(|peer| peer.look(cx, None));
+        }
+        if self.closing.is_some() {
+            return;
+        }
+        if self.cfg.is_client() {
+            client::watch(cx, peers, paths, &mut self.assigned);
+        }
+        self.listener.watch(cx, peers);
+    }
+
+    /// What the host has to do next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.out.0.pop_front()
+    }
+
+    /// Everything there is to know, of all peers or of this one, which then costs nothing for the others. What the host knows of its
+    /// sockets and channels is left to it.
+    pub fn status(&self, endpoint: &Endpoint, now: Time, only: Option<&str>) -> Status {
+        let here = self.peers.asked(only).into_iter().filter(|number| self.shard.is_home(*number));
+        let peers =
+            here.map(|number| PeerStatus::of_peer(endpoint, now, number, &self.peers[number], &self.quotas));
+        let shard = self.shard.status(self.peers.sessions().len(), self.forward.read.packets);
+        Status {
+            mtu: self.forward.mtu.mtu,
+            addresses: self.assigned.nets.iter().map(|net| net.to_string()).collect(),
+            no_address: self.assigned.fault(&self.cfg),
+            uptime_s: now.since(self.started).as_secs_f64(),
+            tun: self.forward.status(),
+            endpoint: endpoint.stats().counters.iter().map(|(k, n)| (k.name().into(), *n)).collect(),
+            shards: shard.into_iter().collect(),
+            peers: peers.collect(),
+            ..Status::of(&self.cfg)
+        }
+    }
+
+    /// Each session with the name of its peer.
+    pub fn sessions(&self) -> impl Iterator<Item = (SessionId, &str)> {
+        self.peers.sessions().iter().map(|(session, number)| (*session, self.peers[*number].name()))
+    }
+
+    /// The configured name of a session's path, or its address.
+    pub fn path_name(&self, session: SessionId, path: &PathStatus) -> String {
+        let peer = self.peers.of(session).map(|number| &self.peers[number]);
+        peer.map_or_else(|| path.route.remote.to_string(), |peer| peer.path_name(path))
+    }
+}

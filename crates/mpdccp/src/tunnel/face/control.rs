@@ -1,0 +1,366 @@
+//! The control socket: one JSON request a line, one JSON answer a line. A plain thread serves it and asks the data thread.
+
+use crate::fault::Fault;
+use crate::tunnel::face::events::{Event, Events};
+use mpdccp_proto::Named;
+use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_tunnel::Command;
+use mpdccp_tunnel::config::{Config, PathSpec, Prio};
+use mpdccp_tunnel::status::Status;
+use rustix::fs::{Access, FlockOperation, Mode, access, flock};
+use rustix::process::umask;
+use serde::{Deserialize, Serialize};
+use std::fs::{DirBuilder, File};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What one may ask of a running tunnel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub(crate) enum Request {
+    Status {
+        /// Only this peer's.
+        #[serde(default)]
+        peer: Option<String>,
+    },
+    /// Events after the one with this number.
+    Events {
+        after: u64,
+    },
+    /// The configuration file anew.
+    Reload,
+    /// Take no new clients, and ask those that are here to go.
+    Drain,
+    Down,
+    PathAdd {
+        peer: Option<String>,
+        path: NewPath,
+    },
+    PathDel {
+        peer: Option<String>,
+        name: String,
+    },
+    PathPrio {
+        peer: Option<String>,
+        name: String,
+        priority: u8,
+    },
+    Scheduler {
+        peer: Option<String>,
+        name: String,
+    },
+}
+
+impl Request {
+    /// What it asks of the tunnel's data thread.
+    pub(crate) fn command(self) -> Result<Command, String> {
+        Ok(match self {
+            Request::PathAdd { peer, path } => Command::PathAdd { peer, path: path.spec()? },
+            Request::PathDel { peer, name } => Command::PathDel { peer, name },
+            Request::PathPrio { peer, name, priority } => {
+                Command::PathPrio { peer, name, priority: Prio::try_from(i64::from(priority))? }
+            }
+            Request::Scheduler { peer, name } => {
+                Command::Scheduler { peer, kind: SchedulerKind::named(&name)? }
+            }
+            Request::Drain => Command::Drain,
+            Request::Status { .. } | Request::Events { .. } | Request::Reload | Request::Down => {
+                return Err("not for the data thread".into());
+            }
+        })
+    }
+}
+
+/// A path as the command line gives it; the tunnel checks it as it checks its configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct NewPath {
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) local: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) interface: Option<String>,
+    pub(crate) remote: String,
+    pub(crate) priority: u8,
+}
+
+impl NewPath {
+    /// As in a configuration file.
+    pub(crate) fn spec(&self) -> Result<PathSpec, String> {
+        let table = toml::Table::try_from(self).map_err(|e| e.to_string())?;
+        table.try_into().map_err(|e: toml::de::Error| e.message().to_string())
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Ok,
+    Status(Box<Status>),
+    Events(Vec<Event>),
+    /// How many clients are still here.
+    Clients(usize),
+    /// What was done, in words.
+    Done(String),
+    Error(String),
+}
+
+/// Longest request line.
+const MAX_REQUEST: u64 = 65_536;
+const DIRECTORY: &str = "/run/mpdccp";
+
+/// Directories that control sockets are in: that of the system, and one's own where /run cannot be written.
+fn directories() -> [PathBuf; 2] {
+    let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(directory) => PathBuf::from(directory).join("mpdccp"),
+        None => std::env::temp_dir().join(format!("mpdccp-{}", rustix::process::geteuid().as_raw())),
+    };
+    [DIRECTORY.into(), mine]
+}
+
+/// Reads and checks a configuration file.
+///
+/// # Errors
+/// Names file, line, key and what is allowed.
+pub(crate) fn load(file: &Path) -> Result<Config, Fault> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| Fault::usage(format!("cannot read configuration {}: {e}", file.display())))?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Config::parse(file, &text, cores).map_err(|e| Fault::usage(e.to_string()))
+}
+
+/// Where the control socket of a tunnel is.
+pub(crate) fn path(cfg: &Config) -> PathBuf {
+    cfg.control.clone().unwrap_or_else(|| default_path(&cfg.interface))
+}
+
+/// Where the socket of an interface is, unless the configuration says otherwise.
+pub(crate) fn default_path(interface: &str) -> PathBuf {
+    let [system, mine] = directories();
+    // Of its own from the first moment on: nobody else gets to a socket in it, whatever its mode.
+    let usable = own_directory(&system).is_ok() && access(&system, Access::WRITE_OK).is_ok();
+    if usable { system } else { mine }.join(format!("{interface}.sock"))
+}
+
+/// Makes a directory that nobody else can look into, or sees that it is one.
+fn own_directory(path: &Path) -> std::io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let meta = std::fs::symlink_metadata(path)?;
+    let mine = meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+    if !mine || meta.mode() & 0o022 != 0 {
+        return Err(std::io::Error::other(format!(
+            "{} belongs to others, or they may write to it",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// The socket file; removed when dropped.
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl ControlSocket {
+    /// Creates it; a socket that nobody answers at is a leftover and replaced.
+    pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Fault> {
+        let fail =
+            |e: std::io::Error| Fault::usage(format!("cannot create control socket {}: {e}", path.display()));
+        // One tunnel at a time: of two that start together, each could take the other's socket for a leftover.
+        let mut turn = None;
+        if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
+            own_directory(directory).map_err(fail)?;
+            let opened = File::open(directory).map_err(fail)?;
+            flock(&opened, FlockOperation::LockExclusive).map_err(|e| fail(e.into()))?;
+            turn = Some(opened);
+        }
+        if UnixStream::connect(&path).is_ok() {
+            return Err(Fault::usage(format!(
+                "another mpdccp is running with control socket {}; stop it with `mpdccp tunnel down --socket {0}`, \
+                 or set `control` to another path",
+                path.display()
+            )));
+        }
+        match std::fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(fail(e)),
+            Ok(meta) if !meta.file_type().is_socket() => {
+                return Err(Fault::usage(format!(
+                    "control: {} is there and no socket; set `control` to another path, or move it away",
+                    path.display()
+                )));
+            }
+            Ok(_) => std::fs::remove_file(&path).map_err(fail)?,
+        }
+        // Never open to others, not even for a moment. No other thread makes files yet.
+        let before = umask(Mode::from_raw_mode(0o177));
+        let listener = UnixListener::bind(&path);
+        umask(before);
+        let listener = listener.map_err(fail)?;
+        drop(turn);
+        Ok(ControlSocket { listener, path })
+    }
+
+    /// Serves requests on a thread of its own, which ends with the process.
+    pub(crate) fn serve(
+        &self,
+        events: Events,
+        respond: impl Fn(Request) -> Answer + Send + 'static,
+    ) -> Result<(), Fault> {
+        let listener = self.listener.try_clone()?;
+        std::thread::Builder::new().name("control".into()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if let Err(e) = answer(&stream, &events, &respond) {
+                    tracing::debug!("control socket: {e}");
+                }
+            }
+        })?;
+        Ok(())
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // It may have been removed by hand.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn answer(
+    mut stream: &UnixStream,
+    events: &Events,
+    respond: &impl Fn(Request) -> Answer,
+) -> std::io::Result<()> {
+    let who = rustix::net::sockopt::socket_peercred(stream)?.uid;
+    if !who.is_root() && who != rustix::process::geteuid() {
+        tracing::warn!("control socket: user {} may not use it", who.as_raw());
+        return Ok(());
+    }
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MAX_REQUEST)).read_line(&mut line)?;
+    let answer = match serde_json::from_str::<Request>(&line) {
+        Ok(Request::Events { after }) => Answer::Events(events.after(after)),
+        Ok(request) => respond(request),
+        Err(e) => Answer::Error(format!("not a request: {e}")),
+    };
+    let mut text = serde_json::to_vec(&answer)?;
+    text.push(b'\n');
+    stream.write_all(&text)
+}
+
+/// Asks a running tunnel.
+pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Fault> {
+    let none = |e: std::io::Error| {
+        Fault::usage(format!(
+            "no tunnel answers at {}: {e}; start one with `mpdccp tunnel up`",
+            path.display()
+        ))
+    };
+    let mut stream = UnixStream::connect(path).map_err(none)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = serde_json::to_vec(request).map_err(std::io::Error::from)?;
+    text.push(b'\n');
+    stream.write_all(&text)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    match serde_json::from_str(&line) {
+        Ok(Answer::Error(e)) => Err(Fault::usage(e)),
+        Ok(answer) => Ok(answer),
+        Err(_) => Err(Fault::runtime(format!("no answer from the tunnel at {}", path.display()))),
+    }
+}
+
+/// Asks a running tunnel for its status, with all peers or only this one.
+pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Fault> {
+    match ask(path, &Request::Status { peer: peer.map(Into::into) })? {
+        Answer::Status(status) => Ok(status),
+        _ => Err(odd()),
+    }
+}
+
+/// The tunnel is of another version, perhaps.
+pub(crate) fn odd() -> Fault {
+    Fault::runtime("the tunnel answered something else; is it of another version?")
+}
+
+/// The socket of the one tunnel that runs here.
+pub(crate) fn only_one() -> Result<PathBuf, Fault> {
+    let found: Vec<PathBuf> = directories()
+        .iter()
+        .flat_map(std::fs::read_dir)
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        .filter(|path| !is_leftover(path))
+        .collect();
+    match &found[..] {
+        [one] => Ok(one.clone()),
+        [] => Err(Fault::usage("no tunnel is running here; start one with `mpdccp tunnel up --config FILE`")),
+        several => {
+            let named: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
+            Err(Fault::usage(format!(
+                "several tunnels are running; say which with --config FILE or --socket PATH: {}",
+                named.join(", ")
+            )))
+        }
+    }
+}
+
+/// Nobody listens: the tunnel was killed.
+fn is_leftover(path: &Path) -> bool {
+    UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_and_the_socket_are_ones_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().mode() & 0o777;
+        let own = directory.path().join("own");
+        own_directory(&own).unwrap();
+        assert_eq!(mode(&own), 0o700);
+        own_directory(&own).unwrap();
+        let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
+        assert_eq!(mode(&socket.path), 0o600);
+        // What others may write to is not one's own, nor is what a link leads to.
+        let open = directory.path().join("open");
+        DirBuilder::new().create(&open).unwrap();
+        std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(own_directory(&open).is_err());
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&own, &link).unwrap();
+        assert!(own_directory(&link).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("letter");
+        std::fs::write(&path, "dear").unwrap();
+        assert!(ControlSocket::bind(path.clone()).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"dear");
+    }
+
+    #[test]
+    fn the_socket_of_a_killed_tunnel_is_told_from_a_live_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(!is_leftover(&path));
+        drop(listener);
+        assert!(path.exists() && is_leftover(&path));
+    }
+}

@@ -1,0 +1,182 @@
+//! The log: to standard error, as text or JSON, and its newest lines kept for `tunnel events`.
+
+use crate::fault::Fault;
+use mpdccp_tunnel::Level;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fmt::{self, Write};
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError};
+use tracing::field::{Field, Visit};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How many are kept.
+const KEPT: usize = 1000;
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    #[default]
+    Text,
+    /// One object per line.
+    Json,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Event {
+    /// Counts from 1; what is missing in between was forgotten.
+    pub(crate) number: u64,
+    /// Seconds since 1970.
+    pub(crate) time: f64,
+    /// `INFO`, `WARN`, `ERROR`.
+    pub(crate) level: String,
+    pub(crate) message: String,
+}
+
+/// The newest events.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Events(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    events: VecDeque<Event>,
+    count: u64,
+}
+
+impl Events {
+    fn push(&self, level: String, message: String) {
+        let time = dccp_net::Clock.wall_nanos() as f64 / 1e9;
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.count += 1;
+        let number = kept.count;
+        kept.events.push_back(Event { number, time, level, message });
+        if kept.events.len() > KEPT {
+            kept.events.pop_front();
+        }
+    }
+
+    /// Those after the one with this number.
+    pub(crate) fn after(&self, number: u64) -> Vec<Event> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.events.iter().filter(|event| event.number > number).cloned().collect()
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Events {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        self.push(event.metadata().level().to_string(), message.0);
+    }
+}
+
+/// The text of an event.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            // Writing to a string does not fail.
+            let _ = write!(self.0, "{value:?}");
+        }
+    }
+}
+
+/// Whether standard error leads into systemd's journal, as JOURNAL_STREAM says of the file it was when the service began.
+fn is_journal() -> bool {
+    let (Ok(named), Ok(meta)) = (std::env::var("JOURNAL_STREAM"), rustix::fs::fstat(std::io::stderr()))
+    else {
+        return false;
+    };
+    named == format!("{}:{}", meta.st_dev, meta.st_ino)
+}
+
+/// A line for the journal, which has times of its own, and takes a number in front for the priority (sd-daemon(3)).
+struct Journal;
+
+impl<S, N> FormatEvent<S, N> for Journal
+where
+    S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        ctx: &FmtContext<'_, S, N>,
+        mut out: Writer<'_>,
+        event: &tracing::Event<'_>,
+    ) -> fmt::Result {
+        let priority = match *event.metadata().level() {
+            tracing::Level::ERROR => 3,
+            tracing::Level::WARN => 4,
+            tracing::Level::INFO => 6,
+            _ => 7,
+        };
+        write!(out, "<{priority}>")?;
+        ctx.format_fields(out.by_ref(), event)?;
+        writeln!(out)
+    }
+}
+
+/// Starts the log of this process.
+pub(crate) fn log(format: LogFormat, verbose: bool) -> Events {
+    let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
+    let events = Events::default();
+    let journal = is_journal();
+    let layer = tracing_subscriber::fmt::layer()
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    let layer = match (format, journal) {
+        (LogFormat::Json, _) => layer.json().flatten_event(true).boxed(),
+        (LogFormat::Text, true) => layer.event_format(Journal).boxed(),
+        (LogFormat::Text, false) => layer.boxed(),
+    };
+    let kept = events.clone().with_filter(LevelFilter::INFO);
+    tracing_subscriber::registry().with(kept).with(layer.with_filter(level)).init();
+    events
+}
+
+/// Logs an event of the tunnel.
+pub(crate) fn write(level: Level, message: &str) {
+    match level {
+        Level::Info => tracing::info!("{message}"),
+        Level::Warn => tracing::warn!("{message}"),
+        Level::Error => tracing::error!("{message}"),
+    }
+}
+
+/// An event as a line of text.
+pub(crate) fn line(event: &Event, json: bool) -> Result<String, Fault> {
+    if json {
+        return Ok(serde_json::to_string(event).map_err(std::io::Error::from)?);
+    }
+    let seconds = event.time as u64;
+    let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let ms = (event.time.fract() * 1e3) as u64;
+    Ok(format!("{h:02}:{m:02}:{s:02}.{ms:03} UTC {:>5} {}", event.level, event.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_are_kept() {
+        let events = Events::default();
+        for i in 1..=KEPT + 5 {
+            events.push("INFO".into(), format!("event {i}"));
+        }
+        let all = events.after(0);
+        assert_eq!((all.len(), all[0].number, all[KEPT - 1].number), (KEPT, 6, KEPT as u64 + 5));
+        assert_eq!(events.after(KEPT as u64 + 4).len(), 1);
+        let event = Event { number: 1, time: 3_723.25, level: "WARN".into(), message: "silent".into() };
+        assert_eq!(line(&event, false).unwrap(), "01:02:03.250 UTC  WARN silent");
+        assert!(line(&event, true).unwrap().contains("\"message\":\"silent\""));
+    }
+}

@@ -1,0 +1,11 @@
+//! What people and programs see of a running tunnel.
+
+pub(crate) mod control;
+pub(crate) mod events;
+pub(crate) mod health;
+pub(crate) mod http;
+pub(crate) mod live;
+pub(crate) mod metrics;
+pub(crate) mod table;
+pub(crate) mod trace;
+pub(crate) mod web;

@@ -1,0 +1,122 @@
+//! `tunnel status` for people.
+
+use mpdccp_tunnel::status::Status;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+const HEAD: [&str; 13] = [
+    "path",
+    "state",
+    "prio",
+    "remote",
+    "phase",
+    "cwnd kB",
+    "flight kB",
+    "srtt ms",
+    "min ms",
+    "rate Mbit/s",
+    "sent",
+    "received",
+    "lost",
+];
+
+/// The status as text.
+pub(crate) fn render(s: &Status) -> String {
+    let mut out = String::new();
+    let tun = &s.tun;
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "{} ({}, MTU {}, up {:.0} s): {} packets in, {} out{}",
+        s.interface,
+        s.role,
+        s.mtu,
+        s.uptime_s,
+        tun.read_packets,
+        tun.written_packets,
+        counters(&tun.drops)
+    );
+    if let Some(why) = &s.no_address {
+        let _ = writeln!(out, "no address: {why}");
+    }
+    for socket in s.sockets.iter().filter(|socket| !socket.drops.is_empty()) {
+        let _ = writeln!(out, "socket {}{}", socket.local, counters(&socket.drops));
+    }
+    if !s.endpoint.is_empty() {
+        let _ = writeln!(out, "no connection{}", counters(&s.endpoint));
+    }
+    for peer in &s.peers {
+        let _ = write!(out, "\npeer {}: {}", peer.name, peer.state);
+        if !peer.leased.is_empty() {
+            let _ = write!(out, ", assigned {}", peer.leased.join(", "));
+        }
+        if let (Some(queue), Some(reorder)) = (&peer.queue, &peer.reorder) {
+            let _ = write!(
+                out,
+                ", queue {} packets {:.1} ms (dropped {} full, {} old, {} early, {} too big), reordering holds {} ({} late, {} gaps proven lost, {} given up)",
+                queue.packets,
+                queue.oldest_ms,
+                queue.dropped_full,
+                queue.dropped_old,
+                queue.dropped_early,
+                queue.dropped_too_big,
+                reorder.occupancy,
+                reorder.late,
+                reorder.proven,
+                reorder.timeouts + reorder.overflows
+            );
+        }
+        let _ = writeln!(out, "{}", counters(&peer.drops));
+        if peer.paths.is_empty() {
+            continue;
+        }
+        let mut rows = vec![HEAD.map(String::from)];
+        for path in &peer.paths {
+            let kb = |n: Option<u64>| n.map_or("-".into(), |n| format!("{:.1}", n as f64 / 1e3));
+            let num = |n: Option<f64>| n.map_or("-".into(), |n| format!("{n:.1}"));
+            rows.push([
+                path.name.clone(),
+                path.state.clone(),
+                path.priority.to_string(),
+                path.remote.clone(),
+                path.phase.clone().unwrap_or("-".into()),
+                kb(path.cwnd_bytes),
+                kb(path.inflight_bytes),
+                num(path.srtt_ms),
+                num(path.min_rtt_ms),
+                num(path.delivery_mbps),
+                path.sent_packets.to_string(),
+                path.received_packets.to_string(),
+                path.lost_packets.to_string(),
+            ]);
+        }
+        let width: Vec<usize> =
+            (0..HEAD.len()).map(|i| rows.iter().map(|r| r[i].len()).max().unwrap_or(0)).collect();
+        for row in &rows {
+            let cells: Vec<String> = row.iter().zip(&width).map(|(cell, w)| format!("{cell:<w$}")).collect();
+            let _ = writeln!(out, "  {}", cells.join("  ").trim_end());
+        }
+        for path in &peer.paths {
+            if let Some(why) = &path.why {
+                let _ = writeln!(out, "  {} waits: {why}", path.name);
+            }
+        }
+        for path in &peer.paths {
+            let gb = |bytes: u64| bytes as f64 / 1e9;
+            let of = path.quota_bytes.map_or_else(String::new, |quota| format!(" of {:.1}", gb(quota)));
+            let cost = path.cost.map_or_else(String::new, |cost| format!(", cost {cost:.2}"));
+            if let Some(used) = path.quota_used_bytes {
+                let _ = writeln!(out, "  {} carried {:.1}{of} GB this month{cost}", path.name, gb(used));
+            }
+        }
+        for path in peer.paths.iter().filter(|path| !path.drops.is_empty()) {
+            let _ = writeln!(out, "  {}{}", path.name, counters(&path.drops));
+        }
+    }
+    out
+}
+
+fn counters(drops: &BTreeMap<String, u64>) -> String {
+    let shown: Vec<String> = drops.iter().filter(|(_, n)| **n > 0).map(|(k, n)| format!("{n} {k}")).collect();
+    if shown.is_empty() { String::new() } else { format!("; dropped: {}", shown.join(", ")) }
+}

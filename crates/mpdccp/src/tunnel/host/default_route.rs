@@ -1,0 +1,110 @@
+//! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own packets carry a mark and go by
+//! the main table, all others by a table of ours that leads into the interface; what the main table says of networks nearby still
+//! counts, only its default route does not. With the kill switch nothing of either IP version leaves beside the tunnel, of a version that
+//! no peer has a default route for nothing at all.
+
+use crate::fault::Fault;
+use crate::tunnel::host::routes::ip;
+use mpdccp_tunnel::config::Config;
+
+/// Mark of the tunnel's own packets, number of the table, and preference of the rule that leads there ("mp"). The rule before it keeps
+/// networks nearby.
+pub(crate) const MARK: u32 = 0x6d70;
+const NEARBY: u32 = MARK - 1;
+
+/// The rules and routes that are set; taken away when dropped.
+pub(crate) struct DefaultRoute {
+    families: Vec<Family>,
+}
+
+/// An IP version, as `ip` is told of it, and whether its packets go through the tunnel or nowhere.
+struct Family {
+    option: &'static str,
+    carried: bool,
+}
+
+impl DefaultRoute {
+    /// Sets what the configuration asks for; `None` if that is nothing.
+    pub(crate) fn set(cfg: &Config) -> Result<Option<DefaultRoute>, Fault> {
+        if !cfg.default_route {
+            return Ok(None);
+        }
+        let nets = || cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
+        let wanted = |v4: bool| nets().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4);
+        let mut families = vec![Family { option: "-4", carried: wanted(true) }];
+        // There is nothing to keep back of what the kernel does not have.
+        if wanted(false) || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
+            families.push(Family { option: "-6", carried: wanted(false) });
+        }
+        families.retain(|family| family.carried || cfg.kill_switch);
+        for Family { option, .. } in families.iter().filter(|family| !family.carried) {
+            let (version, net) = if *option == "-4" { (4, "0.0.0.0/0") } else { (6, "::/0") };
+            tracing::warn!("kill_switch: no IPv{version} leaves, as no peer has {net} in allowed_ips");
+        }
+        // From here on an error takes away what is there. What a killed tunnel left is taken over as it is: were it taken away
+        // first, packets would slip through beside the tunnel.
+        let set = DefaultRoute { families };
+        for family in &set.families {
+            set.add(cfg, family).map_err(|e| Fault::usage(format!("default_route: {e}")))?;
+        }
+        warn_of_strict_filters();
+        Ok(Some(set))
+    }
+
+    fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
+        let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
+        if cfg.kill_switch {
+            // It stays when the interface goes, and with it the route into the interface.
+            let last = u32::MAX.to_string();
+            ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
+        }
+        if carried {
+            ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
+        }
+        if !cfg.kill_switch {
+            // One that was killed may have had it; most often there is none.
+            let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
+        }
+        rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
+        rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
+    }
+
+    /// Takes it away.
+    fn remove(&self) {
+        let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
+        for Family { option: family, .. } in &self.families {
+            for pref in [&table, &nearby] {
+                // There may be none.
+                let _ = ip(&[family, "rule", "del", "pref", pref]);
+            }
+            let _ = ip(&[family, "route", "flush", "table", &table]);
+        }
+    }
+}
+
+impl Drop for DefaultRoute {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Adds a rule, unless it is there.
+fn rule(args: &[&str]) -> Result<(), String> {
+    match ip(args) {
+        Err(e) if e.contains("File exists") => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+/// A strict reverse path filter drops the answers of the other end, since unmarked packets to it would go through the tunnel.
+fn warn_of_strict_filters() {
+    let strict = |name: &str| {
+        let file = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
+        std::fs::read_to_string(file).is_ok_and(|text| text.trim() == "1")
+    };
+    if strict("all") {
+        tracing::warn!(
+            "net.ipv4.conf.all.rp_filter = 1 drops what the other end sends: sysctl -w net.ipv4.conf.all.rp_filter=2"
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! Keys: from the configuration and its files to the channels of the tunnel.
+
+use crate::fault::Fault;
+use dccp_net::{Clock, Core};
+use dccp_secure::{Aead, Carrier, KeyError, OVERHEAD, PresharedKey, PrivateKey, Settings};
+use mpdccp_tunnel::config::{Config, Peer, Secret, Security};
+use mpdccp_tunnel::{Keys, Tunnel};
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::str::FromStr;
+use units::Duration;
+use zeroize::Zeroizing;
+
+/// Bytes that a channel adds to each packet.
+pub(crate) fn overhead(cfg: &Config) -> u16 {
+    match cfg.security {
+        Security::Noise => OVERHEAD as u16,
+        Security::None => 0,
+    }
+}
+
+/// Puts channels between the sockets and the sessions, with the peers of the configuration by their numbers in it.
+pub(crate) fn secure(
+    core: &mut Core,
+    cfg: &Config,
+    keys: Keys,
+    shard: u8,
+    tunnel: &mut Tunnel,
+) -> Result<(), Fault> {
+    let Some(private_key) = keys.own else { return Ok(()) };
+    let aeads = cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
+    let wall = tunnel.handshake_time(Duration::from_nanos(Clock.wall_nanos()));
+    let since_zero = Duration::from_nanos(core.clock.now().as_nanos());
+    let mut carrier = Carrier::new(Settings {
+        private_key,
+        accepts: !cfg.is_client(),
+        server: cfg.server_number.0,
+        shard,
+        aeads: aeads.unwrap_or_else(Aead::preferred),
+        unix: wall.saturating_sub(since_zero),
+        seed: dccp_net::random_seed()?,
+    });
+    if cfg.shards.0 > 1 {
+        carrier.share(cfg.shards.0);
+    }
+    for (number, key) in (0u32..).zip(keys.peers) {
+        if let Some((key, preshared)) = key {
+            carrier.add_peer(number, key, preshared);
+        }
+    }
+    if let Some(path) = &cfg.keylog {
+        let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        let cannot = |e| Fault::usage(format!("keylog: cannot write {}: {e}", path.display()));
+        core.net.keylog = Some(options.map_err(cannot)?);
+        carrier.log_keys();
+        tracing::warn!("who can read {} can read all traffic", path.display());
+    }
+    core.net.secure(carrier);
+    core.net.capture_plaintext = cfg.capture_plaintext;
+    Ok(())
+}
+
+fn private_key(cfg: &Config) -> Result<PrivateKey, Fault> {
+    secret("", "private_key", &cfg.private_key, cfg.private_key_file.as_deref())?
+        .ok_or_else(|| Fault::usage("private_key is missing"))
+}
+
+/// Reads the keys, from files as they are now.
+pub(crate) fn read(cfg: &Config) -> Result<Keys, Fault> {
+    if cfg.security == Security::None {
+        return Ok(Keys { own: None, peers: vec![None; cfg.peers.len()] });
+    }
+    let private = private_key(cfg)?;
+    let own = private.public();
+    let peers = cfg.peers.iter().map(|p| p.get_ref()).map(|peer| {
+        let Some(key) = peer.public_key else { return Ok(None) };
+        let wrong = if private.is_written_as(&key.0) {
+            Some("public_key is the private key of this end, which nobody else may know; the other end's public key is needed")
+        } else if key.0 == own {
+            Some("public_key is that of this end; the other end's is needed")
+        } else {
+            None
+        };
+        if let Some(message) = wrong {
+            return Err(Fault::usage(format!("peer `{}`: {message}", peer.name)));
+        }
+        Ok(Some((key.0, preshared(peer)?)))
+    });
+    let peers = peers.collect::<Result<_, _>>()?;
+    Ok(Keys { own: Some(private), peers })
+}
+
+fn preshared(peer: &Peer) -> Result<PresharedKey, Fault> {
+    let whose = format!("peer `{}`: ", peer.name);
+    let key = secret(&whose, "preshared_key", &peer.preshared_key, peer.preshared_key_file.as_deref())?;
+    Ok(key.unwrap_or_default())
+}
+
+/// A secret given in the configuration or in a file of its own.
+fn secret<T: FromStr<Err = KeyError>>(
+    whose: &str,
+    name: &str,
+    text: &Option<Secret>,
+    file: Option<&Path>,
+) -> Result<Option<T>, Fault> {
+    let (text, place) = match (text, file) {
+        (Some(text), _) => (text.0.clone(), name.to_string()),
+        (None, Some(file)) => (read_secret(whose, name, file)?, format!("{name}_file {}", file.display())),
+        (None, None) => return Ok(None),
+    };
+    text.parse().map(Some).map_err(|e| Fault::usage(format!("{whose}{place}: {e}")))
+}
+
+/// Reads a file that only its owner may read.
+fn read_secret(whose: &str, name: &str, path: &Path) -> Result<Zeroizing<String>, Fault> {
+    let shown = path.display();
+    let cannot = |e: std::io::Error| Fault::usage(format!("{whose}{name}_file: cannot read {shown}: {e}"));
+    let mut file = std::fs::File::open(path).map_err(cannot)?;
+    let mode = file.metadata().map_err(cannot)?.mode();
+    if mode & 0o077 != 0 {
+        return Err(Fault::usage(format!(
+            "{whose}{name}_file: others can read {shown} (mode {:03o}): chmod 600 {shown}",
+            mode & 0o777
+        )));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.read_to_string(&mut text).map_err(cannot)?;
+    Ok(text)
+}

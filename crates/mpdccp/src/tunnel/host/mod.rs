@@ -1,0 +1,12 @@
+//! What the tunnel needs of Linux: sockets, the interface, routes, names, files.
+
+pub(crate) mod default_route;
+pub(crate) mod keys;
+pub(crate) mod marking;
+pub(crate) mod names;
+pub(crate) mod privileges;
+pub(crate) mod routes;
+pub(crate) mod service;
+pub(crate) mod sockets;
+pub(crate) mod state_files;
+pub(crate) mod tun;

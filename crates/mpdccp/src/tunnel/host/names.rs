@@ -1,0 +1,41 @@
+//! Host names. A thread of its own asks, since the system's resolver may take its time.
+
+use mpdccp_tunnel::HostEvent;
+use std::net::ToSocketAddrs;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// The way to the thread.
+pub(crate) struct Names {
+    ask: Sender<String>,
+    questions: Option<Receiver<String>>,
+}
+
+impl Names {
+    pub(crate) fn new() -> Names {
+        let (ask, questions) = channel();
+        Names { ask, questions: Some(questions) }
+    }
+
+    /// Starts the thread, which ends with the tunnel. Questions asked before wait for it.
+    /// `tell` returns false once there is no tunnel any more.
+    pub(crate) fn serve(&mut self, tell: impl Fn(HostEvent) -> bool + Send + 'static) -> std::io::Result<()> {
+        let Some(questions) = self.questions.take() else { return Ok(()) };
+        let serve = move || {
+            for name in questions {
+                let answer = match (name.as_str(), 0).to_socket_addrs() {
+                    Ok(found) => Ok(found.map(|a| a.ip()).collect()),
+                    Err(e) => Err(e.to_string()),
+                };
+                if !tell(HostEvent::Resolved { name, answer }) {
+                    break;
+                }
+            }
+        };
+        std::thread::Builder::new().name("names".into()).spawn(serve).map(drop)
+    }
+
+    pub(crate) fn ask(&self, name: String) {
+        // Without the thread the tunnel is about to end.
+        let _ = self.ask.send(name);
+    }
+}

@@ -1,0 +1,27 @@
+//! Routes into the interface, by the program `ip`.
+
+use crate::fault::Fault;
+use ipnet::IpNet;
+use std::io::ErrorKind;
+use std::process::Command;
+
+/// Adds, replaces or deletes (`what`) a route into the interface.
+pub(crate) fn route(what: &str, net: IpNet, interface: &str) -> Result<(), Fault> {
+    let family = if net.addr().is_ipv4() { "-4" } else { "-6" };
+    ip(&[family, "route", what, &net.to_string(), "dev", interface])
+        .map(drop)
+        .map_err(|e| Fault::usage(format!("{e}; set routes = false to route yourself")))
+}
+
+/// What `ip` says to these arguments.
+pub(crate) fn ip(args: &[&str]) -> Result<String, String> {
+    let output = Command::new("ip").args(args).output().map_err(|e| match e.kind() {
+        ErrorKind::NotFound => "the program `ip` is missing (package iproute2); install it".to_owned(),
+        _ => format!("cannot start `ip`: {e}"),
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let why = String::from_utf8_lossy(&output.stderr);
+    Err(format!("`ip {}`: {}", args.join(" "), why.trim()))
+}

@@ -1,0 +1,206 @@
+//! Sockets of paths and of a server; every failure says what, where and how to fix it.
+
+use crate::fault::Fault;
+use crate::tunnel::face::events;
+use crate::tunnel::host::default_route::MARK;
+use crate::tunnel::host::keys;
+use crate::tunnel::host::names::Names;
+use dccp_net::{Bind, CarrierStats, Clock, Core, RawCarrier, UdpCarrier, interfaces_like};
+use dccp_proto::Route;
+use mpdccp_tunnel::config::{Carrier, Config, Security};
+use mpdccp_tunnel::status::SocketStatus;
+use mpdccp_tunnel::{Action, HostEvent, Interface, Looked, OpenPath, Sizes, Tunnel};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use units::Time;
+
+/// Why a socket cannot be opened.
+struct Unopened {
+    /// Its interface or address is not there; it may come.
+    absent: bool,
+    why: String,
+}
+
+/// Opens a socket of the configured carrier, of the server's shard `shard`.
+fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u32, Unopened> {
+    let carrier = cfg.carrier;
+    let mark = cfg.default_route.then_some(MARK);
+    let result = match carrier {
+        Carrier::Udp if cfg.shards.0 > 1 => {
+            UdpCarrier::shared(bind.clone(), mark, shard, cfg.shards.0).and_then(|c| core.add_socket(c))
+        }
+        Carrier::Udp => UdpCarrier::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
+        Carrier::Raw => RawCarrier::marked(bind.clone(), mark).and_then(|c| match cfg.security {
+            Security::Noise => core.add_socket(c.sealed()),
+            Security::None => core.add_socket(c),
+        }),
+    };
+    result.map_err(|e| {
+        let (ip, port) = (bind.addr.ip(), bind.addr.port());
+        let interface = bind.interface.as_deref().unwrap_or_default();
+        let what = match e.kind() {
+            ErrorKind::AddrInUse => format!(
+                "UDP port {port} on {ip} is in use already; is another mpdccp running? (`ss -ulnp` shows by whom)"
+            ),
+            ErrorKind::AddrNotAvailable => {
+                let why = format!("this host has no address {ip}; `ip address` shows those it has");
+                return Unopened { absent: true, why };
+            }
+            ErrorKind::PermissionDenied if carrier == Carrier::Raw => {
+                "carrier = \"raw\" needs CAP_NET_RAW: run as root, or use carrier = \"udp\"".into()
+            }
+            // ENODEV has no kind of its own.
+            _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
+                let why = format!("this host has no interface `{interface}`; `ip link` shows those it has");
+                return Unopened { absent: true, why };
+            }
+            _ => format!("cannot open a socket on {}: {e}", bind.addr),
+        };
+        Unopened { absent: false, why: what }
+    })
+}
+
+/// Does what a client asks for before it has its interface.
+pub(crate) fn open_first(
+    core: &mut Core,
+    cfg: &Config,
+    tunnel: &mut Tunnel,
+    names: &mut Names,
+    action: Action,
+) {
+    let now = core.clock.now();
+    let answer = match action {
+        Action::OpenPath(path) => open_path(core, cfg, &path),
+        Action::ListInterfaces => HostEvent::Interfaces(interfaces()),
+        Action::Resolve(name) => return names.ask(name),
+        Action::Log(level, message) => return events::write(level, &message),
+        // Nothing else is asked for without an interface.
+        _ => return,
+    };
+    tunnel.handle_host(&mut core.endpoint, now, answer);
+}
+
+/// Opens the socket of one path of a client, and the channel over it.
+pub(crate) fn open_path(core: &mut Core, cfg: &Config, path: &OpenPath) -> HostEvent {
+    let any: IpAddr = match path.remote.ip() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let addr = SocketAddr::new(path.local.unwrap_or(any), 0);
+    let failed = |Unopened { absent, why }| HostEvent::PathFailed { request: path.request, absent, why };
+    let socket = match open_socket(core, cfg, Bind { addr, interface: path.interface.clone() }, 0) {
+        Ok(socket) => socket,
+        Err(e) => return failed(e),
+    };
+    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead()) + keys::overhead(cfg);
+    let sizes = sizes(core, socket, path.remote);
+    let socket = match cfg.security {
+        Security::None => Some(socket),
+        Security::Noise => {
+            let to = Route { socket, local: None, remote: path.remote };
+            core.net.open_channel(core.clock.now(), path.peer, &to)
+        }
+    };
+    match socket {
+        Some(socket) => HostEvent::PathOpened { request: path.request, socket, sizes, overhead },
+        None => failed(Unopened { absent: false, why: "too many channels".into() }),
+    }
+}
+
+fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
+    let path = core.net.path_mtu(socket, remote).ok();
+    Sizes { path, device: core.net.device_mtu(socket, remote).ok() }
+}
+
+/// What the system knows of a destination. Whether it can be reached is told to the endpoint, if the path is this end's `own`.
+pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
+    if own {
+        core.net.watch(now, socket, remote);
+    }
+    let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
+    let channels = core.net.channels();
+    let heard = || channels?.peer_stats(core.net.peer_of(socket)?)?.heard;
+    HostEvent::Looked(Looked {
+        socket,
+        remote,
+        sizes: sizes(core, socket, remote),
+        carried: core.net.carrier(under).map_or(0, |c| c.stats().tx_bytes + c.stats().rx_bytes),
+        heard: channels.is_none() || heard().is_some(),
+        handshake: channels.and_then(|channels| channels.initiated()),
+        unix: Clock.wall_nanos() / 1_000_000_000,
+    })
+}
+
+/// Interfaces that have a carrier and an address.
+pub(crate) fn interfaces() -> Vec<Interface> {
+    // A list that cannot be had is empty: paths wait, and it is asked for again.
+    let [v4, v6] = [true, false].map(|v4| interfaces_like("", v4).unwrap_or_default());
+    let more = v6.iter().filter(|name| !v4.contains(name));
+    let interface =
+        |name: &String| Interface { name: name.clone(), v4: v4.contains(name), v6: v6.contains(name) };
+    let mut all: Vec<Interface> = v4.iter().chain(more).map(interface).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
+}
+
+/// Opens the sockets of a server. Returns the smallest MTU of the paths it knows of, their overhead, and what that leaves for inner packets.
+pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Fault> {
+    let mut sockets = Vec::new();
+    for listen in &cfg.listen.0 {
+        let addr = match cfg.carrier {
+            Carrier::Udp => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
+            Carrier::Raw => SocketAddr::new(listen.ip, 0),
+        };
+        let socket = open_socket(core, cfg, Bind { addr, interface: None }, shard)
+            .map_err(|e| Fault::usage(format!("listen {listen}: {}", e.why)))?;
+        sockets.push((socket, addr.is_ipv4()));
+    }
+    let mut least = None;
+    for peer in cfg.peers.iter().map(|p| p.get_ref()) {
+        let limits = peer.paths.iter().filter_map(|p| Some((p.get_ref().remote.ip()?, p.get_ref().mtu)));
+        for (ip, most) in limits.chain(peer.origins().iter().map(|ip| (*ip, None))) {
+            let Some((socket, _)) = sockets.iter().find(|(_, v4)| *v4 == ip.is_ipv4()) else { continue };
+            let sizes = sizes(core, *socket, SocketAddr::new(ip, 9));
+            let mtu = mpdccp_tunnel::first_mtu(sizes, cfg.mtu_probing, most);
+            least = Some(least.unwrap_or(mtu).min(mtu));
+        }
+    }
+    let mtu = least.unwrap_or_else(|| mpdccp_tunnel::first_mtu(Sizes::default(), false, None));
+    let overhead = sockets.iter().map(|(socket, v4)| {
+        let carrier = core.net.carrier(*socket).map_or(0, |c| c.overhead());
+        if *v4 { carrier } else { carrier - 20 }
+    });
+    let overhead = overhead.max().unwrap_or(0) + keys::overhead(cfg);
+    let v6 = sockets.iter().any(|(_, v4)| !v4);
+    Ok((mtu, overhead, mpdccp_tunnel::inner_mtu(mtu, overhead + if v6 { 20 } else { 0 })))
+}
+
+/// All open sockets.
+pub(crate) fn status(core: &Core) -> Vec<SocketStatus> {
+    core.net.stats().iter().map(|(socket, stats)| socket_status(core, *socket, stats)).collect()
+}
+
+fn socket_status(core: &Core, socket: u32, stats: &CarrierStats) -> SocketStatus {
+    let local = core.net.carrier(socket).and_then(|c| c.local_addr().ok());
+    let drops = [
+        ("tx_buffer_full", stats.tx_buffer_full),
+        ("tx_too_big", stats.tx_too_big),
+        ("tx_link_down", stats.tx_link_down),
+        ("rx_bad_checksum", stats.rx_bad_checksum),
+        ("rx_malformed", stats.rx_malformed),
+    ];
+    let drops: BTreeMap<String, u64> =
+        drops.into_iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.into(), n)).collect();
+    SocketStatus {
+        socket,
+        local: local.map_or_else(|| "?".into(), |a| a.to_string()),
+        tx_packets: stats.tx_packets,
+        tx_bytes: stats.tx_bytes,
+        tx_calls: stats.tx_calls,
+        rx_packets: stats.rx_packets,
+        rx_bytes: stats.rx_bytes,
+        rx_calls: stats.rx_calls,
+        drops,
+    }
+}

@@ -1,0 +1,82 @@
+//! The interface: creating it, its addresses and queues.
+
+use crate::fault::Fault;
+use crate::tunnel::host::routes::ip;
+use dccp_net::{Tun, TunConfig};
+use ipnet::IpNet;
+use mpdccp_tunnel::config::Config;
+use serde_json::Value;
+use std::io::ErrorKind;
+
+/// The interface, as all shards share it.
+pub(crate) struct Interface {
+    pub(crate) tun: Tun,
+    pub(crate) mtu: u16,
+}
+
+/// Creates the interface, where the paths carry inner packets of `carried` bytes.
+pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Fault> {
+    let name = &cfg.interface;
+    let mtu = mpdccp_tunnel::interface_mtu(cfg, carried).map_err(Fault::usage)?;
+    let addresses = cfg.addresses.iter().map(|a| (a.addr(), a.prefix_len())).collect();
+    let device = TunConfig { name: name.clone(), addresses, mtu, offload: cfg.offload };
+    let tun = if cfg.shards.0 > 1 { Tun::create_queued(&device) } else { Tun::create(&device) };
+    let tun = tun.map_err(|e| {
+        let why = match e.kind() {
+            ErrorKind::PermissionDenied => {
+                "no permission; making an interface needs CAP_NET_ADMIN, so run as root (sudo) or in a user namespace".into()
+            }
+            ErrorKind::NotFound => {
+                "there is no /dev/net/tun; load the `tun` module (modprobe tun), or give the container the device".into()
+            }
+            ErrorKind::ResourceBusy => {
+                "an interface of that name exists; is another mpdccp running? Choose another name with `interface`".into()
+            }
+            _ => e.to_string(),
+        };
+        Fault::usage(format!("cannot create interface {name}: {why}"))
+    })?;
+    Ok(Interface { tun, mtu })
+}
+
+/// Changes the addresses. Those that lie in a network of another interface are refused.
+pub(crate) fn set_addresses(tun: &Tun, cfg: &Config, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
+    let networks = networks_here(&cfg.interface);
+    for given in add {
+        if let Some((interface, net)) = networks.iter().find(|(_, net)| net.contains(&given.addr())) {
+            return Err(format!(
+                "the server assigned {given}, but {} is a network of {interface} here; the server needs another pool",
+                net.trunc()
+            ));
+        }
+    }
+    let changed = remove.iter().try_for_each(|net| tun.remove_address(net.addr()));
+    let changed =
+        changed.and_then(|()| add.iter().try_for_each(|net| tun.add_address(net.addr(), net.prefix_len())));
+    changed.map_err(|e| format!("cannot give them to {}: {e}", cfg.interface))
+}
+
+/// Networks of this host's other interfaces; none if `ip` cannot tell.
+fn networks_here(own: &str) -> Vec<(String, IpNet)> {
+    let shown: Vec<Value> = match ip(&["-j", "address"]) {
+        Ok(text) => serde_json::from_str(&text).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    let mut found = Vec::new();
+    for interface in shown.iter().filter(|interface| interface["ifname"] != own) {
+        for address in interface["addr_info"].as_array().into_iter().flatten() {
+            let ip = address["local"].as_str().and_then(|ip| ip.parse().ok());
+            let length = address["prefixlen"].as_u64().and_then(|n| u8::try_from(n).ok());
+            let net = ip.zip(length).and_then(|(ip, length)| IpNet::new(ip, length).ok());
+            found.extend(net.map(|net| (interface["ifname"].as_str().unwrap_or_default().to_owned(), net)));
+        }
+    }
+    found
+}
+
+/// Packets that the kernel does not put into the right queue are handed over.
+pub(crate) fn log_steering(cfg: &Config, done: std::io::Result<()>) {
+    if let Err(e) = done {
+        tracing::warn!("{}: the kernel does not steer all packets to their shards: {e}", cfg.interface);
+    }
+}
