@@ -3,9 +3,11 @@
 use crate::fault::Fault;
 use clap::Args as ClapArgs;
 use mpdccp_conform::net::Route;
+use mpdccp_conform::report;
 use mpdccp_conform::run::Target;
 use mpdccp_conform::script::{self, Script};
-use mpdccp_conform::{report, suite};
+use mpdccp_conform::suite::{self, Outcome, Verdict};
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -43,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     script: Vec<PathBuf>,
     /// Seconds that an expected packet may take; more for a slow target.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     wait: u64,
     /// Tests at a time.
     #[arg(long, value_name = "N", default_value_t = 16)]
@@ -73,8 +75,9 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode, Fault> {
+    let all = script::embedded().map_err(Fault::runtime)?;
     let mut scripts = if args.script.is_empty() {
-        script::embedded().map_err(Fault::runtime)?
+        all.clone()
     } else {
         args.script.iter().map(|file| read(file)).collect::<Result<_, _>>()?
     };
@@ -104,17 +107,39 @@ fn run(args: &Args) -> Result<ExitCode, Fault> {
     if let Some(from) = args.from.iter().find(|from| from.is_ipv4() != remote.is_ipv4()) {
         return Err(Fault::usage(format!("--from {from}: not of the address family of {}", remote.ip())));
     }
+    let known: BTreeSet<&String> = all.iter().chain(&scripts).flat_map(|script| &script.needs).collect();
+    if let Some(tag) = args.lacks.iter().find(|tag| !known.contains(tag)) {
+        let known: Vec<_> = known.into_iter().map(String::as_str).collect();
+        return Err(Fault::usage(format!(
+            "--lacks {tag}: no test needs that; the tags: {}",
+            known.join(", ")
+        )));
+    }
+    let cannot = |file: &PathBuf, e| Fault::usage(format!("{}: {e}", file.display()));
+    for file in [&args.junit, &args.json].into_iter().flatten() {
+        fs::write(file, "").map_err(|e| cannot(file, e))?;
+    }
     let mut lacks = args.lacks.clone();
     lacks.push(if args.raw { "udp" } else { "raw" }.to_string());
+    // Against nobody, tests pass that wait for silence.
+    let greeting: Vec<Script> =
+        all.into_iter().filter(|script| script.name == "handshake/response").collect();
+    if let [Outcome { verdict: Verdict::Failed(failure), .. }] =
+        &suite::play(&greeting, &route, target, &[], 1, &|_| {})[..]
+    {
+        return Err(Fault::runtime(format!(
+            "{place} does not answer as the service that is tested: {}",
+            failure.message
+        )));
+    }
     let outcomes = suite::play(&scripts, &route, target, &lacks, args.jobs, &|outcome| {
-        if args.verbose || matches!(outcome.verdict, suite::Verdict::Failed(_)) {
+        if args.verbose || matches!(outcome.verdict, Verdict::Failed(_)) {
             println!("{}", report::text(outcome));
         }
     });
     for (file, text) in [(&args.junit, report::junit as fn(&[_]) -> String), (&args.json, report::json)] {
         if let Some(file) = file {
-            let cannot = |e| Fault::usage(format!("{}: {e}", file.display()));
-            fs::write(file, text(&outcomes)).map_err(cannot)?;
+            fs::write(file, text(&outcomes)).map_err(|e| cannot(file, e))?;
         }
     }
     let (passed, failed, skipped) = report::counts(&outcomes);
