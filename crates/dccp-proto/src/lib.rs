@@ -27,7 +27,7 @@ extern crate self as dccp_proto;
 pub mod ccid;
 mod config;
 mod connection;
-pub mod features;
+mod features;
 mod route;
 mod service_code;
 
@@ -36,5 +36,6 @@ pub use connection::{
     CloseReason, Connection, ConnectionStats, DropCode, DropReason, Event, Extra, Outcome, Ports, Received,
     State, Timer, refuse,
 };
+pub use features::Side;
 pub use route::{Ecn, Gate, Route, Sink, Why};
 pub use service_code::{BadServiceCode, ServiceCode};

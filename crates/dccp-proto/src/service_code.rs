@@ -10,7 +10,7 @@ impl ServiceCode {
     /// No meaningful Service Code.
     pub const NONE: ServiceCode = ServiceCode(0);
     /// Never valid: servers refuse it.
-    pub const INVALID: ServiceCode = ServiceCode(u32::MAX);
+    pub(crate) const INVALID: ServiceCode = ServiceCode(u32::MAX);
 }
 
 /// A text that names no Service Code.

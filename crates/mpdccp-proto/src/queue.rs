@@ -127,7 +127,7 @@ pub struct QueueStats {
 /// A packet waiting.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
-pub struct Queued {
+pub(crate) struct Queued {
     pub info: PktInfo,
     pub at: Time,
     pub data: Vec<u8>,
@@ -136,7 +136,7 @@ pub struct Queued {
 impl QueueStats {
     /// The counters of both.
     #[must_use]
-    pub fn plus(&self, other: &QueueStats) -> QueueStats {
+    pub(crate) fn plus(&self, other: &QueueStats) -> QueueStats {
         QueueStats {
             accepted: self.accepted + other.accepted,
             dropped_full: self.dropped_full + other.dropped_full,
@@ -171,7 +171,7 @@ enum Waiting {
 
 /// The queue.
 #[derive(Debug)]
-pub struct SendQueue {
+pub(crate) struct SendQueue {
     cfg: QueueConfig,
     waiting: Waiting,
     /// The head, out of `waiting` but not sent: it was shown, and stays the head until it is taken.
@@ -197,7 +197,7 @@ const MOST_ASIDE: usize = 64;
 
 impl SendQueue {
     /// Empty.
-    pub fn new(cfg: QueueConfig) -> SendQueue {
+    pub(crate) fn new(cfg: QueueConfig) -> SendQueue {
         let waiting = match cfg.discipline {
             Discipline::Fifo => Waiting::Fifo(Fifo::default()),
             Discipline::FqCoDel => {
@@ -219,7 +219,7 @@ impl SendQueue {
     /// Fits it to the paths: a standing queue of `standing` is wanted, and the longest of the paths in use takes `rtt`. A target below that, or
     /// an interval shorter than the round trips of the flows inside, would keep the paths from being filled (RFC 8289 section 4). So would a
     /// bound that falls on many packets at once whenever a path slows down for a few round trips, of which `min_rtt` is the least.
-    pub fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
+    pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
         // A quarter more than wanted, so that it stands there and not below.
         let allowance = standing + standing / 4;
         self.max_sojourn = self.cfg.max_sojourn + allowance;
@@ -245,7 +245,7 @@ impl SendQueue {
 
     /// Takes a packet in, dropping at the head (of the fattest flow) as needed: the oldest is worth least to whoever waits
     /// for it, and its loss is seen soonest.
-    pub fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
+    pub(crate) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
         self.quiet_since = Some(now);
         let bytes = size(&data);
@@ -272,7 +272,7 @@ impl SendQueue {
     }
 
     /// Drops what is too old, then shows the head.
-    pub fn head(&mut self, now: Time) -> Option<&Queued> {
+    pub(crate) fn head(&mut self, now: Time) -> Option<&Queued> {
         self.aside_head(now);
         loop {
             if self.head.is_none() {
@@ -323,12 +323,12 @@ impl SendQueue {
     }
 
     /// Takes the head that [`head`](Self::head) showed.
-    pub fn pop(&mut self) -> Option<Queued> {
+    pub(crate) fn pop(&mut self) -> Option<Queued> {
         self.head.take()
     }
 
     /// Drops what is too old of what was set aside, then shows the first of it.
-    pub fn aside_head(&mut self, now: Time) -> Option<&Queued> {
+    pub(crate) fn aside_head(&mut self, now: Time) -> Option<&Queued> {
         if self.aside.is_empty() {
             return None;
         }
@@ -340,12 +340,12 @@ impl SendQueue {
     }
 
     /// Takes the packet that [`aside_head`](Self::aside_head) showed.
-    pub fn pop_aside(&mut self) -> Option<Queued> {
+    pub(crate) fn pop_aside(&mut self) -> Option<Queued> {
         self.aside.pop_front()
     }
 
     /// Sets the head aside, so that smaller packets of other flows may pass. False if there is none, or too much is there already.
-    pub fn set_aside(&mut self) -> bool {
+    pub(crate) fn set_aside(&mut self) -> bool {
         let room = self.aside.len() < MOST_ASIDE;
         let head = self.head.take_if(|_| room);
         self.aside.extend(head);
@@ -358,7 +358,7 @@ impl SendQueue {
     }
 
     /// The next packet, whatever its age.
-    pub fn pop_any(&mut self) -> Option<Queued> {
+    pub(crate) fn pop_any(&mut self) -> Option<Queued> {
         let next = self.aside.pop_front().or_else(|| self.head.take());
         next.or_else(|| {
             let item = match &mut self.waiting {
@@ -371,7 +371,7 @@ impl SendQueue {
     }
 
     /// Drops everything, and tells how many packets that was.
-    pub fn clear(&mut self) -> u64 {
+    pub(crate) fn clear(&mut self) -> u64 {
         let dropped = self.view(Time::ZERO).packets;
         let stats = self.stats;
         *self = SendQueue { stats, ..SendQueue::new(self.cfg) };
@@ -379,27 +379,27 @@ impl SendQueue {
     }
 
     /// Drops the head: no path can carry a packet of its size.
-    pub fn drop_too_big(&mut self) {
+    pub(crate) fn drop_too_big(&mut self) {
         if self.pop().is_some() {
             self.stats.dropped_too_big += 1;
         }
     }
 
     /// The same for what was set aside.
-    pub fn drop_aside_too_big(&mut self) {
+    pub(crate) fn drop_aside_too_big(&mut self) {
         if self.pop_aside().is_some() {
             self.stats.dropped_too_big += 1;
         }
     }
 
     /// When the head becomes too old, so that it is dropped (and counted) even if no path ever opens.
-    pub fn next_expiry(&self) -> Option<Time> {
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
         let shown = self.aside.front().into_iter().chain(&self.head);
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
     }
 
     /// The backlog. The oldest is the head that was shown; in a fair queue others may have waited longer.
-    pub fn view(&self, now: Time) -> QueueView {
+    pub(crate) fn view(&self, now: Time) -> QueueView {
         let waiting = match &self.waiting {
             Waiting::Fifo(fifo) => fifo.len(),
             Waiting::Fair(fair) => fair.len(),
@@ -421,12 +421,12 @@ impl SendQueue {
     }
 
     /// Counters.
-    pub fn stats(&self) -> QueueStats {
+    pub(crate) fn stats(&self) -> QueueStats {
         self.stats
     }
 
     /// Goes on counting from there.
-    pub fn set_stats(&mut self, stats: QueueStats) {
+    pub(crate) fn set_stats(&mut self, stats: QueueStats) {
         self.stats = stats;
     }
 }

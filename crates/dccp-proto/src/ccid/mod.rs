@@ -25,7 +25,7 @@ pub use tfrc::{TfrcReceiver, TfrcSenderHalf};
 const EXPERIMENTAL: RangeInclusive<u8> = 248..=254;
 
 /// Features a CCID needs negotiated (RFC 4341 section 4, RFC 4342 section 5 ...).
-pub fn needs_ack_vector(ccid: u8) -> bool {
+pub(crate) fn needs_ack_vector(ccid: u8) -> bool {
     match find(ccid) {
         Some(ccid) => matches!(ccid.engine, Engine::AckVectors(_)),
         None => EXPERIMENTAL.contains(&ccid),
@@ -33,12 +33,12 @@ pub fn needs_ack_vector(ccid: u8) -> bool {
 }
 
 /// Whether `ccid` is CCID 3 or one with its options and features (RFC 5622 section 8).
-pub fn is_tfrc(ccid: u8) -> bool {
+pub(crate) fn is_tfrc(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::Tfrc { .. }))
 }
 
 /// Whether the sending half of `ccid` knows what an option of this type, 128 to 255, says to it (RFC 4342 section 8, RFC 5622 section 8).
-pub fn has_option(ccid: u8, kind: u8) -> bool {
+pub(crate) fn has_option(ccid: u8, kind: u8) -> bool {
     is_tfrc(ccid) && matches!(kind, 192..=194) || ccid == 4 && kind == 195
 }
 

@@ -12,7 +12,7 @@ pub enum Side {
 
 /// How two preferences become one value (RFC 4340 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// First entry of the server's list that is also in the client's.
     ServerPriority,
     /// The feature location decides.
@@ -21,22 +21,22 @@ pub enum Rule {
 
 /// What the standards say about one feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub(crate) struct Spec {
     /// Reconciliation rule.
-    pub rule: Rule,
+    pub(crate) rule: Rule,
     /// Bytes of one value.
-    pub len: usize,
+    pub(crate) len: usize,
     /// Valid values; of non-negotiable features only (RFC 4340 section 6.6.8).
-    pub valid: (u64, u64),
+    pub(crate) valid: (u64, u64),
     /// Value of a new connection.
-    pub initial: u64,
+    pub(crate) initial: u64,
     /// Every DCCP must understand it.
-    pub required: bool,
+    pub(crate) required: bool,
 }
 
 impl Spec {
     /// The features of RFC 4340 section 6.4, RFC 4342 section 8.4 and RFC 9897 section 3.1, `None` for any other.
-    pub fn of(number: u8) -> Option<Spec> {
+    pub(crate) fn of(number: u8) -> Option<Spec> {
         const fn sp(initial: u64, required: bool) -> Option<Spec> {
             Some(Spec { rule: Rule::ServerPriority, len: 1, valid: (0, 255), initial, required })
         }
@@ -109,7 +109,7 @@ pub(super) struct Feature {
 
 /// Why a feature option is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// A Mandatory Change we cannot follow: Reset code Mandatory Error (RFC 4340 section 6.6.9).
     Mandatory,
     /// A Confirm that cannot be right: Reset code Option Error (RFC 4340 section 6.6.8).

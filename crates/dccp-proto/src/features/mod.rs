@@ -6,5 +6,6 @@ mod negotiator;
 #[cfg(test)]
 mod tests;
 
-pub use feature::{Fault, Rule, Side, Spec};
-pub use negotiator::{Moment, Negotiator, Order};
+pub(crate) use feature::Fault;
+pub use feature::Side;
+pub(crate) use negotiator::{Moment, Negotiator};

@@ -1,5 +1,5 @@
+use super::feature::{Fault, Rule, Side, Spec};
 use super::feature::{Feature, Progress, Reply};
-use super::{Fault, Rule, Side, Spec};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq};
 
@@ -8,14 +8,14 @@ const MAX_UNKNOWN: usize = 16;
 
 /// Which feature options of one packet may be looked at (RFC 4340 section 6.6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub(crate) struct Order {
     change: bool,
     confirm: bool,
 }
 
 /// What kind of packet options are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub(crate) enum Moment {
     /// Request: Changes only, for it acknowledges nothing.
     Request,
     /// Any other packet of the handshake: everything open is said again each time.
@@ -26,7 +26,7 @@ pub enum Moment {
 
 /// All features of one connection.
 #[derive(Clone, Debug)]
-pub struct Negotiator {
+pub(crate) struct Negotiator {
     is_server: bool,
     features: Vec<Feature>,
     /// Unknown features to refuse.
@@ -42,7 +42,7 @@ pub struct Negotiator {
 
 impl Negotiator {
     /// No features yet: add those this end understands.
-    pub fn new(is_server: bool) -> Negotiator {
+    pub(crate) fn new(is_server: bool) -> Negotiator {
         Negotiator {
             is_server,
             features: Vec::new(),
@@ -56,7 +56,7 @@ impl Negotiator {
 
     /// Makes a feature known at `side`, at its initial value, with our preferences (most preferred first; meaningless for
     /// non-negotiable features). Without effect if no standard gives `number` a meaning.
-    pub fn add(&mut self, number: u8, side: Side, prefs: &[u64]) {
+    pub(crate) fn add(&mut self, number: u8, side: Side, prefs: &[u64]) {
         if let Some(spec) = Spec::of(number) {
             self.features.push(Feature::new(number, side, spec, prefs));
         }
@@ -76,12 +76,12 @@ impl Negotiator {
     }
 
     /// Whether this end understands the feature.
-    pub fn is_known(&self, number: u8, side: Side) -> bool {
+    pub(crate) fn is_known(&self, number: u8, side: Side) -> bool {
         self.find(number, side).is_some()
     }
 
     /// The value in force, the initial one if the feature is not known here.
-    pub fn value(&self, number: u8, side: Side) -> u64 {
+    pub(crate) fn value(&self, number: u8, side: Side) -> u64 {
         match self.find(number, side) {
             Some(feature) => feature.value,
             None => Spec::of(number).map_or(0, |spec| spec.initial),
@@ -89,24 +89,24 @@ impl Negotiator {
     }
 
     /// The value we are asking for, while a negotiation of ours is open.
-    pub fn wanted(&self, number: u8, side: Side) -> Option<u64> {
+    pub(crate) fn wanted(&self, number: u8, side: Side) -> Option<u64> {
         let open = self.find(number, side).filter(|f| f.progress != Progress::Stable);
         open.and_then(|f| f.prefs.first().copied())
     }
 
     /// Whether a boolean feature is on.
-    pub fn is_on(&self, number: u8, side: Side) -> bool {
+    pub(crate) fn is_on(&self, number: u8, side: Side) -> bool {
         self.value(number, side) == 1
     }
 
     /// Whether a negotiation of this feature has ended with a value.
-    pub fn is_negotiated(&self, number: u8, side: Side) -> bool {
+    pub(crate) fn is_negotiated(&self, number: u8, side: Side) -> bool {
         self.find(number, side).is_some_and(|f| f.negotiated)
     }
 
     /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable feature). Without effect
     /// if the feature is unknown, or non-negotiable and the peer's, or the value out of range or in force.
-    pub fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
+    pub(crate) fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
         let (low, high) = feature.spec().valid;
         let wrong = feature.spec().rule == Rule::NonNegotiable && (side == Side::Remote || prefs.len() != 1);
@@ -130,7 +130,7 @@ impl Negotiator {
     }
 
     /// Asks the peer to switch a boolean feature on, if it is off and this was not asked before: it may do without.
-    pub fn ask_once(&mut self, number: u8, side: Side) {
+    pub(crate) fn ask_once(&mut self, number: u8, side: Side) {
         let may = self.find(number, side).is_some_and(|f| f.value == 0 && !f.asked);
         if may {
             self.change(number, side, &[1], false);
@@ -139,7 +139,7 @@ impl Negotiator {
 
     /// From now on only the value in force is acceptable, so that the peer cannot change it any more. Without effect while a
     /// negotiation of ours is open.
-    pub fn freeze(&mut self, number: u8, side: Side) {
+    pub(crate) fn freeze(&mut self, number: u8, side: Side) {
         if let Some(feature) = self.find_mut(number, side).filter(|f| f.progress == Progress::Stable) {
             feature.prefs.clear();
             feature.prefs.push(feature.value);
@@ -147,7 +147,7 @@ impl Negotiator {
     }
 
     /// From now on no value is acceptable; the one in force stays.
-    pub fn retire(&mut self, number: u8) {
+    pub(crate) fn retire(&mut self, number: u8) {
         for feature in self.features.iter_mut().filter(|f| f.number == number) {
             feature.prefs.clear();
             feature.progress = Progress::Stable;
@@ -156,7 +156,7 @@ impl Negotiator {
     }
 
     /// What may be read of a packet with these numbers.
-    pub fn order(&self, seq: Seq, ack: Option<Seq>) -> Order {
+    pub(crate) fn order(&self, seq: Seq, ack: Option<Seq>) -> Order {
         let in_order = self.fgsr.is_none_or(|fgsr| seq.after(fgsr));
         let answers = ack.is_some_and(|ack| self.fgss.is_none_or(|fgss| !ack.before(fgss)));
         Order { change: in_order, confirm: in_order && answers }
@@ -164,7 +164,7 @@ impl Negotiator {
 
     /// Reads one option of a packet. True if it was about features: then call [`note`](Self::note) after the packet's last option.
     /// RFC 4340 section 6.6.2.
-    pub fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Fault> {
+    pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Fault> {
         // Their L is about a feature at their end, their R about one at ours.
         let (side, number, data, is_change) = match *option {
             Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
@@ -201,7 +201,7 @@ impl Negotiator {
     }
 
     /// A packet with feature options was read to its end.
-    pub fn note(&mut self, seq: Seq) {
+    pub(crate) fn note(&mut self, seq: Seq) {
         self.refresh();
         if self.fgsr.is_none_or(|fgsr| seq.after(fgsr)) {
             self.fgsr = Some(seq);
@@ -209,12 +209,12 @@ impl Negotiator {
     }
 
     /// Whether something new waits to be written (see [`Moment::Established`]).
-    pub fn wants_to_write(&self) -> bool {
+    pub(crate) fn wants_to_write(&self) -> bool {
         self.wants_to_write
     }
 
     /// Whether a Change is out without an answer: keep a timer, and call [`resend`](Self::resend) when it comes.
-    pub fn is_changing(&self) -> bool {
+    pub(crate) fn is_changing(&self) -> bool {
         self.changing
     }
 
@@ -229,7 +229,7 @@ impl Negotiator {
     }
 
     /// Open Changes go out again with the next packet.
-    pub fn resend(&mut self) {
+    pub(crate) fn resend(&mut self) {
         for feature in &mut self.features {
             feature.resend = true;
         }
@@ -237,7 +237,7 @@ impl Negotiator {
     }
 
     /// The handshake is over: answers that were given need not be repeated.
-    pub fn establish(&mut self) {
+    pub(crate) fn establish(&mut self) {
         for feature in &mut self.features {
             if feature.reply.is_some_and(|r| r.sent) {
                 feature.reply = None;
@@ -248,7 +248,7 @@ impl Negotiator {
 
     /// Writes the feature options of the packet `seq`. Those that find no room wait for the next packet. True if a negotiation was
     /// opened, which is not a repetition.
-    pub fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
+    pub(crate) fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
         if moment == Moment::Established && !self.wants_to_write {
             return false;
         }

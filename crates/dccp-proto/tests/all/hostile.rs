@@ -149,8 +149,8 @@ fn a_million_blind_packets_have_no_effect() {
     let mut net = stage(3);
     let features = |net: &mut Net, side: usize| {
         let end = net.end(side);
-        let local = (0..=10).map(|number| end.feature(number, dccp_proto::features::Side::Local));
-        let remote = (0..=10).map(|number| end.feature(number, dccp_proto::features::Side::Remote));
+        let local = (0..=10).map(|number| end.feature(number, dccp_proto::Side::Local));
+        let remote = (0..=10).map(|number| end.feature(number, dccp_proto::Side::Remote));
         (end.state(), end.ccids(), local.collect::<Vec<_>>(), remote.collect::<Vec<_>>())
     };
     let before = [features(&mut net, CLIENT), features(&mut net, SERVER)];

@@ -4,7 +4,7 @@
 mod pcap;
 
 use crate::common::*;
-use dccp_proto::features::Side;
+use dccp_proto::Side;
 use dccp_proto::{CloseReason, Config, Connection, Event, Extra, Outcome, State};
 use dccp_wire::{Opt, Packet, PacketType, ResetCode, Seq, feature};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What RFC 4340 leaves to the two ends to agree on, or to their owners to ask for.
 
 use crate::common::*;
-use dccp_proto::features::Side;
+use dccp_proto::Side;
 use dccp_proto::{CloseReason, Config, DropCode, DropReason, Event, Gate, State, Why};
 use dccp_wire::{Opt, OptionBuf, Packet, PacketType, ResetCode, checksum, feature};
 use units::Duration;

@@ -1,7 +1,7 @@
 //! Rules of RFC 4340 that the other tests pass without.
 
 use crate::common::*;
-use dccp_proto::features::Side;
+use dccp_proto::Side;
 use dccp_proto::{CloseReason, Config, Connection, DropReason, Event, Gate, State};
 use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq, feature};
 use units::{Duration, Time};

@@ -1,7 +1,7 @@
 //! What the peer and the path say beside acknowledgements: Slow Receiver, Drop Codes, ECN that does not work.
 
 use crate::common::*;
-use dccp_proto::features::Side;
+use dccp_proto::Side;
 use dccp_proto::{Config, Ecn, Gate, State, Why};
 use dccp_wire::{PacketType, feature};
 use units::Duration;

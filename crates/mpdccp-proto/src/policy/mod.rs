@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use units::Duration;
 
 /// Most rules; each has a queue.
-pub const MAX_RULES: usize = 16;
+pub(crate) const MAX_RULES: usize = 16;
 
 /// The rules of one end for what it sends; the first that fits a packet counts. What is beyond [`MAX_RULES`] is left out.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,7 +74,7 @@ pub struct RuleStats {
 
 impl Policy {
     /// The rule for a packet.
-    pub fn rule_for(&self, info: &PktInfo, data: &[u8]) -> Option<usize> {
+    pub(crate) fn rule_for(&self, info: &PktInfo, data: &[u8]) -> Option<usize> {
         self.0.iter().position(|rule| rule.criteria.fit(info, data))
     }
 }

@@ -41,11 +41,11 @@ impl Back {
 
 /// The sender's side: the last number of each flow.
 #[derive(Debug, Default)]
-pub struct LastOfFlow(Option<Box<[Option<Seq>; FLOWS]>>);
+pub(crate) struct LastOfFlow(Option<Box<[Option<Seq>; FLOWS]>>);
 
 impl LastOfFlow {
     /// A packet of the flow gets this number; what it is to say.
-    pub fn next(&mut self, flow: u32, seq: Seq) -> u8 {
+    pub(crate) fn next(&mut self, flow: u32, seq: Seq) -> u8 {
         let last = self.0.get_or_insert_with(|| Box::new([None; FLOWS]));
         let before = last[flow as usize % FLOWS].replace(seq);
         Back::write(before.map_or(u64::MAX, |before| seq.diff(before).unsigned_abs()))

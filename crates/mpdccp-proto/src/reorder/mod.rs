@@ -50,11 +50,12 @@ mod recent;
 mod small;
 mod track;
 
-pub use back::{Back, LastOfFlow};
+pub use back::Back;
+pub(crate) use back::LastOfFlow;
 pub use config::{ReorderConfig, ReorderKind};
 
 /// Length of [`ReorderStats::held_for`].
-pub const HELD_BUCKETS: usize = 12;
+pub(crate) const HELD_BUCKETS: usize = 12;
 
 /// A data packet that arrived.
 #[derive(Clone, Copy, Debug)]

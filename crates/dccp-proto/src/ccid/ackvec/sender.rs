@@ -81,7 +81,7 @@ impl AckVecSender {
 
     /// A fresh half around any controller. `strict` keeps to RFC 4341 in what is not the controller's: one RTT sample a window,
     /// Ack Ratio by lost acknowledgements.
-    pub fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
+    pub(crate) fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
         // The draft, and RFC 4341 to the letter, know no other loss detection than TCP's of old.
         let rule = if cfg.cc.draft { Rule::ThreeLater } else { Rule::Adaptive };
         let mut rtt = RttEstimator::default();

@@ -2,7 +2,7 @@
 
 use super::line::{CLIENT, Line, Load, SERVER};
 use super::{MS, SECOND, both, ccids, link};
-use dccp_proto::features::Side;
+use dccp_proto::Side;
 use dccp_wire::feature;
 use linkem::{Limit, LossModel, QueueKind};
 

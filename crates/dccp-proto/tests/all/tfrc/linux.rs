@@ -2,8 +2,8 @@
 
 use super::ccids;
 use super::line::route;
+use dccp_proto::Side;
 use dccp_proto::ccid::{self, AckDue, Arrival, Feedback, HalfConfig};
-use dccp_proto::features::Side;
 use dccp_proto::{CcOptions, Connection, Ecn, Sink};
 use dccp_wire::{Opt, OptionBuf, Options, Packet, PacketType, feature};
 use units::{Duration, Time};
