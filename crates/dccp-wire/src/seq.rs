@@ -60,8 +60,12 @@ impl Seq {
 
     /// The full number whose low 24 bits are `short`, nearest to `reference` (RFC 4340 section 7.6).
     pub const fn extend(short: u32, reference: Seq) -> Seq {
-        let delta = ((short << 8).wrapping_sub((reference.0 as u32) << 8) as i32) >> 8;
-        Seq::new(reference.0.wrapping_add(delta as i64 as u64))
+        let low = reference.0 as u32 & 0xff_ffff;
+        let ahead = short.wrapping_sub(low) & 0xff_ffff;
+        // Of two that are equally near, the section's pseudocode takes the one outside the reference's block of 2^24 numbers.
+        let up = ahead < 1 << 23 || ahead == 1 << 23 && short < low;
+        let delta = if up { ahead as u64 } else { (ahead as u64).wrapping_sub(1 << 24) };
+        Seq::new(reference.0.wrapping_add(delta))
     }
 }
 

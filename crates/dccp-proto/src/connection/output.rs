@@ -256,6 +256,7 @@ impl Connection {
         let seq = reset.seq.unwrap_or_else(|| self.numbers.take());
         let mut out = self.start_options();
         out.extend(self.extra(Extra::Reset));
+        self.write_ndp(&mut out);
         let fixed = Fixed { ptype: PacketType::Reset, seq, ack: Some(reset.ack), reset: Some(reset.reset) };
         let mut text = core::mem::take(&mut self.error_text);
         text.truncate(MAX_ERROR_TEXT);

@@ -129,6 +129,25 @@ fn an_acknowledgement_covers_what_arrived() {
     assert!(net.log[first..].iter().any(|s| s.from == CLIENT && s.ptype() == PacketType::Ack));
 }
 
+/// RFC 4340 section 7.7: each packet after one without data, a Reset too.
+#[test]
+fn a_reset_tells_the_run_of_packets_without_data() {
+    let cfg = Config { ndp_count: true, ..Config::default() };
+    let mut net = Net::open(cfg.clone(), cfg);
+    let count = |sent: &Sent| {
+        let options: Vec<_> = sent.packet().options().flatten().map(|o| format!("{o:?}")).collect();
+        options.iter().any(|o| o.starts_with("NdpCount"))
+    };
+    net.run(Duration::from_secs(1));
+    net.end(CLIENT).abort(ResetCode::Aborted);
+    net.pump();
+    assert_eq!(
+        (net.last(CLIENT).ptype(), count(net.last(CLIENT))),
+        (PacketType::Reset, true),
+        "after an Ack"
+    );
+}
+
 #[test]
 fn ndp_count_tells_the_run_of_packets_without_data() {
     let cfg = Config { ndp_count: true, ..Config::default() };
@@ -235,7 +254,7 @@ fn options_that_data_may_not_carry_are_ignored_on_it() {
     assert_eq!(net.delivered[SERVER], [b"data"]);
     net.run(Duration::from_secs(1));
     assert_eq!(net.state(SERVER), State::Open);
-    assert_eq!(net.end(SERVER).feature(5, dccp_proto::features::Side::Remote), 2);
+    assert_eq!(net.end(SERVER).feature(5, dccp_proto::Side::Remote), 2);
     assert_eq!(net.end(SERVER).tx_view().unwrap().ce, 0);
 }
 

@@ -58,15 +58,29 @@ fn windows_of_all_corners() {
     }
 }
 
-/// RFC 4340 section 7.6.1: of the numbers with these low 24 bits the nearest; all 2^24 of them.
+/// Extend_Sequence_Number of RFC 4340 section 7.6.
+fn pseudocode(s: u64, reference: u64) -> u64 {
+    let (low, high) = (reference & 0xff_ffff, reference >> 24);
+    let circular_less = |x: u64, y: u64| (1..=1 << 23).contains(&(y.wrapping_sub(x) & 0xff_ffff));
+    let high = if circular_less(low, s) && s < low {
+        high + 1
+    } else if circular_less(s, low) && low < s {
+        high.wrapping_sub(1)
+    } else {
+        high
+    };
+    (high & 0xff_ffff) << 24 | s
+}
+
+/// RFC 4340 section 7.6: of the numbers with these low 24 bits the nearest; all 2^24 of them.
 #[test]
 fn every_short_number_is_extended_to_the_nearest() {
     for reference in [0, 1, 0x7f_ffff, 0x80_0000, 0xff_ffff, 0x1234_5678_9abc, Seq::MODULUS - 1] {
         let reference = Seq::new(reference);
         for short in 0..1u32 << 24 {
             let full = Seq::extend(short, reference);
-            let distance = full.diff(reference);
-            assert!(full.value() as u32 & 0xff_ffff == short && (-(1 << 23)..1 << 23).contains(&distance));
+            assert_eq!(full.value(), pseudocode(short.into(), reference.value()), "{short} by {reference:?}");
+            assert!((-(1 << 23)..=1 << 23).contains(&full.diff(reference)));
         }
     }
 }

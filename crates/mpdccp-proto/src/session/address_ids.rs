@@ -28,9 +28,12 @@ impl LocalAddrs {
 
     /// The ID of a subflow's source; `None` if all are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // One address, one ID (RFC 9897 section 3.2.2), also if the peer was told of it before a subflow used it.
-        let told = |local: &Local| matches!(local, Local::Advertised(addr, _) if Some(*addr) == route.local);
-        let known = self.0.iter().find(|(_, local)| told(local)).map(|(id, _)| *id);
+        // One address, one ID (RFC 9897 section 3.2.2), from whichever socket, also if the peer was told of it before a subflow used it.
+        let same = |local: &Local| match local {
+            Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
+            _ => false,
+        };
+        let known = self.0.iter().find(|(_, local)| same(local)).map(|(id, _)| *id);
         known.or_else(|| self.id(Local::Source(route.socket, route.local)))
     }
 
@@ -88,6 +91,8 @@ mod tests {
         ids.set_first(&route(None));
         let told = ids.id(Local::Advertised(local, None));
         assert_eq!((told, ids.id_of(&route(Some(local)))), (Some(1), Some(1)));
+        let elsewhere = Route { socket: 2, ..route("192.0.2.8".parse().ok()) };
+        assert_eq!((ids.id_of(&route(elsewhere.local)), ids.id_of(&elsewhere)), (Some(2), Some(2)));
         assert_eq!(
             (ids.id_of(&route(None)), ids.id_of(&route("192.0.2.8".parse().ok()))),
             (Some(0), Some(2))

@@ -72,6 +72,10 @@ impl Session {
         self.close_at = now + CLOSE_WAIT;
         self.pending.clear();
         self.drop_queue();
+        // RFC 9897 section 3.2.11: joins are ignored from now on. One that has proved nothing is not waited for.
+        while let Some(i) = self.paths.iter().position(|p| p.is_half_open() && p.conn.is_some()) {
+            self.give_up(now, i, reason);
+        }
     }
 
     /// Sends Close on every subflow, with MP_CLOSE and the peer's key.

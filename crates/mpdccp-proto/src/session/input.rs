@@ -8,7 +8,7 @@ use crate::reorder::{Arrival, Back};
 use crate::{Counter, PathId, PktInfo};
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Outcome, Received};
-use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode, RttType, Seq};
+use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
 use units::{Duration, Time};
 
 /// Most options of one packet that are confirmed; more are ignored until they come again.
@@ -32,7 +32,6 @@ struct Signals<'a> {
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
     unknown: bool,
-    malformed: bool,
     /// There are options that need confirmation.
     confirmable: bool,
 }
@@ -76,10 +75,6 @@ impl Session {
             return;
         }
         let signals = self.read_options(now, i, packet);
-        if signals.malformed {
-            // RFC 9897 section 3.5 suggests Reset code 5.
-            return self.reset_path(i, ResetCode::OptionError, Counter::MalformedMpOption);
-        }
         let number = signals.mp_seq.or(signals.fec.map(|(newest, _)| newest));
         if let (Some(mp_seq), Some(_)) = (number, received.data)
             && !self.believes(now, mp_seq)
@@ -146,7 +141,8 @@ impl Session {
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
                     self.count(Counter::HandshakeOptionLate)
                 }
-                Opt::Invalid(46, _) => signals.malformed = true,
+                // RFC 4340 section 5.8: ignored. Only in the handshake, where it leaves something open, does it end the subflow.
+                Opt::Invalid(46, _) => self.count(Counter::MalformedMpOption),
                 _ => {}
             }
         }

@@ -121,8 +121,8 @@ impl Session {
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
-    /// Gives up a join that has proved nothing if there are many: the oldest from the address that has the most of them, so that
-    /// whoever floods from some addresses does not keep others out.
+    /// Gives up a join that has proved nothing if there are many: the oldest of those from an address that has the most of them. So a
+    /// flood from few addresses displaces its own, and one from many leaves each join the time that it takes to come around.
     fn make_room_for_join(&mut self, now: Time) {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
@@ -132,7 +132,10 @@ impl Session {
         if sources.values().map(|(n, _)| n).sum::<usize>() < MAX_HALF_OPEN_JOINS {
             return;
         }
-        if let Some(&(_, oldest)) = sources.values().max_by_key(|(n, _)| n) {
+        let most = sources.values().map(|(n, _)| *n).max();
+        // Paths are in the order in which they began.
+        let oldest = sources.values().filter(|(n, _)| Some(*n) == most).map(|(_, oldest)| *oldest).min();
+        if let Some(oldest) = oldest {
             self.count(Counter::HalfOpenJoinDisplaced);
             self.give_up(now, oldest, Reason::Displaced);
             self.forget_paths();

@@ -122,9 +122,11 @@ impl Session {
                 }
             }
         }
-        // A join refused this way names a connection identifier that the server does not know (any more).
+        // A join refused this way names a connection identifier that the server does not know (any more). At an address that the server
+        // advertised somebody else may answer.
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
-            && matches!(path.stage, Stage::JoinSent { .. });
+            && matches!(path.stage, Stage::JoinSent { .. })
+            && path.advertised.is_none();
         if !self.multipath {
             self.finish(reason);
         } else if unknown_ci && self.role == Role::Client && !self.paths.iter().any(Subflow::is_live) {

@@ -179,6 +179,66 @@ fn joins_are_ignored_while_closing() {
     assert!(net.log.iter().all(|l| !(l.from == Server && l.path == 1)), "no answer at all");
 }
 
+/// A join of which only the Request came holds up no end.
+#[test]
+fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let sid = net.server_id();
+    net.add_wire();
+    net.meddler = Some(Box::new(|from, path, bytes| {
+        path == 0 || is_type(bytes, PacketType::Request) && from == Client
+    }));
+    net.client.add_path(net.now, id, path(1));
+    net.drain();
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.status(Server, sid).paths.len(), 2);
+    net.client.close(net.now, id);
+    net.drain();
+    net.run(Duration::from_millis(500));
+    assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
+}
+
+/// RFC 9897 section 3.2.11: MP_CLOSE ends the session only on Close and CloseReq.
+#[test]
+fn mp_close_means_nothing_on_data() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let (sid, key) = (net.server_id(), key_of(&net, Server));
+    let mut done = false;
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        let first = !done && from == Client && is_type(bytes, PacketType::Data);
+        done |= first;
+        if first {
+            let option = [&[46, 3 + key.len() as u8, 10][..], &key].concat();
+            *bytes = with_options(bytes, &[Packet::parse(bytes).unwrap().option_bytes, &option].concat());
+        }
+        true
+    }));
+    net.stream(Client, id, 0, 10, Duration::from_millis(4));
+    net.run(Duration::from_millis(100));
+    assert_eq!(counter(&net.status(Server, sid), "close_on_wrong_type"), 1);
+    assert_eq!(net.numbers(Server), (0..10).collect::<Vec<_>>());
+}
+
+/// RFC 9897 section 3.2.3: MP_FAST_CLOSE ends the session only with Reset code 13.
+#[test]
+fn mp_fast_close_with_another_code_resets_one_subflow() {
+    let (mut net, id) = Net::connected(1, 2, config());
+    let sid = net.server_id();
+    net.meddler = Some(Box::new(|from, path, bytes| {
+        if from == Client && is_type(bytes, PacketType::Reset) {
+            // The code is the first byte behind the Acknowledgement Number (RFC 4340 section 5.6).
+            bytes[24] = 2;
+            return path == 0;
+        }
+        true
+    }));
+    net.client.abort(net.now, id);
+    net.drain();
+    net.run(Duration::from_millis(200));
+    let status = net.status(Server, sid);
+    assert_eq!((counter(&status, "fast_close_invalid"), status.state), (1, SessionState::Open));
+}
+
 #[test]
 fn data_in_order_of_arrival_before_the_close_is_delivered() {
     let cfg =

@@ -94,6 +94,25 @@ fn wrong_ci_in_the_response() {
     first_path_works(&mut net, id);
 }
 
+/// RFC 9897 section 3.3: the Response to a join confirms the version, too.
+#[test]
+fn a_join_response_without_the_version_is_refused() {
+    let (mut net, id) = joined_with(|from, bytes| {
+        if from == Server && is_type(bytes, PacketType::Response) {
+            let packet = Packet::parse(bytes).unwrap();
+            let options: Vec<Opt<'_>> =
+                packet.options().flatten().filter(|o| matches!(o, Opt::Mp(_))).collect();
+            let mut buf = dccp_wire::OptionBuf::new();
+            options.iter().for_each(|o| assert!(buf.push(o)));
+            *bytes = with_options(bytes, buf.as_bytes());
+        }
+        true
+    });
+    assert_eq!(reset_codes(&net, Client)[0], ResetCode::OptionError);
+    assert!(counter(&net.status(Client, id), "join_other_version") > 0);
+    first_path_works(&mut net, id);
+}
+
 #[test]
 fn unknown_ci() {
     let (mut net, id) = joined_with(|from, bytes| {

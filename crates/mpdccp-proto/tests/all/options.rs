@@ -2,7 +2,7 @@
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
-use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, ResetCode, RttType, Seq};
+use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, RttType, Seq};
 use mpdccp_proto::*;
 use std::net::IpAddr;
 use units::Duration;
@@ -101,13 +101,40 @@ fn an_application_has_options_of_its_own() {
     assert_eq!(counter(&net.status(Server, sid), "mp_exp_ignored"), 0);
 }
 
+/// An MP_REMOVEADDR of an older draft, without a nonce, is one.
 #[test]
-fn a_malformed_mp_option_resets_the_subflow() {
-    let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 8, 4, 1, 2, 3, 4, 5]].concat());
-    assert_eq!(counter(&status, "malformed_mp_option"), 1);
-    let resets = net.logged(Server, PacketType::Reset);
-    assert_eq!(resets[0].packet().header.reset.unwrap().code, ResetCode::OptionError);
-    assert_eq!(status.state, SessionState::Open, "the session lives on and the client joins again");
+fn a_malformed_mp_option_is_ignored_beside_data() {
+    for option in [&[46, 8, 6, 1, 2, 3, 4, 5][..], &[46, 4, 8, 5], &[46, 3, 9], &[46, 5, 7, 1, 2]] {
+        let (net, status) = sent_over_one_path(move |p| [p.option_bytes, option].concat());
+        assert_eq!(counter(&status, "malformed_mp_option"), 1, "{option:?}");
+        assert_eq!(net.logged(Server, PacketType::Reset), Vec::<&Logged>::new(), "{option:?}");
+        assert_eq!(net.numbers(Server), (0..10).collect::<Vec<_>>(), "{option:?}");
+    }
+    // Without a readable MP_SEQ, data is dropped.
+    let (net, status) = sent_over_one_path(|_| vec![46, 8, 4, 1, 2, 3, 4, 5]);
+    assert_eq!((counter(&status, "malformed_mp_option"), counter(&status, "data_without_mp_seq")), (1, 1));
+    assert_eq!(net.numbers(Server), (1..10).collect::<Vec<_>>());
+}
+
+/// RFC 9897 section 3.2.6: the HMAC follows its option directly.
+#[test]
+fn an_hmac_behind_another_option_is_not_the_addresss() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let addr: IpAddr = "192.0.2.5".parse().unwrap();
+    let tag = tag(&net, &[5, 0, 0, 0, 9, 192, 0, 2, 5, 0, 0]);
+    let add = Opt::Mp(MpOption::AddAddr { addr_id: 5, nonce: 9, addr, port: None });
+    let between = Opt::Mp(MpOption::Rtt { kind: RttType::Raw, rtt_ms: 1, age_ms: 1 });
+    for (options, known) in [
+        ([add, between, Opt::Mp(MpOption::Hmac(&tag))], 0),
+        ([between, add, Opt::Mp(MpOption::Hmac(&tag))], 1),
+    ] {
+        let options = encode(&options);
+        first_data_with(&mut net, move |p| [p.option_bytes, &options].concat());
+        net.stream(Client, id, 0, 2, GAP);
+        net.run(Duration::from_millis(50));
+        let sid = net.server_id();
+        assert_eq!(net.status(Server, sid).peer_addresses.len(), known);
+    }
 }
 
 #[test]

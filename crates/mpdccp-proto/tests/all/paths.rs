@@ -566,6 +566,34 @@ fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement()
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
 }
 
+/// Who answers at an advertised address may be another server: what it does not know says nothing of ours.
+#[test]
+fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
+    net.add_wire();
+    net.wires[1].socket = 0;
+    // The server at the second address never knows the identifier.
+    net.meddler = Some(Box::new(|from, path, bytes| {
+        if from == Client && path == 1 {
+            spoil(bytes, 1, 5);
+        }
+        true
+    }));
+    let sid = net.server_id();
+    net.server.advertise(net.now, sid, client_route(1).remote.ip(), None).unwrap();
+    net.wires[0].delay = Duration::from_millis(10);
+    net.drain();
+    net.run(Duration::from_millis(15));
+    // The join is on its way when the only subflow dies.
+    net.wires[0].up = false;
+    net.client.set_link(net.now, id, PathId(0), false);
+    net.client.remove_path(net.now, id, PathId(0));
+    net.drain();
+    net.run(secs(5));
+    assert!(counted(&net.server.stats().counters, "join_unknown_ci") > 0);
+    assert_eq!(net.closed_reason(Client), None);
+}
+
 /// Sources of the other address family are left out.
 #[test]
 fn an_advertised_address_of_the_other_family_is_not_joined() {

@@ -172,6 +172,35 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
+/// Joins from many forged addresses, 40 a second: none of them knows which address is to be kept out, and a round trip is long enough.
+#[test]
+fn spoofed_joins_do_not_keep_a_certain_client_out() {
+    for above in [false, true] {
+        let (mut net, id) = Net::connected(1, 1, config());
+        let (sid, ci) = (net.server_id(), net.status(Client, id).ci.1);
+        let forged = move |n: u32| {
+            let ip = if above { 0xc000_0000 } else { 0x0100_0000 } + n;
+            Route { socket: 0, local: None, remote: SocketAddr::new(Ipv4Addr::from(ip).into(), 1000) }
+        };
+        let mut n = 0;
+        let mut flood = |net: &mut Net, packets| {
+            for _ in 0..packets {
+                net.inject(Server, forged(n), Ecn::NotEct, &request(n, Some(ci)));
+                net.run(Duration::from_millis(25));
+                n += 1;
+            }
+        };
+        flood(&mut net, 60);
+        net.add_wire();
+        net.wires[1].delay = Duration::from_millis(75);
+        net.client.add_path(net.now, id, path(1));
+        net.drain();
+        flood(&mut net, 30);
+        assert_eq!(net.state(Client, id), [PathState::Up; 2], "{above}");
+        assert!(counter(&net.status(Server, sid), "half_open_join_displaced") > 20);
+    }
+}
+
 /// RFC 9897 section 3.10: the limit is for subflows, and a join that proved nothing is none yet.
 #[test]
 fn half_open_joins_do_not_keep_the_server_from_joining() {
