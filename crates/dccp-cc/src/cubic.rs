@@ -1,6 +1,7 @@
 use crate::hystart::HyStart;
 use crate::hystart_linux;
 use crate::reno::TCP_INITIAL_WINDOW as INITIAL_WINDOW;
+use crate::validation::Validation;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
 use units::{Duration, Rate, Time};
 
@@ -27,6 +28,8 @@ pub struct Cubic {
     state: State,
     /// The state before the last reduction (section 4.9).
     undo: Option<State>,
+    /// Of the window that an application may leave unused (RFC 7661); not Linux's.
+    validation: Validation,
     /// Timed out, and nothing was acknowledged since.
     timed_out: bool,
     last_ack: Time,
@@ -96,6 +99,7 @@ impl Cubic {
             linux: None,
             state,
             undo: None,
+            validation: Validation::default(),
             timed_out: false,
             last_ack: Time::ZERO,
             last_sent: Time::ZERO,
@@ -224,6 +228,17 @@ impl Cubic {
         s.epoch = None;
     }
 
+    /// RFC 7661 section 4.4.3: after five minutes half of a window that was not used goes.
+    fn expire_unused(&mut self, now: Time) {
+        let initial = self.initial();
+        let s = &mut self.state;
+        if self.linux.is_none() && self.validation.ran_out(now, s.cwnd as u64) {
+            s.ssthresh = Some(s.ssthresh.unwrap_or(0.0).max(0.75 * s.cwnd));
+            s.cwnd = s.cwnd.min((s.cwnd / 2.0).max(initial));
+            s.epoch = None;
+        }
+    }
+
     /// Section 5.8: time without growth for want of data is no part of the epoch.
     fn shift_epoch(&mut self, now: Time) {
         let idle = now.since(self.last_ack);
@@ -237,6 +252,7 @@ impl Cubic {
 impl Controller for Cubic {
     fn on_sent(&mut self, pkt: &Sent) {
         self.last_sent = pkt.now;
+        self.expire_unused(pkt.now);
     }
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
@@ -244,6 +260,13 @@ impl Controller for Cubic {
         self.srtt = ev.estimator.srtt();
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
+            // RFC 7661 section 4.4.1: what was used of a window that was not validated, not all of it.
+            if let Some(used) = self.validation.pipe_ack().filter(|_| self.linux.is_none())
+                && !self.validation.is_valid(self.state.cwnd as u64)
+            {
+                self.state.cwnd = self.state.cwnd.min(used.max(ev.inflight_before.packets) as f64).max(1.0);
+            }
+            self.validation.restart();
             // Section 4.6: not below two segments for a loss, one for a mark.
             self.reduce(if ev.lost.packets > 0 { 2.0 } else { 1.0 });
         } else if ev.app_limited {
@@ -251,6 +274,11 @@ impl Controller for Cubic {
         } else if ev.acked.packets > 0 {
             self.grow(ev);
         }
+        // RFC 7661 section 4.2: no samples while losses are dealt with.
+        if ev.lost.packets == 0 {
+            self.validation.on_ack(ev, self.state.cwnd as u64);
+        }
+        self.expire_unused(ev.now);
         self.last_ack = ev.now;
     }
 
@@ -262,6 +290,7 @@ impl Controller for Cubic {
         }
         self.state.cwnd = 1.0;
         self.state.w_max = None;
+        self.validation.restart();
         if let Some(linux) = &mut self.linux {
             linux.hystart = Some(hystart_linux::HyStart::default());
         }
@@ -283,7 +312,10 @@ impl Controller for Cubic {
 
     fn on_idle_restart(&mut self, now: Time) {
         self.shift_epoch(now);
-        // As Reno's: RFC 4341 section 5.1 with RFC 2861.
+        if self.linux.is_none() {
+            return self.expire_unused(now);
+        }
+        // Linux has it as RFC 2861.
         let initial = self.initial();
         let mut idle = now.since(self.last_sent);
         let s = &mut self.state;
@@ -360,137 +392,5 @@ impl Controller for Cubic {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Amount;
-
-    #[test]
-    fn a_window_is_spread_over_a_round_trip() {
-        let mut c = Cubic::new(&CcConfig { mtu: 1500, packets: false, draft: false, seed: 0 });
-        assert_eq!(c.limits().pacing, None, "no round trip is known");
-        (c.state.cwnd, c.srtt) = (100.0, Some(Duration::from_millis(100)));
-        let mbps = |c: &Cubic| c.limits().pacing.unwrap().mbps();
-        assert_eq!(mbps(&c), 24.0);
-        // Two segments are a millisecond of that.
-        assert_eq!(c.limits().quantum, 3_000);
-        c.state.ssthresh = Some(100.0);
-        assert_eq!(mbps(&c), 14.4);
-        assert_eq!(
-            Cubic { srtt: c.srtt, ..Cubic::tcp(1500) }.limits().pacing,
-            None,
-            "Linux's is not paced without fq"
-        );
-    }
-
-    #[test]
-    fn the_cubic_passes_through_its_corners() {
-        // RFC 9438 section 4.2: at the epoch's start the window, after K the plateau, after 2 K as much above.
-        let start = Time::from_millis(7);
-        let e = Epoch::new(start, 70.0, Some(100.0), C);
-        let k = Duration::from_secs_f64(e.k);
-        assert!((e.k - 4.217).abs() < 1e-3, "{}", e.k);
-        assert!((e.window(Duration::ZERO) - 70.0).abs() < 1e-6);
-        assert!((e.window(k) - 100.0).abs() < 1e-6);
-        assert!((e.window(2 * k) - 130.0).abs() < 1e-6);
-        // No plateau known, or below it: this is it.
-        for w_max in [None, Some(50.0)] {
-            let e = Epoch::new(start, 70.0, w_max, C);
-            assert_eq!((e.plateau, e.k), (70.0, 0.0));
-        }
-    }
-
-    /// RFC 9406 section 4.2: and what follows a congestion is as fast as ever.
-    #[test]
-    fn a_longer_round_trip_ends_the_first_slow_start_only() {
-        for (ssthresh, phase) in [(None, "congestion_avoidance"), (Some(1e6), "slow_start")] {
-            let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
-            c.state.ssthresh = ssthresh;
-            for (round, n) in (0..7).flat_map(|round| (0..10).map(move |n| (round, n))) {
-                let acked = Amount { packets: 1, bytes: 1000 };
-                c.on_ack(&AckEvent {
-                    now: Time::from_millis(round * 60),
-                    acked,
-                    lost: Amount::default(),
-                    ce: 0,
-                    congestion: false,
-                    rtt: Some(Duration::from_millis(if round == 0 { 40 } else { 60 })),
-                    estimator: &RttEstimator::default(),
-                    rate: None,
-                    inflight_before: acked,
-                    inflight: acked,
-                    delivered: acked,
-                    round_end: n == 9,
-                    app_limited: false,
-                });
-            }
-            assert_eq!(c.phase(), phase);
-            assert_eq!(c.state.cwnd >= 80.0, ssthresh.is_some(), "{}", c.state.cwnd);
-        }
-    }
-
-    #[test]
-    fn idleness_leaves_the_initial_window_and_buffer_drops_cost_packets() {
-        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
-        c.state.cwnd = 100.0;
-        c.on_idle_restart(c.last_sent + c.rto * 20);
-        assert_eq!((c.state.cwnd, c.state.ssthresh), (c.initial(), Some(75.0)));
-        c.state.cwnd = 50.0;
-        c.on_slow_receiver(8);
-        assert_eq!((c.state.cwnd, c.state.ssthresh), (42.0, Some(42.0)));
-    }
-
-    #[test]
-    fn fast_convergence_undo_and_timeout() {
-        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
-        c.state.cwnd = 100.0;
-        c.reduce(2.0);
-        assert_eq!((c.state.cwnd, c.state.w_max, c.state.prior), (70.0, Some(100.0), 100.0));
-        c.reduce(2.0);
-        assert_eq!(c.state.w_max, Some(59.5));
-        assert!((c.state.cwnd - 49.0).abs() < 1e-9);
-        c.on_spurious_loss(Time::ZERO);
-        assert_eq!((c.state.cwnd, c.state.w_max), (70.0, Some(100.0)));
-        c.on_rto(Time::ZERO);
-        assert_eq!((c.state.cwnd, c.state.ssthresh, c.state.w_max), (1.0, Some(49.0), None));
-        assert_eq!(c.phase(), "slow_start");
-        for _ in 0..10 {
-            c.reduce(1.0);
-        }
-        assert_eq!((c.state.cwnd, c.state.ssthresh), (1.0, Some(2.0)));
-    }
-
-    #[test]
-    fn linux_undoes_window_and_threshold_alone() {
-        let mut c = Cubic::tcp(1000);
-        (c.state.cwnd, c.state.ssthresh) = (100.0, Some(90.0));
-        c.avoid_congestion(Time::ZERO, 1.0, Duration::from_millis(40));
-        let window = c.state.cwnd;
-        c.reduce(2.0);
-        c.on_spurious_loss(Time::ZERO);
-        assert_eq!((c.state.cwnd, c.state.ssthresh, c.state.w_max), (window, Some(90.0), Some(window)));
-        assert!(c.state.epoch.is_none(), "and its epoch begins anew");
-    }
-
-    #[test]
-    fn timeouts_in_a_row_hold_the_threshold() {
-        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
-        c.state.cwnd = 100.0;
-        for _ in 0..4 {
-            c.on_rto(Time::ZERO);
-        }
-        assert_eq!((c.state.cwnd, c.state.ssthresh, c.state.w_max), (1.0, Some(70.0), None));
-    }
-
-    #[test]
-    fn idle_time_is_no_part_of_the_epoch() {
-        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
-        c.state.cwnd = 100.0;
-        c.reduce(2.0);
-        let rtt = Duration::from_millis(40);
-        c.last_ack = Time::from_millis(1_000);
-        c.avoid_congestion(c.last_ack, 1.0, rtt);
-        c.shift_epoch(Time::from_millis(61_000));
-        c.avoid_congestion(Time::from_millis(61_000), 1.0, rtt);
-        assert!(c.state.cwnd < 72.0, "{}", c.state.cwnd);
-    }
-}
+#[path = "cubic_tests.rs"]
+mod tests;
