@@ -1,10 +1,6 @@
 //! Limits on rates and volumes, set while the tunnel runs.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
+use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
 use dccp_secure::PrivateKey;
 use serde_json::Value;
 use std::sync::Arc;

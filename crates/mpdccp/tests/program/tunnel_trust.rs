@@ -1,10 +1,6 @@
 //! Whom a tunnel believes: not ICMP, nor other users of the host; and what somebody on the way, or an operator, gets to see.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
+use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
 use dccp_secure::PrivateKey;
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn};

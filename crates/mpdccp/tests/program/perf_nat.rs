@@ -1,10 +1,6 @@
 //! Simultaneous open (RFC 5596) through two NATs, each of which lets in only answers to what passed outwards.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of it are for other tests.
-mod common;
-
-use common::{missing, run};
+use crate::common::{missing, run};
 use std::process::{Child, Command, Stdio};
 
 /// A client behind `na`, a server behind `nb`, and the network between the NATs in `net`.
@@ -76,10 +72,10 @@ impl Drop for World {
 #[test]
 fn a_server_behind_a_nat_is_reached_by_a_client_behind_another() {
     if let Some(why) = missing() {
-        return println!("skipped: {why}");
+        return crate::common::skipped(why);
     }
     if Command::new("nft").arg("--version").output().is_err() {
-        return println!("skipped: no program `nft`");
+        return crate::common::skipped("no program `nft`");
     }
     let mut world = World::new();
     let client = |world: &World| {

@@ -1,5 +1,4 @@
 //! Wrong input and surroundings: one clear message (what, where, how to mend), exit code 2, nothing left behind.
-#![cfg(target_os = "linux")]
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -298,10 +297,10 @@ fn no_permission_to_make_an_interface() {
     command.arg(binary).args(["tunnel", "up", "--config"]).arg(case.path("tunnel.toml"));
     match command.output() {
         Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("setpriv") => {
-            println!("skipped: only root can take the permission away");
+            crate::common::skipped("only root can take the permission away");
         }
         Ok(output) => case.check(output, &["cannot create interface mperr0", "CAP_NET_ADMIN"]),
-        Err(e) => println!("skipped: no setpriv: {e}"),
+        Err(e) => crate::common::skipped(format!("no setpriv: {e}")),
     }
 }
 

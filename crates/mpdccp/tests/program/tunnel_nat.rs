@@ -1,11 +1,7 @@
 //! Two roaming clients behind one NAT: one changes its address in the middle of a transfer, the other is repeated and spoofed by a
 //! third host.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of it are for other tests.
-mod common;
-
-use common::{inside, missing, run, socket, udp_payloads, wait_for};
+use crate::common::{inside, missing, run, socket, udp_payloads, wait_for};
 use dccp_secure::PrivateKey;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -183,10 +179,10 @@ fn two_roaming_clients_of_two_shards() {
 
 fn roam(shards: u8) {
     if let Some(why) = missing() {
-        return println!("skipped: {why}");
+        return crate::common::skipped(why);
     }
     if Command::new("nft").arg("--version").output().is_err() {
-        return println!("skipped: no program `nft`");
+        return crate::common::skipped("no program `nft`");
     }
     let mut world = World::new(shards);
     let keys = [1, 2, 3].map(|n| PrivateKey::from_random([n; 32]));

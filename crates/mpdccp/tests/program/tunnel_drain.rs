@@ -1,10 +1,6 @@
 //! A server is taken away, asked or unasked: its clients go on with the other one.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{Bed, CLIENT, REMOTE, SERVER, bed, run, udp_payloads, wait_for};
+use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, run, udp_payloads, wait_for};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,7 @@
 //! ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions: relays on the way look at outer headers and
 //! change them.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
+use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use std::collections::BTreeSet;
 use std::io::IoSliceMut;

@@ -1,10 +1,6 @@
 //! The first tunnel of README.md, typed in as a new user would.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of it are for other tests.
-mod common;
-
-use common::{missing, run, wait_for};
+use crate::common::{missing, run, wait_for};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -62,7 +58,7 @@ impl Drop for Host {
 
 /// The blocks of the section that begin with this fence.
 fn blocks(kind: &str) -> Vec<&'static str> {
-    let text = include_str!("../../../README.md");
+    let text = include_str!("../../../../README.md");
     let (_, section) = text.split_once("## A tunnel\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let parts = section.split("```").skip(1).step_by(2);
@@ -72,7 +68,7 @@ fn blocks(kind: &str) -> Vec<&'static str> {
 #[test]
 fn the_first_tunnel_of_the_readme() {
     if let Some(why) = missing() {
-        return println!("skipped: {why}");
+        return crate::common::skipped(why);
     }
     let [mut server, mut client] = ["s", "c"].map(Host::new);
     for (line, there, here) in

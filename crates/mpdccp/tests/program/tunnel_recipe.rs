@@ -1,10 +1,6 @@
 //! The recipes of docs/tunnel.md, by their very commands and files.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of it are for other tests.
-mod common;
-
-use common::{inside, missing, run, wait_for};
+use crate::common::{inside, missing, run, wait_for};
 use dccp_secure::PrivateKey;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 /// The blocks of a recipe that begin with this fence.
 fn blocks(title: &str, kind: &str) -> Vec<String> {
-    let text = include_str!("../../../docs/tunnel.md");
+    let text = include_str!("../../../../docs/tunnel.md");
     let (_, section) = text.split_once(&format!("## {title}\n")).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let fence = format!("```{kind}\n");
@@ -122,10 +118,10 @@ impl Drop for Office {
 #[test]
 fn an_office_with_two_lines() {
     if let Some(why) = missing() {
-        return println!("skipped: {why}");
+        return crate::common::skipped(why);
     }
     if Command::new("nft").arg("--version").output().is_err() {
-        return println!("skipped: no program `nft`");
+        return crate::common::skipped("no program `nft`");
     }
     let mut office = Office::new(4);
     // As many distributions have it.
@@ -167,7 +163,7 @@ fn an_office_with_two_lines() {
 #[test]
 fn a_network_of_ipv6_behind_a_client() {
     if let Some(why) = missing() {
-        return println!("skipped: {why}");
+        return crate::common::skipped(why);
     }
     let mut office = Office::new(6);
     let title = "A network of IPv6 behind a client";

@@ -1,10 +1,6 @@
 //! The tunnel as a service: what it tells the service manager, what it may do, and keys that are replaced.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{Bed, SERVER, bed, wait_for};
+use crate::common::{Bed, SERVER, bed, wait_for};
 use dccp_secure::{PresharedKey, PrivateKey};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -71,7 +67,7 @@ fn every_shard_answers_the_watchdog() {
         let thread = Pid::from_raw(*thread);
         // Only this thread stops, as one that waits for ever would.
         if let Err(e) = ptrace::attach(thread) {
-            println!("skipped: a thread cannot be stopped here: {e}");
+            crate::common::skipped(format!("a thread cannot be stopped here: {e}"));
             break;
         }
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
@@ -135,9 +131,9 @@ fn what_the_configuration_does_not_need_is_given_up() {
     // It is enough for routes and paths to come.
     edit(&bed, "c", "10.72.0.0/16", "10.73.0.0/16");
     assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
-    let routes = common::run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
+    let routes = crate::common::run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
     assert!(String::from_utf8_lossy(&routes.stdout).contains("10.73.0.0/16"));
-    let more = ["path", "add", "three", "--interface", "p0", "--remote", common::REMOTE[0]];
+    let more = ["path", "add", "three", "--interface", "p0", "--remote", crate::common::REMOTE[0]];
     assert_eq!(bed.tunnel("c", &more).status.code(), Some(0));
     wait_for("the new path is up", || bed.client_path("three")["state"] == "up");
     bed.down();

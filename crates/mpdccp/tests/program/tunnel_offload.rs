@@ -1,10 +1,6 @@
 //! Super-packets of the kernel through the tunnel: what arrives is what was sent, whether the interface takes them or not.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // The bed does more than these tests need.
-mod common;
-
-use common::{Bed, CLIENT, SERVER, missing, run, wait_for};
+use crate::common::{Bed, CLIENT, SERVER, missing, run, wait_for};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{Read, Write};
@@ -55,7 +51,7 @@ fn handed_over(bed: &Bed) -> u64 {
 
 fn carries_everything(keys: &str) -> Option<(u64, u64)> {
     if let Some(why) = missing() {
-        println!("skipped: {why}");
+        crate::common::skipped(why);
         return None;
     }
     let mut bed = Bed::new();

@@ -1,10 +1,8 @@
 //! A whole multipath session as tshark reads it with our dissector: handshake, join, data, close. The dissector was written from
 //! RFC 9897 apart from the codec.
-#![cfg(target_os = "linux")]
 
-mod perf_ends;
-
-use perf_ends::{Place, record, skipped};
+use crate::common::skipped;
+use crate::perf_ends::{Place, record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,10 +65,10 @@ impl Frame {
     }
 }
 
-fn tshark_works(test: &str) -> bool {
+fn tshark_works() -> bool {
     let works = Command::new("tshark").arg("--version").output().is_ok_and(|output| output.status.success());
     if !works {
-        skipped(test, "tshark cannot be run; Debian has it in the package tshark");
+        skipped("tshark cannot be run; Debian has it in the package tshark");
     }
     works
 }
@@ -182,7 +180,7 @@ fn check_session(frames: &[Frame]) {
 
 #[test]
 fn a_session_over_udp() {
-    if !tshark_works("a_session_over_udp") {
+    if !tshark_works() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -194,7 +192,7 @@ fn a_session_over_udp() {
 
 #[test]
 fn a_session_over_raw() {
-    if !tshark_works("a_session_over_raw") {
+    if !tshark_works() {
         return;
     }
     let Some(place) = Place::namespace("cap") else { return };

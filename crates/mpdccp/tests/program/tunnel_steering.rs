@@ -1,11 +1,7 @@
 //! Steering rules, parities and the order of flows through the tunnel, between two network namespaces.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::stream::Stream;
-use common::{Bed, SERVER, bed, run, wait_for};
+use crate::common::stream::Stream;
+use crate::common::{Bed, SERVER, bed, run, wait_for};
 use std::process::Command;
 
 /// What the client does with the stream; `paths = "two"` at first.
@@ -98,7 +94,7 @@ fn rules_are_reloaded_while_datagrams_run() {
 fn parities_and_the_order_of_flows_pass_the_tunnel() {
     let Some(mut bed) = bed() else { return };
     if Command::new("nft").arg("--version").output().is_err() {
-        return println!("skipped: no program `nft`");
+        return crate::common::skipped("no program `nft`");
     }
     // Without repair, what arrives of the lost ones are the restored.
     bed.up_with(
@@ -117,7 +113,7 @@ fn parities_and_the_order_of_flows_pass_the_tunnel() {
     let lose = "nft add rule ip t in iifname p0 udp length > 500 numgen inc mod 10 0 drop";
     let output = run("ip", &format!("netns exec {} {lose}", bed.space[1]));
     if !output.status.success() {
-        return println!("skipped: {}", String::from_utf8_lossy(&output.stderr));
+        return crate::common::skipped(String::from_utf8_lossy(&output.stderr));
     }
     let stream = Stream::start(&bed);
     wait_for("lost packets are restored", || counter(&bed, "s", "/fec/restored") >= 20);

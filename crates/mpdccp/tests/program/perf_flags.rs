@@ -1,9 +1,6 @@
 //! What a user of iperf3 expects of `mpdccp perf` beside the measuring.
-#![cfg(target_os = "linux")]
 
-mod perf_ends;
-
-use perf_ends::Place;
+use crate::perf_ends::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -55,7 +52,7 @@ fn lines_say_what_was_asked_for() {
             pcap.display()
         ),
     );
-    let settings = perf_ends::record(&client, "settings");
+    let settings = crate::perf_ends::record(&client, "settings");
     assert_eq!((&settings["ccid"], &settings["dscp"]), (&Value::from(5), &Value::from(46)));
     assert!(client.iter().all(|record| record["title"] == "here"), "{client:?}");
     let time = |record: &Value| record["time"].as_str().unwrap().to_owned();

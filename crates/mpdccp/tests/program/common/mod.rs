@@ -5,7 +5,7 @@ pub(crate) mod stream;
 use dccp_secure::PrivateKey;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -99,11 +99,17 @@ fn ip(args: &str) {
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Says on the terminal, past the test harness, that the test that runs on this thread did not run, or a part of it.
+pub(crate) fn skipped(why: impl std::fmt::Display) {
+    let thread = std::thread::current();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
+}
+
 /// A bed, or a word on why there is none.
 pub(crate) fn bed() -> Option<Bed> {
     match missing() {
         Some(why) => {
-            println!("skipped: {why}");
+            skipped(why);
             None
         }
         None => Some(Bed::new()),

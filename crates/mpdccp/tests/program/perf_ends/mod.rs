@@ -1,31 +1,14 @@
 //! Two ends of `mpdccp perf` on loopback, on the host or in a network namespace that goes when dropped.
-#![allow(dead_code)]
 
+use crate::common::{missing, skipped};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const MPDCCP: &str = env!("CARGO_BIN_EXE_mpdccp");
-
-/// Why native DCCP cannot be tested here; None: it can.
-fn no_namespaces() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("not root".into());
-    }
-    match Command::new("ip").arg("netns").output() {
-        Ok(output) if output.status.success() => None,
-        Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(e) => Some(format!("no program `ip`: {e}")),
-    }
-}
-
-/// Says on the terminal, past the test harness, that a test did not run.
-pub(crate) fn skipped(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
-}
 
 /// Where both ends run.
 pub(crate) struct Place {
@@ -40,8 +23,8 @@ impl Place {
 
     /// A namespace of its own; None (and a line that says why) where there can be none.
     pub(crate) fn namespace(test: &str) -> Option<Place> {
-        if let Some(why) = no_namespaces() {
-            skipped(test, &why);
+        if let Some(why) = missing() {
+            skipped(why);
             return None;
         }
         let space = format!("mpperf{}-{test}", std::process::id());

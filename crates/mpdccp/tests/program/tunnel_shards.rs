@@ -1,10 +1,6 @@
 //! A server with two shards: each session with all its paths is on one of them, and nothing shows from outside.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{Bed, CLIENT, REMOTE, SERVER, bed, run, socket, wait_for};
+use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, run, socket, wait_for};
 use dccp_secure::PrivateKey;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -126,7 +122,7 @@ fn sessions_of_two_clients_are_on_two_shards() {
     assert!(handed_over < 50 || bed.log("s").contains("does not steer datagrams"), "{handed_over}");
     // Each shard reads what is for its own peers.
     if bed.log("s").contains("does not steer packets") {
-        eprintln!("skipped in part: no queue for each shard here (it takes CAP_BPF)");
+        crate::common::skipped("in part: no queue for each shard here (it takes CAP_BPF)");
     } else {
         for shard in status["shards"].as_array().unwrap() {
             assert!(shard["tun_read"].as_u64() >= Some(1_000), "{shard}");

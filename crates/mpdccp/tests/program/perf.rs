@@ -1,9 +1,6 @@
 //! `mpdccp perf` end to end: everything that was sent arrives and is counted, over both carriers, in both directions.
-#![cfg(target_os = "linux")]
 
-mod perf_ends;
-
-use perf_ends::{Place, record};
+use crate::perf_ends::{Place, record};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::Child;
@@ -64,7 +61,7 @@ fn a_constant_rate_over_two_paths() {
 #[test]
 fn ipv6_over_udp() {
     if std::net::UdpSocket::bind("[::1]:0").is_err() {
-        return perf_ends::skipped("ipv6_over_udp", "no IPv6 here");
+        return crate::common::skipped("no IPv6 here");
     }
     let [server, client] =
         Place::host().exchange("--listen [::1]:0 -6", "--connect [::1]:{port} -6 --messages 50 --size 1424");

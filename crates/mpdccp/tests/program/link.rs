@@ -1,10 +1,6 @@
 //! `mpdccp link` between two network namespaces.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Its bed is the tunnel's.
-mod common;
-
-use common::{missing, run, wait_for};
+use crate::common::{missing, run, wait_for};
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 
@@ -44,7 +40,7 @@ impl Drop for Spaces {
 #[test]
 fn packets_take_their_time_and_nothing_is_left() {
     if let Some(reason) = missing() {
-        println!("skipped: {reason}");
+        crate::common::skipped(reason);
         return;
     }
     let mut spaces = Spaces::new();

@@ -1,11 +1,7 @@
 //! The tunnel end to end, between two network namespaces.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::stream::Stream;
-use common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
+use crate::common::stream::Stream;
+use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
 use serde_json::Value;
 
 /// The whole session, handshake to close, as an independent decoder sees it.
@@ -286,7 +282,7 @@ fn records_travel_without_udp_too() {
     }
     bed.down();
     let capture = std::fs::read(bed.path("c.pcap")).unwrap();
-    let packets = common::ip_payloads(&capture);
+    let packets = crate::common::ip_payloads(&capture);
     assert!(packets.len() > 600 && packets.iter().all(|p| p.0 == 33 && p.1[0] == 0x52 && p.1.len() >= 32));
 }
 

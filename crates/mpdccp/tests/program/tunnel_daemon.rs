@@ -1,10 +1,6 @@
 //! What an operator does with a running tunnel: reload it, watch it, ask whether all is well.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{Bed, LOCAL, REMOTE, SERVER, bed, run, wait_for};
+use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, run, wait_for};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{Read, Write};
 use std::net::TcpStream;

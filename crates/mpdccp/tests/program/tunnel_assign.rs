@@ -1,10 +1,6 @@
 //! A client gets its inner addresses and routes from the server, over the session.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{Bed, CLIENT, SERVER, bed, run, wait_for};
+use crate::common::{Bed, CLIENT, SERVER, bed, run, wait_for};
 use rustix::process::Signal;
 
 const POOL: &str = r#"assign = { pool = ["10.71.0.0/28", "fd71:71::1:0/126"], routes = ["10.72.3.0/24", "198.18.0.0/15", "fd99::/16"] }"#;

@@ -1,10 +1,6 @@
 //! Whatever ends the lab, nothing of it is left.
-#![cfg(all(target_os = "linux", feature = "lab"))]
 
-#[allow(dead_code)] // Its bed is the tunnel's.
-mod common;
-
-use common::{missing, run, wait_for};
+use crate::common::{missing, run, wait_for};
 use std::process::{Command, Stdio};
 
 const SCENARIO: &str = r#"
@@ -56,7 +52,7 @@ fn tunnels(scratch: &str) -> usize {
 #[test]
 fn kill_9_leaves_no_namespace_and_no_tunnel() {
     if let Some(reason) = missing() {
-        println!("skipped: {reason}");
+        crate::common::skipped(reason);
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -69,7 +65,7 @@ fn kill_9_leaves_no_namespace_and_no_tunnel() {
 #[test]
 fn tunnels_end_with_a_lab_whose_reaper_is_gone_too() {
     if let Some(reason) = missing() {
-        println!("skipped: {reason}");
+        crate::common::skipped(reason);
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -1,10 +1,6 @@
 //! The page of the tunnel in a real browser. Runs where a Chromium is installed.
-#![cfg(target_os = "linux")]
 
-#[allow(dead_code)] // Parts of the bed are for other tests.
-mod common;
-
-use common::{SERVER, bed, inside};
+use crate::common::{SERVER, bed, inside};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -33,7 +29,7 @@ fn a_browser_shows_the_paths() {
 
     let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     let Some(browser) = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs) else {
-        println!("skipped: the page in a browser: no chromium");
+        crate::common::skipped("no chromium");
         return bed.down();
     };
     // Traffic for the chart.

@@ -1,0 +1,31 @@
+//! The program from outside: what it prints, and what it does between network namespaces.
+#![cfg(target_os = "linux")]
+
+mod common;
+#[cfg(feature = "lab")]
+mod lab_errors;
+#[cfg(feature = "lab")]
+mod lab_kill;
+mod link;
+mod perf;
+mod perf_capture;
+mod perf_ends;
+mod perf_flags;
+mod perf_nat;
+mod report_browser;
+mod tunnel_assign;
+mod tunnel_daemon;
+mod tunnel_drain;
+mod tunnel_errors;
+mod tunnel_limits;
+mod tunnel_marking;
+mod tunnel_nat;
+mod tunnel_netns;
+mod tunnel_offload;
+mod tunnel_page;
+mod tunnel_readme;
+mod tunnel_recipe;
+mod tunnel_service;
+mod tunnel_shards;
+mod tunnel_steering;
+mod tunnel_trust;
