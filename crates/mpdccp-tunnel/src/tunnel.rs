@@ -411,7 +411,7 @@ impl Tunnel {
     }
 
     fn stop(&mut self) {
-        self.quotas.save(&mut self.out);
+        client::finish(&self.peers, &mut self.out);
         self.out.push(Action::Stop);
     }
 

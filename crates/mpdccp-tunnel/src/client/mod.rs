@@ -9,7 +9,7 @@ pub(crate) mod servers;
 pub(crate) mod timestamp;
 
 use crate::Cx;
-use crate::action::Action;
+use crate::action::{Action, Actions};
 use crate::host::Looked;
 use crate::peer::Peer;
 use crate::peers::Peers;
@@ -29,6 +29,13 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assig
     servers::watch(cx, peers, paths);
     if let Some(peer) = peers.iter().next() {
         assigned.ask(cx, peer, false);
+    }
+}
+
+/// Before the end: what the paths carried since the last look, and the newest handshake, are saved.
+pub(crate) fn finish(peers: &Peers, out: &mut Actions) {
+    for path in peers.iter().flat_map(|peer| &peer.paths) {
+        out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
     }
 }
 

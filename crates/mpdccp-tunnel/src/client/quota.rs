@@ -96,13 +96,11 @@ impl Quotas {
     /// Charges the path of a socket with what it carried, and makes it standby once its quota is used up.
     pub(crate) fn charge(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, looked: &Looked) {
         let name = peer.cfg.name.clone();
-        let Some(path) = peer.paths.iter_mut().find(|p| p.socket == looked.socket && is_counted(&p.spec))
-        else {
-            return;
-        };
+        let Some(path) = peer.paths.iter_mut().find(|p| p.socket == looked.socket) else { return };
         let more = looked.carried.saturating_sub(path.charged);
         path.charged = looked.carried;
-        let used = self.add(looked.unix, &name, &path.spec, more);
+        // A reload may have taken the quota away.
+        let used = if is_counted(&path.spec) { self.add(looked.unix, &name, &path.spec, more) } else { 0 };
         let exhausted = path.spec.quota.is_some_and(|quota| used >= quota.0);
         if std::mem::replace(&mut path.exhausted, exhausted) != exhausted {
             let path = path.spec.name.clone();
@@ -114,7 +112,7 @@ impl Quotas {
             }
             peer.tell_prio(cx, &path);
         }
-        if self.changed && self.save_at <= cx.now {
+        if self.changed && (cx.closing || self.save_at <= cx.now) {
             self.save_at = cx.now + SAVE;
             self.save(cx.out);
         }
@@ -132,7 +130,7 @@ impl Quotas {
     }
 
     /// Saves what is new.
-    pub(crate) fn save(&mut self, out: &mut Actions) {
+    fn save(&mut self, out: &mut Actions) {
         if std::mem::take(&mut self.changed) {
             out.save(StateFile::Volumes, &self.used);
         }

@@ -84,7 +84,7 @@ impl Forward {
         let session = peers[number].session.ok_or(DropReason::NotConnected)?;
         let limit = peers[number].mtu.unwrap_or(self.mtu.mtu);
         if packet.len() > usize::from(limit) {
-            return match too_big(&packet, limit, own.iter().map(|net| net.addr())) {
+            return match too_big(&packet, limit) {
                 TooBig::Answer(answer) if self.answers.may(cx.now) => {
                     self.drops.add(DropReason::TooBigTold, 1);
                     Ok(Outcome::Write(answer))

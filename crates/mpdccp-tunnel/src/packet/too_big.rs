@@ -2,7 +2,7 @@
 
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What becomes of a packet that is too large.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,40 +23,22 @@ const ICMP_V4: usize = 576;
 /// What every link carries of IPv6 (RFC 8200 section 5).
 const LEAST_V6: u16 = 1280;
 
-/// For a packet larger than `mtu`; `own` are addresses of the interface, which answers come from.
-pub(crate) fn too_big(packet: &[u8], mtu: u16, own: impl Iterator<Item = IpAddr>) -> TooBig {
-    let mut own = own;
+/// For a packet larger than `mtu`. An answer comes from the packet's destination: Linux ignores packets from its own addresses that
+/// come from outside, and the destination's is routed this way.
+pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     match packet.first().map(|b| b >> 4) {
         Some(4) => {
             let Ok((header, payload)) = Ipv4Header::from_slice(packet) else { return TooBig::Drop };
-            match (header.dont_fragment, own.find_map(v4)) {
-                (false, _) => fragments(&header, payload, mtu),
-                (true, Some(own)) => {
-                    frag_needed(&header, packet, mtu, own).map_or(TooBig::Drop, TooBig::Answer)
-                }
-                (true, None) => TooBig::Drop,
+            match header.dont_fragment {
+                false => fragments(&header, payload, mtu),
+                true => frag_needed(&header, packet, mtu).map_or(TooBig::Drop, TooBig::Answer),
             }
         }
         Some(6) => {
             let Ok((header, payload)) = Ipv6Header::from_slice(packet) else { return TooBig::Drop };
-            let answer = own.find_map(v6).and_then(|own| packet_too_big(&header, payload, packet, mtu, own));
-            answer.map_or(TooBig::Drop, TooBig::Answer)
+            packet_too_big(&header, payload, packet, mtu).map_or(TooBig::Drop, TooBig::Answer)
         }
         _ => TooBig::Drop,
-    }
-}
-
-fn v4(ip: IpAddr) -> Option<Ipv4Addr> {
-    match ip {
-        IpAddr::V4(ip) => Some(ip),
-        IpAddr::V6(_) => None,
-    }
-}
-
-fn v6(ip: IpAddr) -> Option<Ipv6Addr> {
-    match ip {
-        IpAddr::V6(ip) => Some(ip),
-        IpAddr::V4(_) => None,
     }
 }
 
@@ -71,7 +53,7 @@ fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
 }
 
 /// Fragmentation needed, with the MTU of the next hop (RFC 1191 section 4).
-fn frag_needed(header: &Ipv4Header, packet: &[u8], mtu: u16, own: Ipv4Addr) -> Option<Vec<u8>> {
+fn frag_needed(header: &Ipv4Header, packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     let (source, destination) = (Ipv4Addr::from(header.source), Ipv4Addr::from(header.destination));
     let error = is_icmp_error(header.protocol, packet.get(header.header_len()..)?);
     let unicast = |ip: Ipv4Addr| !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified();
@@ -83,7 +65,7 @@ fn frag_needed(header: &Ipv4Header, packet: &[u8], mtu: u16, own: Ipv4Addr) -> O
         Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: mtu });
     let icmp = Icmpv4Header::with_checksum(kind, quote);
     let len = u16::try_from(icmp.header_len() + quote.len()).ok()?;
-    let ip = Ipv4Header::new(len, TTL, IpNumber::ICMP, own.octets(), header.source).ok()?;
+    let ip = Ipv4Header::new(len, TTL, IpNumber::ICMP, header.destination, header.source).ok()?;
     let mut out = Vec::with_capacity(ICMP_V4);
     ip.write(&mut out).ok()?;
     icmp.write(&mut out).ok()?;
@@ -92,15 +74,10 @@ fn frag_needed(header: &Ipv4Header, packet: &[u8], mtu: u16, own: Ipv4Addr) -> O
 }
 
 /// Packet Too Big (RFC 4443 section 3.2).
-fn packet_too_big(
-    header: &Ipv6Header,
-    payload: &[u8],
-    packet: &[u8],
-    mtu: u16,
-    own: Ipv6Addr,
-) -> Option<Vec<u8>> {
-    let source = Ipv6Addr::from(header.source);
-    if is_icmp_error(header.next_header, payload) || source.is_multicast() || source.is_unspecified() {
+fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
+    let (source, destination) = (Ipv6Addr::from(header.source), Ipv6Addr::from(header.destination));
+    let unicast = |ip: Ipv6Addr| !ip.is_multicast() && !ip.is_unspecified();
+    if is_icmp_error(header.next_header, payload) || !unicast(source) || !unicast(destination) {
         return None;
     }
     // A sender does not go below what every link has to carry, so such a packet is lost.
@@ -110,12 +87,12 @@ fn packet_too_big(
     }
     let quote = &packet[..packet.len().min(ICMP_V6 - 48)];
     let kind = Icmpv6Type::PacketTooBig { mtu };
-    let icmp = Icmpv6Header::with_checksum(kind, own.octets(), header.source, quote).ok()?;
+    let icmp = Icmpv6Header::with_checksum(kind, header.destination, header.source, quote).ok()?;
     let ip = Ipv6Header {
         payload_length: u16::try_from(icmp.header_len() + quote.len()).ok()?,
         next_header: IpNumber::IPV6_ICMP,
         hop_limit: TTL,
-        source: own.octets(),
+        source: header.destination,
         destination: header.source,
         ..Ipv6Header::default()
     };
@@ -159,10 +136,6 @@ mod tests {
     const A6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     const B6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 
-    fn own() -> impl Iterator<Item = IpAddr> {
-        [IpAddr::from([10, 9, 9, 9]), IpAddr::from([9; 16])].into_iter()
-    }
-
     fn udp(version: u8, len: usize, dont_fragment: bool) -> Vec<u8> {
         let mut out = Vec::new();
         let payload: Vec<u8> = (0..len).map(|i| i as u8).collect();
@@ -180,9 +153,9 @@ mod tests {
     #[test]
     fn senders_are_told_of_the_mtu() {
         let packet = udp(4, 1400, true);
-        let TooBig::Answer(answer) = too_big(&packet, 1300, own()) else { panic!() };
+        let TooBig::Answer(answer) = too_big(&packet, 1300) else { panic!() };
         let (ip, icmp) = Ipv4Header::from_slice(&answer).unwrap();
-        assert_eq!((ip.source, ip.destination), ([10, 9, 9, 9], A4));
+        assert_eq!((ip.source, ip.destination), (B4, A4));
         assert_eq!(ip.calc_header_checksum(), ip.header_checksum);
         assert!(answer.len() == 576 && icmp[8..] == packet[..548]);
         let icmp = Icmpv4Slice::from_slice(icmp).unwrap();
@@ -195,9 +168,9 @@ mod tests {
         assert_eq!(icmp.checksum(), icmp.icmp_type().calc_checksum(&packet[..548]));
 
         let packet = udp(6, 1400, true);
-        let TooBig::Answer(answer) = too_big(&packet, 1300, own()) else { panic!() };
+        let TooBig::Answer(answer) = too_big(&packet, 1300) else { panic!() };
         let (ip, icmp) = Ipv6Header::from_slice(&answer).unwrap();
-        assert_eq!((ip.source, ip.destination, answer.len()), ([9; 16], A6, 1280));
+        assert_eq!((ip.source, ip.destination, answer.len()), (B6, A6, 1280));
         let icmp = Icmpv6Slice::from_slice(icmp).unwrap();
         assert_eq!(icmp.icmp_type(), Icmpv6Type::PacketTooBig { mtu: 1300 });
         assert!(icmp.is_checksum_valid(ip.source, ip.destination));
@@ -206,7 +179,7 @@ mod tests {
     #[test]
     fn what_may_be_fragmented_is() {
         let packet = udp(4, 3000, false);
-        let TooBig::Fragments(pieces) = too_big(&packet, 1300, own()) else { panic!() };
+        let TooBig::Fragments(pieces) = too_big(&packet, 1300) else { panic!() };
         let mut whole = Vec::new();
         for (i, piece) in pieces.iter().enumerate() {
             let (ip, payload) = Ipv4Header::from_slice(piece).unwrap();
@@ -224,21 +197,21 @@ mod tests {
     fn some_are_dropped_without_a_word() {
         let mut error = udp(4, 1400, true);
         (error[9], error[20]) = (1, 3);
-        assert_eq!(too_big(&error, 1300, own()), TooBig::Drop);
+        assert_eq!(too_big(&error, 1300), TooBig::Drop);
         let mut error = udp(6, 1400, true);
         (error[6], error[40]) = (58, 2);
-        assert_eq!(too_big(&error, 1300, own()), TooBig::Drop);
+        assert_eq!(too_big(&error, 1300), TooBig::Drop);
         let mut group = udp(4, 1400, true);
         group[16] = 224;
-        assert_eq!(too_big(&group, 1300, own()), TooBig::Drop);
-        assert_eq!(too_big(&udp(6, 1200, true), 1000, own()), TooBig::Drop);
+        assert_eq!(too_big(&group, 1300), TooBig::Drop);
+        assert_eq!(too_big(&udp(6, 1200, true), 1000), TooBig::Drop);
         for len in 0..60 {
             for first in [0x00, 0x40, 0x45, 0x4f, 0x60] {
                 let mut bytes = vec![0xff; len];
                 if let Some(b) = bytes.first_mut() {
                     *b = first;
                 }
-                let _ = too_big(&bytes, 20, own());
+                let _ = too_big(&bytes, 20);
             }
         }
     }

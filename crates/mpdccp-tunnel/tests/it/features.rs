@@ -1,0 +1,367 @@
+//! Each feature by itself.
+
+use crate::host::UNIX;
+use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use mpdccp_tunnel::config::Prio;
+use mpdccp_tunnel::{Answer, Command, StateFile};
+use units::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(5);
+
+fn up() -> World {
+    let mut world = World::usual();
+    world.run(SOON);
+    world
+}
+
+fn logged(world: &World, host: usize, words: &str) -> bool {
+    world.hosts[host].log.iter().any(|line| line.contains(words))
+}
+
+#[test]
+fn peers_reach_each_other_and_nobody_else() {
+    let mut world = up();
+    for client in 0..CLIENTS {
+        assert!(world.reaches(client, SERVERS[0]) && world.reaches(SERVERS[0], client));
+    }
+    let between = world.send(0, inner(1), 100);
+    world.run(SECOND);
+    assert_eq!(
+        world.delivered.get(&between),
+        Some(&SERVERS[0]),
+        "the server's host decides whether it goes on"
+    );
+}
+
+/// A client may send only from its own prefix.
+#[test]
+fn a_foreign_source_is_dropped_and_counted() {
+    let mut world = up();
+    let now = world.now;
+    let mut packet = vec![0; 40];
+    (packet[0], packet[3]) = (0x45, 40);
+    packet[12..16].copy_from_slice(&inner(1).octets());
+    packet[16..20].copy_from_slice(&inner(SERVERS[0]).octets());
+    world.hosts[0].packet(now, mpdccp_tunnel::Packet::Interface(packet));
+    world.run(SECOND);
+    let server = &world.hosts[SERVERS[0]];
+    let drops = server.tunnel.status(&server.endpoint, world.now, None).tun.drops;
+    assert_eq!(drops.get("bad_source"), Some(&1));
+}
+
+#[test]
+fn a_reload_adds_and_removes_paths_and_keeps_the_session() {
+    let mut world = up();
+    let one = ClientFile { second: None, ..ClientFile::new() };
+    let id = world.hosts[0].reload(world.now, &one.text(0));
+    let Some(Answer::Reloaded(words)) = world.hosts[0].replies.get(&id) else { panic!() };
+    assert!(words.contains("0 peer(s) added, 0 removed, 1 path(s) changed"), "{words}");
+    world.run(SOON);
+    assert_eq!(world.hosts[0].sockets.len(), 1, "its socket is closed");
+    assert!(world.path(0, "b").is_none_or(|path| path.state == "down"));
+    world.hosts[0].reload(world.now, &ClientFile { second: Some(5), ..ClientFile::new() }.text(0));
+    world.run(SOON);
+    assert_eq!(world.path(0, "b").map(|path| (path.state, path.priority)), Some(("up".into(), 5)));
+    assert!(!logged(&world, 0, "session closed"), "{:?}", world.hosts[0].log);
+    assert!(world.reaches(0, SERVERS[0]));
+}
+
+#[test]
+fn a_peer_that_a_reload_removes_is_out_at_once() {
+    let mut world = up();
+    world.hosts[SERVERS[0]].reload(world.now, &server_text([false, true], ""));
+    assert!(!world.reaches(0, SERVERS[0]) && !world.reaches(SERVERS[0], 0));
+    assert!(world.reaches(1, SERVERS[0]));
+    assert_eq!(world.hosts[SERVERS[0]].routes.len(), 0, "its prefix is within the server's own network");
+    for server in SERVERS {
+        world.hosts[server].reload(world.now, &server_text([true; CLIENTS], ""));
+    }
+    world.run(Duration::from_secs(40));
+    let server = world.server_of(0).unwrap();
+    assert!(world.reaches(0, server) && world.reaches(server, 0));
+}
+
+#[test]
+fn a_drained_server_takes_nobody_and_its_clients_go() {
+    let mut world = up();
+    let id = world.hosts[SERVERS[0]].command(world.now, Command::Drain);
+    assert_eq!(world.hosts[SERVERS[0]].replies.get(&id), Some(&Answer::Clients(2)));
+    // Followed again, the file does not let them back in.
+    world.hosts[SERVERS[0]].reload(world.now, &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    for client in 0..CLIENTS {
+        assert_eq!(world.server_of(client), Some(SERVERS[1]));
+        assert!(world.reaches(client, SERVERS[1]) && !world.reaches(SERVERS[0], client));
+    }
+    let id = world.hosts[SERVERS[0]].command(world.now, Command::Drain);
+    assert_eq!(world.hosts[SERVERS[0]].replies.get(&id), Some(&Answer::Clients(0)));
+    let id = world.hosts[0].command(world.now, Command::Drain);
+    assert!(matches!(world.hosts[0].replies.get(&id), Some(Answer::Error(_))), "a client");
+}
+
+#[test]
+fn a_client_goes_to_the_next_server_when_its_own_falls_silent() {
+    let mut world = up();
+    world.hosts[SERVERS[0]].stopped = true;
+    world.run(Duration::from_secs(30));
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
+    assert!(world.reaches(0, SERVERS[1]));
+}
+
+#[test]
+fn a_lost_access_network_is_survived_and_comes_back() {
+    let mut world = up();
+    world.change(0, "p0", |access| access.up = false);
+    world.run(SOON);
+    assert_ne!(world.path(0, "a").unwrap().state, "up");
+    assert!(world.reaches(0, SERVERS[0]) && world.reaches(SERVERS[0], 0));
+    world.change(0, "p0", |access| (access.up, access.ip) = (true, [192, 0, 2, 200].into()));
+    world.run(Duration::from_secs(15));
+    assert_eq!(world.path(0, "a").unwrap().state, "up");
+    assert!(logged(&world, SERVERS[0], "is at 192.0.2.200:40000 now"), "it roams");
+}
+
+#[test]
+fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
+    let file = ClientFile { quota: true, ..ClientFile::new() };
+    let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    assert_eq!(world.path(0, "a").unwrap().priority, 3);
+    let a = *world.hosts[0].sockets.iter().find(|(_, s)| s.interface == "p0").unwrap().0;
+    world.hosts[0].sockets.get_mut(&a).unwrap().bytes += 2_000_000;
+    world.run(SOON);
+    assert_eq!(world.path(0, "a").unwrap().priority, 1);
+    assert!(world.reaches(0, SERVERS[0]));
+    let carried = world.hosts[0].sockets[&a].bytes;
+    for _ in 0..20 {
+        world.send(0, inner(SERVERS[0]), 1_000);
+    }
+    world.run(SECOND);
+    assert!(world.hosts[0].sockets[&a].bytes < carried + 10_000, "the other path carries them");
+    // It is written down in time, and a crash does not undo it.
+    world.run(Duration::from_secs(61));
+    world.send(0, inner(SERVERS[0]), 100);
+    world.run(Duration::from_secs(61));
+    assert!(world.hosts[0].saved.contains_key(&StateFile::Volumes));
+    world.hosts[0].clock = -(UNIX as i64);
+    world.hosts[0].restart(world.now);
+    world.run(Duration::from_secs(20));
+    assert_eq!(world.path(0, "a").unwrap().priority, 1, "the clock is in 1970, which is no other month");
+    world.hosts[0].clock = 31 * 86_400;
+    world.run(SOON);
+    assert_eq!(world.path(0, "a").unwrap().priority, 3);
+}
+
+#[test]
+fn a_quota_that_a_reload_takes_away_binds_no_more() {
+    let mut file = ClientFile { quota: true, ..ClientFile::new() };
+    let mut world = World::new([file.clone(), ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    world.hosts[0].sockets.values_mut().for_each(|socket| socket.bytes += 2_000_000);
+    world.run(SOON);
+    assert_eq!(world.path(0, "a").unwrap().priority, 1);
+    file.quota = false;
+    world.hosts[0].reload(world.now, &file.text(0));
+    world.run(SOON);
+    assert_eq!(world.path(0, "a").unwrap().priority, 3);
+}
+
+const POOL: &str = "[assign]\npool = [\"10.0.0.0/29\"]\nroutes = [\"10.9.0.0/16\", \"172.16.0.0/12\"]\n";
+
+fn assigned() -> World {
+    let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
+    World::new([auto(), auto()], &server_text([true; CLIENTS], POOL))
+}
+
+#[test]
+fn leases_differ_and_outlive_a_restart() {
+    let mut world = assigned();
+    world.run(SOON);
+    let own = |world: &World, n: usize| {
+        world.hosts[n].addresses.iter().map(|net| net.to_string()).collect::<Vec<_>>()
+    };
+    let before = [own(&world, 0), own(&world, 1)];
+    assert!(before.iter().all(|nets| nets.len() == 1) && before[0] != before[1], "{before:?}");
+    assert!(before.iter().flatten().all(|net| net.ends_with("/24") && net != "10.0.0.1/24"));
+    // The server's own network and what is not allowed are left out.
+    let routes: Vec<String> = world.hosts[0].routes.iter().map(|net| net.to_string()).collect();
+    assert_eq!(routes, ["10.9.0.0/16"]);
+    assert!(world.hosts[SERVERS[0]].saved.contains_key(&StateFile::Leases));
+    // In the other order they ask again.
+    let now = world.now;
+    world.hosts[SERVERS[0]].restart(now);
+    world.hosts[1].restart(now);
+    world.run(Duration::from_secs(20));
+    world.hosts[0].restart(now);
+    world.run(Duration::from_secs(20));
+    assert_eq!([own(&world, 0), own(&world, 1)], before);
+}
+
+#[test]
+fn an_exhausted_pool_is_told_and_counted() {
+    let mut world = assigned();
+    // The network, the server, and one address to give.
+    let small = POOL.replace("/29", "/31").replace("10.0.0.0", "10.0.0.2");
+    for server in SERVERS {
+        let text = server_text([true; CLIENTS], &small);
+        world.hosts[server].reload(world.now, &text);
+    }
+    world.run(SOON);
+    let given = world.hosts[..CLIENTS].iter().filter(|host| !host.addresses.is_empty()).count();
+    assert_eq!(given, 2, "two fit");
+    let smaller = small.replace("/31", "/32");
+    let mut world = assigned();
+    for server in SERVERS {
+        world.hosts[server].reload(world.now, &server_text([true; CLIENTS], &smaller));
+    }
+    world.run(SOON);
+    let given = world.hosts[..CLIENTS].iter().filter(|host| !host.addresses.is_empty()).count();
+    assert_eq!(given, 1);
+    let server = &world.hosts[SERVERS[0]];
+    let status = server.tunnel.status(&server.endpoint, world.now, None);
+    assert!(status.tun.drops["no_address_to_assign"] >= 1);
+    assert!((0..CLIENTS).any(|n| logged(&world, n, "no free address left")));
+}
+
+#[test]
+fn the_interface_follows_the_paths_and_senders_are_told() {
+    let mut world = up();
+    let before = world.hosts[0].mtu;
+    assert_eq!(before, 1500 - 60 - 28);
+    for interface in ["p0", "p1"] {
+        world.change(0, interface, |access| access.mtu = 1400);
+    }
+    for _ in 0..200 {
+        world.send(0, inner(SERVERS[0]), usize::from(before));
+        world.run(Duration::from_millis(50));
+    }
+    let now = world.hosts[0].mtu;
+    assert!((1300..=1400 - 60 - 28).contains(&now), "{now}");
+    let fits = world.send(0, inner(SERVERS[0]), usize::from(now));
+    let large = world.send(0, inner(SERVERS[0]), usize::from(before));
+    world.run(SECOND);
+    assert!(world.delivered.contains_key(&fits) && !world.delivered.contains_key(&large));
+    assert!(logged(&world, 0, "icmp"), "the sender of the large one is told");
+    // The server's interface is as large as the other client needs, and its answers are told of the limit.
+    assert_eq!(world.hosts[SERVERS[0]].mtu, before);
+    let large = world.send(SERVERS[0], inner(1), usize::from(before));
+    world.run(SECOND);
+    assert!(world.delivered.contains_key(&large));
+}
+
+/// A router without a clock begins in 1970, and the server knows later handshakes of it.
+#[test]
+fn a_client_whose_clock_is_set_back_gets_in() {
+    let mut world = up();
+    world.hosts[0].clock = -(UNIX as i64);
+    world.hosts[0].restart(world.now);
+    world.run(Duration::from_secs(20));
+    assert!(logged(&world, 0, "handshakes go on from there"));
+    assert!(world.reaches(0, SERVERS[0]) || world.reaches(0, SERVERS[1]));
+}
+
+#[test]
+fn each_end_may_restart() {
+    let mut world = up();
+    for host in [0, SERVERS[0]] {
+        let now = world.now;
+        world.hosts[host].restart(now);
+        world.run(Duration::from_secs(40));
+        let server = world.server_of(0).unwrap();
+        assert!(world.reaches(0, server) && world.reaches(server, 0), "after host {host}");
+    }
+    assert!((0..10).any(|n| logged(&world, SERVERS[0], "a new session") || n == 9));
+}
+
+#[test]
+fn a_name_leads_elsewhere_when_its_address_does_not_answer() {
+    let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };
+    let mut world = World::new([named, ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    assert_eq!(world.server_of(0), Some(SERVERS[0]));
+    world.hosts[SERVERS[0]].stopped = true;
+    world.hosts[0].dns = 2;
+    world.run(Duration::from_secs(40));
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
+}
+
+#[test]
+fn commands_are_answered_once_and_change_what_they_say() {
+    let mut world = up();
+    let now = world.now;
+    let host = &mut world.hosts[0];
+    let prio = |name: &str| Command::PathPrio { peer: None, name: name.into(), priority: Prio(7) };
+    let (good, bad) = (host.command(now, prio("a")), host.command(now, prio("z")));
+    let last = |name: &str| Command::PathDel { peer: None, name: name.into() };
+    let (gone, kept) = (host.command(now, last("b")), host.command(now, last("a")));
+    let add = |interface: &str| {
+        let text = format!("name = \"{interface}\"\ninterface = \"{interface}\"\nremote = \"198.51.100.1\"");
+        Command::PathAdd { peer: Some("hub".into()), path: toml::from_str(&text).unwrap() }
+    };
+    let (absent, present) = (host.command(now, add("eth9")), host.command(now, add("p1")));
+    world.run(SOON);
+    let host = &world.hosts[0];
+    for (id, works) in
+        [(good, true), (bad, false), (gone, true), (kept, false), (absent, false), (present, true)]
+    {
+        assert_eq!(host.replies[&id] == Answer::Done, works, "{:?}", host.replies[&id]);
+    }
+    assert_eq!(world.path(0, "a").unwrap().priority, 7);
+    assert_eq!(world.path(0, "p1").unwrap().state, "up");
+    assert!(
+        world.peer(0, "hub").unwrap().paths.iter().all(|path| path.name != "eth9"),
+        "a path that cannot be opened is not kept"
+    );
+}
+
+#[test]
+fn shutting_down_tells_the_peer() {
+    let mut world = up();
+    let id = world.hosts[0].command(world.now, Command::ShutDown);
+    assert_eq!(world.hosts[0].replies[&id], Answer::Done);
+    world.run(SECOND);
+    assert!(world.hosts[0].stopped);
+    assert_eq!(world.peer(SERVERS[0], "c0").unwrap().state, "none");
+}
+
+#[test]
+fn an_unreachable_peer_does_not_hold_up_the_end() {
+    let mut world = up();
+    SERVERS.iter().for_each(|server| world.hosts[*server].stopped = true);
+    world.hosts[0].command(world.now, Command::ShutDown);
+    world.run(Duration::from_secs(3));
+    assert!(world.hosts[0].stopped);
+}
+
+#[test]
+fn a_pattern_takes_the_interface_that_works() {
+    let mut file = ClientFile { second: None, ..ClientFile::new() };
+    file.extra = String::new();
+    let text = file.text(0).replace("interface = \"p0\"", "interface = \"p*\"");
+    let mut world = up();
+    world.hosts[0].reload(world.now, &text);
+    world.run(SOON);
+    let on = |world: &World| world.hosts[0].sockets.values().map(|s| s.interface.clone()).collect::<Vec<_>>();
+    assert_eq!(on(&world), ["p0"]);
+    world.change(0, "p0", |access| access.up = false);
+    world.run(SOON);
+    assert_eq!(on(&world), ["p1"]);
+    assert!(world.server_of(0).is_some_and(|server| world.reaches(0, server)));
+}
+
+/// What the last second carried and the newest handshake are not lost, even by a tunnel that ends at once.
+#[test]
+fn a_tunnel_that_ends_saves_what_must_outlive_it() {
+    let mut world = up();
+    let one = ClientFile { quota: true, ..ClientFile::new() };
+    world.hosts[0].reload(world.now, &one.text(0));
+    world.run(SOON);
+    world.hosts[0].sockets.values_mut().for_each(|socket| socket.bytes += 123_456);
+    let handshake = world.hosts[0].sockets.values().map(|socket| socket.handshake).max().unwrap();
+    world.hosts[0].command(world.now, Command::ShutDown);
+    world.run(SECOND);
+    let saved = &world.hosts[0].saved;
+    assert!(saved[&StateFile::Timestamp].parse::<u64>().unwrap() >= handshake.as_secs());
+    assert!(saved[&StateFile::Volumes].contains("\"bytes\": 12"), "{saved:?}");
+}

@@ -1,0 +1,301 @@
+//! A host that does what its tunnel asks for, and remembers it.
+
+use dccp_secure::{PrivateKey, PublicKey};
+use ipnet::IpNet;
+use mpdccp_proto::Endpoint;
+use mpdccp_tunnel::config::Config;
+use mpdccp_tunnel::{
+    Action, Answer, HostEvent, Interface, Keys, Looked, Outcome, Packet, Saved, Setup, Sizes, Tunnel,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use units::{Duration, Time};
+
+/// Headers around each DCCP packet: IPv4, UDP, encryption.
+pub(crate) const OVERHEAD: u16 = 60;
+/// 2026-01-15.
+pub(crate) const UNIX: u64 = 1_768_435_200;
+
+/// A socket of a client with the channel over it.
+#[derive(Clone, Debug)]
+pub(crate) struct Socket {
+    pub(crate) interface: String,
+    pub(crate) remote: SocketAddr,
+    /// Time of the channel's handshake.
+    pub(crate) handshake: Duration,
+    pub(crate) bytes: u64,
+    pub(crate) up: bool,
+}
+
+/// An access network of a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) ip: IpAddr,
+    pub(crate) up: bool,
+    pub(crate) mtu: u16,
+}
+
+/// A host and its tunnel.
+pub(crate) struct Host {
+    pub(crate) key: PrivateKey,
+    pub(crate) text: String,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) tunnel: Tunnel,
+    /// Peers that are let in, by key.
+    pub(crate) peers: BTreeMap<PublicKey, u32>,
+    pub(crate) sockets: BTreeMap<u32, Socket>,
+    pub(crate) access: BTreeMap<String, Access>,
+    /// A server's: channels by their sockets, with peer and address, and the newest handshake of each key.
+    pub(crate) channels: BTreeMap<u32, (u32, SocketAddr, SocketAddr)>,
+    pub(crate) newest: BTreeMap<PublicKey, Duration>,
+    /// Of the server.
+    pub(crate) listen: Option<IpAddr>,
+    pub(crate) saved: Saved,
+    pub(crate) routes: BTreeSet<IpNet>,
+    pub(crate) addresses: BTreeSet<IpNet>,
+    pub(crate) mtu: u16,
+    pub(crate) replies: BTreeMap<u64, Answer>,
+    pub(crate) commands: u64,
+    pub(crate) stopped: bool,
+    pub(crate) log: Vec<String>,
+    /// Inner packets that came out.
+    pub(crate) received: Vec<Vec<u8>>,
+    /// What the clock shows beyond [`UNIX`] and the time, seconds.
+    pub(crate) clock: i64,
+    /// Last byte of the address that every name leads to.
+    pub(crate) dns: u8,
+    handshakes: Duration,
+    began: Time,
+    seed: u8,
+}
+
+fn parse(text: &str) -> Config {
+    Config::parse(Path::new("test.toml"), text, 1).unwrap()
+}
+
+fn keys(cfg: &Config, own: &PrivateKey) -> Keys {
+    let peers = cfg.peers.iter().map(|p| Some((p.get_ref().public_key.unwrap().0, Default::default())));
+    Keys { own: Some(own.clone()), peers: peers.collect() }
+}
+
+impl Host {
+    pub(crate) fn new(now: Time, seed: u8, key: PrivateKey, text: &str, listen: Option<IpAddr>) -> Host {
+        let mut endpoint = Endpoint::new([seed; 32]);
+        let tunnel = make(&mut endpoint, now, seed, &key, text, Saved::new());
+        Host {
+            key,
+            text: text.into(),
+            endpoint,
+            tunnel,
+            peers: BTreeMap::new(),
+            sockets: BTreeMap::new(),
+            access: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            listen,
+            saved: Saved::new(),
+            routes: BTreeSet::new(),
+            addresses: BTreeSet::new(),
+            mtu: 0,
+            replies: BTreeMap::new(),
+            commands: 0,
+            stopped: false,
+            log: Vec::new(),
+            received: Vec::new(),
+            clock: 0,
+            dns: 1,
+            handshakes: Duration::ZERO,
+            began: now,
+            seed,
+        }
+    }
+
+    /// Seconds since 1970 by its clock.
+    pub(crate) fn unix(&self, now: Time) -> u64 {
+        (UNIX + now.as_nanos() / 1_000_000_000).saturating_add_signed(self.clock)
+    }
+
+    /// The time of a handshake that it begins now.
+    pub(crate) fn handshake_at(&self, now: Time) -> Duration {
+        self.handshakes + now.since(self.began)
+    }
+
+    /// Begins again with what was saved: nothing else outlives a crash.
+    pub(crate) fn restart(&mut self, now: Time) {
+        self.seed = self.seed.wrapping_add(10);
+        self.endpoint = Endpoint::new([self.seed; 32]);
+        let saved = self.saved.clone();
+        self.tunnel = make(&mut self.endpoint, now, self.seed, &self.key, &self.text, saved);
+        self.sockets.clear();
+        self.channels.clear();
+        self.newest.clear();
+        self.routes.clear();
+        self.addresses.clear();
+        self.stopped = false;
+        self.begin(now);
+    }
+
+    /// What the program does at its start.
+    pub(crate) fn begin(&mut self, now: Time) {
+        let cfg = self.tunnel.config().clone();
+        let wall = Duration::from_secs(self.unix(now));
+        (self.handshakes, self.began) = (self.tunnel.handshake_time(wall), now);
+        self.peers = (0u32..).zip(&cfg.peers).map(|(n, p)| (p.get_ref().public_key.unwrap().0, n)).collect();
+        self.act(now);
+        if self.listen.is_some() {
+            self.tunnel.listen(&mut self.endpoint, 1500, OVERHEAD);
+        }
+        let carried = self.tunnel.carried().unwrap_or(mpdccp_tunnel::inner_mtu(1500, OVERHEAD));
+        self.mtu = mpdccp_tunnel::interface_mtu(&cfg, carried).unwrap();
+        self.addresses = cfg.addresses.iter().copied().collect();
+        self.tunnel.start(&mut self.endpoint, now, self.mtu);
+        self.act(now);
+    }
+
+    /// Asks the tunnel for something; the number of the answer.
+    pub(crate) fn command(&mut self, now: Time, command: mpdccp_tunnel::Command) -> u64 {
+        self.commands += 1;
+        self.tunnel.handle_command(&mut self.endpoint, now, self.commands, command);
+        self.act(now);
+        self.commands
+    }
+
+    /// Follows another file.
+    pub(crate) fn reload(&mut self, now: Time, text: &str) -> u64 {
+        let cfg = parse(text);
+        self.tunnel.config().check_change(&cfg).unwrap();
+        let keys = keys(&cfg, &self.key);
+        self.text = text.into();
+        self.command(now, mpdccp_tunnel::Command::Reload(Box::new(cfg), keys))
+    }
+
+    pub(crate) fn tell(&mut self, now: Time, event: HostEvent) {
+        self.tunnel.handle_host(&mut self.endpoint, now, event);
+        self.act(now);
+    }
+
+    /// A packet of this host for the tunnel; what comes out of it.
+    pub(crate) fn packet(&mut self, now: Time, packet: Packet) {
+        match self.tunnel.handle_packet(&mut self.endpoint, now, packet) {
+            Outcome::Done => {}
+            Outcome::Write(packet) => self.received.push(packet),
+            Outcome::HandOver(..) => panic!("there is one shard"),
+        }
+        self.act(now);
+    }
+
+    /// Does what the tunnel asks for.
+    pub(crate) fn act(&mut self, now: Time) {
+        while let Some(action) = self.tunnel.poll_action() {
+            let answer = match action {
+                Action::OpenPath(path) => Some(self.open(now, path)),
+                Action::CloseSocket(socket) => {
+                    assert!(self.sockets.remove(&socket).is_some(), "closed twice, or never opened");
+                    None
+                }
+                Action::Look { socket, remote, own } => self.look(now, socket, remote, own),
+                Action::ListInterfaces => {
+                    let up = self.access.iter().filter(|(_, access)| access.up);
+                    let list = up.map(|(name, _)| Interface { name: name.clone(), v4: true, v6: false });
+                    Some(HostEvent::Interfaces(list.collect()))
+                }
+                Action::AddRoute { net, replace } => {
+                    assert!(self.routes.insert(net) || replace, "{net} is routed already");
+                    None
+                }
+                Action::DeleteRoute(net) => {
+                    assert!(self.routes.remove(&net), "{net} is not routed");
+                    None
+                }
+                Action::SetAddresses { remove, add } => {
+                    assert!(remove.iter().all(|net| self.addresses.remove(net)));
+                    assert!(add.iter().all(|net| self.addresses.insert(*net)));
+                    Some(HostEvent::AddressesSet(Ok(())))
+                }
+                Action::SetMtu(mtu) => {
+                    self.mtu = mtu;
+                    Some(HostEvent::MtuSet(mtu, Ok(())))
+                }
+                Action::Save(file, text) => {
+                    self.saved.insert(file, text);
+                    None
+                }
+                Action::AddPeer { peer, key, .. } => {
+                    assert!(self.peers.insert(key, peer).is_none(), "a key of two peers");
+                    None
+                }
+                Action::RemovePeer(peer) => {
+                    self.peers.retain(|_, number| *number != peer);
+                    self.channels.retain(|_, (number, ..)| *number != peer);
+                    None
+                }
+                Action::Reply(id, answer) => {
+                    assert!(self.replies.insert(id, answer).is_none(), "answered twice");
+                    None
+                }
+                Action::Log(_, message) => {
+                    self.log.push(message);
+                    None
+                }
+                Action::Stop => {
+                    self.stopped = true;
+                    None
+                }
+                Action::Resolve(name) => Some(self.resolve(name)),
+                Action::SetPrivateKey(_) | Action::ToShard(..) => panic!("not in these worlds"),
+                Action::Steer(_)
+                | Action::SteerAlso(..)
+                | Action::SetMarking(_)
+                | Action::ForgetHome(_)
+                | Action::Alive => None,
+            };
+            if let Some(answer) = answer {
+                self.tunnel.handle_host(&mut self.endpoint, now, answer);
+            }
+        }
+    }
+
+    fn resolve(&self, name: String) -> HostEvent {
+        HostEvent::Resolved { name, answer: Ok(vec![Ipv4Addr::new(198, 51, 100, self.dns).into()]) }
+    }
+
+    fn open(&mut self, now: Time, path: mpdccp_tunnel::OpenPath) -> HostEvent {
+        let interface = path.interface.unwrap();
+        let Some(access) = self.access.get(&interface) else {
+            let why = format!("no interface {interface}");
+            return HostEvent::PathFailed { request: path.request, absent: true, why };
+        };
+        let up = access.up;
+        // Of all hosts and restarts: numbers of sockets are those of the channels over them.
+        let socket = u32::from(self.seed) << 16 | path.request as u32;
+        let handshake = self.handshake_at(now);
+        let known = Socket { interface, remote: path.remote, handshake, bytes: 0, up };
+        self.sockets.insert(socket, known);
+        let sizes = Sizes { path: Some(1500), device: Some(1500) };
+        HostEvent::PathOpened { request: path.request, socket, sizes, overhead: OVERHEAD }
+    }
+
+    fn look(&mut self, now: Time, socket: u32, remote: SocketAddr, own: bool) -> Option<HostEvent> {
+        let handshake = self.sockets.values().map(|s| s.handshake).max();
+        let (mut carried, unix) = (0, self.unix(now));
+        if let Some(known) = self.sockets.get_mut(&socket) {
+            carried = known.bytes;
+            let up = self.access[&known.interface].up;
+            if own && std::mem::replace(&mut known.up, up) != up {
+                for (session, path) in self.endpoint.paths_over(socket, remote) {
+                    self.endpoint.set_link(now, session, path, up);
+                }
+            }
+        }
+        let sizes = Sizes { path: Some(1500), device: Some(1500) };
+        let heard = true;
+        Some(HostEvent::Looked(Looked { socket, remote, sizes, carried, heard, handshake, unix }))
+    }
+}
+
+fn make(endpoint: &mut Endpoint, now: Time, seed: u8, key: &PrivateKey, text: &str, saved: Saved) -> Tunnel {
+    let cfg = parse(text);
+    let setup = Setup { keys: keys(&cfg, key), cfg, saved, shard: 0, seed: [seed; 32], alive: None };
+    Tunnel::new(endpoint, now, setup)
+}

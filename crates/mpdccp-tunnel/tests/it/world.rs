@@ -1,0 +1,341 @@
+//! Two clients, two servers with one key, and the network between them: 10 ms each way, encryption by assertion.
+
+use crate::host::{Access, Host, OVERHEAD};
+use dccp_proto::{Ecn, Route, Sink};
+use dccp_secure::PrivateKey;
+use mpdccp_tunnel::status::{PathReport, PeerStatus};
+use mpdccp_tunnel::{HostEvent, Packet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use units::{Duration, Time};
+
+pub(crate) const CLIENTS: usize = 2;
+/// Hosts: clients first.
+pub(crate) const SERVERS: [usize; 2] = [2, 3];
+const DELAY: Duration = Duration::from_millis(10);
+
+pub(crate) fn server_ip(server: usize) -> IpAddr {
+    Ipv4Addr::new(198, 51, 100, server as u8 - 1).into()
+}
+
+/// Inner address of a client, and of both servers.
+pub(crate) fn inner(host: usize) -> Ipv4Addr {
+    if host < CLIENTS { Ipv4Addr::new(10, 0, 0, 2 + host as u8) } else { Ipv4Addr::new(10, 0, 0, 1) }
+}
+
+pub(crate) fn key(host: usize) -> PrivateKey {
+    PrivateKey::from_random([1 + host.min(SERVERS[0]) as u8; 32])
+}
+
+/// What a client's file says of its paths.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientFile {
+    /// Second path: none, or its priority.
+    pub(crate) second: Option<u8>,
+    pub(crate) quota: bool,
+    /// Of the servers.
+    pub(crate) remote: String,
+    pub(crate) extra: String,
+}
+
+impl ClientFile {
+    pub(crate) fn new() -> ClientFile {
+        let remote = "[\"198.51.100.1\", \"198.51.100.2\"]".into();
+        ClientFile { second: Some(3), quota: false, remote, extra: String::new() }
+    }
+
+    pub(crate) fn text(&self, client: usize) -> String {
+        let (inner, server) = (inner(client), key(SERVERS[0]).public());
+        let (remote, extra) = (&self.remote, &self.extra);
+        let addresses =
+            if extra.contains("addresses") { String::new() } else { format!("addresses = [\"{inner}/24\"]") };
+        let quota = if self.quota { "quota = \"1MB\"" } else { "" };
+        let second = self.second.map_or_else(String::new, |prio| {
+            format!("[[peer.path]]\nname = \"b\"\ninterface = \"p1\"\nremote = {remote}\npriority = {prio}\n")
+        });
+        format!(
+            "role = \"client\"\nprivate_key = \"{}\"\n{addresses}\n{extra}\n[[peer]]\nname = \"hub\"\npublic_key = \"{server}\"\n\
+             allowed_ips = [\"10.0.0.0/24\", \"10.9.0.0/16\"]\n[[peer.path]]\nname = \"a\"\ninterface = \"p0\"\nremote = {remote}\n{quota}\n{second}",
+            key(client).to_base64().as_str()
+        )
+    }
+}
+
+/// A server's file: which clients are peers.
+pub(crate) fn server_text(clients: [bool; CLIENTS], extra: &str) -> String {
+    let own = key(SERVERS[0]);
+    let mut text = format!(
+        "role = \"server\"\nprivate_key = \"{}\"\naddresses = [\"10.0.0.1/24\"]\nlisten = [\"0.0.0.0\"]\n{extra}\n",
+        own.to_base64().as_str()
+    );
+    for client in (0..CLIENTS).filter(|client| clients[*client]) {
+        let (inner, key) = (inner(client), key(client).public());
+        let allowed = if extra.contains("assign") {
+            String::new()
+        } else {
+            format!("allowed_ips = [\"{inner}/32\"]\n")
+        };
+        text += &format!("[[peer]]\nname = \"c{client}\"\npublic_key = \"{key}\"\n{allowed}");
+    }
+    // A file has at least one peer.
+    if clients == [false; CLIENTS] {
+        let nobody = PrivateKey::from_random([99; 32]).public();
+        text += &format!(
+            "[[peer]]\nname = \"nobody\"\npublic_key = \"{nobody}\"\nallowed_ips = [\"10.0.0.99/32\"]\n"
+        );
+    }
+    text
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Flying {
+    at: Time,
+    number: u64,
+    to: usize,
+    from: usize,
+    socket: u32,
+    bytes: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Outbox(Vec<(Route, Vec<u8>)>);
+
+impl Sink for Outbox {
+    fn reserve(&mut self, route: &Route, _: Ecn, len: usize) -> &mut [u8] {
+        self.0.push((*route, vec![0; len]));
+        &mut self.0.last_mut().unwrap().1
+    }
+}
+
+/// All hosts, and packets on their way.
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) hosts: Vec<Host>,
+    flying: BinaryHeap<Reverse<Flying>>,
+    number: u64,
+    /// Inner packets sent: by number, from which host.
+    sent: BTreeMap<u64, usize>,
+    /// Inner packets delivered, and where.
+    pub(crate) delivered: BTreeMap<u64, usize>,
+}
+
+impl World {
+    pub(crate) fn new(files: [ClientFile; CLIENTS], server: &str) -> World {
+        let now = Time::from_millis(1_000);
+        let client = |n: usize| {
+            let mut host = Host::new(now, 1 + n as u8, key(n), &files[n].text(n), None);
+            for interface in 0..2u8 {
+                let ip = Ipv4Addr::new(192, 0, 2, 10 * n as u8 + interface).into();
+                host.access.insert(format!("p{interface}"), Access { ip, up: true, mtu: 1500 });
+            }
+            host
+        };
+        let serve = |n: usize| Host::new(now, 1 + n as u8, key(n), server, Some(server_ip(n)));
+        let mut hosts: Vec<Host> = (0..CLIENTS).map(client).chain(SERVERS.map(serve)).collect();
+        hosts.iter_mut().for_each(|host| host.begin(now));
+        World {
+            now,
+            hosts,
+            flying: BinaryHeap::new(),
+            number: 0,
+            sent: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn usual() -> World {
+        World::new([ClientFile::new(), ClientFile::new()], &server_text([true; CLIENTS], ""))
+    }
+
+    /// Lets time pass.
+    pub(crate) fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        loop {
+            (0..self.hosts.len()).for_each(|n| self.settle(n));
+            let timeout = |host: &Host| {
+                let endpoint = host.endpoint.poll_timeout().map(|(at, _)| at);
+                endpoint.into_iter().chain(host.tunnel.poll_timeout()).min().filter(|_| !host.stopped)
+            };
+            let next = self.hosts.iter().filter_map(timeout).min();
+            let arrival = self.flying.peek().map(|Reverse(packet)| packet.at);
+            let Some(next) = next.into_iter().chain(arrival).min().filter(|at| *at <= end) else { break };
+            self.now = next.max(self.now);
+            while self.flying.peek().is_some_and(|Reverse(packet)| packet.at <= self.now) {
+                let Some(Reverse(packet)) = self.flying.pop() else { break };
+                self.arrive(packet);
+            }
+            for host in self.hosts.iter_mut().filter(|host| !host.stopped) {
+                if host.endpoint.poll_timeout().is_some_and(|(at, _)| at <= self.now) {
+                    host.endpoint.handle_timeout(self.now);
+                }
+                if host.tunnel.poll_timeout().is_some_and(|at| at <= self.now) {
+                    host.tunnel.handle_timeout(&mut host.endpoint, self.now);
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    /// Drains a host: what came in goes to its tunnel, what leaves is on its way.
+    fn settle(&mut self, number: usize) {
+        let now = self.now;
+        loop {
+            let host = &mut self.hosts[number];
+            host.act(now);
+            while let Some((session, data)) = host.endpoint.poll_deliver() {
+                host.packet(now, Packet::Session(session, data));
+            }
+            let mut outbox = Outbox::default();
+            host.endpoint.poll_transmit(now, &mut outbox);
+            let mut happened = !outbox.0.is_empty();
+            while let Some((session, event)) = host.endpoint.poll_event() {
+                host.tunnel.handle_event(&mut host.endpoint, now, session, event);
+                happened = true;
+            }
+            let received = std::mem::take(&mut host.received);
+            outbox.0.into_iter().for_each(|(route, bytes)| self.leave(number, route, bytes));
+            received.into_iter().for_each(|packet| self.come_out(number, &packet));
+            if !happened {
+                return;
+            }
+        }
+    }
+
+    /// A packet leaves a host.
+    fn leave(&mut self, from: usize, route: Route, bytes: Vec<u8>) {
+        let len = bytes.len() as u16 + OVERHEAD;
+        let client = if from < CLIENTS { Some(from) } else { self.owner(route.socket) };
+        let Some(client) = client else { return };
+        let Some(socket) = self.hosts[client].sockets.get_mut(&route.socket) else { return };
+        socket.bytes += u64::from(len);
+        let (remote, interface) = (socket.remote.ip(), socket.interface.clone());
+        let access = &self.hosts[client].access[&interface];
+        if !access.up || len > access.mtu {
+            return;
+        }
+        let to =
+            if from == client { SERVERS.into_iter().find(|s| server_ip(*s) == remote) } else { Some(client) };
+        let Some(to) = to else { return };
+        self.number += 1;
+        let (at, number, socket) = (self.now + DELAY, self.number, route.socket);
+        self.flying.push(Reverse(Flying { at, number, to, from, socket, bytes }));
+    }
+
+    /// The client that has a socket.
+    fn owner(&self, socket: u32) -> Option<usize> {
+        (0..CLIENTS).find(|n| self.hosts[*n].sockets.contains_key(&socket))
+    }
+
+    /// A packet arrives, as encryption lets it in: each end has to know the other's key, and a new channel has to be newer than those before.
+    fn arrive(&mut self, Flying { to, from, socket, bytes, .. }: Flying) {
+        let now = self.now;
+        if self.hosts[to].stopped {
+            return;
+        }
+        let (own, theirs) = (self.hosts[to].key.public(), self.hosts[from].key.public());
+        let Some(&peer) = self.hosts[to].peers.get(&theirs) else { return };
+        if !self.hosts[from].peers.contains_key(&own) {
+            return;
+        }
+        let mut route = Route { socket, local: None, remote: SocketAddr::new(server_ip(from.max(2)), 6511) };
+        if from < CLIENTS {
+            // A channel that the server does not know begins with a handshake.
+            let handshake = self.hosts[from].handshake_at(now);
+            let new = !self.hosts[to].channels.contains_key(&socket);
+            let Some(known) = self.hosts[from].sockets.get_mut(&socket) else { return };
+            if new {
+                known.handshake = handshake;
+            }
+            let access = &self.hosts[from].access[&self.hosts[from].sockets[&socket].interface];
+            let place = SocketAddr::new(access.ip, 40_000);
+            let host = &mut self.hosts[to];
+            if new {
+                if host.newest.get(&theirs).is_some_and(|newest| *newest > handshake) {
+                    return;
+                }
+                host.newest.insert(theirs, handshake);
+                host.channels.insert(socket, (peer, place, place));
+            }
+            let Some((_, first, last)) = host.channels.get_mut(&socket) else { return };
+            route.remote = *first;
+            if std::mem::replace(last, place) != place {
+                host.tell(now, HostEvent::Moved { socket, peer: Some(peer), remote: place });
+            }
+        } else if self.hosts[to].sockets.get(&socket).is_none_or(|s| s.remote.ip() != server_ip(from)) {
+            return;
+        }
+        if let Some(known) = self.hosts[to].sockets.get(&socket) {
+            route.remote = known.remote;
+        }
+        let len = bytes.len() as u32 + u32::from(OVERHEAD);
+        self.hosts[to].endpoint.handle_peer(now, &route, peer, Ecn::NotEct, len, &bytes);
+    }
+
+    /// A packet with its own number, from one host's inner address to another's.
+    pub(crate) fn send(&mut self, from: usize, to: Ipv4Addr, len: usize) -> u64 {
+        self.number += 1;
+        let mut packet = vec![0; len.max(36)];
+        packet[..4].copy_from_slice(&[0x45, 0, (len.max(36) >> 8) as u8, len.max(36) as u8]);
+        (packet[6], packet[8], packet[9]) = (0x40, 64, 17);
+        packet[12..16].copy_from_slice(&inner(from).octets());
+        packet[16..20].copy_from_slice(&to.octets());
+        packet[28..36].copy_from_slice(&self.number.to_be_bytes());
+        self.sent.insert(self.number, from);
+        let now = self.now;
+        self.hosts[from].packet(now, Packet::Interface(packet));
+        self.number
+    }
+
+    /// A packet comes out of a host's interface: once, where it may, under its sender's address.
+    fn come_out(&mut self, at: usize, packet: &[u8]) {
+        if packet[9] == 1 {
+            return self.hosts[at].log.push("icmp".into());
+        }
+        let number = u64::from_be_bytes(*packet[28..].first_chunk().unwrap());
+        let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());
+        let from = self.sent[&number];
+        assert_eq!(packet[12..16], inner(from).octets());
+        // A server's host gets whatever its clients send; a client's only what is for it, from a server.
+        assert!(
+            at >= CLIENTS && from < CLIENTS || at < CLIENTS && from >= CLIENTS && to == inner(at),
+            "{from} to {at}"
+        );
+        assert_eq!(self.delivered.insert(number, at), None, "delivered twice");
+    }
+
+    /// Whether a packet gets from one host to the other.
+    pub(crate) fn reaches(&mut self, from: usize, to: usize) -> bool {
+        let number = self.send(from, inner(to), 100);
+        self.run(Duration::from_millis(500));
+        self.delivered.get(&number) == Some(&to)
+    }
+
+    /// The server that a client has an open session with.
+    pub(crate) fn server_of(&self, client: usize) -> Option<usize> {
+        let peer = self.peer(client, "hub")?;
+        let path = peer.paths.iter().find(|path| is_up(path))?;
+        SERVERS.into_iter().find(|s| path.remote.starts_with(&server_ip(*s).to_string()))
+    }
+
+    pub(crate) fn peer(&self, host: usize, name: &str) -> Option<PeerStatus> {
+        let host = &self.hosts[host];
+        host.tunnel.status(&host.endpoint, self.now, Some(name)).peers.pop()
+    }
+
+    pub(crate) fn path(&self, client: usize, name: &str) -> Option<PathReport> {
+        self.peer(client, "hub")?.paths.into_iter().rev().find(|path| path.name == name)
+    }
+
+    /// Changes an access network of a client, which its host notices.
+    pub(crate) fn change(&mut self, client: usize, interface: &str, what: impl FnOnce(&mut Access)) {
+        what(self.hosts[client].access.get_mut(interface).unwrap());
+        let now = self.now;
+        self.hosts[client].tell(now, HostEvent::Changed);
+    }
+}
+
+/// Whether a path carries data.
+pub(crate) fn is_up(path: &PathReport) -> bool {
+    matches!(&*path.state, "up" | "standby")
+}

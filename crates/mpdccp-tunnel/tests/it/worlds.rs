@@ -1,0 +1,177 @@
+//! Random worlds against a small model: who may talk to whom, which path may carry what, and nothing left over.
+
+use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, is_up, server_text};
+use mpdccp_tunnel::Command;
+use proptest::prelude::*;
+use units::Duration;
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+enum Op {
+    Wait(u64),
+    Link { client: usize, interface: u8, up: bool },
+    Roam { client: usize, interface: u8, to: u8 },
+    Mtu { client: usize, interface: u8, mtu: u16 },
+    Client { client: usize, second: Option<u8>, quota: bool },
+    Server { server: usize, peers: [bool; CLIENTS] },
+    Drain(usize),
+    Restart(usize),
+    ShutDown(usize),
+    Carry { client: usize, bytes: u64 },
+    Dns(u8),
+    Clock { client: usize, seconds: i64 },
+    Send { from: usize, to: usize, len: usize },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let client = || 0..CLIENTS;
+    let server = || prop::sample::select(SERVERS.to_vec());
+    let host = || 0..4usize;
+    prop_oneof![
+        4 => (1u64..6_000).prop_map(Op::Wait),
+        2 => (client(), 0u8..2, any::<bool>()).prop_map(|(client, interface, up)| Op::Link { client, interface, up }),
+        1 => (client(), 0u8..2, 100u8..250).prop_map(|(client, interface, to)| Op::Roam { client, interface, to }),
+        1 => (client(), 0u8..2, 1280u16..=1500).prop_map(|(client, interface, mtu)| Op::Mtu { client, interface, mtu }),
+        2 => (client(), prop::option::of(1u8..=5), any::<bool>())
+            .prop_map(|(client, second, quota)| Op::Client { client, second, quota }),
+        2 => (server(), any::<[bool; CLIENTS]>()).prop_map(|(server, peers)| Op::Server { server, peers }),
+        1 => server().prop_map(Op::Drain),
+        1 => host().prop_map(Op::Restart),
+        1 => client().prop_map(Op::ShutDown),
+        1 => (client(), 0u64..2_000_000).prop_map(|(client, bytes)| Op::Carry { client, bytes }),
+        1 => (1u8..=2).prop_map(Op::Dns),
+        1 => (client(), -40_000_000i64..40_000_000).prop_map(|(client, seconds)| Op::Clock { client, seconds }),
+        4 => (host(), host(), 36usize..1_500).prop_map(|(from, to, len)| Op::Send { from, to, len }),
+    ]
+}
+
+/// What the files say.
+struct Model {
+    clients: [ClientFile; CLIENTS],
+    peers: [[bool; CLIENTS]; 2],
+}
+
+fn play(world: &mut World, model: &mut Model, op: Op) {
+    let now = world.now;
+    match op {
+        Op::Wait(ms) => world.run(Duration::from_millis(ms)),
+        Op::Link { client, interface, up } => world.change(client, &format!("p{interface}"), |a| a.up = up),
+        Op::Roam { client, interface, to } => {
+            world.change(client, &format!("p{interface}"), |a| a.ip = [192, 0, 2, to].into());
+        }
+        Op::Mtu { client, interface, mtu } => world.change(client, &format!("p{interface}"), |a| a.mtu = mtu),
+        Op::Client { client, second, quota } if !world.hosts[client].stopped => {
+            model.clients[client] = ClientFile { second, quota, ..model.clients[client].clone() };
+            world.hosts[client].reload(now, &model.clients[client].text(client));
+        }
+        Op::Server { server, peers } => {
+            model.peers[server - SERVERS[0]] = peers;
+            world.hosts[server].reload(now, &server_text(peers, ""));
+        }
+        Op::Drain(server) => drop(world.hosts[server].command(now, Command::Drain)),
+        Op::Restart(host) => world.hosts[host].restart(now),
+        Op::ShutDown(client) => drop(world.hosts[client].command(now, Command::ShutDown)),
+        Op::Carry { client, bytes } => {
+            world.hosts[client].sockets.values_mut().for_each(|socket| socket.bytes += bytes);
+        }
+        Op::Dns(last) => world.hosts.iter_mut().for_each(|host| host.dns = last),
+        Op::Clock { client, seconds } => world.hosts[client].clock = seconds,
+        Op::Send { from, to, len } if !world.hosts[from].stopped => drop(world.send(from, inner(to), len)),
+        Op::Client { .. } | Op::Send { .. } => {}
+    }
+    for server in SERVERS {
+        for client in 0..CLIENTS {
+            let name = format!("c{client}");
+            let there = world.peer(server, &name).is_some();
+            assert_eq!(there, model.peers[server - SERVERS[0]][client], "peers are those of the file");
+        }
+    }
+}
+
+/// What holds whenever nothing is under way: paths are those of the file, with the priorities it gives, sockets those of the paths.
+fn check_clients(world: &mut World, model: &Model) {
+    for client in (0..CLIENTS).filter(|client| !world.hosts[*client].stopped) {
+        let Some(peer) = world.peer(client, "hub") else { panic!("the peer of the file is there") };
+        let file = &model.clients[client];
+        let paths = 1 + usize::from(file.second.is_some());
+        assert_eq!(
+            world.hosts[client].sockets.len(),
+            paths,
+            "sockets of client {client}: {:?}",
+            world.hosts[client].log
+        );
+        for path in peer.paths.iter().filter(|path| is_up(path)) {
+            let used_up = path.quota_bytes.zip(path.quota_used_bytes).is_some_and(|(all, used)| used >= all);
+            let said = if path.name == "a" { 3 } else { file.second.unwrap() };
+            assert_eq!(
+                path.priority,
+                if used_up { said.min(1) } else { said },
+                "{} of client {client}",
+                path.name
+            );
+            assert_eq!(path.quota_bytes.is_some(), path.name == "a" && file.quota);
+        }
+        let host = &world.hosts[client];
+        assert_eq!(host.routes.iter().map(|net| net.to_string()).collect::<Vec<_>>(), ["10.9.0.0/16"]);
+        assert_eq!(host.replies.len() as u64, host.commands, "each command is answered");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn worlds_heal(named in any::<bool>(), ops in prop::collection::vec(op(), 1..25)) {
+        let mut clients = [ClientFile::new(), ClientFile::new()];
+        if named {
+            clients[1].remote = "\"hub.test\"".into();
+        }
+        let mut model = Model { clients, peers: [[true; CLIENTS]; 2] };
+        let mut world = World::new(model.clients.clone(), &server_text([true; CLIENTS], ""));
+        for op in ops {
+            play(&mut world, &mut model, op);
+        }
+        // All that was broken is mended; then everybody is to get through.
+        for client in 0..CLIENTS {
+            for interface in ["p0", "p1"] {
+                world.change(client, interface, |access| (access.up, access.mtu) = (true, 1500));
+            }
+            if world.hosts[client].stopped || world.hosts[client].tunnel.status(&world.hosts[client].endpoint, world.now, None).peers.is_empty() {
+                let now = world.now;
+                world.hosts[client].restart(now);
+            }
+        }
+        let now = world.now;
+        for server in SERVERS {
+            world.hosts[server].text = server_text([true; CLIENTS], "");
+            world.hosts[server].restart(now);
+        }
+        model.peers = [[true; CLIENTS]; 2];
+        world.run(Duration::from_secs(90));
+        for client in 0..CLIENTS {
+            if world.hosts[client].stopped {
+                let now = world.now;
+                world.hosts[client].restart(now);
+                world.run(Duration::from_secs(30));
+            }
+        }
+        check_clients(&mut world, &model);
+        for client in 0..CLIENTS {
+            let server = world.server_of(client);
+            prop_assert!(server.is_some(), "client {client}: {:?}", world.hosts[client].log);
+            let server = server.unwrap();
+            prop_assert!(world.reaches(client, server), "client {client} to {server}: {:?}", world.hosts[client].log);
+            prop_assert!(world.reaches(server, client), "{server} to client {client}: {:?}", world.hosts[server].log);
+            let now = world.now;
+            world.hosts[client].command(now, Command::ShutDown);
+        }
+        world.run(Duration::from_secs(3));
+        for client in 0..CLIENTS {
+            prop_assert!(world.hosts[client].stopped, "client {client} ends");
+            for server in SERVERS {
+                let peer = world.peer(server, &format!("c{client}")).unwrap();
+                prop_assert_eq!(peer.state, "none", "no session is left over");
+            }
+        }
+    }
+}
