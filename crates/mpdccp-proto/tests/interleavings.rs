@@ -239,6 +239,8 @@ fn priorities_reach_the_peer() {
         let mut world = World::open(fates);
         let (now, session, id) = (world.now, world.session, world.path_id(0, 1));
         world.ends[0].set_prio(now, session, id, 1);
+        // It is under way when the next one replaces it.
+        world.drain();
         world.ends[0].set_prio(now, session, id, 2);
         world.run(Duration::from_secs(10));
         let (server, theirs) = (world.server_session(), world.path_id(1, 1));
