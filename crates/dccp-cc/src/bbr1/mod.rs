@@ -4,8 +4,8 @@
 //! leaves it.
 
 mod aggregation;
+mod competitors;
 mod path_model;
-mod rivals;
 mod state;
 mod tuning;
 mod window;
@@ -13,8 +13,8 @@ mod window;
 use crate::losses::Losses;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, Part, RateSample, Sent, Window};
 use aggregation::Aggregation;
+use competitors::Competitors;
 use path_model::{PathModel, Units};
-use rivals::Rivals;
 use state::{Drained, ProbeRtt, State};
 pub use tuning::{Tuning, WITHOUT};
 use units::{Duration, Rate, Time};
@@ -41,7 +41,7 @@ pub struct Bbr1 {
     path: PathModel,
     aggregation: Aggregation,
     losses: Losses,
-    rivals: Rivals,
+    competitors: Competitors,
     /// No probe for bandwidth before this.
     no_probe_until: Option<Time>,
     state: State,
@@ -53,6 +53,8 @@ pub struct Bbr1 {
     full_bw: f64,
     full_bw_count: u8,
     lost_in_round: bool,
+    /// More was lost, or marked, in the round that ends than the path loses anyhow.
+    congested: bool,
 
     // ProbeBW (section 4.3.4).
     cycle_index: usize,
@@ -101,7 +103,7 @@ impl Bbr1 {
             path: PathModel::new(),
             aggregation: Aggregation::default(),
             losses: Losses::default(),
-            rivals: Rivals::default(),
+            competitors: Competitors::default(),
             no_probe_until: None,
             state: State::Startup,
             pacing_gain: HIGH_GAIN,
@@ -110,6 +112,7 @@ impl Bbr1 {
             full_bw: 0.0,
             full_bw_count: 0,
             lost_in_round: false,
+            congested: false,
             cycle_index: 0,
             probed_from: 0.0,
             cycle_stamp: Time::ZERO,
@@ -155,8 +158,8 @@ impl Bbr1 {
         if self.tuning.bound_by_losses {
             self.check_losses(ev);
         }
-        if self.tuning.heed_rivals {
-            self.heed_rivals(ev);
+        if self.tuning.heed_competitors {
+            self.heed_competitors(ev);
         }
         self.check_cycle_phase(ev);
         self.check_full_pipe(ev, round_rtt);
@@ -170,7 +173,7 @@ impl Bbr1 {
             || self.drained.is_some()
             || self.state == State::ProbeRtt
             || ev.now < self.no_expiry_until
-            || self.rivals.rules()
+            || self.competitors.rules()
         {
             return;
         }
@@ -194,11 +197,18 @@ impl Bbr1 {
         if !ev.round_end {
             return;
         }
-        if self.state != State::ProbeBw || self.rivals.rules() {
+        self.congested = false;
+        // What drains, or is bounded by a window of others' making, sends too little to say anything.
+        let judges = matches!(self.state, State::Startup | State::ProbeBw);
+        if !judges || self.competitors.rules() {
             self.losses.restart(ev.now);
             return;
         }
         let Some(rate) = self.losses.on_round_end(ev.now) else { return };
+        if self.state == State::Startup {
+            self.congested = true;
+            return;
+        }
         let bw = self.path.bw();
         self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
         // BBRv3: two to three seconds, or as many rounds as Reno would take to grow by what was lost.
@@ -211,12 +221,13 @@ impl Bbr1 {
     }
 
     /// Tuned: a window of CUBIC beside the model, once others show.
-    fn heed_rivals(&mut self, ev: &AckEvent<'_>) {
+    fn heed_competitors(&mut self, ev: &AckEvent<'_>) {
         let cruises = self.state == State::ProbeBw && self.pacing_gain == 1.0;
         let empty = self.path.empty_rtt();
-        self.rivals.on_phase(ev.now, cruises, empty);
+        self.competitors.on_phase(ev.now, cruises, empty);
         let target = self.target_cwnd() as f64 * self.units.bytes();
-        self.rivals.on_ack(ev, self.units.mtu, target as u64, empty);
+        let bdp = self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64;
+        self.competitors.on_ack(ev, self.units.mtu, target as u64, bdp, empty);
     }
 
     /// Tuned: a queue that outlives our drain belongs to others, or the path became longer. In both cases we were wrong to give way.
@@ -254,8 +265,8 @@ impl Controller for Bbr1 {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
         // Else nobody would ever ask for it.
-        if self.tuning.heed_rivals {
-            self.rivals.on_lost(pkt);
+        if self.tuning.heed_competitors {
+            self.competitors.on_lost(pkt);
         }
     }
 
@@ -272,7 +283,7 @@ impl Controller for Bbr1 {
     fn on_rto(&mut self, now: Time) {
         // All that was in flight is gone, whatever the rate was.
         self.losses.restart(now);
-        self.rivals.forget();
+        self.competitors.forget();
         // Section 4.2.3.4.
         self.prior_cwnd = self.saved_cwnd();
         self.cwnd = self.units.packet();
@@ -280,11 +291,11 @@ impl Controller for Bbr1 {
     }
 
     fn on_late_packet(&mut self, declared: Time) {
-        self.rivals.on_late(declared);
+        self.competitors.on_late(declared);
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
-        self.rivals.on_spurious_loss(now);
+        self.competitors.on_spurious_loss(now);
         // Section 4.2.3.4: an undo ends recovery as a repair does.
         self.leave_recovery();
     }
@@ -327,7 +338,7 @@ impl Controller for Bbr1 {
     fn couple(&mut self, part: &Part) {
         if self.tuning.couple {
             self.part = *part;
-            self.rivals.couple(part);
+            self.competitors.couple(part);
         }
     }
 

@@ -117,7 +117,7 @@ impl Bbr1 {
         if self.state != State::ProbeBw {
             return;
         }
-        if self.rivals.rules() {
+        if self.competitors.rules() {
             // What we drain, others would fill; its window probes by itself.
             self.cycle_index = 0;
             self.pacing_gain = CYCLE[0];
@@ -170,13 +170,18 @@ impl Bbr1 {
         let lost = core::mem::take(&mut self.lost_in_round);
         let bw = self.path.bw();
         let queue = least.is_some_and(|rtt| rtt > self.path.queue_rtt(bw, self.units.packet()));
-        let busy = self.tuning.full_pipe_shows && queue;
+        let busy = self.congested || (self.tuning.full_pipe_shows && queue);
         if !busy && ev.rate.as_ref().is_none_or(|rs| rs.app_limited) {
             return;
         }
         if bw >= self.full_bw * FULL_BW_GROWTH {
             self.full_bw = bw;
             self.full_bw_count = 0;
+            return;
+        }
+        if self.congested {
+            // What does not grow and loses is full, whoever is limited.
+            self.filled_pipe = true;
             return;
         }
         let shows = queue || lost || ev.rtt.is_some_and(|rtt| rtt > self.path.near_rtprop());

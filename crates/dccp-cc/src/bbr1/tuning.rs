@@ -37,7 +37,7 @@ pub struct Tuning {
     /// a policer or a short queue loses for ever, and TCP there gets next to nothing.
     pub bound_by_losses: bool,
     /// Where losses come with the queues of others, the window is no larger than CUBIC's would be. Else TCP starves on a queue of a BDP or less.
-    pub heed_rivals: bool,
+    pub heed_competitors: bool,
     /// After a probe that found more, without a queue, the next one follows within a round instead of after six. Else a path whose rate
     /// comes back is found by a quarter in eight rounds.
     pub probe_on: bool,
@@ -59,7 +59,7 @@ impl Tuning {
         full_drain: false,
         full_pipe_shows: false,
         bound_by_losses: false,
-        heed_rivals: false,
+        heed_competitors: false,
         probe_on: false,
         couple: false,
         linux: false,
@@ -78,7 +78,7 @@ impl Tuning {
         full_drain: true,
         full_pipe_shows: true,
         bound_by_losses: true,
-        heed_rivals: true,
+        heed_competitors: true,
         probe_on: true,
         couple: true,
         linux: false,
@@ -106,7 +106,7 @@ pub const WITHOUT: &[(&str, Make)] = without![
     full_drain,
     full_pipe_shows,
     bound_by_losses,
-    heed_rivals,
+    heed_competitors,
     probe_on,
 ];
 

@@ -142,7 +142,7 @@ impl Bbr1 {
             }
             self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
         }
-        if let Some(bytes) = self.rivals.bound(self.units.mtu) {
+        if let Some(bytes) = self.competitors.bound(self.units.mtu) {
             let bound = (bytes as f64 / self.units.bytes()) as u64;
             self.cwnd = self.cwnd.min(bound.max(self.units.packet()));
         }

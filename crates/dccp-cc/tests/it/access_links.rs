@@ -44,8 +44,8 @@ fn share(tuning: Bbr1Tuning, mbps: f64, rtt: f64, bdps: f64) -> f64 {
 
 #[test]
 fn cubic_gets_its_share_of_a_short_queue() {
-    let without = Bbr1Tuning { heed_rivals: false, ..Bbr1Tuning::TUNED };
-    println!("rate over that of CUBIC: with `heed_rivals`, without");
+    let without = Bbr1Tuning { heed_competitors: false, ..Bbr1Tuning::TUNED };
+    println!("rate over that of CUBIC: with `heed_competitors`, without");
     for (mbps, rtt, bdps) in [(10.0, 40.0, 0.5), (20.0, 40.0, 1.0), (50.0, 40.0, 0.5), (50.0, 40.0, 4.0)] {
         let (with, without) = (share(Bbr1Tuning::TUNED, mbps, rtt, bdps), share(without, mbps, rtt, bdps));
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {with:.2}, {without:.2}");

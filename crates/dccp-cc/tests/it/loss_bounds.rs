@@ -3,7 +3,7 @@
 use crate::model::scenario::{Make, at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
 use dccp_cc::Bbr1Tuning;
-use linkem::{LinkConfig, LossModel, Policer};
+use linkem::{Limit, LinkConfig, LossModel, Policer, QueueConfig, QueueKind};
 use units::Rate;
 
 const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::TUNED };
@@ -63,5 +63,41 @@ fn random_losses_are_put_up_with() {
         let share = lossy(&bbr(Bbr1Tuning::TUNED), mbps, rtt, loss);
         println!("{mbps} Mbit/s, {rtt} ms, loss {loss}: {share:.0} %");
         assert!(share > 90.0, "{share}");
+    }
+}
+
+/// What is lost of a constant rate in the long run, in percent.
+fn offered(link: LinkConfig, mbps: f64) -> f64 {
+    use crate::model::{Session, Source, World};
+    use units::Time;
+    let reverse = link.delay;
+    let source = Source::Cbr { rate: Rate::from_mbps(full(mbps)), queue: 20 };
+    let session = Session::new(source, Time::ZERO, vec![(0, reverse, bbr(Bbr1Tuning::TUNED)(3))]);
+    let mut w = World::new(vec![link], 1, vec![session]);
+    w.run(at(5.0));
+    let before = (w.sessions[0].sender(0).lost, w.sessions[0].got.len());
+    w.run(at(25.0));
+    let lost = (w.sessions[0].sender(0).lost - before.0) as f64;
+    100.0 * lost / (lost + (w.sessions[0].got.len() - before.1) as f64)
+}
+
+#[test]
+fn what_is_offered_beyond_a_link_is_not_lost_for_ever() {
+    let policer = Some(Policer { rate: Rate::from_mbps(20.0), burst: 15_000 });
+    let policed = LinkConfig { policer, ..link(100.0, ms(20.0), 1.0) };
+    let short = LinkConfig {
+        queue: QueueConfig { kind: QueueKind::DropTail, limit: Limit::Packets(5) },
+        ..link(100.0, ms(20.0), 1.0)
+    };
+    let long = LinkConfig {
+        queue: QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(62_500) },
+        ..link(50.0, ms(100.0), 1.0)
+    };
+    for (name, link, mbps) in
+        [("policed", policed, 28.0), ("5 packets", short, 140.0), ("100 ms", long, 58.0)]
+    {
+        let lost = offered(link, mbps);
+        println!("{name}: {lost:.1} % lost of {mbps} Mbit/s");
+        assert!(lost < 3.0, "{name}: {lost}");
     }
 }

@@ -4,6 +4,7 @@ mod access_links;
 mod bbr3;
 mod bulk;
 mod capacity_drop;
+mod company;
 mod coupling;
 mod golden;
 mod inherit;

@@ -1,14 +1,15 @@
-//! Modesty beside flows that fill the queue.
+//! Giving way to competing flows that heed losses.
 //!
-//! BBR keeps to its estimate whatever others lose, so on a queue of a bandwidth-delay product or less, TCP starves beside it. Others show by a
-//! queue that stands, or by losses, when nothing is probed. Losses that come of a queue come when round trips are long; those of the path come
-//! at any time. Once they clearly prefer long ones, or keep coming in a queue that never empties, a CUBIC runs beside the model, told of
-//! all losses: where its window is below what the model asks for, it rules.
+//! BBR keeps to its estimate whatever others lose, so on a queue of a bandwidth-delay product or less, TCP starves beside it. Others show by losses
+//! or marks that come with a queue which is not ours, more often than the path by itself loses packets: when round trips are long, or in a
+//! queue that never empties. Then a CUBIC runs beside the model, told of such losses: where its window is below what the model asks for, it rules.
+//! Where more is lost than a flow that heeds losses would bear, giving way is not answered, and the model keeps to its estimate.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::cubic::BETA;
+use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use units::{Duration, Time};
 
@@ -22,6 +23,10 @@ const REMEMBERED: f64 = 64.0;
 const STAND_AFTER: usize = 8;
 /// After so long others have to show again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// So many flows may share a path before their losses are taken for those of one that heeds none.
+const FEW_FLOWS: f64 = 5.0;
+/// Packets that are remembered in full.
+const PACKETS: f64 = 4_000.0;
 /// Weight of a round in what is usual.
 const WEIGHT: f64 = 1.0 / 16.0;
 
@@ -80,6 +85,26 @@ struct Cruise {
     least: Duration,
 }
 
+/// Packets, and those of them that were lost; the latest ones count most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    all: f64,
+    lost: f64,
+}
+
+impl Share {
+    fn add(&mut self, all: f64, lost: f64) {
+        if self.all > PACKETS {
+            (self.all, self.lost) = (self.all / 2.0, self.lost / 2.0);
+        }
+        (self.all, self.lost) = (self.all + all, self.lost + lost);
+    }
+
+    fn get(&self) -> f64 {
+        if self.all > 0.0 { self.lost / self.all } else { 0.0 }
+    }
+}
+
 /// Whether round trips were long, by when their packets left: runs of equal ones, each with its newest packet.
 #[derive(Debug, Default)]
 struct Ranks(VecDeque<(Time, bool)>);
@@ -122,7 +147,11 @@ struct Lossy {
 
 /// What is known of others in the queue.
 #[derive(Debug, Default)]
-pub(super) struct Rivals {
+pub(super) struct Competitors {
+    /// Of what left while nothing was probed.
+    told: Share,
+    /// What fitted the path before it gave way, packets.
+    bdp: f64,
     usual: Option<Usual>,
     /// Of the running round: round-trip times and their deviations from the mean, added up, s, and how many.
     round: (f64, f64, u32),
@@ -155,7 +184,7 @@ pub(super) struct Rivals {
     reduced_at: Time,
 }
 
-impl Rivals {
+impl Competitors {
     /// Whether the model `cruises` from `now` on; `empty` is what the round-trip time is up to without a queue.
     pub(super) fn on_phase(&mut self, now: Time, cruises: bool, empty: Duration) {
         match (&mut self.cruise, cruises) {
@@ -182,7 +211,10 @@ impl Rivals {
 
     /// An acknowledgement, while the model asks for a window of `target` bytes.
     /// `empty` is what the round-trip time is up to without a queue.
-    pub(super) fn on_ack(&mut self, ev: &AckEvent<'_>, mtu: u16, target: u64, empty: Duration) {
+    pub(super) fn on_ack(&mut self, ev: &AckEvent<'_>, mtu: u16, target: u64, bdp: f64, empty: Duration) {
+        if self.window.is_none() {
+            self.bdp = bdp;
+        }
         if let Some(rtt) = ev.rtt {
             self.on_rtt(rtt, rtt > empty);
         }
@@ -190,16 +222,21 @@ impl Rivals {
             if ev.rtt.is_some() {
                 self.ranks.add(rs.sent_at, self.long);
             }
+            let packets = ev.acked.packets as f64;
             if let Some(long) = self.ranks.of(rs.sent_at).filter(|_| self.tells(rs.sent_at)) {
-                self.counts.packets[usize::from(long)] += ev.acked.packets as f64;
+                self.counts.packets[usize::from(long)] += packets;
+                self.told.add(packets, 0.0);
             }
+            // A mark says what a loss says.
+            self.fresh.extend((0..ev.ce).map(|_| rs.sent_at));
         }
         for sent_at in core::mem::take(&mut self.fresh) {
             let Some(long) = self.ranks.of(sent_at) else { continue };
             if self.tells(sent_at) {
                 self.running.lost[usize::from(long)] += 1;
+                self.told.add(1.0, 1.0);
             }
-            self.hit |= sent_at >= self.reduced_at;
+            self.hit |= long && sent_at >= self.reduced_at;
         }
         if ev.round_end {
             self.on_round_end(ev.now, empty);
@@ -213,11 +250,10 @@ impl Rivals {
             }
         }
         let hit = core::mem::take(&mut self.hit);
-        let Some(cubic) = &mut self.window else { return };
-        if ev.now > self.until {
+        if self.window.is_some() && (ev.now > self.until || !self.heeded()) {
             self.forget();
-            return;
         }
+        let Some(cubic) = &mut self.window else { return };
         if hit {
             self.reduced_at = ev.now;
         }
@@ -278,7 +314,14 @@ impl Rivals {
     /// Losses show that others are there. Where the queue is nearly always full, round trips differ by no more than where in a burst they were
     /// taken, so whether losses prefer long ones says nothing; that the queue stands while nothing is probed does.
     fn others(&self) -> bool {
-        self.counts.prefer_long() || self.standing >= STANDING
+        self.heeded() && (self.counts.prefer_long() || self.standing >= STANDING)
+    }
+
+    /// A TCP with a fifth of what fits the path loses 1.5 / W^2 of its packets (the response function of RFC 5348 for small losses, W in packets).
+    /// Where more is lost, nobody heeds losses, and giving way would go on for ever.
+    fn heeded(&self) -> bool {
+        let window = self.bdp / FEW_FLOWS;
+        self.told.get() <= LOSS_THRESH.min(1.5 / (window * window).max(1.0))
     }
 
     /// The bound rules: the model neither probes nor drains by itself.
@@ -326,118 +369,5 @@ impl Rivals {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Amount;
-
-    fn counts(packets: [f64; 2], losses: [f64; 2]) -> bool {
-        Counts { packets, losses }.prefer_long()
-    }
-
-    #[test]
-    fn who_does_not_heed_others_remembers_no_losses() {
-        for draft in [false, true] {
-            let mut bbr = super::super::Bbr1::new(&CcConfig { mtu: 1000, packets: true, draft, seed: 0 });
-            let mut sampler = crate::RateSampler::default();
-            let snapshot = sampler.on_sent(Time::ZERO, 1000, Amount::default());
-            let (lost, delivered) = (Amount::default(), Amount::default());
-            bbr.on_packet_lost(&Lost { now: Time::ZERO, snapshot: &snapshot, bytes: 1000, lost, delivered });
-            assert_eq!(bbr.rivals.fresh.is_empty(), draft);
-        }
-    }
-
-    #[test]
-    fn a_round_counts_once_it_can_prove_no_mere_reordering() {
-        let at = Time::from_millis;
-        let mut r = Rivals::default();
-        let mut lose = |begin: u64, lost: [u32; 2], late: Option<u64>| {
-            r.running.lost = lost;
-            late.into_iter().for_each(|declared| r.on_late(at(declared)));
-            r.on_round_end(at(begin + 10), Duration::ZERO);
-            r.counts.losses
-        };
-        lose(0, [1, 3], None);
-        lose(10, [0, 5], None);
-        // One of what the second round lost comes after all.
-        lose(20, [0, 0], Some(12));
-        for n in 3..STAND_AFTER as u64 {
-            assert_eq!(lose(10 * n, [0, 0], None), [0.0; 2], "round {n}");
-        }
-        assert_eq!(lose(80, [0, 0], None), [0.25, 0.75], "each kind its part");
-        assert_eq!(lose(90, [0, 0], None), [0.25, 0.75]);
-    }
-
-    #[test]
-    fn a_loss_has_the_rank_of_what_left_next() {
-        let at = Time::from_millis;
-        let (short, long) = (false, true);
-        let mut ranks = Ranks::default();
-        assert_eq!(ranks.of(at(1)), None);
-        for (ms, rank) in [(10, short), (20, short), (30, long), (25, short), (40, long), (50, short)] {
-            ranks.add(at(ms), rank);
-        }
-        assert_eq!(
-            [15, 21, 35, 41, 60].map(|ms| ranks.of(at(ms)).unwrap()),
-            [false, true, true, false, false]
-        );
-        for n in 0..1_000 {
-            ranks.add(at(100 + n), if n % 2 == 0 { long } else { short });
-        }
-        assert_eq!(ranks.0.len(), Ranks::MOST);
-        assert_eq!(ranks.of(at(60)), None, "forgotten");
-    }
-
-    #[test]
-    fn losses_that_prefer_long_round_trips_come_of_a_queue() {
-        // A quarter of the packets had long ones.
-        assert!(counts([7_500.0, 2_500.0], [0.0, 6.0]));
-        assert!(!counts([7_500.0, 2_500.0], [0.0, 3.0]), "too few to say");
-        // At random a quarter of the losses do.
-        assert!(!counts([7_500.0, 2_500.0], [30.0, 10.0]));
-        assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));
-        // Where all are long, nothing can be said.
-        assert!(!counts([0.0, 10_000.0], [0.0, 60.0]));
-    }
-
-    #[test]
-    fn losses_in_a_queue_that_never_empties_come_of_others() {
-        let ms = Duration::from_millis;
-        let rounds = |least: u64, most: u64, lossy: u32, cruises: bool| {
-            let mut r = Rivals::default();
-            r.on_phase(Time::ZERO, cruises, ms(11));
-            for i in 0..100 {
-                let highest = if i % 32 == 0 { most } else { 15 };
-                for rtt in [least, highest] {
-                    r.on_rtt(ms(rtt), rtt > 11);
-                }
-                // Those that tell of losses are no longer than others.
-                r.running.lost[0] = u32::from((90 - lossy..90).contains(&i));
-                r.on_round_end(Time::ZERO, ms(11));
-            }
-            r.others()
-        };
-        assert!(rounds(14, 15, STANDING, true));
-        assert!(!rounds(14, 15, STANDING - 1, true), "too few to say");
-        assert!(!rounds(10, 15, STANDING, true), "the queue empties: the path's own losses");
-        assert!(!rounds(14, 18, STANDING, true), "no ceiling: delay varies");
-        assert!(
-            !rounds(12, 15, STANDING, true),
-            "as much as the queue is long: reordering hides what takes longest"
-        );
-        assert!(!rounds(14, 15, STANDING, false), "a probe's queue is ours");
-    }
-
-    #[test]
-    fn a_queue_that_stands_while_nothing_is_probed_is_not_ours() {
-        let ms = Duration::from_millis;
-        let mut r = Rivals::default();
-        for (rtt, stood) in [(50, true), (41, false), (60, true)] {
-            r.on_phase(Time::ZERO, true, ms(45));
-            r.on_rtt(ms(rtt + 20), true);
-            r.on_rtt(ms(rtt), rtt > 45);
-            r.on_phase(Time::from_millis(300), false, ms(45));
-            // What the probe adds is not seen.
-            assert_eq!(r.stood, stood, "{rtt}");
-        }
-    }
-}
+#[path = "competitors_tests.rs"]
+mod tests;

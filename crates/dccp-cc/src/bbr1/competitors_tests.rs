@@ -1,0 +1,110 @@
+use super::*;
+use crate::Amount;
+
+fn counts(packets: [f64; 2], losses: [f64; 2]) -> bool {
+    Counts { packets, losses }.prefer_long()
+}
+
+#[test]
+fn who_does_not_heed_others_remembers_no_losses() {
+    for draft in [false, true] {
+        let mut bbr = super::super::Bbr1::new(&CcConfig { mtu: 1000, packets: true, draft, seed: 0 });
+        let mut sampler = crate::RateSampler::default();
+        let snapshot = sampler.on_sent(Time::ZERO, 1000, Amount::default());
+        let (lost, delivered) = (Amount::default(), Amount::default());
+        bbr.on_packet_lost(&Lost { now: Time::ZERO, snapshot: &snapshot, bytes: 1000, lost, delivered });
+        assert_eq!(bbr.competitors.fresh.is_empty(), draft);
+    }
+}
+
+#[test]
+fn a_round_counts_once_it_can_prove_no_mere_reordering() {
+    let at = Time::from_millis;
+    let mut r = Competitors::default();
+    let mut lose = |begin: u64, lost: [u32; 2], late: Option<u64>| {
+        r.running.lost = lost;
+        late.into_iter().for_each(|declared| r.on_late(at(declared)));
+        r.on_round_end(at(begin + 10), Duration::ZERO);
+        r.counts.losses
+    };
+    lose(0, [1, 3], None);
+    lose(10, [0, 5], None);
+    // One of what the second round lost comes after all.
+    lose(20, [0, 0], Some(12));
+    for n in 3..STAND_AFTER as u64 {
+        assert_eq!(lose(10 * n, [0, 0], None), [0.0; 2], "round {n}");
+    }
+    assert_eq!(lose(80, [0, 0], None), [0.25, 0.75], "each kind its part");
+    assert_eq!(lose(90, [0, 0], None), [0.25, 0.75]);
+}
+
+#[test]
+fn a_loss_has_the_rank_of_what_left_next() {
+    let at = Time::from_millis;
+    let (short, long) = (false, true);
+    let mut ranks = Ranks::default();
+    assert_eq!(ranks.of(at(1)), None);
+    for (ms, rank) in [(10, short), (20, short), (30, long), (25, short), (40, long), (50, short)] {
+        ranks.add(at(ms), rank);
+    }
+    assert_eq!([15, 21, 35, 41, 60].map(|ms| ranks.of(at(ms)).unwrap()), [short, long, long, short, short]);
+    for n in 0..1_000 {
+        ranks.add(at(100 + n), if n % 2 == 0 { long } else { short });
+    }
+    assert_eq!(ranks.0.len(), Ranks::MOST);
+    assert_eq!(ranks.of(at(60)), None, "forgotten");
+}
+
+#[test]
+fn losses_that_prefer_long_round_trips_come_of_a_queue() {
+    // A quarter of the packets had long ones.
+    assert!(counts([7_500.0, 2_500.0], [0.0, 6.0]));
+    assert!(!counts([7_500.0, 2_500.0], [0.0, 3.0]), "too few to say");
+    // At random a quarter of the losses do.
+    assert!(!counts([7_500.0, 2_500.0], [30.0, 10.0]));
+    assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));
+    // Where all are long, nothing can be said.
+    assert!(!counts([0.0, 10_000.0], [0.0, 60.0]));
+}
+
+#[test]
+fn losses_in_a_queue_that_never_empties_come_of_others() {
+    let ms = Duration::from_millis;
+    let rounds = |least: u64, most: u64, lossy: u32, cruises: bool| {
+        let mut r = Competitors::default();
+        r.on_phase(Time::ZERO, cruises, ms(11));
+        for i in 0..100 {
+            let highest = if i % 32 == 0 { most } else { 15 };
+            for rtt in [least, highest] {
+                r.on_rtt(ms(rtt), rtt > 11);
+            }
+            // Those that tell of losses are no longer than others.
+            r.running.lost[0] = u32::from((90 - lossy..90).contains(&i));
+            r.on_round_end(Time::ZERO, ms(11));
+        }
+        r.others()
+    };
+    assert!(rounds(14, 15, STANDING, true));
+    assert!(!rounds(14, 15, STANDING - 1, true), "too few to say");
+    assert!(!rounds(10, 15, STANDING, true), "the queue empties: the path's own losses");
+    assert!(!rounds(14, 18, STANDING, true), "no ceiling: delay varies");
+    assert!(
+        !rounds(12, 15, STANDING, true),
+        "as much as the queue is long: reordering hides what takes longest"
+    );
+    assert!(!rounds(14, 15, STANDING, false), "a probe's queue is ours");
+}
+
+#[test]
+fn a_queue_that_stands_while_nothing_is_probed_is_not_ours() {
+    let ms = Duration::from_millis;
+    let mut r = Competitors::default();
+    for (rtt, stood) in [(50, true), (41, false), (60, true)] {
+        r.on_phase(Time::ZERO, true, ms(45));
+        r.on_rtt(ms(rtt + 20), true);
+        r.on_rtt(ms(rtt), rtt > 45);
+        r.on_phase(Time::from_millis(300), false, ms(45));
+        // What the probe adds is not seen.
+        assert_eq!(r.stood, stood, "{rtt}");
+    }
+}

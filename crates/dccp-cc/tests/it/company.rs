@@ -1,0 +1,46 @@
+//! CCID 5 in company: of its own kind where losses are random, beside CUBIC and BBR.
+//!
+//! `cargo test -p dccp-cc --test it company -- --nocapture` prints the tables.
+
+use crate::model::scenario::{at, bbr, bulk, link, ms};
+use crate::model::{full, summary};
+use dccp_cc::{Bbr1, Bbr1Tuning, Controller, Cubic};
+use linkem::{LinkConfig, LossModel};
+
+/// Rates of all flows, Mbit/s, from 15 s to 45 s.
+fn rates(link: LinkConfig, flows: Vec<Box<dyn Controller>>) -> Vec<f64> {
+    let n = flows.len();
+    let mut w = bulk(link, flows.into_iter().map(|cc| (0.0, cc)).collect());
+    w.run(at(45.0));
+    (0..n).map(|i| summary(&w.sessions[i].got, at(15.0), at(45.0)).mbps).collect()
+}
+
+fn own(seed: u64) -> Box<dyn Controller> {
+    bbr(Bbr1Tuning::TUNED)(seed)
+}
+
+#[test]
+fn several_use_what_random_losses_leave() {
+    for (n, loss) in [(2u64, 0.0005), (3, 0.001), (3, 0.005), (3, 0.01)] {
+        let lossy = LinkConfig { loss: LossModel::Bernoulli(loss), ..link(50.0, ms(40.0), 1.0) };
+        let all = rates(lossy, (0..n).map(|i| own(3 + i)).collect());
+        let share = all.iter().sum::<f64>() / (full(50.0) * (1.0 - loss));
+        println!("{n} at {:.2} %: {:.1} % of the link, {all:.1?}", 100.0 * loss, 100.0 * share);
+        assert!(share > 0.9, "{n} at {loss}: {share}");
+    }
+}
+
+#[test]
+fn who_heeds_losses_keeps_its_share_and_who_does_not_leaves_ours() {
+    println!("rate over that of: CUBIC, BBR");
+    for (mbps, rtt, bdps) in [(20.0, 50.0, 0.5), (20.0, 50.0, 1.0), (20.0, 50.0, 3.0)] {
+        let beside = |other| {
+            let r = rates(link(mbps, ms(rtt), bdps), vec![own(3), other]);
+            r[0] / r[1]
+        };
+        let (cubic, bbr) = (beside(Box::new(Cubic::tcp(1500))), beside(Box::new(Bbr1::tcp(1500, 9))));
+        println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {cubic:.2}, {bbr:.2}");
+        // Half of what one of its own kind leaves the other, and half of what that one gets.
+        assert!((1.0 / 3.0..3.0).contains(&cubic) && bbr > 1.0 / 3.0, "{bdps}: {cubic} {bbr}");
+    }
+}
