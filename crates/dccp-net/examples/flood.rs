@@ -3,9 +3,9 @@
 //! must be addresses that the kernel takes for its own. With `requests` instead of a key it sends DCCP-Requests of `mpdccp perf`, with
 //! `refused` such for a Service Code that nobody offers.
 
-use dccp_net::{Bind, Burst, Carrier as _, Clock, UdpCarrier};
+use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::Ecn;
-use dccp_secure::{Address, Aead, Carrier, PresharedKey, PrivateKey, PublicKey, Settings};
+use dccp_secure::{Address, Aead, Channels, PresharedKey, PrivateKey, PublicKey, Settings};
 use dccp_wire::{Header, PacketType, Seq};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ fn main() -> Result<(), Error> {
         key => handshakes(server, key.parse()?)?,
     };
     let bind = Bind { addr: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 4500), interface: None };
-    let mut socket = UdpCarrier::new(bind)?;
+    let mut socket = UdpEncapsulation::new(bind)?;
     let (since, mut sent) = (Instant::now(), 0u64);
     while since.elapsed().as_secs_f64() < seconds {
         let due = (since.elapsed().as_secs_f64() * rate) as u64;
@@ -64,7 +64,7 @@ fn main() -> Result<(), Error> {
 fn handshakes(server: SocketAddr, key: PublicKey) -> Result<Vec<Vec<u8>>, Error> {
     let mut messages = Vec::new();
     for n in 0..DIFFERENT {
-        let mut carrier = Carrier::new(Settings {
+        let mut channels = Channels::new(Settings {
             private_key: PrivateKey::from_random(dccp_net::random_seed()?),
             accepts: false,
             server: 0,
@@ -73,12 +73,12 @@ fn handshakes(server: SocketAddr, key: PublicKey) -> Result<Vec<Vec<u8>>, Error>
             unix: units::Duration::from_nanos(Clock.wall_nanos()),
             seed: dccp_net::random_seed()?,
         });
-        carrier.add_peer(0, key, PresharedKey::default());
+        channels.add_peer(0, key, PresharedKey::default());
         let to = Address { socket: 0, local: None, remote: server };
         let now = units::Time::from_millis(n as u64);
-        let channel = carrier.open(now, 0, to).ok_or("no channel")?;
-        let _ = carrier.seal(now, channel, &mut [0; 100], 100);
-        messages.push(carrier.poll_transmit().ok_or("no handshake")?.1);
+        let channel = channels.open(now, 0, to).ok_or("no channel")?;
+        let _ = channels.seal(now, channel, &mut [0; 100], 100);
+        messages.push(channels.poll_transmit().ok_or("no handshake")?.1);
     }
     Ok(messages)
 }

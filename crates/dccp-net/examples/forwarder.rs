@@ -3,7 +3,7 @@
 //!
 //!   forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT
 
-use dccp_net::{Bind, Bursts, Carrier, Clock, Tun, TunConfig, UdpCarrier};
+use dccp_net::{Bind, Bursts, Clock, Encapsulation, Tun, TunConfig, UdpEncapsulation};
 use dccp_net::{Burst, SendError};
 use dccp_proto::Ecn;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -29,7 +29,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn put(&mut self, udp: &mut UdpCarrier, packet: &[u8]) -> Result<(), SendError> {
+    fn put(&mut self, udp: &mut UdpEncapsulation, packet: &[u8]) -> Result<(), SendError> {
         let full = self.run.len() + packet.len() > BYTES || self.run.len() >= SEGMENTS * self.segment;
         if !self.run.is_empty() && (self.ended || full || packet.len() > self.segment) {
             self.flush(udp)?;
@@ -42,7 +42,7 @@ impl Sender {
         Ok(())
     }
 
-    fn flush(&mut self, udp: &mut UdpCarrier) -> Result<(), SendError> {
+    fn flush(&mut self, udp: &mut UdpEncapsulation) -> Result<(), SendError> {
         if self.run.is_empty() {
             return Ok(());
         }
@@ -66,7 +66,7 @@ fn main() -> Result<(), Error> {
     let addresses = vec![(address.parse()?, prefix.parse()?)];
     let tun = Tun::create(&TunConfig { name: name.clone(), addresses, mtu: MTU, offload: true })?;
     let mut tun = Bursts::new(tun, MTU);
-    let mut udp = UdpCarrier::new(Bind { addr: local.parse()?, interface: None })?;
+    let mut udp = UdpEncapsulation::new(Bind { addr: local.parse()?, interface: None })?;
     let mut sender = Sender { remote: remote.parse()?, run: Vec::new(), segment: 0, ended: false };
     loop {
         let mut ready = [PollFd::new(&tun, PollFlags::IN), PollFd::new(&udp, PollFlags::IN)];

@@ -6,7 +6,7 @@
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_secure::{
-    Address, Aead, Carrier, ChannelId, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings,
+    Address, Aead, ChannelId, Channels, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings,
 };
 use mpdccp_proto::{
     Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, QueueConfig, SessionConfig, SessionEvent,
@@ -120,7 +120,7 @@ fn listening(ccid: u8, sessions: usize) -> Endpoint {
 /// One end of the channel.
 struct End {
     endpoint: Endpoint,
-    carrier: Carrier,
+    channels: Channels,
     channel: Option<ChannelId>,
     number: u8,
     out: Outgoing,
@@ -129,7 +129,7 @@ struct End {
 impl End {
     fn new(number: u8, endpoint: Endpoint) -> End {
         let key = |n: u8| PrivateKey::from_random([n; 32]);
-        let mut carrier = Carrier::new(Settings {
+        let mut channels = Channels::new(Settings {
             private_key: key(number),
             accepts: number == 2,
             server: 0,
@@ -138,8 +138,8 @@ impl End {
             unix: Duration::from_secs(1),
             seed: [number; 32],
         });
-        carrier.add_peer(0, key(3 - number).public(), PresharedKey::default());
-        End { endpoint, carrier, channel: None, number, out: Outgoing::default() }
+        channels.add_peer(0, key(3 - number).public(), PresharedKey::default());
+        End { endpoint, channels, channel: None, number, out: Outgoing::default() }
     }
 
     /// Everything that leaves now, sealed.
@@ -148,7 +148,7 @@ impl End {
         let Some(channel) = self.channel else { return self.out.runs.clear() };
         let Outgoing { runs, bytes, .. } = &mut self.out;
         runs.retain(|run| {
-            self.carrier.seal(now, channel, &mut bytes[run.bytes.clone()], run.segment).is_ok()
+            self.channels.seal(now, channel, &mut bytes[run.bytes.clone()], run.segment).is_ok()
         });
     }
 
@@ -158,7 +158,7 @@ impl End {
             wire.push_back((self.out.bytes[run.bytes].to_vec(), run.segment));
         }
         self.out.used = 0;
-        while let Some((_, message)) = self.carrier.poll_transmit() {
+        while let Some((_, message)) = self.channels.poll_transmit() {
             let len = message.len();
             wire.push_back((message, len));
         }
@@ -169,7 +169,7 @@ impl End {
         for record in records.iter_mut().flat_map(|(bytes, segment)| bytes.chunks_mut(*segment)) {
             let peer = 3 - self.number;
             let from = Address { socket: 0, local: None, remote: remote(peer) };
-            if let Input::Packet { channel, peer: by, len } = self.carrier.handle(now, &from, record) {
+            if let Input::Packet { channel, peer: by, len } = self.channels.handle(now, &from, record) {
                 self.channel = Some(channel);
                 let size = record.len() as u32 + 28;
                 let packet = &record[HEADER..HEADER + len];
@@ -218,7 +218,7 @@ fn data(ccid: u8, packets: u64) {
     let (mut client, mut server) = (End::new(1, Endpoint::new([1; 32])), End::new(2, listening(ccid, 1)));
     let mut now = Time::from_millis(1_000);
     let to = Address { socket: 0, local: None, remote: remote(2) };
-    client.channel = client.carrier.open(now, 0, to);
+    client.channel = client.channels.open(now, 0, to);
     let session = client.endpoint.connect(now, config(ccid), path(0));
     // An IPv4 header of a UDP packet.
     let mut packet = vec![7; SIZE];
@@ -264,7 +264,7 @@ fn data(ccid: u8, packets: u64) {
         aback.push_back((now + DELAY, here));
         for end in [&mut client, &mut server] {
             while end.endpoint.poll_event().is_some() {}
-            while end.carrier.poll_event().is_some() {}
+            while end.channels.poll_event().is_some() {}
         }
     }
     let per = |n: usize| n as f64 / arrived as f64;

@@ -37,13 +37,13 @@ impl Run {
         &self.bytes[..self.used]
     }
 
-    /// For a carrier, from and to where the route says.
+    /// For a socket, from and to where the route says.
     pub fn burst(&self) -> Burst<'_> {
         let (local, remote) = (self.route.local, self.route.remote);
         Burst { local, remote, dscp: 0, ecn: self.ecn, segment: self.segment, bytes: self.bytes() }
     }
 
-    /// For a carrier, those packets that `part` is about, to where a channel leads now.
+    /// For a socket, those packets that `part` is about, to where a channel leads now.
     pub(crate) fn burst_to(&self, part: &Part, local: Option<IpAddr>, remote: SocketAddr) -> Burst<'_> {
         let at = |packet: usize| (packet * self.segment).min(self.used);
         let bytes = &self.bytes[at(part.packets.start)..at(part.packets.end)];

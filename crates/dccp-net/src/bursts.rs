@@ -1,7 +1,7 @@
 //! A TUN device read and written in bursts: the kernel hands over and takes several segments of a flow in one call.
 
 use crate::Tun;
-use crate::join::{Joiner, MOST_PARTS};
+use crate::gro::{Coalescer, MOST_PARTS};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{Errno, writev};
 use std::io::{self, IoSlice};
@@ -34,7 +34,7 @@ pub struct Bursts {
     whole: Box<[u8]>,
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
-    joiner: Joiner,
+    coalescer: Coalescer,
     /// Packets to be written.
     out: Vec<Vec<u8>>,
     joins: bool,
@@ -49,7 +49,7 @@ impl Bursts {
             whole: vec![0; VIRTIO_NET_HDR_LEN + LARGEST].into_boxed_slice(),
             packets: vec![vec![0; room]; burst],
             sizes: vec![0; burst],
-            joiner: Joiner::default(),
+            coalescer: Coalescer::default(),
             out: Vec::new(),
             joins: tun.offloads(),
             tun,
@@ -113,24 +113,24 @@ impl Bursts {
     }
 
     fn write_joined(&mut self, written: &mut Written) {
-        let Bursts { tun, joiner, out, joins, .. } = self;
-        joiner.sort(out, tun.device().udp_gso());
-        for joined in joiner.all() {
+        let Bursts { tun, coalescer, out, joins, .. } = self;
+        coalescer.sort(out, tun.device().udp_gso());
+        for joined in coalescer.all() {
             let alone = joined.packets() == 1;
             if alone || !*joins {
-                joiner.members(joined).for_each(|i| write_one(tun, &out[i], written));
+                coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));
                 continue;
             }
             let header = joined.header(out);
             let mut parts = [IoSlice::new(&[]); 1 + MOST_PARTS];
             parts[0] = IoSlice::new(header.as_bytes());
-            for (part, i) in parts[1..].iter_mut().zip(joiner.members(joined)) {
+            for (part, i) in parts[1..].iter_mut().zip(coalescer.members(joined)) {
                 *part = IoSlice::new(&out[i][joined.headers()..]);
             }
             match writev(&*tun, &parts[..1 + joined.packets()]) {
                 Ok(_) => {
                     written.packets += joined.packets() as u64;
-                    written.bytes += joiner.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
+                    written.bytes += coalescer.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
                 }
                 Err(e) => {
                     // Some kernels refuse some super-packets; no more are made then.
@@ -140,7 +140,7 @@ impl Bursts {
                             "the kernel refused a joined packet ({e}); packets are written one by one from now on"
                         );
                     }
-                    joiner.members(joined).for_each(|i| write_one(tun, &out[i], written));
+                    coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));
                 }
             }
         }

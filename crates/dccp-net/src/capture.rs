@@ -1,4 +1,4 @@
-use crate::{Burst, Carrier, Clock, Received};
+use crate::{Burst, Clock, Encapsulation, Received};
 use dccp_wire::{IPPROTO_DCCP, checksum};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, Permissions};
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes what carriers send and receive to a pcap file (link type raw IP), with IP and UDP headers made up from what is
+/// Writes what encapsulations send and receive to a pcap file (link type raw IP), with IP and UDP headers made up from what is
 /// known of them. UDP checksums are left out over IPv4 and wrong over IPv6, where the field may not be zero.
 pub struct Capture {
     /// Until it cannot be written.
@@ -55,13 +55,13 @@ impl Capture {
     pub(crate) fn sent<'a>(
         &mut self,
         socket: u32,
-        carrier: &dyn Carrier,
+        encapsulation: &dyn Encapsulation,
         burst: &Burst<'_>,
         packets: impl Iterator<Item = &'a [u8]>,
         form: Form,
     ) {
         // Without a way there it does not leave.
-        let Some(local) = self.source(socket, carrier, burst) else { return };
+        let Some(local) = self.source(socket, encapsulation, burst) else { return };
         for packet in packets {
             self.write(local, burst.remote, burst.tos(), packet, form);
         }
@@ -83,8 +83,13 @@ impl Capture {
     }
 
     /// This end of packets to `remote`; the system is asked once a socket and destination.
-    fn source(&mut self, socket: u32, carrier: &dyn Carrier, burst: &Burst<'_>) -> Option<SocketAddr> {
-        let bound = carrier.local_addr().ok()?;
+    fn source(
+        &mut self,
+        socket: u32,
+        encapsulation: &dyn Encapsulation,
+        burst: &Burst<'_>,
+    ) -> Option<SocketAddr> {
+        let bound = encapsulation.local_addr().ok()?;
         let key = (socket, burst.remote.ip());
         if let Some(ip) = burst.local.or_else(|| self.sources.get(&key).copied()) {
             return Some(SocketAddr::new(ip, bound.port()));
@@ -92,7 +97,7 @@ impl Capture {
         if self.sources.len() >= MAX_SOURCES {
             self.sources.clear();
         }
-        let ip = carrier.source(burst.remote).ok()?;
+        let ip = encapsulation.source(burst.remote).ok()?;
         self.sources.insert(key, ip);
         Some(SocketAddr::new(ip, bound.port()))
     }
@@ -104,7 +109,7 @@ impl Capture {
         // Sockets of native DCCP have no port.
         let udp = from.port() != 0 || to.port() != 0;
         let mut bytes = bytes.to_vec();
-        // The carrier fills it in a copy of its own, and what a channel held has none.
+        // The encapsulation fills it in a copy of its own, and what a channel held has none.
         if form == Form::Dccp && !udp && bytes.len() >= 12 && from.is_ipv4() == to.is_ipv4() {
             checksum::fill(&mut bytes, from.ip(), to.ip());
         }

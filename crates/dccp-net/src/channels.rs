@@ -1,9 +1,9 @@
-//! Encrypted channels among the carrier sockets: to the endpoint each is a socket of its own, whose number and address stay as they are
+//! Encrypted channels among the sockets: to the endpoint each is a socket of its own, whose number and address stay as they are
 //! while the peer moves.
 
 use crate::refusals::Refusals;
 use dccp_proto::Route;
-use dccp_secure::{Address, Carrier, ChannelId, Event, HEADER, Input};
+use dccp_secure::{Address, ChannelId, Channels, Event, HEADER, Input};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use units::Time;
@@ -16,8 +16,8 @@ pub(crate) fn is_channel(socket: u32) -> bool {
 }
 
 /// The channels of a driver, and the routes by which the endpoint knows them.
-pub(crate) struct Channels {
-    pub(crate) carrier: Carrier,
+pub(crate) struct ChannelRoutes {
+    pub(crate) channels: Channels,
     /// Where each led when it was new: what its route says for good.
     routes: BTreeMap<ChannelId, SocketAddr>,
     refusals: Refusals,
@@ -48,32 +48,32 @@ fn id(socket: u32) -> Option<ChannelId> {
     socket.checked_sub(FIRST).map(ChannelId)
 }
 
-impl Channels {
-    pub(crate) fn new(carrier: Carrier) -> Channels {
-        Channels { carrier, routes: BTreeMap::new(), refusals: Refusals::default() }
+impl ChannelRoutes {
+    pub(crate) fn new(channels: Channels) -> ChannelRoutes {
+        ChannelRoutes { channels, routes: BTreeMap::new(), refusals: Refusals::default() }
     }
 
     /// Begins a channel to a peer; the number of the socket that stands for it.
     pub(crate) fn open(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
-        let channel = self.carrier.open(now, peer, address(to))?;
+        let channel = self.channels.open(now, peer, address(to))?;
         self.routes.insert(channel, to.remote);
         channel.0.checked_add(FIRST)
     }
 
     pub(crate) fn close(&mut self, socket: u32) {
         if let Some(channel) = id(socket) {
-            self.carrier.close(channel);
+            self.channels.close(channel);
             self.routes.remove(&channel);
         }
     }
 
     pub(crate) fn peer(&self, socket: u32) -> Option<u32> {
-        self.carrier.peer(id(socket)?)
+        self.channels.peer(id(socket)?)
     }
 
     /// Where packets of a channel go now.
     pub(crate) fn resolve(&self, socket: u32) -> Option<Address> {
-        self.carrier.address(id(socket)?)
+        self.channels.address(id(socket)?)
     }
 
     /// Seals the records of a run; where they go, if there is a key.
@@ -83,17 +83,17 @@ impl Channels {
         socket: u32,
         (records, segment): (&mut [u8], usize),
     ) -> Option<Address> {
-        self.carrier.seal(now, id(socket)?, records, segment).ok()
+        self.channels.seal(now, id(socket)?, records, segment).ok()
     }
 
     /// Opens a datagram in place.
     pub(crate) fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Arrived {
-        let (channel, peer, len) = match self.carrier.handle(now, &address(from), datagram) {
+        let (channel, peer, len) = match self.channels.handle(now, &address(from), datagram) {
             Input::Packet { channel, peer, len } => (channel, peer, len),
             Input::Handled => return Arrived::Nothing,
             Input::Elsewhere(shard) => return Arrived::Elsewhere(shard),
             Input::Dropped(reason) => {
-                self.refusals.tell(now, from.remote, reason, self.carrier.stranger());
+                self.refusals.tell(now, from.remote, reason, self.channels.stranger());
                 return Arrived::Nothing;
             }
         };
@@ -106,10 +106,10 @@ impl Channels {
     /// Forgets the routes of channels that are gone; tells of the others that moved.
     pub(crate) fn moved(&mut self) -> Vec<(u32, Address)> {
         let mut moved = Vec::new();
-        while let Some(event) = self.carrier.poll_event() {
+        while let Some(event) = self.channels.poll_event() {
             match event {
                 Event::Moved(channel) => {
-                    moved.extend(self.carrier.address(channel).map(|to| (channel.0 + FIRST, to)));
+                    moved.extend(self.channels.address(channel).map(|to| (channel.0 + FIRST, to)));
                 }
                 Event::Gone(channel) => {
                     self.routes.remove(&channel);

@@ -1,5 +1,5 @@
 use crate::handle::{Handle, Job, handle};
-use crate::net::{LinuxCarrier, Net};
+use crate::net::{LinuxSocket, Net};
 use crate::poller::{Poller, Source};
 use crate::shards::{Mail, Neighbours};
 use crate::{Clock, LinkChange};
@@ -14,7 +14,7 @@ use units::Time;
 pub struct Core {
     /// All sessions.
     pub endpoint: Endpoint,
-    /// Carrier sockets.
+    /// Sockets.
     pub net: Net,
     /// The time of all calls.
     pub clock: Clock,
@@ -23,16 +23,16 @@ pub struct Core {
 }
 
 impl Core {
-    /// Adds a carrier socket; its number goes into [`dccp_proto::Route::socket`].
+    /// Adds a socket; its number goes into [`dccp_proto::Route::socket`].
     ///
     /// # Errors
     /// What the system says.
-    pub fn add_socket<C>(&mut self, carrier: C) -> io::Result<u32>
+    pub fn add_socket<C>(&mut self, encapsulation: C) -> io::Result<u32>
     where
-        C: crate::Carrier + rustix::fd::AsFd + 'static,
+        C: crate::Encapsulation + rustix::fd::AsFd + 'static,
     {
-        let carrier: Box<dyn LinuxCarrier> = Box::new(carrier);
-        self.net.add(&self.poller, carrier)
+        let encapsulation: Box<dyn LinuxSocket> = Box::new(encapsulation);
+        self.net.add(&self.poller, encapsulation)
     }
 
     /// A random port of the range for short-lived use (RFC 6335 section 6).
@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// This driver is one of several of the same server, each with its own sessions: `all` by the numbers of their shards, this one among
-    /// them. What comes in here and is for another is handed over; [`dccp_secure::Carrier::share`] says what is.
+    /// them. What comes in here and is for another is handed over; [`dccp_secure::Channels::share`] says what is.
     pub fn share<A: App + 'static>(&mut self, all: &[Handle<A>]) {
         self.net.neighbours = Neighbours::new(all);
     }

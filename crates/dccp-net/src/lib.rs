@@ -1,12 +1,12 @@
-//! Linux I/O around the sans-IO core: carriers (DCCP in UDP, native IP protocol 33), the TUN device, and the data-plane loop.
+//! Linux I/O around the sans-IO core: encapsulations (DCCP in UDP, native IP protocol 33), the TUN device, and the data-plane loop.
 //!
-//! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its carrier sockets and one [`App`], and runs them on the thread that
+//! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its sockets and one [`App`], and runs them on the thread that
 //! calls [`Driver::run`]. Other threads reach in through a [`Handle`].
 //!
 //! ```
 //! # #[cfg(target_os = "linux")]
 //! # fn main() -> std::io::Result<()> {
-//! use dccp_net::{App, Bind, Core, Driver, UdpCarrier};
+//! use dccp_net::{App, Bind, Core, Driver, UdpEncapsulation};
 //! use mpdccp_proto::{Endpoint, ListenConfig, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId};
 //! use std::os::fd::BorrowedFd;
 //! use units::Time;
@@ -30,14 +30,14 @@
 //! }
 //!
 //! let driver = Driver::new(Endpoint::new(dccp_net::random_seed()?), |core| {
-//!     let carrier = UdpCarrier::new(Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None })?;
-//!     let socket = core.add_socket(carrier)?;
+//!     let encapsulation = UdpEncapsulation::new(Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None })?;
+//!     let socket = core.add_socket(encapsulation)?;
 //!     core.endpoint.listen(ListenConfig {
 //!         port: 5001,
 //!         session: SessionConfig::default(),
 //!         peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
 //!         mtu: 1500,
-//!         overhead: core.net.carrier(socket).map_or(0, |carrier| carrier.overhead()),
+//!         overhead: core.net.socket(socket).map_or(0, |encapsulation| encapsulation.overhead()),
 //!         max_sessions: 100,
 //!         max_sessions_per_source: 10,
 //!     });
@@ -54,14 +54,14 @@
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
 mod batch;
-mod carrier;
 mod channels;
+mod encapsulation;
 mod links;
 mod marking;
 mod refusals;
 
 pub use batch::{Batch, Run};
-pub use carrier::{Burst, Carrier, CarrierStats, Received, SendError};
+pub use encapsulation::{Burst, Encapsulation, Received, SendError, SocketStats};
 pub use links::LinkChange;
 pub use marking::{Mark, Marking};
 
@@ -74,15 +74,17 @@ mod clock;
 #[cfg(target_os = "linux")]
 mod driver;
 #[cfg(target_os = "linux")]
-mod handle;
+mod gro;
 #[cfg(target_os = "linux")]
-mod join;
+mod handle;
 #[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
 mod poller;
 #[cfg(target_os = "linux")]
 mod qlog;
+#[cfg(target_os = "linux")]
+mod queue_selection;
 #[cfg(target_os = "linux")]
 mod raw33;
 #[cfg(target_os = "linux")]
@@ -92,8 +94,6 @@ mod shards;
 mod shortage;
 #[cfg(target_os = "linux")]
 mod socket;
-#[cfg(target_os = "linux")]
-mod steering;
 #[cfg(target_os = "linux")]
 mod tun;
 #[cfg(target_os = "linux")]
@@ -110,10 +110,10 @@ pub use {
     handle::Handle,
     net::Net,
     qlog::Qlog,
-    raw33::RawCarrier,
+    raw33::RawEncapsulation,
     seed::random_seed,
     socket::Bind,
     tun::{Tun, TunConfig},
-    udp::UdpCarrier,
+    udp::UdpEncapsulation,
     watch::{HostWatch, interfaces_like},
 };

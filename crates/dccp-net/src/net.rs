@@ -1,11 +1,11 @@
 use crate::capture::Form;
-use crate::channels::{self, Arrived, Channels, is_channel};
+use crate::channels::{self, Arrived, ChannelRoutes, is_channel};
 use crate::links::Links;
 use crate::marking::{Marking, Part, data_of};
 use crate::poller::{Poller, Source};
 use crate::shards::{Mail, Neighbours};
 use crate::shortage::Shortage;
-use crate::{Batch, Burst, Capture, Carrier, CarrierStats, LinkChange, Qlog, Received, SendError};
+use crate::{Batch, Burst, Capture, Encapsulation, LinkChange, Qlog, Received, SendError, SocketStats};
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
 use rustix::fd::AsFd;
@@ -13,16 +13,16 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use units::Time;
 
-/// A carrier the loop can wait for.
-pub(crate) trait LinuxCarrier: Carrier + AsFd {}
-impl<T: Carrier + AsFd> LinuxCarrier for T {}
+/// An encapsulation the loop can wait for.
+pub(crate) trait LinuxSocket: Encapsulation + AsFd {}
+impl<T: Encapsulation + AsFd> LinuxSocket for T {}
 
-/// The carrier sockets of a driver and what waits to leave through them.
+/// The sockets of a driver and what waits to leave through them.
 pub struct Net {
-    sockets: Vec<Option<Box<dyn LinuxCarrier>>>,
+    sockets: Vec<Option<Box<dyn LinuxSocket>>>,
     links: Links,
     shortage: Shortage,
-    channels: Option<Channels>,
+    routes: Option<ChannelRoutes>,
     /// Other drivers of the same server.
     pub(crate) neighbours: Neighbours,
     /// Where the endpoint writes packets.
@@ -48,7 +48,7 @@ impl Net {
             sockets: Vec::new(),
             links: Links::default(),
             shortage: Shortage::default(),
-            channels: None,
+            routes: None,
             neighbours: Neighbours::default(),
             batch: Batch::default(),
             capture: None,
@@ -62,40 +62,40 @@ impl Net {
     }
 
     /// From now on the sockets carry channels and nothing else.
-    pub fn secure(&mut self, carrier: dccp_secure::Carrier) {
-        self.channels = Some(Channels::new(carrier));
+    pub fn secure(&mut self, channels: dccp_secure::Channels) {
+        self.routes = Some(ChannelRoutes::new(channels));
     }
 
     /// The channels, if there are any.
-    pub fn channels(&self) -> Option<&dccp_secure::Carrier> {
-        self.channels.as_ref().map(|channels| &channels.carrier)
+    pub fn channels(&self) -> Option<&dccp_secure::Channels> {
+        self.routes.as_ref().map(|routes| &routes.channels)
     }
 
     /// The channels, to add and remove peers.
-    pub fn channels_mut(&mut self) -> Option<&mut dccp_secure::Carrier> {
-        self.channels.as_mut().map(|channels| &mut channels.carrier)
+    pub fn channels_mut(&mut self) -> Option<&mut dccp_secure::Channels> {
+        self.routes.as_mut().map(|routes| &mut routes.channels)
     }
 
-    /// Begins a channel to a peer over a carrier socket; the number of the socket that stands for it.
+    /// Begins a channel to a peer over a socket; the number of the socket that stands for it.
     pub fn open_channel(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
-        self.channels.as_mut()?.open(now, peer, to)
+        self.routes.as_mut()?.open(now, peer, to)
     }
 
     /// Where packets of a route really go: a channel's peer may have moved.
     pub fn resolve(&self, route: &Route) -> Route {
-        let to = is_channel(route.socket).then(|| self.channels.as_ref()?.resolve(route.socket)).flatten();
+        let to = is_channel(route.socket).then(|| self.routes.as_ref()?.resolve(route.socket)).flatten();
         to.map_or(*route, |to| Route { socket: to.socket, local: to.local, remote: to.remote })
     }
 
     /// The peer at the other end of a channel, a socket by this number.
     pub fn peer_of(&self, socket: u32) -> Option<u32> {
-        self.channels.as_ref()?.peer(socket)
+        self.routes.as_ref()?.peer(socket)
     }
 
-    pub(crate) fn add(&mut self, poller: &Poller, carrier: Box<dyn LinuxCarrier>) -> io::Result<u32> {
+    pub(crate) fn add(&mut self, poller: &Poller, encapsulation: Box<dyn LinuxSocket>) -> io::Result<u32> {
         let socket = u32::try_from(self.sockets.len()).map_err(io::Error::other)?;
-        poller.add(carrier.as_fd(), Source::Socket(socket))?;
-        self.sockets.push(Some(carrier));
+        poller.add(encapsulation.as_fd(), Source::Socket(socket))?;
+        self.sockets.push(Some(encapsulation));
         Ok(socket)
     }
 
@@ -103,8 +103,8 @@ impl Net {
     pub fn remove(&mut self, socket: u32) {
         let route = Route { socket, local: None, remote: SocketAddr::from(([0, 0, 0, 0], 0)) };
         let under = self.resolve(&route).socket;
-        if let Some(channels) = self.channels.as_mut().filter(|_| is_channel(socket)) {
-            channels.close(socket);
+        if let Some(routes) = self.routes.as_mut().filter(|_| is_channel(socket)) {
+            routes.close(socket);
         }
         self.links.forget(socket);
         let socket = under;
@@ -115,12 +115,12 @@ impl Net {
     }
 
     /// A socket, unless it was closed.
-    pub fn carrier(&self, socket: u32) -> Option<&dyn Carrier> {
-        self.sockets.get(socket as usize)?.as_ref().map(|c| &**c as &dyn Carrier)
+    pub fn socket(&self, socket: u32) -> Option<&dyn Encapsulation> {
+        self.sockets.get(socket as usize)?.as_ref().map(|c| &**c as &dyn Encapsulation)
     }
 
     /// Counters of each open socket.
-    pub fn stats(&self) -> Vec<(u32, CarrierStats)> {
+    pub fn stats(&self) -> Vec<(u32, SocketStats)> {
         let numbered = (0u32..).zip(&self.sockets);
         numbered.filter_map(|(i, c)| Some((i, *c.as_ref()?.stats()))).collect()
     }
@@ -131,7 +131,7 @@ impl Net {
     /// No such socket, or no route.
     pub fn path_mtu(&self, socket: u32, remote: SocketAddr) -> io::Result<u16> {
         let to = self.resolve(&Route { socket, local: None, remote });
-        self.carrier(to.socket).ok_or(io::ErrorKind::NotFound)?.path_mtu(to.remote)
+        self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.path_mtu(to.remote)
     }
 
     /// MTU of the interface that packets to `remote` leave through, bytes.
@@ -140,13 +140,13 @@ impl Net {
     /// No such socket, or no route.
     pub fn device_mtu(&self, socket: u32, remote: SocketAddr) -> io::Result<u16> {
         let to = self.resolve(&Route { socket, local: None, remote });
-        self.carrier(to.socket).ok_or(io::ErrorKind::NotFound)?.device_mtu(to.remote)
+        self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device_mtu(to.remote)
     }
 
     /// Asks the system whether a destination can still be reached, without sending.
     pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) {
         let under = self.resolve(&Route { socket, local: None, remote }).socket;
-        let present = self.carrier(under).map_or(Ok(()), |carrier| carrier.present());
+        let present = self.socket(under).map_or(Ok(()), |encapsulation| encapsulation.present());
         let answer = present.and_then(|()| self.path_mtu(socket, remote));
         if self.shortage.is_behind(&answer) {
             return;
@@ -158,26 +158,26 @@ impl Net {
 
     /// Receives once from a socket and hands everything to `endpoint`; the time handed on never runs backwards.
     pub(crate) fn receive(&mut self, socket: u32, now: Time, last: &mut Time, endpoint: &mut Endpoint) {
-        let Some(Some(carrier)) = self.sockets.get_mut(socket as usize) else { return };
-        let Net { capture, capture_plaintext, channels, neighbours, marking, qlog, .. } = self;
+        let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
+        let Net { capture, capture_plaintext, routes, neighbours, marking, qlog, .. } = self;
         let marking = marking.as_deref();
-        let bound = if capture.is_some() { carrier.local_addr().ok() } else { None };
-        let result = carrier.receive(now, &mut |packet: Received<'_>| {
+        let bound = if capture.is_some() { encapsulation.local_addr().ok() } else { None };
+        let result = encapsulation.receive(now, &mut |packet: Received<'_>| {
             *last = packet.at.max(*last);
             let outer = Route { socket, local: packet.local, remote: packet.remote };
-            let plaintext = *capture_plaintext && channels.is_some();
+            let plaintext = *capture_plaintext && routes.is_some();
             if let Some(capture) = capture.as_mut().filter(|_| !plaintext) {
-                let form = if channels.is_some() { Form::Sealed } else { Form::Dccp };
+                let form = if routes.is_some() { Form::Sealed } else { Form::Dccp };
                 capture.received(socket, bound, &packet, packet.bytes, form);
             }
-            let Some(channels) = channels else {
+            let Some(routes) = routes else {
                 let bytes = carried(marking, packet.ecn, packet.bytes);
                 if let Some(qlog) = qlog {
                     qlog.packet(*last, false, bytes, packet.ecn);
                 }
                 return endpoint.handle_datagram(*last, &outer, packet.ecn, packet.ip_len, bytes);
             };
-            let opened = match channels.handle(*last, &outer, packet.bytes) {
+            let opened = match routes.handle(*last, &outer, packet.bytes) {
                 Arrived::Packet(opened) => opened,
                 Arrived::Elsewhere(shard) => {
                     let (ecn, ip_len, bytes) = (packet.ecn, packet.ip_len, packet.bytes.to_vec());
@@ -204,8 +204,8 @@ impl Net {
 
     /// Sends on what is for other shards.
     fn hand_over(&mut self) {
-        let Net { channels: Some(channels), neighbours, .. } = self else { return };
-        while let Some(handshake) = channels.carrier.poll_handover() {
+        let Net { routes: Some(routes), neighbours, .. } = self else { return };
+        while let Some(handshake) = routes.channels.poll_handover() {
             neighbours.put(handshake.shard, Mail::Handshake(Box::new(handshake)));
         }
         neighbours.send();
@@ -213,16 +213,16 @@ impl Net {
 
     /// What came in at another shard and is for this one.
     pub(crate) fn take(&mut self, now: Time, mail: Vec<Mail>, endpoint: &mut Endpoint) {
-        let Net { channels: Some(channels), marking, .. } = self else { return };
+        let Net { routes: Some(routes), marking, .. } = self else { return };
         for mail in mail {
             match mail {
                 Mail::Datagram { from, ecn, ip_len, mut bytes } => {
-                    let Arrived::Packet(opened) = channels.handle(now, &from, &mut bytes) else { continue };
+                    let Arrived::Packet(opened) = routes.handle(now, &from, &mut bytes) else { continue };
                     let inner = carried(marking.as_deref(), ecn, &mut bytes[opened.packet]);
                     endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, inner);
                 }
                 Mail::Handshake(handshake) => {
-                    channels.carrier.take_over(now, *handshake);
+                    routes.channels.take_over(now, *handshake);
                 }
             }
         }
@@ -235,7 +235,7 @@ impl Net {
 
     /// Sends everything in the batch, and what the channels say themselves.
     pub(crate) fn flush(&mut self, now: Time) {
-        let Net { sockets, links, channels, batch, capture, capture_plaintext, marking, parts, qlog, .. } =
+        let Net { sockets, links, routes, batch, capture, capture_plaintext, marking, parts, qlog, .. } =
             self;
         for run in batch.runs_mut() {
             run.parts(marking.as_deref(), parts);
@@ -245,31 +245,31 @@ impl Net {
                 run.packets().for_each(|packet| qlog.packet(now, true, packet, run.ecn()));
             }
             let to = if is_channel(route.socket) {
-                let Some(channels) = channels else { continue };
+                let Some(routes) = routes else { continue };
                 // Captured before it is sealed, if that is wanted.
-                let Some(to) = channels.resolve(route.socket) else { continue };
+                let Some(to) = routes.resolve(route.socket) else { continue };
                 let under = sockets.get(to.socket as usize).and_then(Option::as_deref);
-                if let (true, Some(capture), Some(carrier)) = (plaintext, capture.as_mut(), under) {
+                if let (true, Some(capture), Some(encapsulation)) = (plaintext, capture.as_mut(), under) {
                     for part in &*parts {
                         let packets = run.packets().take(part.packets.end).skip(part.packets.start);
                         let burst = run.burst_to(part, to.local, to.remote);
-                        capture.sent(to.socket, carrier, &burst, packets, Form::Dccp);
+                        capture.sent(to.socket, encapsulation, &burst, packets, Form::Dccp);
                     }
                 }
-                let Some(to) = channels.seal(now, route.socket, run.records()) else { continue };
+                let Some(to) = routes.seal(now, route.socket, run.records()) else { continue };
                 to
             } else {
                 channels::address(&route)
             };
-            let Some(Some(carrier)) = sockets.get_mut(to.socket as usize) else { continue };
+            let Some(Some(encapsulation)) = sockets.get_mut(to.socket as usize) else { continue };
             for part in &*parts {
                 let burst = run.burst_to(part, to.local, to.remote);
                 if let (Some(capture), false) = (capture.as_mut(), plaintext) {
                     let packets = burst.bytes.chunks(burst.segment.max(1));
                     let form = if is_channel(route.socket) { Form::Sealed } else { Form::Dccp };
-                    capture.sent(to.socket, &**carrier, &burst, packets, form);
+                    capture.sent(to.socket, &**encapsulation, &burst, packets, form);
                 }
-                match carrier.send(&burst) {
+                match encapsulation.send(&burst) {
                     Ok(()) => links.mark(now, route.socket, route.remote, None),
                     Err(SendError::LinkDown(e)) => {
                         links.mark(now, route.socket, route.remote, Some(e.to_string()));
@@ -286,9 +286,9 @@ impl Net {
 
     /// Handshakes and cookies of the channels.
     fn send_messages(&mut self) {
-        let Net { sockets, channels: Some(channels), capture, capture_plaintext, .. } = self else { return };
-        while let Some((to, message)) = channels.carrier.poll_transmit() {
-            let Some(Some(carrier)) = sockets.get_mut(to.socket as usize) else { continue };
+        let Net { sockets, routes: Some(routes), capture, capture_plaintext, .. } = self else { return };
+        while let Some((to, message)) = routes.channels.poll_transmit() {
+            let Some(Some(encapsulation)) = sockets.get_mut(to.socket as usize) else { continue };
             let burst = Burst {
                 local: to.local,
                 remote: to.remote,
@@ -299,16 +299,16 @@ impl Net {
             };
             if let Some(capture) = capture.as_mut().filter(|_| !*capture_plaintext) {
                 let message = std::iter::once(&*message);
-                capture.sent(to.socket, &**carrier, &burst, message, Form::Sealed);
+                capture.sent(to.socket, &**encapsulation, &burst, message, Form::Sealed);
             }
             // A message that does not leave is repeated later.
-            let _ = carrier.send(&burst);
+            let _ = encapsulation.send(&burst);
         }
     }
 
     fn write_keys(&mut self) {
-        let (Some(file), Some(channels)) = (&mut self.keylog, &mut self.channels) else { return };
-        while let Some(mut line) = channels.carrier.poll_key() {
+        let (Some(file), Some(routes)) = (&mut self.keylog, &mut self.routes) else { return };
+        while let Some(mut line) = routes.channels.poll_key() {
             // In one piece: several shards write to the same file. As with captures, a full disk must not stop the traffic.
             line.push('\n');
             let _ = file.write_all(line.as_bytes());
@@ -317,15 +317,15 @@ impl Net {
 
     /// When the channels want [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.channels.as_ref()?.carrier.poll_timeout()
+        self.routes.as_ref()?.channels.poll_timeout()
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        let Some(channels) = &mut self.channels else { return };
-        if channels.carrier.poll_timeout().is_some_and(|at| at <= now) {
-            channels.carrier.handle_timeout(now);
+        let Some(routes) = &mut self.routes else { return };
+        if routes.channels.poll_timeout().is_some_and(|at| at <= now) {
+            routes.channels.handle_timeout(now);
         }
-        self.moves.extend(channels.moved().into_iter().map(|(socket, to)| (socket, to.remote)));
+        self.moves.extend(routes.moved().into_iter().map(|(socket, to)| (socket, to.remote)));
     }
 
     /// When to call [`retry`](Self::retry).
@@ -335,18 +335,18 @@ impl Net {
 
     /// Looks whether broken destinations can be reached again.
     pub(crate) fn retry(&mut self, now: Time, poller: &Poller) {
-        let Net { sockets, links, shortage, channels, .. } = self;
+        let Net { sockets, links, shortage, routes, .. } = self;
         links.retry(now, |socket, remote| {
-            let to = channels.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));
+            let to = routes.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));
             let (socket, remote) = to.map_or((socket, remote), |to| (to.socket, to.remote));
             match sockets.get_mut(socket as usize) {
                 // It may be another descriptor now.
-                Some(Some(carrier)) => {
-                    let answer = carrier.check(remote);
+                Some(Some(encapsulation)) => {
+                    let answer = encapsulation.check(remote);
                     // It stays broken either way until the system can look.
                     !shortage.is_behind(&answer)
                         && answer.is_ok()
-                        && poller.add(carrier.as_fd(), Source::Socket(socket)).is_ok()
+                        && poller.add(encapsulation.as_fd(), Source::Socket(socket)).is_ok()
                 }
                 _ => false,
             }
@@ -374,7 +374,7 @@ fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bind, UdpCarrier};
+    use crate::{Bind, UdpEncapsulation};
     use std::fs::File;
     use units::Duration;
 
@@ -393,7 +393,7 @@ mod tests {
         }
         let (poller, mut net, now) = (Poller::new().unwrap(), Net::new(), Time::from_millis(1));
         let bind = Bind { addr: ([127, 0, 0, 1], 0).into(), interface: None };
-        let socket = net.add(&poller, Box::new(UdpCarrier::new(bind).unwrap())).unwrap();
+        let socket = net.add(&poller, Box::new(UdpEncapsulation::new(bind).unwrap())).unwrap();
         let remote = ([127, 0, 0, 1], 6511).into();
         let all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
         assert!(!all.is_empty());

@@ -1,5 +1,5 @@
 use crate::socket::{Bind, Message, Socket};
-use crate::{Burst, Carrier, CarrierStats, Received, SendError};
+use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use dccp_wire::checksum;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use units::Time;
 
 /// IP protocol 33: native DCCP, or the records of channels. Needs CAP_NET_RAW.
-pub struct RawCarrier {
+pub struct RawEncapsulation {
     socket: Socket,
     /// Source address the system uses towards a destination; the checksum covers it.
     sources: BTreeMap<IpAddr, IpAddr>,
@@ -20,22 +20,22 @@ pub struct RawCarrier {
 /// Most remembered source addresses.
 const MAX_SOURCES: usize = 256;
 
-impl RawCarrier {
+impl RawEncapsulation {
     /// Opens and binds a socket; the port of `bind` is not used.
     ///
     /// # Errors
     /// What the system says: no permission, `AddrNotAvailable`, no such interface.
-    pub fn new(bind: Bind) -> io::Result<RawCarrier> {
-        RawCarrier::marked(bind, None)
+    pub fn new(bind: Bind) -> io::Result<RawEncapsulation> {
+        RawEncapsulation::marked(bind, None)
     }
 
     /// As [`new`](Self::new), its packets marked for policy routing (SO_MARK).
     ///
     /// # Errors
     /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
-    pub fn marked(mut bind: Bind, mark: Option<u32>) -> io::Result<RawCarrier> {
+    pub fn marked(mut bind: Bind, mark: Option<u32>) -> io::Result<RawEncapsulation> {
         bind.addr.set_port(0);
-        Ok(RawCarrier {
+        Ok(RawEncapsulation {
             socket: Socket::new(bind, true, mark, None)?,
             sources: BTreeMap::new(),
             packet: Vec::new(),
@@ -45,8 +45,8 @@ impl RawCarrier {
 
     /// Carries the records of channels: checksums are neither written nor looked at.
     #[must_use]
-    pub fn sealed(self) -> RawCarrier {
-        RawCarrier { sealed: true, ..self }
+    pub fn sealed(self) -> RawEncapsulation {
+        RawEncapsulation { sealed: true, ..self }
     }
 
     fn source_of(&mut self, burst: &Burst<'_>) -> io::Result<IpAddr> {
@@ -63,7 +63,7 @@ impl RawCarrier {
     }
 }
 
-impl AsFd for RawCarrier {
+impl AsFd for RawEncapsulation {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.fd()
     }
@@ -80,7 +80,7 @@ fn strip(message: Message<'_>) -> Option<(IpAddr, &mut [u8])> {
     Some((Ipv4Addr::from(destination).into(), message.bytes.get_mut(header..total)?))
 }
 
-impl Carrier for RawCarrier {
+impl Encapsulation for RawEncapsulation {
     fn overhead(&self) -> u16 {
         if self.socket.bind().addr.is_ipv4() { 20 } else { 40 }
     }
@@ -164,7 +164,7 @@ impl Carrier for RawCarrier {
         Ok(addr)
     }
 
-    fn stats(&self) -> &CarrierStats {
+    fn stats(&self) -> &SocketStats {
         &self.socket.stats
     }
 }

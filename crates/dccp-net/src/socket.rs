@@ -1,8 +1,8 @@
-//! What both carriers share: a bound, non-blocking socket with ECN both ways, receive times, and batched receiving.
+//! What both encapsulations share: a bound, non-blocking socket with ECN both ways, receive times, and batched receiving.
 
 use crate::clock::Clock;
 use crate::watch;
-use crate::{Burst, CarrierStats, SendError};
+use crate::{Burst, SendError, SocketStats};
 use dccp_proto::Ecn;
 use dccp_wire::IPPROTO_DCCP;
 use nix::libc;
@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 use units::{Duration, Time};
 
-/// Where a carrier socket is bound.
+/// Where a socket is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// Address and, for UDP, port; unspecified and 0 let the system choose.
@@ -59,7 +59,7 @@ pub(crate) struct Socket {
     buffer: Vec<u8>,
     /// What asks the system about MTUs.
     asking: Cell<Option<socket2::Socket>>,
-    pub(crate) stats: CarrierStats,
+    pub(crate) stats: SocketStats,
 }
 
 /// One message of the kernel: several packets of `stride` bytes, the last may be shorter.
@@ -96,7 +96,7 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
 
 /// Has the kernel give each datagram to the socket whose number its byte 4 is, and by its addresses where there is no such socket. Without
 /// this the shards hand over to each other what is not theirs.
-fn steer(socket: &socket2::Socket, shards: u8) {
+fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let program = [
         // Byte 4; a shorter datagram goes to the first.
@@ -108,7 +108,7 @@ fn steer(socket: &socket2::Socket, shards: u8) {
     ];
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     if let Err(e) = setsockopt(socket, AttachReusePortCbpf, &program) {
-        tracing::info!("the kernel does not steer datagrams to shards ({e}); they are handed over");
+        tracing::info!("the kernel does not send datagrams to their shards ({e}); they are handed over");
     }
 }
 
@@ -147,7 +147,7 @@ fn open_whole(
 ) -> io::Result<(socket2::Socket, UdpSocketState)> {
     let inner = open(bind, raw, mark, shards.is_some())?;
     if let Some(shards) = shards {
-        steer(&inner, shards);
+        shard_by_header(&inner, shards);
     }
     let state = set_up(&inner, bind, raw)?;
     // The privileged forms go beyond net.core.*mem_max; without privilege the plain ones get what is allowed.
@@ -175,7 +175,7 @@ impl Socket {
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;
         let segmentation = !raw && state.max_gso_segments() > 1;
         let buffer = vec![0; BATCH_SIZE * RECEIVE];
-        let (asking, stats) = (Cell::default(), CarrierStats::default());
+        let (asking, stats) = (Cell::default(), SocketStats::default());
         Ok(Socket { bind, raw, mark, inner, state, segmentation, buffer, asking, stats })
     }
 
@@ -342,7 +342,7 @@ impl Socket {
     pub(crate) fn receive(
         &mut self,
         now: Time,
-        each: &mut dyn FnMut(&mut CarrierStats, Message<'_>),
+        each: &mut dyn FnMut(&mut SocketStats, Message<'_>),
     ) -> io::Result<()> {
         let mut slices = self.buffer.chunks_mut(RECEIVE).map(IoSliceMut::new);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =

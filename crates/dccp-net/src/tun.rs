@@ -1,4 +1,4 @@
-use crate::steering::Steering;
+use crate::queue_selection::QueueSelection;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::netdevice::name_to_index;
@@ -26,7 +26,7 @@ pub struct TunConfig {
 pub struct Tun {
     device: Arc<SyncDevice>,
     /// Of a device with several queues.
-    steering: Option<Arc<Steering>>,
+    selection: Option<Arc<QueueSelection>>,
 }
 
 impl Tun {
@@ -40,23 +40,21 @@ impl Tun {
     }
 
     /// As [`create`](Self::create), of an interface with several queues, this being the first, for as many threads: see [`queue`](Self::queue).
-    /// The kernel puts packets where [`steer`](Self::steer) says; where it does not do so (it wants CAP_BPF), there is one queue.
+    /// The kernel puts packets where [`assign_queues`](Self::assign_queues) says; where it does not do so (it wants CAP_BPF), there is one queue.
     ///
     /// # Errors
     /// As of [`create`](Self::create).
     pub fn create_queued(cfg: &TunConfig) -> io::Result<Tun> {
         let without = |e: io::Error| {
-            tracing::info!(
-                "the kernel does not steer packets to the threads' queues ({e}); one thread reads for all"
-            );
+            tracing::info!("the kernel refuses queue selection ({e}); one thread reads all queues");
         };
-        match Steering::new().map_err(without) {
-            Ok(steering) => Tun::with(cfg, Some(steering)),
+        match QueueSelection::new().map_err(without) {
+            Ok(selection) => Tun::with(cfg, Some(selection)),
             Err(()) => Tun::create(cfg),
         }
     }
 
-    fn with(cfg: &TunConfig, steering: Option<Steering>) -> io::Result<Tun> {
+    fn with(cfg: &TunConfig, selection: Option<QueueSelection>) -> io::Result<Tun> {
         std::fs::metadata("/dev/net/tun")?;
         // A device of that name that somebody else made is not ours to take over.
         // Asked of a socket, since /sys shows the namespace of whoever mounted it.
@@ -70,7 +68,7 @@ impl Tun {
             .mtu(cfg.mtu)
             .tx_queue_len(1000)
             .offload(cfg.offload)
-            .multi_queue(steering.is_some());
+            .multi_queue(selection.is_some());
         for (ip, prefix) in &cfg.addresses {
             if let IpAddr::V6(ip) = ip {
                 builder = builder.ipv6(*ip, *prefix);
@@ -83,15 +81,15 @@ impl Tun {
             }
         }
         device.set_nonblocking(true)?;
-        if let Some(steering) = &steering {
-            steering.attach(&device)?;
+        if let Some(selection) = &selection {
+            selection.attach(&device)?;
         }
-        Ok(Tun { device: Arc::new(device), steering: steering.map(Arc::new) })
+        Ok(Tun { device: Arc::new(device), selection: selection.map(Arc::new) })
     }
 
     /// Whether each thread has a queue of its own.
     pub fn has_queues(&self) -> bool {
-        self.steering.is_some()
+        self.selection.is_some()
     }
 
     /// The next queue of a device that has several, numbered from 0 as they are asked for; of another, one more name for its only one.
@@ -112,16 +110,16 @@ impl Tun {
     ///
     /// # Errors
     /// What the system says; the device then steers by a part of them.
-    pub fn steer(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
-        self.steering.as_ref().map_or(Ok(()), |steering| steering.set(prefixes))
+    pub fn assign_queues(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
+        self.selection.as_ref().map_or(Ok(()), |selection| selection.set(prefixes))
     }
 
     /// One prefix more.
     ///
     /// # Errors
     /// What the system says.
-    pub fn steer_also(&self, ip: IpAddr, length: u8, queue: u8) -> io::Result<()> {
-        self.steering.as_ref().map_or(Ok(()), |steering| steering.add(ip, length, queue))
+    pub fn assign_queue(&self, ip: IpAddr, length: u8, queue: u8) -> io::Result<()> {
+        self.selection.as_ref().map_or(Ok(()), |selection| selection.add(ip, length, queue))
     }
 
     /// Whether super-packets go in and out, each behind a header; [`Bursts`](crate::Bursts) knows what to do with them.

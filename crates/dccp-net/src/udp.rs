@@ -1,28 +1,28 @@
 use crate::socket::{Bind, Socket};
-use crate::{Burst, Carrier, CarrierStats, Received, SendError};
+use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use units::Time;
 
 /// DCCP in UDP (RFC 6773).
-pub struct UdpCarrier(Socket);
+pub struct UdpEncapsulation(Socket);
 
-impl UdpCarrier {
+impl UdpEncapsulation {
     /// Opens and binds a socket.
     ///
     /// # Errors
     /// What the system says: `AddrInUse`, `AddrNotAvailable`, no such interface, no permission.
-    pub fn new(bind: Bind) -> io::Result<UdpCarrier> {
-        UdpCarrier::marked(bind, None)
+    pub fn new(bind: Bind) -> io::Result<UdpEncapsulation> {
+        UdpEncapsulation::marked(bind, None)
     }
 
     /// As [`new`](Self::new), its packets marked for policy routing (SO_MARK).
     ///
     /// # Errors
     /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
-    pub fn marked(bind: Bind, mark: Option<u32>) -> io::Result<UdpCarrier> {
-        Ok(UdpCarrier(Socket::new(bind, false, mark, None)?))
+    pub fn marked(bind: Bind, mark: Option<u32>) -> io::Result<UdpEncapsulation> {
+        Ok(UdpEncapsulation(Socket::new(bind, false, mark, None)?))
     }
 
     /// As [`marked`](Self::marked), one of `shards` sockets at the same address, to be opened in the order of their numbers: records go to the
@@ -30,12 +30,12 @@ impl UdpCarrier {
     ///
     /// # Errors
     /// Those of [`marked`](Self::marked).
-    pub fn shared(bind: Bind, mark: Option<u32>, shard: u8, shards: u8) -> io::Result<UdpCarrier> {
-        Ok(UdpCarrier(Socket::new(bind, false, mark, Some((shard, shards)))?))
+    pub fn shared(bind: Bind, mark: Option<u32>, shard: u8, shards: u8) -> io::Result<UdpEncapsulation> {
+        Ok(UdpEncapsulation(Socket::new(bind, false, mark, Some((shard, shards)))?))
     }
 }
 
-impl AsFd for UdpCarrier {
+impl AsFd for UdpEncapsulation {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.fd()
     }
@@ -46,7 +46,7 @@ fn overhead(addr: SocketAddr) -> u16 {
     if addr.is_ipv4() { 28 } else { 48 }
 }
 
-impl Carrier for UdpCarrier {
+impl Encapsulation for UdpEncapsulation {
     fn overhead(&self) -> u16 {
         overhead(self.0.bind().addr)
     }
@@ -103,7 +103,7 @@ impl Carrier for UdpCarrier {
         self.0.local_addr()
     }
 
-    fn stats(&self) -> &CarrierStats {
+    fn stats(&self) -> &SocketStats {
         &self.0.stats
     }
 }

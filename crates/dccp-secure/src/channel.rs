@@ -37,7 +37,7 @@ pub struct Address {
     pub remote: SocketAddr,
 }
 
-/// A channel of a [`Carrier`](crate::Carrier); not used again.
+/// A channel of a [`Channels`](crate::Channels); not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 

@@ -4,12 +4,12 @@
 //! `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` and carries *records*, each one packet under an AEAD. Channels replace their keys as they
 //! go and follow a peer that changes its address. Whoever does not know the host's public key gets no answer at all.
 //!
-//! docs/security.md is the specification. The crate has no socket, no clock and no source of randomness: [`Carrier`] is handed
+//! docs/security.md is the specification. The crate has no socket, no clock and no source of randomness: [`Channels`] is handed
 //! datagrams, the time and a seed.
 
 mod aead;
-mod carrier;
 mod channel;
+mod channels;
 mod cookie;
 mod drops;
 mod header;
@@ -23,8 +23,8 @@ mod timestamp;
 mod x25519;
 
 pub use aead::{Aead, UnknownAead};
-pub use carrier::{Carrier, Event, Handover, Input, PeerStats, Settings, home};
 pub use channel::{Address, ChannelId, ChannelStats, Unready};
+pub use channels::{Channels, Event, Handover, Input, PeerStats, Settings, home};
 pub use drops::Reason;
 pub use header::{HEADER, OVERHEAD, TAG, shard_of};
 pub use keylog::KeyLog;

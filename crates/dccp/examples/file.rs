@@ -1,4 +1,4 @@
-//! Sends a file, over one path or several; what gets lost is sent again. Both ends print its SHA-256.
+//! Sends a file, over one path or several; what gets lost is retransmitted. Both ends print its SHA-256.
 //!
 //!     cargo run --release -p dccp --example file -- receive 0.0.0.0:6511 copy.bin
 //!     cargo run --release -p dccp --example file -- send 192.0.2.1:6511 original.bin
@@ -46,7 +46,7 @@ fn send(addr: &str, options: Options, from: impl Read) -> Result<()> {
     for path in stats.paths {
         println!("{:?}: {} packets, {} of them lost", path.id, path.sent, path.lost);
     }
-    println!("{} frames sent again", channel.resent());
+    println!("{} frames retransmitted", channel.resent());
     Ok(())
 }
 

@@ -106,7 +106,7 @@ pub struct Connection {
 
 impl Connection {
     /// Connects to a listener; of several addresses of a name, to the first that answers. With keys, it is the first peer of the options. The
-    /// port is a UDP port, or with [`Carrier::Raw`](crate::Carrier::Raw) the DCCP port.
+    /// port is a UDP port, or with [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
     ///
     /// # Errors
     /// What is wrong with the options, what the system says, a refusal, or no answer within [`Options::connect_timeout`]; of several
@@ -262,7 +262,7 @@ impl Connection {
     }
 
     /// Where the peer is, on the first of its paths; [`PathStats::peer`](crate::PathStats::peer) has that of each. With
-    /// [`Carrier::Raw`](crate::Carrier::Raw) there is no port in it.
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) there is no port in it.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.stats().paths.first().map(|path| path.peer)
     }
@@ -278,7 +278,7 @@ impl Connection {
                 core.endpoint.status(core.clock.now(), id).and_then(|s| Some(s.paths.first()?.clone()));
             let gone = ConnectError::Refused(Reason::Closed);
             let Some(first) = first else { return Err(gone) };
-            let port = if streams.options.carrier == crate::Carrier::Raw {
+            let port = if streams.options.encapsulation == crate::Encapsulation::Raw {
                 first.ports.remote
             } else {
                 first.route.remote.port()

@@ -3,7 +3,7 @@
 //! Between UDP, which sends as fast as it is told to, and TCP, which waits for what was lost: a [`Connection`] carries datagrams both
 //! ways, unreliable and without order (over one path), at the rate that the congestion control of your choice allows. It travels in UDP,
 //! so that it passes NATs and needs no privilege and no kernel module. The other end may be this crate or any DCCP implementation that
-//! speaks the same carrier.
+//! uses the same encapsulation.
 //!
 //! # One end listens, the other connects
 //!
@@ -129,7 +129,7 @@ pub use listener::Listener;
 pub use mpdccp_proto::reorder::ReorderConfig;
 pub use mpdccp_proto::sched::SchedulerKind;
 pub use mpdccp_proto::{Named, PathId, PathState, Reason};
-pub use options::{Carrier, Options, Path};
+pub use options::{Encapsulation, Options, Path};
 pub use outgoing::{Delivery, SendPolicy};
 pub use stats::{Event, PathStats, Stats};
 pub use units::Rate;

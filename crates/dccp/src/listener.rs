@@ -27,7 +27,7 @@ pub(crate) fn accept(
 
 impl Listener {
     /// Listens on an address of this host. Its port is a UDP port ([`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the one assigned to DCCP), 0 for
-    /// any that is free; with [`Carrier::Raw`](crate::Carrier::Raw) it is the DCCP port. Of several addresses of a name, the first that works.
+    /// any that is free; with [`Encapsulation::Raw`](crate::Encapsulation::Raw) it is the DCCP port. Of several addresses of a name, the first that works.
     ///
     /// # Errors
     /// What is wrong with the options, and what the system says.

@@ -17,7 +17,7 @@ const MAX_EARLY: usize = 512;
 /// How packets travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Carrier {
+pub enum Encapsulation {
     /// DCCP in UDP (RFC 6773): passes NATs, needs no privilege.
     #[default]
     Udp,
@@ -67,7 +67,7 @@ pub struct Options {
     pub(crate) dccp_port: u16,
     /// UDP and DCCP port to send from; 0 for any.
     pub(crate) source_ports: (u16, u16),
-    pub(crate) carrier: Carrier,
+    pub(crate) encapsulation: Encapsulation,
     pub(crate) multipath: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) queue: usize,
@@ -94,7 +94,7 @@ impl Default for Options {
             early_data: Vec::new(),
             dccp_port: 5001,
             source_ports: (0, 0),
-            carrier: Carrier::default(),
+            encapsulation: Encapsulation::default(),
             multipath: false,
             paths: Vec::new(),
             queue: 16,
@@ -157,7 +157,7 @@ impl Options {
     }
 
     /// How much of what this end sends the header checksum covers, if the peer accepts it, as RFC 4340 section 9.2 counts: 0 all, 1 none of the
-    /// data, n the first 4 (n - 1) bytes, up to 15. Only with [`Carrier::Raw`]: in UDP the UDP checksum covers all.
+    /// data, n the first 4 (n - 1) bytes, up to 15. Only with [`Encapsulation::Raw`]: in UDP the UDP checksum covers all.
     pub fn coverage(mut self, coverage: u8) -> Options {
         self.connection.coverage = coverage.min(15);
         self
@@ -188,15 +188,15 @@ impl Options {
         self
     }
 
-    /// DCCP port of the listener, inside UDP; 5001 by default. Not used by [`Carrier::Raw`].
+    /// DCCP port of the listener, inside UDP; 5001 by default. Not used by [`Encapsulation::Raw`].
     pub fn dccp_port(mut self, port: u16) -> Options {
         self.dccp_port = port;
         self
     }
 
     /// How packets travel.
-    pub fn carrier(mut self, carrier: Carrier) -> Options {
-        self.carrier = carrier;
+    pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Options {
+        self.encapsulation = encapsulation;
         self
     }
 

@@ -1,8 +1,8 @@
 //! From options to sockets, channels and paths.
 
-use crate::options::Carrier;
+use crate::options::Encapsulation;
 use crate::{ConnectError, Options};
-use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
+use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use dccp_secure::{Aead, OVERHEAD, Settings};
 use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter, is_unicast};
@@ -10,11 +10,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-fn open_socket(core: &mut Core, carrier: Carrier, bind: Bind) -> io::Result<u32> {
+fn open_socket(core: &mut Core, encapsulation: Encapsulation, bind: Bind) -> io::Result<u32> {
     let addr = bind.addr;
-    let opened = match carrier {
-        Carrier::Udp => UdpCarrier::new(bind).and_then(|c| core.add_socket(c)),
-        Carrier::Raw => RawCarrier::new(bind).and_then(|c| core.add_socket(c)),
+    let opened = match encapsulation {
+        Encapsulation::Udp => UdpEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
+        Encapsulation::Raw => RawEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
     };
     opened.map_err(|e| about(&format!("a socket on {addr}"), &e))
 }
@@ -32,14 +32,14 @@ pub(crate) fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
 
 fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
     let secure = if options.key.is_some() { OVERHEAD as u16 } else { 0 };
-    core.net.carrier(socket).map_or(0, |c| c.overhead()) + secure
+    core.net.socket(socket).map_or(0, |c| c.overhead()) + secure
 }
 
 /// Puts channels between sockets and sessions, if there are keys.
 pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Result<(), ConnectError> {
     let Some(key) = &options.key else { return Ok(()) };
     let since_1970 = dccp_net::Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
-    let mut carrier = dccp_secure::Carrier::new(Settings {
+    let mut channels = dccp_secure::Channels::new(Settings {
         private_key: key.clone(),
         accepts,
         server: 0,
@@ -49,17 +49,17 @@ pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Resul
         seed: dccp_net::random_seed()?,
     });
     for (number, (key, preshared)) in (0u32..).zip(&options.peers) {
-        carrier.add_peer(number, *key, preshared.clone());
+        channels.add_peer(number, *key, preshared.clone());
     }
-    core.net.secure(carrier);
+    core.net.secure(channels);
     Ok(())
 }
 
-/// The carrier address, and the DCCP port.
+/// The address of the socket, and the DCCP port.
 pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
-    match options.carrier {
-        Carrier::Udp => (addr, options.dccp_port),
-        Carrier::Raw => (with_port(addr, 0), addr.port()),
+    match options.encapsulation {
+        Encapsulation::Udp => (addr, options.dccp_port),
+        Encapsulation::Raw => (with_port(addr, 0), addr.port()),
     }
 }
 
@@ -69,8 +69,8 @@ pub(crate) fn listen(
     options: &Options,
     addr: SocketAddr,
 ) -> Result<(SocketAddr, u32), ConnectError> {
-    let (carrier_addr, port) = places(options, addr);
-    let socket = open_socket(core, options.carrier, Bind { addr: carrier_addr, interface: None })?;
+    let (socket_addr, port) = places(options, addr);
+    let socket = open_socket(core, options.encapsulation, Bind { addr: socket_addr, interface: None })?;
     let overhead = overhead(core, socket, options);
     let peers = match options.key {
         None => vec![PeerFilter { id: 0, remotes: Vec::new() }],
@@ -88,8 +88,8 @@ pub(crate) fn listen(
         max_sessions: options.max_connections,
         max_sessions_per_source: options.per_source(),
     });
-    let bound = core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr);
-    let bound = if options.carrier == Carrier::Raw { with_port(bound, port) } else { bound };
+    let bound = core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr);
+    let bound = if options.encapsulation == Encapsulation::Raw { with_port(bound, port) } else { bound };
     Ok((bound, socket))
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn open_path(
         return Err(ConnectError::Options("both ends of a path must be of the same IP version"));
     }
     let bind = Bind::toward(remote, local, options.source_ports.0);
-    let socket = open_socket(core, options.carrier, bind)?;
+    let socket = open_socket(core, options.encapsulation, bind)?;
     let overhead = overhead(core, socket, options);
     let mtu = match core.net.path_mtu(socket, remote) {
         Ok(mtu) => mtu.min(options.mtu),

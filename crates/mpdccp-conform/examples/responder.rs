@@ -2,7 +2,7 @@
 //!
 //!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
 
-use dccp::{Carrier, Connection, Listener, Options, PathId};
+use dccp::{Connection, Encapsulation, Listener, Options, PathId};
 use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -48,9 +48,10 @@ pub(crate) fn accept(listener: &Listener) -> Result<()> {
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).peekable();
     let address = arguments.next().ok_or("usage: responder ADDRESS:PORT [raw] [CCID]")?;
-    let carrier = if arguments.next_if_eq("raw").is_some() { Carrier::Raw } else { Carrier::Udp };
+    let encapsulation =
+        if arguments.next_if_eq("raw").is_some() { Encapsulation::Raw } else { Encapsulation::Udp };
     let ccid = arguments.next().map_or(Ok(2), |n| n.parse())?;
-    let listener = Listener::bind(address, options(ccid).carrier(carrier))?;
+    let listener = Listener::bind(address, options(ccid).encapsulation(encapsulation))?;
     println!("listening on {}", listener.local_addr());
     accept(&listener)
 }

@@ -1,9 +1,9 @@
-//! The clients: one endpoint for all their sessions, one carrier each, one socket for all.
+//! The clients: one endpoint and one socket for all their sessions, channels of its own for each.
 
-use dccp_net::{Bind, Burst, Carrier as _, Clock, UdpCarrier};
+use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_secure::{
-    Address, Aead, Carrier, ChannelId, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings, TAG,
+    Address, Aead, ChannelId, Channels, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings, TAG,
 };
 use mpdccp_proto::{Endpoint, PathConfig, PktInfo, SessionConfig, SessionEvent, SessionId};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -35,8 +35,8 @@ pub(crate) fn key_of(client: u32) -> PrivateKey {
 }
 
 struct Client {
-    carrier: Carrier,
-    channels: [ChannelId; 2],
+    channels: Channels,
+    paths: [ChannelId; 2],
     session: Option<SessionId>,
     armed: Option<Time>,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Clients {
     clients: Vec<Client>,
     of_session: BTreeMap<SessionId, u32>,
     timers: BTreeSet<(Time, u32)>,
-    socket: UdpCarrier,
+    socket: UdpEncapsulation,
     outgoing: Outgoing,
     /// Open sessions and paths that are up.
     pub(crate) open: usize,
@@ -91,7 +91,7 @@ impl Clients {
         let hub = key_of(u32::MAX).public();
         let unix = units::Duration::from_nanos(Clock.wall_nanos() - now.as_nanos());
         let client = |i: u32| {
-            let mut carrier = Carrier::new(Settings {
+            let mut channels = Channels::new(Settings {
                 private_key: key_of(i),
                 accepts: false,
                 server: 0,
@@ -100,13 +100,13 @@ impl Clients {
                 unix,
                 seed: dccp_net::random_seed()?,
             });
-            carrier.add_peer(0, hub, PresharedKey::default());
+            channels.add_peer(0, hub, PresharedKey::default());
             let mut open = |path| {
                 let to = Address { socket: path as u32, local: Some(source(i, path)), remote: server(path) };
-                carrier.open(now, 0, to).ok_or_else(|| io::Error::other("no channel"))
+                channels.open(now, 0, to).ok_or_else(|| io::Error::other("no channel"))
             };
-            let channels = [open(0)?, open(1)?];
-            Ok(Client { carrier, channels, session: None, armed: None })
+            let paths = [open(0)?, open(1)?];
+            Ok(Client { channels, paths, session: None, armed: None })
         };
         let bind = Bind { addr: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 4500), interface: None };
         Ok(Clients {
@@ -114,7 +114,7 @@ impl Clients {
             clients: (0..n).map(client).collect::<io::Result<_>>()?,
             of_session: BTreeMap::new(),
             timers: BTreeSet::new(),
-            socket: UdpCarrier::new(bind)?,
+            socket: UdpEncapsulation::new(bind)?,
             outgoing: Outgoing::default(),
             open: 0,
             up: 0,
@@ -189,7 +189,7 @@ impl Clients {
         while let Some((at, client)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, client));
             self.clients[client as usize].armed = None;
-            self.clients[client as usize].carrier.handle_timeout(now);
+            self.clients[client as usize].channels.handle_timeout(now);
             self.messages(client);
         }
         while let Some((_, data)) = self.endpoint.poll_deliver() {
@@ -228,7 +228,7 @@ impl Clients {
                 *received += 1;
                 touched.insert(number);
                 let from = Address { socket: path as u32, local: packet.local, remote: packet.remote };
-                if let Input::Packet { len, .. } = client.carrier.handle(packet.at, &from, packet.bytes) {
+                if let Input::Packet { len, .. } = client.channels.handle(packet.at, &from, packet.bytes) {
                     let route = Route { socket: number * 2 + path as u32, local: None, remote: server(path) };
                     let bytes = &packet.bytes[HEADER..HEADER + len];
                     endpoint.handle_datagram(packet.at, &route, packet.ecn, packet.ip_len, bytes);
@@ -251,23 +251,23 @@ impl Clients {
             rest = later;
             let (number, path) = (route.socket / 2, (route.socket % 2) as usize);
             let client = &mut self.clients[number as usize];
-            if client.carrier.seal(now, client.channels[path], record, len + TAG).is_ok() {
+            if client.channels.seal(now, client.paths[path], record, len + TAG).is_ok() {
                 self.send(source(number, path), route.remote, ecn, record);
             }
             self.messages(number);
         }
     }
 
-    /// What a client's carrier says by itself, and its timer.
+    /// What a client's channels say by itself, and its timer.
     fn messages(&mut self, number: u32) {
-        while let Some((to, message)) = self.clients[number as usize].carrier.poll_transmit() {
+        while let Some((to, message)) = self.clients[number as usize].channels.poll_transmit() {
             if let Some(local) = to.local {
                 self.send(local, to.remote, Ecn::NotEct, &message);
             }
         }
         let client = &mut self.clients[number as usize];
-        while client.carrier.poll_event().is_some() {}
-        let next = client.carrier.poll_timeout();
+        while client.channels.poll_event().is_some() {}
+        let next = client.channels.poll_timeout();
         if client.armed != next {
             if let Some(at) = client.armed {
                 self.timers.remove(&(at, number));

@@ -1,5 +1,5 @@
 //! Reliable messages, or a byte stream, in order, over a [`Connection`]: for what must arrive whole, such as files and commands. What got
-//! lost is sent again; how fast anything leaves is the connection's congestion control's affair alone, on one path or several.
+//! lost is retransmitted; how fast anything leaves is the connection's congestion control's affair alone, on one path or several.
 //!
 //! ```
 //! use dccp::{Connection, Listener, Options, reliable::Channel};
@@ -359,7 +359,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Frames sent again so far.
+    /// Frames retransmitted so far.
     pub fn resent(&self) -> u64 {
         lock(&self.0.state).tx.resent
     }

@@ -1,4 +1,4 @@
-//! What a channel sends: bytes kept until they are acknowledged, and sent again if they got lost.
+//! What a channel sends: bytes kept until they are acknowledged, and retransmitted if they get lost.
 
 use super::frame::{Ack, DATA_HEADER, Frame};
 use super::ranges::Ranges;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use dccp_net::{App, Bind, Clock, Core, Driver, Handle, UdpCarrier};
+use dccp_net::{App, Bind, Clock, Core, Driver, Handle, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
     Endpoint, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId,
@@ -180,7 +180,7 @@ fn driver<A: App>(set_up: impl FnOnce(&mut Core) -> Result<A, LabError>) -> Resu
 }
 
 fn socket(core: &mut Core, addr: SocketAddr) -> Result<u32, LabError> {
-    let carrier = UdpCarrier::new(Bind { addr, interface: None });
+    let carrier = UdpEncapsulation::new(Bind { addr, interface: None });
     carrier.and_then(|c| core.add_socket(c)).map_err(|e| LabError::failed("a DCCP socket", e))
 }
 

@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::perf::SERVICE_CODE;
 use crate::perf::args::CarrierArg;
 use crate::perf::plan::{Plan, Role};
-use dccp_net::{Bind, Core, RawCarrier, UdpCarrier};
+use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
     Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, SessionConfig, SessionId,
@@ -51,8 +51,8 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
 fn open_socket(core: &mut Core, carrier: CarrierArg, bind: Bind) -> Result<u32, Fault> {
     let addr = bind.addr;
     let result = match carrier {
-        CarrierArg::Udp => UdpCarrier::new(bind).and_then(|c| core.add_socket(c)),
-        CarrierArg::Raw => RawCarrier::new(bind).and_then(|c| core.add_socket(c)),
+        CarrierArg::Udp => UdpEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
+        CarrierArg::Raw => RawEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
     };
     result.map_err(|e| {
         Fault::usage(match e.kind() {
@@ -88,7 +88,7 @@ pub(crate) fn listen(
     invite: &[SocketAddr],
 ) -> Result<SocketAddr, Fault> {
     let socket = open_socket(core, plan.carrier, Bind { addr, interface: None })?;
-    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
+    let overhead = core.net.socket(socket).map_or(0, |c| c.overhead());
     check_size(plan, plan.mtu, overhead)?;
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,
@@ -105,7 +105,7 @@ pub(crate) fn listen(
         let route = Route { socket, local: None, remote: SocketAddr::new(client.ip(), port) };
         core.endpoint.send_listen(now, route, Ports { local: plan.dccp_port, remote: client.port() });
     }
-    Ok(core.net.carrier(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
+    Ok(core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }
 
 /// Opens a session; returns it and its sockets. If that fails none stays open.
@@ -163,7 +163,7 @@ fn open_path(
     let udp_port = port.filter(|_| plan.carrier == CarrierArg::Udp).unwrap_or(0);
     let socket = open_socket(core, plan.carrier, Bind::toward(remote, local, udp_port))?;
     sockets.push(socket);
-    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead());
+    let overhead = core.net.socket(socket).map_or(0, |c| c.overhead());
     let mtu = core.net.path_mtu(socket, remote);
     let mtu = mtu.map_err(|e| Fault::usage(format!("no way to {}: {e}", remote.ip())))?.min(plan.mtu);
     check_size(plan, mtu, overhead)?;

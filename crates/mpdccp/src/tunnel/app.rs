@@ -165,11 +165,11 @@ impl TunnelApp {
             }
             Action::Steer(nets) => {
                 let queues = nets.iter().map(|(net, shard)| (net.network(), net.prefix_len(), *shard));
-                tun::log_steering(cfg, self.tun.tun().steer(queues));
+                tun::log_steering(cfg, self.tun.tun().assign_queues(queues));
             }
             Action::SteerAlso(ip, shard) => {
                 let length = if ip.is_ipv4() { 32 } else { 128 };
-                tun::log_steering(cfg, self.tun.tun().steer_also(ip, length, shard));
+                tun::log_steering(cfg, self.tun.tun().assign_queue(ip, length, shard));
             }
             Action::Save(file, text) => self.files.save(file, &text),
             Action::SetMarking(marker) => core.net.marking = marking::of(marker),

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use dccp_net::{Clock, Core};
-use dccp_secure::{Aead, Carrier, KeyError, OVERHEAD, PresharedKey, PrivateKey, Settings};
+use dccp_secure::{Aead, Channels, KeyError, OVERHEAD, PresharedKey, PrivateKey, Settings};
 use mpdccp_tunnel::config::{Config, Peer, Secret, Security};
 use mpdccp_tunnel::{Keys, Tunnel};
 use std::fs::OpenOptions;
@@ -33,7 +33,7 @@ pub(crate) fn secure(
     let aeads = cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
     let wall = tunnel.handshake_time(Duration::from_nanos(Clock.wall_nanos()));
     let since_zero = Duration::from_nanos(core.clock.now().as_nanos());
-    let mut carrier = Carrier::new(Settings {
+    let mut channels = Channels::new(Settings {
         private_key,
         accepts: !cfg.is_client(),
         server: cfg.server_number.0,
@@ -43,21 +43,21 @@ pub(crate) fn secure(
         seed: dccp_net::random_seed()?,
     });
     if cfg.shards.0 > 1 {
-        carrier.share(cfg.shards.0);
+        channels.share(cfg.shards.0);
     }
     for (number, key) in (0u32..).zip(keys.peers) {
         if let Some((key, preshared)) = key {
-            carrier.add_peer(number, key, preshared);
+            channels.add_peer(number, key, preshared);
         }
     }
     if let Some(path) = &cfg.keylog {
         let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
         let cannot = |e| Fault::usage(format!("keylog: cannot write {}: {e}", path.display()));
         core.net.keylog = Some(options.map_err(cannot)?);
-        carrier.log_keys();
+        channels.log_keys();
         tracing::warn!("who can read {} can read all traffic", path.display());
     }
-    core.net.secure(carrier);
+    core.net.secure(channels);
     core.net.capture_plaintext = cfg.capture_plaintext;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What the tunnel may still do once its sockets and its interface are there.
 
 use crate::tunnel::face::control;
-use dccp_net::{Bind, UdpCarrier};
+use dccp_net::{Bind, UdpEncapsulation};
 use mpdccp_tunnel::config::{Carrier, Config};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 use std::io::ErrorKind;
@@ -42,7 +42,7 @@ const OVERRIDE: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 /// Linux before 5.7 asks for CAP_NET_RAW.
 fn may_bind_to_interfaces() -> bool {
     let lo = Bind { addr: ([0; 4], 0).into(), interface: Some("lo".into()) };
-    !UdpCarrier::new(lo).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
+    !UdpEncapsulation::new(lo).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
 }
 
 /// What is read again, and the directories of what is written or taken away.

@@ -5,7 +5,7 @@ use crate::tunnel::face::events;
 use crate::tunnel::host::default_route::MARK;
 use crate::tunnel::host::keys;
 use crate::tunnel::host::names::Names;
-use dccp_net::{Bind, CarrierStats, Clock, Core, RawCarrier, UdpCarrier, interfaces_like};
+use dccp_net::{Bind, Clock, Core, RawEncapsulation, SocketStats, UdpEncapsulation, interfaces_like};
 use dccp_proto::Route;
 use mpdccp_tunnel::config::{Carrier, Config, Security};
 use mpdccp_tunnel::status::SocketStatus;
@@ -28,10 +28,10 @@ fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u
     let mark = cfg.default_route.then_some(MARK);
     let result = match carrier {
         Carrier::Udp if cfg.shards.0 > 1 => {
-            UdpCarrier::shared(bind.clone(), mark, shard, cfg.shards.0).and_then(|c| core.add_socket(c))
+            UdpEncapsulation::shared(bind.clone(), mark, shard, cfg.shards.0).and_then(|c| core.add_socket(c))
         }
-        Carrier::Udp => UdpCarrier::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
-        Carrier::Raw => RawCarrier::marked(bind.clone(), mark).and_then(|c| match cfg.security {
+        Carrier::Udp => UdpEncapsulation::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
+        Carrier::Raw => RawEncapsulation::marked(bind.clone(), mark).and_then(|c| match cfg.security {
             Security::Noise => core.add_socket(c.sealed()),
             Security::None => core.add_socket(c),
         }),
@@ -93,7 +93,7 @@ pub(crate) fn open_path(core: &mut Core, cfg: &Config, path: &OpenPath) -> HostE
         Ok(socket) => socket,
         Err(e) => return failed(e),
     };
-    let overhead = core.net.carrier(socket).map_or(0, |c| c.overhead()) + keys::overhead(cfg);
+    let overhead = core.net.socket(socket).map_or(0, |c| c.overhead()) + keys::overhead(cfg);
     let sizes = sizes(core, socket, path.remote);
     let socket = match cfg.security {
         Security::None => Some(socket),
@@ -125,7 +125,7 @@ pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, 
         socket,
         remote,
         sizes: sizes(core, socket, remote),
-        carried: core.net.carrier(under).map_or(0, |c| c.stats().tx_bytes + c.stats().rx_bytes),
+        carried: core.net.socket(under).map_or(0, |c| c.stats().tx_bytes + c.stats().rx_bytes),
         heard: channels.is_none() || heard().is_some(),
         handshake: channels.and_then(|channels| channels.initiated()),
         unix: Clock.wall_nanos() / 1_000_000_000,
@@ -168,7 +168,7 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u
     }
     let mtu = least.unwrap_or_else(|| mpdccp_tunnel::first_mtu(Sizes::default(), false, None));
     let overhead = sockets.iter().map(|(socket, v4)| {
-        let carrier = core.net.carrier(*socket).map_or(0, |c| c.overhead());
+        let carrier = core.net.socket(*socket).map_or(0, |c| c.overhead());
         if *v4 { carrier } else { carrier - 20 }
     });
     let overhead = overhead.max().unwrap_or(0) + keys::overhead(cfg);
@@ -181,8 +181,8 @@ pub(crate) fn status(core: &Core) -> Vec<SocketStatus> {
     core.net.stats().iter().map(|(socket, stats)| socket_status(core, *socket, stats)).collect()
 }
 
-fn socket_status(core: &Core, socket: u32, stats: &CarrierStats) -> SocketStatus {
-    let local = core.net.carrier(socket).and_then(|c| c.local_addr().ok());
+fn socket_status(core: &Core, socket: u32, stats: &SocketStats) -> SocketStatus {
+    let local = core.net.socket(socket).and_then(|c| c.local_addr().ok());
     let drops = [
         ("tx_buffer_full", stats.tx_buffer_full),
         ("tx_too_big", stats.tx_too_big),

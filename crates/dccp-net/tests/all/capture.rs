@@ -1,7 +1,6 @@
 //! A capture is a pcap file of IP packets that hold what was sent.
-#![cfg(target_os = "linux")]
 
-use dccp_net::{App, Bind, Capture, Core, Driver, UdpCarrier};
+use dccp_net::{App, Bind, Capture, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionConfig, SessionEvent, SessionId};
 use std::fs::Permissions;
@@ -44,7 +43,7 @@ fn a_request_is_sent_and_captured() {
         core.net.capture = Some(Capture::create(&file)?);
         // Bound to no address: the capture has to find out.
         let bind = Bind { addr: "0.0.0.0:0".parse().unwrap(), interface: None };
-        let socket = core.add_socket(UdpCarrier::new(bind)?)?;
+        let socket = core.add_socket(UdpEncapsulation::new(bind)?)?;
         let now = core.clock.now();
         let path = PathConfig {
             route: Route { socket, local: None, remote },

@@ -81,18 +81,18 @@ fn build_all(specs: &[Spec]) -> Vec<Vec<u8>> {
 
 /// What the kernel makes of what is written, one packet after the other, as it would cut it again; and how many that were in all.
 fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
-    let mut joiner = Joiner::default();
-    joiner.sort(burst, udp);
+    let mut coalescer = Coalescer::default();
+    coalescer.sort(burst, udp);
     let mut out = Vec::new();
-    for joined in joiner.all() {
+    for joined in coalescer.all() {
         if joined.packets() == 1 {
-            out.extend(joiner.members(joined).map(|i| burst[i].clone()));
+            out.extend(coalescer.members(joined).map(|i| burst[i].clone()));
             continue;
         }
         let header = joined.header(burst);
         let told = VirtioNetHdr::decode(header.as_bytes()).unwrap();
         let mut whole = header.as_bytes()[VIRTIO_NET_HDR_LEN..].to_vec();
-        joiner.members(joined).for_each(|i| whole.extend_from_slice(&burst[i][joined.headers()..]));
+        coalescer.members(joined).for_each(|i| whole.extend_from_slice(&burst[i][joined.headers()..]));
         let length = if whole[0] == 0x45 { [whole[2], whole[3]] } else { [whole[4], whole[5]] };
         let length = usize::from(u16::from_be_bytes(length)) + if whole[0] == 0x45 { 0 } else { 40 };
         assert_eq!(length, whole.len());
@@ -105,7 +105,7 @@ fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
         assert_eq!(n, joined.packets());
         out.extend(packets.into_iter().zip(sizes).take(n).map(|(packet, size)| packet[..size].to_vec()));
     }
-    (out, joiner.all().len())
+    (out, coalescer.all().len())
 }
 
 /// All of a flow, the identification of IPv4 aside, which the kernel counts on.

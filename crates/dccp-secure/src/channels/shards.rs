@@ -1,12 +1,12 @@
 //! A server of several shards: what is for another is told from its header or the peer's number, and a handshake goes on there.
 
-use super::{Carrier, Input};
+use super::{Channels, Input};
 use crate::channel::Address;
 use crate::header::Receiver;
 use crate::noise::Offered;
 use units::Time;
 
-/// The first message of a handshake with a peer that is at home on another shard, for [`Carrier::take_over`] there. It was checked and read
+/// The first message of a handshake with a peer that is at home on another shard, for [`Channels::take_over`] there. It was checked and read
 /// where it came in, so that a server under load asks for one cookie and not for two.
 #[derive(Debug)]
 pub struct Handover {
@@ -17,7 +17,7 @@ pub struct Handover {
     pub(super) to: Receiver,
 }
 
-impl Carrier {
+impl Channels {
     /// The server has so many shards, numbered from 0, that share its peers by their numbers: each has the same peers under the same numbers,
     /// and the channels of those that are at home there.
     pub fn share(&mut self, shards: u8) {

@@ -202,7 +202,7 @@ impl Joined {
 
 /// Joins a burst.
 #[derive(Debug, Default)]
-pub(crate) struct Joiner {
+pub(crate) struct Coalescer {
     groups: Vec<Joined>,
     /// Of each packet the one that follows in its group.
     following: Vec<usize>,
@@ -210,7 +210,7 @@ pub(crate) struct Joiner {
     barrier: usize,
 }
 
-impl Joiner {
+impl Coalescer {
     /// Sorts a burst; order is kept within each flow. `udp`: whether the kernel takes joined datagrams.
     pub(crate) fn sort(&mut self, burst: &[Vec<u8>], udp: bool) {
         self.groups.clear();
@@ -274,5 +274,5 @@ impl Joiner {
 }
 
 #[cfg(test)]
-#[path = "join_tests.rs"]
+#[path = "gro_tests.rs"]
 mod tests;

@@ -1,19 +1,18 @@
 //! The tokio twins over the loopback interface.
-#![cfg(feature = "tokio")]
 
+use ::tokio::io::{AsyncReadExt, AsyncWriteExt};
 use dccp::tokio::{Channel, Connection, Connector, Listener};
 use dccp::{ConnectError, Options, Reason, RecvError, SendError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-#[tokio::test]
+#[::tokio::test]
 async fn many_clients_of_one_task_each() {
     const CLIENTS: usize = 50;
     let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
     let addr = listener.local_addr();
-    tokio::spawn(async move {
+    ::tokio::spawn(async move {
         while let Ok(connection) = listener.accept().await {
-            tokio::spawn(async move {
+            ::tokio::spawn(async move {
                 while let Ok(data) = connection.recv().await {
                     connection.send(&data).await.unwrap();
                 }
@@ -24,7 +23,7 @@ async fn many_clients_of_one_task_each() {
     let clients: Vec<_> = (0..CLIENTS)
         .map(|n| {
             let connector = connector.clone();
-            tokio::spawn(async move {
+            ::tokio::spawn(async move {
                 let connection = connector.connect(addr).await.unwrap();
                 let name = n.to_string().into_bytes();
                 connection.send(&name).await.unwrap();
@@ -39,7 +38,7 @@ async fn many_clients_of_one_task_each() {
     }
 }
 
-#[tokio::test]
+#[::tokio::test]
 async fn ends_and_refusals() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = silent.local_addr().unwrap();
@@ -50,7 +49,7 @@ async fn ends_and_refusals() {
     let here = Connection::connect(listener.local_addr(), Options::default()).await.unwrap();
     let there = listener.accept().await.unwrap();
     // A receive that is given up takes nothing with it.
-    assert!(tokio::time::timeout(Duration::from_millis(20), there.recv()).await.is_err());
+    assert!(::tokio::time::timeout(Duration::from_millis(20), there.recv()).await.is_err());
     here.send(b"one").await.unwrap();
     assert_eq!(there.recv().await.unwrap(), b"one");
     here.finish().await.unwrap();
@@ -58,11 +57,11 @@ async fn ends_and_refusals() {
     assert_eq!(there.send(b"two").await, Err(SendError::Closed(Reason::ClosedByPeer)));
 }
 
-#[tokio::test]
+#[::tokio::test]
 async fn reliable_messages() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
     let addr = listener.local_addr();
-    let echo = tokio::spawn(async move {
+    let echo = ::tokio::spawn(async move {
         let channel = Channel::new(listener.accept().await.unwrap());
         while let Some(message) = channel.recv().await.unwrap() {
             channel.send(&message).await.unwrap();
@@ -80,11 +79,11 @@ async fn reliable_messages() {
 }
 
 /// Both ways at a time, with more than the window holds.
-#[tokio::test]
+#[::tokio::test]
 async fn a_channel_is_a_stream_of_bytes() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
     let addr = listener.local_addr();
-    let echo = tokio::spawn(async move {
+    let echo = ::tokio::spawn(async move {
         let channel = Channel::with_window(listener.accept().await.unwrap(), 0);
         let copied = tokio::io::copy(&mut &channel, &mut &channel).await.unwrap();
         channel.finish().await.unwrap();

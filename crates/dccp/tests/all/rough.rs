@@ -1,9 +1,7 @@
 //! What happens to applications on real networks: loss, small packets, outages, a peer that restarts or does not read.
 
-mod relay;
-
+use crate::relay::Relay;
 use dccp::{Connection, Listener, Options, Reason, RecvError, ResetCode, SendError};
-use relay::Relay;
 use std::io::Write;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::Arc;

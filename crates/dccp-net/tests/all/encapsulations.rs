@@ -1,7 +1,6 @@
-//! Carriers over loopback: what goes in comes out, with its ECN field, its addresses and its size.
-#![cfg(target_os = "linux")]
+//! Encapsulations over loopback: what goes in comes out, with its ECN field, its addresses and its size.
 
-use dccp_net::{Batch, Bind, Burst, Carrier, Clock, RawCarrier, UdpCarrier};
+use dccp_net::{Batch, Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::{Header, Packet, PacketType, Seq};
 use std::io::{ErrorKind, Read};
@@ -17,11 +16,11 @@ struct Got {
 }
 
 /// Receives until `n` packets are there; gives up after a while, so that a loss fails the assertion and not the clock.
-fn receive(carrier: &mut dyn Carrier, n: usize) -> Vec<Got> {
+fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     let mut got = Vec::new();
     let patience = Instant::now();
     while got.len() < n && patience.elapsed() < Duration::from_secs(10) {
-        carrier
+        encapsulation
             .receive(Clock.now(), &mut |p| {
                 assert!(p.at <= Clock.now());
                 got.push(Got {
@@ -60,7 +59,8 @@ fn dccp(seq: u64, payload: usize) -> Vec<u8> {
 }
 
 fn udp_pair(addr: &str) {
-    let (mut a, mut b) = (UdpCarrier::new(bind(addr)).unwrap(), UdpCarrier::new(bind(addr)).unwrap());
+    let (mut a, mut b) =
+        (UdpEncapsulation::new(bind(addr)).unwrap(), UdpEncapsulation::new(bind(addr)).unwrap());
     let route = Route { socket: 0, local: None, remote: b.local_addr().unwrap() };
     let mut batch = Batch::default();
     let sizes = [1000, 1000, 1000, 400, 1200, 30];
@@ -90,7 +90,7 @@ fn udp_over_ipv4() {
 
 #[test]
 fn udp_over_ipv6() {
-    if UdpCarrier::new(bind("[::1]:0")).is_err() {
+    if UdpEncapsulation::new(bind("[::1]:0")).is_err() {
         println!("skipped: no IPv6 here");
         return;
     }
@@ -99,8 +99,8 @@ fn udp_over_ipv6() {
 
 #[test]
 fn a_wildcard_socket_answers_from_the_address_it_was_asked_at() {
-    let mut server = UdpCarrier::new(bind("0.0.0.0:0")).unwrap();
-    let mut client = UdpCarrier::new(bind("127.0.0.1:0")).unwrap();
+    let mut server = UdpEncapsulation::new(bind("0.0.0.0:0")).unwrap();
+    let mut client = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
     let port = server.local_addr().unwrap().port();
     let asked = SocketAddr::new(Ipv4Addr::new(127, 0, 0, 7).into(), port);
     client
@@ -115,7 +115,7 @@ fn a_wildcard_socket_answers_from_the_address_it_was_asked_at() {
 
 #[test]
 fn errors_are_told_apart_and_counted() {
-    let mut udp = UdpCarrier::new(bind("127.0.0.1:0")).unwrap();
+    let mut udp = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
     let big = vec![0; 66_000];
     let burst = |remote: &str, bytes| Burst {
         local: None,
@@ -135,14 +135,14 @@ fn errors_are_told_apart_and_counted() {
     assert!(udp.path_mtu("127.0.0.1:9".parse().unwrap()).unwrap() > 1500);
 
     let port = udp.local_addr().unwrap();
-    let taken = UdpCarrier::new(Bind { addr: port, interface: None }).err().unwrap();
+    let taken = UdpEncapsulation::new(Bind { addr: port, interface: None }).err().unwrap();
     assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
-    let foreign = UdpCarrier::new(bind("192.0.2.1:0")).err().unwrap();
+    let foreign = UdpEncapsulation::new(bind("192.0.2.1:0")).err().unwrap();
     assert_eq!(foreign.kind(), std::io::ErrorKind::AddrNotAvailable);
 }
 
 fn raw_pair(addr: &str, header: u32) {
-    let (mut a, mut b) = match (RawCarrier::new(bind(addr)), RawCarrier::new(bind(addr))) {
+    let (mut a, mut b) = match (RawEncapsulation::new(bind(addr)), RawEncapsulation::new(bind(addr))) {
         (Ok(a), Ok(b)) => (a, b),
         (Err(e), _) | (_, Err(e)) => {
             // Nothing but a missing privilege or a missing IPv6 may stand in the way.

@@ -44,7 +44,7 @@ impl Burst<'_> {
     }
 }
 
-/// Why a burst, or the rest of one, did not leave. Each is counted in [`CarrierStats`].
+/// Why a burst, or the rest of one, did not leave. Each is counted in [`SocketStats`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendError {
@@ -52,13 +52,13 @@ pub enum SendError {
     BufferFull,
     /// Larger than the interface's MTU.
     TooBig,
-    /// No route, interface down, address gone: the path is of no use until [`Carrier::check`] says otherwise.
+    /// No route, interface down, address gone: the path is of no use until [`Encapsulation::check`] says otherwise.
     LinkDown(io::Error),
 }
 
-/// Counters of one carrier socket, in DCCP packets.
+/// Counters of one socket, in DCCP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CarrierStats {
+pub struct SocketStats {
     /// Packets handed to the kernel.
     pub tx_packets: u64,
     /// Bytes of their IP packets.
@@ -84,7 +84,7 @@ pub struct CarrierStats {
 }
 
 /// A socket that carries DCCP packets in IP.
-pub trait Carrier: Send {
+pub trait Encapsulation: Send {
     /// IP and UDP header bytes each packet costs.
     fn overhead(&self) -> u16;
 
@@ -135,5 +135,5 @@ pub trait Carrier: Send {
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
     /// Counters.
-    fn stats(&self) -> &CarrierStats;
+    fn stats(&self) -> &SocketStats;
 }

@@ -124,18 +124,18 @@ fn program(map: i32) -> Vec<Instruction> {
 }
 
 /// A program that steers, and the prefixes it knows.
-pub(crate) struct Steering {
+pub(crate) struct QueueSelection {
     map: OwnedFd,
     program: OwnedFd,
     known: Mutex<BTreeMap<Key, u32>>,
 }
 
-impl Steering {
+impl QueueSelection {
     /// One that puts everything into queue 0 so far.
     ///
     /// # Errors
     /// What the system says, `PermissionDenied` without CAP_BPF.
-    pub(crate) fn new() -> io::Result<Steering> {
+    pub(crate) fn new() -> io::Result<QueueSelection> {
         let key_size = size_of::<Key>() as u32;
         let map =
             NewMap { kind: LPM_TRIE, key_size, value_size: 4, most: MOST_PREFIXES, flags: NO_PREALLOCATION };
@@ -144,7 +144,7 @@ impl Steering {
         let (first, license) = (code.as_ptr() as u64, c"MIT".as_ptr() as u64);
         let program = NewProgram { kind: SOCKET_FILTER, instructions: code.len() as u32, first, license };
         let program = descriptor(PROGRAM_LOAD, &program)?;
-        Ok(Steering { map, program, known: Mutex::default() })
+        Ok(QueueSelection { map, program, known: Mutex::default() })
     }
 
     /// Has a device steer by it.

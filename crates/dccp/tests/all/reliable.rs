@@ -99,7 +99,7 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     assert_eq!(Sha256::digest(&copy), sum);
     drop(there);
     let (resent, paths) = sender.join().unwrap();
-    assert!(paths == 2 && resent < 3_000, "{resent} frames sent again over {paths} paths");
+    assert!(paths == 2 && resent < 3_000, "{resent} frames retransmitted over {paths} paths");
 }
 
 #[test]

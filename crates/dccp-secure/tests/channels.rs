@@ -1,7 +1,7 @@
-//! Two carriers joined by a wire that the tests can hear, hold back, repeat and change.
+//! Two channels joined by a wire that the tests can hear, hold back, repeat and change.
 
 use dccp_secure::{
-    Address, Aead, Carrier, ChannelId, Event, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Reason,
+    Address, Aead, ChannelId, Channels, Event, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Reason,
     Settings, Unready,
 };
 use std::collections::VecDeque;
@@ -19,17 +19,17 @@ fn address(n: u8) -> Address {
     Address { socket: 0, local: None, remote: SocketAddr::from(([192, 0, 2, n], 6511)) }
 }
 
-fn carrier(n: u8, accepts: bool) -> Carrier {
+fn channels(n: u8, accepts: bool) -> Channels {
     seeded(n, accepts, n)
 }
 
-fn seeded(n: u8, accepts: bool, seed: u8) -> Carrier {
+fn seeded(n: u8, accepts: bool, seed: u8) -> Channels {
     at(n, accepts, seed, Duration::from_secs(1_700_000_000))
 }
 
 /// Whose clock says `unix` at time 0.
-fn at(n: u8, accepts: bool, seed: u8, unix: Duration) -> Carrier {
-    Carrier::new(Settings {
+fn at(n: u8, accepts: bool, seed: u8, unix: Duration) -> Channels {
+    Channels::new(Settings {
         private_key: key(n),
         accepts,
         server: if accepts { 0x01_0203 } else { 0 },
@@ -42,8 +42,8 @@ fn at(n: u8, accepts: bool, seed: u8, unix: Duration) -> Carrier {
 
 struct World {
     now: Time,
-    client: Carrier,
-    server: Carrier,
+    client: Channels,
+    server: Channels,
     channel: ChannelId,
     /// Where the server sees the client.
     from: Address,
@@ -55,7 +55,7 @@ type Packets = Vec<(ChannelId, u32, Vec<u8>)>;
 
 impl World {
     fn new() -> World {
-        let (mut client, mut server) = (carrier(CLIENT, false), carrier(SERVER, true));
+        let (mut client, mut server) = (channels(CLIENT, false), channels(SERVER, true));
         client.add_peer(7, key(SERVER).public(), PresharedKey::default());
         server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
         let now = Time::from_millis(1);
@@ -89,7 +89,7 @@ impl World {
         Ok(self.server.handle(self.now, &self.from, &mut record))
     }
 
-    /// Carries what the carriers say themselves until both are quiet; what the server got of packets.
+    /// Carries what the channels say themselves until both are quiet; what the server got of packets.
     fn exchange(&mut self) -> Packets {
         let mut got = Vec::new();
         loop {
@@ -121,11 +121,11 @@ impl World {
     }
 }
 
-fn seal(carrier: &mut Carrier, now: Time, channel: ChannelId, packet: &[u8]) -> Result<Vec<u8>, Unready> {
+fn seal(channels: &mut Channels, now: Time, channel: ChannelId, packet: &[u8]) -> Result<Vec<u8>, Unready> {
     let mut record = vec![0; packet.len() + OVERHEAD];
     record[HEADER..HEADER + packet.len()].copy_from_slice(packet);
     let len = record.len();
-    carrier.seal(now, channel, &mut record, len).map(|_| record)
+    channels.seal(now, channel, &mut record, len).map(|_| record)
 }
 
 fn packet(channel: u32, len: usize) -> Result<Input, Unready> {
@@ -194,10 +194,10 @@ fn replayed_and_forged_records_have_no_effect() {
 #[test]
 fn strangers_get_no_answer() {
     let mut world = World::ready();
-    let mut stranger = carrier(5, false);
+    let mut stranger = channels(5, false);
     stranger.add_peer(0, key(SERVER).public(), PresharedKey::default());
     let wrong = {
-        let mut guesser = carrier(6, false);
+        let mut guesser = channels(6, false);
         guesser.add_peer(0, key(4).public(), PresharedKey::default());
         let channel = guesser.open(world.now, 0, address(SERVER)).unwrap();
         let _ = seal(&mut guesser, world.now, channel, b"x");
@@ -223,7 +223,7 @@ fn strangers_get_no_answer() {
 #[test]
 fn clients_answer_no_handshake() {
     let mut world = World::new();
-    let mut other = carrier(3, false);
+    let mut other = channels(3, false);
     other.add_peer(0, key(CLIENT).public(), PresharedKey::default());
     let channel = other.open(world.now, 0, address(CLIENT)).unwrap();
     let _ = seal(&mut other, world.now, channel, b"x");
@@ -248,7 +248,7 @@ fn with_ciphers(client: &[Aead], server: &[Aead]) -> World {
         let unix = Duration::from_secs(1_700_000_000);
         let server = if accepts { 0x01_0203 } else { 0 };
         let (private_key, aeads, seed) = (key(n), aeads.to_vec(), [n; 32]);
-        Carrier::new(Settings { private_key, accepts, server, shard: n, aeads, unix, seed })
+        Channels::new(Settings { private_key, accepts, server, shard: n, aeads, unix, seed })
     };
     let mut world = World::new();
     (world.client, world.server) = (end(CLIENT, false, client), end(SERVER, true, server));
@@ -491,7 +491,7 @@ fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
 #[test]
 fn a_flood_of_handshakes_is_asked_for_cookies_and_an_honest_client_gets_in() {
     let mut world = World::new();
-    let mut flooder = carrier(5, false);
+    let mut flooder = channels(5, false);
     flooder.add_peer(0, key(SERVER).public(), PresharedKey::default());
     let channel = flooder.open(world.now, 0, address(SERVER)).unwrap();
     let _ = seal(&mut flooder, world.now, channel, b"x");
@@ -519,7 +519,7 @@ fn flood(world: &mut World, first: u32, count: u32) -> u32 {
     for n in first..first + count {
         let mut key = [0; 32];
         key[..4].copy_from_slice(&(n % 64).to_be_bytes());
-        let mut client = Carrier::new(Settings {
+        let mut client = Channels::new(Settings {
             private_key: PrivateKey::from_random(key),
             accepts: false,
             server: 0,
@@ -583,9 +583,9 @@ fn a_second_path_is_steered_to_the_same_server() {
 }
 
 /// Three shards of a server, and a client that is at home on the last of them.
-fn shards() -> (Vec<Carrier>, Carrier) {
+fn shards() -> (Vec<Channels>, Channels) {
     let shards = (0..3).map(|n| {
-        let mut shard = Carrier::new(Settings {
+        let mut shard = Channels::new(Settings {
             private_key: key(SERVER),
             accepts: true,
             server: 5,
@@ -598,7 +598,7 @@ fn shards() -> (Vec<Carrier>, Carrier) {
         shard.add_peer(8, key(CLIENT).public(), PresharedKey::default());
         shard
     });
-    let mut client = carrier(CLIENT, false);
+    let mut client = channels(CLIENT, false);
     client.add_peer(7, key(SERVER).public(), PresharedKey::default());
     (shards.collect(), client)
 }
@@ -679,5 +679,5 @@ fn a_million_forged_records_have_no_effect() {
 #[test]
 fn both_ends_can_be_sent_between_threads() {
     fn is_send<T: Send>() {}
-    is_send::<Carrier>();
+    is_send::<Channels>();
 }

@@ -1,0 +1,238 @@
+//! The handshakes of channels: what begins one, what answers one, and the cookies in between.
+
+use super::{Channels, Event, Handover, Input};
+use crate::aead::Aead;
+use crate::channel::{Address, Keypair, Pending};
+use crate::drops::Reason;
+use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
+use crate::keylog;
+use crate::noise::{Answer, FIRST, Hello, INITIATION, Initiating, Offered, RESPONSE, SECOND, Secrets};
+use crate::replay::Replay;
+use crate::timestamp::Timestamp;
+use units::{Duration, Time};
+
+/// Most channels of one peer; the one heard of least recently makes room.
+const PER_PEER: usize = 64;
+/// How long a cookie is shown.
+const COOKIE_LIFE: Duration = Duration::from_secs(120);
+
+impl Channels {
+    /// Sends the first message of a handshake, again if it was sent before.
+    pub(super) fn initiate(&mut self, now: Time, at: u32) {
+        let (seed, index) = (self.seed(), self.index(at));
+        let (Some(channel), Some(index)) = (self.channels.get_mut(at), index) else { return };
+        let Some(peer) = self.peers.get(&channel.peer) else { return };
+        let (since, tries) = match channel.pending.take() {
+            Some(pending) => {
+                self.indices.remove(pending.index & NO_SLOT);
+                (pending.since, pending.tries + 1)
+            }
+            None => (now, 0),
+        };
+        let unix = self.settings.unix + Duration::from_nanos(now.as_nanos());
+        self.initiated = self.initiated.max(Some(unix));
+        channel.newest = Timestamp::from_unix(unix.as_secs(), unix.subsec_nanos()).max(channel.newest.next());
+        let hello =
+            Hello { aeads: Aead::offer(&self.settings.aeads), path: channel.path, time: channel.newest };
+        let Some((state, noise)) = Initiating::start(&self.identity, &peer.key, &peer.psk, &hello, seed)
+        else {
+            self.indices.remove(index & NO_SLOT);
+            return;
+        };
+        let mut message = vec![0; INITIATION];
+        if let Some(head) = message.first_chunk_mut() {
+            header::write(peer.home, Kind::Initiation, head);
+        }
+        message[HEADER..HEADER + 4].copy_from_slice(&index.to_be_bytes());
+        message[HEADER + 4..][..FIRST].copy_from_slice(&noise);
+        let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
+        let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
+        let again = now + Pending::patience(tries);
+        channel.pending = Some(Box::new(Pending { state, index, code, since, again, tries }));
+        self.outbox.push_back((channel.address, message));
+    }
+
+    pub(super) fn handle_initiation(
+        &mut self,
+        now: Time,
+        from: &Address,
+        datagram: &mut [u8],
+    ) -> Result<Input, Reason> {
+        if !self.settings.accepts {
+            return Err(Reason::NotAccepting);
+        }
+        if datagram.len() != INITIATION || !self.codes.first_is_right(datagram) {
+            return Err(Reason::Stranger);
+        }
+        let index = datagram[HEADER..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+        if self.load.is_high(now) {
+            if !self.jar.second_is_right(now, from, datagram, &mut self.rng) {
+                let to = Receiver { server: 0, index };
+                let reply = self.jar.reply(now, &self.codes, (from, to), datagram, &mut self.rng);
+                self.outbox.push_back((*from, reply));
+                return Err(Reason::NoCookie);
+            }
+            if !self.sources.allows(now, from.remote.ip()) {
+                return Err(Reason::SourceLimited);
+            }
+        }
+        let seed = self.seed();
+        let noise = &datagram[HEADER + 4..][..FIRST];
+        let offered = Offered::read(&self.identity, noise, seed).ok_or(Reason::BadHandshake)?;
+        self.answer(now, from, offered, Receiver { server: 0, index })
+    }
+
+    /// Answers a first message that could be read.
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        from: &Address,
+        offered: Offered,
+        to: Receiver,
+    ) -> Result<Input, Reason> {
+        let Hello { aeads, path, time } = offered.hello;
+        let Some(&number) = self.by_key.get(&offered.remote) else {
+            self.stranger = Some(offered.remote);
+            return Err(Reason::UnknownPeer);
+        };
+        let shard = self.home(number);
+        if shard != self.settings.shard {
+            self.handovers.push_back(Handover { shard, from: *from, offered, to });
+            return Ok(Input::Handled);
+        }
+        let peer = self.peers.get(&number).ok_or(Reason::UnknownPeer)?;
+        let known = peer.channels.get(&path).copied();
+        let newest = match known.and_then(|at| self.channels.get(at)) {
+            Some(channel) if channel.initiates => return Err(Reason::BadHandshake),
+            Some(channel) => channel.newest,
+            None => peer.floor,
+        };
+        if time <= newest {
+            return Err(Reason::OldHandshake);
+        }
+        let aead = Aead::pick(&self.settings.aeads, aeads).ok_or(Reason::NoCommonCipher)?;
+        let at = match known {
+            Some(at) => at,
+            None => {
+                self.make_room(number);
+                self.insert(now, number, path, *from, false).ok_or(Reason::TooMany)?.1
+            }
+        };
+        let index = self.index(at).ok_or(Reason::TooMany)?;
+        let answer = Answer { aead, server: self.settings.server, index };
+        let (Some(channel), Some(peer)) = (self.channels.get_mut(at), self.peers.get(&number)) else {
+            return Err(Reason::UnknownPeer);
+        };
+        let (noise, secrets) = offered.answer(&peer.psk, &answer).ok_or(Reason::BadHandshake)?;
+        let key = keypair(now, &secrets, aead, index, to, false).ok_or(Reason::BadHandshake)?;
+        channel.newest = time;
+        if let Some(unused) = channel.next.replace(key) {
+            self.indices.remove(unused.index & NO_SLOT);
+        }
+        let here = Receiver { server: self.settings.server, index };
+        let mut message = vec![0; RESPONSE];
+        if let Some(head) = message.first_chunk_mut() {
+            header::write(to, Kind::Response, head);
+        }
+        message[HEADER..][..SECOND].copy_from_slice(&noise);
+        peer.codes.write(&mut message, None);
+        self.outbox.push_back((*from, message));
+        self.arm(at);
+        self.log_key(&secrets, aead, to, here);
+        Ok(Input::Handled)
+    }
+
+    /// Forgets the channel of a peer that was heard of least recently, if it has as many as it may.
+    fn make_room(&mut self, peer: u32) {
+        let Some(peer) = self.peers.get(&peer).filter(|peer| peer.channels.len() >= PER_PEER) else { return };
+        let accepted = peer.channels.values().filter_map(|at| Some((*at, self.channels.get(*at)?)));
+        let oldest = accepted.filter(|(_, c)| !c.initiates).min_by_key(|(_, c)| (c.confirmed, c.heard));
+        if let Some((at, channel)) = oldest {
+            self.events.push_back(Event::Gone(channel.id));
+            self.forget(at);
+        }
+    }
+
+    pub(super) fn handle_response(
+        &mut self,
+        now: Time,
+        to: Receiver,
+        datagram: &[u8],
+    ) -> Result<Input, Reason> {
+        if datagram.len() != RESPONSE || !self.codes.first_is_right(datagram) {
+            return Err(Reason::Stranger);
+        }
+        let at = self.owner(to).ok_or(Reason::UnknownIndex)?;
+        let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
+        let pending = channel.pending.as_mut().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
+        let noise = &datagram[HEADER..][..SECOND];
+        let (answer, secrets) = pending.state.finish(noise).ok_or(Reason::BadHandshake)?;
+        if !self.settings.aeads.contains(&answer.aead) {
+            return Err(Reason::NoCommonCipher);
+        }
+        let home = Receiver { server: answer.server, index: answer.index };
+        let key = keypair(now, &secrets, answer.aead, to.index, home, true).ok_or(Reason::BadHandshake)?;
+        let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));
+        channel.pending = None;
+        channel.on_heard(now);
+        let gone = channel.rotate(key);
+        channel.unstage(now, |to, record| self.outbox.push_back((to, record)));
+        if !was_ready {
+            self.events.push_back(Event::Ready(channel.id));
+        }
+        if let Some(peer) = self.peers.get_mut(&channel.peer) {
+            peer.home = Receiver { server: home.server, index: home.index | NO_SLOT };
+        }
+        if let Some(index) = gone {
+            self.indices.remove(index & NO_SLOT);
+        }
+        self.arm(at);
+        self.log_key(&secrets, answer.aead, to, home);
+        Ok(Input::Handled)
+    }
+
+    pub(super) fn handle_cookie(
+        &mut self,
+        now: Time,
+        to: Receiver,
+        datagram: &[u8],
+    ) -> Result<Input, Reason> {
+        let at = self.owner(to).ok_or(Reason::UnknownIndex)?;
+        let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
+        let peer = self.peers.get(&channel.peer).ok_or(Reason::UnknownPeer)?;
+        let pending = channel.pending.as_ref().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
+        let cookie = peer.codes.open_reply(&pending.code, datagram).ok_or(Reason::Stranger)?;
+        // At once, but only once per cookie: the responder is busy.
+        let first = channel.cookie.replace((cookie, now)).is_none_or(|(old, _)| old != cookie);
+        if first {
+            self.initiate(now, at);
+            self.arm(at);
+        }
+        Ok(Input::Handled)
+    }
+
+    /// Notes the keys of records to the initiator and to the responder of a handshake.
+    fn log_key(&mut self, secrets: &Secrets, aead: Aead, initiator: Receiver, responder: Receiver) {
+        if let Some(log) = &mut self.keylog {
+            let (forth, back) = secrets.material(aead);
+            let len = aead.key_len();
+            log.push_back(keylog::line(responder, aead, &forth[..len]).into());
+            log.push_back(keylog::line(initiator, aead, &back[..len]).into());
+        }
+    }
+}
+
+/// The keys of a handshake for one side of it.
+fn keypair(
+    now: Time,
+    secrets: &Secrets,
+    aead: Aead,
+    index: u32,
+    to: Receiver,
+    initiator: bool,
+) -> Option<Box<Keypair>> {
+    let (first, second) = secrets.keys(aead)?;
+    let (send, receive) = if initiator { (first, second) } else { (second, first) };
+    let seen = Replay::new();
+    Some(Box::new(Keypair { index, to, send, receive, aead, seen, made: now, counter: 0 }))
+}

@@ -1,0 +1,10 @@
+//! The sockets over the loopback interface: no privilege needed. Tests that need a process of their own are programs beside this one.
+
+mod loopback;
+mod optional;
+mod qlog;
+mod relay;
+mod reliable;
+mod rough;
+#[cfg(feature = "tokio")]
+mod tokio;
