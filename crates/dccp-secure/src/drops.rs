@@ -12,6 +12,8 @@ pub enum Reason {
     NoCookie,
     /// There are many handshakes, and too many of them from this source.
     SourceLimited,
+    /// Too many handshakes of this peer.
+    PeerLimited,
     /// A handshake that cannot be read: for another key, forged, of another version, or by another preshared key.
     BadHandshake,
     /// A handshake of a key that no peer has.
@@ -41,6 +43,7 @@ impl Reason {
             Reason::NotAccepting => "not_accepting",
             Reason::NoCookie => "no_cookie",
             Reason::SourceLimited => "source_limited",
+            Reason::PeerLimited => "peer_limited",
             Reason::BadHandshake => "bad_handshake",
             Reason::UnknownPeer => "unknown_peer",
             Reason::OldHandshake => "old_handshake",

@@ -13,6 +13,7 @@ mod channels;
 mod cookie;
 mod drops;
 mod header;
+mod indices;
 mod keylog;
 mod keys;
 mod limit;

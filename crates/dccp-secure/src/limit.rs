@@ -6,9 +6,11 @@ use units::{Duration, Time};
 
 /// Initiations a second above which a source must show with a cookie that it is where it says. Each costs a few hundred microseconds.
 const CALM: u32 = 200;
-/// Initiations that one source may make at once, and a second.
+/// Initiations that one source, or one peer, may make at once, and a second.
 const BURST: u32 = 32;
 const PER_SECOND: u64 = 20;
+/// A peer may have this many channels, and renews all of them after an outage.
+const PEER_BURST: u32 = 128;
 /// Most sources remembered: as many as a host can answer in the time that their buckets take to fill.
 const MAX_SOURCES: usize = 16_384;
 /// How often room is made.
@@ -36,10 +38,37 @@ impl Load {
     }
 }
 
+/// A token bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    at: Time,
+    tokens: u32,
+    most: u32,
+}
+
+impl Bucket {
+    /// For the handshakes of a peer.
+    pub(crate) fn of_peer() -> Bucket {
+        Bucket { at: Time::ZERO, tokens: PEER_BURST, most: PEER_BURST }
+    }
+
+    /// Takes a token; false if none is left.
+    pub(crate) fn takes(&mut self, now: Time) -> bool {
+        let earned = now.since(self.at).as_millis() as u64 * PER_SECOND / 1000;
+        if earned > 0 {
+            self.tokens = u64::from(self.tokens).saturating_add(earned).min(u64::from(self.most)) as u32;
+            self.at = now;
+        }
+        let taken = self.tokens > 0;
+        self.tokens = self.tokens.saturating_sub(1);
+        taken
+    }
+}
+
 /// A token bucket per source: an IPv4 address or an IPv6 /64.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    buckets: BTreeMap<u128, (Time, u32)>,
+    buckets: BTreeMap<u128, Bucket>,
     /// When those that are full were last forgotten.
     swept: Time,
 }
@@ -58,22 +87,15 @@ impl Sources {
             // Who has been quiet long enough to have a full bucket need not be remembered. Not looked for at every stranger.
             if now.since(self.swept) >= SWEEP {
                 let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
-                self.buckets.retain(|_, (at, _)| now.since(*at) < full);
+                self.buckets.retain(|_, bucket| now.since(bucket.at) < full);
                 self.swept = now;
             }
             if self.buckets.len() >= MAX_SOURCES {
                 return false;
             }
         }
-        let (at, tokens) = self.buckets.entry(source(ip)).or_insert((now, BURST));
-        let earned = now.since(*at).as_millis() as u64 * PER_SECOND / 1000;
-        if earned > 0 {
-            *tokens = u64::from(*tokens).saturating_add(earned).min(u64::from(BURST)) as u32;
-            *at = now;
-        }
-        let allowed = *tokens > 0;
-        *tokens = tokens.saturating_sub(1);
-        allowed
+        let full = Bucket { at: now, tokens: BURST, most: BURST };
+        self.buckets.entry(source(ip)).or_insert(full).takes(now)
     }
 }
 

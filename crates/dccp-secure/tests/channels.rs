@@ -560,6 +560,57 @@ fn a_source_cannot_take_all_handshakes() {
     }
 }
 
+/// A peer with the right keys cannot have all handshakes made for it.
+#[test]
+fn a_peer_cannot_take_all_handshakes() {
+    let mut world = World::ready();
+    let handshakes = |world: &mut World, count: u32| {
+        let mut answered = 0;
+        for _ in 0..count {
+            world.now += Duration::from_micros(10);
+            world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+            let _ = world.send(b"x");
+            while let Some((_, mut initiation)) = world.client.poll_transmit() {
+                world.server.handle(world.now, &world.from, &mut initiation);
+            }
+            while world.server.poll_transmit().is_some() {
+                answered += 1;
+            }
+            let channel = world.channel;
+            world.client.close(channel);
+        }
+        answered
+    };
+    // No more at a time than are calm.
+    assert_eq!(handshakes(&mut world, 150), 127);
+    assert!(world.server.drops()[&Reason::PeerLimited] > 0);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(handshakes(&mut world, 45), 20, "a second gives it 20 more");
+}
+
+/// Whoever answers with cookies does not set the pace of the initiations.
+#[test]
+fn cookies_bring_one_initiation_at_once() {
+    let mut world = World::new();
+    let mut sent = 0;
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+    for n in 0..100u8 {
+        let Some((_, initiation)) = world.client.poll_transmit() else { continue };
+        sent += 1;
+        // Another server of the same key each time, so that each cookie is a new one.
+        let mut busy = seeded(SERVER, true, n);
+        let stranger = Address { remote: SocketAddr::from(([10, 0, 0, n], 1)), ..world.from };
+        for _ in 0..250 {
+            busy.handle(world.now, &stranger, &mut initiation.clone());
+        }
+        while busy.poll_transmit().is_some() {}
+        busy.handle(world.now, &world.from, &mut initiation.clone());
+        let (_, mut cookie) = busy.poll_transmit().unwrap();
+        world.client.handle(world.now, &address(SERVER), &mut cookie);
+    }
+    assert_eq!(sent, 2, "the first, and one that shows a cookie");
+}
+
 #[test]
 fn channels_of_a_peer_are_bounded() {
     let mut world = World::ready();

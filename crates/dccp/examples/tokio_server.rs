@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
     let listener = Listener::bind("127.0.0.1:0", options()).await?;
     let addr = listener.local_addr();
     tokio::spawn(serve(listener));
-    let connector = Connector::new(options()).await?;
+    let connector = Connector::new(options())?;
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let connector = connector.clone();

@@ -17,8 +17,8 @@ const RATES: std::ops::RangeInclusive<u64> = 8_000..=256_000;
 const START: u64 = 32_000;
 
 fn options(ccid: u8) -> Options {
-    // What cannot leave now is worth nothing later.
-    Options::ccid(ccid).service("SC:talk").queue(1)
+    // A frame that cannot leave now is worth nothing later.
+    Options::ccid(ccid).service("SC:talk").queue(1).queue_time(FRAME)
 }
 
 fn call(addr: &str, ccid: u8, frames: u32) -> Result<()> {
@@ -42,7 +42,8 @@ fn call(addr: &str, ccid: u8, frames: u32) -> Result<()> {
         if number % 50 == 49 {
             // Up in small steps, never above what the path can carry.
             let stats = connection.stats();
-            let room = stats.rate.bps() * 8 / 10;
+            // Before the path limits it, congestion control only says what it would let pass.
+            let room = stats.rate.unwrap_or(stats.allowed).bps() * 8 / 10;
             rate = (rate + rate / 4).min(room).clamp(*RATES.start(), *RATES.end());
             println!("{} kbit/s, {skipped} frames skipped, {} packets lost", rate / 1_000, stats.lost);
         }

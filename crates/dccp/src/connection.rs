@@ -1,97 +1,17 @@
-use crate::options::Path;
-use crate::runtime::{Runtime, Streams};
+use crate::runtime::Runtime;
 use crate::signal::lock;
-use crate::stream::Stream;
-use crate::{
-    CcidError, ConnectError, Delivery, Event, FinishError, Options, RecvError, SendError, Stats, sockets,
-};
-use dccp_net::Core;
+use crate::stream::{Ends, State, Stream};
+use crate::{CcidError, Delivery, Event, FinishError, Ready, RecvError, SendError, Stats};
+use bytes::Bytes;
 use dccp_proto::ServiceCode;
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, Reason, SessionId};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-
-/// Makes connections that share one data thread: for programs that have many. [`Connection::connect`] starts a thread for each.
-#[derive(Clone, Debug)]
-pub struct Connector {
-    pub(crate) runtime: Arc<Runtime>,
-    options: Options,
-}
-
-impl Connector {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// What is wrong with the options, and what the system says.
-    pub fn new(options: Options) -> Result<Connector, ConnectError> {
-        let (runtime, ()) =
-            Runtime::start(options.clone(), None, |core, options| sockets::secure(core, options, false))?;
-        Ok(Connector { runtime, options })
-    }
-
-    /// Connects to a listener; with keys, to the first peer of the options. Where a name has several addresses, they are tried in turn.
-    ///
-    /// # Errors
-    /// As [`Connection::connect`]; of several addresses, that of the last.
-    pub fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
-        let mut last = ConnectError::NoAddress;
-        for to in addr.to_socket_addrs()? {
-            let tried = self.begin(to).and_then(|connection| {
-                let stream = &connection.stream;
-                let opened = stream.happened.wait(&stream.state, None, |s| s.opening());
-                connection.opened(opened.unwrap_or(Err(Reason::Aborted)))
-            });
-            match tried {
-                Ok(connection) => return Ok(connection),
-                Err(e) => last = e,
-            }
-        }
-        Err(last)
-    }
-
-    /// Sends the first Request.
-    pub(crate) fn begin(&self, to: SocketAddr) -> Result<Connection, ConnectError> {
-        let stream = Arc::new(Stream::new(&self.options));
-        let shared = stream.clone();
-        let begun = self.runtime.handle.call(move |core, streams| begin(core, streams, to, shared));
-        let id = begun.unwrap_or(Err(ConnectError::Refused(Reason::Aborted)))?;
-        Ok(Connection { runtime: self.runtime.clone(), stream, id })
-    }
-}
-
-/// On the data thread.
-fn begin(
-    core: &mut Core,
-    streams: &mut Streams,
-    to: SocketAddr,
-    stream: Arc<Stream>,
-) -> Result<SessionId, ConnectError> {
-    let options = &streams.options;
-    let mut paths = Vec::new();
-    let result = match options.paths.as_slice() {
-        [] => sockets::open_path(core, options, None, to, 3, 0).map(|path| paths.push(path)),
-        wanted => wanted.iter().try_for_each(|path| {
-            let to = path.remote.unwrap_or(to);
-            sockets::open_path(core, options, Some(path.local), to, path.priority, 0)
-                .map(|path| paths.push(path))
-        }),
-    };
-    let opened: Vec<u32> = paths.iter().map(|path| path.route.socket).collect();
-    if let Err(e) = result {
-        opened.iter().for_each(|socket| core.net.remove(*socket));
-        return Err(e);
-    }
-    let now = core.clock.now();
-    let session = options.session(options.multipath || paths.len() > 1);
-    let id = core.endpoint.connect(now, session, paths[0]);
-    for path in &paths[1..] {
-        core.endpoint.add_path(now, id, *path);
-    }
-    streams.insert(now, id, stream, opened);
-    Ok(id)
-}
 
 /// A connection: datagrams both ways, as fast as congestion control allows. All methods take `&self`; threads share it in an
 /// [`Arc`].
@@ -101,25 +21,12 @@ fn begin(
 pub struct Connection {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) stream: Arc<Stream>,
-    pub(crate) id: SessionId,
 }
 
 impl Connection {
-    /// Connects to a listener; of several addresses of a name, to the first that answers. With keys, it is the first peer of the options. The
-    /// port is a UDP port, or with [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
-    ///
-    /// # Errors
-    /// What is wrong with the options, what the system says, a refusal, or no answer within [`Options::connect_timeout`]; of several
-    /// addresses, that of the last.
-    pub fn connect(addr: impl ToSocketAddrs, options: Options) -> Result<Connection, ConnectError> {
-        Connector::new(options)?.connect(addr)
-    }
-
-    pub(crate) fn opened(self, opened: Result<(), Reason>) -> Result<Connection, ConnectError> {
-        opened.map(|()| self).map_err(|reason| match reason {
-            Reason::NoAnswer => ConnectError::TimedOut,
-            reason => ConnectError::Refused(reason),
-        })
+    /// The session; none yet of a connection that has not begun, which nobody has in hands.
+    pub(crate) fn id(&self) -> SessionId {
+        self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
     }
 
     /// Queues a datagram; waits while the queue is full, that is for the window.
@@ -135,6 +42,7 @@ impl Connection {
     /// # Errors
     /// As there.
     pub fn send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
+        self.here(SendError::Forked)?;
         let sent = self.stream.writable.wait(&self.stream.state, None, |s| s.send(data, delivery));
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
@@ -152,8 +60,48 @@ impl Connection {
     /// # Errors
     /// As there.
     pub fn try_send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
+        self.here(SendError::Forked)?;
         let sent = lock(&self.stream.state).send(data, delivery);
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
+    }
+
+    /// As [`try_send`](Self::try_send), of bytes that are not copied if nobody else has them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_send_bytes(&self, data: Bytes) -> Result<(), SendError> {
+        self.here(SendError::Forked)?;
+        let sent = lock(&self.stream.state).send_owned(data.len(), Delivery::default(), || Vec::from(data));
+        self.tell_of(sent.unwrap_or(Err(SendError::Full)))
+    }
+
+    /// Queues as many datagrams as there is room for, in order, and says how many.
+    ///
+    /// # Errors
+    /// Why the first was not taken, as [`try_send`](Self::try_send). If a later one is refused, the answer is the number before it.
+    pub fn try_send_many<'a>(
+        &self,
+        datagrams: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<usize, SendError> {
+        self.here(SendError::Forked)?;
+        let mut state = lock(&self.stream.state);
+        let mut taken = 0;
+        let mut refused = None;
+        for data in datagrams {
+            match state.send(data, Delivery::default()).unwrap_or(Err(SendError::Full)) {
+                Ok(()) => taken += 1,
+                Err(e) => {
+                    refused = Some(e);
+                    break;
+                }
+            }
+        }
+        drop(state);
+        match refused {
+            Some(e) if taken == 0 => Err(e),
+            _ if taken == 0 => Ok(0),
+            _ => self.tell_of(Ok(())).map(|()| taken),
+        }
     }
 
     /// Has the data thread look at the queue, unless it will anyway.
@@ -165,8 +113,17 @@ impl Connection {
     }
 
     fn wake(&self) {
-        let id = self.id;
-        self.runtime.handle.run(move |_, streams| streams.wake(id));
+        let stream = self.stream.clone();
+        self.runtime.run(move |_, streams| {
+            if let Some(id) = stream.id.get() {
+                streams.wake(*id);
+            }
+        });
+    }
+
+    /// `error` in a fork of the process.
+    fn here<E>(&self, error: E) -> Result<(), E> {
+        if self.runtime.is_forked() { Err(error) } else { Ok(()) }
     }
 
     /// The next datagram.
@@ -174,7 +131,7 @@ impl Connection {
     /// # Errors
     /// [`RecvError::Closed`] once everything that arrived has been received.
     pub fn recv(&self) -> Result<Vec<u8>, RecvError> {
-        self.recv_until(None)
+        self.wait_recv(None, State::recv)
     }
 
     /// The next datagram, if there is one in time.
@@ -182,12 +139,80 @@ impl Connection {
     /// # Errors
     /// [`RecvError::TimedOut`], and those of [`recv`](Self::recv).
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Vec<u8>, RecvError> {
-        self.recv_until(Instant::now().checked_add(timeout))
+        self.wait_recv(Instant::now().checked_add(timeout), State::recv)
     }
 
-    fn recv_until(&self, until: Option<Instant>) -> Result<Vec<u8>, RecvError> {
-        let received = self.stream.readable.wait(&self.stream.state, until, |s| s.recv());
+    /// The next datagram, if one is there.
+    ///
+    /// # Errors
+    /// [`RecvError::Empty`], and those of [`recv`](Self::recv).
+    pub fn try_recv(&self) -> Result<Vec<u8>, RecvError> {
+        self.here(RecvError::Forked)?;
+        lock(&self.stream.state).recv().unwrap_or(Err(RecvError::Empty))
+    }
+
+    /// Waits for the next datagram, and copies it into the caller's memory; how many bytes it has.
+    ///
+    /// # Errors
+    /// [`RecvError::BufferTooSmall`], after which the datagram is still there, and those of [`recv`](Self::recv).
+    pub fn recv_into(&self, into: &mut [u8]) -> Result<usize, RecvError> {
+        self.wait_recv(None, |state| state.recv_into(into))
+    }
+
+    /// Waits for a datagram, and appends all that are there, `most` at most, to `into`; how many.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_many(&self, into: &mut Vec<Vec<u8>>, most: usize) -> Result<usize, RecvError> {
+        self.wait_recv(None, |state| state.recv_many(into, most))
+    }
+
+    fn wait_recv<T>(
+        &self,
+        until: Option<Instant>,
+        attempt: impl FnMut(&mut State) -> Option<Result<T, RecvError>>,
+    ) -> Result<T, RecvError> {
+        self.here(RecvError::Forked)?;
+        let received = self.stream.readable.wait(&self.stream.state, until, attempt);
         received.unwrap_or(Err(RecvError::TimedOut))
+    }
+
+    /// The next datagram; without one, the task is woken when there is.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Bytes, RecvError>> {
+        self.here(RecvError::Forked)?;
+        self.stream.readable.poll(&self.stream.state, cx, State::recv).map_ok(Bytes::from)
+    }
+
+    /// Whether [`try_send`](Self::try_send) has room; without it, the task is woken when there is. Another sender may be quicker.
+    ///
+    /// # Errors
+    /// The connection takes no more datagrams.
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.here(SendError::Forked)?;
+        self.stream.writable.poll(&self.stream.state, cx, State::send_ready)
+    }
+
+    /// The next event, `None` after the last; without one, the task is woken when there is.
+    pub fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.stream.happened.poll(&self.stream.state, cx, State::event)
+    }
+
+    /// A descriptor for `poll`, `epoll` and the like, for reading only. It is readable while datagrams wait, after the end, and until
+    /// [`ready`](Self::ready) was called after an event, or after room came that [`try_send`](Self::try_send) did not find. Nothing but this crate
+    /// may read or write it.
+    ///
+    /// # Errors
+    /// What the system says: too many open files.
+    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        self.stream.descriptor().map(AsFd::as_fd)
+    }
+
+    /// What it is ready for.
+    pub fn ready(&self) -> Ready {
+        self.stream.ready()
     }
 
     /// Sends what is queued, waits until all that left is acknowledged or given up for lost, and closes; takes no more datagrams
@@ -196,12 +221,16 @@ impl Connection {
     /// # Errors
     /// The connection ended before that.
     pub fn finish(&self) -> Result<Stats, FinishError> {
+        self.here(FinishError(Reason::Aborted))?;
         self.begin_finish();
         let finished = self.stream.happened.wait(&self.stream.state, None, |s| s.finished());
         finished.unwrap_or(Err(FinishError(Reason::Aborted)))
     }
 
     pub(crate) fn begin_finish(&self) {
+        if self.runtime.is_forked() {
+            return;
+        }
         lock(&self.stream.state).finish();
         self.stream.writable.notify();
         self.wake();
@@ -209,14 +238,14 @@ impl Connection {
 
     /// Ends it at once; what is queued is dropped.
     pub fn abort(&self) {
-        let id = self.id;
-        self.runtime.handle.run(move |core, _| core.endpoint.abort(core.clock.now(), id));
+        let id = self.id();
+        self.runtime.run(move |core, _| core.endpoint.abort(core.clock.now(), id));
     }
 
     /// Ends it at once, and tells the peer why, in at most 255 bytes of text.
     pub fn abort_with(&self, why: &str) {
-        let (id, why) = (self.id, why.to_owned());
-        self.runtime.handle.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
+        let (id, why) = (self.id(), why.to_owned());
+        self.runtime.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
     }
 
     /// What the peer said when it ended the connection, if it said why.
@@ -226,17 +255,17 @@ impl Connection {
 
     /// The Service Code, of several that a listener takes the one that the client asked for.
     pub fn service(&self) -> Option<ServiceCode> {
-        let id = self.id;
-        let code = self.runtime.handle.call(move |core, _| {
-            core.endpoint.status(core.clock.now(), id).map(|status| ServiceCode(status.service_code))
-        });
-        code.flatten()
+        self.ends().map(|ends| ends.service)
+    }
+
+    fn ends(&self) -> Option<Ends> {
+        lock(&self.stream.state).ends()
     }
 
     /// A path leads elsewhere now, as when a mobile host changed networks behind an address that stayed: congestion control begins anew there.
     pub fn path_changed(&self, path: PathId) {
-        let id = self.id;
-        self.runtime.handle.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
+        let id = self.id();
+        self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
     }
 
     /// Largest datagram that all of its paths carry at present, bytes.
@@ -256,55 +285,37 @@ impl Connection {
 
     /// Counters and state.
     pub fn stats(&self) -> Stats {
-        let id = self.id;
-        self.runtime.handle.call(move |core, streams| streams.refresh(core, id));
+        let id = self.id();
+        self.runtime.call(move |core, streams| streams.refresh(core, id));
+        self.last_stats()
+    }
+
+    /// As of the last look at the session.
+    pub(crate) fn last_stats(&self) -> Stats {
         lock(&self.stream.state).stats()
     }
 
-    /// Where the peer is, on the first of its paths; [`PathStats::peer`](crate::PathStats::peer) has that of each. With
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) there is no port in it.
+    /// Where the peer was when the connection opened, on its first path; [`PathStats::peer`](crate::PathStats::peer) has where it is now, on each.
+    /// With [`Encapsulation::Raw`](crate::Encapsulation::Raw) there is no port in it.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.stats().paths.first().map(|path| path.peer)
+        self.ends().map(|ends| ends.peer)
     }
 
-    /// Adds a path to a client's multipath session; events tell when it is up.
-    ///
-    /// # Errors
-    /// What the system says, and [`ConnectError::Refused`] if the connection is over.
-    pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
-        let id = self.id;
-        let added = self.runtime.handle.call(move |core, streams| {
-            let first =
-                core.endpoint.status(core.clock.now(), id).and_then(|s| Some(s.paths.first()?.clone()));
-            let gone = ConnectError::Refused(Reason::Closed);
-            let Some(first) = first else { return Err(gone) };
-            let port = if streams.options.encapsulation == crate::Encapsulation::Raw {
-                first.ports.remote
-            } else {
-                first.route.remote.port()
-            };
-            let to = path.remote.unwrap_or(sockets::with_port(first.route.remote, port));
-            let cfg = sockets::open_path(core, &streams.options, Some(path.local), to, path.priority, 0)?;
-            let added = core.endpoint.add_path(core.clock.now(), id, cfg);
-            match added {
-                Some(_) => streams.add_socket(id, cfg.route.socket),
-                None => core.net.remove(cfg.route.socket),
-            }
-            added.ok_or(gone)
-        });
-        added.unwrap_or(Err(ConnectError::Refused(Reason::Aborted)))
+    /// The address of this host that it was opened from or at.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.ends()?.local
     }
 
     /// Closes a path in good order; it is not tried again.
     pub fn remove_path(&self, path: PathId) {
-        let id = self.id;
-        self.runtime.handle.run(move |core, _| core.endpoint.remove_path(core.clock.now(), id, path));
+        let id = self.id();
+        self.runtime.run(move |core, _| core.endpoint.remove_path(core.clock.now(), id, path));
     }
 
     /// Changes a path's priority, here and at the peer (MP_PRIO); see [`Path::priority`].
     pub fn set_priority(&self, path: PathId, priority: u8) {
-        let (id, priority) = (self.id, priority.min(15));
-        self.runtime.handle.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));
+        let (id, priority) = (self.id(), priority.min(15));
+        self.runtime.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));
     }
 
     /// Changes the congestion control of what this end sends, on all paths, while data flows: window and round-trip time are carried over.
@@ -316,8 +327,8 @@ impl Connection {
         if !crate::known_ccids().any(|known| known == ccid) {
             return Err(CcidError::Unknown(ccid));
         }
-        let id = self.id;
-        let set = self.runtime.handle.call(move |core, _| core.endpoint.set_ccid(core.clock.now(), id, ccid));
+        let id = self.id();
+        let set = self.runtime.call(move |core, _| core.endpoint.set_ccid(core.clock.now(), id, ccid));
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
@@ -332,14 +343,9 @@ impl Connection {
         lock(&self.stream.state).event().flatten()
     }
 
-    /// The peer's key, of a connection that was accepted with keys.
+    /// The peer's key, of a connection with keys, at either end.
     pub fn peer_key(&self) -> Option<PublicKey> {
-        let id = self.id;
-        let key = self.runtime.handle.call(move |_, streams| {
-            let number = streams.peer(id)?;
-            streams.options.peers.get(number as usize).map(|(key, _)| *key)
-        });
-        key.flatten()
+        self.ends()?.key
     }
 }
 
@@ -358,6 +364,7 @@ impl Iterator for Events<'_> {
 
     fn next(&mut self) -> Option<Event> {
         let Connection { stream, .. } = self.0;
+        self.0.here(()).ok()?;
         stream.happened.wait(&stream.state, None, |s| s.event()).flatten()
     }
 }

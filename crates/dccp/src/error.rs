@@ -20,6 +20,9 @@ pub enum ConnectError {
     /// The peer refused, or the connection ended before it was open.
     #[error("not connected: {0}")]
     Refused(Reason),
+    /// The process forked: a connection stays with the process that opened it.
+    #[error("this process is a fork of the one that opened the connection, which stays there")]
+    Forked,
     /// What the system says, and of what: address in use, no such address, no route, no permission.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -46,6 +49,9 @@ pub enum SendError {
     /// The connection is over, or being finished.
     #[error("the connection is over: {0}")]
     Closed(Reason),
+    /// The process forked: a connection stays with the process that opened it.
+    #[error("this process is a fork of the one that opened the connection, which stays there")]
+    Forked,
 }
 
 /// Why no datagram was received.
@@ -55,6 +61,18 @@ pub enum RecvError {
     /// None came in the time given.
     #[error("no datagram came in time")]
     TimedOut,
+    /// None is there now.
+    #[error("no datagram is there")]
+    Empty,
+    /// The next datagram is larger than the buffer; it is still there.
+    #[error("the next datagram has {len} bytes, more than the buffer")]
+    BufferTooSmall {
+        /// Its bytes.
+        len: usize,
+    },
+    /// The process forked: a connection stays with the process that opened it.
+    #[error("this process is a fork of the one that opened the connection, which stays there")]
+    Forked,
     /// Everything that arrived has been received, and no more will come. [`Reason::is_orderly`] tells a good end from a failure.
     #[error("the connection is over: {0}")]
     Closed(Reason),
@@ -84,6 +102,12 @@ pub enum AcceptError {
     /// Nobody connected in the time given.
     #[error("nobody connected in time")]
     TimedOut,
+    /// Nobody waits to be accepted now.
+    #[error("nobody waits to be accepted")]
+    Empty,
+    /// The process forked: a listener stays with the process that opened it.
+    #[error("this process is a fork of the one that opened the listener, which stays there")]
+    Forked,
     /// The data thread ended.
     #[error("the listener is over")]
     Closed,

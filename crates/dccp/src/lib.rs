@@ -35,7 +35,7 @@
 //! # What happens to a datagram
 //!
 //! [`Connection::send`] waits while the queue ([`Options::queue`]) is full, that is for the congestion window;
-//! [`Connection::try_send`] says [`SendError::Full`] instead. What either refuses, the caller still has. What was taken leaves in order; it may
+//! [`Connection::try_send`] says [`SendError::Full`] instead. Both leave a refused datagram with the caller. A datagram that was taken leaves in order; it may
 //! then be lost on the way, as with UDP. [`Stats`] counts everything: what waits, what was lost, and what was dropped because the
 //! receiving application did not fetch it. [`Connection::finish`] returns once everything has left and was acknowledged or given up for
 //! lost.
@@ -44,7 +44,13 @@
 //! gives a datagram its priority, and a time after which it is not worth sending.
 //!
 //! A sender of live media wants its queue short and its data fresh: a queue of no more datagrams than a frame has
-//! ([`Options::queue`]), [`Connection::try_send`], and a bit rate below [`Stats::rate`]. The example `voice` does this.
+//! ([`Options::queue`], [`Options::queue_time`]), [`Connection::try_send`], and a bit rate below [`Stats::rate`]. That is known only while the path
+//! limits the sender; a slower one finds out by sending more. The example `voice` does this.
+//!
+//! # Event loops
+//!
+//! [`Connection::descriptor`] and [`Listener::descriptor`] are for `poll` and `epoll`; [`Connection::ready`] says what a connection is ready for, and
+//! the calls that begin with `try_` never wait. The calls that begin with `poll_` are for futures of one's own.
 //!
 //! # Congestion control
 //!
@@ -83,11 +89,12 @@
 //! # }
 //! ```
 //!
-//! Who has none of the keys gets no answer, not even a refusal. Without keys nothing is encrypted, and nothing is known of the peer.
+//! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`] change the peers while it runs. Without keys
+//! nothing is encrypted, and nothing is known of the peer.
 //!
 //! # Reliable messages and streams
 //!
-//! [`reliable::Channel`] makes of a connection one over which everything arrives, in order: messages of any length, or bytes.
+//! [`reliable::Channel`] adds reliable, ordered delivery to a connection: messages of up to 16 MiB, or bytes.
 //!
 //! # tokio
 //!
@@ -106,13 +113,17 @@
 //! Each [`Listener`] with all its connections, and each [`Connector`] with all of its, has one thread that does the protocol work.
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod connection;
+mod connector;
 mod error;
 mod listener;
 mod options;
 mod outgoing;
+mod readiness;
 pub mod reliable;
 mod runtime;
+mod shared;
 mod signal;
 mod sockets;
 mod stats;
@@ -120,7 +131,8 @@ mod stream;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use connection::{Connection, Connector, Events};
+pub use connection::{Connection, Events};
+pub use connector::Connector;
 pub use dccp_proto::{BadServiceCode, ServiceCode};
 pub use dccp_secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use dccp_wire::{DCCP_UDP_PORT, ResetCode};
@@ -131,6 +143,7 @@ pub use mpdccp_proto::sched::SchedulerKind;
 pub use mpdccp_proto::{Named, PathId, PathState, Reason};
 pub use options::{Encapsulation, Options, Path};
 pub use outgoing::{Delivery, SendPolicy};
+pub use readiness::Ready;
 pub use stats::{Event, PathStats, Stats};
 pub use units::Rate;
 

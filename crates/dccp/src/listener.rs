@@ -1,8 +1,14 @@
-use crate::runtime::{Backlog, BacklogState, Runtime};
+use crate::backlog::{Backlog, BacklogState};
+use crate::runtime::Runtime;
+use crate::signal::lock;
 use crate::{AcceptError, ConnectError, Connection, Options, sockets};
 use dccp_proto::{Ports, Route};
+use dccp_secure::{PresharedKey, PublicKey};
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// Waits for connections. They go on when it is dropped.
@@ -20,7 +26,10 @@ pub(crate) fn accept(
     state: &mut BacklogState,
 ) -> Option<Result<Connection, AcceptError>> {
     match state.waiting.pop_front() {
-        Some((id, stream)) => Some(Ok(Connection { runtime: runtime.clone(), stream, id })),
+        Some((_, stream)) => {
+            state.show();
+            Some(Ok(Connection { runtime: runtime.clone(), stream }))
+        }
         None => state.over.then_some(Err(AcceptError::Closed)),
     }
 }
@@ -50,6 +59,7 @@ impl Listener {
             sockets::secure(core, options, true)?;
             sockets::listen(core, options, addr)
         })?;
+        runtime.run(move |_, streams| streams.listens = Some((addr, socket)));
         Ok(Listener { runtime, backlog, addr, socket })
     }
 
@@ -69,7 +79,41 @@ impl Listener {
         self.accept_until(Instant::now().checked_add(timeout))
     }
 
+    /// The next connection, if one is there.
+    ///
+    /// # Errors
+    /// [`AcceptError::Empty`], and those of [`accept`](Self::accept).
+    pub fn try_accept(&self) -> Result<Connection, AcceptError> {
+        if self.runtime.is_forked() {
+            return Err(AcceptError::Forked);
+        }
+        accept(&self.runtime, &mut lock(&self.backlog.state)).unwrap_or(Err(AcceptError::Empty))
+    }
+
+    /// The next connection; without one, the task is woken when there is.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Connection, AcceptError>> {
+        if self.runtime.is_forked() {
+            return Poll::Ready(Err(AcceptError::Forked));
+        }
+        self.backlog.arrived.poll(&self.backlog.state, cx, |state| accept(&self.runtime, state))
+    }
+
+    /// A descriptor for `poll`, `epoll` and the like: readable while a connection waits to be accepted. Nothing but this crate may read or write
+    /// it.
+    ///
+    /// # Errors
+    /// What the system says: too many open files.
+    pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
+        self.backlog.descriptor().map(AsFd::as_fd)
+    }
+
     fn accept_until(&self, until: Option<Instant>) -> Result<Connection, AcceptError> {
+        if self.runtime.is_forked() {
+            return Err(AcceptError::Forked);
+        }
         let accepted = self.backlog.arrived.wait(&self.backlog.state, until, |s| accept(&self.runtime, s));
         accepted.unwrap_or(Err(AcceptError::TimedOut))
     }
@@ -82,7 +126,7 @@ impl Listener {
     /// With keys, or after the end of the data thread, [`ConnectError::Options`].
     pub fn invite(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
         let socket = self.socket;
-        let invited = self.runtime.handle.call(move |core, streams| {
+        let invited = self.runtime.call(move |core, streams| {
             let (remote, _) = sockets::places(&streams.options, client);
             let route = Route { socket, local: None, remote };
             let ports = Ports { local: streams.options.dccp_port, remote: dccp_port };
@@ -96,6 +140,20 @@ impl Listener {
         }
     }
 
+    /// Lets a peer in by its public key from now on; one that is known by it gets this preshared key.
+    ///
+    /// # Errors
+    /// [`ConnectError::Options`] without a private key of this end, or with its own; after the end of the data thread.
+    pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
+        let added = self.runtime.call(move |core, streams| streams.add_peer(core, key, preshared));
+        added.unwrap_or(Err(ConnectError::Options("the listener is over"))).map(|_| ())
+    }
+
+    /// Lets a peer in no more, and ends its connections; the peer is not told, since it has no key any more.
+    pub fn remove_peer(&self, key: PublicKey) {
+        self.runtime.run(move |core, streams| streams.remove_peer(core, &key));
+    }
+
     /// The address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
@@ -105,6 +163,6 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         // Waits: whoever connects after that is refused.
-        self.runtime.handle.call(|core, streams| streams.stop_listening(core));
+        self.runtime.call(|core, streams| streams.stop_listening(core));
     }
 }

@@ -28,7 +28,7 @@ pub enum Encapsulation {
 /// A path of a multipath connection: from a local address to an address of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    pub(crate) local: IpAddr,
+    pub(crate) local: Option<IpAddr>,
     pub(crate) remote: Option<SocketAddr>,
     pub(crate) priority: u8,
 }
@@ -36,7 +36,12 @@ pub struct Path {
 impl Path {
     /// From this address of this host to the address that the connection was made to.
     pub fn from(local: IpAddr) -> Path {
-        Path { local, remote: None, priority: 3 }
+        Path { local: Some(local), remote: None, priority: 3 }
+    }
+
+    /// From the address that the system chooses.
+    pub(crate) fn unbound() -> Path {
+        Path { local: None, remote: None, priority: 3 }
     }
 
     /// To another address of the peer.
@@ -71,8 +76,10 @@ pub struct Options {
     pub(crate) multipath: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) queue: usize,
+    pub(crate) queue_time: Option<Duration>,
     pub(crate) policy: SendPolicy,
     pub(crate) receive_queue: usize,
+    pub(crate) receive_memory: usize,
     pub(crate) backlog: usize,
     pub(crate) max_connections: usize,
     max_per_source: Option<usize>,
@@ -98,8 +105,10 @@ impl Default for Options {
             multipath: false,
             paths: Vec::new(),
             queue: 16,
+            queue_time: None,
             policy: SendPolicy::default(),
             receive_queue: 4096,
+            receive_memory: 256 << 20,
             backlog: 128,
             max_connections: 16_384,
             max_per_source: None,
@@ -226,9 +235,17 @@ impl Options {
         self
     }
 
-    /// How many datagrams wait at most for the window, at least 1; 16 by default. A short queue keeps what is sent fresh.
+    /// How many datagrams wait at most for the window, at least 1; 16 by default. A short queue keeps what is sent fresh. It counts every
+    /// datagram that has not left; a [`SendPolicy`] that drops has one that leaves next beside it.
     pub fn queue(mut self, datagrams: usize) -> Options {
         self.queue = datagrams.max(1);
+        self
+    }
+
+    /// How long a datagram waits at most for the window: then it is dropped and counted ([`Stats::expired`](crate::Stats::expired)). No limit
+    /// by default; set it for media, where an old datagram is worth nothing.
+    pub fn queue_time(mut self, longest: Duration) -> Options {
+        self.queue_time = Some(longest);
         self
     }
 
@@ -242,6 +259,13 @@ impl Options {
     /// ([`Stats::unread`](crate::Stats::unread)).
     pub fn receive_queue(mut self, datagrams: usize) -> Options {
         self.receive_queue = datagrams.max(1);
+        self
+    }
+
+    /// How many bytes of received datagrams wait at most in all connections of a listener or a connector; 256 MiB by default. No connection
+    /// may hold more than what is left for the others, half of this if it is alone. Beyond, datagrams are dropped and counted as above.
+    pub fn receive_memory(mut self, bytes: usize) -> Options {
+        self.receive_memory = bytes;
         self
     }
 
@@ -323,9 +347,6 @@ impl Options {
             return Err(ConnectError::Options("no such CCID; known_ccids() has those there are"));
         }
         match (&self.key, self.peers.is_empty()) {
-            (Some(_), true) => {
-                Err(ConnectError::Options("with a key, peers must be named by their public keys"))
-            }
             (None, false) => Err(ConnectError::Options(
                 "peers are known by their keys: this end needs a private key of its own",
             )),

@@ -33,6 +33,7 @@ pub struct Delivery {
 struct Waiting {
     data: Vec<u8>,
     priority: u8,
+    queued: Instant,
     expires: Option<Instant>,
 }
 
@@ -41,6 +42,10 @@ struct Waiting {
 pub(crate) struct Outgoing {
     policy: SendPolicy,
     most: usize,
+    /// No datagram waits longer.
+    longest: Option<Duration>,
+    /// Datagrams that the session has taken over and that have not left: part of the queue, in an order that is fixed.
+    pub(crate) below: usize,
     /// By falling priority, if that is the policy; else in order.
     waiting: VecDeque<Waiting>,
     pub(crate) displaced: u64,
@@ -48,8 +53,25 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(crate) fn new(policy: SendPolicy, most: usize) -> Outgoing {
-        Outgoing { policy, most, waiting: VecDeque::new(), displaced: 0, expired: 0 }
+    pub(crate) fn new(policy: SendPolicy, most: usize, longest: Option<Duration>) -> Outgoing {
+        Outgoing { policy, most, longest, below: 0, waiting: VecDeque::new(), displaced: 0, expired: 0 }
+    }
+
+    /// Whether one more has to wait, or displaces another.
+    pub(crate) fn is_full(&self) -> bool {
+        // A policy that drops needs one datagram that it may choose.
+        let chosen = self.policy == SendPolicy::Wait || !self.waiting.is_empty();
+        chosen && self.waiting.len() + self.below >= self.most
+    }
+
+    /// Whether one more has to wait.
+    pub(crate) fn would_wait(&self) -> bool {
+        self.policy == SendPolicy::Wait && self.is_full()
+    }
+
+    /// When the oldest came that waits here.
+    pub(crate) fn oldest(&self) -> Option<Instant> {
+        self.waiting.iter().map(|waiting| waiting.queued).min()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -57,8 +79,8 @@ impl Outgoing {
     }
 
     /// Takes a datagram in, or drops one. False if it has to wait.
-    pub(crate) fn push(&mut self, now: Instant, data: &[u8], delivery: Delivery) -> bool {
-        if self.waiting.len() >= self.most {
+    pub(crate) fn push(&mut self, now: Instant, delivery: Delivery, data: impl FnOnce() -> Vec<u8>) -> bool {
+        if self.is_full() {
             self.expire(now);
         }
         let by_priority = self.policy == SendPolicy::Priority;
@@ -66,7 +88,7 @@ impl Outgoing {
             true => self.waiting.partition_point(|other| other.priority >= delivery.priority),
             false => self.waiting.len(),
         };
-        if self.waiting.len() >= self.most {
+        if self.is_full() {
             let lowest = self.waiting.back().map_or(0, |last| last.priority);
             let victim = match self.policy {
                 SendPolicy::Wait => return false,
@@ -80,9 +102,10 @@ impl Outgoing {
             self.waiting.remove(victim);
             at -= usize::from(victim < at);
         }
-        let expires = delivery.expires_in.and_then(|time| now.checked_add(time));
+        let longest = [delivery.expires_in, self.longest].into_iter().flatten().min();
+        let expires = longest.and_then(|time| now.checked_add(time));
         let priority = if by_priority { delivery.priority } else { 0 };
-        self.waiting.insert(at, Waiting { data: data.to_vec(), priority, expires });
+        self.waiting.insert(at, Waiting { data: data(), priority, queued: now, expires });
         true
     }
 
@@ -113,11 +136,11 @@ mod tests {
     use super::*;
 
     fn queue(policy: SendPolicy) -> (Outgoing, Instant) {
-        (Outgoing::new(policy, 3), Instant::now())
+        (Outgoing::new(policy, 3, None), Instant::now())
     }
 
     fn put(queue: &mut Outgoing, now: Instant, name: u8, priority: u8) -> bool {
-        queue.push(now, &[name], Delivery { priority, ..Delivery::default() })
+        queue.push(now, Delivery { priority, ..Delivery::default() }, || vec![name])
     }
 
     fn rest(queue: &mut Outgoing, now: Instant) -> Vec<u8> {
@@ -162,9 +185,35 @@ mod tests {
     fn what_comes_too_late_is_dropped_and_makes_room() {
         let (mut queue, now) = queue(SendPolicy::Wait);
         let short = Delivery { expires_in: Some(Duration::from_millis(10)), ..Delivery::default() };
-        assert!(queue.push(now, &[1], short) && put(&mut queue, now, 2, 0) && queue.push(now, &[3], short));
+        assert!(
+            queue.push(now, short, || vec![1])
+                && put(&mut queue, now, 2, 0)
+                && queue.push(now, short, || vec![3])
+        );
         let later = now + Duration::from_millis(10);
         assert!(!put(&mut queue, now, 4, 0) && put(&mut queue, later, 5, 0));
         assert_eq!((rest(&mut queue, later), queue.expired, queue.displaced), (vec![2, 5], 2, 0));
+    }
+
+    #[test]
+    fn what_the_session_has_taken_over_is_part_of_the_queue() {
+        let (mut queue, now) = queue(SendPolicy::Wait);
+        (queue.most, queue.below) = (1, 1);
+        assert!(!put(&mut queue, now, 1, 0));
+        queue.below = 0;
+        assert!(put(&mut queue, now, 1, 0) && !put(&mut queue, now, 2, 0));
+        // A policy that drops has one of its own to choose from.
+        (queue.policy, queue.below) = (SendPolicy::DropOldest, 1);
+        assert!(put(&mut queue, now, 3, 0));
+        assert_eq!((rest(&mut queue, now), queue.displaced), (vec![3], 1));
+    }
+
+    #[test]
+    fn no_datagram_waits_longer_than_the_queue_may_be_old() {
+        let now = Instant::now();
+        let mut queue = Outgoing::new(SendPolicy::Wait, 3, Some(Duration::from_millis(10)));
+        assert!(put(&mut queue, now, 1, 0) && put(&mut queue, now + Duration::from_millis(5), 2, 0));
+        assert_eq!(queue.oldest(), Some(now));
+        assert_eq!((rest(&mut queue, now + Duration::from_millis(10)), queue.expired), (vec![2], 1));
     }
 }

@@ -1,37 +1,29 @@
 //! The data thread: one endpoint and its sockets, shared by the handles of its connections.
 
-use crate::signal::{Signal, lock};
+mod peers;
+
+use crate::backlog::Backlog;
+use crate::shared::SharedSockets;
+use crate::signal::lock;
 use crate::stats::{Event, PathStats, Stats};
-use crate::stream::Stream;
+use crate::stream::{Budget, Ends, Stream};
 use crate::{ConnectError, Options, SendPolicy, sockets};
 use dccp_net::{App, Core, Driver, Handle, Qlog};
+use dccp_proto::ServiceCode;
+use dccp_secure::PublicKey;
 use mpdccp_proto::{Counter, Endpoint, PktInfo, Reason, SessionEvent, SessionId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use rustix::process::{Pid, getpid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use units::{Rate, Time};
 
-/// How many datagrams wait in a session's own queue: enough for a burst, few enough to stay fresh. Fewer where it matters which one
-/// leaves next.
-const SESSION_QUEUE: u32 = 16;
-const CHOSEN: u32 = 2;
+/// How many datagrams a session gets at a time, once those before have left: enough for a burst. One where it matters which leaves next.
+const BURST: usize = 16;
 /// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Connections that wait to be accepted.
-#[derive(Debug, Default)]
-pub(crate) struct Backlog {
-    pub(crate) state: Mutex<BacklogState>,
-    pub(crate) arrived: Signal,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct BacklogState {
-    pub(crate) waiting: VecDeque<(SessionId, Arc<Stream>)>,
-    /// There will be no more.
-    pub(crate) over: bool,
-}
 
 /// A session and its handle.
 struct Entry {
@@ -49,6 +41,12 @@ struct Entry {
 /// What runs on the data thread.
 pub(crate) struct Streams {
     pub(crate) options: Options,
+    budget: Arc<Budget>,
+    pub(crate) shared: SharedSockets,
+    /// Where it listens: the address and the socket's number.
+    pub(crate) listens: Option<(SocketAddr, u32)>,
+    /// Peers with keys, by the numbers that channels know them by.
+    peers: BTreeMap<u32, PublicKey>,
     entries: BTreeMap<SessionId, Entry>,
     /// Those that may have something to send, or to wait for before they close.
     busy: BTreeSet<SessionId>,
@@ -62,16 +60,44 @@ pub(crate) struct Streams {
 /// The data thread's end of all handles; the thread ends when they are gone and their connections have been finished.
 #[derive(Debug)]
 pub(crate) struct Runtime {
-    pub(crate) handle: Handle<Streams>,
+    handle: Handle<Streams>,
+    pub(crate) budget: Arc<Budget>,
+    /// The process that has the thread: a fork has not.
+    process: Pid,
 }
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        self.handle.run(|core, streams| streams.leave(core));
+        self.run(|core, streams| streams.leave(core));
     }
 }
 
 impl Runtime {
+    /// Whether the process forked since, so that the thread is in another one.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.process != getpid()
+    }
+
+    /// What runs jobs, for those that must know whether the thread is there.
+    pub(crate) fn handle(&self) -> &Handle<Streams> {
+        &self.handle
+    }
+
+    /// Runs `job` on the data thread, soon.
+    pub(crate) fn run(&self, job: impl FnOnce(&mut Core, &mut Streams) + Send + 'static) {
+        if !self.is_forked() {
+            self.handle.run(job);
+        }
+    }
+
+    /// Runs `job` on the data thread and waits for its answer; `None` if the thread is gone.
+    pub(crate) fn call<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
+    ) -> Option<R> {
+        if self.is_forked() { None } else { self.handle.call(job) }
+    }
+
     /// Starts the thread. `set_up` opens what is needed before.
     pub(crate) fn start<T>(
         options: Options,
@@ -81,6 +107,8 @@ impl Runtime {
         options.check()?;
         let mut result = None;
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
+        let budget = Arc::new(Budget::new(options.receive_memory));
+        let shared = budget.clone();
         let driver = Driver::new(endpoint, |core| -> Result<Streams, ConnectError> {
             result = Some(set_up(core, &options)?);
             core.net.qlog = match &options.qlog {
@@ -91,8 +119,13 @@ impl Runtime {
                 }
                 None => None,
             };
+            let peers = (0u32..).zip(options.peers.iter().map(|(key, _)| *key)).collect();
             Ok(Streams {
                 options,
+                budget: shared,
+                shared: SharedSockets::default(),
+                listens: None,
+                peers,
                 entries: BTreeMap::new(),
                 busy: BTreeSet::new(),
                 opening: BTreeSet::new(),
@@ -109,15 +142,22 @@ impl Runtime {
                 tracing::error!("the data thread cannot go on: {e}");
             }
         })?;
-        Ok((Arc::new(Runtime { handle }), result))
+        Ok((Arc::new(Runtime { handle, budget, process: getpid() }), result))
     }
 }
 
 impl Streams {
     /// A new session of a client.
-    pub(crate) fn insert(&mut self, now: Time, id: SessionId, stream: Arc<Stream>, sockets: Vec<u32>) {
+    pub(crate) fn insert(
+        &mut self,
+        now: Time,
+        id: SessionId,
+        stream: Arc<Stream>,
+        (sockets, peer): (Vec<u32>, u32),
+    ) {
+        let _ = stream.id.set(id);
         self.opening.insert((now + self.options.connect_timeout, id));
-        self.entries.insert(id, Entry { stream, sockets, drained: None, peer: None, behind: false });
+        self.entries.insert(id, Entry { stream, sockets, drained: None, peer: Some(peer), behind: false });
     }
 
     /// A session has another socket.
@@ -132,13 +172,9 @@ impl Streams {
         self.busy.insert(id);
     }
 
-    /// The peer's number among those of the options.
-    pub(crate) fn peer(&self, id: SessionId) -> Option<u32> {
-        self.entries.get(&id)?.peer
-    }
-
     /// Accepts no more; what nobody accepted ends.
     pub(crate) fn stop_listening(&mut self, core: &mut Core) {
+        self.listens = None;
         core.endpoint.unlisten(self.options.dccp_port);
         let Some(backlog) = self.backlog.take() else { return };
         let waiting = std::mem::take(&mut lock(&backlog.state).waiting);
@@ -158,6 +194,7 @@ impl Streams {
     pub(crate) fn look(core: &Core, id: SessionId) -> Option<(Stats, usize)> {
         let now = core.clock.now();
         let status = core.endpoint.status(now, id)?;
+        let below = core.endpoint.backlog(now, id);
         let rows = core.endpoint.rows(now, id);
         let paths: Vec<PathStats> = status
             .paths
@@ -171,18 +208,24 @@ impl Streams {
                     ccids: path.ccids,
                     rtt: row.and_then(|row| row.srtt),
                     window: row.map_or(0, |row| row.cwnd),
-                    rate: row.map_or(Rate::ZERO, |row| row.rate),
+                    rate: row.filter(|row| !row.app_limited).map(|row| row.seen),
+                    allowed: row.map_or(Rate::ZERO, |row| row.pacing.unwrap_or(row.rate)),
                     sent: path.stats.data_sent,
                     lost: path.tx.as_ref().map_or(0, |tx| tx.lost.packets),
                 }
             })
             .collect();
-        let up = paths.iter().filter(|path| path.state.is_up());
+        let up = || paths.iter().filter(|path| path.state.is_up());
+        let app_limited = up().all(|path| path.rate.is_none());
+        let sum = |rates: &mut dyn Iterator<Item = Rate>| Rate::from_bps(rates.map(Rate::bps).sum());
         let stats = Stats {
             queued: status.queue.packets.into(),
             dropped: dropped(&status),
             lost: paths.iter().map(|path| path.lost).sum(),
-            rate: Rate::from_bps(up.map(|path| path.rate.bps()).sum()),
+            rate: (!app_limited).then(|| sum(&mut up().filter_map(|path| path.rate))),
+            allowed: sum(&mut up().map(|path| path.allowed)),
+            app_limited,
+            oldest: (below.packets > 0).then_some(below.oldest),
             paths: paths.clone(),
             ..Stats::default()
         };
@@ -212,13 +255,29 @@ impl Streams {
 
     /// The handle of a session of a listener; data may come before the event of opening was read.
     fn entry(&mut self, id: SessionId) -> &mut Entry {
-        let Streams { entries, options, .. } = self;
-        entries.entry(id).or_insert_with(|| Entry {
-            stream: Arc::new(Stream::new(options)),
-            sockets: Vec::new(),
-            drained: None,
-            peer: None,
-            behind: false,
+        let Streams { entries, options, budget, .. } = self;
+        entries.entry(id).or_insert_with(|| {
+            let stream = Arc::new(Stream::new(options, budget));
+            let _ = stream.id.set(id);
+            Entry { stream, sockets: Vec::new(), drained: None, peer: None, behind: false }
+        })
+    }
+
+    /// Who is at both ends of a session, over its first path.
+    fn ends(&self, core: &Core, now: Time, id: SessionId) -> Option<Ends> {
+        let status = core.endpoint.status(now, id)?;
+        let path = status.paths.first()?;
+        let outer = core.net.resolve(&path.route);
+        let socket = core.net.socket(outer.socket)?;
+        let bound = socket.local_addr().ok();
+        let ip = outer.local.or_else(|| socket.source(outer.remote).ok());
+        let peer = self.entries.get(&id)?.peer.or_else(|| core.net.peer_of(path.route.socket));
+        let key = peer.and_then(|number| core.net.channels()?.peer_key(number));
+        Some(Ends {
+            local: bound.map(|bound| SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port())),
+            peer: outer.remote,
+            service: ServiceCode(status.service_code),
+            key,
         })
     }
 
@@ -226,7 +285,7 @@ impl Streams {
         self.follow_mtu(core, now, id);
         let stream = self.entry(id).stream.clone();
         self.refresh(core, id);
-        stream.open(multipath);
+        stream.open(multipath, self.ends(core, now, id));
         let Some(backlog) = &self.backlog else { return };
         let mut state = lock(&backlog.state);
         if state.waiting.len() >= self.options.backlog {
@@ -235,6 +294,7 @@ impl Streams {
             return core.endpoint.abort(now, id);
         }
         state.waiting.push_back((id, stream));
+        state.show();
         drop(state);
         backlog.arrived.notify();
     }
@@ -246,7 +306,7 @@ impl Streams {
         if let Some(entry) = self.entries.remove(&id) {
             lock(&entry.stream.state).hear(status.and_then(|status| status.error_text));
             entry.stream.end(reason, dropped);
-            entry.sockets.iter().for_each(|socket| core.net.remove(*socket));
+            entry.sockets.iter().for_each(|socket| self.shared.release(core, *socket));
         }
         if self.leaving && self.entries.is_empty() {
             core.stop();
@@ -259,19 +319,23 @@ impl Streams {
             self.busy.remove(&id);
             return false;
         };
-        let waiting = core.endpoint.backlog(now, id).packets;
-        let most = if self.options.policy == SendPolicy::Wait { SESSION_QUEUE } else { CHOSEN };
-        let (taken, empty) = entry.stream.take(most.saturating_sub(waiting) as usize);
+        let below = core.endpoint.backlog(now, id);
+        let most = match (below.packets, self.options.policy) {
+            (0, SendPolicy::Wait) => BURST,
+            (0, _) => 1,
+            _ => 0,
+        };
+        let (taken, done) = entry.stream.take(most, &below);
         let any = !taken.is_empty();
         for data in taken {
             core.endpoint.send(now, id, data, PktInfo::default());
         }
-        if !empty || any {
+        if !done || any {
             return any;
         }
         if !lock(&entry.stream.state).is_finishing() {
             self.busy.remove(&id);
-        } else if waiting == 0 {
+        } else {
             let rows = core.endpoint.rows(now, id);
             let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
             let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());
@@ -302,7 +366,10 @@ impl Drop for Streams {
             entry.stream.end(Reason::Aborted, 0);
         }
         if let Some(backlog) = &self.backlog {
-            lock(&backlog.state).over = true;
+            let mut state = lock(&backlog.state);
+            state.over = true;
+            state.show();
+            drop(state);
             backlog.arrived.notify();
         }
     }
@@ -359,9 +426,7 @@ impl App for Streams {
                 self.opening.insert((at, id));
                 break;
             }
-            if let Some(entry) =
-                self.entries.get(&id).filter(|entry| lock(&entry.stream.state).opening().is_none())
-            {
+            if let Some(entry) = self.entries.get(&id).filter(|entry| !lock(&entry.stream.state).is_open()) {
                 entry.stream.end(Reason::NoAnswer, 0);
                 core.endpoint.abort(now, id);
             }

@@ -1,29 +1,30 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-#[cfg(feature = "tokio")]
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// Wakes those who wait for a state to change: threads, and tasks.
+/// Wakes threads and tasks that wait for a state to change.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     changed: Condvar,
-    #[cfg(feature = "tokio")]
+    /// Threads that wait: without any, a notification needs no system call.
+    threads: AtomicUsize,
     tasks: Mutex<Vec<Waker>>,
 }
 
-/// A panic of another thread leaves no state that could not be used: every change is made at once.
+/// A panic of another thread leaves every state usable: each change is made at once.
 pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Signal {
     pub(crate) fn notify(&self) {
-        self.changed.notify_all();
-        #[cfg(feature = "tokio")]
-        {
-            let tasks = std::mem::take(&mut *lock(&self.tasks));
-            tasks.into_iter().for_each(Waker::wake);
+        // A waiting thread counted itself under the lock of the state, which has been held since for the change.
+        if self.threads.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_all();
         }
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        tasks.into_iter().for_each(Waker::wake);
     }
 
     /// Tries until there is a result; `None` once the time is over.
@@ -38,17 +39,24 @@ impl Signal {
             if let Some(result) = attempt(&mut guard) {
                 return Some(result);
             }
-            let Some(until) = until else {
-                guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
-                continue;
+            let left = match until {
+                Some(until) => {
+                    Some(until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?)
+                }
+                None => None,
             };
-            let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
-            (guard, _) = self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner);
+            self.threads.fetch_add(1, Ordering::Relaxed);
+            guard = match left {
+                None => self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            self.threads.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Tries; without a result, the task is woken by the next change.
-    #[cfg(feature = "tokio")]
+    /// Tries; without a result, the next change wakes the task.
     pub(crate) fn poll<S, T>(
         &self,
         state: &Mutex<S>,
@@ -65,7 +73,7 @@ impl Signal {
                 tasks.push(cx.waker().clone());
             }
         }
-        // What changed before the waker was there woke nobody.
+        // A change before the waker was there woke nobody.
         attempt(&mut lock(state)).map_or(Poll::Pending, Poll::Ready)
     }
 

@@ -1,7 +1,8 @@
 //! From options to sockets, channels and paths.
 
 use crate::options::Encapsulation;
-use crate::{ConnectError, Options};
+use crate::shared::SharedSockets;
+use crate::{ConnectError, Options, Path};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use dccp_secure::{Aead, OVERHEAD, Settings};
@@ -63,6 +64,31 @@ pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
     }
 }
 
+/// How a listener at `addr` takes sessions, with keys of the peers with these numbers.
+pub(crate) fn listen_config(
+    core: &Core,
+    options: &Options,
+    (addr, socket): (SocketAddr, u32),
+    peers: &[u32],
+) -> ListenConfig {
+    let overhead = overhead(core, socket, options);
+    let filter = |id| PeerFilter { id, remotes: Vec::new() };
+    let peers = match options.key {
+        None => vec![filter(0)],
+        Some(_) => peers.iter().copied().map(filter).collect(),
+    };
+    ListenConfig {
+        port: places(options, addr).1,
+        session: options.session(true),
+        peers,
+        mtu: options.mtu,
+        // For IPv4; the endpoint adds what IPv6 takes more.
+        overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
+        max_sessions: options.max_connections,
+        max_sessions_per_source: options.per_source(),
+    }
+}
+
 /// Waits for sessions; returns the address, and the socket's number.
 pub(crate) fn listen(
     core: &mut Core,
@@ -71,35 +97,20 @@ pub(crate) fn listen(
 ) -> Result<(SocketAddr, u32), ConnectError> {
     let (socket_addr, port) = places(options, addr);
     let socket = open_socket(core, options.encapsulation, Bind { addr: socket_addr, interface: None })?;
-    let overhead = overhead(core, socket, options);
-    let peers = match options.key {
-        None => vec![PeerFilter { id: 0, remotes: Vec::new() }],
-        Some(_) => {
-            (0u32..).zip(&options.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
-        }
-    };
-    core.endpoint.listen(ListenConfig {
-        port,
-        session: options.session(true),
-        peers,
-        mtu: options.mtu,
-        // For IPv4; the endpoint adds what IPv6 takes more.
-        overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
-        max_sessions: options.max_connections,
-        max_sessions_per_source: options.per_source(),
-    });
+    let peers: Vec<u32> = (0u32..).zip(&options.peers).map(|(number, _)| number).collect();
+    core.endpoint.listen(listen_config(core, options, (addr, socket), &peers));
     let bound = core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr);
     let bound = if options.encapsulation == Encapsulation::Raw { with_port(bound, port) } else { bound };
     Ok((bound, socket))
 }
 
-/// Opens the socket of a path, and the channel over it. The number of the peer among the options is that of the channel.
+/// The path of a connection: its socket, or the channel over it, which others to the same peer may share. `peer` is the number of the
+/// peer's key.
 pub(crate) fn open_path(
     core: &mut Core,
+    shared: &mut SharedSockets,
     options: &Options,
-    local: Option<IpAddr>,
-    to: SocketAddr,
-    priority: u8,
+    (path, to): (&Path, SocketAddr),
     peer: u32,
 ) -> Result<PathConfig, ConnectError> {
     if !is_unicast(to.ip()) || to.port() == 0 {
@@ -112,36 +123,40 @@ pub(crate) fn open_path(
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let local = local.unwrap_or(any);
+    let local = path.local.unwrap_or(any);
     if local.is_ipv4() != remote.is_ipv4() {
         return Err(ConnectError::Options("both ends of a path must be of the same IP version"));
     }
     let bind = Bind::toward(remote, local, options.source_ports.0);
-    let socket = open_socket(core, options.encapsulation, bind)?;
-    let overhead = overhead(core, socket, options);
-    let mtu = match core.net.path_mtu(socket, remote) {
-        Ok(mtu) => mtu.min(options.mtu),
-        Err(e) => {
+    // Ports of the caller's choice are of one connection.
+    let key = (options.source_ports == (0, 0)).then_some((bind.addr, remote, peer));
+    let (socket, own_port) = shared.take(core, key, |core| {
+        let socket = open_socket(core, options.encapsulation, bind)?;
+        if let Err(e) = core.net.path_mtu(socket, remote) {
             core.net.remove(socket);
             return Err(about(&format!("no way to {}", remote.ip()), &e).into());
         }
-    };
-    let socket = match options.key {
-        None => socket,
-        Some(_) => {
-            let route = Route { socket, local: None, remote };
-            let channel = core.net.open_channel(core.clock.now(), peer, &route);
-            channel.ok_or(ConnectError::Options("too many encrypted channels"))?
+        if options.key.is_none() {
+            return Ok(socket);
         }
-    };
+        let route = Route { socket, local: None, remote };
+        let channel = core.net.open_channel(core.clock.now(), peer, &route);
+        if channel.is_none() {
+            core.net.remove(socket);
+        }
+        channel.ok_or(ConnectError::Options("too many encrypted channels, or no peer is named by its key"))
+    })?;
+    let route = Route { socket, local: None, remote };
+    let overhead = overhead(core, core.net.resolve(&route).socket, options);
+    let mtu = core.net.path_mtu(socket, remote).map_or(options.mtu, |mtu| mtu.min(options.mtu));
     Ok(PathConfig {
-        route: Route { socket, local: None, remote },
+        route,
         ports: Ports {
-            local: if options.source_ports.1 == 0 { core.ephemeral_port() } else { options.source_ports.1 },
+            local: if options.source_ports.1 == 0 { own_port } else { options.source_ports.1 },
             remote: port,
         },
         name: PathName::default(),
-        prio: priority,
+        prio: path.priority,
         mtu,
         overhead,
     })

@@ -27,8 +27,15 @@ pub struct Stats {
     pub received_bytes: u64,
     /// Of them, dropped because the application did not fetch them.
     pub unread: u64,
-    /// What all paths together can carry at present, as far as it is known: a sender that adapts stays below.
-    pub rate: Rate,
+    /// What all paths together were seen to carry. Known only while congestion control is what limits the sender: `None` while
+    /// [`app_limited`](Self::app_limited), since nobody knows then how much more there is.
+    pub rate: Option<Rate>,
+    /// What congestion control would let leave now. A sender that has been slower finds out only by sending more.
+    pub allowed: Rate,
+    /// The application sends less than congestion control would let it.
+    pub app_limited: bool,
+    /// How long the oldest datagram has waited in the queue; `None` while it is empty.
+    pub oldest: Option<Duration>,
     /// The paths.
     pub paths: Vec<PathStats>,
 }
@@ -49,8 +56,10 @@ pub struct PathStats {
     pub rtt: Option<Duration>,
     /// Congestion window, bytes.
     pub window: u64,
-    /// What it can carry, as far as it is known.
-    pub rate: Rate,
+    /// What it was seen to carry; `None` while the application limits what leaves on it.
+    pub rate: Option<Rate>,
+    /// What congestion control would let leave on it now.
+    pub allowed: Rate,
     /// Packets with data that left.
     pub sent: u64,
     /// Packets with data that congestion control takes for lost.
@@ -67,6 +76,8 @@ pub enum Event {
     PathSuspect(PathId),
     /// A path is gone.
     PathDown(PathId, mpdccp_proto::Reason),
+    /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) has so many bytes now.
+    Size(usize),
     /// It is over.
     Closed(mpdccp_proto::Reason),
 }

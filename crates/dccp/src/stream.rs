@@ -1,19 +1,67 @@
 //! What lies between a connection's handles and the data thread.
 
 use crate::outgoing::{Delivery, Outgoing};
+use crate::readiness::{Descriptor, Ready};
 use crate::signal::{Signal, lock};
 use crate::stats::{Event, Stats};
-use crate::{FinishError, Options, RecvError, SendError};
-use mpdccp_proto::Reason;
+use crate::{ConnectError, FinishError, Options, RecvError, SendError};
+use dccp_proto::ServiceCode;
+use dccp_secure::PublicKey;
+use mpdccp_proto::{QueueView, Reason, SessionId};
+use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 /// Most events that wait; beyond, the oldest are forgotten.
 const MAX_EVENTS: usize = 256;
 
+/// A bound on the received bytes that wait in all connections of a data thread.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    most: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    pub(crate) fn new(most: usize) -> Budget {
+        Budget { most, used: AtomicUsize::new(0) }
+    }
+
+    /// Takes room for `more` bytes, if a connection that has `own` already may. None has more than what is left for all others, so that
+    /// those that do not read leave room for those that do.
+    fn take(&self, own: usize, more: usize) -> bool {
+        let free = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
+        let allowed = own + more <= free;
+        if allowed {
+            // The data thread alone takes; others give back.
+            self.used.fetch_add(more, Ordering::Relaxed);
+        }
+        allowed
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Who is at the other end, known once the connection is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) service: ServiceCode,
+    pub(crate) key: Option<PublicKey>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Stream {
+    /// Set on the data thread as soon as there is a session.
+    pub(crate) id: OnceLock<SessionId>,
+    descriptor: OnceLock<Arc<OwnedFd>>,
     pub(crate) state: Mutex<State>,
     /// There is room to send, or no more sending.
     pub(crate) writable: Signal,
@@ -27,8 +75,18 @@ pub(crate) struct Stream {
 pub(crate) struct State {
     outgoing: Outgoing,
     incoming: VecDeque<Vec<u8>>,
+    incoming_bytes: usize,
+    budget: Arc<Budget>,
     events: VecDeque<Event>,
     max_incoming: usize,
+    descriptor: Descriptor,
+    /// A sender found the queue full and waits to be told of room.
+    wants_room: bool,
+    /// What the descriptor tells once, until [`Stream::ready`] takes it.
+    news: bool,
+    ends: Option<Ends>,
+    /// Why it could not begin.
+    failed: Option<ConnectError>,
     /// Something found no room, and the application has not caught up since.
     behind: bool,
     /// Once it is open: RFC 9897 is in use.
@@ -50,21 +108,57 @@ pub(crate) struct State {
 impl State {
     /// Takes a datagram in. `None` while there is no room.
     pub(crate) fn send(&mut self, data: &[u8], delivery: Delivery) -> Option<Result<(), SendError>> {
-        let refusal = match self.end {
-            Some(reason) => SendError::Closed(reason),
-            None if self.finishing => SendError::Closed(Reason::Closed),
-            None if data.is_empty() => SendError::Empty,
-            None if data.len() > self.max_datagram => {
-                SendError::TooBig { len: data.len(), max: self.max_datagram }
+        self.send_owned(data.len(), delivery, || data.to_vec())
+    }
+
+    /// As [`send`](Self::send), of a datagram of `len` bytes that is made only if it is taken.
+    pub(crate) fn send_owned(
+        &mut self,
+        len: usize,
+        delivery: Delivery,
+        data: impl FnOnce() -> Vec<u8>,
+    ) -> Option<Result<(), SendError>> {
+        let refusal = match self.sending() {
+            Err(closed) => closed,
+            Ok(()) if len == 0 => SendError::Empty,
+            Ok(()) if len > self.max_datagram => SendError::TooBig { len, max: self.max_datagram },
+            Ok(()) if !self.outgoing.push(Instant::now(), delivery, data) => {
+                self.wants_room = true;
+                return None;
             }
-            None if !self.outgoing.push(Instant::now(), data, delivery) => return None,
-            None => {
+            Ok(()) => {
                 self.stats.sent += 1;
-                self.stats.sent_bytes += data.len() as u64;
+                self.stats.sent_bytes += len as u64;
                 return Some(Ok(()));
             }
         };
         Some(Err(refusal))
+    }
+
+    /// Whether it still takes datagrams.
+    fn sending(&self) -> Result<(), SendError> {
+        match self.end {
+            Some(reason) => Err(SendError::Closed(reason)),
+            None if self.finishing => Err(SendError::Closed(Reason::Closed)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a datagram would be taken now. `None` while there is no room.
+    pub(crate) fn send_ready(&mut self) -> Option<Result<(), SendError>> {
+        let sending = self.sending();
+        // Only `Wait` has anybody wait.
+        if sending.is_ok() && self.outgoing.would_wait() {
+            self.wants_room = true;
+            return None;
+        }
+        Some(sending)
+    }
+
+    /// Brings the descriptor up to date.
+    fn show(&mut self) {
+        let readable = !self.incoming.is_empty() || self.end.is_some() || self.news;
+        self.descriptor.show(readable);
     }
 
     /// Whether the data thread must be told now.
@@ -75,9 +169,46 @@ impl State {
     /// The next datagram. `None` while there is none.
     pub(crate) fn recv(&mut self) -> Option<Result<Vec<u8>, RecvError>> {
         match self.incoming.pop_front() {
-            Some(data) => Some(Ok(data)),
+            Some(data) => {
+                self.incoming_bytes -= data.len();
+                self.budget.give_back(data.len());
+                self.show();
+                Some(Ok(data))
+            }
             None => self.end.map(|reason| Err(RecvError::Closed(reason))),
         }
+    }
+
+    /// As [`recv`](Self::recv), into the caller's memory: how many bytes.
+    pub(crate) fn recv_into(&mut self, into: &mut [u8]) -> Option<Result<usize, RecvError>> {
+        if let Some(len) = self.incoming.front().map(Vec::len).filter(|len| *len > into.len()) {
+            return Some(Err(RecvError::BufferTooSmall { len }));
+        }
+        Some(self.recv()?.map(|data| {
+            into[..data.len()].copy_from_slice(&data);
+            data.len()
+        }))
+    }
+
+    /// As [`recv`](Self::recv), all that wait, `most` at most.
+    pub(crate) fn recv_many(
+        &mut self,
+        into: &mut Vec<Vec<u8>>,
+        most: usize,
+    ) -> Option<Result<usize, RecvError>> {
+        let first = match self.recv()? {
+            Ok(first) => first,
+            Err(closed) => return Some(Err(closed)),
+        };
+        into.push(first);
+        let mut received = 1;
+        while received < most
+            && let Some(Ok(data)) = self.recv()
+        {
+            into.push(data);
+            received += 1;
+        }
+        Some(Ok(received))
     }
 
     /// The next event. `None` while there is none, `Some(None)` if none will come.
@@ -89,11 +220,21 @@ impl State {
     }
 
     /// `None` until it is open or has failed.
-    pub(crate) fn opening(&self) -> Option<Result<(), Reason>> {
-        match (self.opened, self.end) {
-            (Some(_), _) => Some(Ok(())),
-            (None, end) => end.map(Err),
+    pub(crate) fn opening(&mut self) -> Option<Result<(), ConnectError>> {
+        match (self.opened, self.failed.take(), self.end) {
+            (Some(_), ..) => Some(Ok(())),
+            (None, Some(error), _) => Some(Err(error)),
+            (None, None, Some(Reason::NoAnswer)) => Some(Err(ConnectError::TimedOut)),
+            (None, None, end) => end.map(|reason| Err(ConnectError::Refused(reason))),
         }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.is_some()
+    }
+
+    pub(crate) fn ends(&self) -> Option<Ends> {
+        self.ends
     }
 
     /// `None` until it has ended.
@@ -127,7 +268,9 @@ impl State {
     pub(crate) fn stats(&self) -> Stats {
         let queued = self.stats.queued + self.outgoing.len() as u64;
         let Outgoing { displaced, expired, .. } = self.outgoing;
-        Stats { queued, displaced, expired, ..self.stats.clone() }
+        let here = self.outgoing.oldest().map(|at| at.elapsed());
+        let oldest = self.stats.oldest.max(here);
+        Stats { queued, displaced, expired, oldest, ..self.stats.clone() }
     }
 
     pub(crate) fn peer_said(&self) -> Option<String> {
@@ -146,18 +289,28 @@ impl State {
 
     /// What the session says, beside what is counted here.
     pub(crate) fn update(&mut self, look: Stats) {
-        let Stats { queued, dropped, rate, paths, .. } = look;
-        let lost = if self.given_up { self.stats.lost } else { look.lost };
-        self.stats = Stats { queued, dropped, lost, rate, paths, ..std::mem::take(&mut self.stats) };
+        let own = std::mem::take(&mut self.stats);
+        let Stats { sent, sent_bytes, received, received_bytes, unread, .. } = own;
+        let lost = if self.given_up { own.lost } else { look.lost };
+        self.stats = Stats { sent, sent_bytes, received, received_bytes, unread, lost, ..look };
     }
 }
 
 impl Stream {
-    pub(crate) fn new(options: &Options) -> Stream {
+    pub(crate) fn new(options: &Options, budget: &Arc<Budget>) -> Stream {
         Stream {
+            id: OnceLock::new(),
+            descriptor: OnceLock::new(),
             state: Mutex::new(State {
-                outgoing: Outgoing::new(options.policy, options.queue),
+                outgoing: Outgoing::new(options.policy, options.queue, options.queue_time),
                 incoming: VecDeque::new(),
+                incoming_bytes: 0,
+                budget: budget.clone(),
+                descriptor: Descriptor::default(),
+                wants_room: false,
+                news: false,
+                ends: None,
+                failed: None,
                 events: VecDeque::new(),
                 max_incoming: options.receive_queue,
                 behind: false,
@@ -176,19 +329,54 @@ impl Stream {
         }
     }
 
-    /// Takes up to `most` datagrams out; none are left if the second is true.
-    pub(crate) fn take(&self, most: usize) -> (Vec<Vec<u8>>, bool) {
+    /// A descriptor that is readable while there is something to tell.
+    pub(crate) fn descriptor(&self) -> io::Result<&OwnedFd> {
+        if self.descriptor.get().is_none() {
+            let mut state = lock(&self.state);
+            let fd = state.descriptor.open(false)?;
+            state.show();
+            let _ = self.descriptor.set(fd);
+        }
+        self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// What it is ready for; what the descriptor told once is taken with it.
+    pub(crate) fn ready(&self) -> Ready {
         let mut state = lock(&self.state);
+        state.news = false;
+        state.show();
+        let closed = state.end.is_some();
+        let wants_room = state.wants_room;
+        let writable = state.send_ready().is_some();
+        state.wants_room = wants_room && !writable;
+        Ready {
+            readable: closed || !state.incoming.is_empty(),
+            writable,
+            event: !state.events.is_empty(),
+            closed,
+        }
+    }
+
+    /// Takes up to `most` datagrams out; `below` are those that wait in the session. Nothing is left to do if the second is true.
+    pub(crate) fn take(&self, most: usize, below: &QueueView) -> (Vec<Vec<u8>>, bool) {
+        let mut state = lock(&self.state);
+        let waited = state.outgoing.len() + state.outgoing.below;
         let taken = state.outgoing.take(Instant::now(), most);
-        let empty = state.outgoing.len() == 0;
-        if empty {
+        state.outgoing.below = below.packets as usize + taken.len();
+        let left = state.outgoing.len() + state.outgoing.below;
+        if left == 0 {
             state.told = false;
         }
+        let room = left < waited && !state.outgoing.would_wait();
+        if room && std::mem::take(&mut state.wants_room) {
+            state.news = true;
+            state.show();
+        }
         drop(state);
-        if !taken.is_empty() {
+        if room {
             self.writable.notify();
         }
-        (taken, empty)
+        (taken, left == 0)
     }
 
     /// A datagram arrived. True if the application does not keep up with them: it finds no room, or found none and has not read half of
@@ -197,12 +385,15 @@ impl Stream {
         let mut state = lock(&self.state);
         state.stats.received += 1;
         state.stats.received_bytes += data.len() as u64;
-        if state.incoming.len() >= state.max_incoming {
+        let room = state.incoming.len() < state.max_incoming;
+        if !room || !state.budget.take(state.incoming_bytes, data.len()) {
             state.stats.unread += 1;
             state.behind = true;
             return true;
         }
+        state.incoming_bytes += data.len();
         state.incoming.push_back(data);
+        state.show();
         state.behind &= state.incoming.len() > state.max_incoming / 2;
         let behind = state.behind;
         drop(state);
@@ -210,14 +401,27 @@ impl Stream {
         behind
     }
 
-    pub(crate) fn open(&self, multipath: bool) {
-        lock(&self.state).opened = Some(multipath);
+    pub(crate) fn open(&self, multipath: bool, ends: Option<Ends>) {
+        let mut state = lock(&self.state);
+        (state.opened, state.ends) = (Some(multipath), ends);
+        drop(state);
         self.happened.notify();
     }
 
+    /// It could not begin.
+    pub(crate) fn fail(&self, error: ConnectError) {
+        lock(&self.state).failed = Some(error);
+        self.end(Reason::Aborted, 0);
+    }
+
     pub(crate) fn set_max_datagram(&self, bytes: usize) {
-        lock(&self.state).max_datagram = bytes;
-        self.writable.notify();
+        let before = std::mem::replace(&mut lock(&self.state).max_datagram, bytes);
+        if before != bytes {
+            self.writable.notify();
+            if before > 0 {
+                self.tell_event(Event::Size(bytes));
+            }
+        }
     }
 
     pub(crate) fn tell_event(&self, event: Event) {
@@ -226,6 +430,8 @@ impl Stream {
             state.events.pop_front();
         }
         state.events.push_back(event);
+        state.news = true;
+        state.show();
         drop(state);
         self.happened.notify();
     }
@@ -237,13 +443,20 @@ impl Stream {
             return;
         }
         state.stats.dropped += dropped + state.outgoing.clear();
-        state.stats.queued = 0;
+        (state.stats.queued, state.stats.oldest) = (0, None);
         state.end = Some(reason);
         state.events.push_back(Event::Closed(reason));
+        state.show();
         drop(state);
         self.writable.notify();
         self.readable.notify();
         self.happened.notify();
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.budget.give_back(self.incoming_bytes);
     }
 }
 
@@ -253,7 +466,7 @@ mod tests {
 
     #[test]
     fn who_does_not_read_is_behind_until_half_of_it_is_read() {
-        let stream = Stream::new(&Options::default().receive_queue(4));
+        let stream = Stream::new(&Options::default().receive_queue(4), &Arc::new(Budget::new(1_000)));
         let deliver = |n| (0..n).map(|_| stream.deliver(vec![1])).collect::<Vec<_>>();
         assert_eq!(deliver(5), [false, false, false, false, true]);
         lock(&stream.state).recv();
@@ -261,5 +474,22 @@ mod tests {
         (0..3).for_each(|_| drop(lock(&stream.state).recv()));
         assert_eq!(deliver(3), [false, false, false]);
         assert_eq!(lock(&stream.state).stats().unread, 1);
+    }
+
+    #[test]
+    fn those_who_do_not_read_leave_room_for_those_who_do() {
+        let budget = Arc::new(Budget::new(1_200));
+        let new = || Stream::new(&Options::default(), &budget);
+        let held = |stream: &Stream| lock(&stream.state).incoming_bytes;
+        let [lazy, also] = [new(), new()];
+        for stream in [&lazy, &also] {
+            (0..20).for_each(|_| _ = stream.deliver(vec![1; 100]));
+        }
+        assert_eq!((held(&lazy), held(&also)), (600, 300), "half of all, and half of what is left");
+        let diligent = new();
+        assert!(!diligent.deliver(vec![1; 100]));
+        assert!(lock(&diligent.state).recv().is_some());
+        drop(lazy);
+        assert_eq!(budget.used.load(Ordering::Relaxed), 300);
     }
 }

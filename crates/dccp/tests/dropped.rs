@@ -2,7 +2,7 @@
 #![cfg(feature = "tokio")]
 
 use dccp::Options;
-use dccp::tokio::{Connection, Listener};
+use dccp::tokio::{Connection, Connector, Listener};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -12,6 +12,10 @@ const PATIENT: Duration = Duration::from_secs(20);
 /// Polls it for a short time, then drops it.
 async fn briefly<T>(future: impl Future<Output = T>) -> Option<T> {
     timeout(Duration::from_micros(200), future).await.ok()
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
 fn data_threads() -> usize {
@@ -45,7 +49,7 @@ async fn futures_may_be_dropped_at_any_time() {
     while taken < 2_000 {
         taken += u64::from(briefly(here.send(&vec![1; size])).await.is_some_and(|sent| sent.is_ok()));
     }
-    assert_eq!(here.stats().sent, taken, "what was not taken must not have been sent");
+    assert_eq!(here.stats().await.sent, taken, "what was not taken must not have been sent");
     // A finish that is dropped has begun all the same.
     assert!(briefly(here.finish()).await.is_none_or(|done| done.is_ok()));
     let stats = timeout(PATIENT, here.finish()).await.unwrap().unwrap();
@@ -67,6 +71,19 @@ async fn futures_may_be_dropped_at_any_time() {
                 .is_err()
         );
     }
+    // No thread waits for the answer to a connect.
+    let connector = Connector::new(Options::default()).unwrap();
+    let before = threads();
+    let connects: Vec<_> = (0..100)
+        .map(|_| {
+            let connector = connector.clone();
+            tokio::spawn(async move { connector.connect(nobody).await.map(drop) })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(threads() <= before, "{} threads, {before} before", threads());
+    connects.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(connector);
     // A listener that goes while somebody accepts.
     let accepting = tokio::spawn(async move { listener.accept().await.map(drop) });
     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -111,6 +111,9 @@ impl Channels {
             return Err(Reason::OldHandshake);
         }
         let aead = Aead::pick(&self.settings.aeads, aeads).ok_or(Reason::NoCommonCipher)?;
+        if !self.peers.get_mut(&number).is_some_and(|peer| peer.handshakes.takes(now)) {
+            return Err(Reason::PeerLimited);
+        }
         let at = match known {
             Some(at) => at,
             None => {
@@ -202,8 +205,9 @@ impl Channels {
         let peer = self.peers.get(&channel.peer).ok_or(Reason::UnknownPeer)?;
         let pending = channel.pending.as_ref().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
         let cookie = peer.codes.open_reply(&pending.code, datagram).ok_or(Reason::Stranger)?;
-        // At once, but only once per cookie: the responder is busy.
-        let first = channel.cookie.replace((cookie, now)).is_none_or(|(old, _)| old != cookie);
+        // At once, but only if none was shown before: the responder is busy, and whoever sends cookies must not set the pace.
+        let before = channel.cookie.replace((cookie, now));
+        let first = before.is_none_or(|(_, since)| now.since(since) >= COOKIE_LIFE);
         if first {
             self.initiate(now, at);
             self.arm(at);

@@ -1,13 +1,15 @@
 mod handshake;
 mod shards;
+mod types;
 
 use crate::aead::Aead;
 use crate::channel::{Address, Channel, ChannelId, ChannelStats, Unready};
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
 use crate::header::{self, Kind, NO_SLOT, Receiver};
+use crate::indices::Indices;
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
-use crate::limit::{Load, Sources};
+use crate::limit::{Bucket, Load, Sources};
 use crate::slots::Slots;
 use crate::timestamp::Timestamp;
 use crate::x25519::Identity;
@@ -19,6 +21,7 @@ use units::{Duration, Time};
 use zeroize::Zeroizing;
 
 pub use shards::{Handover, home};
+pub use types::{Event, Input, PeerStats};
 
 /// Shard and slot of an initiation that may go to any shard.
 const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
@@ -42,46 +45,6 @@ pub struct Settings {
     pub seed: [u8; 32],
 }
 
-/// What became of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// It holds a packet of a peer, `len` bytes behind the first [`HEADER`](crate::HEADER).
-    Packet {
-        /// On which channel.
-        channel: ChannelId,
-        /// From whom: the number given to [`Channels::add_peer`].
-        peer: u32,
-        /// Bytes.
-        len: usize,
-    },
-    /// It was for the channels itself.
-    Handled,
-    /// It is for this shard of the server, as its header says; nothing was done with it.
-    Elsewhere(u8),
-    /// It was dropped, without an answer, or with a cookie at most.
-    Dropped(Reason),
-}
-
-/// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A channel got its first key, or a new one after it had none.
-    Ready(ChannelId),
-    /// The peer answers from another address now.
-    Moved(ChannelId),
-    /// A channel that the peer had begun is forgotten.
-    Gone(ChannelId),
-}
-
-/// What is known of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerStats {
-    /// Its channels.
-    pub channels: usize,
-    /// When it was last heard of on any of them, if it was.
-    pub heard: Option<Time>,
-}
-
 #[derive(Debug)]
 struct Peer {
     key: PublicKey,
@@ -93,6 +56,8 @@ struct Peer {
     floor: Timestamp,
     /// Which server and shard answered last.
     home: Receiver,
+    /// How many handshakes it may begin.
+    handshakes: Bucket,
 }
 
 /// All channels of one thread.
@@ -115,7 +80,7 @@ pub struct Channels {
     by_id: BTreeMap<ChannelId, u32>,
     next_id: u32,
     /// Our indices, and the channel each is of.
-    indices: Slots<u32>,
+    indices: Indices,
     timers: BTreeSet<(Time, u32)>,
     outbox: VecDeque<(Address, Vec<u8>)>,
     events: VecDeque<Event>,
@@ -144,7 +109,7 @@ impl Channels {
             channels: Slots::new(NO_SLOT),
             by_id: BTreeMap::new(),
             next_id: 0,
-            indices: Slots::new(NO_SLOT),
+            indices: Indices::default(),
             timers: BTreeSet::new(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
@@ -170,7 +135,10 @@ impl Channels {
         self.identity.add_peer(key);
         let channels = BTreeMap::new();
         let (codes, floor) = (Codes::new(&key), Timestamp::default());
-        self.peers.insert(number, Peer { key, psk, codes, channels, floor, home: ANYWHERE });
+        self.peers.insert(
+            number,
+            Peer { key, psk, codes, channels, floor, home: ANYWHERE, handshakes: Bucket::of_peer() },
+        );
     }
 
     /// Whether a peer has this number, with these keys.
@@ -238,6 +206,11 @@ impl Channels {
     /// The peer of a channel.
     pub fn peer(&self, channel: ChannelId) -> Option<u32> {
         self.channel(channel).map(|channel| channel.peer)
+    }
+
+    /// The key of the peer with this number.
+    pub fn peer_key(&self, peer: u32) -> Option<PublicKey> {
+        self.peers.get(&peer).map(|peer| peer.key)
     }
 
     /// What a channel did.
@@ -425,13 +398,13 @@ impl Channels {
 
     /// A new index of ours for a channel.
     fn index(&mut self, at: u32) -> Option<u32> {
-        Some(u32::from(self.settings.shard) << 24 | self.indices.insert(at)?)
+        Some(u32::from(self.settings.shard) << 24 | self.indices.insert(at, &mut self.rng)?)
     }
 
     /// Which channel one of our indices is of.
     fn owner(&self, to: Receiver) -> Option<u32> {
         let ours = to.index >> 24 == u32::from(self.settings.shard);
-        self.indices.get(to.index & NO_SLOT).copied().filter(|_| ours)
+        self.indices.get(to.index & NO_SLOT).filter(|_| ours)
     }
 
     /// Begins a handshake if the channel needs one and none is under way.

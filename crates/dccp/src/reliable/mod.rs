@@ -231,7 +231,7 @@ impl Shared {
                 // One that has become too large is cut anew once it is found lost.
                 Some(Step::Send(frame)) => match self.connection.send(&frame) {
                     Ok(()) | Err(SendError::TooBig { .. } | SendError::Empty | SendError::Full) => {}
-                    Err(SendError::Closed(_)) => break,
+                    Err(SendError::Closed(_) | SendError::Forked) => break,
                 },
             }
         }
@@ -247,7 +247,7 @@ impl Shared {
             match received {
                 Ok(datagram) => state.on_datagram(&datagram),
                 Err(RecvError::Closed(reason)) => state.over = Some(reason),
-                Err(RecvError::TimedOut) => {}
+                Err(_) => {}
             }
             let over = state.over.is_some();
             drop(state);

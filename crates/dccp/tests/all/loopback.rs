@@ -1,8 +1,8 @@
 //! Listener and connection over the loopback interface: no privilege needed.
 
 use dccp::{
-    AcceptError, CcidError, ConnectError, Connection, Delivery, Event, FinishError, Listener, Options, Path,
-    PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
+    AcceptError, CcidError, ConnectError, Connection, Connector, Delivery, Event, FinishError, Listener,
+    Options, Path, PresharedKey, PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -159,7 +159,6 @@ fn options_that_cannot_be_are_errors() {
     for options in [
         Options::ccid(1),
         Options::default().service("chat"),
-        Options::default().key(PrivateKey::from_random([1; 32])),
         Options::default().peer(PrivateKey::from_random([1; 32]).public()),
         Options::default()
             .key(PrivateKey::from_random([1; 32]))
@@ -235,6 +234,7 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     };
     let (listener, here, there) = pair(server, client(3).connect_timeout(PATIENT));
     assert_eq!(there.peer_key(), Some(key(3).public()));
+    assert_eq!(here.peer_key(), Some(key(1).public()));
     let peer = there.peer_addr().unwrap();
     assert!(peer.ip() == listener.local_addr().ip() && peer.port() != 0, "{peer}");
     here.send(b"secret").unwrap();
@@ -243,4 +243,49 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     assert!(matches!(Connection::connect(addr, client(4)), Err(ConnectError::TimedOut)), "a stranger");
     let open = Options::default().connect_timeout(Duration::from_millis(500));
     assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "without keys");
+}
+
+/// More at once than a source may make handshakes: connections of a connector share a channel.
+#[test]
+fn connections_of_a_connector_share_one_channel() {
+    const MANY: usize = 300;
+    let key = |n: u8| PrivateKey::from_random([n; 32]);
+    let server = Options::default().key(key(1)).peer(key(2).public()).backlog(MANY);
+    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
+    let connector = Connector::new(Options::default().key(key(2)).peer(key(1).public())).unwrap();
+    let all: Vec<Connection> = (0..MANY).map(|_| connector.connect(listener.local_addr()).unwrap()).collect();
+    let accepted: Vec<Connection> = (0..MANY).map(|_| listener.accept_timeout(PATIENT).unwrap()).collect();
+    let one = all[0].local_addr();
+    assert!(all.iter().all(|connection| connection.local_addr() == one), "one socket");
+    assert!(accepted.iter().all(|connection| connection.peer_addr() == one));
+    all[0].send(b"first").unwrap();
+    all[MANY - 1].send(b"last").unwrap();
+    assert_eq!(accepted[0].recv_timeout(PATIENT).unwrap(), b"first");
+    assert_eq!(accepted[MANY - 1].recv_timeout(PATIENT).unwrap(), b"last");
+}
+
+#[test]
+fn peers_come_and_go_while_it_listens() {
+    let key = |n: u8| PrivateKey::from_random([n; 32]);
+    let listener = Listener::bind("127.0.0.1:0", Options::default().key(key(1))).unwrap();
+    let connect = |n: u8, timeout| {
+        let options = Options::default().key(key(n)).connect_timeout(timeout);
+        Connector::new(options).unwrap().connect_peer(listener.local_addr(), key(1).public())
+    };
+    let short = Duration::from_millis(300);
+    assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "nobody is let in yet");
+    for n in [2, 3] {
+        listener.add_peer(key(n).public(), PresharedKey::default()).unwrap();
+    }
+    let (two, three) = (connect(2, PATIENT).unwrap(), connect(3, PATIENT).unwrap());
+    let accepted = [listener.accept_timeout(PATIENT).unwrap(), listener.accept_timeout(PATIENT).unwrap()];
+    assert_eq!(accepted[0].peer_key(), Some(key(2).public()));
+    assert_eq!(accepted[1].peer_key(), Some(key(3).public()));
+    listener.remove_peer(key(2).public());
+    assert_eq!(drain(&accepted[0]).1, RecvError::Closed(Reason::Aborted));
+    assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "it was removed");
+    three.send(b"still here").unwrap();
+    assert_eq!(accepted[1].recv_timeout(PATIENT).unwrap(), b"still here");
+    assert!(listener.add_peer(key(1).public(), PresharedKey::default()).is_err(), "its own key");
+    drop(two);
 }

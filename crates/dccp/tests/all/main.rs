@@ -3,6 +3,7 @@
 mod loopback;
 mod optional;
 mod qlog;
+mod readiness;
 mod relay;
 mod reliable;
 mod rough;

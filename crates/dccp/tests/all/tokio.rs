@@ -19,7 +19,7 @@ async fn many_clients_of_one_task_each() {
             });
         }
     });
-    let connector = Connector::new(Options::default()).await.unwrap();
+    let connector = Connector::new(Options::default()).unwrap();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|n| {
             let connector = connector.clone();
@@ -102,4 +102,25 @@ async fn a_channel_is_a_stream_of_bytes() {
     assert_eq!((read.unwrap(), got == bytes), (bytes.len(), true));
     channel.finish().await.unwrap();
     assert_eq!(echo.await.unwrap(), bytes.len() as u64);
+}
+
+/// A stream and a sink, for the adapters of others.
+#[::tokio::test]
+async fn a_connection_is_a_stream_and_a_sink() {
+    use ::bytes::Bytes;
+    use ::futures_core::Stream;
+    use ::futures_sink::Sink;
+    use std::future::poll_fn;
+    use std::pin::Pin;
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
+    let mut here = Connection::connect(listener.local_addr(), Options::default()).await.unwrap();
+    let mut there = listener.accept().await.unwrap();
+    for n in 0..100u8 {
+        poll_fn(|cx| Pin::new(&mut here).poll_ready(cx)).await.unwrap();
+        Pin::new(&mut here).start_send(Bytes::from(vec![n])).unwrap();
+        let got = poll_fn(|cx| Pin::new(&mut there).poll_next(cx)).await.unwrap().unwrap();
+        assert_eq!(got[..], [n]);
+    }
+    poll_fn(|cx| Pin::new(&mut here).poll_close(cx)).await.unwrap();
+    assert_eq!(poll_fn(|cx| Pin::new(&mut there).poll_next(cx)).await, None);
 }

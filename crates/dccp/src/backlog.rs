@@ -1,0 +1,45 @@
+use crate::readiness::Descriptor;
+use crate::signal::{Signal, lock};
+use crate::stream::Stream;
+use mpdccp_proto::SessionId;
+use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Connections that wait to be accepted.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    pub(crate) state: Mutex<BacklogState>,
+    pub(crate) arrived: Signal,
+    descriptor: OnceLock<Arc<OwnedFd>>,
+}
+
+impl Backlog {
+    /// A descriptor that is readable while there is something to accept.
+    pub(crate) fn descriptor(&self) -> io::Result<&OwnedFd> {
+        if self.descriptor.get().is_none() {
+            let mut state = lock(&self.state);
+            let fd = state.descriptor.open(false)?;
+            state.show();
+            let _ = self.descriptor.set(fd);
+        }
+        self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct BacklogState {
+    pub(crate) waiting: VecDeque<(SessionId, Arc<Stream>)>,
+    /// There will be no more.
+    pub(crate) over: bool,
+    descriptor: Descriptor,
+}
+
+impl BacklogState {
+    /// Brings the descriptor up to date.
+    pub(crate) fn show(&mut self) {
+        let readable = self.over || !self.waiting.is_empty();
+        self.descriptor.show(readable);
+    }
+}

@@ -1,0 +1,56 @@
+//! What a connection is ready for, and a descriptor that tells an event loop.
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use std::io;
+use std::sync::Arc;
+
+/// What a connection is ready for; see [`Connection::ready`](crate::Connection::ready).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ready {
+    /// A datagram waits, or none will come.
+    pub readable: bool,
+    /// There is room in the send queue, or no more sending.
+    pub writable: bool,
+    /// An event waits.
+    pub event: bool,
+    /// The connection is over. Datagrams that arrived before may still wait.
+    pub closed: bool,
+}
+
+/// An eventfd that is readable while there is something to tell. It is opened when somebody asks for it.
+#[derive(Debug, Default)]
+pub(crate) struct Descriptor {
+    fd: Option<Arc<OwnedFd>>,
+    readable: bool,
+}
+
+impl Descriptor {
+    /// Opens it, or gives the one that is open.
+    ///
+    /// # Errors
+    /// What the system says: too many open files.
+    pub(crate) fn open(&mut self, readable: bool) -> io::Result<Arc<OwnedFd>> {
+        let fd = match &self.fd {
+            Some(fd) => fd.clone(),
+            None => {
+                let fd = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+                self.fd.insert(fd).clone()
+            }
+        };
+        self.show(readable);
+        Ok(fd)
+    }
+
+    /// Makes it readable or not. A system call is made only if that changes.
+    pub(crate) fn show(&mut self, readable: bool) {
+        let Some(fd) = self.fd.as_ref().filter(|_| self.readable != readable) else { return };
+        // Neither can fail: the counter is 0 or 1.
+        let _ = match readable {
+            true => rustix::io::write(fd, &1u64.to_ne_bytes()),
+            false => rustix::io::read(fd, &mut [0; 8]),
+        };
+        self.readable = readable;
+    }
+}

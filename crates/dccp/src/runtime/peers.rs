@@ -1,0 +1,71 @@
+//! Peers with keys, which come and go while connections run.
+
+use super::Streams;
+use crate::{ConnectError, sockets};
+use dccp_net::Core;
+use dccp_secure::{PresharedKey, PublicKey};
+use mpdccp_proto::SessionId;
+
+impl Streams {
+    /// The number of a session's peer.
+    pub(crate) fn peer(&self, id: SessionId) -> Option<u32> {
+        self.entries.get(&id)?.peer
+    }
+
+    /// Lets a peer in by its key; its number. One that is known stays.
+    ///
+    /// # Errors
+    /// This end has no key, or the same one.
+    pub(crate) fn add_peer(
+        &mut self,
+        core: &mut Core,
+        key: PublicKey,
+        preshared: PresharedKey,
+    ) -> Result<u32, ConnectError> {
+        match &self.options.key {
+            None => return Err(ConnectError::Options("peers are known by their keys: this end has none")),
+            Some(own) if own.public() == key => {
+                return Err(ConnectError::Options("the public key of the peer is that of this end"));
+            }
+            Some(_) => {}
+        }
+        let known = self.peers.iter().find(|(_, known)| **known == key).map(|(number, _)| *number);
+        if let Some(number) = known.filter(|number| {
+            core.net.channels().is_some_and(|channels| channels.has_peer(*number, &key, &preshared))
+        }) {
+            return Ok(number);
+        }
+        let next = self.peers.last_key_value().map_or(Some(0), |(last, _)| last.checked_add(1));
+        let number = known.or(next).ok_or(ConnectError::Options("too many peers"))?;
+        if let Some(channels) = core.net.channels_mut() {
+            channels.add_peer(number, key, preshared);
+        }
+        self.peers.insert(number, key);
+        self.listen_again(core);
+        Ok(number)
+    }
+
+    /// Lets a peer in no more, and ends its connections.
+    pub(crate) fn remove_peer(&mut self, core: &mut Core, key: &PublicKey) {
+        let Some(number) = self.peers.iter().find(|(_, known)| *known == key).map(|(number, _)| *number)
+        else {
+            return;
+        };
+        self.peers.remove(&number);
+        let now = core.clock.now();
+        let theirs = self.entries.iter().filter(|(_, entry)| entry.peer == Some(number));
+        for id in theirs.map(|(id, _)| *id).collect::<Vec<_>>() {
+            core.endpoint.abort(now, id);
+        }
+        if let Some(channels) = core.net.channels_mut() {
+            channels.remove_peer(number);
+        }
+        self.listen_again(core);
+    }
+
+    fn listen_again(&self, core: &mut Core) {
+        let Some(at) = self.listens else { return };
+        let peers: Vec<u32> = self.peers.keys().copied().collect();
+        core.endpoint.listen(sockets::listen_config(core, &self.options, at, &peers));
+    }
+}

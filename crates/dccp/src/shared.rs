@@ -1,0 +1,77 @@
+//! Sockets, and the channels over them, that the connections of a connector share.
+
+use crate::ConnectError;
+use dccp_net::Core;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// What connections must have in common to share a socket: where it is bound, where the peer is, and the number of its key.
+pub(crate) type Key = (SocketAddr, SocketAddr, u32);
+
+/// Connections that a socket serves in its life. Each has a DCCP port of its own, of which there are 16,384; a port rests until the peer has
+/// forgotten its last connection.
+const MOST: u16 = 8_192;
+/// The range for short-lived use (RFC 6335 section 6).
+const FIRST_PORT: u16 = 49_152;
+
+#[derive(Debug)]
+struct Socket {
+    users: usize,
+    next_port: u16,
+    /// Connections that it may still serve.
+    left: u16,
+}
+
+/// The sockets of a data thread's own connections, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct SharedSockets {
+    sockets: BTreeMap<u32, Socket>,
+    /// The one that the next connection takes.
+    current: BTreeMap<Key, u32>,
+}
+
+impl SharedSockets {
+    /// A socket for one more connection, opened by `open` if there is none to share, and a DCCP port of its own.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub(crate) fn take(
+        &mut self,
+        core: &mut Core,
+        key: Option<Key>,
+        open: impl FnOnce(&mut Core) -> Result<u32, ConnectError>,
+    ) -> Result<(u32, u16), ConnectError> {
+        let shared = key.and_then(|key| self.current.get(&key)).copied();
+        let number = match shared.filter(|number| self.sockets.get(number).is_some_and(|s| s.left > 0)) {
+            Some(number) => number,
+            None => {
+                let number = open(core)?;
+                let left = if key.is_some() { MOST } else { 1 };
+                self.sockets.insert(number, Socket { users: 0, next_port: core.ephemeral_port(), left });
+                if let Some(key) = key {
+                    self.current.insert(key, number);
+                }
+                number
+            }
+        };
+        let Some(socket) = self.sockets.get_mut(&number) else {
+            return Err(ConnectError::Options("the socket is gone"));
+        };
+        let port = socket.next_port;
+        socket.next_port = port.checked_add(1).unwrap_or(FIRST_PORT);
+        socket.left -= 1;
+        socket.users += 1;
+        Ok((number, port))
+    }
+
+    /// A connection does not need a socket any more; the last one closes it.
+    pub(crate) fn release(&mut self, core: &mut Core, number: u32) {
+        let Some(socket) = self.sockets.get_mut(&number) else { return };
+        socket.users -= 1;
+        if socket.users == 0 {
+            self.sockets.remove(&number);
+            self.current.retain(|_, current| *current != number);
+            core.net.remove(number);
+        }
+    }
+}
