@@ -26,9 +26,10 @@ pub enum Encapsulation {
 }
 
 /// A path of a multipath connection: from a local address to an address of the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     pub(crate) local: Option<IpAddr>,
+    pub(crate) interface: Option<String>,
     pub(crate) remote: Option<SocketAddr>,
     pub(crate) priority: u8,
 }
@@ -36,12 +37,23 @@ pub struct Path {
 impl Path {
     /// From this address of this host to the address that the connection was made to.
     pub fn from(local: IpAddr) -> Path {
-        Path { local: Some(local), remote: None, priority: 3 }
+        Path { local: Some(local), ..Path::unbound() }
+    }
+
+    /// Through this network interface, from an address of it that the system chooses.
+    pub fn on(interface: &str) -> Path {
+        Path::unbound().interface(interface)
+    }
+
+    /// Leaves through this network interface and no other (SO_BINDTODEVICE). An address alone does not bind a path to a line: the system's
+    /// routes choose the interface then, which may be that of another path.
+    pub fn interface(self, name: &str) -> Path {
+        Path { interface: Some(name.to_owned()), ..self }
     }
 
     /// From the address that the system chooses.
     pub(crate) fn unbound() -> Path {
-        Path { local: None, remote: None, priority: 3 }
+        Path { local: None, interface: None, remote: None, priority: 3 }
     }
 
     /// To another address of the peer.
@@ -73,6 +85,8 @@ pub struct Options {
     /// UDP and DCCP port to send from; 0 for any.
     pub(crate) source_ports: (u16, u16),
     pub(crate) encapsulation: Encapsulation,
+    pub(crate) interface: Option<String>,
+    pub(crate) mark: Option<u32>,
     pub(crate) multipath: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) queue: usize,
@@ -85,6 +99,7 @@ pub struct Options {
     max_per_source: Option<usize>,
     pub(crate) mtu: u16,
     pub(crate) connect_timeout: Duration,
+    pub(crate) keepalive: Option<Duration>,
     pub(crate) survive: Duration,
     pub(crate) key: Option<PrivateKey>,
     pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
@@ -102,6 +117,8 @@ impl Default for Options {
             dccp_port: 5001,
             source_ports: (0, 0),
             encapsulation: Encapsulation::default(),
+            interface: None,
+            mark: None,
             multipath: false,
             paths: Vec::new(),
             queue: 16,
@@ -114,6 +131,7 @@ impl Default for Options {
             max_per_source: None,
             mtu: 1500,
             connect_timeout: Duration::from_secs(5),
+            keepalive: None,
             survive: Duration::from_secs(60),
             key: None,
             peers: Vec::new(),
@@ -206,6 +224,18 @@ impl Options {
     /// How packets travel.
     pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Options {
         self.encapsulation = encapsulation;
+        self
+    }
+
+    /// Sends and receives through this network interface only (SO_BINDTODEVICE), on all paths that do not name one. Any by default.
+    pub fn interface(mut self, name: &str) -> Options {
+        self.interface = Some(name.to_owned());
+        self
+    }
+
+    /// Marks packets for policy routing and firewalls (SO_MARK); needs CAP_NET_ADMIN. None by default.
+    pub fn mark(mut self, mark: u32) -> Options {
+        self.mark = Some(mark);
         self
     }
 
@@ -304,6 +334,13 @@ impl Options {
         self
     }
 
+    /// How long a path may be idle before it is asked whether the peer is there; 12 s by default, twice that at a listener, 0 for never. Set it
+    /// lower where NATs forget early, or to learn of a crashed peer sooner: within this time and that of [`survive`](Self::survive).
+    pub fn keepalive(mut self, idle: Duration) -> Options {
+        self.keepalive = Some(idle);
+        self
+    }
+
     /// How long a connection lives on without any path that works; 60 s by default.
     pub fn survive(mut self, time: Duration) -> Options {
         self.survive = time;
@@ -383,7 +420,8 @@ impl Options {
             ..session.connection
         };
         let early_data = self.early_data.clone();
-        SessionConfig { multipath, survive: self.survive, early_data, connection, ..session }
+        let keepalive = self.keepalive.unwrap_or(session.keepalive);
+        SessionConfig { multipath, keepalive, survive: self.survive, early_data, connection, ..session }
     }
 }
 

@@ -5,8 +5,9 @@ use dccp_net::Core;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// What connections must have in common to share a socket: where it is bound, where the peer is, and the number of its key.
-pub(crate) type Key = (SocketAddr, SocketAddr, u32);
+/// What connections must have in common to share a socket: the address and the interface that it is bound to, where the peer is, and the
+/// number of its key.
+pub(crate) type Key = (SocketAddr, Option<String>, SocketAddr, u32);
 
 /// Connections that a socket serves in its life. Each has a DCCP port of its own, of which there are 16,384; a port rests until the peer has
 /// forgotten its last connection.
@@ -41,7 +42,7 @@ impl SharedSockets {
         key: Option<Key>,
         open: impl FnOnce(&mut Core) -> Result<u32, ConnectError>,
     ) -> Result<(u32, u16), ConnectError> {
-        let shared = key.and_then(|key| self.current.get(&key)).copied();
+        let shared = key.as_ref().and_then(|key| self.current.get(key)).copied();
         let number = match shared.filter(|number| self.sockets.get(number).is_some_and(|s| s.left > 0)) {
             Some(number) => number,
             None => {

@@ -11,13 +11,17 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-fn open_socket(core: &mut Core, encapsulation: Encapsulation, bind: Bind) -> io::Result<u32> {
-    let addr = bind.addr;
-    let opened = match encapsulation {
-        Encapsulation::Udp => UdpEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
-        Encapsulation::Raw => RawEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
+fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32> {
+    let mut what = format!("a socket on {}", bind.addr);
+    if let Some(interface) = &bind.interface {
+        what = format!("{what} through the interface {interface}");
+    }
+    let mark = options.mark;
+    let opened = match options.encapsulation {
+        Encapsulation::Udp => UdpEncapsulation::marked(bind, mark).and_then(|socket| core.add_socket(socket)),
+        Encapsulation::Raw => RawEncapsulation::marked(bind, mark).and_then(|socket| core.add_socket(socket)),
     };
-    opened.map_err(|e| about(&format!("a socket on {addr}"), &e))
+    opened.map_err(|e| about(&what, &e))
 }
 
 /// What the system says, and of what.
@@ -96,7 +100,8 @@ pub(crate) fn listen(
     addr: SocketAddr,
 ) -> Result<(SocketAddr, u32), ConnectError> {
     let (socket_addr, port) = places(options, addr);
-    let socket = open_socket(core, options.encapsulation, Bind { addr: socket_addr, interface: None })?;
+    let socket =
+        open_socket(core, options, Bind { addr: socket_addr, interface: options.interface.clone() })?;
     let peers: Vec<u32> = (0u32..).zip(&options.peers).map(|(number, _)| number).collect();
     core.endpoint.listen(listen_config(core, options, (addr, socket), &peers));
     let bound = core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr);
@@ -127,11 +132,12 @@ pub(crate) fn open_path(
     if local.is_ipv4() != remote.is_ipv4() {
         return Err(ConnectError::Options("both ends of a path must be of the same IP version"));
     }
-    let bind = Bind::toward(remote, local, options.source_ports.0);
+    let interface = path.interface.as_ref().or(options.interface.as_ref()).cloned();
+    let bind = Bind { interface, ..Bind::toward(remote, local, options.source_ports.0) };
     // Ports of the caller's choice are of one connection.
-    let key = (options.source_ports == (0, 0)).then_some((bind.addr, remote, peer));
+    let key = (options.source_ports == (0, 0)).then(|| (bind.addr, bind.interface.clone(), remote, peer));
     let (socket, own_port) = shared.take(core, key, |core| {
-        let socket = open_socket(core, options.encapsulation, bind)?;
+        let socket = open_socket(core, options, bind)?;
         if let Err(e) = core.net.path_mtu(socket, remote) {
             core.net.remove(socket);
             return Err(about(&format!("no way to {}", remote.ip()), &e).into());

@@ -289,3 +289,23 @@ fn peers_come_and_go_while_it_listens() {
     assert!(listener.add_peer(key(1).public(), PresharedKey::default()).is_err(), "its own key");
     drop(two);
 }
+
+#[test]
+fn a_path_leaves_through_its_interface() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default().interface("lo")).unwrap();
+    let addr = listener.local_addr();
+    let here = Connection::connect(addr, Options::default().path(Path::on("lo"))).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    here.send(b"through lo").unwrap();
+    assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"through lo");
+    let missing = Path::from([127, 0, 0, 1].into()).interface("nosuch0");
+    for options in [Options::default().path(missing), Options::default().interface("nosuch0")] {
+        let error = Connection::connect(addr, options).unwrap_err();
+        assert!(error.to_string().contains("nosuch0"), "{error}");
+    }
+    // Where one connection goes through an interface, another without does not share its socket.
+    let connector = Connector::new(Options::default().path(Path::on("lo"))).unwrap();
+    let [one, two] = [(); 2].map(|()| connector.connect(addr).unwrap());
+    assert_eq!(one.local_addr(), two.local_addr());
+    assert_ne!(one.local_addr(), here.local_addr());
+}

@@ -173,3 +173,16 @@ fn link_local_addresses_keep_their_interface() {
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"hello");
     }
 }
+
+#[test]
+fn a_peer_that_vanished_is_noticed_by_an_idle_end() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    let second = Duration::from_secs(1);
+    let options = Options::default().keepalive(second).survive(second);
+    let here = Connection::connect(relay.addr, options).unwrap();
+    let _there = listener.accept_timeout(PATIENT).unwrap();
+    relay.cut.store(true, Relaxed);
+    // Both are idle; with the defaults this takes more than a minute.
+    assert!(matches!(here.recv_timeout(PATIENT), Err(RecvError::Closed(_))));
+}
