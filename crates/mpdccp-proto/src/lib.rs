@@ -51,6 +51,6 @@ pub use packet::{FlowKey, PktInfo};
 pub use path::{PathRow, PathState};
 pub use queue::{Discipline, QueueConfig, QueueStats, QueueView};
 pub use session::{Reason, SessionEvent, is_unicast};
-pub use settings::{AckRatio, Ccid, Settings, Variant, WindowUnit};
+pub use settings::{AckRatio, Ccid, Seconds, Setting, Settings, Variant, WindowUnit};
 pub use status::{FecStats, PathStatus, RepairStats, SessionState, SessionStatus};
 pub use wake::Wake;

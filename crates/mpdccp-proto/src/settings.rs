@@ -1,4 +1,4 @@
-//! The settings of a session that its user chooses, by name: the same in the tunnel's file, `perf`'s flags and scenarios.
+//! The settings of a session that its user chooses, by name: the same in the tunnel's file, `perf`'s flags, scenarios and the library.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]
@@ -8,26 +8,59 @@ use crate::queue::QueueConfig;
 use crate::reorder::ReorderConfig;
 use crate::sched::SchedulerKind;
 use crate::{Fallback, SessionConfig};
-use alloc::vec::Vec;
-use dccp_proto::{CcOptions, Config};
+use dccp_proto::Config;
 use units::Duration;
 
-/// Declares each setting once: its name in files, its type, which knows what is allowed, and its default.
+/// What the reference of keys says of a setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name in the tunnel's file and in scenarios.
+    pub name: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Allowed values, as files write them, each in backquotes.
+    pub values: &'static str,
+    /// Default of tunnels and scenarios, as files write it; empty for none.
+    pub default: &'static str,
+    /// The flag of `mpdccp perf` and the method of the library's `Options` that set it; empty for none.
+    pub elsewhere: [&'static str; 2],
+    /// A reload of the tunnel's file changes it in running sessions, and not only in those to come.
+    pub live: bool,
+}
+
+impl Setting {
+    const NONE: Setting =
+        Setting { name: "", help: "", values: "", default: "", elsewhere: ["", ""], live: false };
+}
+
+/// Declares each setting once: what it does, its name, its type, which knows what is allowed, its default, its deprecated name, what the
+/// reference says of it, and where it goes in a [`SessionConfig`].
 macro_rules! settings {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr;)*) => {
+    ($($(#[doc = $help:literal])* $name:ident: $type:ty = $value:expr,
+       $($field:ident: $info:expr,)*
+       |$session:ident, $arg:pat_param| $apply:expr;)*) => {
         /// What a user may choose of a session.
         #[derive(Clone, Debug)]
         pub struct Settings {
-            $($(#[$doc])* pub $name: $type,)*
+            $($(#[doc = $help])* pub $name: $type,)*
         }
 
         impl Default for Settings {
             fn default() -> Settings {
-                Settings { $($name: $default,)* }
+                Settings { $($name: $value,)* }
             }
         }
 
         impl Settings {
+            /// All there are, for the reference of keys.
+            #[allow(clippy::needless_update)] // An entry may have all fields.
+            pub const ALL: &'static [Setting] = &[$(Setting {
+                name: stringify!($name),
+                help: concat!($($help),*),
+                $($field: $info,)*
+                ..Setting::NONE
+            }),*];
+
             /// The names of all, as files have them.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($name)),*];
 
@@ -43,81 +76,133 @@ macro_rules! settings {
                 }
                 Ok(())
             }
+
+            /// Puts them into a session's configuration.
+            fn apply(&self, session: &mut SessionConfig) {
+                $({
+                    let ($session, $arg) = (&mut *session, self.$name.clone());
+                    $apply;
+                })*
+            }
         }
     };
 }
 
 settings! {
-    /// Congestion control of what this end sends.
-    ccid: Ccid = Ccid(5);
-    /// Which rules of the CCID apply.
-    cc_variant: Variant = Variant::Tuned;
-    /// What windows count.
-    units: WindowUnit = WindowUnit::Bytes;
-    /// Ack Ratio that the peer is asked for at the beginning (RFC 4340 section 11.3).
-    ack_ratio: AckRatio = AckRatio(Config::default().ack_ratio);
-    /// Which path a packet takes.
-    scheduler: SchedulerKind = SchedulerKind::default();
-    /// Packets that go otherwise, by rules.
-    steer: Policy = Policy::default();
-    /// How arriving packets are put in order.
-    reordering: ReorderConfig = ReorderConfig::default();
-    /// The send queue.
-    queue: QueueConfig = QueueConfig::of_ip_packets();
-    /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
-    repair: bool = true;
-    /// The peer keeps back what is behind a loss until the repair came.
-    wait_for_repairs: bool = true;
-    /// Paths that share a bottleneck together take the part of one flow there.
-    coupling: bool = true;
-    /// Keep each inner flow in order by itself, where the peer does too: four bytes on each packet.
-    flow_order: bool = false;
-    /// How long a path may be silent before it is probed.
-    keepalive: Seconds = Seconds(12);
-    /// How long a session lives on without any path that is up.
-    survive: Seconds = Seconds(60);
-    /// How long connections that ended are remembered.
-    time_wait: Seconds = Seconds(240);
-    /// Most paths of a session at a time.
-    max_paths: MaxPaths = MaxPaths(8);
-    /// What to do with a peer that does not speak Multipath DCCP.
-    fallback: Fallback = Fallback::Refuse;
+    /// Congestion control of what this end sends: 2 TCP-like, 3 TFRC, 4 TFRC for small packets, 5 BBR, 7 CUBIC, 250 BBRv3, 252 Prague for
+    /// L4S. The last four are not standard numbers.
+    ccid: Ccid = Ccid(5),
+        values: "`2`, `3`, `4`, `5`, `7`, `250`, `252`",
+        default: "5",
+        elsewhere: ["--ccid", "Options::ccid"],
+        |session, Ccid(ccid)| {
+            session.connection.tx_ccids = alloc::vec![ccid];
+            // Whatever the peer prefers for what it sends is accepted.
+            session.connection.rx_ccids = core::iter::once(ccid).chain(Ccid::known().filter(|n| *n != ccid)).collect();
+        };
+    /// CCIDs 5 and 250: as tuned here, or exactly as their drafts specify them.
+    cc_variant: Variant = Variant::Tuned,
+        values: "`\"tuned\"`, `\"draft\"`",
+        default: "\"tuned\"",
+        elsewhere: ["--cc-variant", ""],
+        |session, variant| session.connection.cc.draft = variant == Variant::Draft;
+    /// What the windows of CCID 5 count.
+    units: WindowUnit = WindowUnit::Bytes,
+        values: "`\"bytes\"`, `\"packets\"`",
+        default: "\"bytes\"",
+        |session, units| session.connection.cc.packets = units == WindowUnit::Packets;
+    /// Ack Ratio that this end asks for at the beginning (RFC 4340 section 11.3): 1 to 65535.
+    ack_ratio: AckRatio = AckRatio(Config::default().ack_ratio),
+        values: "`1` to `65535`",
+        default: "2",
+        |session, AckRatio(ratio)| session.connection.ack_ratio = ratio;
+    /// Which path a packet takes, see [schedulers.md](schedulers.md). Each end chooses for what it sends.
+    scheduler: SchedulerKind = SchedulerKind::default(),
+        values: "`\"auto\"`, `\"cpf\"`, `\"acpf\"`, `\"rr\"`, `\"weighted-rr\"`, `\"srtt\"`, `\"otias\"`, `\"ecf\"`, `\"blest\"`, `\"redundant\"`, `\"handover\"`",
+        default: "\"auto\"",
+        elsewhere: ["--scheduler", "Options::scheduler"],
+        live: true,
+        |session, scheduler| session.scheduler = scheduler;
+    /// Rules for packets that take other paths than the rest, by DSCP, protocol, ports or networks: one `[[steer]]` each, see
+    /// [schedulers.md](schedulers.md#rules).
+    steer: Policy = Policy::default(),
+        live: true,
+        |session, policy| session.policy = policy;
+    /// How arriving packets are put in order, see [reordering.md](reordering.md).
+    reordering: ReorderConfig = ReorderConfig::default(),
+        values: "`\"passive\"`, `\"active-fixed\"`, `\"adaptive\"`, `{ kind = \"active-fixed\", timeout_ms = 100, proven = false }`, `{ kind = \"adaptive\", max_ms = 250 }`, `{ kind = \"equalised\", max_ms = 250 }`",
+        default: "{ kind = \"adaptive\", max_ms = 250 }",
+        elsewhere: ["--reordering", "Options::reordering"],
+        |session, reordering| session.reorder = reordering;
+    /// Bounds of the send queue. Beyond them the oldest packets are dropped and counted. `fq-codel` serves inner flows in turn and signals
+    /// congestion to them early: it marks ECN-capable packets and drops others; `fifo` does neither. `fq-codel` lets packets wait up to 250 ms
+    /// where paths are long.
+    queue: QueueConfig = QueueConfig::of_ip_packets(),
+        values: "`{ max_ms = 100, max_bytes = 1048576, max_packets = 4096, discipline = \"fq-codel\" }`, `{ discipline = \"fifo\" }`",
+        default: "{ max_ms = 100, max_bytes = 1048576, max_packets = 4096, discipline = \"fq-codel\" }",
+        elsewhere: ["--queue", "Options::queue"],
+        |session, queue| session.queue = queue;
+    /// Retransmit what a path lost, on whichever path is best, where the peer waits for it.
+    repair: bool = true,
+        values: "`true`, `false`",
+        default: "true",
+        |session, repair| session.repair = repair;
+    /// The peer holds packets behind a loss until the retransmission arrives. Without it retransmissions arrive out of order, see
+    /// [reordering.md](reordering.md#flows-that-mind-no-loss).
+    wait_for_repairs: bool = true,
+        values: "`true`, `false`",
+        default: "true",
+        |session, wait| session.wait_for_repairs = wait;
+    /// Paths that share a bottleneck, as far as round-trip times show it, together take the share of one flow there, see
+    /// [coupling.md](coupling.md).
+    coupling: bool = true,
+        values: "`true`, `false`",
+        default: "true",
+        elsewhere: ["--no-coupling", ""],
+        |session, coupling| session.coupling = coupling;
+    /// Keep each inner flow in order by itself, where the peer does too: one flow's losses do not delay another. It costs four bytes of each
+    /// packet, see [reordering.md](reordering.md#one-flows-losses-and-the-others).
+    flow_order: bool = false,
+        values: "`true`, `false`",
+        default: "false",
+        |session, flow_order| session.flow_order = flow_order;
+    /// Probe a path that was silent for this long, 1 to 3600 s; beside a path with data, after a quarter of it. Probes keep NAT bindings alive
+    /// and find dead paths. A server waits twice as long.
+    keepalive: Seconds = Seconds(Duration::from_secs(12)),
+        values: "`1` to `3600`",
+        default: "12",
+        |session, Seconds(keepalive)| session.keepalive = keepalive;
+    /// How long a session lives on while no path is up, 1 to 3600 s.
+    survive: Seconds = Seconds(Duration::from_secs(60)),
+        values: "`1` to `3600`",
+        default: "60",
+        elsewhere: ["--rcv-timeout", "Options::survive"],
+        |session, Seconds(survive)| session.survive = survive;
+    /// How long ended connections are remembered, 1 to 3600 s (RFC 4340 section 8.3).
+    time_wait: Seconds = Seconds(Duration::from_secs(240)),
+        values: "`1` to `3600`",
+        default: "240",
+        |session, Seconds(time_wait)| session.time_wait = time_wait;
+    /// Most paths of a session at a time, 1 to 64; further ones are refused.
+    max_paths: MaxPaths = MaxPaths(8),
+        values: "`1` to `64`",
+        default: "8",
+        |session, MaxPaths(n)| session.max_paths = n;
+    /// Refuse a peer that speaks DCCP without multipath, or go on without it.
+    fallback: Fallback = Fallback::Refuse,
+        values: "`\"refuse\"`, `\"plain\"`",
+        default: "\"refuse\"",
+        |session, fallback| session.fallback = fallback;
 }
 
 impl Settings {
-    /// A session with these settings. Whatever CCID the peer prefers for what it sends is accepted.
+    /// A session with these settings.
     pub fn session(&self) -> SessionConfig {
-        let Ccid(ccid) = self.ccid;
-        let rx_ccids: Vec<u8> = core::iter::once(ccid).chain(Ccid::known().filter(|n| *n != ccid)).collect();
-        SessionConfig {
-            connection: Config {
-                tx_ccids: alloc::vec![ccid],
-                rx_ccids,
-                ack_ratio: self.ack_ratio.0,
-                cc: CcOptions {
-                    packets: self.units == WindowUnit::Packets,
-                    draft: self.cc_variant == Variant::Draft,
-                    ..CcOptions::default()
-                },
-                // Tells lost data from lost Acks to the reordering, and costs nothing: MP_SEQ would be padded by as many bytes.
-                ndp_count: true,
-                ..Config::default()
-            },
-            fallback: self.fallback,
-            scheduler: self.scheduler,
-            policy: self.steer.clone(),
-            reorder: self.reordering,
-            queue: self.queue,
-            repair: self.repair,
-            wait_for_repairs: self.wait_for_repairs,
-            coupling: self.coupling,
-            flow_order: self.flow_order,
-            keepalive: self.keepalive.into(),
-            survive: self.survive.into(),
-            time_wait: self.time_wait.into(),
-            max_paths: self.max_paths.0,
-            ..SessionConfig::default()
-        }
+        let mut session = SessionConfig::default();
+        // Tells lost data from lost Acks to the reordering, and costs nothing: MP_SEQ would be padded by as many bytes.
+        session.connection.ndp_count = true;
+        self.apply(&mut session);
+        session
     }
 }
 
@@ -153,25 +238,16 @@ impl TryFrom<i64> for AckRatio {
     }
 }
 
-/// Whole seconds, at least one and at most an hour.
+/// A time; files give it in whole seconds, at least one and at most an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "i64"))]
-pub struct Seconds(pub u16);
+pub struct Seconds(pub Duration);
 
 impl TryFrom<i64> for Seconds {
     type Error = &'static str;
     fn try_from(n: i64) -> Result<Seconds, Self::Error> {
-        u16::try_from(n)
-            .ok()
-            .filter(|n| (1..=3600).contains(n))
-            .map(Seconds)
-            .ok_or("expected 1 to 3600 seconds")
-    }
-}
-
-impl From<Seconds> for Duration {
-    fn from(Seconds(n): Seconds) -> Duration {
-        Duration::from_secs(n.into())
+        let n = u64::try_from(n).ok().filter(|n| (1..=3600).contains(n));
+        n.map(|n| Seconds(Duration::from_secs(n))).ok_or("expected 1 to 3600 seconds")
     }
 }
 
@@ -252,7 +328,7 @@ mod tests {
             ("units", "packets"),
             ("fallback", "plain"),
         ] {
-            assert!(Settings::KEYS.contains(&key));
+            assert!(Settings::ALL.iter().any(|one| one.name == key && one.values.contains(value)));
             set(&mut s, key, value).unwrap();
             assert!(set(&mut s, key, "best").unwrap_err().contains(value), "{key}");
         }

@@ -9,6 +9,7 @@ use crate::perf::transfer::Transfer;
 use dccp_net::{App, Core, Mark, Marking};
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use units::{Ecn, Time};
 
@@ -28,9 +29,11 @@ impl Marking for Pinned {
 pub(crate) struct PerfApp {
     plan: Plan,
     clock: ClockId,
-    reporter: Reporter,
+    pub(crate) reporter: Reporter,
     /// Open sessions.
     transfers: BTreeMap<SessionId, Transfer>,
+    /// Whose they are; a server's.
+    clients: BTreeMap<SessionId, IpAddr>,
     /// A client's sessions at the address that is being tried, with their sockets.
     begun: BTreeMap<SessionId, Vec<u32>>,
     /// A client's sessions that have not ended.
@@ -66,6 +69,7 @@ impl PerfApp {
             plan,
             clock: ClockId::here(),
             transfers: BTreeMap::new(),
+            clients: BTreeMap::new(),
             report_at: None,
             ending: false,
             fault: None,
@@ -145,6 +149,7 @@ impl PerfApp {
 
     fn on_closed(&mut self, core: &mut Core, now: Time, session: SessionId, reason: Reason) {
         let why = reason.to_string();
+        self.clients.remove(&session);
         let nobody = self.answer_by.is_some() && self.begun.contains_key(&session);
         if nobody && self.try_elsewhere(core, now) {
             return;
@@ -163,6 +168,10 @@ impl PerfApp {
                 early.then(|| Fault::runtime(format!("the connection ended early: {why}")))
             }
         };
+        // A server's document is of the sessions that were open at a time.
+        if matches!(self.plan.role, Role::Server { .. }) && self.transfers.is_empty() {
+            self.reporter.finish(None);
+        }
         match (failure, self.is_last()) {
             // A server goes on.
             (Some(failure), false) if self.left == 0 => self.reporter.complain(&failure.to_string()),
@@ -174,6 +183,19 @@ impl PerfApp {
                 self.reporter.sum(&self.sum);
             }
             core.stop();
+        }
+    }
+
+    /// A server refuses a client that has more than its share of the sessions.
+    fn admit(&mut self, core: &Core, now: Time, session: SessionId) {
+        let route =
+            core.endpoint.status(now, session).and_then(|status| status.paths.first().map(|path| path.route));
+        let (Role::Server { .. }, Some(route)) = (&self.plan.role, route) else { return };
+        let client = setup::client(route.remote.ip());
+        self.clients.insert(session, client);
+        let own = self.clients.values().filter(|other| **other == client).count();
+        if setup::crowded(own, self.clients.len()) {
+            self.transfer(now, session).refuse(now);
         }
     }
 
@@ -209,6 +231,7 @@ impl App for PerfApp {
             SessionEvent::Opened { multipath } => {
                 self.answer_by = None;
                 self.transfer(now, session);
+                self.admit(core, now, session);
                 self.report_at = self.report_at.or(self.plan.interval.map(|interval| now + interval));
                 self.reporter.opened(session, core.endpoint.status(now, session).as_ref(), multipath);
             }

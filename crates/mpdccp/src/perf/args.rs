@@ -48,14 +48,14 @@ pub(crate) struct PerfArgs {
 }
 
 impl PerfArgs {
-    /// Where JSON goes if it is wanted: a file or the standard output, with this title and perhaps the time.
-    pub(super) fn json(&self) -> Option<(Option<PathBuf>, Option<String>, bool)> {
+    /// Which JSON is wanted, and where it goes: a file or the standard output, with this title and perhaps the time.
+    pub(super) fn json(&self) -> Option<(Json, Option<PathBuf>, Option<String>, bool)> {
         let common = match &self.command {
             Some(Command::Server(server)) => &server.common,
             Some(Command::Client(client)) => &client.common,
             None => &self.common,
         };
-        common.json.then(|| (common.logfile.clone(), common.title.clone(), common.timestamps))
+        common.json().map(|json| (json, common.logfile.clone(), common.title.clone(), common.timestamps))
     }
 }
 
@@ -158,8 +158,8 @@ pub(super) struct Common {
     #[arg(long, value_parser = ccid)]
     pub(super) rx_ccid: Option<u8>,
     /// CCID 5 or 250 as tuned here or exactly after its draft.
-    #[arg(long, default_value = "tuned", value_parser = choice::<Variant>())]
-    pub(super) variant: Variant,
+    #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
+    pub(super) cc_variant: Variant,
     /// Let paths that share a bottleneck take a part each instead of one together.
     #[arg(long)]
     pub(super) no_coupling: bool,
@@ -209,9 +209,12 @@ pub(super) struct Common {
     /// Seconds between reports; 0 for none.
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub(super) interval: Duration,
-    /// Report in JSON, one object per line.
-    #[arg(short = 'J', long, alias = "json-stream")]
-    pub(super) json: bool,
+    /// Print one JSON document at the end, with the fields that iperf3 has for UDP.
+    #[arg(short = 'J', long, conflicts_with = "json_stream")]
+    json: bool,
+    /// Print JSON objects as they come, one per line.
+    #[arg(long)]
+    json_stream: bool,
     /// Print rates in k, m, g or tbit/s, or in K, M, G or TiB/s.
     #[arg(short = 'f', long, value_enum, default_value = "m", hide_possible_values = true)]
     pub(super) format: Unit,
@@ -300,7 +303,21 @@ impl From<PerfArgs> for End {
     }
 }
 
+/// How JSON is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Json {
+    /// An object per line, as things happen.
+    Stream,
+    /// One document.
+    Document,
+}
+
 impl Common {
+    /// Unless lines for people are wanted.
+    pub(super) fn json(&self) -> Option<Json> {
+        if self.json { Some(Json::Document) } else { self.json_stream.then_some(Json::Stream) }
+    }
+
     /// How many messages to send, if that was said.
     pub(super) fn messages(&self) -> Option<u32> {
         let size = self.size.max(1);

@@ -1,7 +1,9 @@
 //! What both ends say to each other beside the messages: what is to be done, and in the end what arrived. Datagrams of JSON behind a
 //! number that no message has; each is repeated until it is answered.
 
-use crate::perf::report::In;
+use crate::perf::counts::In;
+use crate::perf::cpu::Share;
+use crate::perf::message;
 use crate::perf::sender::Load;
 use serde::{Deserialize, Serialize};
 use units::{Duration, Rate};
@@ -12,6 +14,8 @@ pub(crate) const VERSION: u32 = 1;
 const PREFIX: [u8; 8] = *b"\xff\xff\xff\xffperf";
 /// Longest accepted.
 const MAX_LEN: usize = 1200;
+/// Longest time that a client may ask for, as `seconds` of the command line has it.
+const MAX_TIME_MS: u64 = 1_000_000_000;
 
 /// What a client asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +50,13 @@ impl Test {
     pub(crate) fn omit(&self) -> Duration {
         Duration::from_millis(self.omit_ms)
     }
+
+    /// Whether this end can do it: the peer may have written anything.
+    fn is_possible(&self) -> bool {
+        (message::MIN_LEN..=message::MAX_LEN).contains(&self.size)
+            && self.rate_bps != Some(0)
+            && self.time_ms.unwrap_or(0).max(self.omit_ms) <= MAX_TIME_MS
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -59,8 +70,12 @@ pub(crate) enum Control {
     Refused { why: String },
     /// Whoever sends: that was all.
     Done,
-    /// The answer: what arrived.
-    Results { received: In },
+    /// The answer: what arrived, and what part of a processor that took.
+    Results {
+        received: In,
+        #[serde(default)]
+        cpu: Option<Share>,
+    },
 }
 
 impl Control {
@@ -69,16 +84,64 @@ impl Control {
         [&PREFIX[..], &json].concat()
     }
 
-    /// `None` if it is no control datagram; an error if it is one that makes no sense here.
+    /// `None` if it is no control datagram; an error if it is one that makes no sense here. What comes back is bounded, and safe to print.
     pub(crate) fn read(bytes: &[u8]) -> Option<Result<Control, serde_json::Error>> {
         let json = bytes.strip_prefix(&PREFIX)?;
-        Some(serde_json::from_slice(json.get(..MAX_LEN).unwrap_or(json)))
+        let read = serde_json::from_slice(json.get(..MAX_LEN).unwrap_or(json));
+        Some(match read {
+            Ok(Control::Hello { test, .. }) if !test.is_possible() => {
+                Err(serde::de::Error::custom("impossible size, rate or time"))
+            }
+            Ok(Control::Refused { why }) => Ok(Control::Refused { why: printable(&why) }),
+            other => other,
+        })
     }
+}
+
+/// A peer's words without what would rule a terminal.
+fn printable(text: &str) -> String {
+    let shown = |c: &char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
+    text.chars().map(|c| if shown(&c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_client_asks_for_is_bounded() {
+        let possible = Test { down: true, size: 1200, ..Test::default() };
+        for (test, ok) in [
+            (possible.clone(), true),
+            (
+                Test {
+                    size: message::MAX_LEN,
+                    rate_bps: Some(1),
+                    time_ms: Some(MAX_TIME_MS),
+                    ..possible.clone()
+                },
+                true,
+            ),
+            (Test { size: 30_000_000_000, ..possible.clone() }, false),
+            (Test { size: message::MAX_LEN + 1, ..possible.clone() }, false),
+            (Test { size: message::MIN_LEN - 1, ..possible.clone() }, false),
+            (Test { rate_bps: Some(0), ..possible.clone() }, false),
+            (Test { time_ms: Some(u64::MAX), ..possible.clone() }, false),
+            (Test { omit_ms: u64::MAX, ..possible }, false),
+        ] {
+            let hello = Control::Hello { version: VERSION, test };
+            assert_eq!(Control::read(&hello.write()).unwrap().is_ok(), ok, "{hello:?}");
+        }
+    }
+
+    #[test]
+    fn a_peers_words_do_not_rule_the_terminal() {
+        let why = "\u{1b}]0;title\u{7} \u{9b}2J \u{202e}no: \"full\"".to_owned();
+        let Some(Ok(Control::Refused { why })) = Control::read(&Control::Refused { why }.write()) else {
+            panic!()
+        };
+        assert_eq!(why, "\u{fffd}]0;title\u{fffd} \u{fffd}2J \u{fffd}no: \"full\"");
+    }
 
     #[test]
     fn says_what_it_means_and_survives_garbage() {

@@ -5,6 +5,8 @@ use units::{Duration, Time};
 
 /// Smallest message.
 pub(crate) const MIN_LEN: usize = 4;
+/// Largest message: no IP packet carries more.
+pub(crate) const MAX_LEN: usize = u16::MAX as usize;
 /// Length with clock and time.
 const STAMPED: usize = 16;
 
@@ -24,7 +26,7 @@ impl ClockId {
     }
 }
 
-/// Writes message `number` of `size` bytes, [`MIN_LEN`] or more.
+/// Writes message `number` of `size` bytes, [`MIN_LEN`] to [`MAX_LEN`].
 pub(crate) fn write(number: u32, size: usize, clock: ClockId, now: Time) -> Vec<u8> {
     let mut out = Vec::with_capacity(size.max(STAMPED));
     out.extend_from_slice(&number.to_be_bytes());

@@ -3,8 +3,11 @@
 mod app;
 mod args;
 mod control;
+mod counts;
+mod cpu;
 mod daemon;
 mod foreign;
+mod iperf3;
 mod lap;
 mod message;
 mod meter;
@@ -18,6 +21,7 @@ mod transfer;
 
 use crate::fault::Fault;
 use app::PerfApp;
+use args::Json;
 pub(crate) use args::{PerfArgs, seconds};
 use dccp_net::{Capture, Driver, Qlog};
 use mpdccp_proto::Endpoint;
@@ -28,30 +32,29 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
-const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
-
 pub(crate) fn main(command: PerfArgs) -> ExitCode {
     let json = command.json();
-    match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => {
-            if let Some((file, title, timestamps)) = json {
-                let output = Output::new(file.as_deref(), title, timestamps).unwrap_or_default();
-                report::failed(&output, &fault.to_string());
-            }
-            // In the background nobody may be there to read it.
-            let _ = writeln!(std::io::stderr(), "mpdccp: {fault}");
-            fault.code
-        }
+    let (fault, reported) = match run(command) {
+        Ok(None) => return ExitCode::SUCCESS,
+        Ok(Some(fault)) => (fault, true),
+        Err(fault) => (fault, false),
+    };
+    if let (Some((json, file, title, timestamps)), false) = (json, reported) {
+        let output = Output::new(file.as_deref(), title, timestamps).unwrap_or_default();
+        report::failed(&output, json, &fault.to_string());
     }
+    // In the background nobody may be there to read it.
+    let _ = writeln!(std::io::stderr(), "mpdccp: {fault}");
+    fault.code
 }
 
-fn run(command: PerfArgs) -> Result<(), Fault> {
+/// Returns the fault of a run whose JSON document tells of it already.
+fn run(command: PerfArgs) -> Result<Option<Fault>, Fault> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {
-        return daemon::start();
+        return daemon::start().map(|()| None);
     }
+    let document = plan.json == Some(Json::Document);
     let _pidfile = plan.pidfile.clone().map(PidFile::new).transpose()?;
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
     let driver = Driver::new(endpoint, |core| -> Result<PerfApp, Fault> {
@@ -75,9 +78,11 @@ fn run(command: PerfArgs) -> Result<(), Fault> {
         });
     })
     .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
-    match driver.run()?.fault {
-        Some(fault) => Err(fault),
-        None => Ok(()),
+    let app = driver.run()?;
+    app.reporter.finish(app.fault.as_ref().map(Fault::to_string).as_deref());
+    match app.fault {
+        Some(fault) if !document => Err(fault),
+        fault => Ok(fault),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What to do, made of the command line and checked.
 
 use crate::fault::Fault;
-use crate::perf::args::{CarrierArg, Common, End, PerfArgs, Wishes};
+use crate::perf::args::{CarrierArg, Common, End, Json, PerfArgs, Wishes};
 use crate::perf::control::Test;
 use crate::perf::message;
 use crate::perf::output::{Output, Unit};
@@ -13,9 +13,11 @@ use mpdccp_proto::policy::Dscp;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Variant, is_unicast};
+use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 use units::{Duration, Rate};
 
 /// What to do, checked.
@@ -26,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) tx_ccid: u8,
     /// Acceptable for what the peer sends, preferred first.
     pub(crate) rx_ccids: Vec<u8>,
-    pub(crate) variant: Variant,
+    pub(crate) cc_variant: Variant,
     pub(crate) coupling: bool,
     /// Checksum Coverage to send, and to accept.
     pub(crate) coverage: u8,
@@ -42,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) survive: Duration,
     /// Of outer headers.
     pub(crate) dscp: u8,
-    pub(crate) json: bool,
+    pub(crate) json: Option<Json>,
     pub(crate) format: Unit,
     pub(crate) verbose: bool,
     pub(crate) logfile: Option<PathBuf>,
@@ -107,7 +109,7 @@ impl Plan {
             Fault::usage(format!("--logfile {}: {e}", file.display()))
         })?;
         let several = matches!(self.role, Role::Client { parallel: 2.., .. });
-        let reporter = Reporter::new(output, self.json, self.format, several);
+        let reporter = Reporter::new(output, self.json, self.start(), self.format, several);
         if self.verbose {
             reporter.settings(&Settings {
                 version: env!("CARGO_PKG_VERSION"),
@@ -120,6 +122,33 @@ impl Plan {
             });
         }
         Ok(reporter)
+    }
+
+    /// What a JSON document says at its beginning.
+    fn start(&self) -> Value {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let mut start = json!({
+            "connected": [],
+            "version": concat!("mpdccp ", env!("CARGO_PKG_VERSION")),
+            "timestamp": { "timesecs": now },
+        });
+        if let Role::Client { connect, parallel, .. } = &self.role {
+            start["connecting_to"] = json!({ "host": connect.ip(), "port": connect.port() });
+            start["test_start"] =
+                json!({ "protocol": "DCCP", "num_streams": parallel, "tos": self.dscp << 2 });
+        }
+        if let Mode::Ask(test) = &self.mode {
+            let part = &mut start["test_start"];
+            part["blksize"] = test.size.into();
+            part["omit"] = test.omit().as_secs_f64().into();
+            part["duration"] = (test.time_ms.unwrap_or(0) as f64 / 1e3).into();
+            part["bytes"] = test.messages.map_or(0, |n| u64::from(n) * test.size as u64).into();
+            part["blocks"] = test.messages.unwrap_or(0).into();
+            part["reverse"] = u8::from(test.down && !test.up).into();
+            part["bidir"] = u8::from(test.down && test.up).into();
+            part["target_bitrate"] = test.rate_bps.unwrap_or(0).into();
+        }
+        start
     }
 
     /// Bytes of the messages of either end, if they are known.
@@ -226,7 +255,7 @@ impl TryFrom<PerfArgs> for Plan {
                     std::iter::once(common.ccid).chain(Ccid::known().filter(|n| *n != common.ccid)).collect()
                 }
             },
-            variant: common.variant,
+            cc_variant: common.cc_variant,
             coupling: !common.no_coupling,
             coverage: common.coverage,
             mode,
@@ -238,7 +267,7 @@ impl TryFrom<PerfArgs> for Plan {
             patience,
             survive: Duration::from_millis(common.rcv_timeout.into()),
             dscp: common.tos.or(common.dscp).map_or(0, |Dscp(dscp)| dscp),
-            json: common.json,
+            json: common.json(),
             format: common.format,
             verbose: common.verbose,
             logfile: common.logfile.clone(),

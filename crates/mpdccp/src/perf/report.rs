@@ -1,20 +1,25 @@
 //! What is printed: lines for people, or JSON for programs.
 
-use crate::perf::lap::{Lap, PathSent, Sent};
-use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
+use crate::perf::args::Json;
+use crate::perf::counts::{In, Out};
+use crate::perf::cpu::Share;
+use crate::perf::daemon;
+use crate::perf::iperf3::Document;
+use crate::perf::lap::Lap;
 use crate::perf::output::{Output, Unit};
 use crate::perf::transfer::Transfer;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use units::{Duration, Time};
 
 pub(crate) struct Reporter {
     output: Output,
-    json: bool,
+    format: Format,
     unit: Unit,
     /// Lines name their session.
     several: bool,
@@ -24,18 +29,58 @@ pub(crate) struct Reporter {
     silent: BTreeSet<SessionId>,
 }
 
+/// What is printed.
+enum Format {
+    Text,
+    Stream,
+    Document(RefCell<Document>),
+}
+
 /// One line of JSON; docs/perf.md describes it.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Record<'a> {
     Settings(&'a Settings),
-    Listening { address: SocketAddr, dccp_port: u16 },
-    Open { session: u64, multipath: bool, tx_ccid: Option<u8>, rx_ccid: Option<u8> },
-    Path { session: u64, path: u32, state: &'a str },
-    Interval { session: u64, from_s: f64, to_s: f64, sent: Option<Out>, received: Option<In> },
-    Summary { session: u64, end: &'a str, sent: Option<Out>, received: Option<In>, peer_received: Option<In> },
-    Sum { sent_mbps: Option<f64>, received_mbps: Option<f64> },
-    Error { error: &'a str },
+    Listening {
+        address: SocketAddr,
+        dccp_port: u16,
+    },
+    Open {
+        session: u64,
+        multipath: bool,
+        remote_host: Option<IpAddr>,
+        remote_port: Option<u16>,
+        tx_ccid: Option<u8>,
+        rx_ccid: Option<u8>,
+    },
+    Path {
+        session: u64,
+        path: u32,
+        state: &'a str,
+    },
+    Interval {
+        session: u64,
+        from_s: f64,
+        to_s: f64,
+        sent: Option<Out>,
+        received: Option<In>,
+    },
+    Summary {
+        session: u64,
+        end: &'a str,
+        sent: Option<Out>,
+        received: Option<In>,
+        peer_received: Option<Box<In>>,
+        cpu: Share,
+        peer_cpu: Option<Share>,
+    },
+    Sum {
+        sent_mbps: Option<f64>,
+        received_mbps: Option<f64>,
+    },
+    Error {
+        error: &'a str,
+    },
 }
 
 /// With `--verbose`.
@@ -51,168 +96,12 @@ pub(crate) struct Settings {
     pub(crate) dscp: u8,
 }
 
-/// What was sent in a span of time.
-#[derive(Serialize)]
-struct Out {
-    seconds: f64,
-    messages: u64,
-    bytes: u64,
-    mbps: f64,
-    dropped: u64,
-    lost: u64,
-    paths: Vec<Path>,
-}
-
-#[derive(Serialize)]
-struct Path {
-    path: u32,
-    up: bool,
-    packets: u64,
-    lost: u64,
-    rtt_ms: Option<f64>,
-    cwnd_bytes: u64,
-    phase: &'static str,
-}
-
-/// What was received in a span of time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct In {
-    seconds: f64,
-    messages: u64,
-    bytes: u64,
-    mbps: f64,
-    lost: u64,
-    lost_percent: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reordered: Option<u64>,
-    jitter_ms: Option<f64>,
-    /// One way; of echoes, the round trip.
-    latency_ms: Option<Latency>,
-    /// Of echoes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    one_way_ms: Option<OneWay>,
-}
-
-fn mbps(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 * 8e-6 / seconds } else { 0.0 }
-}
-
-fn percent(part: u64, whole: u64) -> f64 {
-    if whole > 0 { part as f64 * 100.0 / whole as f64 } else { 0.0 }
-}
-
-impl Out {
-    fn between(before: &Sent, after: &Sent, size: usize, span: Duration) -> Out {
-        let messages = after.left.saturating_sub(before.left);
-        let (bytes, seconds) = (messages * size as u64, span.as_secs_f64());
-        let path = |path: &PathSent| {
-            let old = before.paths.iter().find(|old| old.id == path.id);
-            Path {
-                path: path.id,
-                up: path.state.is_up(),
-                packets: path.left.saturating_sub(old.map_or(0, |old| old.left)),
-                lost: path.lost.saturating_sub(old.map_or(0, |old| old.lost)),
-                rtt_ms: path.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
-                cwnd_bytes: path.cwnd,
-                phase: path.phase,
-            }
-        };
-        Out {
-            seconds,
-            messages,
-            bytes,
-            mbps: mbps(bytes, seconds),
-            dropped: after.dropped.saturating_sub(before.dropped),
-            lost: after.lost.saturating_sub(before.lost),
-            paths: after.paths.iter().map(path).collect(),
-        }
-    }
-
-    fn text(&self, unit: Unit) -> String {
-        let mut text = format!(
-            "sent {} messages, {}, lost {} ({:.2} %), dropped {}",
-            self.messages,
-            unit.text(self.mbps),
-            self.lost,
-            percent(self.lost, self.messages),
-            self.dropped
-        );
-        for path in &self.paths {
-            if self.paths.len() > 1 {
-                let _ = write!(text, "; path {}: {} packets", path.path, path.packets);
-            }
-            if let Some(rtt) = path.rtt_ms {
-                let _ = write!(text, ", rtt {rtt:.2} ms, cwnd {} bytes, {}", path.cwnd_bytes, path.phase);
-            }
-        }
-        text
-    }
-}
-
-impl In {
-    fn of(
-        span: &Span,
-        echo: bool,
-        seconds: f64,
-        lost: u64,
-        reordered: Option<u64>,
-        jitter_ms: Option<f64>,
-    ) -> In {
-        In {
-            seconds,
-            messages: span.messages,
-            bytes: span.bytes,
-            mbps: mbps(span.bytes, seconds),
-            lost,
-            lost_percent: percent(lost, span.messages + lost),
-            reordered,
-            jitter_ms,
-            latency_ms: span.latency(),
-            one_way_ms: echo.then(|| span.one_way()),
-        }
-    }
-
-    /// All that a meter counted.
-    pub(crate) fn total(meter: &Meter) -> In {
-        let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
-        let reordered = Some(meter.reordered);
-        In::of(&meter.total, meter.echo, span.as_secs_f64(), meter.lost(), reordered, meter.jitter_ms())
-    }
-
-    fn text(&self, unit: Unit) -> String {
-        let mut text = format!(
-            "received {} messages, {}, lost {}/{} ({:.2} %)",
-            self.messages,
-            unit.text(self.mbps),
-            self.lost,
-            self.messages + self.lost,
-            self.lost_percent
-        );
-        if let Some(reordered) = self.reordered {
-            let _ = write!(text, ", {} bytes, reordered {reordered}", self.bytes);
-        }
-        if let Some(jitter) = self.jitter_ms {
-            let _ = write!(text, ", jitter {jitter:.3} ms");
-        }
-        if let Some(Latency { p50, p99, max }) = self.latency_ms {
-            let what = if self.one_way_ms.is_some() { "round trip" } else { "one-way latency" };
-            let _ = write!(text, ", {what} p50 {p50:.2} p99 {p99:.2} max {max:.2} ms");
-        }
-        let one_way = self.one_way_ms.as_ref();
-        if let Some(Latency { p50, .. }) = one_way.and_then(|one_way| one_way.estimate) {
-            let _ = write!(text, ", one way about {p50:.2} ms");
-        }
-        if let Some((there, back)) = one_way.and_then(|one_way| one_way.there.zip(one_way.back)) {
-            let way = |AboveLeast { mean, max }: AboveLeast| format!("{mean:.2} (max {max:.2})");
-            let _ = write!(text, "; above the least: there {} back {} ms", way(there), way(back));
-        }
-        text
-    }
-}
-
 /// Says in JSON why the program fails.
-pub(crate) fn failed(output: &Output, fault: &str) {
-    output.json(serde_json::to_value(Record::Error { error: fault }).unwrap_or_default());
+pub(crate) fn failed(output: &Output, json: Json, fault: &str) {
+    output.json(match json {
+        Json::Stream => serde_json::to_value(Record::Error { error: fault }).unwrap_or_default(),
+        Json::Document => Document::new(Value::Object(Map::new())).take(Some(fault)),
+    });
 }
 
 /// The rates of several sessions together, Mbit/s.
@@ -240,14 +129,37 @@ impl Sum {
 }
 
 impl Reporter {
-    pub(crate) fn new(output: Output, json: bool, unit: Unit, several: bool) -> Reporter {
-        Reporter { output, json, unit, several, multipath: BTreeSet::new(), silent: BTreeSet::new() }
+    /// `start` is the first part of a JSON document.
+    pub(crate) fn new(
+        output: Output,
+        json: Option<Json>,
+        start: Value,
+        unit: Unit,
+        several: bool,
+    ) -> Reporter {
+        let format = match json {
+            None => Format::Text,
+            Some(Json::Stream) => Format::Stream,
+            Some(Json::Document) => Format::Document(RefCell::new(Document::new(start))),
+        };
+        Reporter { output, format, unit, several, multipath: BTreeSet::new(), silent: BTreeSet::new() }
     }
 
     fn print(&self, record: &Record<'_>, text: impl FnOnce() -> String) {
-        match self.json {
-            true => self.output.json(serde_json::to_value(record).unwrap_or_default()),
-            false => self.output.text(&text()),
+        let record = || serde_json::to_value(record).unwrap_or_default();
+        match &self.format {
+            Format::Text => self.output.text(&text()),
+            Format::Stream => self.output.json(record()),
+            Format::Document(document) => document.borrow_mut().add(&record()),
+        }
+    }
+
+    /// Prints the document of what has ended, if one is wanted.
+    pub(crate) fn finish(&self, error: Option<&str>) {
+        let Format::Document(document) = &self.format else { return };
+        let mut document = document.borrow_mut();
+        if error.is_some() || document.has_any() {
+            self.output.json(document.take(error));
         }
     }
 
@@ -273,7 +185,7 @@ impl Reporter {
     pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16) {
         let place = if address.port() == 0 { address.ip().to_string() } else { address.to_string() };
         let text = format!("listening on {place}, DCCP port {dccp_port}");
-        if self.output.is_file() {
+        if self.output.is_file() || (daemon::is_one() && matches!(self.format, Format::Document(_))) {
             // For whoever waits until it does.
             let _ = writeln!(std::io::stdout(), "{text}");
         }
@@ -285,9 +197,12 @@ impl Reporter {
             self.multipath.insert(session);
         }
         let ccids = status.and_then(|s| s.paths.iter().find_map(|path| path.ccids));
+        let remote = status.and_then(|s| s.paths.first()).map(|path| path.route.remote);
         let record = Record::Open {
             session: session.0,
             multipath,
+            remote_host: remote.map(|remote| remote.ip()),
+            remote_port: remote.map(|remote| remote.port()),
             tx_ccid: ccids.map(|c| c.0),
             rx_ccid: ccids.map(|c| c.1),
         };
@@ -369,7 +284,7 @@ impl Reporter {
         let sent = sent.map(|_| Out::between(&transfer.omitted, &transfer.sent, transfer.size(), span));
         let received =
             (transfer.sender.is_none() || transfer.meter.first.is_some()).then(|| In::total(&transfer.meter));
-        let peer_received = transfer.peer_received.clone();
+        let peer_received = transfer.peer_received.clone().map(Box::new);
         sum.add(sent.as_ref(), received.as_ref());
         let mut texts: Vec<String> = sent
             .iter()
@@ -378,7 +293,9 @@ impl Reporter {
             .collect();
         texts.extend(peer_received.as_ref().map(|r| format!("the peer {}", r.text(self.unit))));
         let name = self.name(session);
-        let record = Record::Summary { session: session.0, end, sent, received, peer_received };
+        let (cpu, peer_cpu) = (transfer.cpu.share(), transfer.peer_cpu);
+        let record =
+            Record::Summary { session: session.0, end, sent, received, peer_received, cpu, peer_cpu };
         self.print(&record, || format!("{name}total: {}; {end}", texts.join("; ")));
     }
 

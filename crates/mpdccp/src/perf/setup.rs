@@ -1,32 +1,33 @@
 //! From the plan to sockets and session settings.
 
 use crate::fault::Fault;
-use crate::perf::SERVICE_CODE;
 use crate::perf::args::CarrierArg;
 use crate::perf::plan::{Plan, Role};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
-    Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, SessionConfig, SessionId,
-    Settings,
+    Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, Seconds, SessionConfig,
+    SessionId, Settings,
 };
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use units::{Duration, Time};
 
+/// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
+const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 /// Bytes of a data packet beside its payload: header and MP_SEQ.
 const DCCP_HEADER: usize = 28;
 /// Longer than anything waits: a queue of a few packets needs no other bound.
 const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(3600);
 /// Sessions of a server at a time, ...
-const MAX_SESSIONS: usize = 512;
-/// ... and of one host, which may ask for 64 at once.
+pub(crate) const MAX_SESSIONS: usize = 512;
+/// ... and of one client, an IPv4 address or an IPv6 network of 64 bits, which may ask for 64 at once; see also [`crowded`].
 const MAX_OF_A_HOST: usize = 128;
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     let settings = Settings {
         ccid: Ccid(plan.tx_ccid),
-        cc_variant: plan.variant,
+        cc_variant: plan.cc_variant,
         coupling: plan.coupling,
         scheduler: plan.scheduler,
         reordering: plan.reorder,
@@ -38,14 +39,29 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
         },
         // A server takes what comes.
         fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
+        survive: Seconds(plan.survive),
         ..Settings::default()
     };
-    let mut session = SessionConfig { multipath, survive: plan.survive, ..settings.session() };
+    let mut session = SessionConfig { multipath, ..settings.session() };
     session.connection.service_code = SERVICE_CODE;
     session.connection.rx_ccids = plan.rx_ccids.clone();
     session.connection.ndp_count = false;
     (session.connection.coverage, session.connection.min_coverage) = (plan.coverage, plan.coverage);
     session
+}
+
+/// Whether a client has as many sessions as it may when so many are open: a quarter of the free ones, so that however many clients
+/// take all they get, some are left for the next one.
+pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
+    of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
+}
+
+/// What counts as one client: an IPv4 address, or an IPv6 network of 64 bits.
+pub(crate) fn client(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+        ip => ip,
+    }
 }
 
 fn open_socket(core: &mut Core, carrier: CarrierArg, bind: Bind) -> Result<u32, Fault> {
@@ -175,4 +191,26 @@ fn open_path(
         mtu,
         overhead,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_few_clients_hold_all_sessions() {
+        for clients in [1, 4, 32, 100] {
+            let mut held = vec![0; clients];
+            for turn in 0..MAX_SESSIONS * clients {
+                let open: usize = held.iter().sum();
+                let one = &mut held[turn % clients];
+                *one += usize::from(!crowded(*one + 1, open + 1));
+            }
+            let open: usize = held.iter().sum();
+            assert!(open < MAX_SESSIONS && !crowded(1, open + 1), "{clients} clients hold {open}");
+            assert!(clients > 1 || open >= 64, "{open}");
+        }
+        assert_eq!(client("fd00::1:2:3:4".parse().unwrap()), client("fd00::".parse::<IpAddr>().unwrap()));
+        assert_eq!(client("::ffff:10.0.0.1".parse().unwrap()), "10.0.0.1".parse::<IpAddr>().unwrap());
+    }
 }

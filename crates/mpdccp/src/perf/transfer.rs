@@ -1,10 +1,11 @@
 //! One session: what is sent and received in it, and when it is over.
 
 use crate::perf::control::{Control, Test, VERSION};
+use crate::perf::counts::In;
+use crate::perf::cpu::{Cpu, Share};
 use crate::perf::lap::{Lap, PathSent, Sent};
 use crate::perf::message::{self, ClockId};
 use crate::perf::meter::Meter;
-use crate::perf::report::In;
 use crate::perf::sender::{Load, Sender};
 use dccp_net::Core;
 use mpdccp_proto::{PktInfo, Reason, SessionId};
@@ -18,6 +19,11 @@ const REPEAT: Duration = Duration::from_millis(250);
 const REPEATS: u32 = 14;
 /// How long a client waits for the end of what it receives, after the end of what it sends.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// How long a server waits for a client to close after it refused.
+const REFUSED: Duration = Duration::from_secs(2);
+/// What it says then.
+const CROWDED: &str = "too many sessions from this address for those that are free";
 
 /// What a session is for.
 #[derive(Clone, Debug)]
@@ -66,10 +72,15 @@ pub(crate) struct Transfer {
     /// What has been agreed, if anything was.
     test: Option<Test>,
     say: Option<Say>,
+    /// This end does nothing for the peer.
+    refused: bool,
     /// The peer has said that it sent all.
     peer_done: bool,
-    /// What the peer received.
+    /// What the peer received, and how busy it was.
     pub(crate) peer_received: Option<In>,
+    pub(crate) peer_cpu: Option<Share>,
+    /// How busy this end is.
+    pub(crate) cpu: Cpu,
     /// Why it cannot go on.
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
@@ -93,8 +104,11 @@ impl Transfer {
             stage: Stage::Receiving,
             test: None,
             say: None,
+            refused: false,
             peer_done: false,
             peer_received: None,
+            peer_cpu: None,
+            cpu: Cpu::new(),
             failure: None,
             sender: None,
             meter: Meter::new(clock),
@@ -117,8 +131,14 @@ impl Transfer {
         transfer
     }
 
+    /// A server has no session to spare for this client: tells it so when it asks, and closes soon.
+    pub(crate) fn refuse(&mut self, now: Time) {
+        self.refused = true;
+        self.stage = Stage::Lingering { until: now + REFUSED };
+    }
+
     fn begin(&mut self, now: Time, load: Option<Load>) {
-        (self.opened, self.lapped) = (now, now);
+        (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
         self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
         self.sender = load.map(|load| Sender::new(load, self.clock, now));
         self.meter.omit = self.omit();
@@ -171,8 +191,8 @@ impl Transfer {
                         format!("the server speaks version {VERSION} of the exchange, the client {version}");
                     return answer(Control::Refused { why });
                 }
-                if test.down && (test.size < message::MIN_LEN || test.rate_bps == Some(0)) {
-                    return answer(Control::Refused { why: "impossible size or rate".into() });
+                if self.refused {
+                    return answer(Control::Refused { why: CROWDED.into() });
                 }
                 answer(Control::Ready);
                 if self.test.is_none() {
@@ -191,11 +211,11 @@ impl Transfer {
                 self.close(core, now, session);
             }
             (Control::Done, _) => {
-                answer(Control::Results { received: In::total(&self.meter) });
+                answer(Control::Results { received: In::total(&self.meter), cpu: Some(self.cpu.share()) });
                 self.peer_done = true;
             }
-            (Control::Results { received }, _) if self.stage == Stage::Asking => {
-                self.peer_received = Some(received);
+            (Control::Results { received, cpu }, _) if self.stage == Stage::Asking => {
+                (self.peer_received, self.peer_cpu) = (Some(received), cpu);
                 self.on_results(core, now, session);
             }
             _ => {}

@@ -197,8 +197,10 @@ fn the_beginning_can_be_left_out() {
 #[test]
 fn several_connections_with_the_flags_of_iperf3() {
     let place = Place::host();
-    let output =
-        place.against_server("--listen 127.0.0.1:0", "-c 127.0.0.1 -p {port} -B 127.0.0.2 -P 3 -k 50 -J");
+    let output = place.against_server(
+        "--listen 127.0.0.1:0",
+        "-c 127.0.0.1 -p {port} -B 127.0.0.2 -P 3 -k 50 --json-stream",
+    );
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -210,9 +212,51 @@ fn several_connections_with_the_flags_of_iperf3() {
 }
 
 #[test]
+fn one_json_document_has_the_fields_of_iperf3() {
+    let client = "-c 127.0.0.1 -p {port} -P 2 -R -t 1.2 -i 0.5 -b 2M -J --title here";
+    let output = Place::host().against_server("--listen 127.0.0.1:0", client);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (start, end) = (&all["start"], &all["end"]);
+    assert_eq!(
+        (&start["test_start"]["num_streams"], &start["test_start"]["reverse"]),
+        (&2.into(), &1.into()),
+        "{all}"
+    );
+    assert_eq!((start["connected"].as_array().unwrap().len(), &all["title"]), (2, &"here".into()), "{all}");
+    assert_eq!(start["connected"][0]["remote_host"], "127.0.0.1");
+    let interval = &all["intervals"][0];
+    assert!(
+        interval["streams"].as_array().unwrap().len() == 2 && interval["sum"]["sender"] == false,
+        "{all}"
+    );
+    assert_eq!(end["streams"].as_array().unwrap().len(), 2, "{all}");
+    let bytes: u64 = (0..2).map(|n| end["streams"][n]["udp"]["bytes"].as_u64().unwrap()).sum();
+    assert!(bytes > 0 && end["sum_received"]["bytes"] == bytes, "{all}");
+    assert!(end["cpu_utilization_percent"]["host_total"].is_f64(), "{all}");
+    assert!(all.get("error").is_none());
+}
+
+#[test]
+fn a_json_document_says_why_there_is_no_more_of_it() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = silent.local_addr().unwrap();
+    // Found on the way, and before it began.
+    for (args, why) in
+        [(format!("-c {silent} -J"), "no answer from 127.0.0.1"), ("-c 0.0.0.0 -J".into(), "no host")]
+    {
+        let output = Place::host().run(&args);
+        assert_eq!(output.status.code(), Some(2));
+        let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(all["error"].as_str().unwrap().contains(why) && all["end"].is_object(), "{all}");
+    }
+}
+
+#[test]
 fn nobody_there_is_said_soon() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let args = format!("-c {} --json --title here", silent.local_addr().unwrap());
+    let args = format!("-c {} --json-stream --title here", silent.local_addr().unwrap());
     let output = Place::host().run(&args);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{complaint}");
@@ -249,8 +293,8 @@ fn all_addresses_of_a_name_are_tried() {
     let Some(place) = Place::namespace("names") else { return };
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
     for more in ["", " -P 3"] {
-        let client =
-            place.against_server("--listen 127.0.0.1:0", &format!("-c there:{{port}} -k 5 --json{more}"));
+        let client = place
+            .against_server("--listen 127.0.0.1:0", &format!("-c there:{{port}} -k 5 --json-stream{more}"));
         let text = String::from_utf8_lossy(&client.stdout);
         assert!(client.status.success(), "{client:?}");
         assert!(text.contains("\"messages\":5,"), "{text}");

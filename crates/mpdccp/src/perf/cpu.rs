@@ -1,0 +1,56 @@
+//! How much of a processor this process uses.
+
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// Parts of one processor's time, percent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Share {
+    pub(crate) total: f64,
+    pub(crate) user: f64,
+    pub(crate) system: f64,
+}
+
+/// Counts from when it was made.
+pub(crate) struct Cpu {
+    since: Instant,
+    before: [f64; 2],
+}
+
+impl Cpu {
+    pub(crate) fn new() -> Cpu {
+        Cpu { since: Instant::now(), before: seconds() }
+    }
+
+    /// Since then.
+    pub(crate) fn share(&self) -> Share {
+        let elapsed = self.since.elapsed().as_secs_f64().max(1e-3);
+        let now = seconds();
+        let [user, system] = [0, 1].map(|i| (now[i] - self.before[i]).max(0.0) * 100.0 / elapsed);
+        Share { total: user + system, user, system }
+    }
+}
+
+/// User and system time of the process in seconds (proc_pid_stat(5), fields 14 and 15, in ticks of 10 ms); zero if the system does not tell.
+fn seconds() -> [f64; 2] {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The second field is the program's name, in parentheses, and may hold spaces.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let mut ticks = fields.skip(11).map(|ticks| ticks.parse::<f64>().unwrap_or(0.0) / 100.0);
+    [ticks.next().unwrap_or(0.0), ticks.next().unwrap_or(0.0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_counted() {
+        let cpu = Cpu { since: Instant::now(), before: [0.0; 2] };
+        while seconds()[0] == 0.0 {
+            std::hint::black_box((0..1_000_000_u64).sum::<u64>());
+        }
+        let Share { total, user, system } = cpu.share();
+        assert!(user > 0.0 && total == user + system);
+    }
+}
