@@ -67,7 +67,7 @@ pub struct Comparison {
 pub struct FlowRow {
     /// Its name and kind.
     pub name: String,
-    /// In the order of [`OF_FLOWS`].
+    /// In the order of `OF_FLOWS`.
     pub figures: Vec<Option<Estimate>>,
 }
 

@@ -25,7 +25,7 @@ pub struct Key {
     pub backend: String,
     /// The program, as [`code::id`] names it.
     pub code: String,
-    /// What of the machine has a part in it, as [`Backend::made_by`](crate::Backend::made_by) says.
+    /// What of the machine has a part in it, as `Backend::made_by` says.
     pub made_by: BTreeMap<String, String>,
     /// Hash of the scenario with the variant's settings and the cell's links, as [`crate::Scenario::resolved`] writes it.
     pub scenario: String,

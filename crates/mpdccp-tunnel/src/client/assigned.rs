@@ -69,8 +69,20 @@ impl Assigned {
     }
 
     /// The server gives.
-    pub(crate) fn on_given(&mut self, cx: &mut Cx<'_>, peer: &Peer, gift: Gift) {
+    pub(crate) fn on_given(&mut self, cx: &mut Cx<'_>, peer: &Peer, mut gift: Gift) {
         self.ask_at = cx.now + ANSWERED;
+        let allowed = &peer.cfg.allowed_ips;
+        if let Some(net) = gift.addresses.iter().find(|net| !allowed.iter().any(|a| a.contains(&net.addr())))
+        {
+            let why = format!("the server gives {}, which is not within allowed_ips", net.addr());
+            return self.not_taken(cx, peer, why);
+        }
+        for net in &mut gift.addresses {
+            // An address brings a route to the network around it.
+            if !may_route(allowed, net) {
+                *net = net.addr().into();
+            }
+        }
         if self.setting.is_some() || self.gift.as_ref() == Some(&gift) && self.why.is_none() {
             return;
         }
@@ -120,12 +132,20 @@ impl Assigned {
     }
 }
 
-/// The server's routes that lie within what this end lets the server be, and do not swallow the tunnel's own packets.
+/// Whether the server may have a network routed into the interface. A prefix of length 0 in `allowed_ips` does not say so: only
+/// `default_route` routes that much.
+fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
+    allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
+}
+
+/// The server's routes that this end allows, and that do not swallow the tunnel's own packets.
 fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut usable = Vec::new();
     for net in told {
-        if !allowed.iter().any(|a| a.contains(net)) {
-            cx.out.warn(format!("the server's route to {net} is not taken: it is not within allowed_ips"));
+        if !may_route(allowed, net) {
+            cx.out.warn(format!(
+                "the server's route to {net} is not taken: no prefix of allowed_ips holds it, or only one of length 0"
+            ));
         } else if !routes::swallows(cx, *net) {
             usable.push(*net);
         }

@@ -206,6 +206,34 @@ fn leases_differ_and_outlive_a_restart() {
 }
 
 #[test]
+fn a_server_gives_no_more_than_allowed_ips() {
+    // Its own network is wider than what the client allows: the address stands alone, and no route comes with it.
+    let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
+    let wide = |text: String| text.replace("10.0.0.1/24", "10.0.0.1/1");
+    let world_with = |pool: &str| {
+        let mut world = World::new([auto(), auto()], &wide(server_text([true; CLIENTS], pool)));
+        world.run(SOON);
+        world
+    };
+    let world = world_with(POOL);
+    let own = &world.hosts[0].addresses;
+    assert!(own.len() == 1 && own.iter().all(|net| net.prefix_len() == 32), "{own:?}");
+    // An address that is somebody else's is refused.
+    let world = world_with(&POOL.replace("10.0.0.0/29", "8.8.8.8/31"));
+    assert!(world.hosts[0].addresses.is_empty(), "{:?}", world.hosts[0].addresses);
+    assert!(logged(&world, 0, "not within allowed_ips"));
+    // A prefix of length 0 holds every address and no route, nor the network around an address.
+    let mut world = world_with(POOL);
+    let now = world.now;
+    world.hosts[0].text = world.hosts[0].text.replace("\"10.0.0.0/24\", \"10.9.0.0/16\"", "\"0.0.0.0/0\"");
+    world.hosts[0].restart(now);
+    world.run(Duration::from_secs(20));
+    let own = &world.hosts[0].addresses;
+    assert!(own.len() == 1 && own.iter().all(|net| net.prefix_len() == 32), "{own:?}");
+    assert!(world.hosts[0].routes.is_empty(), "{:?}", world.hosts[0].routes);
+}
+
+#[test]
 fn an_exhausted_pool_is_told_and_counted() {
     let mut world = assigned();
     // The network, the server, and one address to give.

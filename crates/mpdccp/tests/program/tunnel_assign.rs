@@ -17,7 +17,7 @@ fn asking() -> Option<Bed> {
         ("s", allowed, String::new()),
         ("c", of_client, "addresses = \"auto\"".into()),
         // Within which the server may give routes.
-        ("c", "\"10.72.0.0/16\"".into(), "\"0.0.0.0/0\"".into()),
+        ("c", "\"10.72.0.0/16\"".into(), "\"10.72.0.0/16\", \"198.18.0.0/15\", \"192.168.71.64/28\"".into()),
     ];
     Some(bed)
 }
