@@ -112,6 +112,21 @@ fn only_a_server_sends_close_req() {
     assert_eq!(net.state(CLIENT), State::TimeWait);
 }
 
+/// RFC 4340 section 8.3: a CloseReq is answered with a Close, also by a client whose own Close was lost.
+#[test]
+fn a_close_req_has_a_closing_client_close_at_once() {
+    let mut net = Net::open(Config::default(), Config::default());
+    net.network = Box::new(|_| Fate::Drop);
+    let now = net.now;
+    net.end(CLIENT).close(now, false);
+    net.pump();
+    let closes = |net: &Net| net.types(CLIENT).iter().filter(|ptype| **ptype == Close).count();
+    assert_eq!((net.state(CLIENT), closes(&net)), (State::Closing, 1));
+    let request = net.next_from(SERVER, CloseReq);
+    assert!(net.strike(SERVER, &request, &[], &[]));
+    assert_eq!((net.state(CLIENT), closes(&net)), (State::Closing, 2));
+}
+
 #[test]
 fn an_abort_tells_its_code() {
     for side in [CLIENT, SERVER] {

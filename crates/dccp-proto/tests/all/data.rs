@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use dccp_proto::{Config, Connection, DropReason, Event, Gate, State, Why};
-use dccp_wire::{MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, ack_vector, checksum};
+use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, ack_vector, checksum};
 use units::Duration;
 
 fn mp_seq(n: u64) -> Vec<u8> {
@@ -201,6 +201,25 @@ fn a_long_run_without_data_never_makes_a_packet_too_long() {
         net.run(Duration::from_millis(1));
     }
     assert!(ndp(&transmit(&mut net, CLIENT, &mp_seq(1), &[0; 100])) >= 400);
+}
+
+/// RFC 4340 section 9.3: on any packet that carries a Data Checksum, whether its type carries data or not.
+#[test]
+fn a_data_checksum_that_fails_on_an_ack_is_reported_too() {
+    let mut net = Net::open(Config::default(), Config::default());
+    let header = net.next_from(CLIENT, PacketType::Ack);
+    let mut options = OptionBuf::new();
+    assert!(options.push(&Opt::DataChecksum(0x1234_5678)));
+    assert!(net.strike(CLIENT, &header, options.as_bytes(), b"ignored"), "the packet is acknowledgeable");
+    assert_eq!(net.end(SERVER).stats().dropped[&DropReason::DataChecksum], 1);
+    assert!(net.delivered[SERVER].is_empty());
+    let data = Header { seq: header.seq.next(), ..net.next_from(CLIENT, PacketType::DataAck) };
+    assert!(net.strike(CLIENT, &data, &[], b"data"));
+    net.run(Duration::from_secs(1));
+    let reports = |sent: &&Sent| {
+        sent.from == SERVER && sent.packet().options().flatten().any(|o| matches!(o, Opt::DataDropped(_)))
+    };
+    assert!(net.log.iter().any(|sent| reports(&sent)));
 }
 
 #[test]

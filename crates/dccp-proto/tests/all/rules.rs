@@ -124,6 +124,44 @@ fn a_sync_acknowledges_no_data() {
     assert_eq!(inflight(&mut net), 1);
 }
 
+/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN, anything else from a server that is past the handshake does.
+#[test]
+fn a_sync_leaves_a_client_in_partopen() {
+    let (mut client, response, now) = answered(&[]);
+    let later = |ptype, by: u64| Header { ptype, seq: Seq::new(77 + by), ..response };
+    hear(&mut client, now, &later(PacketType::Sync, 1), &[]);
+    assert_eq!(client.state(), State::PartOpen);
+    let mut wire = Wire::default();
+    while client.poll_transmit(now, &mut wire) {}
+    let answers =
+        |(_, bytes): &(_, Vec<u8>)| Packet::parse(bytes).unwrap().header.ptype == PacketType::SyncAck;
+    assert!(wire.0.iter().any(answers), "the Sync was valid");
+    hear(&mut client, now, &later(PacketType::Ack, 2), &[]);
+    assert_eq!(client.state(), State::Open);
+}
+
+/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and what those told is told no more.
+#[test]
+fn an_acknowledged_ack_vector_is_not_sent_again() {
+    let mut net = Net::open(Config::default(), Config::default());
+    // Every fourth packet is lost, or one cell would tell of all.
+    net.network =
+        Box::new(|sent| if sent.from == CLIENT && sent.index % 4 == 0 { Fate::Drop } else { Fate::Deliver });
+    const PACKETS: usize = 1000;
+    for _ in 0..PACKETS {
+        net.send(CLIENT, &[1; 100]);
+        net.run(Duration::from_millis(10));
+    }
+    let last = net.last(SERVER).packet().options().flatten().find_map(|option| match option {
+        Opt::AckVector(_, cells) => {
+            Some(cells.iter().map(|cell| usize::from(cell & 0x3f) + 1).sum::<usize>())
+        }
+        _ => None,
+    });
+    let told = last.expect("an Ack Vector");
+    assert!(told < PACKETS / 10, "the newest Ack tells of {told} packets");
+}
+
 /// RFC 4340 section 8.5 step 7: a Response from before the handshake ended is late, not wrong; a later one is.
 #[test]
 fn a_response_that_comes_again_is_no_mistake() {
@@ -208,10 +246,13 @@ fn options_of_tfrc_mean_nothing_on_data() {
 fn either_ack_vector_is_read_alike() {
     for option in [38, 39] {
         let mut net = Net::open(Config::default(), Config::default());
+        // Two packets: the number of the Ack acknowledges the second, and only the vector the first.
+        net.send(CLIENT, &[1; 500]);
         net.send(CLIENT, &[1; 500]);
         net.pump();
+        assert_eq!(net.end(CLIENT).tx_view().unwrap().inflight.packets, 2);
         let header = net.next_from(SERVER, PacketType::Ack);
-        assert!(net.strike(SERVER, &header, &[option, 3, 0x00, 0], &[]));
+        assert!(net.strike(SERVER, &header, &[option, 3, 0x01, 0], &[]));
         assert_eq!(net.end(CLIENT).tx_view().unwrap().inflight.packets, 0, "option {option}");
     }
 }
