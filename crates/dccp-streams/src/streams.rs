@@ -124,8 +124,9 @@ impl Streams {
         Ok(StreamId(id))
     }
 
-    /// There is a peer to whom the limits matter: it is told where they differ from what it assumes.
-    pub(crate) fn tell_limits(&mut self) {
+    /// The peer is there: with the next packet it is told of this end's limits where they differ from what it assumes. Without this it is told
+    /// once a stream was opened, and begins with the small ones.
+    pub fn tell_limits(&mut self) {
         if !self.told_limits {
             self.told_limits = true;
             self.check_session_window();

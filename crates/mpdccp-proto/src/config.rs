@@ -67,6 +67,8 @@ pub struct SessionConfig {
     /// Say on each packet how far back the one before of its inner flow is, where the peer does too, so that one flow's losses do not
     /// hold up another. Four bytes on each.
     pub flow_order: bool,
+    /// Carry reliable byte streams beside datagrams (docs/streams.md), where the peer does too.
+    pub streams: bool,
     /// The longest that is worth waiting for a repair.
     pub repair_max: Duration,
     /// The send queue.
@@ -105,6 +107,7 @@ impl Default for SessionConfig {
             repair: true,
             wait_for_repairs: true,
             flow_order: false,
+            streams: false,
             repair_max: Duration::from_millis(500),
             queue: QueueConfig::default(),
             joinable: false,

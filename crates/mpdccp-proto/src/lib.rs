@@ -52,5 +52,5 @@ pub use path::{PathRow, PathState};
 pub use queue::{Discipline, QueueConfig, QueueStats, QueueView};
 pub use session::{Reason, SessionEvent, is_unicast};
 pub use settings::{AckRatio, Ccid, Seconds, Setting, Settings, Variant, WindowUnit};
-pub use status::{FecStats, PathStatus, RepairStats, SessionState, SessionStatus};
+pub use status::{FecStats, PathStatus, RepairStats, SessionState, SessionStatus, StreamsStatus};
 pub use wake::Wake;

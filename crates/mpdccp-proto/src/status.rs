@@ -49,6 +49,8 @@ pub struct SessionStatus {
     pub repair: RepairStats,
     /// FEC packets.
     pub fec: FecStats,
+    /// Byte streams, where both ends have them.
+    pub streams: Option<StreamsStatus>,
     /// How often each drop and oddity occurred (bad HMAC, unknown option, data without MP_SEQ, ...).
     pub counters: Counters,
 }
@@ -83,6 +85,18 @@ pub struct FecStats {
     pub restored: u64,
     /// Packets that FEC packets may need and FEC packets, kept now.
     pub held: u64,
+}
+
+/// The byte streams of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamsStatus {
+    /// Streams that are not over.
+    pub open: usize,
+    /// Bytes of all streams that wait to be sent for the first time.
+    pub backlog: u64,
+    /// Counts since the session opened.
+    pub stats: dccp_streams::Stats,
 }
 
 /// A path as status and traces show it.

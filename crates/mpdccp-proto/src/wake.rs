@@ -12,6 +12,8 @@ pub enum Wake {
     Turn,
     /// A hole ends, or held packets go on.
     Reorder,
+    /// The streams acknowledge, or miss an acknowledgement.
+    Streams,
     /// A datagram gets too old to be sent.
     QueueExpiry,
     /// A path may send again.
@@ -48,6 +50,7 @@ impl Wake {
             Wake::Listen => "listen",
             Wake::Turn => "turn",
             Wake::Reorder => "reorder",
+            Wake::Streams => "streams",
             Wake::QueueExpiry => "queue_expiry",
             Wake::Gate => "gate",
             Wake::Scheduler => "scheduler",

@@ -8,6 +8,7 @@ use crate::{PathConfig, PathId, PathName, PathRow, QueueView, SessionId, Session
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ports, Route};
+use dccp_streams::Streams;
 use units::{Rate, Time};
 
 impl Endpoint {
@@ -148,6 +149,17 @@ impl Endpoint {
         }
         self.rendezvous.0.push(Expected { route, ports, service_code, at: now, left: COPIES });
         true
+    }
+
+    /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] tells what happened to them. `None` if the peer has
+    /// none, or the session is not open: with it its streams end, and nothing says that they were whole.
+    pub fn streams<T>(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        act: impl FnOnce(&mut Streams) -> T,
+    ) -> Option<T> {
+        self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
     /// Everything about a session.

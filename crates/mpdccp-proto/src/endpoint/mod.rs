@@ -234,7 +234,7 @@ impl Endpoint {
 
     /// When to call [`handle_timeout`](Self::handle_timeout) and then [`poll_transmit`](Self::poll_transmit) again, with the reason.
     pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
-        if !self.dirty.is_empty() || self.strangers.is_waiting() {
+        if !self.dirty.is_empty() || !self.events.is_empty() || self.strangers.is_waiting() {
             return Some((Time::ZERO, Wake::NotDrained));
         }
         let listen = self.rendezvous.next_timeout().map(|at| (at, Wake::Listen));
@@ -313,6 +313,8 @@ impl Endpoint {
         if held && !core::mem::replace(&mut entry.waiting, true) {
             self.shared.wait(id, rest);
         }
+        // A stream may have room for more.
+        self.gather(id);
         self.reap(id);
         rest
     }
@@ -451,6 +453,15 @@ impl Endpoint {
         {
             listener.follow(source, &mut entry.opened, entry.session.state());
         }
+        if !core::mem::replace(&mut entry.ready, true) {
+            self.ready.push_back(id);
+        }
+        self.gather(id);
+    }
+
+    /// Fetches what a session has to tell.
+    fn gather(&mut self, id: SessionId) {
+        let Some(entry) = self.sessions.get_mut(&id) else { return };
         while let Some(event) = entry.session.poll_event() {
             // As many as the peer likes, unlike all others.
             if matches!(event, SessionEvent::Private(..)) && self.events.len() >= MAX_EVENTS {
@@ -460,9 +471,6 @@ impl Endpoint {
             tracing::debug!(?event, "session");
             self.events.push_back((id, event));
             entry.untold += 1;
-        }
-        if !core::mem::replace(&mut entry.ready, true) {
-            self.ready.push_back(id);
         }
     }
 

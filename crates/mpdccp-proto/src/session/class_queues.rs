@@ -26,7 +26,7 @@ pub(super) struct ClassQueue {
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
     pub(super) policy: Policy,
-    /// Whose turn it is.
+    /// Whose turn it is; behind all classes it is the streams'.
     pub(super) turn: usize,
 }
 
@@ -39,6 +39,8 @@ pub(super) enum Source {
     Aside(usize),
     /// A class's queue.
     Queue(usize),
+    /// The streams.
+    Streams,
 }
 
 /// Sources whose first packet waits for a path.
@@ -51,6 +53,7 @@ impl Waiting {
             Source::Repair => 0,
             Source::Aside(class) => 1 + 2 * class,
             Source::Queue(class) => 2 + 2 * class,
+            Source::Streams => 63,
         }
     }
 

@@ -60,6 +60,7 @@ impl Session {
 
     fn drop_queue(&mut self) {
         self.repair.clear();
+        self.streams = None;
         let dropped = self.classes.clear();
         if dropped > 0 {
             *self.counters.entry(Counter::DroppedAtClose).or_insert(0) += dropped;

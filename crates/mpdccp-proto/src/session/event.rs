@@ -21,6 +21,8 @@ pub enum SessionEvent {
     PathSuspect(PathId),
     /// The largest IP packet of a path is another one now, bytes.
     PathMtu(PathId, u16),
+    /// Something happened to a stream; [`crate::Endpoint::streams`] reads and writes.
+    Stream(dccp_streams::Event),
     /// The peer sent an option of the application's on this path ([`crate::SessionConfig::private_options`]).
     Private(PathId, Vec<u8>),
     /// A path is gone.

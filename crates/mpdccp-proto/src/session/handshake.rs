@@ -190,15 +190,16 @@ impl Session {
 
     /// What the peer said of itself in the handshake.
     fn greet(&mut self, private: Option<Private>) {
-        if let Some(Private::Hello { repairs, flows, fec }) = private {
+        if let Some(Private::Hello { repairs, flows, fec, streams }) = private {
             self.peer_is_ours = true;
-            self.on_hello(repairs, flows, fec);
+            self.on_hello(repairs, flows, fec, streams);
         }
     }
 
     /// The first subflow is open.
     pub(super) fn on_first_open(&mut self, now: Time, i: usize) {
         self.state = SessionState::Open;
+        self.greet_streams();
         let route = self.paths[i].cfg.route;
         // RFC 9897 section 3.2.2: the first subflow's Address IDs are zero.
         self.local_addrs.set_first(&route);

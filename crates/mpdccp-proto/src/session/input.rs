@@ -28,6 +28,8 @@ struct Signals<'a> {
     back: Option<u8>,
     /// It is an FEC packet: the newest number, and of how many packets.
     fec: Option<(Seq, u8)>,
+    /// It is a packet of the streams.
+    stream: bool,
     /// MP_CLOSE, or MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
@@ -131,6 +133,7 @@ impl Session {
                 Opt::Mp(MpOption::Close(key)) => signals.close = Some(key),
                 Opt::Mp(MpOption::FastClose(key)) => signals.fast_close = Some(key),
                 Opt::Mp(MpOption::Unknown(..)) => signals.unknown = true,
+                Opt::Mp(MpOption::Exp(&[])) if self.streams.is_some() => signals.stream = true,
                 Opt::Mp(MpOption::Exp(&[back])) if self.order_flows => signals.back = Some(back),
                 Opt::Mp(MpOption::Exp(bytes)) => match Private::read(bytes) {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
@@ -218,6 +221,9 @@ impl Session {
             return self.on_fec(now, i, newest, count, data, received);
         }
         let Some(mp_seq) = signals.mp_seq else {
+            if signals.stream {
+                return self.on_stream_packet(now, i, data, received);
+            }
             // RFC 9897 section 3.2.5: it must be there.
             return self.count(Counter::DataWithoutMpSeq);
         };

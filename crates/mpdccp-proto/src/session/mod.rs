@@ -3,6 +3,7 @@
 mod address_ids;
 mod addresses;
 mod cap;
+mod carried;
 mod class_queues;
 mod close;
 mod confirm;
@@ -24,6 +25,7 @@ mod repair;
 mod retransmit;
 mod signal;
 mod sources;
+mod streams;
 mod subflow;
 mod transmit;
 
@@ -50,6 +52,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
+use carried::Carried;
 use class_queues::ClassQueues;
 use dccp_cc::Coupling;
 use dccp_proto::ccid::AckVecSender;
@@ -116,6 +119,8 @@ pub(crate) struct Session {
     /// Where they were.
     gone: Vec<Gone>,
     classes: ClassQueues,
+    /// Byte streams, once the peer is known to have them too.
+    streams: Option<Box<Carried>>,
     /// Bounds the rate at which it empties.
     cap: Cap,
     /// Bytes of data it may send while there is a bound on all sessions, and whether that kept it from sending.
@@ -186,6 +191,7 @@ impl Session {
             dying: Vec::new(),
             gone: Vec::new(),
             classes: ClassQueues::new(&cfg),
+            streams: None,
             allowance: None,
             held: false,
             cap: Cap::default(),
@@ -323,7 +329,8 @@ impl Session {
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<SessionEvent> {
-        self.events.pop_front()
+        let stream = || Some(SessionEvent::Stream(self.streams.as_mut()?.streams.poll_event()?));
+        self.events.pop_front().or_else(stream)
     }
 
     /// Connections that ended; packets for them belong to no connection from now on.
@@ -345,6 +352,7 @@ impl Session {
             }
         }
         self.reorderer.on_timeout(now);
+        self.on_stream_timeout(now);
         // Drops what is too old, also while no path is open.
         self.classes.expire(now);
         self.manage_paths(now);
@@ -362,6 +370,7 @@ impl Session {
         connections
             .chain(self.reorderer.next_timeout().map(|t| (t, Wake::Reorder)))
             .chain(self.classes.next_expiry().map(|t| (t, Wake::QueueExpiry)))
+            .chain(self.stream_timeout().map(|t| (t, Wake::Streams)))
             .chain(self.wake)
             .chain(self.management_timeouts())
             .chain(self.end_timeout())
@@ -428,6 +437,7 @@ impl Session {
             reorder: self.reorderer.stats(),
             repair: self.repair.stats(),
             fec: self.fec.stats(),
+            streams: self.streams_status(),
             counters: self.counters.clone(),
         }
     }

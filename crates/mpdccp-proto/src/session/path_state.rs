@@ -94,6 +94,7 @@ impl Session {
         self.uncouple(id);
         self.coordinate_probe_rtt(i, false);
         self.repair.on_silence(now, id, self.cfg.repair_max);
+        self.tell_streams_down(id);
         self.forget_signals_of(id);
         self.reorderer.on_path(id, None, false);
         match self.state {
@@ -207,6 +208,7 @@ impl Session {
         self.events.push_back(SessionEvent::PathSuspect(id));
         self.reorderer.on_path(id, None, false);
         self.repair.on_silence(now, id, self.cfg.repair_max);
+        self.tell_streams_down(id);
     }
 
     /// Resets a connection whose peer did not answer in time.

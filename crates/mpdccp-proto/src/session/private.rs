@@ -20,6 +20,8 @@ pub(super) enum Private {
         flows: bool,
         /// Makes lost packets from FEC packets.
         fec: bool,
+        /// Takes part in byte streams (docs/streams.md).
+        streams: bool,
     },
     /// What a path loses comes again within this time after it was missed, or not at all.
     Repair(Duration),
@@ -36,7 +38,12 @@ impl Private {
         Some(match *bytes.strip_prefix(&MAGIC)? {
             [0, flags, ..] => {
                 // 4 were FEC packets of another form.
-                Private::Hello { repairs: flags & 1 != 0, flows: flags & 2 != 0, fec: flags & 8 != 0 }
+                Private::Hello {
+                    repairs: flags & 1 != 0,
+                    flows: flags & 2 != 0,
+                    fec: flags & 8 != 0,
+                    streams: flags & 16 != 0,
+                }
             }
             [1, high, low] => Private::Repair(Duration::from_millis(u16::from_be_bytes([high, low]).into())),
             [2, ours, theirs] => Private::Silent(ours, theirs),
@@ -63,8 +70,9 @@ impl Private {
         };
         put(&MAGIC);
         match self {
-            Private::Hello { repairs, flows, fec } => {
-                put(&[0, u8::from(repairs) | u8::from(flows) << 1 | u8::from(fec) << 3, 0]);
+            Private::Hello { repairs, flows, fec, streams } => {
+                let flags = [(repairs, 1), (flows, 2), (fec, 8), (streams, 16)];
+                put(&[0, flags.iter().map(|(on, flag)| u8::from(*on) * flag).sum(), 0]);
             }
             Private::Repair(wait) => {
                 let [high, low] = u16::try_from(wait.as_millis()).unwrap_or(u16::MAX).to_be_bytes();
@@ -99,8 +107,8 @@ mod tests {
         let all = [
             Private::Name(PathName::of("dsl")),
             Private::Fec(Seq::new(Seq::MODULUS - 2), 16),
-            Private::Hello { repairs: true, flows: false, fec: true },
-            Private::Hello { repairs: false, flows: true, fec: false },
+            Private::Hello { repairs: true, flows: false, fec: true, streams: false },
+            Private::Hello { repairs: false, flows: true, fec: false, streams: true },
             Private::Repair(Duration::from_millis(300)),
             Private::Silent(0, 255),
         ];

@@ -1,9 +1,10 @@
 //! What a session keeps for repairs, and what it tells the peer of them.
 
+use super::carried::Carried;
 use super::private::Private;
 use super::repair::Copy;
 use super::subflow::Subflow;
-use super::{Session, encode};
+use super::{Role, Session, encode};
 use crate::PathId;
 use dccp_wire::Seq;
 use units::{Duration, Time};
@@ -18,16 +19,22 @@ const DISTANT: u32 = 4;
 
 impl Session {
     /// The peer told what it understands.
-    pub(super) fn on_hello(&mut self, repairs: bool, flows: bool, fec: bool) {
+    pub(super) fn on_hello(&mut self, repairs: bool, flows: bool, fec: bool, streams: bool) {
         self.fec.on = fec;
         self.repair.on = repairs && self.cfg.repair;
         self.order_flows = flows && self.cfg.flow_order;
+        let role = match self.role {
+            Role::Client => dccp_streams::Role::Client,
+            Role::Server => dccp_streams::Role::Server,
+        };
+        self.streams = (streams && self.cfg.streams).then(|| Carried::new(role, self.cfg.scheduler));
     }
 
     /// What we tell in the handshake.
     pub(super) fn hello(&self) -> Private {
         let repairs = self.reorderer.waits_for_repairs();
-        Private::Hello { repairs, flows: repairs && self.cfg.flow_order, fec: true }
+        let flows = repairs && self.cfg.flow_order;
+        Private::Hello { repairs, flows, fec: true, streams: self.cfg.streams }
     }
 
     /// A datagram left on one path.

@@ -1,4 +1,4 @@
-//! Where the next packet to send comes from: a repair, or a class queue.
+//! Where the next packet to send comes from: a repair, a class queue, or the streams.
 
 use super::Session;
 use super::class_queues::{ClassQueues, Source, Waiting};
@@ -15,7 +15,7 @@ impl Session {
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
     }
 
-    /// Whose packet is next, of those that do not wait: repairs, then the classes in turn.
+    /// Whose packet is next, of those that do not wait: repairs, then the classes and the streams in turn.
     pub(super) fn next_source(&mut self, now: Time, waiting: &Waiting) -> Option<(Source, PktInfo)> {
         if !waiting.has(Source::Repair)
             && let Some(copy) = self.repair.head(now)
@@ -23,7 +23,13 @@ impl Session {
             return Some((Source::Repair, copy.packet.info));
         }
         let classes = self.classes.all.len();
-        for l in (0..classes).map(|n| (self.classes.turn + n) % classes) {
+        for l in (0..=classes).map(|n| (self.classes.turn + n) % (classes + 1)) {
+            if l == classes {
+                match self.stream_head(now).filter(|_| !waiting.has(Source::Streams)) {
+                    None => continue,
+                    head => return head,
+                }
+            }
             let queue = &mut self.classes.all[l].queue;
             if !waiting.has(Source::Aside(l))
                 && let Some(head) = queue.aside_head(now)
@@ -42,9 +48,10 @@ impl Session {
     /// Takes what [`next_source`](Self::next_source) showed.
     pub(super) fn take(&mut self, source: Source) -> Option<Queued> {
         match source {
+            Source::Streams => None,
             Source::Repair => self.repair.pop().map(|copy| copy.packet),
             Source::Aside(l) | Source::Queue(l) => {
-                self.classes.turn = (l + 1) % self.classes.all.len();
+                self.classes.turn = l + 1;
                 let queue = &mut self.classes.all[l].queue;
                 if source == Source::Queue(l) { queue.pop() } else { queue.pop_aside() }
             }
@@ -54,6 +61,8 @@ impl Session {
     /// No path can carry it.
     pub(super) fn drop_too_big(&mut self, source: Source) {
         match source {
+            // They are cut to the path's size.
+            Source::Streams => {}
             Source::Repair => drop(self.repair.pop()),
             Source::Aside(l) => self.classes.all[l].queue.drop_aside_too_big(),
             Source::Queue(l) => self.classes.all[l].queue.drop_too_big(),
@@ -63,6 +72,9 @@ impl Session {
     /// Has packets scheduled otherwise from now on.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         self.cfg.scheduler = kind;
+        if let Some(carried) = &mut self.streams {
+            carried.scheduler = kind.scheduler();
+        }
         for class in 0..self.classes.all.len() {
             if self.classes.rule(class).is_none_or(|rule| rule.scheduler.is_none()) {
                 self.classes.all[class].scheduler = kind.scheduler();

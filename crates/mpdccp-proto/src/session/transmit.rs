@@ -101,11 +101,18 @@ impl Session {
                 continue;
             }
             let class = self.class_of(&info);
-            let backlog = self.classes.all[class].queue.view(now);
+            let backlog = match &self.streams {
+                Some(carried) if source == Source::Streams => carried.view(now),
+                _ => self.classes.all[class].queue.view(now),
+            };
             let pick = match self.offer(now, class, &info, &backlog) {
                 true => {
                     let offered = if self.offered_all { &self.rows } else { &self.offered };
-                    self.classes.all[class].scheduler.pick(now, &info, &backlog, offered)
+                    let scheduler = match &mut self.streams {
+                        Some(carried) if source == Source::Streams => &mut carried.scheduler,
+                        _ => &mut self.classes.all[class].scheduler,
+                    };
+                    scheduler.pick(now, &info, &backlog, offered)
                 }
                 false => Pick::Drop,
             };
@@ -118,8 +125,9 @@ impl Session {
                 Pick::Drop => {}
             }
             match pick {
-                Pick::One(path) => self.send_head(now, source, &[path], sink),
-                Pick::Several(paths) => self.send_head(now, source, &paths, sink),
+                Pick::One(path) if self.send_head(now, source, &[path], sink) => {}
+                Pick::Several(ref paths) if self.send_head(now, source, paths, sink) => {}
+                Pick::One(_) | Pick::Several(_) => waiting.add(source),
                 Pick::Wait(until) => {
                     let gates = self.offered().iter().filter_map(|r| match r.gate {
                         Gate::At(t, _) => Some(t),
@@ -215,9 +223,12 @@ impl Session {
         Some(Copy { packet, mp_seq, back, first: now })
     }
 
-    /// Sends what a source has first on each of `paths`, as one datagram of the session.
-    fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) {
-        let Some(copy) = self.take_head(now, source) else { return };
+    /// Sends what a source has first on each of `paths`, as one datagram of the session. False if it had nothing after all.
+    fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) -> bool {
+        if source == Source::Streams {
+            return self.send_stream_packet(now, paths, sink);
+        }
+        let Some(copy) = self.take_head(now, source) else { return false };
         let packet = &copy.packet;
         let class = self.class_of(&packet.info);
         self.options.clear();
@@ -253,6 +264,7 @@ impl Session {
         } else {
             self.blocks.put(copy.packet.data);
         }
+        true
     }
 
     /// The queue is empty: paths that could send more are limited by the application. One whose gate is shut is not, though

@@ -17,5 +17,6 @@ mod rendezvous;
 mod reordering;
 mod repair;
 mod robust;
+mod streams;
 mod tracing;
 mod worlds;

@@ -1,0 +1,100 @@
+//! Streams of a session (docs/streams.md): their packets take turns with the queues of datagrams, and leave on whichever path is picked for them.
+
+use super::Session;
+use super::class_queues::Source;
+use crate::{PathId, PathRow, PktInfo, SessionState, StreamsStatus};
+use dccp_proto::{Received, Sink};
+use dccp_streams::Streams;
+use dccp_wire::{MpOption, Opt};
+use units::Time;
+
+/// Bytes of the option that marks a stream packet: an empty MP_EXP in place of MP_SEQ.
+const OPTION: usize = 3;
+
+impl Session {
+    /// Hands out the streams, where both ends have them and the session is open.
+    pub(crate) fn with_streams<T>(&mut self, now: Time, act: impl FnOnce(&mut Streams) -> T) -> Option<T> {
+        let carried = self.streams.as_mut().filter(|_| self.state == SessionState::Open)?;
+        let result = act(&mut carried.streams);
+        carried.follow_backlog(now);
+        Some(result)
+    }
+
+    /// The session is open: the peer is told how much it may send, so that its first streams need not wait to hear it.
+    pub(super) fn greet_streams(&mut self) {
+        if let Some(carried) = &mut self.streams {
+            carried.streams.tell_limits();
+        }
+    }
+
+    /// A packet of the streams arrived. It takes its place among the packets of its path, and has none in the session.
+    pub(super) fn on_stream_packet(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>) {
+        self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
+        self.paths[i].data_at = now;
+        if let Some(carried) = &mut self.streams {
+            carried.streams.handle_packet(now, data);
+            carried.follow_backlog(now);
+        }
+    }
+
+    /// What was sent on a path and not acknowledged goes over others.
+    pub(super) fn tell_streams_down(&mut self, path: PathId) {
+        if let Some(carried) = &mut self.streams {
+            carried.streams.on_path_down(path.0);
+        }
+    }
+
+    pub(super) fn on_stream_timeout(&mut self, now: Time) {
+        if let Some(carried) = &mut self.streams
+            && carried.streams.poll_timeout().is_some_and(|at| at <= now)
+        {
+            carried.streams.handle_timeout(now);
+        }
+    }
+
+    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. What was due when packets left last waits for a path.
+    pub(super) fn stream_timeout(&self) -> Option<Time> {
+        self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
+    }
+
+    /// The next packet of the streams, if there is one. Its size is found with its path: any will do.
+    pub(super) fn stream_head(&self, now: Time) -> Option<(Source, PktInfo)> {
+        let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now))?;
+        let up = self.rows.iter().filter(|row| row.state.is_up());
+        // An acknowledgement alone is small.
+        let len =
+            if carried.streams.backlog() == 0 { 1 } else { up.map(|row| row.max_payload).min().unwrap_or(1) };
+        Some((Source::Streams, PktInfo { len, ..PktInfo::default() }))
+    }
+
+    /// Sends one packet of the streams on each of `paths`; false if there was none after all.
+    pub(super) fn send_stream_packet(&mut self, now: Time, paths: &[PathId], sink: &mut dyn Sink) -> bool {
+        self.classes.turn = 0;
+        self.options.clear();
+        self.options.push(&Opt::Mp(MpOption::Exp(&[])));
+        let mut buffer = self.blocks.take();
+        let mut any = false;
+        for &path in paths {
+            let Some(i) = self.index(path).filter(|i| self.rows[*i].is_open()) else { continue };
+            let room = self.paths[i].conn.as_ref().map_or(0, |conn| conn.max_payload(OPTION));
+            let Some(carried) = &mut self.streams else { break };
+            buffer.resize(room, 0);
+            let PathRow { srtt, .. } = self.rows[i];
+            let Some(len) = carried.streams.poll_transmit(now, path.0, srtt, &mut buffer) else { continue };
+            carried.follow_backlog(now);
+            carried.scheduler.on_sent(now, path, len);
+            self.paths[i].transmit(now, self.options.as_bytes(), &buffer[..len], sink);
+            self.cap.on_sent(now, len as u64);
+            self.allowance = self.allowance.map(|bytes| bytes - len as i64);
+            self.paths[i].refresh(now, &mut self.rows[i]);
+            any = true;
+        }
+        self.blocks.put(buffer);
+        any
+    }
+
+    pub(super) fn streams_status(&self) -> Option<StreamsStatus> {
+        let streams = &self.streams.as_ref()?.streams;
+        Some(StreamsStatus { open: streams.len(), backlog: streams.backlog(), stats: streams.stats() })
+    }
+}

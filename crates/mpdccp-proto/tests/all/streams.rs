@@ -1,0 +1,301 @@
+//! Reliable byte streams over the paths of a session, beside its datagrams.
+
+use crate::common::End::{Client, Server};
+use crate::common::*;
+use dccp_streams::{Event, Reason, StreamId, Streams};
+use dccp_wire::{MpOption, PacketType};
+use mpdccp_proto::*;
+use units::{Duration, Rate};
+
+fn with_streams() -> SessionConfig {
+    SessionConfig { streams: true, scheduler: scheduler("srtt"), ..config() }
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+impl Net {
+    fn streams<T>(&mut self, end: End, id: SessionId, act: impl FnOnce(&mut Streams) -> T) -> T {
+        let now = self.now;
+        let done = self.end(end).streams(now, id, act).expect("both ends have streams");
+        self.drain();
+        done
+    }
+
+    /// A stream from the client that the server accepted.
+    fn open_stream(&mut self, id: SessionId) -> StreamId {
+        let stream = self.streams(Client, id, |s| s.open(b"to whom", 1)).unwrap();
+        self.run(ms(50));
+        assert!(self.events_of(Server).contains(&SessionEvent::Stream(Event::Opened(stream))));
+        let sid = self.server_id();
+        self.streams(Server, sid, |s| s.accept(stream, b"")).unwrap();
+        self.run(ms(50));
+        stream
+    }
+
+    /// What has arrived at an end; whether that is all there will be.
+    fn read_stream(&mut self, end: End, stream: StreamId, into: &mut Vec<u8>) -> bool {
+        let id = if end == Client { self.client.sessions()[0] } else { self.server_id() };
+        self.streams(end, id, |s| {
+            let mut buffer = [0; 4_096];
+            loop {
+                match s.read(stream, &mut buffer) {
+                    Ok(0) => return true,
+                    Ok(n) => into.extend(&buffer[..n]),
+                    Err(_) => return false,
+                }
+            }
+        })
+    }
+
+    /// Sends `data` and its end from client to server; `each` hears of each millisecond. What arrived, and whether its end did.
+    fn transfer(
+        &mut self,
+        id: SessionId,
+        stream: StreamId,
+        data: &[u8],
+        most: u64,
+        mut each: impl FnMut(&mut Net, u64),
+    ) -> (Vec<u8>, bool) {
+        let (mut written, mut got) = (0, Vec::new());
+        for n in 0..most {
+            each(self, n);
+            written += self.streams(Client, id, |s| s.write(stream, &data[written..])).unwrap_or(0);
+            if written == data.len() {
+                let _ = self.streams(Client, id, |s| s.finish(stream));
+            }
+            if self.read_stream(Server, stream, &mut got) {
+                return (got, true);
+            }
+            self.run(ms(1));
+        }
+        (got, false)
+    }
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// It carries an empty MP_EXP and no MP_SEQ.
+fn is_stream_packet(l: &Logged) -> bool {
+    let options = l.mp();
+    !l.packet().payload.is_empty()
+        && options.contains(&MpOption::Exp(&[]))
+        && !options.iter().any(|o| matches!(o, MpOption::Seq(_)))
+}
+
+#[test]
+fn every_byte_arrives_over_two_lossy_paths_of_which_one_dies() {
+    let (mut net, id) = Net::connected(1, 2, with_streams());
+    for wire in &mut net.wires {
+        (wire.loss, wire.rate) = (10, Some(Rate::from_mbps(20.0)));
+    }
+    let (stream, data) = (net.open_stream(id), pattern(1_000_000));
+    let before = net.log.len();
+    let mut died = 0;
+    let (got, whole) = net.transfer(id, stream, &data, 20_000, |net, n| {
+        if n == 100 {
+            net.wires[1].up = false;
+            died = net.log.len();
+        }
+    });
+    assert!(whole && got == data, "{} of {} bytes", got.len(), data.len());
+    let on = |path| net.log[before..died].iter().filter(|l| l.path == path && is_stream_packet(l)).count();
+    assert!(on(0) > 20 && on(1) > 20, "{} and {}", on(0), on(1));
+    let stats = net.status(Client, id).streams.unwrap().stats;
+    assert!(stats.bytes_repaired > 0, "{stats:?}");
+    assert_eq!(counter(&net.status(Server, net.server_id()), "data_without_mp_seq"), 0);
+}
+
+#[test]
+fn packets_are_cut_to_the_size_of_the_path_they_take() {
+    let (mut net, id) = Net::connected(1, 2, with_streams());
+    let now = net.now;
+    net.client.set_mtu(now, id, PathId(1), 1_300);
+    let (stream, data) = (net.open_stream(id), pattern(500_000));
+    let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
+    assert!(whole && got == data);
+    let largest = |path| {
+        let sizes = net.log.iter().filter(|l| l.from == Client && l.path == path && is_stream_packet(l));
+        sizes.map(|l| l.bytes.len() + 28).max().unwrap()
+    };
+    assert!((1_290..=1_300).contains(&largest(1)), "{}", largest(1));
+    assert!((1_490..=1_500).contains(&largest(0)), "{}", largest(0));
+}
+
+#[test]
+fn streams_and_datagrams_share_a_path() {
+    let (mut net, id) = Net::connected(1, 1, with_streams());
+    net.wires[0].rate = Some(Rate::from_mbps(10.0));
+    let (stream, data) = (net.open_stream(id), pattern(20_000_000));
+    let (got, _) = net.transfer(id, stream, &data, 3_000, |net, n| {
+        let now = net.now;
+        (0..2).for_each(|k| net.client.send(now, id, datagram(2 * n as u32 + k), PktInfo::default()));
+    });
+    assert_eq!(got[..], data[..got.len()]);
+    let datagrams = 1_000 * net.got[&Server].len();
+    // 3.75 MB fit; a packet of each in turn, of 1,000 bytes and of all that fits.
+    let (least, most) = (datagrams.min(got.len()), datagrams.max(got.len()));
+    assert!(
+        most < 2 * least && least > 1_000_000,
+        "{datagrams} bytes of datagrams, {} of the stream",
+        got.len()
+    );
+}
+
+#[test]
+fn an_outage_keeps_streams_and_the_end_of_the_session_ends_them_without_a_fin() {
+    let (mut net, id) = Net::connected(1, 2, with_streams());
+    let (stream, data) = (net.open_stream(id), pattern(3_000_000));
+    let (got, whole) = net.transfer(id, stream, &data, 60_000, |net, n| match n {
+        50 => net.wires.iter_mut().for_each(|w| w.up = false),
+        30_000 => net.wires.iter_mut().for_each(|w| w.up = true),
+        _ => {}
+    });
+    assert!(whole && got == data, "{} of {}", got.len(), data.len());
+    let next = net.open_stream(id);
+    net.streams(Client, id, |s| s.write(next, b"no end")).unwrap();
+    net.run(ms(100));
+    let (now, before) = (net.now, net.events.len());
+    net.client.abort(now, id);
+    net.drain();
+    let sid = net.server_id();
+    assert_eq!(net.client.streams(now, id, |s| s.len()), None);
+    net.run(ms(100));
+    assert_eq!(net.server.streams(net.now, sid, |s| s.len()), None);
+    let after: Vec<_> = net.events[before..].iter().map(|(.., event)| event).collect();
+    assert!(after.iter().all(|event| !matches!(event, SessionEvent::Stream(_))), "{after:?}");
+}
+
+#[test]
+fn nothing_is_sent_while_streams_are_idle() {
+    let (mut net, id) = Net::connected(1, 2, with_streams());
+    let stream = net.open_stream(id);
+    net.streams(Client, id, |s| s.write(stream, b"hello")).unwrap();
+    net.run(Duration::from_secs(1));
+    let before = net.log.len();
+    net.run(Duration::from_secs(3_600));
+    assert!(!net.log[before..].iter().any(is_stream_packet));
+    let mut got = Vec::new();
+    assert!(!net.read_stream(Server, stream, &mut got));
+    assert_eq!(got, b"hello");
+}
+
+#[test]
+fn a_reset_tells_its_reason() {
+    let (mut net, id) = Net::connected(1, 1, with_streams());
+    let stream = net.open_stream(id);
+    net.streams(Client, id, |s| s.reset(stream, Reason::Refused)).unwrap();
+    net.run(ms(100));
+    let events = net.events_of(Server);
+    assert!(events.contains(&SessionEvent::Stream(Event::Reset(stream, Reason::Refused))), "{events:?}");
+}
+
+#[test]
+fn a_peer_without_streams_sees_none() {
+    for (client, server) in [(with_streams(), config()), (config(), with_streams())] {
+        let mut net = Net::new(1, 1, server);
+        let id = net.connect(client);
+        net.run(ms(500));
+        let (now, sid) = (net.now, net.server_id());
+        assert_eq!(net.client.streams(now, id, |s| s.len()), None);
+        assert_eq!(net.server.streams(now, sid, |s| s.len()), None);
+        net.stream(Client, id, 0, 50, ms(2));
+        net.run(ms(100));
+        assert_eq!(net.numbers(Server).len(), 50);
+        assert!(!net.log.iter().any(|l| l.mp().contains(&MpOption::Exp(&[]))));
+    }
+}
+
+#[test]
+fn hostile_bytes_in_stream_packets_do_no_harm() {
+    let (mut net, id) = Net::connected(1, 2, with_streams());
+    let (stream, data) = (net.open_stream(id), pattern(300_000));
+    let mut state = 7u32;
+    net.meddler = Some(Box::new(move |_, _, bytes| {
+        let packet = dccp_wire::Packet::parse(bytes).unwrap();
+        let (len, ptype) = (packet.payload.len(), packet.header.ptype);
+        if len > 0 && matches!(ptype, PacketType::Data | PacketType::DataAck) {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if state >> 30 == 0 {
+                let at = bytes.len() - len + (state >> 8) as usize % len.min(24);
+                bytes[at] ^= (state >> 3) as u8 | 1;
+            }
+        }
+        true
+    }));
+    net.transfer(id, stream, &data, 3_000, |_, _| {});
+    let stats = net.status(Server, net.server_id()).streams.unwrap().stats;
+    assert!(stats.malformed + stats.violations > 2, "{stats:?}");
+    // The session goes on.
+    net.meddler = None;
+    net.stream(Client, id, 0, 50, ms(2));
+    net.run(ms(200));
+    assert_eq!(net.numbers(Server).iter().filter(|n| **n < 50).count(), 50);
+}
+
+#[test]
+fn a_writer_hears_of_room_as_soon_as_there_is_some() {
+    let (mut net, id) = Net::connected(1, 1, with_streams());
+    let (stream, data) = (net.open_stream(id), pattern(2_000_000));
+    // The window of a new path would not let all of a write out at once.
+    let mut got = Vec::new();
+    for _ in 0..500 {
+        let _ = net.streams(Client, id, |s| s.write(stream, &data));
+        net.run(ms(1));
+        net.read_stream(Server, stream, &mut got);
+    }
+    net.run(ms(300));
+    net.read_stream(Server, stream, &mut got);
+    net.run(ms(100));
+    let now = net.now;
+    net.client.streams(now, id, |s| while s.write(stream, &data).is_ok() {}).unwrap();
+    net.intercept(Client);
+    assert!(net.client.poll_timeout().unwrap().0 <= now, "asked to be drained");
+    assert_eq!(net.client.poll_event(), Some((id, SessionEvent::Stream(Event::Writable(stream)))));
+}
+
+#[test]
+fn the_last_bytes_are_sent_again_if_nothing_follows_them() {
+    let (mut net, id) = Net::connected(1, 1, with_streams());
+    let stream = net.open_stream(id);
+    net.wires[0].up = false;
+    net.streams(Client, id, |s| s.write(stream, b"last")).unwrap();
+    net.wires[0].up = true;
+    net.run(Duration::from_secs(1));
+    let mut got = Vec::new();
+    net.read_stream(Server, stream, &mut got);
+    assert_eq!(got, b"last");
+}
+
+#[test]
+fn what_was_on_a_path_that_is_reported_down_leaves_at_once_over_another() {
+    let (mut net, id) = Net::connected(1, 2, SessionConfig { scheduler: scheduler("rr"), ..with_streams() });
+    let stream = net.open_stream(id);
+    net.wires[0].delay = ms(400);
+    let mut got = Vec::new();
+    for _ in 0..20 {
+        net.streams(Client, id, |s| s.write(stream, &[1; 1_000])).unwrap();
+        net.run(ms(1_000));
+        net.read_stream(Server, stream, &mut got);
+    }
+    net.wires[0].up = false;
+    net.streams(Client, id, |s| s.write(stream, &pattern(5_000))).unwrap();
+    let now = net.now;
+    net.client.set_link(now, id, PathId(0), false);
+    net.drain();
+    net.run(ms(100));
+    net.read_stream(Server, stream, &mut got);
+    assert_eq!(got.len(), 25_000);
+}
+
+#[test]
+fn more_streams_than_a_peer_assumes_may_be_opened_at_once() {
+    let (mut net, id) = Net::connected(1, 1, with_streams());
+    assert!(net.streams(Client, id, |s| (0..1_000).all(|_| s.open(b"", 1).is_ok())));
+    net.run(ms(500));
+    let opened = |e: &&SessionEvent| matches!(e, SessionEvent::Stream(Event::Opened(_)));
+    assert_eq!(net.events_of(Server).iter().filter(opened).count(), 1_000);
+}
