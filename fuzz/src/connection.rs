@@ -1,51 +1,51 @@
 use crate::packets;
 use crate::pair::{CLIENT, Fate, Net, SERVER};
-use crate::tape::Tape;
+use crate::unstructured::Unstructured;
 use dccp_proto::{Config, DropCode, Ecn, Extra};
 use dccp_wire::ResetCode;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// Bounds a story; no input is long enough to want more.
 const STEPS: usize = 200;
 
 /// Two connections, of any CCID, their owners, the network between them and a forger.
 pub fn connection(bytes: &[u8]) {
-    let tape = &mut Tape::new(bytes);
-    let mut net = Net::new(config(tape), config(tape));
+    let input = &mut Unstructured::new(bytes);
+    let mut net = Net::new(config(input), config(input));
     let mut struck = 0;
     for _ in 0..STEPS {
-        if tape.is_done() {
+        if input.is_done() {
             break;
         }
-        match tape.below(16) {
-            0..=3 => net.run(Duration::from_millis(tape.pick(&[1, 10, 30, 90, 700, 5000]))),
+        match input.below(16) {
+            0..=3 => net.run(Duration::from_millis(input.pick(&[1, 10, 30, 90, 700, 5000]))),
             4 | 5 => {
-                let side = tape.below(2);
-                for _ in 0..=tape.below(30) {
-                    net.send(side, &vec![1; 1 + tape.below(256) * 5]);
+                let side = input.below(2);
+                for _ in 0..=input.below(30) {
+                    net.send(side, &vec![1; 1 + input.below(256) * 5]);
                 }
             }
             6..=10 => {
-                let from = tape.below(2);
+                let from = input.below(2);
                 let Some(last) = net.log.iter().rfind(|sent| sent.from == from) else { continue };
-                let bytes = packets::packet(tape, &last.packet().header);
-                net.inject(1 - from, &bytes, Ecn::from_bits(tape.byte()));
+                let bytes = packets::packet(input, &last.packet().header);
+                net.inject(1 - from, &bytes, Ecn::from_bits(input.byte()));
                 struck += 1;
             }
             11 => {
-                let (to, bytes) = (tape.below(2), tape.bytes(80));
+                let (to, bytes) = (input.below(2), input.bytes(80));
                 net.inject(to, &bytes, Ecn::NotEct);
                 struck += 1;
             }
             12 | 13 => {
-                let fates = tape.bytes(12);
+                let fates = input.bytes(12);
                 let mut at = 0;
                 net.network = Box::new(move |_| {
                     at += 1;
                     fate(fates.get(at).copied().unwrap_or(0))
                 });
             }
-            _ => command(tape, &mut net),
+            _ => command(input, &mut net),
         }
         net.pump();
         // Only the newest are asked for, and the whole would be taken for memory of the connections.
@@ -67,12 +67,12 @@ pub fn connection(bytes: &[u8]) {
     assert!(after <= 8000 + 4 * struck + 8 * waiting, "{after} packets after {struck}");
 }
 
-fn config(tape: &mut Tape<'_>) -> Config {
+fn config(input: &mut Unstructured<'_>) -> Config {
     let known: Vec<u8> = mpdccp_proto::Ccid::known().collect();
-    let flags = tape.byte();
+    let flags = input.byte();
     let flag = |bit: u8| flags >> bit & 1 == 1;
     Config {
-        tx_ccids: vec![tape.pick(&known), 2],
+        tx_ccids: vec![input.pick(&known), 2],
         rx_ccids: known,
         multipath: flag(0),
         ack_on_open: flag(1),
@@ -83,8 +83,8 @@ fn config(tape: &mut Tape<'_>) -> Config {
         early_data: flag(5),
         probe_mtu: flag(6),
         ecn: !flag(7),
-        min_coverage: tape.byte() & 1,
-        coverage: tape.byte() & 3,
+        min_coverage: input.byte() & 1,
+        coverage: input.byte() & 3,
         take_corrupt: flag(2),
         ..Config::default()
     }
@@ -102,28 +102,27 @@ fn fate(byte: u8) -> Fate {
 }
 
 /// What an owner may do at any time.
-fn command(tape: &mut Tape<'_>, net: &mut Net) {
-    let (side, now) = (tape.below(2), net.now);
+fn command(input: &mut Unstructured<'_>, net: &mut Net) {
+    let (side, now) = (input.below(2), net.now);
     let seq =
         if net.log.is_empty() { Default::default() } else { net.log[net.log.len() - 1].packet().header.seq };
     let Some(end) = [CLIENT, SERVER].get(side).and_then(|side| net.ends[*side].as_mut()) else { return };
-    match tape.below(16) {
-        0 | 1 => drop(end.set_ccid(tape.byte())),
-        2 => drop(end.set_ccid(tape.pick(&[2, 3, 4, 5, 7]))),
+    match input.below(16) {
+        0 | 1 => drop(end.set_ccid(input.byte())),
+        2 => drop(end.set_ccid(input.pick(&[2, 3, 4, 5, 7]))),
         3 => end.on_path_change(now),
-        4 => {
-            end.report_dropped(tape.near(seq), tape.pick(&[DropCode::NotListening, DropCode::ReceiveBuffer]))
-        }
-        5 => end.set_slow_receiver(tape.one_in(2)),
-        6 => end.set_mtu(now, tape.number() as u16),
+        4 => end
+            .report_dropped(input.near(seq), input.pick(&[DropCode::NotListening, DropCode::ReceiveBuffer])),
+        5 => end.set_slow_receiver(input.one_in(2)),
+        6 => end.set_mtu(now, input.number() as u16),
         7 => end.probe(),
-        8 => end.send_options(&packets::options(tape)),
-        9 => end.set_extra(tape.pick(&[Extra::Request, Extra::Response, Extra::Close]), &[1]),
-        10 => end.set_early_data(&tape.bytes(200)),
+        8 => end.send_options(&packets::options(input)),
+        9 => end.set_extra(input.pick(&[Extra::Request, Extra::Response, Extra::Close]), &[1]),
+        10 => end.set_early_data(&input.bytes(200)),
         11 => end.note_blocked(now, true),
         12 => end.set_app_limited(now),
-        13 => end.hold_probe_rtt(tape.one_in(2)),
-        14 => end.close(now, tape.one_in(2)),
-        _ => end.abort_with(ResetCode::from_number(tape.byte()), "why"),
+        13 => end.hold_probe_rtt(input.one_in(2)),
+        14 => end.close(now, input.one_in(2)),
+        _ => end.abort_with(ResetCode::from_number(input.byte()), "why"),
     }
 }

@@ -1,10 +1,10 @@
 use crate::ends::{self, Net, PORT, path};
-use crate::tape::Tape;
+use crate::unstructured::Unstructured;
 use crate::{packets, session};
 use dccp_proto::Route;
 use dccp_wire::{Header, Packet, PacketType, Seq};
+use mpdccp_units::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
-use units::Duration;
 
 /// Bounds a story; no input is long enough to want more.
 const STEPS: usize = 200;
@@ -12,28 +12,28 @@ const STEPS: usize = 200;
 /// A listener among strangers: Requests from everywhere, with and without cookies, joins, answers that come back changed, and clients
 /// that come and go.
 pub fn endpoint(bytes: &[u8]) {
-    let tape = &mut Tape::new(bytes);
-    let client = session::config(tape);
-    let mut net = Net::new(2, 1, session::config(tape));
+    let input = &mut Unstructured::new(bytes);
+    let client = session::config(input);
+    let mut net = Net::new(2, 1, session::config(input));
     let mut answers: Vec<(Route, Vec<u8>)> = Vec::new();
     for _ in 0..STEPS {
-        if tape.is_done() {
+        if input.is_done() {
             break;
         }
-        match tape.below(16) {
-            0..=2 => net.run(Duration::from_millis(tape.pick(&[1, 10, 90, 700, 5000, 300_000]))),
+        match input.below(16) {
+            0..=2 => net.run(Duration::from_millis(input.pick(&[1, 10, 90, 700, 5000, 300_000]))),
             3 => drop(net.client.connect(net.now, client.clone(), path(0))),
             4 => {
                 // Enough of them that the listener keeps none.
-                let base = tape.number();
-                for n in 0..=tape.below(100) as u32 {
-                    strike(&mut net, &mut answers, stranger(base.wrapping_add(n)), &request(n, tape.byte()));
+                let base = input.number();
+                for n in 0..=input.below(100) as u32 {
+                    strike(&mut net, &mut answers, stranger(base.wrapping_add(n)), &request(n, input.byte()));
                 }
             }
             5..=8 => {
-                let last = Header { seq: Seq::new(tape.byte().into()), ..header(tape.byte()) };
-                let route = stranger(tape.byte().into());
-                let bytes = packets::packet(tape, &last);
+                let last = Header { seq: Seq::new(input.byte().into()), ..header(input.byte()) };
+                let route = stranger(input.byte().into());
+                let bytes = packets::packet(input, &last);
                 strike(&mut net, &mut answers, route, &bytes);
             }
             9..=11 => {
@@ -41,16 +41,16 @@ pub fn endpoint(bytes: &[u8]) {
                 if answers.is_empty() {
                     continue;
                 }
-                let (route, bytes) = answers.swap_remove(tape.below(answers.len()));
-                let Some(reply) = reply(tape, &bytes) else { continue };
+                let (route, bytes) = answers.swap_remove(input.below(answers.len()));
+                let Some(reply) = reply(input, &bytes) else { continue };
                 strike(&mut net, &mut answers, route, &reply);
             }
-            12 | 13 => session::forge(tape, &mut net),
+            12 | 13 => session::forge(input, &mut net),
             14 => {
-                let (route, bytes) = (stranger(tape.byte().into()), tape.bytes(100));
+                let (route, bytes) = (stranger(input.byte().into()), input.bytes(100));
                 strike(&mut net, &mut answers, route, &bytes);
             }
-            _ if tape.one_in(2) => net.server.unlisten(PORT),
+            _ if input.one_in(2) => net.server.unlisten(PORT),
             _ => net.server.listen(ends::listen(client.clone())),
         }
         net.drain();
@@ -92,21 +92,21 @@ fn request(n: u32, byte: u8) -> Vec<u8> {
 }
 
 /// An Ack or the like that gives back what an answer said, its cookies among it.
-fn reply(tape: &mut Tape<'_>, answer: &[u8]) -> Option<Vec<u8>> {
+fn reply(input: &mut Unstructured<'_>, answer: &[u8]) -> Option<Vec<u8>> {
     let packet = Packet::parse(answer).ok()?;
     let seq = packet.header.ack?.next();
     let header = Header {
         src_port: packet.header.dst_port,
         dst_port: packet.header.src_port,
-        ptype: tape.pick(&[PacketType::Ack, PacketType::DataAck, PacketType::Sync, PacketType::Close]),
-        seq: if tape.one_in(8) { tape.near(seq) } else { seq },
-        ack: Some(if tape.one_in(8) { tape.near(packet.header.seq) } else { packet.header.seq }),
+        ptype: input.pick(&[PacketType::Ack, PacketType::DataAck, PacketType::Sync, PacketType::Close]),
+        seq: if input.one_in(8) { input.near(seq) } else { seq },
+        ack: Some(if input.one_in(8) { input.near(packet.header.seq) } else { packet.header.seq }),
         ..packet.header
     };
     let mut options = packet.option_bytes.to_vec();
-    if tape.one_in(4) && !options.is_empty() {
-        let at = tape.below(options.len());
-        options[at] ^= tape.byte();
+    if input.one_in(4) && !options.is_empty() {
+        let at = input.below(options.len());
+        options[at] ^= input.byte();
     }
     options.truncate(dccp_wire::MAX_OPTIONS);
     let mut bytes = vec![0; header.packet_len(options.len(), 0)];

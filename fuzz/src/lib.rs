@@ -10,7 +10,7 @@ mod packets;
 mod pair;
 mod session;
 mod streams;
-mod tape;
+mod unstructured;
 mod wire;
 
 pub use connection::connection;

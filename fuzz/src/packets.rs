@@ -1,15 +1,15 @@
 //! Packets and options that nearly make sense.
 
-use crate::tape::Tape;
+use crate::unstructured::Unstructured;
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, Reset, ResetCode, Seq};
 
 /// Options that could be there, and bytes that could not.
-pub(crate) fn options(tape: &mut Tape<'_>) -> Vec<u8> {
+pub(crate) fn options(input: &mut Unstructured<'_>) -> Vec<u8> {
     let mut buf = OptionBuf::new();
-    for _ in 0..tape.below(5) {
-        let kind = tape.below(26);
-        let (data, small) = (tape.bytes(24), tape.byte());
-        let number = if kind > 4 { tape.number() } else { 0 };
+    for _ in 0..input.below(5) {
+        let kind = input.below(26);
+        let (data, small) = (input.bytes(24), input.byte());
+        let number = if kind > 4 { input.number() } else { 0 };
         let feature = if small < 12 { small } else { small % 32 };
         buf.push(&match kind {
             0 => Opt::ChangeL(feature, &data),
@@ -49,28 +49,28 @@ pub(crate) fn options(tape: &mut Tape<'_>) -> Vec<u8> {
 }
 
 /// A packet such as whoever sent `last` could have sent after it.
-pub(crate) fn packet(tape: &mut Tape<'_>, last: &Header) -> Vec<u8> {
+pub(crate) fn packet(input: &mut Unstructured<'_>, last: &Header) -> Vec<u8> {
     // What ends a connection comes seldom, so that others have time to do harm.
-    let seldom = if tape.one_in(8) { 16 } else { 5 };
+    let seldom = if input.one_in(8) { 16 } else { 5 };
     let types = [4, 3, 2, 8, 9, 0, 1, 4, 2, 3, 5, 6, 7, 10, 11, 15];
-    let ptype = PacketType::from_number(types[tape.below(types.len()) % seldom.max(types.len() - 6)]);
+    let ptype = PacketType::from_number(types[input.below(types.len()) % seldom.max(types.len() - 6)]);
     let header = Header {
-        ccval: tape.byte() & 15,
-        cscov: if tape.one_in(8) { tape.byte() & 15 } else { 0 },
+        ccval: input.byte() & 15,
+        cscov: if input.one_in(8) { input.byte() & 15 } else { 0 },
         ptype,
-        short: tape.one_in(6),
-        seq: tape.near(last.seq),
-        ack: Some(tape.near(last.ack.unwrap_or_default())),
-        service_code: Some(if tape.one_in(16) { tape.number() } else { last.service_code.unwrap_or(7) }),
-        reset: Some(Reset { code: ResetCode::from_number(tape.byte()), data: [0; 3] }),
+        short: input.one_in(6),
+        seq: input.near(last.seq),
+        ack: Some(input.near(last.ack.unwrap_or_default())),
+        service_code: Some(if input.one_in(16) { input.number() } else { last.service_code.unwrap_or(7) }),
+        reset: Some(Reset { code: ResetCode::from_number(input.byte()), data: [0; 3] }),
         ..*last
     };
-    let (options, payload) = (options(tape), tape.bytes(60));
+    let (options, payload) = (options(input), input.bytes(60));
     let mut bytes = vec![0; header.packet_len(options.len(), payload.len())];
     header.emit(&options, &mut bytes).copy_from_slice(&payload);
-    if tape.one_in(10) {
-        let at = tape.below(bytes.len());
-        bytes[at] ^= 1 << tape.below(8);
+    if input.one_in(10) {
+        let at = input.below(bytes.len());
+        bytes[at] ^= 1 << input.below(8);
     }
     bytes
 }

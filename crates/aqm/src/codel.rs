@@ -1,5 +1,5 @@
 use crate::{Fifo, Item, Ledger, Reason, mark};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Controlled delay (RFC 8289): drops at the head, ever faster, while packets have waited longer than `target` for an `interval`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ mod tests {
     use crate::Meta;
     use crate::tests::Counts;
     use alloc::vec::Vec;
-    use units::Ecn;
+    use mpdccp_units::Ecn;
 
     fn ms(n: u64) -> Time {
         Time::from_millis(n)

@@ -23,7 +23,7 @@ impl<P> Fifo<P> {
     }
 
     /// When the packet at the head arrived.
-    pub fn oldest(&self) -> Option<units::Time> {
+    pub fn oldest(&self) -> Option<mpdccp_units::Time> {
         self.items.front().map(|item| item.arrived)
     }
 

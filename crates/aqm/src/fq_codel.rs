@@ -1,6 +1,6 @@
 use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
 use alloc::collections::{BTreeMap, VecDeque};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Flow queueing with CoDel (RFC 8290): flows share the link evenly, each under a CoDel of its own, and a flow that sends less
 /// than its share is served at once. Flows are told apart by [`Meta::flow`](crate::Meta::flow).
@@ -186,7 +186,7 @@ mod tests {
     use crate::Meta;
     use crate::tests::Counts;
     use alloc::vec::Vec;
-    use units::Ecn;
+    use mpdccp_units::Ecn;
 
     const BULK: u32 = 1;
     const SPARSE: u32 = 2;

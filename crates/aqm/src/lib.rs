@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use aqm::{FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
-//! use units::{Ecn, Time};
+//! use mpdccp_units::{Ecn, Time};
 //!
 //! #[derive(Default)]
 //! struct Dropped(u64);
@@ -37,7 +37,7 @@ mod codel;
 mod fifo;
 mod fq_codel;
 
-use units::{Ecn, Time};
+use mpdccp_units::{Ecn, Time};
 
 pub use codel::{CoDel, CoDelConfig};
 pub use fifo::Fifo;

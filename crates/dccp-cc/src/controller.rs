@@ -1,5 +1,5 @@
 use crate::{Amount, Part, RateSample, RttEstimator, Snapshot};
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// A congestion window with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@ use crate::hystart_linux;
 use crate::reno::TCP_INITIAL_WINDOW as INITIAL_WINDOW;
 use crate::validation::Validation;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// C, segments a cubic second (RFC 9438 section 5).
 const C: f64 = 0.4;

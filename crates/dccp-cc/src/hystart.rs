@@ -1,4 +1,4 @@
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// Bounds of the RTT increase that ends slow start (RFC 9406 section 4.3).
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);

@@ -1,4 +1,4 @@
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Windows below this many segments stay in slow start whatever the delay.
 const LOW_WINDOW: f64 = 16.0;

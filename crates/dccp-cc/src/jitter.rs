@@ -3,7 +3,7 @@
 //! A window of a few BDPs of the least delay is too small where most packets take longer. RTT samples alone do not show it, for where packets
 //! overtake each other only the fastest are sampled; the ages of all packets do ([`RateSample::ages`](crate::RateSample)).
 
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Rounds in which delay shows how much it varies.
 const LEASTS: usize = 8;

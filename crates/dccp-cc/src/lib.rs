@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use dccp_cc::{Algorithm, Amount, CcConfig, Sent, Window};
-//! use units::Time;
+//! use mpdccp_units::Time;
 //!
 //! let mut reno = Algorithm::Reno.controller(&CcConfig { mtu: 1500, packets: true, draft: false, seed: 0 });
 //! let now = Time::from_millis(1);

@@ -3,7 +3,7 @@
 //! A path that loses at random does so however little is sent; a full queue or a policer loses what is beyond its rate. So losses among
 //! what left while the rate was below the estimate are the path's, and what goes beyond that share is congestion (as in BBRv3, from 2 % on).
 
-use units::Time;
+use mpdccp_units::Time;
 
 /// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): the share of losses in excess of the path's own that is tolerated.
 pub(crate) const LOSS_THRESH: f64 = 0.02;

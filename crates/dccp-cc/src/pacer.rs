@@ -1,5 +1,5 @@
 use core::time::Duration;
-use units::{Rate, Time};
+use mpdccp_units::{Rate, Time};
 
 /// Spaces packets at a rate: a token bucket that holds at most one quantum.
 ///

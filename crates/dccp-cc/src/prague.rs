@@ -1,6 +1,6 @@
 use crate::reno::initial_window;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, Sent, Window};
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// Weight of a round in the average share of marks (RFC 8257 section 3.3, g).
 const GAIN: f64 = 1.0 / 16.0;

@@ -1,5 +1,5 @@
 use crate::Amount;
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// Delivery state stamped on a packet when it leaves (draft-cheng-iccrg-delivery-rate-estimation section 3.2).
 #[derive(Clone, Copy, Debug)]

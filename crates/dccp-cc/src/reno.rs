@@ -1,6 +1,6 @@
 use crate::validation::Validation;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Part, RttEstimator, Sent, Window};
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// Arbitrarily high (RFC 4341 section 5).
 const INFINITE: u64 = u32::MAX as u64;

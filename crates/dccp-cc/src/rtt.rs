@@ -1,4 +1,4 @@
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Samples of a round beyond which one weighs no less.
 const MAX_SAMPLES: u32 = 1000;

@@ -1,7 +1,7 @@
 //! How much of a window is known to be carried by the path (RFC 7661), for windows that an application does not fill.
 
 use crate::AckEvent;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Least time over which the largest sample counts, and in round trips (section 4.2).
 const SAMPLING: (Duration, u32) = (Duration::from_secs(1), 3);

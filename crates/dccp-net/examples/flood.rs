@@ -70,12 +70,12 @@ fn handshakes(server: SocketAddr, key: PublicKey) -> Result<Vec<Vec<u8>>, Error>
             server: 0,
             shard: 0,
             aeads: Aead::preferred(),
-            unix: units::Duration::from_nanos(Clock.wall_nanos()),
+            unix: mpdccp_units::Duration::from_nanos(Clock.wall_nanos()),
             seed: dccp_net::random_seed()?,
         });
         channels.add_peer(0, key, PresharedKey::default());
         let to = Address { socket: 0, local: None, remote: server };
-        let now = units::Time::from_millis(n as u64);
+        let now = mpdccp_units::Time::from_millis(n as u64);
         let channel = channels.open(now, 0, to).ok_or("no channel")?;
         let _ = channels.seal(now, channel, &mut [0; 100], 100);
         messages.push(channels.poll_transmit().ok_or("no handshake")?.1);

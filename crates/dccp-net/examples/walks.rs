@@ -12,13 +12,13 @@ use mpdccp_proto::{
     Endpoint, ListenConfig, PathConfig, PeerFilter, PktInfo, QueueConfig, SessionConfig, SessionEvent,
     SessionId,
 };
+use mpdccp_units::{Duration, Time};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Instant;
-use units::{Duration, Time};
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -50,7 +50,7 @@ impl Run {
         Burst { local, remote, dscp: part.mark.dscp, ecn: part.mark.ecn, segment: self.segment, bytes }
     }
 
-    /// Packets with one mark each, in order; all of them in one part unless `marking` has other wishes. Before they are sealed.
+    /// Packets with one mark each, in order; all of them in one part unless `marking` says otherwise. Before they are sealed.
     pub(crate) fn parts(&self, marking: Option<&dyn Marking>, parts: &mut Vec<Part>) {
         parts.clear();
         let Some(marking) = marking else {

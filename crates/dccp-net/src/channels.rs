@@ -4,9 +4,9 @@
 use crate::refusals::Refusals;
 use dccp_proto::Route;
 use dccp_secure::{Address, ChannelId, Channels, Event, HEADER, Input};
+use mpdccp_units::Time;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use units::Time;
 
 /// Socket numbers from here on stand for channels.
 pub(crate) const FIRST: u32 = 1 << 31;

@@ -1,5 +1,5 @@
+use mpdccp_units::Time;
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use units::Time;
 
 /// The driver's time: CLOCK_MONOTONIC, whose epoch all processes of the machine share.
 #[derive(Clone, Copy, Debug, Default)]

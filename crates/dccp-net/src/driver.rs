@@ -4,11 +4,11 @@ use crate::poller::{Poller, Source};
 use crate::shards::{Mail, Neighbours};
 use crate::{Clock, LinkChange};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
+use mpdccp_units::Time;
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
-use units::Time;
 
 /// What an application of the loop (tunnel, traffic generator) gets to use: the endpoint, its sockets, the clock.
 pub struct Core {

@@ -1,7 +1,7 @@
 use dccp_proto::Ecn;
+use mpdccp_units::Time;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use units::Time;
 
 /// A DCCP packet as it came in.
 #[derive(Debug)]

@@ -9,7 +9,7 @@
 //! use dccp_net::{App, Bind, Core, Driver, UdpEncapsulation};
 //! use mpdccp_proto::{Endpoint, ListenConfig, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId};
 //! use std::os::fd::BorrowedFd;
-//! use units::Time;
+//! use mpdccp_units::Time;
 //!
 //! /// Sends back what it gets.
 //! struct Echo;

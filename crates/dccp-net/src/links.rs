@@ -1,5 +1,5 @@
+use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
-use units::{Duration, Time};
 
 /// Sending to a destination stopped or started to work.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use crate::shortage::Shortage;
 use crate::{Batch, Burst, Capture, Encapsulation, LinkChange, Qlog, Received, SendError, SocketStats};
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
+use mpdccp_units::Time;
 use rustix::fd::AsFd;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use units::Time;
 
 /// An encapsulation the loop can wait for.
 pub(crate) trait LinuxSocket: Encapsulation + AsFd {}
@@ -375,8 +375,8 @@ fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) ->
 mod tests {
     use super::*;
     use crate::{Bind, UdpEncapsulation};
+    use mpdccp_units::Duration;
     use std::fs::File;
-    use units::Duration;
 
     /// Runs where there are few descriptors.
     #[test]

@@ -1,3 +1,4 @@
+use mpdccp_units::{Duration, Time};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +8,6 @@ use rustix::time::{
 };
 use std::io;
 use std::sync::Arc;
-use units::{Duration, Time};
 
 /// What became readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,13 +2,13 @@ use dccp_proto::Ecn;
 use dccp_proto::ccid::TxView;
 use dccp_wire::{Opt, Packet, ack_vector};
 use mpdccp_proto::{Endpoint, PathId, PathState, SessionEvent, SessionId};
+use mpdccp_units::{Duration, Time};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use units::{Duration, Time};
 
 /// Measurements of a path are written so often at most.
 const LOOK: Duration = Duration::from_millis(10);

@@ -123,7 +123,7 @@ fn program(map: i32) -> Vec<Instruction> {
     code
 }
 
-/// A program that steers, and the prefixes it knows.
+/// A program that selects queues, and the prefixes it knows.
 pub(crate) struct QueueSelection {
     map: OwnedFd,
     program: OwnedFd,
@@ -147,7 +147,7 @@ impl QueueSelection {
         Ok(QueueSelection { map, program, known: Mutex::default() })
     }
 
-    /// Has a device steer by it.
+    /// Has a device select queues by it.
     ///
     /// # Errors
     /// What the system says.

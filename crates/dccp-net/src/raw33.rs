@@ -1,11 +1,11 @@
 use crate::socket::{Bind, Message, Socket};
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use dccp_wire::checksum;
+use mpdccp_units::Time;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use units::Time;
 
 /// IP protocol 33: native DCCP, or the records of channels. Needs CAP_NET_RAW.
 pub struct RawEncapsulation {

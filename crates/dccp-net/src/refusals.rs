@@ -1,8 +1,8 @@
 //! A word in the log on who was refused, and why; not on each of a flood.
 
 use dccp_secure::{PublicKey, Reason};
+use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
-use units::{Duration, Time};
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(5);

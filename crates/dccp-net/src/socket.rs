@@ -5,6 +5,7 @@ use crate::watch;
 use crate::{Burst, SendError, SocketStats};
 use dccp_proto::Ecn;
 use dccp_wire::IPPROTO_DCCP;
+use mpdccp_units::{Duration, Time};
 use nix::libc;
 use nix::sys::socket::sockopt::{
     AttachReusePortCbpf, Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns,
@@ -18,7 +19,6 @@ use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
-use units::{Duration, Time};
 
 /// Where a socket is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -109,7 +109,7 @@ impl Tun {
     /// What is for these prefixes waits in the queues with these numbers, everything else in the first. Without queues this does nothing.
     ///
     /// # Errors
-    /// What the system says; the device then steers by a part of them.
+    /// What the system says; the device then selects queues by a part of them.
     pub fn assign_queues(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.set(prefixes))
     }

@@ -1,9 +1,9 @@
 use crate::socket::{Bind, Socket};
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
+use mpdccp_units::Time;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use units::Time;
 
 /// DCCP in UDP (RFC 6773).
 pub struct UdpEncapsulation(Socket);

@@ -70,7 +70,7 @@ pub struct Config {
     pub mtu: u16,
     /// Find out what the path really carries (RFC 8899); `mtu` is then where that begins and ends.
     pub probe_mtu: bool,
-    /// IP and UDP header bytes the carrier adds.
+    /// IP and UDP header bytes the encapsulation adds.
     pub overhead: u16,
     /// Congestion control of our sending half.
     pub cc: CcOptions,

@@ -1,11 +1,11 @@
 use core::net::{IpAddr, SocketAddr};
-pub use units::Ecn;
-use units::Time;
+pub use mpdccp_units::Ecn;
+use mpdccp_units::Time;
 
 /// Where a packet goes or came from: a socket of the driver and the two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Route {
-    /// Which of the driver's carrier sockets; the driver gives the numbers.
+    /// Which of the driver's sockets; the driver gives the numbers.
     pub socket: u32,
     /// The address on this host, where the socket is not bound to one; `None` lets the system choose.
     pub local: Option<IpAddr>,

@@ -7,8 +7,8 @@ use crate::noise::Initiating;
 use crate::replay::Replay;
 use crate::timestamp::Timestamp;
 use core::net::{IpAddr, SocketAddr};
+use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
-use units::{Duration, Time};
 
 /// A key is replaced after this time, and not used after the second, as in WireGuard.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);

@@ -8,10 +8,10 @@ use blake2::digest::{KeyInit, Mac};
 use blake2::{Blake2s256, Blake2sMac, Digest};
 use chacha20poly1305::{AeadInPlace, XChaCha20Poly1305};
 use core::net::SocketAddr;
+use mpdccp_units::{Duration, Time};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use subtle::ConstantTimeEq;
-use units::{Duration, Time};
 use zeroize::Zeroizing;
 
 pub(crate) const MAC: usize = 16;

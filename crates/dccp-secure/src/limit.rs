@@ -1,8 +1,8 @@
 //! What keeps a flood of handshakes from taking the processor: cookies above a rate, and a limit per source.
 
 use core::net::IpAddr;
+use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
-use units::{Duration, Time};
 
 /// Initiations a second above which a source must show with a cookie that it is where it says. Each costs a few hundred microseconds.
 const CALM: u32 = 200;

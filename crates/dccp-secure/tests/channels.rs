@@ -4,9 +4,9 @@ use dccp_secure::{
     Address, Aead, ChannelId, Channels, Event, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Reason,
     Settings, Unready,
 };
+use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use units::{Duration, Time};
 
 const CLIENT: u8 = 1;
 const SERVER: u8 = 2;
@@ -625,7 +625,7 @@ fn channels_of_a_peer_are_bounded() {
 }
 
 #[test]
-fn a_second_path_is_steered_to_the_same_server() {
+fn a_second_path_goes_to_the_same_server() {
     let mut world = World::ready();
     world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
     let _ = world.send(b"x");

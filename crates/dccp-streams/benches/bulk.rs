@@ -3,7 +3,7 @@
 use dccp_streams::{Config, Role, StreamId, Streams};
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Bytes of a turn.
 const BLOCK: usize = 64 << 10;

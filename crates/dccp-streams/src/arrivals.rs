@@ -1,7 +1,7 @@
 //! What arrived on one path of the peer's, and when to acknowledge it.
 
 use crate::ranges::RangeSet;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Longest wait of an acknowledgement (docs/streams.md).
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);

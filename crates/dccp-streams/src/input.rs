@@ -9,7 +9,7 @@ use crate::streams::Streams;
 use crate::wire::{self, Frame};
 use crate::{Reason, StreamId};
 use alloc::boxed::Box;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Paths of the peer whose packets are remembered; the one that was silent longest is forgotten.
 const MAX_ARRIVALS: usize = 16;

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use dccp_streams::{Config, Event, Role, Streams};
-//! use units::Time;
+//! use mpdccp_units::Time;
 //!
 //! let now = Time::from_millis(1);
 //! let mut client = Streams::new(Role::Client, Config::default());

@@ -6,7 +6,7 @@ use crate::send::Piece;
 use crate::stream::control;
 use crate::streams::Streams;
 use crate::wire::{self, Frame, Header, MAX_CONTROL, MAX_PACKET_HEADER, Writer, varint_len};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Smallest packet that is made, bytes; any frame fits into it.
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;

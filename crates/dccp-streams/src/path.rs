@@ -5,7 +5,7 @@ use crate::arrivals::MAX_ACK_DELAY;
 use crate::wire::Ack;
 use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Most packets of a path that are remembered. Beyond, nothing leaves over it until some are acknowledged.
 const MAX_PACKETS: usize = 1 << 16;

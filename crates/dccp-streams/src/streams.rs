@@ -11,7 +11,7 @@ use crate::{MAX_HEADER, Reason, Role, Stats, StreamError, StreamId, StreamStats}
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Most bytes of one stream that are written and not sent once.
 const MAX_UNSENT: u64 = 64 << 10;

@@ -4,10 +4,10 @@ mod common;
 
 use common::{Link, MTU, Net};
 use dccp_streams::{Config, Role, Streams};
+use mpdccp_units::{Duration, Time};
 use proptest::prelude::*;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
-use units::{Duration, Time};
 
 #[global_allocator]
 static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -4,9 +4,9 @@ mod common;
 
 use common::{Link, Net};
 use dccp_streams::{Config, Event, Reason, StreamError, StreamId};
+use mpdccp_units::Duration;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use units::Duration;
 
 /// What an application or the network does.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Link, Net};
 use dccp_streams::{Event, Reason};
-use units::Duration;
+use mpdccp_units::Duration;
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

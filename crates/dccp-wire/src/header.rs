@@ -9,8 +9,8 @@ pub struct Reset {
     pub data: [u8; 3],
 }
 
-/// The fixed fields of any packet. `ack`, `service_code` and `reset` are present exactly as the type demands;
-/// one that is missing is sent as zero, one that is not demanded is not sent.
+/// The fixed fields of any packet. `ack`, `service_code` and `reset` are present exactly as the type requires;
+/// one that is missing is sent as zero, one that is not required is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DCCP source port.
@@ -103,7 +103,7 @@ impl Header {
 
     /// Writes header, options and padding into `buf`, whose length is exactly `packet_len(options.len(), payload)`,
     /// and returns the rest of it for the payload. The checksum is left zero, as RFC 6773 section 3.3 has it;
-    /// native carriers fill it ([`crate::checksum::fill`]).
+    /// native encapsulation fills it ([`crate::checksum::fill`]).
     ///
     /// # Panics
     /// If `buf` is too short, or `options` longer than [`MAX_OPTIONS`] (which an [`crate::OptionBuf`] never is).

@@ -6,10 +6,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use dccp_net::{Clock, Tun};
-use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
+use mpdccp_linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{FlowKey, PktInfo};
+use mpdccp_units::{Ecn, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use units::{Ecn, Time};
 
 /// Packets read from a device before the other one gets its turn.
 const BURST: usize = 64;

@@ -9,8 +9,8 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 /// What a thread does, in order of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// A tunnel's end. All contenders run at it.
-    Contender = 10,
+    /// A tunnel's end. All variants run at it.
+    Tunnel = 10,
     /// Traffic: its own lateness would count as latency.
     Traffic = 20,
     /// A link: the experiment's clockwork.

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use linkem::Limit;
-use units::Rate;
+use mpdccp_linkem::Limit;
+use mpdccp_units::Rate;
 
 /// The limit of a queue: `"125000 B"` or `"100 packets"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

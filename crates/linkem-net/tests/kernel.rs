@@ -7,9 +7,9 @@ use std::process::Command;
 use std::thread::sleep;
 
 use dccp_net::{Clock, Tun, TunConfig};
-use linkem::{Limit, Link, LinkConfig, Meta, Policer, QueueConfig, QueueKind, RateModel};
 use linkem_net::Entrance;
-use units::{Duration, Rate, Time};
+use mpdccp_linkem::{Limit, Link, LinkConfig, Meta, Policer, QueueConfig, QueueKind, RateModel};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// An IP packet of the test's.
 const SIZE: u32 = 1_000;

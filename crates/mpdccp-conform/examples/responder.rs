@@ -2,7 +2,7 @@
 //!
 //!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
 
-use dccp::{Connection, Encapsulation, Listener, Options, PathId};
+use dccp_sockets::{Connection, Encapsulation, Listener, Options, PathId};
 use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

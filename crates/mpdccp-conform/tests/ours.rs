@@ -3,7 +3,7 @@
 #[path = "../examples/responder.rs"]
 mod responder;
 
-use dccp::Listener;
+use dccp_sockets::Listener;
 use mpdccp_conform::net::Route;
 use mpdccp_conform::run::Target;
 use mpdccp_conform::{report, script, suite};

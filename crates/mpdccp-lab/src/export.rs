@@ -18,7 +18,7 @@ const RECORD: char = '\u{1e}';
 const OPPORTUNITY: f64 = 1_500.0;
 
 /// A packet of a path as the client's interface sees it: when, and whether it leaves.
-fn at_client(path: &PathRecord) -> Vec<(units::Time, bool, &LinkPacket)> {
+fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> {
     let leaves = path.forward.packets.iter().map(|p| (p.entered, true, p));
     let comes = path.reverse.packets.iter().filter_map(|p| match p.fate {
         Fate::Delivered(at) => Some((at, false, p)),
@@ -140,8 +140,8 @@ pub fn mahimahi(path: &PathSpec, duration: Duration) -> [String; 2] {
 
 #[cfg(test)]
 mod tests {
-    use linkem::Trace;
-    use units::Time;
+    use mpdccp_linkem::Trace;
+    use mpdccp_units::Time;
 
     use super::*;
     use crate::{LinkRecord, Scenario, TraceRow};

@@ -192,7 +192,7 @@ fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
 mod tests {
     use core::time::Duration;
 
-    use units::Time;
+    use mpdccp_units::Time;
 
     use super::*;
     use crate::{FlowRecord, LinkPacket, PathRecord, ReceivedPacket};

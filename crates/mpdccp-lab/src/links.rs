@@ -1,7 +1,7 @@
 //! What both backends do to a link while a scenario runs.
 
-use linkem::Link;
-use units::Time;
+use mpdccp_linkem::Link;
+use mpdccp_units::Time;
 
 use crate::LabError;
 use crate::scenario::LinkKeys;

@@ -14,7 +14,7 @@ mod voip;
 
 use std::collections::{BTreeMap, HashMap};
 
-use units::Time;
+use mpdccp_units::Time;
 
 pub use crate::metric_names::NAMES;
 use crate::record::{Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, RunRecord, TcpCounters, seconds};

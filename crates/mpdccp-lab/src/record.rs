@@ -2,8 +2,8 @@
 //!
 //! All times of a run are on one clock. Flows go from the client to the server.
 
+use mpdccp_units::{Rate, Time};
 use serde::{Deserialize, Serialize};
-use units::{Rate, Time};
 
 /// One run of one variant in one cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -199,8 +199,8 @@ pub struct TraceRow {
 
 /// Times as nanoseconds.
 mod nanos {
+    use mpdccp_units::Time;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use units::Time;
 
     pub(super) fn serialize<S: Serializer>(time: &Time, s: S) -> Result<S::Ok, S::Error> {
         time.as_nanos().serialize(s)
@@ -213,8 +213,8 @@ mod nanos {
 
 /// Rates as bits per second.
 mod bits {
+    use mpdccp_units::Rate;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use units::Rate;
 
     pub(super) fn serialize<S: Serializer>(rate: &Option<Rate>, s: S) -> Result<S::Ok, S::Error> {
         rate.map(Rate::bps).serialize(s)

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use units::Time;
+use mpdccp_units::Time;
 
 use crate::record::{Fate, FlowRecord, LinkPacket, PathRecord, RunRecord, seconds};
 

@@ -183,7 +183,7 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
 }
 
 /// Runs `label` of `text` with a program that is not there: nothing here needs one.
-fn run_rival(text: &str, label: &str) -> Run {
+fn run_baseline(text: &str, label: &str) -> Run {
     let scenario = Scenario::parse("baselines", text).unwrap();
     let variant = scenario.variant(label).unwrap();
     let plan = Plan { scenario: &scenario, variant, cell: &scenario.cells[0], repeat: 0, seed: 1 };
@@ -196,7 +196,7 @@ fn run_rival(text: &str, label: &str) -> Run {
     run_stats(&plan, &record)
 }
 
-const RIVALS: &str = r#"
+const BASELINES: &str = r#"
 name = "baselines"
 title = "What is not ours"
 duration_s = 1
@@ -247,11 +247,11 @@ fn any_command_is_traffic_and_any_command_a_tunnel() {
         println!("skipped: there is no ping");
         return;
     }
-    let pings = &run_rival(RIVALS, "plain-b").flows[0];
+    let pings = &run_baseline(BASELINES, "plain-b").flows[0];
     // Echo requests of 1,028 bytes, as the server's end of the path sees them.
     assert_eq!((pings.kind.as_str(), pings.sent, pings.received), ("command", Some(20), 20));
     assert!(pings.phases[0].app_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 10e3, "{pings:?}");
-    let tcp = &run_rival(RIVALS, "routes").flows[0];
+    let tcp = &run_baseline(BASELINES, "routes").flows[0];
     assert!(tcp.received > 20 && tcp.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{tcp:?}");
 }
 
@@ -261,10 +261,10 @@ fn short_flows_run_over_kernel_tcp() {
     if !able() {
         return;
     }
-    let shell = RIVALS.split("[[flow]]").nth(1).unwrap();
+    let shell = BASELINES.split("[[flow]]").nth(1).unwrap();
     let web =
         "\nname = \"shell\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"50 ms\"\n";
-    let stats = run_rival(&RIVALS.replace(shell, web), "plain-b");
+    let stats = run_baseline(&BASELINES.replace(shell, web), "plain-b");
     let web = &stats.flows[0];
     assert!(web.sent.unwrap() > 5 && stats.metrics["fct_missing_pct"] < 20.0, "{web:?}");
     // A handshake, and 10 kB at 10 Mbit/s.
@@ -277,11 +277,11 @@ fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
     if !able() {
         return;
     }
-    let text = RIVALS.replace(
+    let text = BASELINES.replace(
         "kind = \"tcp\"\ncc = \"cubic\"",
         "kind = \"tcp\"\ncc = \"bbr\"\nloss_detection = \"three\"",
     );
-    let stats = run_rival(&text, "routes");
+    let stats = run_baseline(&text, "routes");
     let flow = &stats.flows[0];
     assert_eq!(flow.model.as_deref(), Some("model of TCP BBR"));
     assert!(flow.received > 20 && flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
@@ -299,7 +299,7 @@ fn multipath_tcp_uses_both_paths() {
         println!("skipped: this kernel has no Multipath TCP");
         return;
     }
-    let stats = run_rival(&RIVALS.replace("duration_s = 1", "duration_s = 3"), "mptcp");
+    let stats = run_baseline(&BASELINES.replace("duration_s = 1", "duration_s = 3"), "mptcp");
     let paths: Vec<f64> = stats.paths.iter().map(|path| path.phases[0].rx_mbps).collect();
     assert!(paths.iter().all(|mbps| *mbps > 1.0), "{paths:?}");
 }
@@ -318,7 +318,7 @@ fn paths_share_a_link_and_far_ends_are_farther() {
         "name = \"t\"\ntitle = \"t\"\nduration_s = 1\n[[path]]\nname = \"a\"\nrate = \"10 Mbit/s\"\nqueue = \"20 kB\"\nowd = \"5 ms\"\n\
          [[path]]\nname = \"b\"\nshares = \"a\"\n[[variant]]\nlabel = \"plain\"\nrival = {{ kind = \"plain\" }}\n{flows}"
     );
-    let stats = run_rival(&text, "plain");
+    let stats = run_baseline(&text, "plain");
     let [near, far] = [0, 1].map(|i: usize| stats.flows[i].phases[0]);
     // Both find one link of 10 Mbit/s, which has but 16 ms of queue.
     assert!((6.0..10.5).contains(&(near.rx_mbps + far.rx_mbps)), "{stats:?}");

@@ -7,7 +7,7 @@ use divan::{Bencher, black_box};
 use mpdccp_proto::reorder::{Arrival, ReorderConfig};
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Named, PathId, PathRow, PathState, PktInfo, QueueView};
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 fn main() {
     divan::main();

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Config, Ports, Route};
 use dccp_wire::KeyType;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// What to do with a peer that does not speak Multipath DCCP (RFC 9897 section 3.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Default for SessionConfig {
 /// One path of a client session.
 #[derive(Clone, Copy, Debug)]
 pub struct PathConfig {
-    /// Carrier socket and peer address.
+    /// Socket and peer address.
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
@@ -134,7 +134,7 @@ pub struct PathConfig {
     pub prio: u8,
     /// Largest IP packet, bytes.
     pub mtu: u16,
-    /// IP and UDP header bytes the carrier adds.
+    /// IP and UDP header bytes the encapsulation adds.
     pub overhead: u16,
 }
 
@@ -163,6 +163,6 @@ pub struct ListenConfig {
     /// Most sessions at a time; more are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
     /// Most sessions at a time of one source, an IPv4 address or the first 64 bits of an IPv6 one; more are refused with Reset code 9. Those that
-    /// are still half open do not count, since their source may be forged. Not for peers that the carrier vouches for.
+    /// are still half open do not count, since their source may be forged. Not for peers that the encapsulation vouches for.
     pub max_sessions_per_source: usize,
 }

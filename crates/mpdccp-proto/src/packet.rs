@@ -1,9 +1,9 @@
 //! What a session knows of a packet that it is to send.
 
+use mpdccp_units::Ecn;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
-use units::Ecn;
 
 /// Keys the hash of inner flows (SipHash-1-3). Queues and tables hold flows whose hashes are equal modulo their size together, so
 /// who knew the hash could choose addresses and ports that end where somebody else's packets are.

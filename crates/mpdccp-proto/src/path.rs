@@ -2,7 +2,7 @@ use crate::ids::{PathId, PathName};
 use dccp_cc::Amount;
 use dccp_proto::Gate;
 use dccp_proto::ccid::Late;
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// State of a path: the words of code, log, status and metrics alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use crate::names::by_name;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, QueueLen, Reason};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Bounds of the queue, and what it does before they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::FlowKey;
 use alloc::vec;
-use units::Ecn;
+use mpdccp_units::Ecn;
 
 fn queue() -> SendQueue {
     SendQueue::new(QueueConfig {

@@ -9,7 +9,7 @@ use crate::reorder::ReorderConfig;
 use crate::sched::SchedulerKind;
 use crate::{Fallback, SessionConfig};
 use dccp_proto::Config;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// What the reference of keys says of a setting.
 #[derive(Clone, Copy, Debug)]
@@ -123,9 +123,9 @@ settings! {
         elsewhere: ["--scheduler", "Options::scheduler"],
         live: true,
         |session, scheduler| session.scheduler = scheduler;
-    /// Rules for packets that take other paths than the rest, by DSCP, protocol, ports or networks: one `[[steer]]` each, see
+    /// Rules for packets that take other paths than the rest, by DSCP, protocol, ports or networks: one `[[policy_rule]]` each, see
     /// [schedulers.md](schedulers.md#rules).
-    steer: Policy = Policy::default(),
+    policy_rule: Policy = Policy::default(),
         live: true,
         |session, policy| session.policy = policy;
     /// How arriving packets are put in order, see [reordering.md](reordering.md).

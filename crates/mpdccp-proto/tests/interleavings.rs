@@ -12,9 +12,9 @@ use common::End::{Client, Server};
 use common::{End, client_addr, client_route, config, listen, path};
 use dccp_proto::{Ecn, Route, Sink};
 use mpdccp_proto::{Endpoint, PathState, SessionId};
+use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
-use units::{Duration, Time};
 
 /// Packets whose fate is chosen: 4^5 combinations.
 const DEPTH: usize = 5;

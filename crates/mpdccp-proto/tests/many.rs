@@ -7,10 +7,10 @@ use common::End::{Client, Server};
 use common::*;
 use dccp_proto::Ports;
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::collections::BTreeMap;
-use units::Duration;
 
 #[global_allocator]
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

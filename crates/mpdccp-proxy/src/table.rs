@@ -5,9 +5,9 @@
 
 use crate::answer::Refusal;
 use crate::segment::{Icmp, Segment, Tuple, quoted, with_checksum};
+use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use units::{Duration, Time};
 
 /// A flow's number at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

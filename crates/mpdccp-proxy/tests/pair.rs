@@ -2,6 +2,7 @@
 
 use dccp_net::{Tun, TunConfig};
 use mpdccp_proxy::{Command, Event, Flow, FlowTable, Limits, Segment, Sockets, SocketsHandle, Verdict};
+use mpdccp_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use std::collections::HashMap;
@@ -11,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use units::Time;
 
 /// Bytes that a flow may have under way.
 const WINDOW: u64 = 256 << 10;

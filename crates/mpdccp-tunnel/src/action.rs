@@ -48,9 +48,9 @@ pub enum Action {
     /// Change the interface's MTU, bytes. [`crate::HostEvent::MtuSet`] answers.
     SetMtu(u16),
     /// Have the kernel put packets to these networks into the interface's queues of these shards, and no others.
-    Steer(Vec<(IpNet, u8)>),
-    /// As [`Steer`](Self::Steer), for one address more.
-    SteerAlso(IpAddr, u8),
+    AssignQueues(Vec<(IpNet, u8)>),
+    /// As [`AssignQueues`](Self::AssignQueues), for one address more.
+    AssignQueue(IpAddr, u8),
     /// Write a file of the state directory, whole or not at all.
     Save(StateFile, String),
     /// Mark outer headers so from now on.

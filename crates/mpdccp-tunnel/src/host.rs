@@ -1,7 +1,7 @@
 //! What the host tells the tunnel.
 
+use mpdccp_units::Duration;
 use std::net::{IpAddr, SocketAddr};
-use units::Duration;
 
 /// Something that happened on this host, or an answer to an [`crate::Action`].
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ pub enum HostEvent {
         /// The destination.
         remote: SocketAddr,
         /// Why it does not work; `None` if it works again.
-        fault: Option<String>,
+        error: Option<String>,
     },
     /// The peer at the other end of a channel is at another address now.
     Moved {

@@ -43,9 +43,9 @@ pub use tunnel::Tunnel;
 use action::Actions;
 use config::Config;
 use mpdccp_proto::Endpoint;
+use mpdccp_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
-use units::Time;
 
 /// What each feature works with.
 pub(crate) struct Cx<'a> {

@@ -3,8 +3,8 @@
 use crate::config::{PathSpec, Prio};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{PathConfig, PathName};
+use mpdccp_units::Time;
 use std::net::{IpAddr, SocketAddr};
-use units::Time;
 
 /// A path that is not open yet.
 #[derive(Clone, Debug)]

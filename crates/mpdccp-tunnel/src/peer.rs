@@ -11,9 +11,9 @@ use crate::packet::police::Policer;
 use crate::path::{OpenPath, WaitingPath};
 use dccp_proto::Route;
 use mpdccp_proto::{PathId, PathName, PathStatus, PktInfo, SessionId, SessionStatus};
+use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use units::{Duration, Time};
 
 /// How long a session may take to open before another path is tried first.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);

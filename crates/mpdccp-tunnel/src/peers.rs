@@ -194,11 +194,11 @@ impl Peers {
         socket: u32,
         peer: Option<u32>,
         remote: SocketAddr,
-        fault: Option<String>,
+        error: Option<String>,
     ) {
         let whose = self.whose(cx.cfg.is_client(), socket, peer);
         let whose = whose.map_or_else(String::new, |label| label + ": ");
-        match fault {
+        match error {
             None => cx.out.info(format!("{whose}sending to {remote} works again")),
             Some(why) => cx.out.warn(format!("{whose}sending to {remote} fails: {why}")),
         }

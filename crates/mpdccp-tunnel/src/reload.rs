@@ -18,7 +18,7 @@ pub(crate) struct Changes {
     removed: usize,
     paths: usize,
     rescheduled: bool,
-    resteered: bool,
+    rules_changed: bool,
 }
 
 impl Changes {
@@ -28,20 +28,20 @@ impl Changes {
             if self.rescheduled {
                 cx.endpoint.set_scheduler(cx.now, *session, cx.cfg.settings.scheduler);
             }
-            if self.resteered {
-                cx.endpoint.set_policy(cx.now, *session, &cx.cfg.settings.steer);
+            if self.rules_changed {
+                cx.endpoint.set_policy(cx.now, *session, &cx.cfg.settings.policy_rule);
             }
         }
     }
 
     /// In words.
     pub(crate) fn words(&self) -> String {
-        let Changes { rekeyed, added, removed, paths, rescheduled, resteered } = self;
+        let Changes { rekeyed, added, removed, paths, rescheduled, rules_changed } = self;
         format!(
             "{}{added} peer(s) added, {removed} removed, {paths} path(s) changed{}{}; other settings count for sessions from now on",
             if *rekeyed { "this end has another key, " } else { "" },
             if *rescheduled { ", scheduler changed" } else { "" },
-            if *resteered { ", steering rules changed" } else { "" }
+            if *rules_changed { ", policy rules changed" } else { "" }
         )
     }
 }
@@ -58,7 +58,7 @@ pub(crate) fn follow(
 ) -> Changes {
     let mut done = Changes {
         rescheduled: new.settings.scheduler != cx.cfg.settings.scheduler,
-        resteered: new.settings.steer != cx.cfg.settings.steer,
+        rules_changed: new.settings.policy_rule != cx.cfg.settings.policy_rule,
         ..Changes::default()
     };
     if let Some(key) = keys.own.filter(|key| own.as_ref() != Some(key)) {

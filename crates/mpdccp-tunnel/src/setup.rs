@@ -3,8 +3,8 @@
 use crate::action::{Actions, StateFile};
 use crate::command::Keys;
 use crate::config::{Config, Security};
+use mpdccp_units::Duration;
 use std::collections::BTreeMap;
-use units::Duration;
 
 /// What a tunnel begins with.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ use crate::watch::Watch;
 use crate::{Cx, Ports, reload, routes};
 use dccp_secure::PrivateKey;
 use mpdccp_proto::{Endpoint, Named, PathStatus, SessionEvent, SessionId};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// How long closing may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
@@ -285,9 +285,9 @@ impl Tunnel {
                 }
             }
             HostEvent::PathFailed { request, absent, why } => {
-                let fault = self.paths.on_failed(cx, &mut self.peers, request, absent, why);
+                let error = self.paths.on_failed(cx, &mut self.peers, request, absent, why);
                 if !self.running {
-                    self.failure = self.failure.take().or(fault);
+                    self.failure = self.failure.take().or(error);
                 }
             }
             HostEvent::Looked(looked) => {
@@ -309,8 +309,8 @@ impl Tunnel {
                 self.forward.adapt_interface(cx, &self.assigned);
             }
             HostEvent::MtuSet(mtu, done) => self.forward.on_mtu_set(cx, &self.shard, mtu, done),
-            HostEvent::Link { socket, peer, remote, fault } => {
-                self.peers.on_link(cx, socket, peer, remote, fault);
+            HostEvent::Link { socket, peer, remote, error } => {
+                self.peers.on_link(cx, socket, peer, remote, error);
             }
             HostEvent::Moved { socket, peer, remote } => self.peers.on_moved(cx, socket, peer, remote),
             HostEvent::InterfaceGone(why) => {
@@ -477,7 +477,7 @@ impl Tunnel {
         Status {
             mtu: self.forward.mtu.mtu,
             addresses: self.assigned.nets.iter().map(|net| net.to_string()).collect(),
-            no_address: self.assigned.fault(&self.cfg),
+            no_address: self.assigned.error(&self.cfg),
             uptime_s: now.since(self.started).as_secs_f64(),
             tun: self.forward.status(),
             endpoint: endpoint.stats().counters.iter().map(|(k, n)| (k.name().into(), *n)).collect(),

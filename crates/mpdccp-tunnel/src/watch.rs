@@ -1,6 +1,6 @@
 //! When to look at this host and at the paths: what nobody tells of.
 
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// How often to look at this host and at the paths, unless the owner wants it more often.
 const WATCH: Duration = Duration::from_secs(1);

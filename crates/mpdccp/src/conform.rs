@@ -1,6 +1,6 @@
 //! `mpdccp conform`: the conformance suite as a command.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use clap::Args as ClapArgs;
 use mpdccp_conform::net::Route;
 use mpdccp_conform::report;
@@ -67,15 +67,15 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> ExitCode {
     match run(args) {
         Ok(code) => code,
-        Err(fault) => {
-            eprintln!("mpdccp: {fault}");
-            fault.code
+        Err(error) => {
+            eprintln!("mpdccp: {error}");
+            error.code
         }
     }
 }
 
-fn run(args: &Args) -> Result<ExitCode, Fault> {
-    let all = script::embedded().map_err(Fault::runtime)?;
+fn run(args: &Args) -> Result<ExitCode, Error> {
+    let all = script::embedded().map_err(Error::runtime)?;
     let mut scripts = if args.script.is_empty() {
         all.clone()
     } else {
@@ -83,7 +83,7 @@ fn run(args: &Args) -> Result<ExitCode, Fault> {
     };
     scripts.retain(|script| script.name.contains(&args.only));
     if scripts.is_empty() {
-        return Err(Fault::usage(format!(
+        return Err(Error::usage(format!(
             "--only {}: no test has this in its name; --list shows them",
             args.only
         )));
@@ -105,17 +105,17 @@ fn run(args: &Args) -> Result<ExitCode, Fault> {
     let route = Route { remote, raw: args.raw, from: args.from.clone() };
     let target = Target { port, service: u32::from_be_bytes(*b"echo"), wait: Duration::from_secs(args.wait) };
     if let Some(from) = args.from.iter().find(|from| from.is_ipv4() != remote.is_ipv4()) {
-        return Err(Fault::usage(format!("--from {from}: not of the address family of {}", remote.ip())));
+        return Err(Error::usage(format!("--from {from}: not of the address family of {}", remote.ip())));
     }
     let known: BTreeSet<&String> = all.iter().chain(&scripts).flat_map(|script| &script.needs).collect();
     if let Some(tag) = args.lacks.iter().find(|tag| !known.contains(tag)) {
         let known: Vec<_> = known.into_iter().map(String::as_str).collect();
-        return Err(Fault::usage(format!(
+        return Err(Error::usage(format!(
             "--lacks {tag}: no test needs that; the tags: {}",
             known.join(", ")
         )));
     }
-    let cannot = |file: &PathBuf, e| Fault::usage(format!("{}: {e}", file.display()));
+    let cannot = |file: &PathBuf, e| Error::usage(format!("{}: {e}", file.display()));
     for file in [&args.junit, &args.json].into_iter().flatten() {
         fs::write(file, "").map_err(|e| cannot(file, e))?;
     }
@@ -127,7 +127,7 @@ fn run(args: &Args) -> Result<ExitCode, Fault> {
     if let [Outcome { verdict: Verdict::Failed(failure), .. }] =
         &suite::play(&greeting, &route, target, &[], 1, &|_| {})[..]
     {
-        return Err(Fault::runtime(format!(
+        return Err(Error::runtime(format!(
             "{place} does not answer as the service that is tested: {}",
             failure.message
         )));
@@ -147,13 +147,13 @@ fn run(args: &Args) -> Result<ExitCode, Fault> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn resolve(place: &str) -> Result<SocketAddr, Fault> {
-    let fault = |e: String| Fault::usage(format!("--target {place}: {e}; example: 192.0.2.1:6511"));
-    let mut found = place.to_socket_addrs().map_err(|e| fault(e.to_string()))?;
-    found.next().ok_or_else(|| fault("no address".into()))
+fn resolve(place: &str) -> Result<SocketAddr, Error> {
+    let error = |e: String| Error::usage(format!("--target {place}: {e}; example: 192.0.2.1:6511"));
+    let mut found = place.to_socket_addrs().map_err(|e| error(e.to_string()))?;
+    found.next().ok_or_else(|| error("no address".into()))
 }
 
-fn read(file: &Path) -> Result<Script, Fault> {
-    let text = fs::read_to_string(file).map_err(|e| Fault::usage(format!("{}: {e}", file.display())))?;
-    Script::parse(&file.with_extension("").to_string_lossy(), &text).map_err(Fault::usage)
+fn read(file: &Path) -> Result<Script, Error> {
+    let text = fs::read_to_string(file).map_err(|e| Error::usage(format!("{}: {e}", file.display())))?;
+    Script::parse(&file.with_extension("").to_string_lossy(), &text).map_err(Error::usage)
 }

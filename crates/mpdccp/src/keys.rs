@@ -1,6 +1,6 @@
 //! `mpdccp genkey | pubkey | genpsk`: keys as WireGuard's tools print them.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use dccp_secure::{PresharedKey, PrivateKey};
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
@@ -26,30 +26,30 @@ pub(crate) fn pubkey() -> ExitCode {
     finish(public())
 }
 
-fn public() -> Result<Zeroizing<String>, Fault> {
+fn public() -> Result<Zeroizing<String>, Error> {
     let mut input = std::io::stdin().lock();
     if input.is_terminal() {
-        return Err(Fault::usage("pubkey reads a private key from standard input: mpdccp pubkey < FILE"));
+        return Err(Error::usage("pubkey reads a private key from standard input: mpdccp pubkey < FILE"));
     }
     let mut text = Zeroizing::new(String::new());
-    input.read_to_string(&mut text).map_err(|e| Fault::usage(format!("standard input: {e}")))?;
-    let key: PrivateKey = text.parse().map_err(|e| Fault::usage(format!("standard input: {e}")))?;
+    input.read_to_string(&mut text).map_err(|e| Error::usage(format!("standard input: {e}")))?;
+    let key: PrivateKey = text.parse().map_err(|e| Error::usage(format!("standard input: {e}")))?;
     Ok(Zeroizing::new(key.public().to_string()))
 }
 
-fn random() -> Result<[u8; 32], Fault> {
-    dccp_net::random_seed().map_err(|e| Fault::runtime(format!("the system gives no randomness: {e}")))
+fn random() -> Result<[u8; 32], Error> {
+    dccp_net::random_seed().map_err(|e| Error::runtime(format!("the system gives no randomness: {e}")))
 }
 
-fn finish(key: Result<Zeroizing<String>, Fault>) -> ExitCode {
+fn finish(key: Result<Zeroizing<String>, Error>) -> ExitCode {
     match key {
         Ok(key) => {
             println!("{}", *key);
             ExitCode::SUCCESS
         }
-        Err(fault) => {
-            eprintln!("mpdccp: {fault}");
-            fault.code
+        Err(error) => {
+            eprintln!("mpdccp: {error}");
+            error.code
         }
     }
 }

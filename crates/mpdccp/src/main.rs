@@ -4,7 +4,7 @@ mod choice;
 mod conform;
 #[cfg(feature = "lab")]
 mod demo;
-mod fault;
+mod error;
 mod generate;
 mod keys;
 #[cfg(feature = "lab")]

@@ -1,6 +1,6 @@
 //! What arrives in lumps: acknowledgements beyond what BtlBw explains, as Linux's BBR measures it beside the draft.
 
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Rounds of each of the two halves of the filter.
 const HALF: u32 = 5;

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use crate::cubic::BETA;
 use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Deviations of chance by which losses must prefer long round trips.
 const CHANCE: f64 = 3.0;

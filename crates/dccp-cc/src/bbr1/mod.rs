@@ -14,10 +14,10 @@ use crate::losses::Losses;
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, Part, RateSample, Sent, Window};
 use aggregation::Aggregation;
 use competitors::Competitors;
+use mpdccp_units::{Duration, Rate, Time};
 use path_model::{PathModel, Units};
 use state::{Drained, ProbeRtt, State};
 pub use tuning::{Tuning, WITHOUT};
-use units::{Duration, Rate, Time};
 use window::Recovery;
 
 /// BBRHighGain, 2/ln 2: the least gain that doubles the rate each round (section 2).

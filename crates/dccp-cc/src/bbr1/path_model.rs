@@ -3,7 +3,7 @@
 use super::tuning::{self, Tuning};
 use crate::jitter::Jitter;
 use crate::{Amount, RateSample, WindowedMax};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// BtlBwFilterLen, rounds (section 4.1.1.2).
 const BTL_BW_ROUNDS: u64 = 10;

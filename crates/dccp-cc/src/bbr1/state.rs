@@ -2,7 +2,7 @@
 
 use super::{Bbr1, HIGH_GAIN, tuning};
 use crate::{AckEvent, RateSample};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Gains of the ProbeBW phases (section 4.3.4.3).
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];

@@ -4,7 +4,7 @@ use super::state::State;
 use super::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS, MIN_PIPE_CWND, tuning};
 use crate::AckEvent;
 use crate::jitter::Jitter;
-use units::{Duration, Rate};
+use mpdccp_units::{Duration, Rate};
 
 /// Most a quantum holds (section 4.2.2).
 const MAX_QUANTUM: u64 = 64 * 1024;
@@ -220,7 +220,7 @@ fn ceil(x: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::CcConfig;
-    use units::Time;
+    use mpdccp_units::Time;
 
     #[test]
     fn bursts_are_a_sixteenth_of_the_window_and_a_quarter_between_near_hosts() {

@@ -9,9 +9,9 @@ mod window;
 use crate::jitter::Jitter;
 use crate::losses::{LOSS_THRESH, Losses};
 use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
+use mpdccp_units::{Duration, Rate, Time};
 use path_model::{ExtraAcked, MaxBw, MinRtt, Rounds, Signals, Undo};
 use state::{AckPhase, FullBw, ProbeRtt, State};
-use units::{Duration, Rate, Time};
 
 /// BBR version 3 (draft-ietf-ccwg-bbr-06).
 ///

@@ -3,7 +3,7 @@
 use super::Bbr3;
 use super::state::State;
 use crate::{AckEvent, RateSample, WindowedMax};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// BBR.Beta (section 2.6).
 pub(super) const BETA: f64 = 0.7;

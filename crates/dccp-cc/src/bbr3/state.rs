@@ -3,7 +3,7 @@
 use super::{Bbr3, Probe};
 use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, RateSample};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// A bandwidth that grows by less than this in a round does not grow (section 5.3.1.2).
 const FULL_BW_GROWTH: f64 = 1.25;

@@ -4,7 +4,7 @@ use super::Bbr3;
 use super::state::State;
 use crate::AckEvent;
 use crate::jitter::Jitter;
-use units::{Duration, Rate};
+use mpdccp_units::{Duration, Rate};
 
 /// C.InitialCwnd, packets (RFC 6928; the transport's choice, section 5.6.4.1).
 pub(super) const INITIAL_CWND: u64 = 10;

@@ -8,9 +8,9 @@ mod part;
 mod shared;
 
 use alloc::vec::Vec;
+use mpdccp_units::{Duration, Time};
 pub use part::Part;
 use shared::Detector;
-use units::{Duration, Time};
 
 /// Weight of a bin in a subflow's rate.
 const RATE_WEIGHT: f64 = 0.1;

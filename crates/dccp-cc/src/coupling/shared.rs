@@ -6,7 +6,7 @@
 //! a few of them, so that one large one does not decide.
 
 use alloc::vec::Vec;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Times are averaged over this long.
 const BIN: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Whether the interval a report covers was data-limited as a whole (RFC 5348 section 8.2.1): two times are kept at which the
 /// sender was not, one within what the next report covers, one later.

@@ -1,5 +1,5 @@
 use alloc::vec::Vec;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Values kept (RFC 5348 section 8.2.2).
 const MOST: usize = 3;

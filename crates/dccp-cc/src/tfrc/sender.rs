@@ -3,7 +3,7 @@ use super::not_limited::NotLimited;
 use super::receive_rates::ReceiveRates;
 use super::segment_size::SegmentSize;
 use crate::Inherited;
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// Longest time between two packets, seconds (RFC 5348 section 4.3, t_mbi).
 const MAX_BACKOFF: f64 = 64.0;

@@ -3,7 +3,7 @@
 use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
 use dccp_cc::{Bbr1Tuning, Cubic};
-use linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
+use mpdccp_linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
 
 #[test]
 fn a_competitors_queue_does_not_confirm_itself_as_the_path() {

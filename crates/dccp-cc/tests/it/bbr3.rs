@@ -5,7 +5,7 @@
 use crate::model::scenario::{CFG, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
 use crate::model::{WIRE, bins, full, summary};
 use dccp_cc::{Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic};
-use linkem::{Jitter, Limit, LossModel, QueueKind, Spread};
+use mpdccp_linkem::{Jitter, Limit, LossModel, QueueKind, Spread};
 
 fn bbr3(seed: u64) -> Box<dyn Controller> {
     Box::new(Bbr3::new(&CcConfig { seed, ..CFG }))

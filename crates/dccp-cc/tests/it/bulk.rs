@@ -5,7 +5,7 @@
 use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
 use crate::model::{WIRE, full, summary};
 use dccp_cc::{Bbr1Tuning, Reno};
-use linkem::{Jitter, LossModel, Spread};
+use mpdccp_linkem::{Jitter, LossModel, Spread};
 
 const VARIANTS: [(&str, Bbr1Tuning); 2] = [("draft", Bbr1Tuning::DRAFT), ("tuned", Bbr1Tuning::TUNED)];
 

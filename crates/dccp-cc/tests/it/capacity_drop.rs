@@ -26,7 +26,7 @@ fn left_startup(w: &World) -> f64 {
 
 #[test]
 fn one_path() {
-    println!("contender  queue owd  Mbit/s   p50    p95    p99    max ms   lost  left startup");
+    println!("variant    queue owd  Mbit/s   p50    p95    p99    max ms   lost  left startup");
     for name in ["ccid2", "draft", "tuned"] {
         for (queue, owd) in [(125_000, 0.0), (125_000, 10.0), (500_000, 0.0), (500_000, 10.0)] {
             let mut w = one_path_drops(&*make(name), owd, queue);
@@ -53,7 +53,7 @@ fn one_path() {
 #[test]
 fn two_paths() {
     println!(
-        "contender  queue owd  Mbit/s   p50    p95    p99    max ms   lost  worst 200 ms  path 2 in 100 ms bins from the drop on"
+        "variant    queue owd  Mbit/s   p50    p95    p99    max ms   lost  worst 200 ms  path 2 in 100 ms bins from the drop on"
     );
     for name in ["ccid2", "draft", "tuned"] {
         for (queue, owd) in [(125_000, 0.0), (125_000, 10.0), (500_000, 10.0)] {

@@ -5,7 +5,7 @@
 use crate::model::scenario::{at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
 use dccp_cc::{Bbr1, Bbr1Tuning, Controller, Cubic};
-use linkem::{LinkConfig, LossModel};
+use mpdccp_linkem::{LinkConfig, LossModel};
 
 /// Rates of all flows, Mbit/s, from 15 s to 45 s.
 fn rates(link: LinkConfig, flows: Vec<Box<dyn Controller>>) -> Vec<f64> {

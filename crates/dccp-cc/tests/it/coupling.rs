@@ -3,8 +3,8 @@
 use crate::model::scenario::{CFG, at, link, ms};
 use crate::model::{Session, Source, World, full, summary};
 use dccp_cc::{Bbr1, CcConfig, Controller, Coupling, Cubic, Reno};
-use linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
-use units::Time;
+use mpdccp_linkem::{Limit, LinkConfig, QueueConfig, QueueKind};
+use mpdccp_units::Time;
 
 fn ccid(n: u8, seed: u64) -> Box<dyn Controller> {
     let cfg = CcConfig { seed, ..CFG };

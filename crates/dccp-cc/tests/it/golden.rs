@@ -4,9 +4,9 @@
 
 use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
 use dccp_cc::{Bbr1, Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic, Reno, Window};
-use linkem::{Jitter, LinkConfig, LossModel, Spread};
+use mpdccp_linkem::{Jitter, LinkConfig, LossModel, Spread};
+use mpdccp_units::Rate;
 use std::fmt::Write;
-use units::Rate;
 
 fn trace(link: LinkConfig, cc: Box<dyn Controller>) -> String {
     let mut w = bulk(link, vec![(0.0, cc)]);

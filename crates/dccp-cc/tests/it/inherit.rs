@@ -2,7 +2,7 @@
 
 use dccp_cc::tfrc::{TfrcConfig, TfrcSender};
 use dccp_cc::{Algorithm, CcConfig, Controller, Inherited, Prague};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 const MTU: u16 = 1000;
 const WINDOW: u64 = 100_000;

@@ -3,8 +3,8 @@
 use crate::model::scenario::{Make, at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
 use dccp_cc::Bbr1Tuning;
-use linkem::{Limit, LinkConfig, LossModel, Policer, QueueConfig, QueueKind};
-use units::Rate;
+use mpdccp_linkem::{Limit, LinkConfig, LossModel, Policer, QueueConfig, QueueKind};
+use mpdccp_units::Rate;
 
 const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::TUNED };
 
@@ -69,7 +69,7 @@ fn random_losses_are_put_up_with() {
 /// What is lost of a constant rate in the long run, in percent.
 fn offered(link: LinkConfig, mbps: f64) -> f64 {
     use crate::model::{Session, Source, World};
-    use units::Time;
+    use mpdccp_units::Time;
     let reverse = link.delay;
     let source = Source::Cbr { rate: Rate::from_mbps(full(mbps)), queue: 20 };
     let session = Session::new(source, Time::ZERO, vec![(0, reverse, bbr(Bbr1Tuning::TUNED)(3))]);

@@ -5,7 +5,7 @@
 use crate::model::scenario::{at, bbr, bulk, jittery, link, ms, one_path_drops};
 use crate::model::{World, full, summary};
 use dccp_cc::Bbr1Tuning;
-use linkem::{Jitter, Spread};
+use mpdccp_linkem::{Jitter, Spread};
 
 const VARIANTS: [(&str, Bbr1Tuning); 2] = [("draft", Bbr1Tuning::DRAFT), ("tuned", Bbr1Tuning::TUNED)];
 

@@ -4,9 +4,9 @@ use dccp_cc::{
     AckEvent, Algorithm, Amount, CcConfig, Controller, Lost, RateSampler, RttEstimator, Sent, Snapshot,
     Window,
 };
+use mpdccp_units::{Duration, Rate, Time};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use units::{Duration, Rate, Time};
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -1,7 +1,7 @@
 //! CCID 2's window against RFC 4341, one acknowledgement at a time.
 
 use dccp_cc::{AckEvent, Amount, CcConfig, Controller, Reno, RttEstimator, Sent, Window};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// What happened, and the window after it.
 enum Step {
@@ -186,7 +186,7 @@ fn what_is_not_used_is_kept_but_not_believed() {
     assert_eq!((window(&cc), cc.limits().pacing), (100, None));
     rounds(&mut cc, &mut now, 15, 10, 0);
     assert_eq!(window(&cc), 100);
-    assert_eq!(cc.limits().pacing, Some(units::Rate::from_mbps(8.0)));
+    assert_eq!(cc.limits().pacing, Some(mpdccp_units::Rate::from_mbps(8.0)));
     // Section 4.4: half of it used, and it is valid again.
     rounds(&mut cc, &mut now, 1, 100, 0);
     assert_eq!((window(&cc) >= 100, cc.limits().pacing), (true, None));

@@ -5,7 +5,7 @@
 use crate::model::scenario::{Make, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
 use crate::model::{bins, full, summary};
 use dccp_cc::Bbr1Tuning;
-use linkem::{Jitter, Spread};
+use mpdccp_linkem::{Jitter, Spread};
 
 /// One variant's figures; latencies in ms, shares in percent of the link.
 struct Figures {

@@ -6,13 +6,13 @@ use dccp_secure::{
     Address, Aead, ChannelId, Channels, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Settings, TAG,
 };
 use mpdccp_proto::{Endpoint, PathConfig, PktInfo, SessionConfig, SessionEvent, SessionId};
+use mpdccp_units::Time;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use units::Time;
 
 /// DCCP Service Code and port of a tunnel.
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
@@ -89,7 +89,7 @@ impl Clients {
     pub(crate) fn new(n: u32) -> io::Result<Clients> {
         let now = Clock.now();
         let hub = key_of(u32::MAX).public();
-        let unix = units::Duration::from_nanos(Clock.wall_nanos() - now.as_nanos());
+        let unix = mpdccp_units::Duration::from_nanos(Clock.wall_nanos() - now.as_nanos());
         let client = |i: u32| {
             let mut channels = Channels::new(Settings {
                 private_key: key_of(i),
@@ -176,8 +176,9 @@ impl Clients {
     /// Everything that is due; waits for records up to `patience` if there is nothing.
     pub(crate) fn turn(&mut self, patience: Duration) -> io::Result<()> {
         let now = Clock.now();
-        let deadline = self.endpoint.poll_timeout().map_or(now + units::Duration::from_secs(1), |(at, _)| at);
-        let wait = deadline.since(now).min(units::Duration::from_nanos(patience.as_nanos() as u64));
+        let deadline =
+            self.endpoint.poll_timeout().map_or(now + mpdccp_units::Duration::from_secs(1), |(at, _)| at);
+        let wait = deadline.since(now).min(mpdccp_units::Duration::from_nanos(patience.as_nanos() as u64));
         if !wait.is_zero() {
             let nanos = wait.as_nanos() as i64;
             let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: nanos.min(999_999_999) };

@@ -3,12 +3,12 @@
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionConfig, SessionEvent, SessionId};
+use mpdccp_units::{Duration, Time};
 use std::fs::Permissions;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt;
-use units::{Duration, Time};
 
 /// Connects, and stops a while after the Request left.
 struct Caller {

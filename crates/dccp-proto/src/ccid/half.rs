@@ -6,7 +6,7 @@ use core::any::Any;
 use dccp_cc::{Amount, CcConfig, Inherited, Part, RttEstimator, Window};
 use dccp_wire::ack_vector::{State, runs};
 use dccp_wire::{OptionBuf, Seq};
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// What one arriving acknowledgement says to a sending half. Ack Vector options of a packet are concatenated in order.
 #[derive(Clone, Copy, Debug)]

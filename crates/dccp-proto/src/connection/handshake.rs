@@ -85,7 +85,7 @@ impl Connection {
             handshake_sent: VecDeque::new(),
             handshake_rtt: None,
             requests_sent: 0,
-            invited: false,
+            listen_received: false,
             last_response: iss,
             last_sync: None,
             cookies: Vec::new(),
@@ -124,10 +124,11 @@ impl Connection {
     /// The server is ready and its middlebox open: what was lost before may pass now (RFC 5596 section 2.2.3.1).
     pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
         // RFC 5596 section 2.2.3: ignored in all other states, and one repetition is all there is, however many of them come.
-        if self.state != State::Request || self.invited || service_code != Some(self.cfg.service_code) {
+        if self.state != State::Request || self.listen_received || service_code != Some(self.cfg.service_code)
+        {
             return;
         }
-        self.invited = true;
+        self.listen_received = true;
         if let Some(retransmit) = &mut self.timers.retransmit {
             retransmit.back_off(now);
             self.retransmit();

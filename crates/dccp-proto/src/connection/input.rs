@@ -22,7 +22,7 @@ const MAX_COOKIES: usize = 512;
 /// Option type (RFC 4340 section 8.1.4).
 const INIT_COOKIE: u8 = 36;
 /// Requests of a sending half obeyed in one go.
-const MAX_DEMANDS: usize = 8;
+const MAX_REQUESTS: usize = 8;
 /// Requests this far behind one that arrived are its own client's, overtaken. A Sync would be to that client, which may wait for
 /// the Response still, like one from a half-open connection, and it would reset this one (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
@@ -379,7 +379,7 @@ impl Connection {
     pub(super) fn serve_sender(&mut self) {
         let Some(halves) = &mut self.halves else { return };
         let mut window = false;
-        for _ in 0..MAX_DEMANDS {
+        for _ in 0..MAX_REQUESTS {
             let Some(request) = halves.tx.poll_request() else { break };
             match request {
                 SenderRequest::AckRatio(ratio) => {

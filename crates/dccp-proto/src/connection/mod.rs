@@ -34,10 +34,10 @@ use alloc::vec::Vec;
 use dccp_cc::{Part, RttEstimator};
 use dccp_wire::{OptionBuf, Reset, ResetCode, Seq, feature};
 use halves::{Halves, Negotiated};
+use mpdccp_units::{Duration, Time};
 use outbox::Outbox;
 use rand_chacha::ChaCha8Rng;
 use timers::Timers;
-use units::{Duration, Time};
 use validity::Numbers;
 
 /// Encoded options waiting for an Ack; more are dropped and counted.
@@ -67,7 +67,7 @@ pub struct Connection {
     handshake_rtt: Option<Duration>,
     requests_sent: u32,
     /// A Listen has had a Request repeated.
-    invited: bool,
+    listen_received: bool,
     /// Our newest Response.
     last_response: Seq,
     /// And our newest Sync, which does not open the connection either.

@@ -2,13 +2,13 @@
 
 use super::dropped;
 use crate::ccid;
-use crate::features::{Fault, Negotiator, Side};
+use crate::features::{Error, Negotiator, Side};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use dccp_wire::{
     MpOption, Opt, OptionBuf, OptionError, Packet, PacketType, Reset, ResetCode, Seq, checksum, feature,
 };
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// What the options of one packet said, apart from features, which went to the [`Negotiator`].
 #[derive(Debug, Default)]
@@ -72,8 +72,8 @@ pub(super) fn read<'a>(
             Opt::ChangeL(..) | Opt::ChangeR(..) | Opt::ConfirmL(..) | Opt::ConfirmR(..) => {
                 match features.handle(order, &option, is_mandatory) {
                     Ok(_) => seen.features = true,
-                    Err(Fault::Mandatory) => return Err(reset(ResetCode::MandatoryError, culprit)),
-                    Err(Fault::Invalid) => return Err(reset(ResetCode::OptionError, culprit)),
+                    Err(Error::Mandatory) => return Err(reset(ResetCode::MandatoryError, culprit)),
+                    Err(Error::Invalid) => return Err(reset(ResetCode::OptionError, culprit)),
                 }
             }
             Opt::AckVector(_, cells) if ack.is_some() => append(&mut seen.vector, cells),

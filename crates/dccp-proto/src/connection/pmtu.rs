@@ -2,7 +2,7 @@
 //! packets in question (RFC 4340 section 14.1). What the system or the owner says is a hint, tried and never just believed.
 
 use dccp_wire::Seq;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// RFC 8899 section 5.1.2: a size that nearly every path carries, IPv6 included.
 const BASE: u16 = 1200;

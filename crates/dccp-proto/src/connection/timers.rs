@@ -1,6 +1,6 @@
 //! The timers of a connection, and how long each runs.
 
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Maximum segment lifetime, 2 minutes (RFC 4340 section 7.3).
 const MSL: Duration = Duration::from_secs(120);

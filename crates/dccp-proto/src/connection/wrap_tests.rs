@@ -7,7 +7,7 @@ use super::validity::Numbers;
 use crate::{Config, State};
 use common::{CLIENT, Fate, Net, SERVER};
 use dccp_wire::Seq;
-use units::Duration;
+use mpdccp_units::Duration;
 
 #[test]
 fn numbers_wrap_unnoticed() {

@@ -109,7 +109,7 @@ pub(super) struct Feature {
 
 /// Why a feature option is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum Error {
     /// A Mandatory Change we cannot follow: Reset code Mandatory Error (RFC 4340 section 6.6.9).
     Mandatory,
     /// A Confirm that cannot be right: Reset code Option Error (RFC 4340 section 6.6.8).
@@ -165,7 +165,7 @@ impl Feature {
     }
 
     /// A Change for this feature arrived, in order.
-    pub(super) fn on_change(&mut self, data: &[u8], mandatory: bool, is_server: bool) -> Result<(), Fault> {
+    pub(super) fn on_change(&mut self, data: &[u8], mandatory: bool, is_server: bool) -> Result<(), Error> {
         let theirs = self.values(data).filter(|values| match self.spec().rule {
             Rule::ServerPriority => !values.is_empty(),
             // RFC 4340 section 6.3.2: one value, and only the location may change it.
@@ -184,7 +184,7 @@ impl Feature {
                 self.negotiated = true;
             }
             // RFC 4340 section 6.6.9.
-            None if mandatory => return Err(Fault::Mandatory),
+            None if mandatory => return Err(Error::Mandatory),
             // RFC 9897 section 3.1: no common version is an empty Confirm; else the old value is confirmed.
             None if self.number == feature::MULTIPATH_CAPABLE => return self.refuse(mandatory),
             None => {}
@@ -195,29 +195,29 @@ impl Feature {
         Ok(())
     }
 
-    fn refuse(&mut self, mandatory: bool) -> Result<(), Fault> {
+    fn refuse(&mut self, mandatory: bool) -> Result<(), Error> {
         if mandatory {
-            return Err(Fault::Mandatory);
+            return Err(Error::Mandatory);
         }
         self.reply = Some(Reply { empty: true, sent: false });
         Ok(())
     }
 
     /// A Confirm for this feature arrived, in order and acknowledging our newest Change.
-    pub(super) fn on_confirm(&mut self, data: &[u8], is_server: bool) -> Result<(), Fault> {
+    pub(super) fn on_confirm(&mut self, data: &[u8], is_server: bool) -> Result<(), Error> {
         if self.progress != Progress::Changing {
             return Ok(());
         }
         if data.is_empty() {
             // RFC 4340 section 6.6.7; what we said is mandatory cannot be done without either.
             if self.spec().required || self.mandatory {
-                return Err(Fault::Invalid);
+                return Err(Error::Invalid);
             }
             self.progress = Progress::Stable;
             return Ok(());
         }
-        let values = self.values(data).ok_or(Fault::Invalid)?;
-        let (&value, list) = values.split_first().ok_or(Fault::Invalid)?;
+        let values = self.values(data).ok_or(Error::Invalid)?;
+        let (&value, list) = values.split_first().ok_or(Error::Invalid)?;
         let right = match self.spec().rule {
             Rule::NonNegotiable => list.is_empty() && self.prefs.first() == Some(&value),
             // Without the peer's list (it must send one) take any value of ours.
@@ -232,7 +232,7 @@ impl Feature {
             // An Acknowledgement Number says that the peer has a packet as new as our newest Change, not that it has the Change
             // (RFC 4340 section 6.6.4 takes it for that): with reordering the answer to an earlier one passes for the answer to
             // this one. The Change is repeated until it has its own.
-            return if self.asked_anew { Ok(()) } else { Err(Fault::Invalid) };
+            return if self.asked_anew { Ok(()) } else { Err(Error::Invalid) };
         }
         self.value = self.key(value);
         self.negotiated = true;

@@ -6,6 +6,6 @@ mod negotiator;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use feature::Fault;
+pub(crate) use feature::Error;
 pub use feature::Side;
 pub(crate) use negotiator::{Moment, Negotiator};

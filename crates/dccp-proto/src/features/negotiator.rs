@@ -1,4 +1,4 @@
-use super::feature::{Fault, Rule, Side, Spec};
+use super::feature::{Error, Rule, Side, Spec};
 use super::feature::{Feature, Progress, Reply};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq};
@@ -164,7 +164,7 @@ impl Negotiator {
 
     /// Reads one option of a packet. True if it was about features: then call [`note`](Self::note) after the packet's last option.
     /// RFC 4340 section 6.6.2.
-    pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Fault> {
+    pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
         // Their L is about a feature at their end, their R about one at ours.
         let (side, number, data, is_change) = match *option {
             Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
@@ -187,7 +187,7 @@ impl Negotiator {
                 }
             }
             // RFC 4340 section 6.6.7: a Change we do not know is refused, a Confirm ignored.
-            None if is_change && mandatory => return Err(Fault::Mandatory),
+            None if is_change && mandatory => return Err(Error::Mandatory),
             None if is_change && in_order => self.refuse_unknown(side, number),
             None => {}
         }

@@ -1,4 +1,4 @@
-use super::{Fault, Moment, Negotiator, Side};
+use super::{Error, Moment, Negotiator, Side};
 use alloc::vec::Vec;
 use dccp_wire::feature::{
     ACK_RATIO, ALLOW_SHORT_SEQNOS, CCID, MULTIPATH_CAPABLE, SEND_ACK_VECTOR, SEQUENCE_WINDOW,
@@ -15,7 +15,7 @@ fn one(is_server: bool, number: u8, side: Side, prefs: &[u64]) -> Negotiator {
 }
 
 /// Options of a packet, read in their order.
-fn read(n: &mut Negotiator, seq: u64, ack: Option<u64>, bytes: &[u8]) -> Result<(), Fault> {
+fn read(n: &mut Negotiator, seq: u64, ack: Option<u64>, bytes: &[u8]) -> Result<(), Error> {
     let order = n.order(Seq::new(seq), ack.map(Seq::new));
     let mut mandatory = false;
     for option in Options::new(bytes) {
@@ -130,7 +130,7 @@ fn non_negotiable_follows_its_location() {
         assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 5]);
         assert_eq!(n.value(ACK_RATIO, Side::Remote), 2);
         let mandatory = [&[1][..], bad].concat();
-        assert_eq!(read(&mut n, 2, None, &mandatory), Err(Fault::Mandatory));
+        assert_eq!(read(&mut n, 2, None, &mandatory), Err(Error::Mandatory));
     }
     read(&mut n, 1, None, &[32, 5, 5, 0, 7]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Remote), 7);
@@ -153,7 +153,7 @@ fn unknown_features_are_refused_or_fatal() {
     let mut n = Negotiator::new(SERVER);
     read(&mut n, 1, None, &[32, 4, 126, 1, 34, 4, 127, 1, 34, 4, 127, 2, 33, 4, 99, 1]).unwrap();
     assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 126, 33, 3, 127]);
-    assert_eq!(read(&mut n, 2, None, &[1, 34, 4, 127, 1]), Err(Fault::Mandatory));
+    assert_eq!(read(&mut n, 2, None, &[1, 34, 4, 127, 1]), Err(Error::Mandatory));
     // However many: bounded.
     for feature in 11..=255u8 {
         read(&mut n, 3, Some(2), &[32, 4, feature, 1]).unwrap();
@@ -164,7 +164,7 @@ fn unknown_features_are_refused_or_fatal() {
 #[test]
 fn mandatory_without_a_shared_value_is_fatal() {
     let mut n = one(SERVER, CCID, Side::Remote, &[2]);
-    assert_eq!(read(&mut n, 1, None, &[1, 32, 4, 1, 5]), Err(Fault::Mandatory));
+    assert_eq!(read(&mut n, 1, None, &[1, 32, 4, 1, 5]), Err(Error::Mandatory));
     // Unless reordering hides it (RFC 4340 section 6.6.9).
     read(&mut n, 9, None, &[32, 4, 1, 2]).unwrap();
     assert_eq!(read(&mut n, 8, None, &[1, 32, 4, 1, 5]), Ok(()));
@@ -179,16 +179,16 @@ fn confirms_are_checked() {
         n
     };
     #[allow(clippy::type_complexity)]
-    // (option, value and whether it is still open, or the fault)
-    let table: [(&[u8], Result<(u64, bool), Fault>); 9] = [
+    // (option, value and whether it is still open, or the error)
+    let table: [(&[u8], Result<(u64, bool), Error>); 9] = [
         (&[35, 6, 1, 2, 2, 5], Ok((2, false))),
         (&[35, 6, 1, 5, 5, 2], Ok((5, false))),
         (&[35, 5, 1, 2, 9], Ok((2, false))), // nothing shared: the old value
         (&[35, 4, 1, 5], Ok((5, false))),    // no list
-        (&[35, 4, 1, 9], Err(Fault::Invalid)),
-        (&[35, 6, 1, 5, 2, 5], Err(Fault::Invalid)), // by its list it must be 2
-        (&[35, 5, 1, 5, 9], Err(Fault::Invalid)),
-        (&[35, 3, 1], Err(Fault::Invalid)), // required of everyone
+        (&[35, 4, 1, 9], Err(Error::Invalid)),
+        (&[35, 6, 1, 5, 2, 5], Err(Error::Invalid)), // by its list it must be 2
+        (&[35, 5, 1, 5, 9], Err(Error::Invalid)),
+        (&[35, 3, 1], Err(Error::Invalid)), // required of everyone
         (&[33, 4, 1, 5], Ok((2, true))),    // about the peer's feature, which we do not know
     ];
     for (option, meant) in table {
@@ -213,7 +213,7 @@ fn an_empty_confirm_leaves_an_optional_feature_as_it_was() {
     // But not if we cannot do without.
     n.change(SEND_ACK_VECTOR, Side::Remote, &[1], true);
     written(&mut n, Moment::Established, 11);
-    assert_eq!(read(&mut n, 2, Some(11), &[33, 3, 6]), Err(Fault::Invalid));
+    assert_eq!(read(&mut n, 2, Some(11), &[33, 3, 6]), Err(Error::Invalid));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn old_packets_are_ignored() {
 }
 
 #[test]
-fn a_wish_that_changes_on_the_way_needs_the_newest_confirm() {
+fn a_preference_that_changes_on_the_way_needs_the_newest_confirm() {
     let mut n = one(CLIENT, ACK_RATIO, Side::Local, &[]);
     n.change(ACK_RATIO, Side::Local, &[4], false);
     assert_eq!(written(&mut n, Moment::Established, 20), [32, 5, 5, 0, 4]);
@@ -384,7 +384,7 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     // What no Change of ours can have asked for is an error still.
     a.change(ACK_RATIO, Side::Local, &[5], false);
     written(&mut a, Moment::Established, 30);
-    assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Fault::Invalid));
+    assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Error::Invalid));
 }
 
 /// RFC 4340 section 5.8.2: a Mandatory without its option would be for the next one, or an error at the end.

@@ -5,7 +5,7 @@ use dccp_proto::ccid::{self, Feedback, HalfConfig, SenderHalf};
 use dccp_proto::{CcOptions, Gate, Why};
 use dccp_wire::Seq;
 use dccp_wire::ack_vector::{State, cell};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 const MTU: u16 = 1500;
 

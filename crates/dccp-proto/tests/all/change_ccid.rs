@@ -4,9 +4,9 @@ use crate::common::*;
 use dccp_proto::Config;
 use dccp_proto::ccid::TxView;
 use dccp_wire::PacketType;
+use mpdccp_units::{Duration, Time};
 use std::cell::Cell;
 use std::rc::Rc;
-use units::{Duration, Time};
 
 const PAYLOAD: usize = 1000;
 

@@ -3,7 +3,7 @@
 use crate::common::*;
 use dccp_proto::{CloseReason, Config, Connection, Event, Extra, State};
 use dccp_wire::{Opt, PacketType, ResetCode};
-use units::Duration;
+use mpdccp_units::Duration;
 
 use CloseReason::{Local, Peer};
 use PacketType::{Close, CloseReq, Reset};

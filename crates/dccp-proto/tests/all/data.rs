@@ -3,7 +3,7 @@
 use crate::common::*;
 use dccp_proto::{Config, Connection, DropReason, Event, Gate, State, Why};
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, ack_vector, checksum};
-use units::Duration;
+use mpdccp_units::Duration;
 
 fn mp_seq(n: u64) -> Vec<u8> {
     let mut out = OptionBuf::new();
@@ -419,7 +419,7 @@ fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let mut net = Net::open(Config::default(), Config::default());
     let option = |len: u8| [vec![200, len], vec![7; usize::from(len) - 2]].concat();
     [100, 20].into_iter().for_each(|len| net.end(CLIENT).send_options(&option(len)));
-    net.end(CLIENT).set_mtu(units::Time::ZERO, 130);
+    net.end(CLIENT).set_mtu(mpdccp_units::Time::ZERO, 130);
     let (now, mut wire) = (net.now, Wire::default());
     while net.end(CLIENT).poll_transmit(now, &mut wire) && wire.0.len() < 10 {}
     assert_eq!((wire.0.len(), net.end(CLIENT).stats().options_dropped), (1, 1));
@@ -430,10 +430,10 @@ fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
 fn a_new_mtu_counts_at_once() {
     let mut net = Net::open(Config::default(), Config::default());
     let before = net.end(CLIENT).max_payload(9);
-    net.end(CLIENT).set_mtu(units::Time::ZERO, 1280);
+    net.end(CLIENT).set_mtu(mpdccp_units::Time::ZERO, 1280);
     assert_eq!(net.end(CLIENT).max_payload(9), before - 220);
     // Not even an impossible one keeps an Ack from leaving, or from being enough.
-    net.end(SERVER).set_mtu(units::Time::ZERO, 0);
+    net.end(SERVER).set_mtu(mpdccp_units::Time::ZERO, 0);
     assert_eq!(net.end(SERVER).max_payload(9), 0);
     for _ in 0..10 {
         net.send(CLIENT, b"x");

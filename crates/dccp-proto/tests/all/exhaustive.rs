@@ -4,7 +4,7 @@ use dccp_proto::ccid::{AckVecReceiver, Arrival, HalfConfig, ReceiverHalf};
 use dccp_proto::{CcOptions, Ecn};
 use dccp_wire::ack_vector::{State, runs};
 use dccp_wire::{Opt, OptionBuf, Options, Seq};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 const PACKETS: u32 = 8;
 

@@ -3,7 +3,7 @@
 use crate::common::*;
 use dccp_proto::{CloseReason, Config, Event, State};
 use dccp_wire::{PacketType, ResetCode};
-use units::Duration;
+use mpdccp_units::Duration;
 
 #[test]
 fn opens_in_three_packets_and_moves_data_both_ways() {
@@ -186,7 +186,7 @@ fn the_handshake_measures_the_round_trip() {
 fn initial_numbers_follow_the_seed_alone() {
     let first = |seed: u8| {
         let ports = dccp_proto::Ports { local: 1, remote: 2 };
-        let now = units::Time::ZERO;
+        let now = mpdccp_units::Time::ZERO;
         let mut client = dccp_proto::Connection::client(Config::default(), now, route(), ports, [seed; 32]);
         let mut wire = Wire::default();
         client.poll_transmit(now, &mut wire);

@@ -3,8 +3,8 @@
 use crate::common::*;
 use dccp_proto::{Config, Ecn, State};
 use dccp_wire::{PacketType, Seq};
+use mpdccp_units::Duration;
 use proptest::prelude::*;
-use units::Duration;
 
 fn config() -> Config {
     Config {

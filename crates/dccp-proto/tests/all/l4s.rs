@@ -1,8 +1,8 @@
 //! CCID 252 at an L4S queue (RFC 9332).
 use crate::tfrc::line::{CLIENT, Line, Load, SERVER};
 use dccp_proto::Config;
-use linkem::{DualPi2Config, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
-use units::{Duration, Rate, Time};
+use mpdccp_linkem::{DualPi2Config, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
+use mpdccp_units::{Duration, Rate, Time};
 
 const MS: Duration = Duration::from_millis(1);
 

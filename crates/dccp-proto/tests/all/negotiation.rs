@@ -7,8 +7,8 @@ use crate::common::*;
 use dccp_proto::Side;
 use dccp_proto::{CloseReason, Config, Connection, Event, Extra, Outcome, State};
 use dccp_wire::{Opt, Packet, PacketType, ResetCode, Seq, feature};
+use mpdccp_units::{Duration, Time};
 use std::path::Path;
-use units::{Duration, Time};
 
 fn negotiated(client: Config, server: Config) -> Net {
     let mut net = Net::open(client, server);

@@ -4,7 +4,7 @@ use crate::common::*;
 use dccp_proto::Side;
 use dccp_proto::{CloseReason, Config, DropCode, DropReason, Event, Gate, State, Why};
 use dccp_wire::{Opt, OptionBuf, Packet, PacketType, ResetCode, checksum, feature};
-use units::Duration;
+use mpdccp_units::Duration;
 
 fn both(config: Config) -> Net {
     Net::open(config.clone(), config)

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use dccp_proto::{Config, Ecn, Event, State};
+use mpdccp_units::Duration;
 use proptest::prelude::*;
-use units::Duration;
 
 /// A network of chances; delays are uniform up to `late`.
 #[derive(Clone, Copy, Debug)]

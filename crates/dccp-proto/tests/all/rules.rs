@@ -4,7 +4,7 @@ use crate::common::*;
 use dccp_proto::Side;
 use dccp_proto::{CloseReason, Config, Connection, DropReason, Event, Gate, State};
 use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq, feature};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 fn options(list: &[Opt<'_>]) -> OptionBuf {
     let mut buf = OptionBuf::new();

@@ -4,7 +4,7 @@ use crate::common::*;
 use dccp_proto::Side;
 use dccp_proto::{Config, Ecn, Gate, State, Why};
 use dccp_wire::{PacketType, feature};
-use units::Duration;
+use mpdccp_units::Duration;
 
 fn open(ccid: u8) -> Net {
     let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };

@@ -5,7 +5,7 @@ mod log;
 
 use crate::common::*;
 use dccp_proto::Config;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// The states from one to the next that were told since the last call, in order, of both ends.
 fn told() -> Vec<String> {

@@ -3,7 +3,7 @@
 use crate::common::*;
 use dccp_proto::{CloseReason, Config, Connection, DropReason, Event, Ports, State};
 use dccp_wire::{PacketType, ResetCode, Seq};
-use units::Duration;
+use mpdccp_units::Duration;
 
 fn dropped(net: &mut Net, side: usize, reason: DropReason) -> u64 {
     net.end(side).stats().dropped.get(&reason).copied().unwrap_or(0)

@@ -9,7 +9,7 @@ use crate::keylog;
 use crate::noise::{Answer, FIRST, Hello, INITIATION, Initiating, Offered, RESPONSE, SECOND, Secrets};
 use crate::replay::Replay;
 use crate::timestamp::Timestamp;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Most channels of one peer; the one heard of least recently makes room.
 const PER_PEER: usize = 64;

@@ -13,11 +13,11 @@ use crate::limit::{Bucket, Load, Sources};
 use crate::slots::Slots;
 use crate::timestamp::Timestamp;
 use crate::x25519::Identity;
+use mpdccp_units::{Duration, Time};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use units::{Duration, Time};
 use zeroize::Zeroizing;
 
 pub use shards::{Handover, home};

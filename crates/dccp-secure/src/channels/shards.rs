@@ -4,7 +4,7 @@ use super::{Channels, Input};
 use crate::channel::Address;
 use crate::header::Receiver;
 use crate::noise::Offered;
-use units::Time;
+use mpdccp_units::Time;
 
 /// The first message of a handshake with a peer that is at home on another shard, for [`Channels::take_over`] there. It was checked and read
 /// where it came in, so that a server under load asks for one cookie and not for two.

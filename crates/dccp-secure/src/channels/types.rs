@@ -1,6 +1,6 @@
 use crate::channel::ChannelId;
 use crate::drops::Reason;
-use units::Time;
+use mpdccp_units::Time;
 
 /// What became of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

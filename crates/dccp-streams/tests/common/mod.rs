@@ -2,9 +2,9 @@
 #![allow(dead_code, unreachable_pub)]
 
 use dccp_streams::{Config, Event, Role, StreamId, Streams};
+use mpdccp_units::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use units::{Duration, Time};
 
 /// A path. Each direction carries packets at its rate, has no queue, and may lose, delay and copy them.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! What we write, tshark reads with the same values: RFC 4340 fields by Wireshark's own dissector (native) or our Lua
 //! one (in UDP), Multipath DCCP fields by our Lua one.
 
-use crate::common::ip::{Carrier, wrap};
+use crate::common::ip::{Encapsulation, wrap};
 use crate::common::meaning::{FIELDS, Meaning};
 use crate::common::tshark::{Frame, available, frames, scratch};
 use core::net::IpAddr;
@@ -176,15 +176,16 @@ fn read(frame: &Frame, native: bool, field: &(&str, &str, &str)) -> Vec<String> 
     values
 }
 
-fn compare(carrier: Carrier, v6: bool, arguments: &[&str]) {
-    let name = format!("{carrier:?}-{}.pcap", if v6 { 6 } else { 4 });
+fn compare(encapsulation: Encapsulation, v6: bool, arguments: &[&str]) {
+    let name = format!("{encapsulation:?}-{}.pcap", if v6 { 6 } else { 4 });
     if !available(&name) {
         return;
     }
-    let native = carrier == Carrier::Native;
+    let native = encapsulation == Encapsulation::Native;
     let (src, dst) = addresses(v6);
     let samples = samples();
-    let packets: Vec<_> = samples.iter().map(|sample| wrap(carrier, encode(sample).0, src, dst)).collect();
+    let packets: Vec<_> =
+        samples.iter().map(|sample| wrap(encapsulation, encode(sample).0, src, dst)).collect();
     let capture = scratch(&name);
     crate::common::pcap::write(&capture, &packets);
 
@@ -226,27 +227,27 @@ fn compare(carrier: Carrier, v6: bool, arguments: &[&str]) {
 
 #[test]
 fn native_ipv4() {
-    compare(Carrier::Native, false, &[]);
+    compare(Encapsulation::Native, false, &[]);
 }
 
 #[test]
 fn native_ipv6() {
-    compare(Carrier::Native, true, &[]);
+    compare(Encapsulation::Native, true, &[]);
 }
 
 #[test]
 fn udp_ipv4() {
-    compare(Carrier::Udp(DCCP_UDP_PORT), false, &[]);
+    compare(Encapsulation::Udp(DCCP_UDP_PORT), false, &[]);
 }
 
 #[test]
 fn udp_ipv6() {
-    compare(Carrier::Udp(DCCP_UDP_PORT), true, &[]);
+    compare(Encapsulation::Udp(DCCP_UDP_PORT), true, &[]);
 }
 
 #[test]
 fn udp_on_another_port_told() {
-    compare(Carrier::Udp(7000), false, &["-d", "udp.port==7000,dccpudp"]);
+    compare(Encapsulation::Udp(7000), false, &["-d", "udp.port==7000,dccpudp"]);
 }
 
 /// Frames of `packets`, written under `name`.
@@ -267,11 +268,11 @@ fn udp_on_another_port_recognised() {
     let (src, dst) = addresses(false);
     let samples: Vec<_> = samples().into_iter().filter(|s| !s.header.short && s.header.cscov == 0).collect();
     let mut packets: Vec<_> =
-        samples.iter().map(|s| wrap(Carrier::Udp(40000), encode(s).0, src, dst)).collect();
+        samples.iter().map(|s| wrap(Encapsulation::Udp(40000), encode(s).0, src, dst)).collect();
     // Not DCCP: text, zeros, random bytes.
     let noise: Vec<u8> = (0..200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for other in [&b"GET / HTTP/1.1 and so on, long enough for a header"[..], &[0; 64], &noise] {
-        packets.push(wrap(Carrier::Udp(40000), other.to_vec(), src, dst));
+        packets.push(wrap(Encapsulation::Udp(40000), other.to_vec(), src, dst));
     }
     let Some(frames) = look("recognised.pcap", &packets, &["dccpudp.type", "dccpudp.seq"]) else { return };
     for (frame, sample) in frames.iter().zip(&samples) {
@@ -288,7 +289,7 @@ fn damage_shows() {
     // The checks above mean something only if tshark finds fault where there is one.
     let (src, dst) = addresses(false);
     let with = |options| Sample { header: header(PacketType::Ack), options, padding: 0, payload: b"" };
-    let mut damaged = wrap(Carrier::Native, encode(&with(vec![])).0, src, dst);
+    let mut damaged = wrap(Encapsulation::Native, encode(&with(vec![])).0, src, dst);
     *damaged.last_mut().unwrap() ^= 1;
     let mut packets = vec![damaged];
     // Lengths that the subtypes cannot have; the reference kernel's older draft had some of these.
@@ -303,16 +304,16 @@ fn damage_shows() {
         &[9],
     ];
     for data in short {
-        packets.push(wrap(Carrier::Native, encode(&with(vec![Opt::Invalid(46, data)])).0, src, dst));
+        packets.push(wrap(Encapsulation::Native, encode(&with(vec![Opt::Invalid(46, data)])).0, src, dst));
         packets.push(wrap(
-            Carrier::Udp(DCCP_UDP_PORT),
+            Encapsulation::Udp(DCCP_UDP_PORT),
             encode(&with(vec![Opt::Invalid(46, data)])).0,
             src,
             dst,
         ));
     }
     let mp_unknown = with(vec![Opt::Mp(MpOption::Unknown(12, &[1, 2, 3]))]);
-    packets.push(wrap(Carrier::Native, encode(&mp_unknown).0, src, dst));
+    packets.push(wrap(Encapsulation::Native, encode(&mp_unknown).0, src, dst));
     let fields = ["dccp.checksum.status", "mpdccp.malformed", "mpdccp.unassigned", "mpdccp.unknown"];
     let Some(frames) = look("damage.pcap", &packets, &fields) else { return };
     let (unknown, frames) = frames.split_last().unwrap();

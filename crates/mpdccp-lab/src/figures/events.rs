@@ -1,6 +1,6 @@
 //! What happens to the paths while a scenario runs, in a few words for a figure.
 
-use units::Rate;
+use mpdccp_units::Rate;
 
 use super::Mark;
 use super::range::label;

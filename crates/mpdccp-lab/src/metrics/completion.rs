@@ -9,7 +9,7 @@ use crate::summary::Latency;
 pub(super) fn completion(run: &RunRecord) -> Vec<(&'static str, f64)> {
     let (mut times, mut begun) = (Vec::new(), 0);
     for flow in run.flows.iter().filter(|flow| flow.kind == "short") {
-        let complete: HashMap<u64, units::Time> =
+        let complete: HashMap<u64, mpdccp_units::Time> =
             flow.received.iter().map(|whole| (whole.seq, whole.at)).collect();
         begun += flow.sent.len();
         times.extend((0u64..).zip(&flow.sent).filter_map(|(number, sent)| {

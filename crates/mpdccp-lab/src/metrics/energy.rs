@@ -10,7 +10,7 @@ pub(super) fn cpu_s_per_gb(run: &RunRecord) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use units::Time;
+    use mpdccp_units::Time;
 
     use super::*;
     use crate::record::{FlowRecord, ReceivedPacket};

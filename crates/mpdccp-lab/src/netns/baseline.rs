@@ -1,4 +1,4 @@
-//! Carriers that are not our tunnel: none, the kernel's Multipath TCP, WireGuard, any VPN started by commands.
+//! Transports that are not our tunnel: none, the kernel's Multipath TCP, WireGuard, any VPN started by commands.
 
 use std::fs;
 use std::io::{Read, Write};

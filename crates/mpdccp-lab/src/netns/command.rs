@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 
 use dccp_net::Clock;
-use units::Time;
+use mpdccp_units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::process::Process;

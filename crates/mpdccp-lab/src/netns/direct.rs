@@ -13,7 +13,7 @@ use dccp_proto::{Ports, Route};
 use mpdccp_proto::{
     Endpoint, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, SessionConfig, SessionEvent, SessionId,
 };
-use units::Time;
+use mpdccp_units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::link::MTU;
@@ -67,7 +67,7 @@ impl Dccp {
             .name("dccp receiver".to_owned())
             .spawn(move || {
                 enter(&namespace)?;
-                hurry(Urgency::Contender);
+                hurry(Urgency::Tunnel);
                 let driver = driver(|core| {
                     listen(core, to, config)?;
                     Ok(receiver)
@@ -118,7 +118,7 @@ impl Flow for Dccp {
 
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
-        hurry(Urgency::Contender);
+        hurry(Urgency::Tunnel);
         let driver = driver(|core| {
             let session = connect(core, self.to, self.session.clone())?;
             Ok(Sender {
@@ -180,8 +180,8 @@ fn driver<A: App>(set_up: impl FnOnce(&mut Core) -> Result<A, LabError>) -> Resu
 }
 
 fn socket(core: &mut Core, addr: SocketAddr) -> Result<u32, LabError> {
-    let carrier = UdpEncapsulation::new(Bind { addr, interface: None });
-    carrier.and_then(|c| core.add_socket(c)).map_err(|e| LabError::failed("a DCCP socket", e))
+    let encapsulation = UdpEncapsulation::new(Bind { addr, interface: None });
+    encapsulation.and_then(|c| core.add_socket(c)).map_err(|e| LabError::failed("a DCCP socket", e))
 }
 
 fn listen(core: &mut Core, addr: SocketAddr, session: SessionConfig) -> Result<(), LabError> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use units::Time;
+use mpdccp_units::Time;
 
 use super::world::Namespace;
 use crate::LabError;

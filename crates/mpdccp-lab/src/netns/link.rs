@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use dccp_net::{Clock, Tun};
-use linkem::Verdict;
-use units::Time;
+use mpdccp_linkem::Verdict;
+use mpdccp_units::Time;
 
 use super::tag::Tag;
 use crate::LabError;

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dccp_net::Clock;
+use mpdccp_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::udp::{NAP, sleep_until};

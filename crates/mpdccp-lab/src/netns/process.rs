@@ -63,7 +63,7 @@ impl Process {
         let (told, child) = mpsc::channel();
         // Urgency is inherited, so a thread that has it starts the process; and the process ends with that thread.
         let spawn = move || {
-            hurry(Urgency::Contender);
+            hurry(Urgency::Tunnel);
             let _ = told.send(command.spawn());
             let _ = over.recv();
         };

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use dccp_net::Clock;
+use mpdccp_units::Time;
 use tempfile::TempDir;
-use units::Time;
 
 use super::flow::{Flow, Sent};
 use super::link::RunningLink;
@@ -76,26 +76,26 @@ impl Backend for Netns {
         let _reaper = Reaper::start(&[world::name("client"), world::name("server")], dir.path())?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;
-        let mut carrier = Carrier::start(plan, &self.program, dir.path(), (&client, &server))?;
+        let mut transport = Transport::start(plan, &self.program, dir.path(), (&client, &server))?;
         let specs = plan.flows();
         let flows: Vec<Box<dyn Flow>> = (0u16..)
             .zip(&specs)
             .map(|(i, spec)| {
-                let to = destination(plan, spec, &carrier);
+                let to = destination(plan, spec, &transport);
                 traffic::start(plan, (i, spec), (&client, &server), (to, FIRST_PORT + i).into(), dir.path())
             })
             .collect::<Result<_, _>>()?;
-        if carrier.must_come_up() {
-            wait_until_up(&client, &server, &mut carrier)?;
+        if transport.must_come_up() {
+            wait_until_up(&client, &server, &mut transport)?;
         }
         let start = Clock.now() + SETTLE + plan.scenario.idle;
         links.iter().for_each(|link| link.set_start(start));
         let world = World { plan, start, client: &client, links: &links, flows: &flows, specs: &specs };
-        let mut sent = world.traffic(&mut carrier, watch)?;
+        let mut sent = world.traffic(&mut transport, watch)?;
         let mut trace: Vec<TraceRow> =
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
-        let cpu_s = carrier.tunnel().and_then(Tunnel::cpu_s);
-        if let Carrier::Tunnel(tunnel) = carrier {
+        let cpu_s = transport.tunnel().and_then(Tunnel::cpu_s);
+        if let Transport::Tunnel(tunnel) = transport {
             // The session's queue knows no flows; with one flow its drops are that flow's.
             if let [only] = &mut sent[..] {
                 only.dropped = tunnel.dropped();
@@ -150,102 +150,102 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
 }
 
 /// What carries the flows.
-enum Carrier {
+enum Transport {
     Tunnel(Box<Tunnel>),
     Baseline(baseline::Running),
     /// The path itself.
     Direct,
 }
 
-impl Carrier {
+impl Transport {
     fn start(
         plan: &Plan<'_>,
         program: &Path,
         dir: &Path,
         (client, server): (&Namespace, &Namespace),
-    ) -> Result<Carrier, LabError> {
+    ) -> Result<Transport, LabError> {
         Ok(match (plan.scenario.mode, &plan.variant.baseline) {
-            (Mode::Direct, _) => Carrier::Direct,
+            (Mode::Direct, _) => Transport::Direct,
             (Mode::Tunnel, None) => {
-                Carrier::Tunnel(Box::new(Tunnel::start(plan, program, dir, client, server)?))
+                Transport::Tunnel(Box::new(Tunnel::start(plan, program, dir, client, server)?))
             }
             (Mode::Tunnel, Some(baseline)) => {
-                Carrier::Baseline(baseline::Running::start(plan, baseline, dir, (client, server))?)
+                Transport::Baseline(baseline::Running::start(plan, baseline, dir, (client, server))?)
             }
         })
     }
 
     fn tunnel(&self) -> Option<&Tunnel> {
-        if let Carrier::Tunnel(tunnel) = self { Some(tunnel) } else { None }
+        if let Transport::Tunnel(tunnel) = self { Some(tunnel) } else { None }
     }
 
     /// Where flows go.
     fn to(&self) -> Ipv4Addr {
         match self {
-            Carrier::Tunnel(_) => tunnel::SERVER,
-            Carrier::Baseline(baseline) => baseline.to,
-            Carrier::Direct => path_address(0, 2),
+            Transport::Tunnel(_) => tunnel::SERVER,
+            Transport::Baseline(baseline) => baseline.to,
+            Transport::Direct => path_address(0, 2),
         }
     }
 
     fn must_come_up(&self) -> bool {
         match self {
-            Carrier::Tunnel(_) => true,
-            Carrier::Baseline(baseline) => baseline.must_come_up(),
-            Carrier::Direct => false,
+            Transport::Tunnel(_) => true,
+            Transport::Baseline(baseline) => baseline.must_come_up(),
+            Transport::Direct => false,
         }
     }
 
     /// Whether every path of it is up, as far as it says.
     fn all_paths_up(&self) -> bool {
         match self {
-            Carrier::Tunnel(tunnel) => tunnel.all_paths_up(),
-            Carrier::Baseline(_) | Carrier::Direct => true,
+            Transport::Tunnel(tunnel) => tunnel.all_paths_up(),
+            Transport::Baseline(_) | Transport::Direct => true,
         }
     }
 
     /// An error if a program of it has ended.
     fn check(&mut self) -> Result<(), LabError> {
         match self {
-            Carrier::Tunnel(tunnel) => tunnel.check(),
-            Carrier::Baseline(baseline) => baseline.check(),
-            Carrier::Direct => Ok(()),
+            Transport::Tunnel(tunnel) => tunnel.check(),
+            Transport::Baseline(baseline) => baseline.check(),
+            Transport::Direct => Ok(()),
         }
     }
 
     fn tails(&self) -> String {
         match self {
-            Carrier::Tunnel(tunnel) => tunnel.tails(),
-            Carrier::Baseline(baseline) => baseline.tails(),
-            Carrier::Direct => String::new(),
+            Transport::Tunnel(tunnel) => tunnel.tails(),
+            Transport::Baseline(baseline) => baseline.tails(),
+            Transport::Direct => String::new(),
         }
     }
 }
 
 /// Where a flow goes: beside what carries the others, if it says so.
-fn destination(plan: &Plan<'_>, spec: &FlowSpec, carrier: &Carrier) -> Ipv4Addr {
+fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport) -> Ipv4Addr {
     let path = spec
         .via
         .as_ref()
         .and_then(|via| plan.scenario.paths.iter().position(|p| p.name.as_ref() == via.as_ref()));
-    path.map_or(carrier.to(), |path| path_address(path, 2))
+    path.map_or(transport.to(), |path| path_address(path, 2))
 }
 
 /// Sends probes until one comes through, and waits until all paths are up.
-fn wait_until_up(client: &Namespace, server: &Namespace, carrier: &mut Carrier) -> Result<(), LabError> {
+fn wait_until_up(client: &Namespace, server: &Namespace, transport: &mut Transport) -> Result<(), LabError> {
     let since = Instant::now();
     let probed = Receiver::start(server, tag::PROBE_PORT, tag::PROBE, false)?;
-    while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !carrier.all_paths_up() {
+    while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !transport.all_paths_up() {
         stop::check()?;
-        carrier.check()?;
+        transport.check()?;
         if since.elapsed() > PATIENCE {
             let secs = PATIENCE.as_secs();
             return Err(LabError::Failed(format!(
                 "the tunnel did not come up on all paths within {secs} s:\n{}",
-                carrier.tails()
+                transport.tails()
             )));
         }
-        udp::probe(client, (carrier.to(), tag::PROBE_PORT).into())?;
+        udp::probe(client, (transport.to(), tag::PROBE_PORT).into())?;
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
@@ -263,7 +263,11 @@ struct World<'a> {
 
 impl World<'_> {
     /// Runs all flows to their end, sampling meanwhile, and gives what each sent.
-    fn traffic(&self, carrier: &mut Carrier, watch: &mut dyn FnMut(&Sample)) -> Result<Vec<Sent>, LabError> {
+    fn traffic(
+        &self,
+        transport: &mut Transport,
+        watch: &mut dyn FnMut(&Sample),
+    ) -> Result<Vec<Sent>, LabError> {
         let over = &AtomicBool::new(false);
         std::thread::scope(|scope| {
             let send = |flow: &dyn Flow, (from, to): (Duration, Duration)| {
@@ -273,7 +277,7 @@ impl World<'_> {
             let flows = self.flows.iter().zip(spans);
             let threads: Vec<_> =
                 flows.map(|(flow, span)| scope.spawn(move || send(flow.as_ref(), span))).collect();
-            let watched = self.watch(carrier, watch);
+            let watched = self.watch(transport, watch);
             over.store(true, Ordering::Relaxed);
             let panicked = |_| Err(LabError::Failed("a generator panicked".to_owned()));
             let sent: Result<Vec<Sent>, LabError> =
@@ -283,10 +287,10 @@ impl World<'_> {
     }
 
     /// Tells sources that adapt what the tunnel's queue has dropped, about once a second: asking takes time.
-    fn tell_drops(&self, carrier: &Carrier, tick: Time) {
+    fn tell_drops(&self, transport: &Transport, tick: Time) {
         let adapts = self.specs.iter().any(|f| matches!(f.source(), Some(SourceSpec::Video { .. })));
         let whole = tick.since(self.start).as_millis().is_multiple_of(5 * TICK.as_millis());
-        if let (Carrier::Tunnel(tunnel), true, true) = (carrier, adapts, whole)
+        if let (Transport::Tunnel(tunnel), true, true) = (transport, adapts, whole)
             && let Some(dropped) = tunnel.dropped()
         {
             self.flows.iter().for_each(|f| f.counters().dropped.store(dropped, Ordering::Relaxed));
@@ -294,7 +298,7 @@ impl World<'_> {
     }
 
     /// Waits for the end of the run, telling how it goes.
-    fn watch(&self, carrier: &mut Carrier, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
+    fn watch(&self, transport: &mut Transport, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
         let end = self.start + self.plan.scenario.duration() + DRAIN;
         let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / TICK.as_secs_f64();
         let mut before = (0, vec![0; self.links.len()]);
@@ -305,8 +309,8 @@ impl World<'_> {
                 stop::check()?;
                 std::thread::sleep(Duration::from_millis(20).min(tick.since(Clock.now())));
             }
-            carrier.check()?;
-            self.tell_drops(carrier, tick);
+            transport.check()?;
+            self.tell_drops(transport, tick);
             let received = self.flows.iter().map(|f| f.counters().bytes.load(Ordering::Relaxed)).sum();
             let offered: Vec<u64> =
                 self.links.iter().map(|l| l.shared.forward_bytes.load(Ordering::Relaxed)).collect();

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use dccp_net::Clock;
+use mpdccp_units::Time;
 use socket2::Protocol;
-use units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::tcp::{connect, listen, read_all};

@@ -1,7 +1,7 @@
 //! The mark in each generated packet. It is at the very end of the payload, so that a link finds it without knowing the headers that
 //! a tunnel put in front.
 
-use units::Time;
+use mpdccp_units::Time;
 
 /// Bytes of a tag.
 pub(super) const LEN: usize = 24;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use dccp_net::Clock;
+use mpdccp_units::Time;
 use socket2::{Domain, Protocol, Socket, Type};
-use units::Time;
 
 use super::flow::Counters;
 use super::link::MTU;

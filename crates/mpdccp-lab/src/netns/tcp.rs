@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use dccp_net::Clock;
+use mpdccp_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
-use units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::tag::Tag;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dccp_secure::PrivateKey;
+use mpdccp_units::Time;
 use serde_json::Value;
 use toml::Table;
-use units::Time;
 
 use super::process::Process;
 use super::world::{Namespace, path_address};

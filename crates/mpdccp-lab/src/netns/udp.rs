@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use dccp_net::Clock;
+use mpdccp_units::{Rate, Time};
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
-use units::{Rate, Time};
 
 use super::flow::{Counters, Flow, Sent};
 use super::tag::{self, Tag};

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
+use mpdccp_units::Rate;
 use serde::Deserialize;
 use toml::Spanned;
-use units::Rate;
 
 use super::quantity::{self, Sizes};
 use super::source::SourceSpec;

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use linkem::{LinkConfig, LossModel, QueueConfig, RateModel, Spread, State, Trace};
+use mpdccp_linkem::{LinkConfig, LossModel, QueueConfig, RateModel, Spread, State, Trace};
+use mpdccp_units::Rate;
 use serde::Deserialize;
-use units::Rate;
 
 use super::link::{Discipline, SpreadKind, queue_kind};
 use super::{Modelled, QueueLimit};
@@ -23,7 +23,7 @@ macro_rules! with_link_keys {
             pub modelled: Option<crate::scenario::Modelled>,
             /// Link rate, outer IP bytes.
             #[serde(default, deserialize_with = "crate::scenario::quantity::opt_rate")]
-            pub rate: Option<units::Rate>,
+            pub rate: Option<mpdccp_units::Rate>,
             /// Bytes that may leave at once after a pause, as with a token bucket.
             #[serde(default, deserialize_with = "crate::scenario::quantity::opt_bytes")]
             pub burst: Option<u32>,
@@ -32,7 +32,7 @@ macro_rules! with_link_keys {
             pub rate_trace: Option<toml::Spanned<String>>,
             /// What is in that file.
             #[serde(skip)]
-            pub trace: Option<linkem::Trace>,
+            pub trace: Option<mpdccp_linkem::Trace>,
             /// A trace for both directions is the same in both at any moment; else the way back is half a round behind.
             #[serde(default)]
             pub in_phase: Option<bool>,
@@ -108,7 +108,7 @@ macro_rules! with_link_keys {
                 }
                 let Some(name) = &self.rate_trace else { return Ok(()) };
                 let trace = read(name.as_ref());
-                let trace = trace.and_then(|text| linkem::Trace::parse(&text).map_err(|e| e.to_string()));
+                let trace = trace.and_then(|text| mpdccp_linkem::Trace::parse(&text).map_err(|e| e.to_string()));
                 self.trace = Some(trace.map_err(|e| (Some(name.span()), e))?);
                 Ok(())
             }
@@ -208,7 +208,7 @@ impl LinkKeys {
             (None, Some(_)) => LossModel::None,
             (None, None) => base.loss,
         };
-        let jitter = self.jitter.map_or(base.jitter, |j| linkem::Jitter {
+        let jitter = self.jitter.map_or(base.jitter, |j| mpdccp_linkem::Jitter {
             spread: match j.spread {
                 SpreadKind::Normal => Spread::Normal(j.by),
                 SpreadKind::Uniform => Spread::Uniform(j.by),
@@ -221,9 +221,9 @@ impl LinkKeys {
             (None, Some(burst)) => RateModel::TokenBucket { rate: self.mean_rate(), burst },
             (None, None) => RateModel::Constant(self.mean_rate()),
         };
-        let policer = self.policer.map(|p| linkem::Policer { rate: p.rate, burst: p.burst });
+        let policer = self.policer.map(|p| mpdccp_linkem::Policer { rate: p.rate, burst: p.burst });
         let aggregation =
-            self.aggregation.map(|a| linkem::Aggregation { access: a.access, packets: a.packets });
+            self.aggregation.map(|a| mpdccp_linkem::Aggregation { access: a.access, packets: a.packets });
         LinkConfig {
             rate,
             delay: self.delay(),

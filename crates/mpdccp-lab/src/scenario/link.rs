@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use linkem::{CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, PieConfig, QueueKind, RedConfig};
+use mpdccp_linkem::{CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, PieConfig, QueueKind, RedConfig};
+use mpdccp_units::Rate;
 use serde::Deserialize;
-use units::Rate;
 
 use super::QueueLimit;
 use super::quantity;

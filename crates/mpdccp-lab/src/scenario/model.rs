@@ -1,6 +1,6 @@
 //! Links of a kind: `model = "lte"`.
 
-use linkem::{LinkConfig, MODELS, Model, State};
+use mpdccp_linkem::{LinkConfig, MODELS, Model, State};
 
 /// A model in one direction at one moment.
 #[derive(Clone, Debug, PartialEq)]

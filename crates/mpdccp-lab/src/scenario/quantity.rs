@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_rate, parse_share, parse_time};
+use mpdccp_units::Rate;
 use serde::{Deserialize, Deserializer, de};
-use units::Rate;
 
 /// What was written, a number without quotation marks too: then the reader says which units there are.
 fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {

@@ -11,6 +11,7 @@ const REVERSE: &[(&str, &str, &str)] =
     &[("back_rate", "rate", "reverse.rate"), ("back_queue", "queue", "reverse.queue")];
 const VARIANT: &[Renamed] =
     &[("variant", "cc_variant"), ("back_ccid", "reverse_ccid"), ("rival", "baseline")];
+const TUNNEL: &[Renamed] = &[("steer", "policy_rule")];
 const FLOW: &[Renamed] = &[("back", "reverse")];
 const TOP: &[Renamed] = &[("contender", "variant")];
 
@@ -26,7 +27,11 @@ pub(super) fn rename(document: &mut Table) -> Vec<Renamed> {
         let paths = cell.get_mut("path").and_then(Value::as_table_mut).into_iter().flatten();
         paths.filter_map(|(_, path)| path.as_table_mut()).for_each(|path| link(path, &mut found));
     }
-    tables(document, "variant").for_each(|variant| keys(variant, VARIANT, &mut found));
+    tunnel(document, &mut found);
+    tables(document, "variant").for_each(|variant| {
+        keys(variant, VARIANT, &mut found);
+        tunnel(variant, &mut found);
+    });
     tables(document, "flow").for_each(|flow| keys(flow, FLOW, &mut found));
     found
 }
@@ -34,6 +39,12 @@ pub(super) fn rename(document: &mut Table) -> Vec<Renamed> {
 fn tables<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut Table> {
     let items = table.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten();
     items.filter_map(Value::as_table_mut)
+}
+
+fn tunnel(table: &mut Table, found: &mut Vec<Renamed>) {
+    if let Some(tunnel) = table.get_mut("tunnel").and_then(Value::as_table_mut) {
+        keys(tunnel, TUNNEL, found);
+    }
 }
 
 fn link(table: &mut Table, found: &mut Vec<Renamed>) {
@@ -71,6 +82,7 @@ mod tests {
 
     const OLD: &str = r#"name = "t"
 title = "t"
+tunnel = { steer = [{ protocol = "udp", fec = 4 }] }
 duration_s = 1
 mode = "direct"
 path = [{ name = "a", rate = "1 Mbit/s", queue = "9 packets", back_rate = "2 Mbit/s", back = { owd = "5 ms" }, events = [{ at_s = 0.5, there = { loss = "1 %" } }] }]
@@ -81,6 +93,7 @@ flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }, { name =
     #[test]
     fn old_names_mean_the_same_and_are_told() {
         let new = OLD
+            .replace("steer =", "policy_rule =")
             .replace("contender =", "variant =")
             .replace("variant = \"draft\"", "cc_variant = \"draft\"")
             .replace("back_ccid", "reverse_ccid")
@@ -91,7 +104,7 @@ flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }, { name =
         assert_eq!(old.document_hash(), new.document_hash());
         assert!(new.renamed.is_empty());
         let names: Vec<&str> = old.renamed.iter().map(|(old, _)| *old).collect();
-        assert_eq!(names, ["contender", "back", "back_rate", "there", "variant", "back_ccid"]);
+        assert_eq!(names, ["contender", "back", "back_rate", "there", "steer", "variant", "back_ccid"]);
     }
 
     #[test]

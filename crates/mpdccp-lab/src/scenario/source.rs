@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use linkem_net::quantity::parse_rate;
+use mpdccp_units::Rate;
 use serde::{Deserialize, Deserializer, de};
-use units::Rate;
 
 use super::quantity;
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use units::{Rate, Time};
+use mpdccp_units::{Rate, Time};
 
 use super::links::Links;
 use super::probe;

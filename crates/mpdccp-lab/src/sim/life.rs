@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
+use mpdccp_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
-use units::Time;
 
 /// A number from 0 to below 1.
 fn share(rng: &mut ChaCha8Rng) -> f64 {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use linkem::Verdict;
-use units::{Rate, Time};
+use mpdccp_linkem::Verdict;
+use mpdccp_units::{Rate, Time};
 
 use super::side::Side;
 use super::world::LinkEvent;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use dccp_cc::BBR1_WITHOUT;
 use dccp_proto::Experiment;
 use mpdccp_proto::{PathName, SessionConfig, SessionEvent};
-use units::{Rate, Time};
+use mpdccp_units::{Rate, Time};
 
 use super::flow::{Flow, Over};
 use super::links::{Links, Progress};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::Time;
+use mpdccp_units::Time;
 
 use super::side::Side;
 use super::source::Source;

@@ -4,20 +4,20 @@
 use core::time::Duration;
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::Packet;
-use linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
+use mpdccp_linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{
     Endpoint, FlowKey, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, QueueView, SessionConfig,
     SessionEvent, SessionId, SessionStatus,
 };
+use mpdccp_units::Time;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use units::Time;
 
 use super::life::WakeUp;
 use super::probe;
 use super::side::Side;
 use crate::{Plan, Random};
 
-/// IPv4 and UDP headers that the carrier adds.
+/// IPv4 and UDP headers that the encapsulation adds.
 pub(crate) const OVERHEAD: u16 = 28;
 /// Largest packet of every path.
 pub(crate) const MTU: u16 = 1500;
@@ -88,7 +88,7 @@ pub(crate) struct WorldPath {
     pub(crate) links: [LinkConfig; 2],
     /// Path whose link this one uses; itself, or one before it.
     pub(crate) owner: usize,
-    /// What steering rules call it.
+    /// What policy rules call it.
     pub(crate) name: PathName,
     /// MP_PRIO of the path.
     pub(crate) prio: u8,
@@ -105,7 +105,7 @@ pub(crate) struct World {
     owners: Vec<usize>,
     /// How much farther than its links the other end of each session is.
     detours: Vec<Duration>,
-    /// What a carrier adds to each packet of a session.
+    /// What the encapsulation adds to each packet of a session.
     overhead: u16,
     next_id: u64,
     outbox: Outbox,
@@ -140,7 +140,7 @@ fn route(path: usize, from: Side) -> Route {
 
 impl World {
     /// Hosts and links of `plan`. Each session runs over all paths, the first one only if it has no multipath, and its packets travel a
-    /// detour beside. Carriers add `overhead` bytes to each. First Requests leave at once.
+    /// detour beside. Encapsulation adds `overhead` bytes to each. First Requests leave at once.
     ///
     /// # Errors
     /// If a link makes no sense.

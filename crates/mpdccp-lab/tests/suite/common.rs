@@ -5,7 +5,7 @@ use core::time::Duration;
 use mpdccp_lab::{
     Fate, FlowRecord, LinkPacket, LinkRecord, PathRecord, ReceivedPacket, RunRecord, SentPacket, TraceRow,
 };
-use units::{Rate, Time};
+use mpdccp_units::{Rate, Time};
 
 /// One packet a millisecond for 10 s, 1,250 bytes: 10 Mbit/s. From the fifth second on every third takes the second path; latency
 /// is 10 ms and grows there by 1 ms a second.

@@ -88,7 +88,8 @@ fn a_model_brings_all_keys_and_what_is_named_stays() {
     for at in [0.0, 2.0, 16.0, 35.0] {
         let [_, back] = seen(1, at);
         assert_eq!(back.0.mbps(), 50.0);
-        let lost = if at < 3.0 { linkem::LossModel::None } else { linkem::LossModel::Bernoulli(0.01) };
+        let lost =
+            if at < 3.0 { mpdccp_linkem::LossModel::None } else { mpdccp_linkem::LossModel::Bernoulli(0.01) };
         assert_eq!(back.2, lost, "an event's key stays as well: {at}");
     }
     // What the model says is what packets meet.
@@ -99,7 +100,7 @@ fn a_model_brings_all_keys_and_what_is_named_stays() {
 
 /// Delivered on the first path between two moments: packets of the flow, and whether any went back.
 fn delivered(record: &RunRecord, from: f64, to: f64) -> (usize, usize) {
-    let within = |at: units::Time| {
+    let within = |at: mpdccp_units::Time| {
         let t = at.as_secs_f64() - record.start.as_secs_f64();
         (from..to).contains(&t)
     };
@@ -157,7 +158,7 @@ fn a_trace_is_out_of_phase_with_itself_unless_told() {
     assert_eq!(there.trace, back.trace);
 }
 
-const RIVALS: &str = r#"
+const BASELINES: &str = r#"
 name = "t"
 title = "t"
 duration_s = 2
@@ -205,7 +206,7 @@ fn plan<'a>(scenario: &'a Scenario, label: &str) -> Plan<'a> {
 
 #[test]
 fn what_a_backend_lacks_is_said_for_each_variant() {
-    let scenario = parse(RIVALS);
+    let scenario = parse(BASELINES);
     let sim = Sim::default();
     assert_eq!(sim.lacks(&plan(&scenario, "plain-b")), None);
     for (label, word) in [("mptcp", "Multipath TCP"), ("wireguard", "WireGuard"), ("commands", "commands")] {
@@ -219,14 +220,14 @@ fn what_a_backend_lacks_is_said_for_each_variant() {
 
 #[test]
 fn without_a_tunnel_flows_go_over_the_path_as_they_are() {
-    let (record, stats) = run(&parse(RIVALS), "plain-b", "base");
+    let (record, stats) = run(&parse(BASELINES), "plain-b", "base");
     assert!(record.paths[0].forward.packets.is_empty());
     let rate = stats.metrics["rx_mbps"];
     assert!((3.0..4.1).contains(&rate), "{rate}");
 }
 
 #[test]
-fn wrong_rivals_and_commands_say_what_is_allowed() {
+fn wrong_baselines_and_commands_say_what_is_allowed() {
     let cases = [
         ("kind = \"mptcp\"", "kind = \"mtcp\"", "wireguard"),
         ("baseline = { kind = \"mptcp\" }", "baseline = { kind = \"mptcp\" }\nccid = 5", "stands alone"),
@@ -235,8 +236,8 @@ fn wrong_rivals_and_commands_say_what_is_allowed() {
         ("kind = \"command\"", "kind = \"tcp\"\ncc = \"bbr\"", "kind = \"command\""),
     ];
     for (from, to, mentions) in cases {
-        assert!(RIVALS.contains(from), "{from}");
-        let error = Scenario::parse("t.toml", &RIVALS.replacen(from, to, 1)).unwrap_err();
+        assert!(BASELINES.contains(from), "{from}");
+        let error = Scenario::parse("t.toml", &BASELINES.replacen(from, to, 1)).unwrap_err();
         assert!(error.line.is_some() && error.message.contains(mentions), "{to}: {error}");
     }
 }

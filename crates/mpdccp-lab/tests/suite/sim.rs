@@ -355,12 +355,15 @@ fn chances_belong_to_paths_and_flows_and_not_to_who_runs() {
 fn traffic_begins_after_the_idle_time() {
     let text = MIXED.replace("duration_s = 3", "duration_s = 1\nidle_s = 7.5");
     let (record, _) = run(&parse(&text), "ccid5", "base");
-    assert_eq!(record.start, units::Time::from_millis(8_500));
+    assert_eq!(record.start, mpdccp_units::Time::from_millis(8_500));
     let first = record.flows.iter().flat_map(|flow| flow.sent.first()).map(|p| p.at).min().unwrap();
     assert!(first >= record.start && first < record.start + core::time::Duration::from_millis(50));
     // The paths are up long before.
     assert!(
-        record.paths.iter().all(|path| path.reverse.packets[0].entered < units::Time::from_millis(1_000))
+        record
+            .paths
+            .iter()
+            .all(|path| path.reverse.packets[0].entered < mpdccp_units::Time::from_millis(1_000))
     );
 }
 

@@ -7,8 +7,8 @@ use crate::{Counter, SessionState};
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::{Packet, PacketType, Reset, ResetCode};
+use mpdccp_units::Time;
 use tracing::Span;
-use units::Time;
 
 /// Most half-open sessions of a listener. Requests beyond are answered without keeping anything of them (RFC 4340 section 8.1.4), so that
 /// however many come from forged addresses, whoever gets the answers can connect.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ports, Route};
 use dccp_streams::Streams;
-use units::{Rate, Time};
+use mpdccp_units::{Rate, Time};
 
 impl Endpoint {
     /// Sends an option of the application's to the peer (MP_EXP, RFC 9897 section 3.2.12), with an Ack: it may be lost. False if it cannot be
@@ -139,7 +139,7 @@ impl Endpoint {
 
     /// Tells a client that will connect from there, to a port that listens, that it is waited for (DCCP-Listen, RFC 5596): so that NATs and
     /// firewalls before this end let its Request in. Both must know each other's addresses and ports by other means. Three
-    /// packets at most leave. False if nothing listens on `ports.local`, or too many are being invited.
+    /// packets at most leave. False if nothing listens on `ports.local`, or too many clients are waited for.
     pub fn send_listen(&mut self, now: Time, route: Route, ports: Ports) -> bool {
         let Some(listener) = self.listeners.get(&ports.local) else { return false };
         let service_code = listener.cfg.session.connection.service_code;

@@ -6,8 +6,8 @@ use core::net::IpAddr;
 use dccp_proto::{Ports, Route};
 use dccp_wire::{Header, Opt, Packet, PacketType, Seq};
 use hmac::{Hmac, KeyInit, Mac};
+use mpdccp_units::{Duration, Time};
 use sha2::Sha256;
-use units::{Duration, Time};
 
 /// How long a cookie is good: a client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and may have lost some.
 const LIFE: Duration = Duration::from_secs(30);

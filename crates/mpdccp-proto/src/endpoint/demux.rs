@@ -4,8 +4,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use dccp_proto::{Ports, Route};
 use dccp_wire::Header;
+use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
-use units::{Duration, Time};
 
 /// Ports for private use (RFC 6335 section 6), from which clients take theirs.
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;

@@ -30,6 +30,7 @@ use demux::Demux;
 use groups::Groups;
 use listener::Listener;
 use memory::Memory;
+use mpdccp_units::Time;
 use occupancy::Occupancy;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -37,7 +38,6 @@ use rendezvous::Rendezvous;
 use shared::Shared;
 use strangers::Strangers;
 use tracing::Span;
-use units::Time;
 
 /// Counters of packets that belong to no connection.
 #[derive(Clone, Debug, Default)]
@@ -198,7 +198,7 @@ impl Endpoint {
         self.handle_from(now, route, None, ecn, len, bytes);
     }
 
-    /// As [`handle_datagram`](Self::handle_datagram), on a route of which the carrier vouches for the peer, one of
+    /// As [`handle_datagram`](Self::handle_datagram), on a route of which the encapsulation vouches for the peer, one of
     /// [`ListenConfig::peers`] by its number: only that peer's sessions are opened and joined over it, whatever its address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);

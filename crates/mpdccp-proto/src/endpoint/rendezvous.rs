@@ -1,15 +1,15 @@
-//! Inviting a client (RFC 5596): DCCP-Listen opens the NATs and firewalls on this side of it.
+//! Rendezvous (RFC 5596): DCCP-Listen opens the NATs and firewalls on this side of it.
 
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::{Header, PacketType, Seq};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// RFC 5596 section 2.2.2: repeated after 200 ms, ...
 const INTERVAL: Duration = Duration::from_millis(200);
 /// ... twice at most.
 pub(super) const COPIES: u8 = 3;
-/// Most clients invited at a time.
+/// Most clients waited for at a time.
 pub(super) const MAX_EXPECTED: usize = 1024;
 
 /// A client in whose place the listener is INVITED; afterwards it simply listens.

@@ -4,7 +4,7 @@
 use crate::SessionId;
 use crate::session::Cap;
 use alloc::collections::VecDeque;
-use units::{Rate, Time};
+use mpdccp_units::{Rate, Time};
 
 /// Bytes of a turn; what a packet takes beyond them is missing from the next ones.
 const TURN: i64 = 1500;

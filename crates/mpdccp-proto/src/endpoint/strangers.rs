@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ecn, Route, Sink, refuse};
 use dccp_wire::{Packet, PacketType, Reset};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Over which the limits below count.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -14,9 +14,9 @@ use core::marker::PhantomData;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 use core::str::FromStr;
+use mpdccp_units::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
-use units::Duration;
 
 impl<'de> Deserialize<'de> for Policy {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Policy, D::Error> {
@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Policy {
         impl<'de> Visitor<'de> for Rules {
             type Value = Policy;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("rules such as [[steer]] with dscp = \"ef\" and scheduler = \"redundant\"")
+                f.write_str("rules such as [[policy_rule]] with dscp = \"ef\" and scheduler = \"redundant\"")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Policy, A::Error> {
                 let mut rules = Vec::new();
@@ -326,16 +326,16 @@ mod tests {
     fn read(text: &str) -> Result<Policy, String> {
         #[derive(Deserialize)]
         struct File {
-            steer: Policy,
+            policy_rule: Policy,
         }
-        toml::from_str::<File>(text).map(|file| file.steer).map_err(|e| e.message().to_string())
+        toml::from_str::<File>(text).map(|file| file.policy_rule).map_err(|e| e.message().to_string())
     }
 
     #[test]
     fn a_rule_is_read_whole() {
         let rules = read(
             r#"
-            [[steer]]
+            [[policy_rule]]
             name = "calls"
             dscp = ["ef", 44]
             protocol = "udp"
@@ -348,7 +348,7 @@ mod tests {
             max_loss_pct = 1.5
             otherwise = "wait"
             fec = 4
-            [[steer]]
+            [[policy_rule]]
             protocol = 47
             drop = true
             "#,
@@ -389,10 +389,11 @@ mod tests {
             ("drop = true\nscheduler = \"rr\"", "nothing else"),
             ("port = 5", "ports"),
         ] {
-            let wrong = read(&format!("[[steer]]\ndrop = true\n[[steer]]\n{rule}\n")).unwrap_err();
+            let wrong =
+                read(&format!("[[policy_rule]]\ndrop = true\n[[policy_rule]]\n{rule}\n")).unwrap_err();
             assert!(wrong.contains("rule 2: ") && wrong.contains(word), "{rule}: {wrong}");
         }
-        assert!(read(&"[[steer]]\ndrop = true\n".repeat(17)).unwrap_err().contains("rule 17"));
-        assert!(read("steer = 3").is_err());
+        assert!(read(&"[[policy_rule]]\ndrop = true\n".repeat(17)).unwrap_err().contains("rule 17"));
+        assert!(read("policy_rule = 3").is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::sched::SchedulerKind;
 use crate::{PathName, PathRow, PktInfo};
 use alloc::string::String;
 use alloc::vec::Vec;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// Most rules; each has a queue.
 pub(crate) const MAX_RULES: usize = 16;

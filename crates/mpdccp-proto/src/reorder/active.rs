@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use dccp_wire::Seq;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// How long after a duplicate packets are thought to travel on several paths at once.
 const COPIES: Duration = Duration::from_secs(10);

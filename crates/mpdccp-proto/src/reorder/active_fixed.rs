@@ -1,6 +1,6 @@
 use super::active::{Rule, Tracks};
 use super::buffer::Hole;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// Every hole may last equally long.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 use super::active::{Rule, Tracks, candidates};
 use super::buffer::Hole;
 use super::track::Track;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// What a wait taken from measurements adds to them, beside a quarter, for what was not seen yet.
 const MARGIN: Duration = Duration::from_millis(5);

@@ -2,7 +2,7 @@ use super::Back;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use dccp_wire::Seq;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Most packets held; beyond, the oldest hole is given up.
 const MAX_PACKETS: usize = 16_384;

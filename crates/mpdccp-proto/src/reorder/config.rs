@@ -8,7 +8,7 @@ use crate::names::Named;
 #[cfg(feature = "serde")]
 use crate::names::by_name;
 use alloc::boxed::Box;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// One reorderer there is.
 #[derive(Debug)]

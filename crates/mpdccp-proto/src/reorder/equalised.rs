@@ -3,7 +3,7 @@ use super::{Arrival, ReorderStats, Reorderer};
 use crate::PathId;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Delays what comes on faster paths by what the slowest one takes longer, so that all packets take equally long and are in order
 /// without waiting for any that is missing (delay equalisation).

@@ -36,7 +36,7 @@
 use crate::PathId;
 use alloc::vec::Vec;
 use dccp_wire::Seq;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 mod active;
 mod active_fixed;

@@ -2,7 +2,7 @@ use super::buffer::{Buffer, Place};
 use super::{Arrival, ReorderStats, Reorderer};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Delivers packets as they arrive, each once.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Half of how long a value is remembered.
 const HALF: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 use crate::PathId;
 use alloc::boxed::Box;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Which inner flows are small and travel on one path: they need not wait for what others lack, for on one path packets come in order.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@ use super::buffer::ORIGIN;
 use super::recent::RecentMax;
 use alloc::collections::VecDeque;
 use dccp_wire::Seq;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Most gaps remembered a path.
 const MAX_GAPS: usize = 1_024;

@@ -2,7 +2,7 @@ use super::scheduler::{Pick, Scheduler};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Adaptive Cheapest Pipe First: each path may use only a live part of its window. The part shrinks while the path's RTT stands above
 /// its target, so that the next path helps before the cheapest one has a queue, and grows again below it.

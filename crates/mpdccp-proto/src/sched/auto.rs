@@ -4,7 +4,7 @@ use super::scheduler::{Pick, Scheduler, cost};
 use super::trial::Trials;
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::vec::Vec;
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// Earliest delivery in order, the automatic choice.
 ///

@@ -1,6 +1,6 @@
 use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Blocking Estimation (Ferlin and others, IFIP Networking 2016): a slower path is used only if what the fastest could send meanwhile
 /// fits beside it into what the receiver holds back.

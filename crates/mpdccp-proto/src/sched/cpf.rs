@@ -1,13 +1,13 @@
 use super::scheduler::{Pick, Scheduler, congested, open};
 use crate::{PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Cheapest Pipe First: the path of highest priority, ties by lowest smoothed RTT. Lower priorities are overflow.
 #[derive(Debug, Default)]
 pub(super) struct Cpf;
 
-/// Dearer paths come later.
+/// More expensive paths come later.
 fn cost(path: &PathRow) -> impl Ord + use<> {
     (Reverse(path.prio), path.srtt.unwrap_or(Duration::MAX), path.id)
 }

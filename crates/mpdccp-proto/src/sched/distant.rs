@@ -7,7 +7,7 @@ use super::scheduler::cost;
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
 use dccp_proto::Gate;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Which paths are such, and whether they are needed all the same.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ mod tests {
     use super::super::tests::row;
     use super::*;
     use dccp_proto::Why;
-    use units::Rate;
+    use mpdccp_units::Rate;
 
     /// 10 Mbit/s with a round trip of 10 ms beside `far`, whose gate is shut for nine in ten milliseconds; whether that is left out after each
     /// millisecond of so long a wait.

@@ -1,6 +1,6 @@
 use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is used only if the backlog
 /// would not be done sooner on the fastest alone; a decision to wait is kept with a quarter of hysteresis.

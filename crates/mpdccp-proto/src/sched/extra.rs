@@ -6,7 +6,7 @@
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// Tries one path at a time.
 #[derive(Debug, Default)]

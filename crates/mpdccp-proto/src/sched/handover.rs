@@ -1,7 +1,7 @@
 use super::scheduler::{Pick, Scheduler};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// One path at a time (ATSSS Active-Standby): the one of highest priority, and it is kept while there is none of a higher.
 #[derive(Debug, Default)]

@@ -143,7 +143,7 @@ pub(crate) mod tests {
     use dccp_cc::Amount;
     use dccp_proto::ccid::Late;
     use dccp_proto::{Gate, Why};
-    use units::{Duration, Rate, Time};
+    use mpdccp_units::{Duration, Rate, Time};
 
     /// An open path.
     pub(crate) fn row(id: u32, prio: u8, srtt_ms: u64) -> PathRow {

@@ -1,6 +1,6 @@
 use super::scheduler::{Pick, Scheduler};
 use crate::{PathRow, PktInfo, QueueView};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Out-of-order transmission for in-order arrival scheduling: the path on which the packet arrives first, counting whole round trips that
 /// what waits before it needs. With one queue for all paths the packet waits there for that path.

@@ -1,7 +1,7 @@
 use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use alloc::vec::Vec;
-use units::Time;
+use mpdccp_units::Time;
 
 /// A copy on every path that has room, all with one MP_SEQ (ATSSS Redundant); the receiver delivers the first.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathId, PathRow, PktInfo, QueueView};
-use units::Time;
+use mpdccp_units::Time;
 
 /// Round robin over the open paths, one packet each. Full paths are skipped, so it degrades to filling windows.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::vec::Vec;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// A scheduler's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathRow, PktInfo, QueueView};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// The open path of lowest smoothed RTT (ATSSS Smallest-Delay).
 #[derive(Debug, Default)]

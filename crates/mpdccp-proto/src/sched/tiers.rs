@@ -4,7 +4,7 @@
 use super::scheduler::congested;
 use crate::{PathRow, PathState, PktInfo, QueueView};
 use alloc::vec::Vec;
-use units::Time;
+use mpdccp_units::Time;
 
 /// A secondary path joins the primaries at this priority.
 const SECONDARY: u8 = 2;
@@ -49,7 +49,7 @@ mod tests {
     use super::super::tests::{closed, row};
     use super::*;
     use dccp_proto::{Gate, Why};
-    use units::Duration;
+    use mpdccp_units::Duration;
 
     const NOW: Time = Time::from_millis(1_000);
 

@@ -2,7 +2,7 @@
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// What became of each path that was there.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use alloc::collections::BTreeMap;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Weighted round robin: each path gets bytes in proportion to its priority, which both ends know (ATSSS Load-Balancing). A path that
 /// is full loses its turns; they are not made up for.

@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Ports, Route};
 use dccp_wire::Seq;
+use mpdccp_units::Time;
 use rand_core::RngCore;
-use units::Time;
 
 /// Most addresses kept for a peer.
 const MAX_REMOTE: usize = 32;

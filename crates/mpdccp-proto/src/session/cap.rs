@@ -1,4 +1,4 @@
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// What may leave at once after a pause, in time at the rate.
 const CREDIT: Duration = Duration::from_millis(2);

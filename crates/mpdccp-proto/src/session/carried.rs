@@ -4,7 +4,7 @@ use crate::QueueView;
 use crate::sched::{Scheduler, SchedulerKind};
 use alloc::boxed::Box;
 use dccp_streams::{Config, Role, Streams};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// The streams of a session whose peer has them too.
 #[derive(Debug)]

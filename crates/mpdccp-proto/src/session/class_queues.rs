@@ -9,7 +9,7 @@ use crate::{PktInfo, SessionConfig};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Packets of one kind, and what picks their paths.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use crate::SessionState;
 use crate::{Counter, Wake};
 use dccp_proto::{Connection, Extra, State};
 use dccp_wire::{MpOption, PacketType, ResetCode};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// How long to wait for the answers to our Close, or for the peer's Close on the other subflows.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);

@@ -8,7 +8,7 @@ use crate::keys::By;
 use alloc::vec::Vec;
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Options, Seq};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Longest gap between retransmissions of an option. RFC 9897 leaves the timing open: two RTO first, doubling.
 const MAX_GAP: Duration = Duration::from_secs(64);

@@ -5,7 +5,7 @@ use super::subflow::Subflow;
 use crate::PathId;
 use dccp_cc::Seen;
 use dccp_proto::Connection;
-use units::Time;
+use mpdccp_units::Time;
 
 impl Session {
     /// Shows the coupling what a path went through, and tells all paths their parts.

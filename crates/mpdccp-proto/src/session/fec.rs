@@ -5,7 +5,7 @@ use crate::{FecStats, PathId};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use dccp_wire::Seq;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Most packets that one FEC packet is for.
 pub(crate) const MOST: u8 = 16;

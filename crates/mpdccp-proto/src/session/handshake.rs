@@ -6,7 +6,7 @@ use super::{Reason, Role, Session, encode};
 use crate::{Counter, Fallback, PathConfig, PathName, SessionConfig, SessionState};
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, OptionBuf, Packet, Reset, ResetCode, feature};
-use units::Time;
+use mpdccp_units::Time;
 
 /// What a Request or Response says about multipath.
 #[derive(Clone, Copy, Debug, Default)]

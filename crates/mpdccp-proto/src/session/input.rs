@@ -9,7 +9,7 @@ use crate::{Counter, PathId, PktInfo};
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Most options of one packet that are confirmed; more are ignored until they come again.
 const MAX_SIGNALS: usize = 8;

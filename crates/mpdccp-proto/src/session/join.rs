@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
+use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
-use units::{Duration, Time};
 
 /// Requests sent for a join before the attempt counts as failed; the path manager tries again later.
 const JOIN_RETRIES: u8 = 3;

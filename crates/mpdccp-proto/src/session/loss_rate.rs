@@ -1,5 +1,5 @@
 use dccp_proto::ccid::TxView;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// The share of packets that a path loses whatever its load: the least of the last samples, so that what a queue lost while its rate was
 /// being found does not count. What nothing new is known of is forgotten, so that a path that is left out for its losses is tried again,

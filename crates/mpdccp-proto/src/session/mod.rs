@@ -59,13 +59,13 @@ use dccp_proto::ccid::AckVecSender;
 use dccp_proto::{CcOptions, Config, Connection, Ports, Route, State};
 use dccp_wire::{MpOption, Opt, OptionBuf, Seq};
 use fec::Fec;
+use mpdccp_units::{Duration, Time};
 use plausible::Plausible;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use repair::Repair;
 use signal::Pending;
 use subflow::{FirstAttempt, Subflow};
-use units::{Duration, Time};
 
 /// Bytes of MP_SEQ, the one option on every data packet (RFC 9897 section 3.2.5).
 const MP_SEQ_LEN: usize = 9;

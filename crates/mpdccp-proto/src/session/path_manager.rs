@@ -7,7 +7,7 @@ use super::{Reason, Role, Session, SessionEvent};
 use crate::{Counter, PathConfig, PathId, PathName, PathState, SessionState, Wake};
 use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// With several paths given, how long the first subflow may take on one before the next is tried.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);

@@ -7,7 +7,7 @@ use super::{Gone, Reason, Role, Session, SessionEvent, encode};
 use crate::{Counter, PathState, SessionState};
 use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// How long a client probes a silent path before it makes a new connection there: a NAT may have forgotten the old one.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);

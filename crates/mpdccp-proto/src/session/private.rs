@@ -2,7 +2,7 @@
 
 use crate::PathName;
 use dccp_wire::{MpOption, Seq};
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// First bytes of ours: MP_EXP is everybody's.
 const MAGIC: [u8; 4] = *b"mpd1";

@@ -1,4 +1,4 @@
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Gaps between the probes of a silent path: a quarter of the silence so far, no less and no more than this.
 const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(300));

@@ -10,7 +10,7 @@ use crate::{Counter, PathId, PathRow, PktInfo, Wake};
 use alloc::vec::Vec;
 use dccp_proto::{Gate, Received, Sink};
 use dccp_wire::{Opt, Seq};
-use units::Time;
+use mpdccp_units::Time;
 
 impl Session {
     /// A packet left, for the first time and on one path: its rule may want it protected.

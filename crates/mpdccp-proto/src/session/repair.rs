@@ -6,7 +6,7 @@ use crate::{PathId, RepairStats};
 use alloc::collections::{BTreeMap, VecDeque};
 use dccp_proto::ccid::Fated;
 use dccp_wire::Seq;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Most bytes kept of what was sent; beyond, the oldest cannot be repaired any more.
 const MAX_BYTES: usize = 16 << 20;

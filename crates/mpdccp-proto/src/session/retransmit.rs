@@ -7,7 +7,7 @@ use super::subflow::Subflow;
 use super::{Role, Session, encode};
 use crate::PathId;
 use dccp_wire::Seq;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// What a repair takes beside round trips: timers, and the peer's.
 const MARGIN: Duration = Duration::from_millis(10);

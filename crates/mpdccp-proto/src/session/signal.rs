@@ -3,7 +3,7 @@
 use crate::PathId;
 use core::net::IpAddr;
 use dccp_wire::{MpOption, Seq};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// An option that needs confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::PktInfo;
 use crate::policy::Policy;
 use crate::queue::{QueueStats, Queued};
 use crate::sched::SchedulerKind;
-use units::Time;
+use mpdccp_units::Time;
 
 impl Session {
     /// The class of a packet that waits.

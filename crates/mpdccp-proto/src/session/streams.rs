@@ -6,7 +6,7 @@ use crate::{PathId, PathRow, PktInfo, SessionState, StreamsStatus};
 use dccp_proto::{Received, Sink};
 use dccp_streams::Streams;
 use dccp_wire::{MpOption, Opt};
-use units::Time;
+use mpdccp_units::Time;
 
 /// Bytes of the option that marks a stream packet: an empty MP_EXP in place of MP_SEQ.
 const OPTION: usize = 3;

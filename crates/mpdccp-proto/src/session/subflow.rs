@@ -8,7 +8,7 @@ use dccp_cc::{Amount, RttEstimator};
 use dccp_proto::ccid::Late;
 use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// What a subflow's multipath handshake waits for (RFC 9897 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

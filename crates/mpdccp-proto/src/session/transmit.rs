@@ -7,7 +7,7 @@ use crate::sched::{Pick, tiers};
 use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, SessionState, Wake};
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt};
-use units::Time;
+use mpdccp_units::Time;
 
 /// Most packets of one session in one call; the rest follows at once, after other sessions had their turn.
 const BUDGET: usize = 256;
@@ -288,7 +288,7 @@ mod tests {
     use alloc::vec::Vec;
     use dccp_proto::{Ecn, Ports, Route};
     use dccp_wire::{Packet, Seq};
-    use units::Duration;
+    use mpdccp_units::Duration;
 
     struct Out(Vec<Vec<u8>>);
 

@@ -3,7 +3,7 @@
 use crate::common::End::{Client, Server};
 use crate::common::{Net, config, counted};
 use mpdccp_proto::PathId;
-use units::{Duration, Rate};
+use mpdccp_units::{Duration, Rate};
 
 /// Bytes of IP packets with data that each path carries while the client offers 8 Mbit/s for a second, two seconds after it began to.
 fn carried(net: &mut Net, id: mpdccp_proto::SessionId) -> [u64; 2] {

@@ -5,8 +5,8 @@ use crate::common::*;
 use dccp_proto::Route;
 use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, ResetCode};
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use std::net::SocketAddr;
-use units::Duration;
 
 fn other(end: End) -> End {
     if end == Client { Server } else { Client }

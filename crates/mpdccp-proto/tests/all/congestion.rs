@@ -4,7 +4,7 @@ use crate::common::End::{Client, Server};
 use crate::common::*;
 use dccp_proto::Config;
 use mpdccp_proto::*;
-use units::{Duration, Rate};
+use mpdccp_units::{Duration, Rate};
 
 fn ccid5(scheduler: sched::SchedulerKind) -> SessionConfig {
     let connection = Config { service_code: 7, tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };

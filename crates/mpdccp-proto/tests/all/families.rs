@@ -3,7 +3,7 @@
 use crate::common::End::{Client, Server};
 use crate::common::*;
 use mpdccp_proto::*;
-use units::Duration;
+use mpdccp_units::Duration;
 
 const GAP: Duration = Duration::from_millis(4);
 

@@ -4,7 +4,7 @@ use crate::common::End::{Client, Server};
 use crate::common::*;
 use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode};
 use mpdccp_proto::*;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// Runs a session over two paths with what happens to packets on path 1 in the meddler's hands.
 fn joined_with(meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net, SessionId) {
@@ -421,7 +421,7 @@ fn late_join_ack_is_repeated() {
     assert!(acks.filter(|l| l.is(Client, PacketType::Ack)).count() >= 2);
 }
 
-/// Peers that the carrier vouches for: none joins the session of another, and an unknown one opens none.
+/// Peers that the encapsulation vouches for: none joins the session of another, and an unknown one opens none.
 #[test]
 fn a_vouched_peer_has_its_own_sessions_only() {
     for (vouched, paths) in [(vec![42, 42], 2), (vec![42, 7], 1), (vec![7, 7], 0)] {

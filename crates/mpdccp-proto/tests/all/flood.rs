@@ -6,8 +6,8 @@ use crate::common::*;
 use dccp_proto::{Ecn, Ports, Route};
 use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq};
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use std::net::SocketAddr;
-use units::Duration;
 
 fn plain() -> SessionConfig {
     SessionConfig { fallback: Fallback::Plain, ..config() }

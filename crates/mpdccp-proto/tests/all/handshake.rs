@@ -5,8 +5,8 @@ use crate::common::*;
 use dccp_wire::{MpOption, Opt, PacketType, Seq};
 use hmac::{Hmac, KeyInit, Mac};
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use sha2::Sha256;
-use units::Duration;
 
 /// HMAC-SHA256 apart from the code under test: key and message as whole slices.
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {

@@ -4,7 +4,7 @@ use crate::common::End::{Client, Server};
 use crate::common::{Net, config, datagram};
 use dccp_wire::{Packet, PacketType};
 use mpdccp_proto::{PathId, PktInfo, SessionEvent};
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// IP and UDP headers of the harness.
 const OVERHEAD: usize = 28;

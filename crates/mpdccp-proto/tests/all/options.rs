@@ -4,8 +4,8 @@ use crate::common::End::{Client, Server};
 use crate::common::*;
 use dccp_wire::{MpOption, Opt, OptionBuf, Packet, PacketType, RttType, Seq};
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use std::net::IpAddr;
-use units::Duration;
 
 const GAP: Duration = Duration::from_millis(4);
 

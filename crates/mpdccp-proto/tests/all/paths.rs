@@ -6,8 +6,8 @@ use dccp_proto::Route;
 use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use std::net::IpAddr;
-use units::Duration;
 
 fn secs(s: u64) -> Duration {
     Duration::from_secs(s)
@@ -665,7 +665,7 @@ fn an_equal_path_is_used_within_a_second_of_its_return() {
         cfg.scheduler = scheduler(name);
         let (mut net, id) = Net::connected(1, 2, cfg);
         for wire in &mut net.wires {
-            wire.rate = Some(units::Rate::from_bps(10_000_000));
+            wire.rate = Some(mpdccp_units::Rate::from_bps(10_000_000));
         }
         let mut first = 0;
         // Percent of the next datagrams that left on path 1.

@@ -6,7 +6,7 @@ use dccp_wire::Packet;
 use mpdccp_proto::policy::{Criteria, Otherwise, Policy, Rule};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::*;
-use units::{Duration, Rate};
+use mpdccp_units::{Duration, Rate};
 
 const EF: u8 = 46;
 
@@ -174,7 +174,7 @@ fn a_large_packet_does_not_hold_up_smaller_ones() {
 
 /// One lost packet of four is made from the others and their FEC packet: no later than a round trip would allow, and once.
 #[test]
-fn a_lost_packet_is_made_from_the_others_and_their_parity() {
+fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     for reorder in [ReorderConfig::passive(), ReorderConfig::adaptive(Duration::from_millis(250))] {
         let rule = Rule { fec: Some(4), scheduler: Some(scheduler("handover")), ..Rule::default() };
         let cfg = SessionConfig { policy: for_calls(rule), reorder, repair: false, ..config() };
@@ -213,7 +213,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_parity() {
 /// Whichever byte of an FEC packet's options, of its header of numbers and checks or of its packets' numbers changes on the way: neither it nor
 /// what would be made from the wrong packets is delivered.
 #[test]
-fn a_parity_that_changes_on_the_way_is_no_data() {
+fn a_fec_packet_that_changes_on_the_way_is_no_data() {
     let rule = Rule { fec: Some(2), scheduler: Some(scheduler("handover")), ..Rule::default() };
     let cfg = SessionConfig {
         policy: for_calls(rule),

@@ -4,7 +4,7 @@ use crate::common::End::{Client, Server};
 use crate::common::*;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::*;
-use units::{Duration, Rate};
+use mpdccp_units::{Duration, Rate};
 
 /// A session whose paths were given these priorities by one end.
 struct World {

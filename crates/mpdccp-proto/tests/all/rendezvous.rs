@@ -5,8 +5,8 @@ use crate::common::*;
 use dccp_proto::{Ecn, Ports, Route};
 use dccp_wire::PacketType;
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use std::net::SocketAddr;
-use units::Duration;
 
 const CLIENT_PORT: u16 = 50_000;
 
@@ -79,7 +79,7 @@ fn three_listens_200_ms_apart_and_then_it_just_listens() {
 }
 
 #[test]
-fn nobody_answers_a_listen_and_invitations_are_bounded() {
+fn nobody_answers_a_listen_and_waiting_clients_are_bounded() {
     let mut net = Net::new(1, 1, config());
     let (route, ports) = guest();
     let header = dccp_wire::Header {

@@ -3,9 +3,9 @@
 use dccp_wire::Seq;
 use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderKind, ReorderStats};
 use mpdccp_proto::{Named, PathId};
+use mpdccp_units::{Duration, Time};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use units::{Duration, Time};
 
 const PATHS: usize = 3;
 

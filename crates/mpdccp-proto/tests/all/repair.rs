@@ -5,7 +5,7 @@ use crate::common::*;
 use dccp_wire::MpOption;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::*;
-use units::Duration;
+use mpdccp_units::Duration;
 
 fn waits() -> SessionConfig {
     SessionConfig { reorder: ReorderConfig::adaptive(Duration::from_millis(200)), ..config() }

@@ -6,10 +6,10 @@ use crate::common::*;
 use dccp_proto::{Ecn, Route};
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, ResetCode, Seq, feature};
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use units::Duration;
 
 fn assert_send<T: Send>(_: &T) {}
 

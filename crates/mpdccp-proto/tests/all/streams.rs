@@ -5,7 +5,7 @@ use crate::common::*;
 use dccp_streams::{Event, Reason, StreamId, Streams};
 use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::*;
-use units::{Duration, Rate};
+use mpdccp_units::{Duration, Rate};
 
 fn with_streams() -> SessionConfig {
     SessionConfig { streams: true, scheduler: scheduler("srtt"), ..config() }

@@ -6,7 +6,7 @@ mod log;
 use crate::common::End::Client;
 use crate::common::*;
 use mpdccp_proto::PathId;
-use units::Duration;
+use mpdccp_units::Duration;
 
 #[test]
 fn sessions_and_their_paths_are_told_of() {

@@ -7,9 +7,9 @@ use mpdccp_proto::policy::{Policy, Rule};
 use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::*;
+use mpdccp_units::Duration;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use units::Duration;
 
 const PATHS: usize = 4;
 

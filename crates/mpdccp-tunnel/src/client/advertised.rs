@@ -6,8 +6,8 @@ use crate::config::{JoinAdvertised, PathSpec, Remotes};
 use crate::path::WaitingPath;
 use crate::peers::Peers;
 use mpdccp_proto::SessionState;
+use mpdccp_units::Duration;
 use std::net::IpAddr;
-use units::Duration;
 
 /// How long a path to such an address may take to come up.
 const PATIENCE: Duration = Duration::from_secs(8);

@@ -8,7 +8,7 @@ use crate::packet::mtu;
 use crate::peer::Peer;
 use crate::routes;
 use ipnet::IpNet;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// How often a client asks that has no answer, one that was refused, and one that has what it wants: the server's file may change.
 const UNANSWERED: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl Assigned {
     }
 
     /// Why a client has no addresses of its server, or not the newest.
-    pub(crate) fn fault(&self, cfg: &Config) -> Option<String> {
+    pub(crate) fn error(&self, cfg: &Config) -> Option<String> {
         let waiting = || "the server has not assigned one yet".to_owned();
         self.why.clone().or_else(|| (cfg.addresses.auto && self.nets.is_empty()).then(waiting))
     }

@@ -2,9 +2,9 @@
 
 use crate::Cx;
 use crate::action::Action;
+use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use units::{Duration, Time};
 
 /// The least time between two questions for one name.
 const AGAIN: Duration = Duration::from_secs(5);

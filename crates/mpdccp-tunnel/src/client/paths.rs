@@ -4,14 +4,14 @@
 use crate::Cx;
 use crate::action::{Action, OpenPath as Request};
 use crate::client::names::Names;
-use crate::config::{Carrier, PathSpec};
+use crate::config::{Encapsulation, PathSpec};
 use crate::host::{Interface, Sizes};
 use crate::packet::mtu;
 use crate::path::{OpenPath, Opening, WaitingPath};
 use crate::peer::Peer;
 use crate::peers::Peers;
+use mpdccp_units::{Duration, Time};
 use std::net::{IpAddr, SocketAddr};
-use units::{Duration, Time};
 
 /// How long a path may not work before its name is looked up again.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -71,9 +71,9 @@ impl Paths {
             Some(pattern) => Some(self.fitting(pattern, ip, &peer.interfaces())?),
             None => spec.interface.clone(),
         };
-        let port = match cx.cfg.carrier {
-            Carrier::Udp => spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
-            Carrier::Raw => 0,
+        let port = match cx.cfg.encapsulation {
+            Encapsulation::Udp => spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
+            Encapsulation::Raw => 0,
         };
         self.requests += 1;
         Ok(Opening { request: self.requests, interface, remote: SocketAddr::new(ip, port) })
@@ -153,10 +153,10 @@ impl Paths {
             return None;
         }
         let peer = &mut peers[number];
-        let fault = format!("peer `{}`, path `{}`: {why}", peer.name(), path.spec.name);
+        let error = format!("peer `{}`, path `{}`: {why}", peer.name(), path.spec.name);
         peer.waiting.push(path);
         wait(cx, peer, peer.waiting.len() - 1, why);
-        (!absent).then_some(fault)
+        (!absent).then_some(error)
     }
 
     /// Interfaces as they are now: a path whose pattern led to one that works no more moves to another that fits, if there is one.

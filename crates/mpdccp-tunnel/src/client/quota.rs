@@ -7,9 +7,9 @@ use crate::config::PathSpec;
 use crate::host::Looked;
 use crate::peer::Peer;
 use crate::status::PathReport;
+use mpdccp_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use units::{Duration, Time};
 
 /// How often to write the file: a power cut loses what was counted since.
 const SAVE: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use crate::action::Action;
 use crate::client::paths::Paths;
 use crate::path::WaitingPath;
 use crate::peers::Peers;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// How long no path may be up before the next server is tried.
 const SILENT: Duration = Duration::from_secs(3);

@@ -1,7 +1,7 @@
 //! What of a configuration does not go together, and what to write instead.
 
-use super::file::Place;
-use super::{Carrier, Config, ConfigError, JoinAdvertised, PathSpec, Peer, Remote, Role, Security};
+use super::Place;
+use super::{Config, ConfigError, Encapsulation, JoinAdvertised, PathSpec, Peer, Remote, Role, Security};
 use ipnet::IpNet;
 use mpdccp_proto::PathName;
 use toml::Spanned;
@@ -39,7 +39,7 @@ impl Config {
         self.check_shards().map_err(|e| place.whole(e))?;
         self.check_own_keys().map_err(|e| place.whole(e))?;
         self.check_advertised().map_err(|e| place.whole(e))?;
-        self.check_steering().map_err(|e| place.whole(e))?;
+        self.check_policy().map_err(|e| place.whole(e))?;
         match self.role {
             Role::Server if self.listen.0.is_empty() => {
                 return Err(
@@ -52,25 +52,27 @@ impl Config {
             }
             _ => {}
         }
-        if let Some(addr) = self.listen.0.iter().find(|a| self.carrier == Carrier::Raw && a.port.is_some()) {
+        if let Some(addr) =
+            self.listen.0.iter().find(|a| self.encapsulation == Encapsulation::Raw && a.port.is_some())
+        {
             return Err(place.whole(format!("listen: {addr}: {NO_PORT}")));
         }
         for (i, peer) in self.peers.iter().enumerate() {
             if self.peers[..i].iter().any(|p| p.get_ref().name == peer.get_ref().name) {
                 return Err(
-                    place.fault(peer.span(), format!("two peers are named `{}`", peer.get_ref().name))
+                    place.error(peer.span(), format!("two peers are named `{}`", peer.get_ref().name))
                 );
             }
             let key = &peer.get_ref().public_key;
             if key.is_some() && self.peers[..i].iter().any(|p| p.get_ref().public_key == *key) {
-                return Err(place.fault(
+                return Err(place.error(
                     peer.span(),
                     format!("peer `{}`: another peer has its key", peer.get_ref().name),
                 ));
             }
             self.check_peer(place, peer)?;
             for earlier in self.peers[..i].iter().map(Spanned::get_ref) {
-                self.check_apart(earlier, peer.get_ref()).map_err(|e| place.fault(peer.span(), e))?;
+                self.check_apart(earlier, peer.get_ref()).map_err(|e| place.error(peer.span(), e))?;
             }
         }
         Ok(())
@@ -78,15 +80,15 @@ impl Config {
 
     /// Whether it is known which shard a datagram is for.
     fn check_shards(&self) -> Result<(), &'static str> {
-        match (self.shards.0, self.role, self.security, self.carrier) {
-            (1, ..) | (_, Role::Server, Security::Noise, Carrier::Udp) => Ok(()),
+        match (self.shards.0, self.role, self.security, self.encapsulation) {
+            (1, ..) | (_, Role::Server, Security::Noise, Encapsulation::Udp) => Ok(()),
             (_, Role::Client, ..) => Err("shards is for role = \"server\""),
             (_, _, Security::None, _) => {
                 Err("shards needs keys; what is sent with security = \"none\" does not say for which it is")
             }
-            (.., Carrier::Raw) => {
-                Err("shards needs carrier = \"udp\"; the kernel does not spread what comes without ports")
-            }
+            (.., Encapsulation::Raw) => Err(
+                "shards needs encapsulation = \"udp\"; the kernel does not spread what comes without ports",
+            ),
         }
     }
 
@@ -107,14 +109,14 @@ impl Config {
     }
 
     /// Whether rules name paths that there are. A server's clients name theirs themselves.
-    fn check_steering(&self) -> Result<(), String> {
+    fn check_policy(&self) -> Result<(), String> {
         let paths = self.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref().name.as_str());
         let paths: Vec<&str> = paths.collect();
         let is_known = |name: PathName| paths.iter().any(|path| PathName::of(path) == name);
-        let mut rules = self.settings.steer.0.iter();
+        let mut rules = self.settings.policy_rule.0.iter();
         match rules.find(|rule| self.role == Role::Client && !rule.names().all(is_known)) {
             Some(rule) => Err(format!(
-                "steer: rule `{}` names a path that no peer has, expected one of: {}",
+                "policy_rule: rule `{}` names a path that no peer has, expected one of: {}",
                 rule.name,
                 paths.join(", ")
             )),
@@ -190,7 +192,7 @@ impl Config {
         let name = &peer.name;
         match self.role {
             Role::Client if peer.paths.is_empty() => {
-                return Err(place.fault(
+                return Err(place.error(
                     spanned.span(),
                     format!("peer `{name}`: a client needs at least one [[peer.path]]"),
                 ));
@@ -198,36 +200,36 @@ impl Config {
             Role::Server
                 if self.security == Security::None && peer.origins().is_empty() && !peer.is_anywhere() =>
             {
-                return Err(place.fault(
+                return Err(place.error(
                     spanned.span(),
                     format!("peer `{name}`: say where it may come from: from = [\"203.0.113.7\"], or from = \"any\""),
                 ));
             }
             _ => {}
         }
-        self.check_keys(peer).map_err(|e| place.fault(spanned.span(), format!("peer `{name}`: {e}")))?;
+        self.check_keys(peer).map_err(|e| place.error(spanned.span(), format!("peer `{name}`: {e}")))?;
         let most = self.session().max_paths;
         if let (Role::Client, Some(path)) = (self.role, peer.paths.get(most)) {
             let message = format!("peer `{name}`: {} paths, expected at most {most}", peer.paths.len());
-            return Err(place.fault(path.span(), message));
+            return Err(place.error(path.span(), message));
         }
         for (i, path) in peer.paths.iter().enumerate() {
             let taken = peer.paths[..i].iter().any(|p| p.get_ref().name == path.get_ref().name);
             if taken {
-                return Err(place.fault(
+                return Err(place.error(
                     path.span(),
                     format!("peer `{name}`: two paths are named `{}`", path.get_ref().name),
                 ));
             }
             let servers = path.get_ref().remote.count();
             if servers != peer.paths[0].get_ref().remote.count() {
-                return Err(place.fault(
+                return Err(place.error(
                     path.span(),
                     format!("peer `{name}`: each path needs as many remotes as the first, one for each server, in their order"),
                 ));
             }
             self.check_path(path.get_ref()).map_err(|e| {
-                place.fault(path.span(), format!("peer `{name}`, path `{}`: {e}", path.get_ref().name))
+                place.error(path.span(), format!("peer `{name}`, path `{}`: {e}", path.get_ref().name))
             })?;
         }
         Ok(())
@@ -286,8 +288,8 @@ impl Config {
                 "remote {remote}: nobody is there, expected the other end's address and port"
             ));
         }
-        if let (Carrier::Raw, Some(remote)) =
-            (self.carrier, path.remote.all().iter().find(|r| r.port.is_some()))
+        if let (Encapsulation::Raw, Some(remote)) =
+            (self.encapsulation, path.remote.all().iter().find(|r| r.port.is_some()))
         {
             return Err(format!("remote {remote}: {NO_PORT}"));
         }
@@ -324,4 +326,4 @@ impl Config {
 
 const NO_KEYS: &str = "no keys: give this end private_key_file = \"FILE\" and each peer its public_key (`mpdccp genkey > FILE` \
 makes one, `mpdccp pubkey < FILE` prints what the other end needs), or say security = \"none\" to send everything unprotected";
-const NO_PORT: &str = "carrier = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";
+const NO_PORT: &str = "encapsulation = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";

@@ -1,34 +1,22 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use super::{
-    Addresses, AllOr, Carrier, Cipher, Day, HostPort, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio,
-    RateLimit, Remotes, Secret, ServerNumber, ShardCount, Volume,
+    Addresses, AllOr, Cipher, ConfigError, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
+    OuterEcn, Place, Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Volume,
 };
 use crate::message::{Gift, Message};
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
+use mpdccp_units::Rate;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use toml::{Spanned, Value};
-use units::Rate;
 
 /// DCCP Service Code of the tunnel, "MPTU" (RFC 4340 section 8.1.2).
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
-
-/// What is wrong with a configuration: where, what, and how to fix it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError(pub String);
-
-impl std::fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 /// A configuration file.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,8 +28,8 @@ pub struct Config {
     #[serde(default = "interface")]
     pub interface: String,
     /// Encapsulation of DCCP.
-    #[serde(default, deserialize_with = "crate::config::word")]
-    pub carrier: Carrier,
+    #[serde(default, alias = "carrier", deserialize_with = "crate::config::word")]
+    pub encapsulation: Encapsulation,
     /// Whether there are keys.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub security: Security,
@@ -111,7 +99,7 @@ pub struct Config {
     pub metrics: Option<HostPort>,
     /// Where browsers may look at the paths.
     pub web: Option<HostPort>,
-    /// Write all carrier packets to this pcap file.
+    /// Write all encapsulated packets to this pcap file.
     pub capture: Option<PathBuf>,
     /// Write them as they are before they are sealed.
     #[serde(default)]
@@ -124,6 +112,9 @@ pub struct Config {
     /// Settings of the sessions, read apart so that their errors can say the line.
     #[serde(skip)]
     pub settings: Settings,
+    /// Keys of the file that have a new name: the old one and the new one.
+    #[serde(skip)]
+    pub renamed: Vec<(&'static str, &'static str)>,
     /// The same keys, and those that are not known.
     #[serde(flatten)]
     others: BTreeMap<String, IgnoredAny>,
@@ -133,7 +124,7 @@ pub struct Config {
 const KEYS: &[&str] = &[
     "role",
     "interface",
-    "carrier",
+    "encapsulation",
     "security",
     "private_key",
     "private_key_file",
@@ -165,6 +156,9 @@ const KEYS: &[&str] = &[
     "keylog",
     "peer",
 ];
+
+/// Deprecated names of keys, and the current ones.
+const RENAMED: &[(&str, &str)] = &[("carrier", "encapsulation"), ("steer", "policy_rule")];
 
 /// Which end of the tunnel this is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -300,7 +294,7 @@ impl Peer {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PathSpec {
-    /// Its name, for people and steering rules.
+    /// Its name, for people and policy rules.
     pub name: String,
     /// Address on this host to send from.
     pub local: Option<IpAddr>,
@@ -361,23 +355,6 @@ fn yes() -> bool {
     true
 }
 
-/// Where in a file a complaint belongs.
-pub(super) struct Place<'a> {
-    file: &'a Path,
-    text: &'a str,
-}
-
-impl Place<'_> {
-    pub(super) fn fault(&self, span: std::ops::Range<usize>, message: impl std::fmt::Display) -> ConfigError {
-        let line = self.text[..span.start.min(self.text.len())].matches('\n').count() + 1;
-        ConfigError(format!("{}: line {line}: {message}", self.file.display()))
-    }
-
-    pub(super) fn whole(&self, message: impl std::fmt::Display) -> ConfigError {
-        ConfigError(format!("{}: {message}", self.file.display()))
-    }
-}
-
 impl Config {
     /// Reads and checks the text of a file. `cores` is how many threads `shards = "auto"` means.
     ///
@@ -388,17 +365,24 @@ impl Config {
         let whole = |e: toml::de::Error| place.whole(e.to_string().trim_end());
         let mut cfg: Config = toml::from_str(text).map_err(whole)?;
         let keys: BTreeMap<Spanned<String>, Spanned<Value>> = toml::from_str(text).map_err(whole)?;
+        let has = |name: &str| keys.keys().any(|key| key.as_ref() == name);
+        cfg.renamed = RENAMED.iter().copied().filter(|(old, _)| has(old)).collect();
+        if let Some((old, new)) = cfg.renamed.iter().find(|(_, new)| has(new)) {
+            return Err(place.whole(format!("`{old}` is the old name of `{new}`; keep only `{new}`")));
+        }
         for (key, value) in keys.into_iter().filter(|(key, _)| cfg.others.contains_key(key.as_ref())) {
-            if !Settings::KEYS.contains(&key.as_ref().as_str()) {
+            let renamed = RENAMED.iter().find(|(old, _)| key.as_ref() == old);
+            let name = renamed.map_or(key.as_ref().as_str(), |(_, new)| new);
+            if !Settings::KEYS.contains(&name) {
                 let known: Vec<String> =
                     KEYS.iter().chain(Settings::KEYS).map(|k| format!("`{k}`")).collect();
                 let known = known.join(", ");
                 let message = format!("unknown field `{}`, expected one of {known}", key.as_ref());
-                return Err(place.fault(key.span(), message));
+                return Err(place.error(key.span(), message));
             }
             let at = value.span();
-            let set = cfg.settings.set(key.as_ref(), value.into_inner());
-            set.map_err(|e| place.fault(at, format!("{}: {}", key.as_ref(), e.message())))?;
+            let set = cfg.settings.set(name, value.into_inner());
+            set.map_err(|e| place.error(at, format!("{name}: {}", e.message())))?;
         }
         if cfg.shards == ShardCount::AUTO {
             cfg.shards =
@@ -444,7 +428,7 @@ impl Config {
         let same = [
             ("role", self.role == new.role),
             ("interface", self.interface == new.interface),
-            ("carrier", self.carrier == new.carrier),
+            ("encapsulation", self.encapsulation == new.encapsulation),
             ("security", self.security == new.security),
             ("ciphers", self.ciphers == new.ciphers),
             ("server_number", self.server_number == new.server_number),
@@ -483,6 +467,29 @@ mod tests {
             let (_, after) = rest.split_once(">\"\n").unwrap();
             let key = "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=";
             Config::parse(Path::new(name), &format!("{before}{key}\"\n{after}"), 1).unwrap();
+        }
+    }
+
+    #[test]
+    fn old_names_of_keys_mean_the_same_and_are_told() {
+        let text = |encapsulation: &str, rule: &str| {
+            format!(
+                "role = \"server\"\nlisten = \"192.0.2.1\"\naddresses = [\"10.0.0.1/24\"]\nsecurity = \"none\"\n\
+                 {encapsulation} = \"raw\"\n[[{rule}]]\nprotocol = \"udp\"\ndrop = true\n[[peer]]\nname = \"c\"\nfrom = \"any\"\nallowed_ips = [\"10.0.0.2/32\"]\n"
+            )
+        };
+        let read = |encapsulation, rule| Config::parse(Path::new("t"), &text(encapsulation, rule), 1);
+        let (old, new) = (read("carrier", "steer").unwrap(), read("encapsulation", "policy_rule").unwrap());
+        assert_eq!((old.encapsulation, new.encapsulation), (Encapsulation::Raw, Encapsulation::Raw));
+        assert_eq!(old.settings.policy_rule.0.len(), 1);
+        assert_eq!(old.settings.policy_rule, new.settings.policy_rule);
+        assert_eq!((old.renamed, new.renamed), (RENAMED.to_vec(), Vec::new()));
+        for both in [
+            text("carrier = \"udp\"\nencapsulation", "steer"),
+            text("carrier", "steer") + "[[policy_rule]]\ndrop = true\n",
+        ] {
+            let error = Config::parse(Path::new("t"), &both, 1).unwrap_err().0;
+            assert!(error.contains("is the old name of") || error.contains("duplicate field"), "{error}");
         }
     }
 }

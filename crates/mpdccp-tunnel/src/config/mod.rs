@@ -1,15 +1,18 @@
 //! The configuration file: what it may say (`file`, `values`, `remote`), and what does not go together (`checks`).
 
 mod checks;
+mod error;
 mod file;
 mod remote;
 mod values;
 
-pub use file::{Assign, Config, ConfigError, JoinAdvertised, PathSpec, Peer, Role, Security};
+pub use error::ConfigError;
+pub use file::{Assign, Config, JoinAdvertised, PathSpec, Peer, Role, Security};
 pub use remote::{Host, HostPort, Remote, Remotes};
 pub use values::{
-    Addresses, AllOr, Carrier, Cipher, Day, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio, RateLimit,
+    Addresses, AllOr, Cipher, Day, Encapsulation, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio, RateLimit,
     Secret, ServerNumber, ShardCount, Volume, rate,
 };
 
+use error::Place;
 pub(crate) use values::{path_mtu, prefixes, word};

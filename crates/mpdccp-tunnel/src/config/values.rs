@@ -1,12 +1,12 @@
 //! Values of the configuration file with rules of their own; each complains with what it would have accepted.
 
 use ipnet::IpNet;
+use mpdccp_units::Rate;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
-use units::Rate;
 
 /// One of the words that are the variants of an enum. What is no text is no word: the complaint says which there are.
 pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<T, D::Error> {
@@ -21,7 +21,7 @@ pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Resu
 /// How DCCP travels.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Carrier {
+pub enum Encapsulation {
     /// In UDP (RFC 6773).
     #[default]
     Udp,

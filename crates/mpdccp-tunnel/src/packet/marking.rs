@@ -2,7 +2,7 @@
 //! went through.
 
 use crate::config::{Config, OuterDscp, OuterEcn};
-use units::Ecn;
+use mpdccp_units::Ecn;
 
 /// DSCP and ECN field of an outer header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

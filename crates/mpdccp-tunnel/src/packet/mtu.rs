@@ -2,8 +2,8 @@
 
 use crate::config::{Config, Mtu};
 use crate::host::Sizes;
+use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
-use units::{Duration, Time};
 
 /// A data packet's header with its MP_SEQ option: the part of the overhead that no encapsulation knows.
 const DCCP_HEADER: u16 = 28;

@@ -1,6 +1,6 @@
 //! The most that this end takes from a peer; what exceeds it is dropped.
 
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// What may come at once, in time at the rate: about a round trip, since that is how far TCP overshoots.
 const BURST: Duration = Duration::from_millis(100);

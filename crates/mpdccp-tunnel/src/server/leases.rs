@@ -55,7 +55,7 @@ impl Leases {
         self.keep(cx.cfg, peers, &mut allowed);
         if shard.is_first() {
             let queues = allowed.iter().map(|(net, peer)| (net, shard.home(peer)));
-            cx.out.push(Action::Steer(queues.collect()));
+            cx.out.push(Action::AssignQueues(queues.collect()));
         }
         allowed
     }
@@ -105,7 +105,7 @@ impl Leases {
             for other in shard.others() {
                 cx.tell_shard(other, Told::Leased(number, ip));
             }
-            cx.out.push(Action::SteerAlso(ip, shard.home(number)));
+            cx.out.push(Action::AssignQueue(ip, shard.home(number)));
         };
         let leased = self.lease(cx, peers, allowed, number, fresh);
         if let Err(why) = &leased {

@@ -122,7 +122,7 @@ report! {
         Counter drops: BTreeMap<String, u64>,
     }
 
-    /// A carrier socket.
+    /// A socket of an encapsulation.
     SocketStatus {
         Label socket: u32,
         Label local: String,
@@ -158,9 +158,9 @@ report! {
         #[serde(default)]
         Label leased: Vec<String>,
         Part queue: Option<QueueStatus>,
-        /// What each steering rule met, by its name.
+        /// What each policy rule met, by its name.
         #[serde(default)]
-        Part steering: BTreeMap<String, RuleReport>,
+        Part policy_rules: BTreeMap<String, RuleReport>,
         Part reorder: Option<ReorderStatus>,
         #[serde(default)]
         Part fec: FecReport,
@@ -181,7 +181,7 @@ report! {
         Counter dropped_too_big: u64,
     }
 
-    /// What a steering rule met.
+    /// What a policy rule met.
     RuleReport {
         Counter packets: u64,
         Counter bytes: u64,
@@ -189,7 +189,7 @@ report! {
         Counter dropped: u64,
     }
 
-    /// Parities sent and received, and what came of them.
+    /// FEC packets sent and received, and what came of them.
     FecReport {
         Counter sent: u64,
         Counter dropped: u64,

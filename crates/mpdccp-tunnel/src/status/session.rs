@@ -7,8 +7,8 @@ use crate::config::{Config, PathSpec};
 use crate::peer::Peer;
 use mpdccp_proto::policy::RuleStats;
 use mpdccp_proto::{Endpoint, FecStats, PathRow, PathState, PathStatus, SessionState, SessionStatus};
+use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
-use units::{Duration, Time};
 
 impl Status {
     /// What the configuration says.
@@ -110,7 +110,11 @@ impl PeerStatus {
                 marked: stats.marked,
                 dropped_too_big: stats.dropped_too_big,
             }),
-            steering: status.rules.iter().map(|(name, met)| (name.clone(), RuleReport::of(met))).collect(),
+            policy_rules: status
+                .rules
+                .iter()
+                .map(|(name, met)| (name.clone(), RuleReport::of(met)))
+                .collect(),
             reorder: Some(ReorderStatus {
                 occupancy: reorder.occupancy,
                 occupancy_bytes: reorder.occupancy_bytes,

@@ -4,7 +4,7 @@ use crate::host::UNIX;
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_tunnel::config::Prio;
 use mpdccp_tunnel::{Answer, Command, StateFile};
-use units::Duration;
+use mpdccp_units::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(5);

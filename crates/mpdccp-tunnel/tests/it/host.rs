@@ -7,10 +7,10 @@ use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{
     Action, Answer, HostEvent, Interface, Keys, Looked, Outcome, Packet, Saved, Setup, Sizes, Tunnel,
 };
+use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use units::{Duration, Time};
 
 /// Headers around each DCCP packet: IPv4, UDP, encryption.
 pub(crate) const OVERHEAD: u16 = 60;
@@ -244,8 +244,8 @@ impl Host {
                 }
                 Action::Resolve(name) => Some(self.resolve(name)),
                 Action::SetPrivateKey(_) | Action::ToShard(..) => panic!("not in these worlds"),
-                Action::Steer(_)
-                | Action::SteerAlso(..)
+                Action::AssignQueues(_)
+                | Action::AssignQueue(..)
                 | Action::SetMarking(_)
                 | Action::ForgetHome(_)
                 | Action::Alive => None,

@@ -5,10 +5,10 @@ use dccp_proto::{Ecn, Route, Sink};
 use dccp_secure::PrivateKey;
 use mpdccp_tunnel::status::{PathReport, PeerStatus};
 use mpdccp_tunnel::{HostEvent, Packet};
+use mpdccp_units::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use units::{Duration, Time};
 
 pub(crate) const CLIENTS: usize = 2;
 /// Hosts: clients first.

@@ -2,8 +2,8 @@
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, is_up, server_text};
 use mpdccp_tunnel::Command;
+use mpdccp_units::Duration;
 use proptest::prelude::*;
-use units::Duration;
 
 /// Something that happens.
 #[derive(Clone, Debug)]

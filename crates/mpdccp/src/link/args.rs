@@ -1,18 +1,18 @@
 //! The command line.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::perf::seconds;
 use crate::quantity::rate;
 use clap::ValueEnum;
 use ipnet::IpNet;
-use linkem::{
+use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_share, parse_time};
+use mpdccp_linkem::{
     Aggregation, CoDelConfig, FqCoDelConfig, Jitter, Limit, LinkConfig, LossModel, MODELS, Model, Policer,
     QueueConfig, QueueKind, RateModel, RedConfig, Spread, Step, Trace,
 };
-use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_share, parse_time};
+use mpdccp_units::{Duration, Rate};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use units::{Duration, Rate};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples, after `ip netns add left; ip netns add right`:\n  \
@@ -149,9 +149,9 @@ impl std::fmt::Display for Place {
 
 impl Args {
     /// How packets travel from a to b and from b to a.
-    pub(super) fn links(&self) -> Result<Links, Fault> {
+    pub(super) fn links(&self) -> Result<Links, Error> {
         if self.a == self.b {
-            return Err(Fault::usage(format!("--a and --b are both {}: two interfaces are joined", self.a)));
+            return Err(Error::usage(format!("--a and --b are both {}: two interfaces are joined", self.a)));
         }
         let trace = self.trace.as_deref().map(read_trace).transpose()?;
         let usual = self.model.map_or_else(Default::default, Model::usual);
@@ -192,7 +192,7 @@ impl Args {
             link.policer = self.policer.or(link.policer);
             link.aggregation = self.aggregation.or(link.aggregation);
             link.thin_below = self.thin_acks.unwrap_or(link.thin_below);
-            link.validate().map_err(|e| Fault::usage(e.to_string()))?;
+            link.validate().map_err(|e| Error::usage(e.to_string()))?;
         }
         let keeps_rate = self.trace.is_some() || self.burst.is_some();
         let course = self.model.map(|model| Box::new(model.course(self.seed)) as Box<_>);
@@ -200,15 +200,15 @@ impl Args {
     }
 
     /// A queue with this limit.
-    fn queue(&self, limit: Limit) -> Result<QueueConfig, Fault> {
+    fn queue(&self, limit: Limit) -> Result<QueueConfig, Error> {
         let (Limit::Bytes(room) | Limit::Packets(room)) = limit;
         if matches!(limit, Limit::Bytes(n) if n < u64::from(self.mtu)) {
-            return Err(Fault::usage(format!("--queue {}: a packet of {} B must fit", room, self.mtu)));
+            return Err(Error::usage(format!("--queue {}: a packet of {} B must fit", room, self.mtu)));
         }
         let codel = CoDelConfig { ecn: self.ecn, ..CoDelConfig::default() };
         let kind = match self.qdisc {
             Qdisc::DropTail if self.ecn => {
-                return Err(Fault::usage(
+                return Err(Error::usage(
                     "--ecn: a drop-tail queue marks nothing; add --qdisc red, codel or fq-codel",
                 ));
             }
@@ -288,10 +288,10 @@ fn aggregation(text: &str) -> Result<Aggregation, String> {
     pair(text, parse_time, packets).map(|(access, packets)| Aggregation { access, packets })
 }
 
-fn read_trace(file: &Path) -> Result<Trace, Fault> {
+fn read_trace(file: &Path) -> Result<Trace, Error> {
     let text = std::fs::read_to_string(file)
-        .map_err(|e| Fault::usage(format!("--trace {}: {e}", file.display())))?;
-    Trace::parse(&text).map_err(|e| Fault::usage(format!("--trace {}: {e}", file.display())))
+        .map_err(|e| Error::usage(format!("--trace {}: {e}", file.display())))?;
+    Trace::parse(&text).map_err(|e| Error::usage(format!("--trace {}: {e}", file.display())))
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 mod args;
 mod report;
 
-use crate::fault::Fault;
+use crate::error::Error;
 pub(crate) use args::Args;
 use args::{Links, Place};
 use dccp_net::{Clock, Tun, TunConfig};
 use ipnet::IpNet;
-use linkem::Step;
 use linkem_net::{Cable, Entrance, Strand, Urgency, hurry};
+use mpdccp_linkem::Step;
+use mpdccp_units::{Duration, Time};
 use report::{Meter, Report};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
@@ -17,7 +18,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use units::{Duration, Time};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Reports that may wait for a slow reader; the next ones are skipped.
@@ -35,14 +35,14 @@ struct Line {
 pub(crate) fn main(args: Args) -> ExitCode {
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => {
-            eprintln!("mpdccp: {fault}");
-            fault.code
+        Err(error) => {
+            eprintln!("mpdccp: {error}");
+            error.code
         }
     }
 }
 
-fn run(args: &Args) -> Result<(), Fault> {
+fn run(args: &Args) -> Result<(), Error> {
     let mut links = args.links()?;
     let [down, up] = links.begin.clone();
     let course = links.course.take();
@@ -50,24 +50,24 @@ fn run(args: &Args) -> Result<(), Fault> {
     let asked = stop.clone();
     // SIGINT, SIGTERM and SIGHUP. Caught before there is anything to clean up.
     ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
-        .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
+        .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     let strand = |device, config, seed| Strand { device, config, seed, recorder: Meter::default() };
     let a = strand(device(&args.a, &args.a_addr, args.mtu)?, down, args.seed);
     let b = strand(device(&args.b, &args.b_addr, args.mtu)?, up, args.seed ^ 1);
-    let cable = Cable::new([a, b]).map_err(|e| Fault::usage(e.to_string()))?;
+    let cable = Cable::new([a, b]).map_err(|e| Error::usage(e.to_string()))?;
     let (reports, lines) = sync_channel(BACKLOG);
     let time = args.time;
-    let carrier = std::thread::Builder::new()
+    let cable = std::thread::Builder::new()
         .name("link".into())
         .spawn(move || carry(cable, (links, course), (&stop, time), &reports))
-        .map_err(|e| Fault::runtime(format!("cannot start a thread: {e}")))?;
+        .map_err(|e| Error::runtime(format!("cannot start a thread: {e}")))?;
     eprintln!("mpdccp: {} and {} are joined; Ctrl-C takes the link away", args.a, args.b);
     print(&lines, args.json)?;
-    carrier.join().unwrap_or_else(|_| Err(Fault::runtime("the link's thread panicked")))
+    cable.join().unwrap_or_else(|_| Err(Error::runtime("the link's thread panicked")))
 }
 
 /// Makes the interface at one end.
-fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Fault> {
+fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
     let config = TunConfig {
         name: place.name.clone(),
         addresses: addresses.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
@@ -79,7 +79,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Fault> {
         None => Tun::create(&config),
         Some(netns) => {
             let entrance = Entrance::open(netns).map_err(|e| {
-                Fault::usage(match e.kind() {
+                Error::usage(match e.kind() {
                     ErrorKind::NotFound => {
                         format!("{place}: there is no namespace {netns}; make it: ip netns add {netns}")
                     }
@@ -89,7 +89,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Fault> {
             match entrance.inside(|| Tun::create(&config)) {
                 Ok(made) => made,
                 Err(e) => {
-                    return Err(Fault::usage(format!(
+                    return Err(Error::usage(format!(
                         "{place}: cannot enter namespace {netns}: {e}; run it with sudo"
                     )));
                 }
@@ -97,7 +97,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Fault> {
         }
     };
     made.map_err(|e| {
-        Fault::usage(match e.kind() {
+        Error::usage(match e.kind() {
             ErrorKind::PermissionDenied => {
                 format!(
                     "{place}: not allowed to make an interface; run it with sudo, or give it CAP_NET_ADMIN"
@@ -118,7 +118,7 @@ fn carry(
     (links, course): (Links, Option<Box<dyn Iterator<Item = Step> + Send>>),
     (stop, time): (&AtomicBool, Option<Duration>),
     reports: &SyncSender<Line>,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     let mut course = course.into_iter().flatten().peekable();
     hurry(Urgency::Link);
     let start = Clock.now();
@@ -128,14 +128,14 @@ fn carry(
         while let Some(step) = course.next_if(|step| start + step.at <= Clock.now()) {
             for (link, config) in cable.links().into_iter().zip(links.at(&step)) {
                 let changed = link.reconfigure(start + step.at, config);
-                changed.map_err(|e| Fault::runtime(format!("the model does not go on: {e}")))?;
+                changed.map_err(|e| Error::runtime(format!("the model does not go on: {e}")))?;
             }
         }
         let next = last + INTERVAL;
         let change = course.peek().map(|step| start + step.at);
         cable
             .turn([Some(next), end, change].into_iter().flatten().min())
-            .map_err(|e| Fault::runtime(format!("an interface of the link is gone: {e}")))?;
+            .map_err(|e| Error::runtime(format!("an interface of the link is gone: {e}")))?;
         let now = Clock.now();
         if now >= next {
             // A reader that cannot keep up must not hold up the packets.
@@ -160,7 +160,7 @@ fn line(cable: &mut Cable<Meter>, start: Time, last: Time, now: Time) -> Line {
 }
 
 /// Shows reports until the link has ended.
-fn print(lines: &Receiver<Line>, json: bool) -> Result<(), Fault> {
+fn print(lines: &Receiver<Line>, json: bool) -> Result<(), Error> {
     let mut out = std::io::stdout();
     for line in lines {
         let text = if json {

@@ -1,10 +1,10 @@
 //! What each direction did in the last second.
 
 use hdrhistogram::Histogram;
-use linkem::{Stats, Verdict};
 use linkem_net::{Delivered, Recorder};
+use mpdccp_linkem::{Stats, Verdict};
+use mpdccp_units::{Duration, Time};
 use serde::Serialize;
-use units::{Duration, Time};
 
 /// Watches one direction.
 pub(super) struct Meter {

@@ -1,6 +1,6 @@
 //! What runs on the data thread: one transfer a session.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::perf::message::ClockId;
 use crate::perf::plan::{Plan, Role};
 use crate::perf::report::{Reporter, Sum};
@@ -8,10 +8,10 @@ use crate::perf::setup;
 use crate::perf::transfer::Transfer;
 use dccp_net::{App, Core, Mark, Marking};
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
+use mpdccp_units::{Ecn, Time};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
-use units::{Ecn, Time};
 
 /// The DSCP of all packets; ECN is congestion control's.
 struct Pinned(u8);
@@ -49,11 +49,11 @@ pub(crate) struct PerfApp {
     /// Interrupted: ends with the last session.
     ending: bool,
     /// Why the program fails.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) error: Option<Error>,
 }
 
 impl PerfApp {
-    pub(crate) fn start(core: &mut Core, plan: Plan) -> Result<PerfApp, Fault> {
+    pub(crate) fn start(core: &mut Core, plan: Plan) -> Result<PerfApp, Error> {
         let now = core.clock.now();
         let reporter = plan.reporter()?;
         if plan.dscp > 0 {
@@ -72,11 +72,11 @@ impl PerfApp {
             clients: BTreeMap::new(),
             report_at: None,
             ending: false,
-            fault: None,
+            error: None,
         };
         match app.plan.role {
-            Role::Server { listen, ref invite, .. } => {
-                let place = setup::listen(core, now, &app.plan, listen, invite)?;
+            Role::Server { listen, ref rendezvous, .. } => {
+                let place = setup::listen(core, now, &app.plan, listen, rendezvous)?;
                 app.reporter.listening(place, app.plan.dccp_port);
             }
             Role::Client { .. } => app.connect(core, now)?,
@@ -85,12 +85,12 @@ impl PerfApp {
     }
 
     /// Tries the server's address, or the next of its name that there is a way to.
-    fn connect(&mut self, core: &mut Core, now: Time) -> Result<(), Fault> {
+    fn connect(&mut self, core: &mut Core, now: Time) -> Result<(), Error> {
         let Role::Client { parallel, .. } = self.plan.role else { return Ok(()) };
-        while let Err(fault) = self.begin(core, now, parallel) {
+        while let Err(error) = self.begin(core, now, parallel) {
             self.abandon(core, now);
             if !self.plan.take_next_address() {
-                return Err(fault);
+                return Err(error);
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
@@ -100,7 +100,7 @@ impl PerfApp {
         Ok(())
     }
 
-    fn begin(&mut self, core: &mut Core, now: Time, parallel: u32) -> Result<(), Fault> {
+    fn begin(&mut self, core: &mut Core, now: Time, parallel: u32) -> Result<(), Error> {
         for _ in 0..parallel {
             let (session, sockets) = setup::connect(core, now, &self.plan)?;
             self.begun.insert(session, sockets);
@@ -122,8 +122,8 @@ impl PerfApp {
             return false;
         }
         self.abandon(core, now);
-        if let Err(fault) = self.connect(core, now) {
-            self.fault = Some(fault);
+        if let Err(error) = self.connect(core, now) {
+            self.error = Some(error);
             core.stop();
         }
         true
@@ -160,12 +160,12 @@ impl PerfApp {
         }
         self.left = self.left.saturating_sub(1);
         let failure = match self.transfers.remove(&session) {
-            None => Some(Fault::usage(format!("no connection to {}: {why}", self.plan.peer()))),
-            Some(Transfer { failure: Some(failure), .. }) => Some(Fault::usage(failure)),
+            None => Some(Error::usage(format!("no connection to {}: {why}", self.plan.peer()))),
+            Some(Transfer { failure: Some(failure), .. }) => Some(Error::usage(failure)),
             Some(transfer) => {
                 self.reporter.summary(session, &transfer, now, &why, &mut self.sum);
                 let early = !self.ending && !transfer.ended_well(reason);
-                early.then(|| Fault::runtime(format!("the connection ended early: {why}")))
+                early.then(|| Error::runtime(format!("the connection ended early: {why}")))
             }
         };
         // A server's document is of the sessions that were open at a time.
@@ -175,7 +175,7 @@ impl PerfApp {
         match (failure, self.is_last()) {
             // A server goes on.
             (Some(failure), false) if self.left == 0 => self.reporter.complain(&failure.to_string()),
-            (Some(failure), _) => self.fault = self.fault.take().or(Some(failure)),
+            (Some(failure), _) => self.error = self.error.take().or(Some(failure)),
             (None, _) => {}
         }
         if self.is_last() {
@@ -255,7 +255,7 @@ impl App for PerfApp {
             if self.try_elsewhere(core, now) {
                 return;
             }
-            self.fault = Some(Fault::usage(format!(
+            self.error = Some(Error::usage(format!(
                 "no answer from {}: is `mpdccp perf server` running there, and does every firewall on the way let it through?",
                 self.plan.peer()
             )));

@@ -10,9 +10,9 @@ use mpdccp_proto::policy::Dscp;
 use mpdccp_proto::reorder::ReorderKind;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Variant};
+use mpdccp_units::{Duration, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use units::{Duration, Rate};
 
 /// As `server` and `client`, or with the flags of iperf3.
 #[derive(Args)]
@@ -38,11 +38,11 @@ pub(crate) struct PerfArgs {
     /// Server: go on in the background; with --logfile, or nothing is heard of it.
     #[arg(short = 'D', long, conflicts_with = "client")]
     daemon: bool,
-    /// Server: tell a client that comes from there with --cport that it is waited for (RFC 5596); opens NATs and firewalls before the server.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "client")]
-    invite: Vec<SocketAddr>,
+    /// Server: send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open NATs and firewalls in front of the server.
+    #[arg(long, alias = "invite", value_name = "HOST:PORT", conflicts_with = "client")]
+    rendezvous: Vec<SocketAddr>,
     #[command(flatten)]
-    wishes: Wishes,
+    client_flags: ClientFlags,
     #[command(flatten)]
     common: Common,
 }
@@ -78,9 +78,9 @@ struct ServerArgs {
     /// Go on in the background; with --logfile, or nothing is heard of it.
     #[arg(short = 'D', long)]
     daemon: bool,
-    /// Tell a client that comes from there with --cport that it is waited for (RFC 5596); opens NATs and firewalls before the server.
-    #[arg(long, value_name = "HOST:PORT")]
-    invite: Vec<SocketAddr>,
+    /// Send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open NATs and firewalls in front of the server.
+    #[arg(long, alias = "invite", value_name = "HOST:PORT")]
+    rendezvous: Vec<SocketAddr>,
     #[command(flatten)]
     common: Common,
 }
@@ -91,14 +91,14 @@ struct ClientArgs {
     #[arg(long, value_name = "HOST[:PORT]")]
     connect: String,
     #[command(flatten)]
-    wishes: Wishes,
+    client_flags: ClientFlags,
     #[command(flatten)]
     common: Common,
 }
 
-/// What a client may want.
+/// Flags of a client.
 #[derive(Args)]
-pub(super) struct Wishes {
+pub(super) struct ClientFlags {
     /// The server sends, the client receives.
     #[arg(short = 'R', long, conflicts_with_all = ["bidir", "echo"])]
     pub(super) reverse: bool,
@@ -120,7 +120,7 @@ pub(super) struct Wishes {
     /// A multipath session, even over one path.
     #[arg(long)]
     pub(super) multipath: bool,
-    /// UDP port and DCCP port to send from (with raw: DCCP port), for a server that invites this client.
+    /// UDP port and DCCP port to send from (with raw: DCCP port), for a server that has --rendezvous.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
     /// Wait this many milliseconds at most for the server's answer. If its name has several addresses, they are tried one after another
@@ -130,7 +130,7 @@ pub(super) struct Wishes {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CarrierArg {
+pub(crate) enum EncapsulationArg {
     /// DCCP in UDP (RFC 6773).
     Udp,
     /// Native DCCP, IP protocol 33; needs CAP_NET_RAW.
@@ -146,8 +146,8 @@ pub(super) struct Common {
     #[arg(short = '6', long = "version6")]
     pub(super) ipv6: bool,
     /// How packets travel.
-    #[arg(long, value_enum, default_value = "udp")]
-    pub(super) carrier: CarrierArg,
+    #[arg(long, alias = "carrier", value_enum, default_value = "udp")]
+    pub(super) encapsulation: EncapsulationArg,
     /// DCCP port, inside UDP or instead of the one of --listen or --connect with raw. [default: 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
@@ -258,26 +258,36 @@ pub(super) struct Common {
 /// One end's command line, whichever form it had.
 pub(super) struct End {
     /// Of a client.
-    pub(super) wishes: Option<Wishes>,
+    pub(super) client_flags: Option<ClientFlags>,
     pub(super) place: String,
     pub(super) once: bool,
     pub(super) daemon: bool,
-    pub(super) invite: Vec<SocketAddr>,
+    pub(super) rendezvous: Vec<SocketAddr>,
     pub(super) common: Common,
 }
 
 impl From<PerfArgs> for End {
     fn from(args: PerfArgs) -> End {
         match args.command {
-            Some(Command::Server(ServerArgs { listen, once, daemon, invite, common })) => {
-                End { wishes: None, place: listen, once, daemon, invite, common }
+            Some(Command::Server(ServerArgs { listen, once, daemon, rendezvous, common })) => {
+                End { client_flags: None, place: listen, once, daemon, rendezvous, common }
             }
-            Some(Command::Client(ClientArgs { connect, wishes, common })) => {
-                let (once, daemon, invite) = (false, false, Vec::new());
-                End { wishes: Some(wishes), place: connect, once, daemon, invite, common }
+            Some(Command::Client(ClientArgs { connect, client_flags, common })) => {
+                let (once, daemon, rendezvous) = (false, false, Vec::new());
+                End { client_flags: Some(client_flags), place: connect, once, daemon, rendezvous, common }
             }
             None => {
-                let PerfArgs { client, bind, port, once, daemon, invite, mut wishes, mut common, .. } = args;
+                let PerfArgs {
+                    client,
+                    bind,
+                    port,
+                    once,
+                    daemon,
+                    rendezvous,
+                    mut client_flags,
+                    mut common,
+                    ..
+                } = args;
                 let with_port = |host: String| match (port, host.parse::<Ipv6Addr>()) {
                     (None, _) => host,
                     (Some(port), Ok(ip)) => format!("[{ip}]:{port}"),
@@ -290,14 +300,28 @@ impl From<PerfArgs> for End {
                         Ipv4Addr::UNSPECIFIED.into()
                     };
                     let any = bind.unwrap_or(any).to_string();
-                    return End { wishes: None, place: with_port(any), once, daemon, invite, common };
+                    return End {
+                        client_flags: None,
+                        place: with_port(any),
+                        once,
+                        daemon,
+                        rendezvous,
+                        common,
+                    };
                 };
-                let local = bind.filter(|_| wishes.paths.is_empty());
-                wishes.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
+                let local = bind.filter(|_| client_flags.paths.is_empty());
+                client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
                 if common.messages().is_none() && !common.receive {
                     common.time.get_or_insert(Duration::from_secs(10));
                 }
-                End { wishes: Some(wishes), place: with_port(host), once, daemon, invite, common }
+                End {
+                    client_flags: Some(client_flags),
+                    place: with_port(host),
+                    once,
+                    daemon,
+                    rendezvous,
+                    common,
+                }
             }
         }
     }
@@ -390,7 +414,7 @@ mod tests {
     fn how_long_it_waits_unless_told_otherwise() {
         for line in [&["perf", "-c", "host"][..], &["perf", "client", "--connect", "host"]] {
             let end = End::from(Line::try_parse_from(line).unwrap_or_else(|e| panic!("{e}")).perf);
-            assert_eq!(end.wishes.map(|wishes| wishes.connect_timeout), Some(4_500));
+            assert_eq!(end.client_flags.map(|client_flags| client_flags.connect_timeout), Some(4_500));
             assert_eq!(end.common.rcv_timeout, 10_000);
         }
     }

@@ -5,8 +5,8 @@ use crate::perf::counts::In;
 use crate::perf::cpu::Share;
 use crate::perf::message;
 use crate::perf::sender::Load;
+use mpdccp_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
-use units::{Duration, Rate};
 
 /// Of the exchange; ends of different versions do not work together.
 pub(crate) const VERSION: u32 = 1;

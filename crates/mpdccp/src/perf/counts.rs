@@ -3,9 +3,9 @@
 use crate::perf::lap::{PathSent, Sent};
 use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
 use crate::perf::output::Unit;
+use mpdccp_units::Duration;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use units::Duration;
 
 /// What was sent in a span of time.
 #[derive(Serialize)]
@@ -158,9 +158,9 @@ impl In {
         if let Some(Latency { p50, .. }) = one_way.and_then(|one_way| one_way.estimate) {
             let _ = write!(text, ", one way about {p50:.2} ms");
         }
-        if let Some((there, back)) = one_way.and_then(|one_way| one_way.there.zip(one_way.back)) {
+        if let Some((forward, reverse)) = one_way.and_then(|one_way| one_way.forward.zip(one_way.reverse)) {
             let way = |AboveLeast { mean, max }: AboveLeast| format!("{mean:.2} (max {max:.2})");
-            let _ = write!(text, "; above the least: there {} back {} ms", way(there), way(back));
+            let _ = write!(text, "; above the least: forward {} reverse {} ms", way(forward), way(reverse));
         }
         text
     }

@@ -1,6 +1,6 @@
 //! A server in the background: the program once more, without a terminal.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -14,8 +14,8 @@ pub(crate) fn is_one() -> bool {
 }
 
 /// Starts this command line again in the background, and returns once it listens, or says why it does not.
-pub(crate) fn start() -> Result<(), Fault> {
-    let cannot = |e: std::io::Error| Fault::runtime(format!("-D: cannot start in the background: {e}"));
+pub(crate) fn start() -> Result<(), Error> {
+    let cannot = |e: std::io::Error| Error::runtime(format!("-D: cannot start in the background: {e}"));
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
     command.args(std::env::args_os().skip(1)).env(MARK, "1").process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -35,7 +35,7 @@ pub(crate) fn start() -> Result<(), Fault> {
     }
     let complaint = complaint.trim_end().trim_start_matches("mpdccp: ");
     Err(match child.wait().map_err(cannot)?.code() {
-        Some(2) => Fault::usage(complaint),
-        _ => Fault::runtime(complaint),
+        Some(2) => Error::usage(complaint),
+        _ => Error::runtime(complaint),
     })
 }

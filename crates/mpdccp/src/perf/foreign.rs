@@ -2,7 +2,7 @@
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 struct Flag {
     short: Option<char>,
@@ -91,18 +91,18 @@ impl Args for Foreign {
 }
 
 impl FromArgMatches for Foreign {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Foreign, Error> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Foreign, clap::Error> {
         let given = |flag: &&Flag| matches.value_source(flag.long) == Some(ValueSource::CommandLine);
         match FLAGS.iter().find(given) {
             None => Ok(Foreign),
             Some(Flag { short, long, instead, .. }) => {
                 let short = short.map(|short| format!("-{short}, ")).unwrap_or_default();
-                Err(Error::raw(ErrorKind::UnknownArgument, format!("{short}--{long}: {instead}\n")))
+                Err(clap::Error::raw(ErrorKind::UnknownArgument, format!("{short}--{long}: {instead}\n")))
             }
         }
     }
 
-    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), Error> {
+    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::perf::meter::Span;
 use mpdccp_proto::PathState;
-use units::Duration;
+use mpdccp_units::Duration;
 
 /// A sending side at one moment; counts from the beginning on.
 #[derive(Clone, Debug, Default)]

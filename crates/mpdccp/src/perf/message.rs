@@ -1,7 +1,7 @@
 //! What is in a datagram: number, clock and time of sending, in an echo when it came to the server, then zeros. The number alone is enough
 //! for a receiver.
 
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Smallest message.
 pub(crate) const MIN_LEN: usize = 4;

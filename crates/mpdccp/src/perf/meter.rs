@@ -2,8 +2,8 @@
 
 use crate::perf::message::{self, ClockId};
 use hdrhistogram::Histogram;
+use mpdccp_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
-use units::{Duration, Time};
 
 /// Counts of a span of time.
 pub(crate) struct Span {
@@ -12,8 +12,8 @@ pub(crate) struct Span {
     /// One-way latency, microseconds.
     latency: Option<Histogram<u64>>,
     /// Of echoes that tell when they came to the server: the way there, and the way back.
-    there: Transits,
-    back: Transits,
+    forward: Transits,
+    reverse: Transits,
 }
 
 /// Transit times of one way, each off by the difference of the clocks. What they have above the least does not depend on it.
@@ -51,7 +51,7 @@ impl Span {
     fn new() -> Span {
         // Three digits, from a microsecond to a minute.
         let latency = Histogram::new_with_bounds(1, 60_000_000, 3).ok();
-        Span { messages: 0, bytes: 0, latency, there: Transits::default(), back: Transits::default() }
+        Span { messages: 0, bytes: 0, latency, forward: Transits::default(), reverse: Transits::default() }
     }
 
     fn add(&mut self, bytes: usize, latency: Option<Duration>) {
@@ -78,8 +78,8 @@ impl Span {
         let half = |all: Latency| Latency { p50: all.p50 / 2.0, p99: all.p99 / 2.0, max: all.max / 2.0 };
         OneWay {
             estimate: self.latency().map(half),
-            there: self.there.above_least(),
-            back: self.back.above_least(),
+            forward: self.forward.above_least(),
+            reverse: self.reverse.above_least(),
         }
     }
 }
@@ -90,9 +90,9 @@ pub(crate) struct OneWay {
     /// Half the round trip.
     pub(crate) estimate: Option<Latency>,
     /// What the way to the server took beyond the least that it took.
-    pub(crate) there: Option<AboveLeast>,
+    pub(crate) forward: Option<AboveLeast>,
     /// The way back.
-    pub(crate) back: Option<AboveLeast>,
+    pub(crate) reverse: Option<AboveLeast>,
 }
 
 /// Latency beyond its own minimum, ms.
@@ -184,8 +184,8 @@ impl Meter {
         for span in [&mut self.total, &mut self.span] {
             span.add(bytes.len(), latency);
             if let (true, Some(stamp), Some(arrival)) = (self.echo, stamp, message::arrival(bytes)) {
-                span.there.add(stamp.transit(arrival));
-                span.back.add(now.as_nanos().wrapping_sub(arrival.as_nanos()) as i64);
+                span.forward.add(stamp.transit(arrival));
+                span.reverse.add(now.as_nanos().wrapping_sub(arrival.as_nanos()) as i64);
             }
         }
         self.first.get_or_insert(now);
@@ -285,16 +285,16 @@ mod tests {
                 rounds.push(there + back);
             }
             assert_eq!(rounds, [30, 22, 41, 31]);
-            let OneWay { estimate, there, back } = meter.total.one_way();
+            let OneWay { estimate, forward, reverse } = meter.total.one_way();
             let estimate = estimate.unwrap();
             assert!(
                 (14.9..15.1).contains(&estimate.p50) && (20.4..20.6).contains(&estimate.max),
                 "{estimate:?}"
             );
-            assert_eq!(there, Some(AboveLeast { mean: 8.0, max: 20.0 }));
-            assert_eq!(back, Some(AboveLeast { mean: 3.0, max: 9.0 }));
-            assert_eq!(meter.lap().one_way().there, there);
-            assert_eq!(meter.lap().one_way().there, None);
+            assert_eq!(forward, Some(AboveLeast { mean: 8.0, max: 20.0 }));
+            assert_eq!(reverse, Some(AboveLeast { mean: 3.0, max: 9.0 }));
+            assert_eq!(meter.lap().one_way().forward, forward);
+            assert_eq!(meter.lap().one_way().forward, None);
         }
     }
 
@@ -304,8 +304,8 @@ mod tests {
         let mut meter = Meter::new(clock);
         meter.echo = true;
         meter.on_message(Time::from_millis(8), &message::write(0, 24, clock, Time::ZERO));
-        let OneWay { estimate, there, back } = meter.total.one_way();
+        let OneWay { estimate, forward, reverse } = meter.total.one_way();
         assert!((3.9..4.1).contains(&estimate.unwrap().p50));
-        assert_eq!((there, back), (None, None));
+        assert_eq!((forward, reverse), (None, None));
     }
 }

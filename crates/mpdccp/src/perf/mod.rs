@@ -19,7 +19,7 @@ mod sender;
 mod setup;
 mod transfer;
 
-use crate::fault::Fault;
+use crate::error::Error;
 use app::PerfApp;
 use args::Json;
 pub(crate) use args::{PerfArgs, seconds};
@@ -34,22 +34,22 @@ use std::process::ExitCode;
 
 pub(crate) fn main(command: PerfArgs) -> ExitCode {
     let json = command.json();
-    let (fault, reported) = match run(command) {
+    let (error, reported) = match run(command) {
         Ok(None) => return ExitCode::SUCCESS,
-        Ok(Some(fault)) => (fault, true),
-        Err(fault) => (fault, false),
+        Ok(Some(error)) => (error, true),
+        Err(error) => (error, false),
     };
     if let (Some((json, file, title, timestamps)), false) = (json, reported) {
         let output = Output::new(file.as_deref(), title, timestamps).unwrap_or_default();
-        report::failed(&output, json, &fault.to_string());
+        report::failed(&output, json, &error.to_string());
     }
     // In the background nobody may be there to read it.
-    let _ = writeln!(std::io::stderr(), "mpdccp: {fault}");
-    fault.code
+    let _ = writeln!(std::io::stderr(), "mpdccp: {error}");
+    error.code
 }
 
-/// Returns the fault of a run whose JSON document tells of it already.
-fn run(command: PerfArgs) -> Result<Option<Fault>, Fault> {
+/// Returns the error of a run whose JSON document tells of it already.
+fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {
         return daemon::start().map(|()| None);
@@ -57,13 +57,13 @@ fn run(command: PerfArgs) -> Result<Option<Fault>, Fault> {
     let document = plan.json == Some(Json::Document);
     let _pidfile = plan.pidfile.clone().map(PidFile::new).transpose()?;
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
-    let driver = Driver::new(endpoint, |core| -> Result<PerfApp, Fault> {
+    let driver = Driver::new(endpoint, |core| -> Result<PerfApp, Error> {
         if let Some(file) = &plan.pcap {
-            let cannot = |e| Fault::usage(format!("--pcap {}: {e}", file.display()));
+            let cannot = |e| Error::usage(format!("--pcap {}: {e}", file.display()));
             core.net.capture = Some(Capture::create(file).map_err(cannot)?);
         }
         if let Some(file) = &plan.qlog {
-            let cannot = |e| Fault::usage(format!("--qlog {}: {e}", file.display()));
+            let cannot = |e| Error::usage(format!("--qlog {}: {e}", file.display()));
             let is_server = matches!(plan.role, Role::Server { .. });
             core.net.qlog = Some(Qlog::create(file, is_server).map_err(cannot)?);
         }
@@ -77,12 +77,12 @@ fn run(command: PerfArgs) -> Result<Option<Fault>, Fault> {
             app.shut_down(core, now);
         });
     })
-    .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
+    .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     let app = driver.run()?;
-    app.reporter.finish(app.fault.as_ref().map(Fault::to_string).as_deref());
-    match app.fault {
-        Some(fault) if !document => Err(fault),
-        fault => Ok(fault),
+    app.reporter.finish(app.error.as_ref().map(Error::to_string).as_deref());
+    match app.error {
+        Some(error) if !document => Err(error),
+        error => Ok(error),
     }
 }
 
@@ -90,8 +90,8 @@ fn run(command: PerfArgs) -> Result<Option<Fault>, Fault> {
 struct PidFile(PathBuf);
 
 impl PidFile {
-    fn new(path: PathBuf) -> Result<PidFile, Fault> {
-        let cannot = |e| Fault::usage(format!("--pidfile {}: {e}", path.display()));
+    fn new(path: PathBuf) -> Result<PidFile, Error> {
+        let cannot = |e| Error::usage(format!("--pidfile {}: {e}", path.display()));
         fs::write(&path, format!("{}\n", std::process::id())).map_err(cannot)?;
         Ok(PidFile(path))
     }

@@ -1,7 +1,7 @@
 //! What to do, made of the command line and checked.
 
-use crate::fault::Fault;
-use crate::perf::args::{CarrierArg, Common, End, Json, PerfArgs, Wishes};
+use crate::error::Error;
+use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
 use crate::perf::control::Test;
 use crate::perf::message;
 use crate::perf::output::{Output, Unit};
@@ -13,17 +13,17 @@ use mpdccp_proto::policy::Dscp;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Variant, is_unicast};
+use mpdccp_units::{Duration, Rate};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
-use units::{Duration, Rate};
 
 /// What to do, checked.
 pub(crate) struct Plan {
     pub(crate) role: Role,
-    pub(crate) carrier: CarrierArg,
+    pub(crate) encapsulation: EncapsulationArg,
     pub(crate) dccp_port: u16,
     pub(crate) tx_ccid: u8,
     /// Acceptable for what the peer sends, preferred first.
@@ -60,7 +60,7 @@ pub(crate) enum Role {
     Server {
         listen: SocketAddr,
         once: bool,
-        invite: Vec<SocketAddr>,
+        rendezvous: Vec<SocketAddr>,
     },
     Client {
         connect: SocketAddr,
@@ -78,7 +78,7 @@ impl Plan {
     pub(crate) fn peer(&self) -> String {
         match &self.role {
             Role::Server { .. } => "the client".into(),
-            Role::Client { connect, .. } if self.carrier == CarrierArg::Raw => {
+            Role::Client { connect, .. } if self.encapsulation == EncapsulationArg::Raw => {
                 SocketAddr::new(connect.ip(), self.dccp_port).to_string()
             }
             Role::Client { connect, .. } => format!("{connect}, DCCP port {}", self.dccp_port),
@@ -102,11 +102,11 @@ impl Plan {
     }
 
     /// What prints, and, if that is wanted, what is printed first.
-    pub(crate) fn reporter(&self) -> Result<Reporter, Fault> {
+    pub(crate) fn reporter(&self) -> Result<Reporter, Error> {
         let output = Output::new(self.logfile.as_deref(), self.title.clone(), self.timestamps);
         let output = output.map_err(|e| {
             let file = self.logfile.as_deref().unwrap_or("".as_ref());
-            Fault::usage(format!("--logfile {}: {e}", file.display()))
+            Error::usage(format!("--logfile {}: {e}", file.display()))
         })?;
         let several = matches!(self.role, Role::Client { parallel: 2.., .. });
         let reporter = Reporter::new(output, self.json, self.start(), self.format, several);
@@ -161,64 +161,67 @@ impl Plan {
     }
 }
 
-fn mode(wishes: Option<&Wishes>, common: &Common) -> Mode {
+fn mode(client_flags: Option<&ClientFlags>, common: &Common) -> Mode {
     // As with iperf3: 0 is no limit.
     let time = common.time.filter(|time| !time.is_zero());
     let rate = common.rate.filter(|rate| *rate != Rate::ZERO);
     let size = usize::try_from(common.size).unwrap_or(usize::MAX);
     let load = Load { size, rate, messages: common.messages(), time };
-    match wishes {
+    match client_flags {
         _ if common.send => Mode::Plain(Some(load)),
         Some(_) if common.receive => Mode::Plain(None),
         None => Mode::Obey,
-        Some(wishes) => Mode::Ask(Test {
-            up: !wishes.reverse,
-            down: wishes.reverse || wishes.bidir,
-            echo: wishes.echo,
+        Some(client_flags) => Mode::Ask(Test {
+            up: !client_flags.reverse,
+            down: client_flags.reverse || client_flags.bidir,
+            echo: client_flags.echo,
             size,
             rate_bps: rate.map(Rate::bps),
             messages: common.messages(),
             time_ms: time.map(|time| time.as_millis() as u64),
-            omit_ms: wishes.omit.as_millis() as u64,
+            omit_ms: client_flags.omit.as_millis() as u64,
         }),
     }
 }
 
 impl TryFrom<PerfArgs> for Plan {
-    type Error = Fault;
-    fn try_from(args: PerfArgs) -> Result<Plan, Fault> {
-        let End { wishes, place, once, daemon, invite, common } = args.into();
-        let mode = mode(wishes.as_ref(), &common);
-        let paths = wishes.as_ref().map_or(&[][..], |wishes| &wishes.paths);
-        let (mut places, dccp_port) = places(wishes.is_some(), &place, paths, &common)?;
-        let place = places.pop_front().ok_or_else(|| Fault::usage(format!("{place}: no address")))?;
+    type Error = Error;
+    fn try_from(args: PerfArgs) -> Result<Plan, Error> {
+        let End { client_flags, place, once, daemon, rendezvous, common } = args.into();
+        let mode = mode(client_flags.as_ref(), &common);
+        let paths = client_flags.as_ref().map_or(&[][..], |client_flags| &client_flags.paths);
+        let (mut places, dccp_port) = places(client_flags.is_some(), &place, paths, &common)?;
+        let place = places.pop_front().ok_or_else(|| Error::usage(format!("{place}: no address")))?;
         for path in paths {
             let remote = path.remote.unwrap_or(place.ip());
             if path.local.is_ipv4() != remote.is_ipv4() {
-                return Err(Fault::usage(format!(
+                return Err(Error::usage(format!(
                     "--path {}: not of the same IP version as {remote}",
                     path.local
                 )));
             }
             if path.remote.is_some_and(|remote| !is_unicast(remote)) {
-                return Err(Fault::usage(format!(
+                return Err(Error::usage(format!(
                     "--path {}@{remote}: no host has that address",
                     path.local
                 )));
             }
         }
-        if let (Mode::Plain(_), Some(wishes)) = (&mode, &wishes)
-            && (wishes.reverse || wishes.bidir || wishes.echo || !wishes.omit.is_zero())
+        if let (Mode::Plain(_), Some(client_flags)) = (&mode, &client_flags)
+            && (client_flags.reverse
+                || client_flags.bidir
+                || client_flags.echo
+                || !client_flags.omit.is_zero())
         {
-            return Err(Fault::usage(
+            return Err(Error::usage(
                 "--reverse, --bidir, --echo and --omit are agreed with the server: take --send or --receive away",
             ));
         }
-        let patience = wishes.as_ref().map_or(0, |wishes| wishes.connect_timeout);
+        let patience = client_flags.as_ref().map_or(0, |client_flags| client_flags.connect_timeout);
         let patience = Duration::from_millis(patience.into());
-        let role = match wishes {
-            None => Role::Server { listen: place, once, invite },
-            Some(Wishes { paths, multipath, parallel, cport, .. }) => {
+        let role = match client_flags {
+            None => Role::Server { listen: place, once, rendezvous },
+            Some(ClientFlags { paths, multipath, parallel, cport, .. }) => {
                 let multipath = multipath || paths.len() > 1;
                 Role::Client { connect: place, others: places, paths, multipath, parallel, cport }
             }
@@ -231,22 +234,22 @@ impl TryFrom<PerfArgs> for Plan {
         ];
         let sends = !matches!(mode, Mode::Obey | Mode::Plain(None));
         if let Some((flag, _)) = sender_only.iter().find(|(_, given)| *given && !sends) {
-            return Err(Fault::usage(format!(
+            return Err(Error::usage(format!(
                 "{flag} is for the end that sends; add --send or take it away"
             )));
         }
         if common.size < message::MIN_LEN as u64 {
-            return Err(Fault::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
+            return Err(Error::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
         }
-        if common.coverage > 0 && common.carrier == CarrierArg::Udp {
-            return Err(Fault::usage(
-                "--coverage is for --carrier raw: inside UDP the checksum of UDP covers everything",
+        if common.coverage > 0 && common.encapsulation == EncapsulationArg::Udp {
+            return Err(Error::usage(
+                "--coverage is for --encapsulation raw: inside UDP the checksum of UDP covers everything",
             ));
         }
         let common = &common;
         Ok(Plan {
             role,
-            carrier: common.carrier,
+            encapsulation: common.encapsulation,
             dccp_port,
             tx_ccid: common.ccid,
             rx_ccids: match common.rx_ccid {
@@ -292,21 +295,21 @@ fn reorder(common: &Common) -> ReorderConfig {
     ReorderConfig { wait: wait.unwrap_or(cfg.wait), ..cfg }
 }
 
-/// Carrier addresses, several of a client that was given a name, and DCCP port.
+/// Outer addresses, several of a client that was given a name, and DCCP port.
 fn places(
     is_client: bool,
     text: &str,
     paths: &[PathArg],
     common: &Common,
-) -> Result<(VecDeque<SocketAddr>, u16), Fault> {
+) -> Result<(VecDeque<SocketAddr>, u16), Error> {
     const DCCP_PORT: u16 = 5001;
-    let raw = common.carrier == CarrierArg::Raw;
+    let raw = common.encapsulation == EncapsulationArg::Raw;
     let default = if raw { DCCP_PORT } else { dccp_wire::DCCP_UDP_PORT };
     let flag = if is_client { "--connect" } else { "--listen" };
     let version = |ip: IpAddr| if ip.is_ipv4() { !common.ipv6 } else { !common.ipv4 };
     let fits =
         |ip: IpAddr| version(ip) && paths.first().is_none_or(|path| path.local.is_ipv4() == ip.is_ipv4());
-    let wrong = |why: &str| Fault::usage(format!("{flag} {text}: {why}"));
+    let wrong = |why: &str| Error::usage(format!("{flag} {text}: {why}"));
     let mut places: VecDeque<SocketAddr> = addresses(text, default, fits).map_err(|e| wrong(&e))?.into();
     if is_client && places.iter().any(|place| place.port() == 0 || !is_unicast(place.ip())) {
         return Err(wrong("no host can be there; expected the address of one, and a port other than 0"));
@@ -316,7 +319,7 @@ fn places(
     let ips = paths.iter().map(|path| path.local).chain(places.iter().map(SocketAddr::ip));
     if let Some(ip) = ips.into_iter().find(|ip| !version(*ip)) {
         let only = if common.ipv4 { "-4" } else { "-6" };
-        return Err(Fault::usage(format!("{ip} is not of the IP version that {only} asks for")));
+        return Err(Error::usage(format!("{ip} is not of the IP version that {only} asks for")));
     }
     let inside = places.front().map(SocketAddr::port).filter(|_| raw).unwrap_or(DCCP_PORT);
     if raw {

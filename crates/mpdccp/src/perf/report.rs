@@ -9,13 +9,13 @@ use crate::perf::lap::Lap;
 use crate::perf::output::{Output, Unit};
 use crate::perf::transfer::Transfer;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
+use mpdccp_units::{Duration, Time};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use units::{Duration, Time};
 
 pub(crate) struct Reporter {
     output: Output,
@@ -97,10 +97,10 @@ pub(crate) struct Settings {
 }
 
 /// Says in JSON why the program fails.
-pub(crate) fn failed(output: &Output, json: Json, fault: &str) {
+pub(crate) fn failed(output: &Output, json: Json, error: &str) {
     output.json(match json {
-        Json::Stream => serde_json::to_value(Record::Error { error: fault }).unwrap_or_default(),
-        Json::Document => Document::new(Value::Object(Map::new())).take(Some(fault)),
+        Json::Stream => serde_json::to_value(Record::Error { error }).unwrap_or_default(),
+        Json::Document => Document::new(Value::Object(Map::new())).take(Some(error)),
     });
 }
 

@@ -1,7 +1,7 @@
 //! What a sender sends, and when it has sent it all.
 
 use crate::perf::message::{self, ClockId};
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// How much and how fast.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! From the plan to sockets and session settings.
 
-use crate::fault::Fault;
-use crate::perf::args::CarrierArg;
+use crate::error::Error;
+use crate::perf::args::EncapsulationArg;
 use crate::perf::plan::{Plan, Role};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
@@ -9,9 +9,9 @@ use mpdccp_proto::{
     Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, Seconds, SessionConfig,
     SessionId, Settings,
 };
+use mpdccp_units::{Duration, Time};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use units::{Duration, Time};
 
 /// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
@@ -64,20 +64,20 @@ pub(crate) fn client(ip: IpAddr) -> IpAddr {
     }
 }
 
-fn open_socket(core: &mut Core, carrier: CarrierArg, bind: Bind) -> Result<u32, Fault> {
+fn open_socket(core: &mut Core, encapsulation: EncapsulationArg, bind: Bind) -> Result<u32, Error> {
     let addr = bind.addr;
-    let result = match carrier {
-        CarrierArg::Udp => UdpEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
-        CarrierArg::Raw => RawEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
+    let result = match encapsulation {
+        EncapsulationArg::Udp => UdpEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
+        EncapsulationArg::Raw => RawEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
     };
     result.map_err(|e| {
-        Fault::usage(match e.kind() {
+        Error::usage(match e.kind() {
             ErrorKind::AddrInUse => format!("UDP port {} on {} is in use already", addr.port(), addr.ip()),
             ErrorKind::AddrNotAvailable => {
                 format!("this host has no address {}; `ip address` shows those it has", addr.ip())
             }
-            ErrorKind::PermissionDenied if carrier == CarrierArg::Raw => {
-                "--carrier raw needs CAP_NET_RAW: run as root, or use --carrier udp".into()
+            ErrorKind::PermissionDenied if encapsulation == EncapsulationArg::Raw => {
+                "--encapsulation raw needs CAP_NET_RAW: run as root, or use --encapsulation udp".into()
             }
             _ => format!("cannot open a socket on {addr}: {e}"),
         })
@@ -85,25 +85,25 @@ fn open_socket(core: &mut Core, carrier: CarrierArg, bind: Bind) -> Result<u32, 
 }
 
 /// Says it if the messages would not fit into packets.
-fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Fault> {
+fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     let most = usize::from(mtu.saturating_sub(overhead)).saturating_sub(DCCP_HEADER);
     match plan.size() {
         Some(size) if size > most => {
-            Err(Fault::usage(format!("--size {size}: packets of {mtu} bytes carry {most} at most")))
+            Err(Error::usage(format!("--size {size}: packets of {mtu} bytes carry {most} at most")))
         }
         _ => Ok(()),
     }
 }
 
-/// Waits for sessions, and invites clients; returns the carrier's address.
+/// Waits for sessions, and sends Listen packets to clients; returns the address of the socket.
 pub(crate) fn listen(
     core: &mut Core,
     now: Time,
     plan: &Plan,
     addr: SocketAddr,
-    invite: &[SocketAddr],
-) -> Result<SocketAddr, Fault> {
-    let socket = open_socket(core, plan.carrier, Bind { addr, interface: None })?;
+    rendezvous: &[SocketAddr],
+) -> Result<SocketAddr, Error> {
+    let socket = open_socket(core, plan.encapsulation, Bind { addr, interface: None })?;
     let overhead = core.net.socket(socket).map_or(0, |c| c.overhead());
     check_size(plan, plan.mtu, overhead)?;
     core.endpoint.listen(ListenConfig {
@@ -116,8 +116,8 @@ pub(crate) fn listen(
         max_sessions: MAX_SESSIONS,
         max_sessions_per_source: MAX_OF_A_HOST,
     });
-    for client in invite {
-        let port = if plan.carrier == CarrierArg::Raw { 0 } else { client.port() };
+    for client in rendezvous {
+        let port = if plan.encapsulation == EncapsulationArg::Raw { 0 } else { client.port() };
         let route = Route { socket, local: None, remote: SocketAddr::new(client.ip(), port) };
         core.endpoint.send_listen(now, route, Ports { local: plan.dccp_port, remote: client.port() });
     }
@@ -125,7 +125,7 @@ pub(crate) fn listen(
 }
 
 /// Opens a session; returns it and its sockets. If that fails none stays open.
-pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(SessionId, Vec<u32>), Fault> {
+pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(SessionId, Vec<u32>), Error> {
     let mut sockets = Vec::new();
     let session = connect_with(core, now, plan, &mut sockets);
     if session.is_err() {
@@ -134,9 +134,9 @@ pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(Sessio
     Ok((session?, sockets))
 }
 
-fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>) -> Result<SessionId, Fault> {
+fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>) -> Result<SessionId, Error> {
     let Role::Client { connect, paths, multipath, cport, .. } = &plan.role else {
-        return Err(Fault::usage("a server does not connect"));
+        return Err(Error::usage("a server does not connect"));
     };
     let mut configs = Vec::new();
     for path in paths {
@@ -154,7 +154,7 @@ fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>)
 }
 
 /// The address on this host that the system sends from to a peer. The socket is bound to it, so that captures show it.
-fn source(mut remote: SocketAddr) -> Result<IpAddr, Fault> {
+fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
     let any: IpAddr = match remote {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -165,7 +165,7 @@ fn source(mut remote: SocketAddr) -> Result<IpAddr, Fault> {
         socket.connect(remote)?;
         Ok(socket.local_addr()?.ip())
     };
-    find().map_err(|e: io::Error| Fault::usage(format!("no way to {}: {e}", remote.ip())))
+    find().map_err(|e: io::Error| Error::usage(format!("no way to {}: {e}", remote.ip())))
 }
 
 fn open_path(
@@ -175,13 +175,13 @@ fn open_path(
     (local, port): (IpAddr, Option<u16>),
     remote: SocketAddr,
     prio: u8,
-) -> Result<PathConfig, Fault> {
-    let udp_port = port.filter(|_| plan.carrier == CarrierArg::Udp).unwrap_or(0);
-    let socket = open_socket(core, plan.carrier, Bind::toward(remote, local, udp_port))?;
+) -> Result<PathConfig, Error> {
+    let udp_port = port.filter(|_| plan.encapsulation == EncapsulationArg::Udp).unwrap_or(0);
+    let socket = open_socket(core, plan.encapsulation, Bind::toward(remote, local, udp_port))?;
     sockets.push(socket);
     let overhead = core.net.socket(socket).map_or(0, |c| c.overhead());
     let mtu = core.net.path_mtu(socket, remote);
-    let mtu = mtu.map_err(|e| Fault::usage(format!("no way to {}: {e}", remote.ip())))?.min(plan.mtu);
+    let mtu = mtu.map_err(|e| Error::usage(format!("no way to {}: {e}", remote.ip())))?.min(plan.mtu);
     check_size(plan, mtu, overhead)?;
     Ok(PathConfig {
         route: Route { socket, local: None, remote },

@@ -9,7 +9,7 @@ use crate::perf::meter::Meter;
 use crate::perf::sender::{Load, Sender};
 use dccp_net::Core;
 use mpdccp_proto::{PktInfo, Reason, SessionId};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub(crate) enum Mode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// A client's wish has not been answered.
+    /// A client's request has not been answered.
     Greeting,
     /// The sender makes messages.
     Sending,

@@ -1,6 +1,6 @@
 //! The host of the tunnel on the data thread: brings packets and events to it, and executes its actions.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::face::events;
 use crate::tunnel::face::trace::Trace;
 use crate::tunnel::host::default_route::DefaultRoute;
@@ -17,13 +17,13 @@ use mpdccp_tunnel::status::Status;
 use mpdccp_tunnel::{
     Action, Answer, Command, DropReason, HostEvent, Marker, Outcome, Packet, Setup, ShardMessage, Tunnel,
 };
+use mpdccp_units::{Duration, Time};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::Sender;
-use units::{Duration, Time};
 
 /// Packets read from the interface in one turn.
 const BUDGET: usize = 64;
@@ -47,7 +47,7 @@ pub(crate) struct TunnelApp {
     /// What does not work yet is fatal.
     starting: bool,
     /// Why it could not start.
-    fault: Option<Fault>,
+    error: Option<Error>,
 }
 
 impl TunnelApp {
@@ -58,7 +58,7 @@ impl TunnelApp {
         trace: Option<Trace>,
         shard: u8,
         interface: Option<Interface>,
-    ) -> Result<TunnelApp, Fault> {
+    ) -> Result<TunnelApp, Error> {
         let now = core.clock.now();
         let mut files = StateFiles::new(&cfg);
         let mut patience = u64::MAX;
@@ -83,7 +83,7 @@ impl TunnelApp {
                 sockets::open_first(core, &cfg, &mut tunnel, &mut names, action);
             }
             if let Some(why) = tunnel.failure() {
-                return Err(Fault::usage(why));
+                return Err(Error::usage(why));
             }
             tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::guessed_mtu(keys::overhead(&cfg)))
         } else {
@@ -107,12 +107,12 @@ impl TunnelApp {
             replies: BTreeMap::new(),
             commands: 0,
             starting: true,
-            fault: None,
+            error: None,
         };
         app.execute(core, now);
         app.starting = false;
-        match app.fault.take() {
-            Some(fault) => Err(fault),
+        match app.error.take() {
+            Some(error) => Err(error),
             None => Ok(app),
         }
     }
@@ -145,7 +145,7 @@ impl TunnelApp {
                 let what = if replace { "replace" } else { "add" };
                 if let Err(e) = routes::route(what, net, &cfg.interface) {
                     match self.starting {
-                        true => self.fault = self.fault.take().or(Some(e)),
+                        true => self.error = self.error.take().or(Some(e)),
                         false => tracing::warn!("{e}"),
                     }
                 }
@@ -163,13 +163,13 @@ impl TunnelApp {
                 let done = self.tun.tun().set_mtu(mtu).map_err(|e| e.to_string());
                 return Some(HostEvent::MtuSet(mtu, done));
             }
-            Action::Steer(nets) => {
+            Action::AssignQueues(nets) => {
                 let queues = nets.iter().map(|(net, shard)| (net.network(), net.prefix_len(), *shard));
-                tun::log_steering(cfg, self.tun.tun().assign_queues(queues));
+                tun::log_queue_selection(cfg, self.tun.tun().assign_queues(queues));
             }
-            Action::SteerAlso(ip, shard) => {
+            Action::AssignQueue(ip, shard) => {
                 let length = if ip.is_ipv4() { 32 } else { 128 };
-                tun::log_steering(cfg, self.tun.tun().assign_queue(ip, length, shard));
+                tun::log_queue_selection(cfg, self.tun.tun().assign_queue(ip, length, shard));
             }
             Action::Save(file, text) => self.files.save(file, &text),
             Action::SetMarking(marker) => core.net.marking = marking::of(marker),
@@ -353,7 +353,7 @@ impl App for TunnelApp {
             socket: change.socket,
             peer: core.net.peer_of(change.socket),
             remote: change.remote,
-            fault: (!change.up).then(|| change.why.clone()),
+            error: (!change.up).then(|| change.why.clone()),
         };
         self.on_host(core, now, event);
     }

@@ -1,6 +1,6 @@
 //! `tunnel decrypt`: a capture with DCCP packets in place of the records that held them, for Wireshark.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use dccp_secure::KeyLog;
 use dccp_wire::{IPPROTO_DCCP, checksum};
 use std::fs::{File, OpenOptions};
@@ -17,13 +17,13 @@ const IPV6: usize = 40;
 /// Longest packet of a capture.
 const LONGEST: usize = 262_144;
 
-pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Fault> {
+pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Error> {
     let cannot = |what: &str, file: &Path, e: std::io::Error| {
-        Fault::usage(format!("cannot {what} {}: {e}", file.display()))
+        Error::usage(format!("cannot {what} {}: {e}", file.display()))
     };
     let text = std::fs::read_to_string(keylog).map_err(|e| cannot("read", keylog, e))?;
     let keys = KeyLog::parse(&text)
-        .map_err(|line| Fault::usage(format!("{}: line {line} is no key of ours", keylog.display())))?;
+        .map_err(|line| Error::usage(format!("{}: line {line} is no key of ours", keylog.display())))?;
     let mut reader = BufReader::new(File::open(input).map_err(|e| cannot("read", input, e))?);
     let mut head = [0; 24];
     let whole = match reader.read_exact(&mut head) {
@@ -31,11 +31,11 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Faul
         read => read.is_ok(),
     };
     let format = Format::of(&head).filter(|_| whole).ok_or_else(|| {
-        Fault::usage(format!("{} is no pcap file (pcapng: `editcap -F pcap`)", input.display()))
+        Error::usage(format!("{} is no pcap file (pcapng: `editcap -F pcap`)", input.display()))
     })?;
     // What is there already goes only now, and never if it is what is read.
     if same_file(input, output) {
-        return Err(Fault::usage(format!("{} would be written over while it is read", input.display())));
+        return Err(Error::usage(format!("{} would be written over while it is read", input.display())));
     }
     let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
     let mut writer = BufWriter::new(out.map_err(|e| cannot("write", output, e))?);

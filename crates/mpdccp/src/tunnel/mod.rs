@@ -9,7 +9,7 @@ mod shards;
 mod up;
 
 use crate::choice::choice;
-use crate::fault::Fault;
+use crate::error::Error;
 use clap::{Args, Subcommand};
 use face::control::{self, Answer, NewPath, Request};
 use face::{events, health, live, table};
@@ -173,7 +173,7 @@ pub(crate) struct Which {
 }
 
 impl Which {
-    fn socket(&self) -> Result<PathBuf, Fault> {
+    fn socket(&self) -> Result<PathBuf, Error> {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
             (None, Some(file)) => Ok(control::path(&control::load(file)?)),
@@ -191,21 +191,21 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn main(command: Command) -> ExitCode {
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(fault) => {
-            eprintln!("mpdccp: {fault}");
-            fault.code
+        Err(error) => {
+            eprintln!("mpdccp: {error}");
+            error.code
         }
     }
 }
 
-fn run(command: Command) -> Result<(), Fault> {
+fn run(command: Command) -> Result<(), Error> {
     match command {
         Command::Up(args) => up::run(&args),
         Command::Status { watch: true, which, .. } => live::watch(&which.socket()?),
         Command::Status { json, peer, which, .. } => {
             let status = control::status(&which.socket()?, peer.as_deref())?;
             if let (Some(name), true) = (peer, status.peers.is_empty()) {
-                return Err(Fault::usage(format!(
+                return Err(Error::usage(format!(
                     "no peer `{name}`; `mpdccp tunnel status` shows those there are"
                 )));
             }
@@ -235,7 +235,7 @@ fn run(command: Command) -> Result<(), Fault> {
         Command::Health { all_paths, peer, which } => {
             let status = control::status(&which.socket()?, peer.as_deref())?;
             let wrong = health::wrong(&status, peer.as_deref(), all_paths);
-            if wrong.is_empty() { Ok(()) } else { Err(Fault::runtime(wrong.join("; "))) }
+            if wrong.is_empty() { Ok(()) } else { Err(Error::runtime(wrong.join("; "))) }
         }
         Command::Reload { which } => {
             let Answer::Done(words) = control::ask(&which.socket()?, &Request::Reload)? else {
@@ -273,7 +273,7 @@ fn run(command: Command) -> Result<(), Fault> {
                     return Ok(());
                 }
                 if since.elapsed() > Duration::from_secs(seconds) {
-                    return Err(Fault::runtime(format!(
+                    return Err(Error::runtime(format!(
                         "{clients} client(s) did not go; do they know another server?"
                     )));
                 }
@@ -286,7 +286,7 @@ fn run(command: Command) -> Result<(), Fault> {
             let since = Instant::now();
             while socket.exists() {
                 if since.elapsed() > DOWN_PATIENCE {
-                    return Err(Fault::runtime("the tunnel is still there"));
+                    return Err(Error::runtime("the tunnel is still there"));
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }

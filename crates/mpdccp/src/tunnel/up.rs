@@ -1,6 +1,6 @@
 //! `tunnel up`: sets everything up, runs the loop, leaves nothing behind.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, ControlSocket};
 use crate::tunnel::face::events::{LogFormat, log};
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Write the state of every path each 10 ms to this CSV file (docs/formats.md).
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// Write all carrier packets to this pcap file; overrides `capture` of the configuration.
+    /// Write all encapsulated packets to this pcap file; overrides `capture` of the configuration.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
     /// How to write the log; into the journal of systemd it goes without times.
@@ -36,9 +36,9 @@ pub(crate) struct Args {
     verbose: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Fault> {
-    let cfg = control::load(&args.config)?;
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let events = log(args.log_format, args.verbose);
+    let cfg = control::load(&args.config)?;
     let file = std::fs::canonicalize(&args.config)?;
     let control = ControlSocket::bind(control::path(&cfg))?;
     let at = |key, at: Option<HostPort>| at.map(|at| http::listen(key, at.socket_addr(0))).transpose();
@@ -47,17 +47,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let (mut drivers, mut interface) = (Vec::new(), None);
     for shard in 0..count {
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
-        drivers.push(Driver::new(endpoint, |core| -> Result<TunnelApp, Fault> {
+        drivers.push(Driver::new(endpoint, |core| -> Result<TunnelApp, Error> {
             if let Some(file) = args.pcap.as_ref().or(cfg.capture.as_ref()) {
                 let file = numbered(file, shard);
-                let cannot = |e| Fault::usage(format!("cannot write {}: {e}", file.display()));
+                let cannot = |e| Error::usage(format!("cannot write {}: {e}", file.display()));
                 core.net.capture = Some(Capture::create(&file).map_err(cannot)?);
             }
             let now = core.clock.now();
             let trace = args.trace.as_ref().map(|file| {
                 let file = numbered(file, shard);
                 Trace::create(&file, now)
-                    .map_err(|e| Fault::usage(format!("cannot write {}: {e}", file.display())))
+                    .map_err(|e| Error::usage(format!("cannot write {}: {e}", file.display())))
             });
             let app = TunnelApp::new(core, cfg.clone(), trace.transpose()?, shard, interface.take())?;
             interface = (shard + 1 < count).then(|| app.interface()).transpose()?;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     });
     obey_signals(shards.clone(), file)?;
     let mut drivers = drivers.into_iter();
-    let Some(first) = drivers.next() else { return Err(Fault::runtime("there is no shard")) };
+    let Some(first) = drivers.next() else { return Err(Error::runtime("there is no shard")) };
     let mut threads = Vec::new();
     for (number, driver) in (1..).zip(drivers) {
         let together = EndTogether(shards.clone());
@@ -103,10 +103,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Fault> {
     let app = first.run()?;
     shards.shut_down();
     for thread in threads {
-        thread.join().map_err(|_| Fault::runtime("a shard broke down"))??;
+        thread.join().map_err(|_| Error::runtime("a shard broke down"))??;
     }
     match app.tunnel.failure() {
-        Some(failure) => Err(Fault::runtime(failure)),
+        Some(failure) => Err(Error::runtime(failure)),
         None => {
             tracing::info!("{} is down", app.tunnel.config().interface);
             Ok(())
@@ -123,9 +123,9 @@ fn numbered(file: &Path, shard: u8) -> PathBuf {
 }
 
 /// SIGINT and SIGTERM end the tunnel, SIGHUP reloads its configuration.
-fn obey_signals(shards: Shards, file: PathBuf) -> Result<(), Fault> {
+fn obey_signals(shards: Shards, file: PathBuf) -> Result<(), Error> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|e| Fault::runtime(format!("cannot handle signals: {e}")))?;
+        .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     let obey = move || {
         for signal in signals.forever() {
             if signal == SIGHUP {

@@ -1,4 +1,4 @@
-//! `mpdccp perf` end to end: everything that was sent arrives and is counted, over both carriers, in both directions.
+//! `mpdccp perf` end to end: everything that was sent arrives and is counted, over both encapsulations, in both directions.
 
 use crate::perf_ends::{Place, record};
 use rustix::process::{Pid, Signal, kill_process};
@@ -72,18 +72,18 @@ fn ipv6_over_udp() {
 fn both_directions_over_raw() {
     let Some(place) = Place::namespace("raw") else { return };
     let [server, client] = place.exchange(
-        "--carrier raw --listen 127.0.0.1:5003 --ccid 2 --receive",
-        "--carrier raw --connect 127.0.0.1:5003 --ccid 2 --messages 500 --size 1000",
+        "--encapsulation raw --listen 127.0.0.1:5003 --ccid 2 --receive",
+        "--encapsulation raw --connect 127.0.0.1:5003 --ccid 2 --messages 500 --size 1000",
     );
     all_arrived(&client, &server, 500, 1000);
     let [server, client] = place.exchange(
-        "--carrier raw --listen 127.0.0.1:5004 --send --messages 500 --size 1000",
-        "--carrier raw --connect 127.0.0.1:5004 --path 127.0.0.2 --receive",
+        "--encapsulation raw --listen 127.0.0.1:5004 --send --messages 500 --size 1000",
+        "--encapsulation raw --connect 127.0.0.1:5004 --path 127.0.0.2 --receive",
     );
     all_arrived(&server, &client, 500, 1000);
     let [server, client] = place.exchange(
-        "--carrier raw --listen 127.0.0.1:5005 --coverage 1 --receive",
-        "--carrier raw --connect 127.0.0.1:5005 --coverage 1 --messages 500 --size 1000",
+        "--encapsulation raw --listen 127.0.0.1:5005 --coverage 1 --receive",
+        "--encapsulation raw --connect 127.0.0.1:5005 --coverage 1 --messages 500 --size 1000",
     );
     all_arrived(&client, &server, 500, 1000);
 }
@@ -110,7 +110,7 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("-s -B ::1 -4".into(), "that -4 asks for"),
         ("-c 127.0.0.1 -4 -6".into(), "cannot be used with"),
         ("-s --qlog /nowhere/x".into(), "/nowhere/x"),
-        ("-c 127.0.0.1 --coverage 1".into(), "--coverage is for --carrier raw"),
+        ("-c 127.0.0.1 --coverage 1".into(), "--coverage is for --encapsulation raw"),
         ("client --connect 127.0.0.1 --ccid 1".into(), "expected one of: 2, "),
         ("client --connect 127.0.0.1 --rate fast".into(), "500k"),
         ("server --listen 127.0.0.1:0 --pcap /nowhere/x".into(), "/nowhere/x"),
@@ -168,7 +168,7 @@ fn echoes_come_back() {
     let (p50, max) = (ms("/latency_ms/p50"), ms("/latency_ms/max"));
     assert!(p50 > 0.0, "{summary}");
     assert!((ms("/one_way_ms/estimate/p50") - p50 / 2.0).abs() < 1e-9, "{summary}");
-    for way in ["there", "back"] {
+    for way in ["forward", "reverse"] {
         let (mean, most) = (ms(&format!("/one_way_ms/{way}/mean")), ms(&format!("/one_way_ms/{way}/max")));
         // No way takes longer than there and back; the percentiles are rounded to three digits.
         assert!(0.0 <= mean && mean <= most && most <= max * 1.01, "{way}: {summary}");

@@ -23,7 +23,7 @@ const MP_HMAC: u64 = 5;
 const MP_CLOSE: u64 = 10;
 const MP_EXP: u64 = 11;
 
-/// Fields of the dissector for option 46, the same over both carriers.
+/// Fields of the dissector for option 46, the same over both encapsulations.
 const MP_FIELDS: [&str; 12] = [
     "mpdccp.subtype",
     "mpdccp.capable.version",
@@ -101,12 +101,12 @@ fn frames(capture: &Path, prefix: &str, arguments: &[&str]) -> Vec<Frame> {
 }
 
 /// Runs a session over two paths and gives back what the client saw on the wire.
-fn capture(place: &Place, carrier: &str, directory: &Path) -> (PathBuf, String) {
+fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, String) {
     let file = directory.join("session.pcap");
     let [server, client] = place.exchange(
-        &format!("--carrier {carrier} --listen 127.0.0.1:{}", if carrier == "raw" { 5001 } else { 0 }),
+        &format!("--encapsulation {encapsulation} --listen 127.0.0.1:{}", if encapsulation == "raw" { 5001 } else { 0 }),
         &format!(
-            "--carrier {carrier} --connect 127.0.0.1:{{port}} --path 127.0.0.2 --path 127.0.0.3 --scheduler rr --send \
+            "--encapsulation {encapsulation} --connect 127.0.0.1:{{port}} --path 127.0.0.2 --path 127.0.0.3 --scheduler rr --send \
              --rate 4M --messages {MESSAGES} --size 800 --queue 300 --pcap {}",
             file.display()
         ),

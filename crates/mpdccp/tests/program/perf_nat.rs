@@ -86,11 +86,11 @@ fn a_server_behind_a_nat_is_reached_by_a_client_behind_another() {
             .unwrap()
     };
     world.1 = Some(world.perf("b", "-s").spawn().unwrap());
-    assert!(!client(&world).success(), "without an invitation nothing gets in");
+    assert!(!client(&world).success(), "without Listen packets nothing gets in");
     let mut server = world.1.take().unwrap();
     server.kill().unwrap();
     server.wait().unwrap();
-    world.1 = Some(world.perf("b", &format!("-s --invite {NA}:{PORT}")).spawn().unwrap());
+    world.1 = Some(world.perf("b", &format!("-s --rendezvous {NA}:{PORT}")).spawn().unwrap());
     // Whoever is first: the client repeats its Request.
     assert!(client(&world).success());
 }

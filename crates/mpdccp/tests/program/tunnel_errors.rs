@@ -109,7 +109,7 @@ fn wrong_values_name_what_is_allowed() {
     with("scheduler = \"best\"").fails_with(&["line 2", "best", "cpf, rr"]);
     with("reordering = \"strict\"").fails_with(&["line 2", "passive", "active-fixed"]);
     for (what, words) in [
-        ("carrier", &["`udp`", "`raw`"][..]),
+        ("encapsulation", &["`udp`", "`raw`"][..]),
         ("join_advertised", &["`no`", "`mesh`", "`pairs`"]),
         ("ecn", &["`own`", "`copy`", "`none`"]),
     ] {
@@ -124,7 +124,7 @@ fn wrong_values_name_what_is_allowed() {
         Case::new(&CLIENT.replace(from, &format!("{what}true")))
             .fails_with(&[&["line", "true"], &words[..]].concat());
     }
-    with("carrier = \"tcp\"").fails_with(&["line 2", "tcp", "`udp`", "`raw`"]);
+    with("encapsulation = \"tcp\"").fails_with(&["line 2", "tcp", "`udp`", "`raw`"]);
     with("mtu = 60000").fails_with(&["line 2", "\"auto\"", "9000"]);
     with("join_advertised = \"ring\"").fails_with(&["line 2", "ring", "`no`", "`mesh`", "`pairs`"]);
     with("advertise = [\"192.0.2.1\"]").fails_with(&["advertise is for role = \"server\""]);
@@ -148,11 +148,11 @@ fn wrong_values_name_what_is_allowed() {
         Case::new(&format!("{CLIENT}mtu = {mtu}")).fails_with(&words);
     }
     to("2001:db8::1:6511").fails_with(&["line 13", "may or may not end in a port", "\"[2001:db8::1]:6511\""]);
-    let rule = |text: &str| Case::new(&format!("{CLIENT}[[steer]]\nprotocol = \"udp\"\n{text}"));
-    rule("").fails_with(&["line 14", "steer: rule 1", "says nothing of what to do"]);
+    let rule = |text: &str| Case::new(&format!("{CLIENT}[[policy_rule]]\nprotocol = \"udp\"\n{text}"));
+    rule("").fails_with(&["line 14", "policy_rule: rule 1", "says nothing of what to do"]);
     rule("scheduler = \"best\"").fails_with(&["line 14", "rule 1", "best", "redundant"]);
     rule("port = 5060\ndrop = true").fails_with(&["rule 1", "port", "ports"]);
-    rule("paths = \"dsl\"").fails_with(&["steer: rule `rule-1`", "expected one of: a"]);
+    rule("paths = \"dsl\"").fails_with(&["policy_rule: rule `rule-1`", "expected one of: a"]);
     Case::new(&format!("{CLIENT}priority = 16")).fails_with(&["line 14", "priority 16", "0 to 15"]);
 }
 
@@ -306,7 +306,7 @@ fn no_permission_to_make_an_interface() {
 
 #[test]
 fn native_dccp_has_no_udp_port() {
-    Case::new(&format!("carrier = \"raw\"\n{CLIENT}")).fails_with(&[
+    Case::new(&format!("encapsulation = \"raw\"\n{CLIENT}")).fails_with(&[
         "remote 127.0.0.1:6511",
         "no UDP port",
         "dccp_port",

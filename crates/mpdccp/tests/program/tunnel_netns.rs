@@ -259,7 +259,7 @@ fn native_dccp_carries_it_too() {
 #[test]
 fn records_travel_without_udp_too() {
     let Some(mut bed) = bed() else { return };
-    bed.up("carrier = \"raw\"");
+    bed.up("encapsulation = \"raw\"");
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 32 - 16 - 12);
     pings(&bed);
     let stream = Stream::start(&bed);

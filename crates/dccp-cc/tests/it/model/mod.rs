@@ -7,10 +7,10 @@ pub mod scenario;
 pub mod sender;
 
 use dccp_cc::{Controller, Coupling, Seen};
-use linkem::{Ecn, Link, LinkConfig, Meta};
+use mpdccp_linkem::{Ecn, Link, LinkConfig, Meta};
+use mpdccp_units::{Duration, Rate, Time};
 use sender::{Ack, Sender};
 use std::collections::{BTreeMap, VecDeque};
-use units::{Duration, Rate, Time};
 
 pub const PAYLOAD: u32 = 1300;
 /// IP bytes of a packet: payload, DCCP with options, UDP, IP.

@@ -2,8 +2,8 @@
 
 use super::{Session, Source, WIRE, World};
 use dccp_cc::{Bbr1, Bbr1Tuning, CcConfig, Controller};
-use linkem::{Jitter, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
-use units::{Duration, Rate, Time};
+use mpdccp_linkem::{Jitter, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
+use mpdccp_units::{Duration, Rate, Time};
 
 pub const CFG: CcConfig = CcConfig { mtu: 1500, packets: false, draft: false, seed: 7 };
 

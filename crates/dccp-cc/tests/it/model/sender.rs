@@ -1,8 +1,8 @@
 //! One path's sender: loss detection after three later packets, rounds, the delivery-rate sampler and a controller.
 
 use dccp_cc::{AckEvent, Amount, Controller, Lost, Pacer, RateSampler, RttEstimator, Sent, Snapshot};
+use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use units::{Duration, Time};
 
 #[derive(Clone, Copy)]
 struct Out {

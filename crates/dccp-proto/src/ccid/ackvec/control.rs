@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
 use dccp_cc::{Amount, Controller, Limits, Pacer, RateSampler, RttEstimator};
-use units::Time;
+use mpdccp_units::Time;
 
 /// What congestion control knows of a path, apart from sequence numbers: one sending half has it to itself, or several connections
 /// between the same two hosts share it, so that together they take the part of one.

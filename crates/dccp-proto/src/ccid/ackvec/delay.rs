@@ -1,5 +1,5 @@
 use crate::ccid::Late;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Rounds over which is averaged.
 const ROUNDS: f64 = 8.0;

@@ -8,7 +8,7 @@ use super::sender::AckVecSender;
 use crate::ccid::Feedback;
 use dccp_cc::{AckEvent, Amount, Lost};
 use dccp_wire::ack_vector::{State, runs};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// What one acknowledgement, or one expiry of the reordering timer, brought.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::ops::Range;
 use dccp_cc::Snapshot;
 use dccp_wire::Seq;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Most packets remembered: 100 ms of full packets at 30 Gbit/s.
 pub(crate) const MAX_PACKETS: usize = 1 << 18;

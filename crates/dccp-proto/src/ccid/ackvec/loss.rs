@@ -1,5 +1,5 @@
 use core::ops::Range;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Later packets that must have arrived before one is lost (NUMDUPACK, RFC 4341 section 5).
 const NUM_DUP_ACK: usize = 3;

@@ -4,7 +4,7 @@ use crate::Ecn;
 use crate::ccid::{AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf};
 use dccp_wire::ack_vector::State;
 use dccp_wire::{Opt, OptionBuf, Seq};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// An Ack is delayed by at most this (RFC 4340 section 11.3 names 0.2 s as the default).
 const MAX_DELAY: Duration = Duration::from_millis(200);

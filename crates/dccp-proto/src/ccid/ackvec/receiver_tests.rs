@@ -3,8 +3,8 @@ use crate::ccid::{AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf};
 use crate::{CcOptions, Ecn};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Options, Seq};
+use mpdccp_units::{Duration, Time};
 use proptest::prelude::*;
-use units::{Duration, Time};
 
 struct Rig {
     half: AckVecReceiver,

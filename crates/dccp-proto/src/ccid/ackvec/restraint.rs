@@ -1,6 +1,6 @@
 use super::rto::DEFAULT_RTT;
 use dccp_cc::{Limits, Window};
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// What the peer asks of a sender whatever its congestion control: for one round trip no faster than now (Slow Receiver, RFC 4340
 /// section 11.6), and slower by one packet per round trip for each packet that its buffer dropped (Drop Code 2, section 11.7.2).

@@ -1,5 +1,5 @@
 use dccp_cc::RttEstimator;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Stands in for the round-trip time until there is one (RFC 4340 section 3.4).
 pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use dccp_cc::{Amount, CcConfig, Controller, Part, RateSample, RttEstimator, Sent, Window};
 use dccp_wire::Seq;
-use units::{Rate, Time};
+use mpdccp_units::{Rate, Time};
 
 /// Most notes about packets' fates kept.
 const MAX_FATES: usize = 1 << 16;

@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 use dccp_cc::{AckEvent, Amount, Controller, Limits, RttEstimator, Sent, Window};
 use dccp_wire::Seq;
 use dccp_wire::ack_vector::{State, cell};
+use mpdccp_units::{Duration, Rate, Time};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
-use units::{Duration, Rate, Time};
 
 const BYTES: u32 = 1000;
 const FIRST: Seq = Seq::new(Seq::MODULUS - 3);

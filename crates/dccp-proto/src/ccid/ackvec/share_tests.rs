@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use dccp_cc::{Amount, RttEstimator, Window};
 use dccp_wire::Seq;
 use dccp_wire::ack_vector::{State, cell};
+use mpdccp_units::{Duration, Time};
 use proptest::prelude::*;
-use units::{Duration, Time};
 
 const BYTES: u32 = 1000;
 const FIRST: Seq = Seq::new(7);

@@ -9,7 +9,7 @@ use crate::ccid::{HalfConfig, Handover, Outstanding, SenderHalf};
 use alloc::vec::Vec;
 use dccp_cc::CcConfig;
 use dccp_wire::Seq;
-use units::Time;
+use mpdccp_units::Time;
 
 impl AckVecSender {
     /// Puts another controller in place of the one there is: the history and what is measured stay. Not while it is shared.

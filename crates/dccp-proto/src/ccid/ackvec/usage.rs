@@ -1,4 +1,4 @@
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Whether this path, rather than the application, held sending back lately.
 ///

@@ -1,6 +1,6 @@
 //! The window counter in CCVal (RFC 4342 section 8.1): a clock that ticks every quarter of a round-trip time.
 
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Counters wrap at this.
 const MODULUS: u8 = 16;

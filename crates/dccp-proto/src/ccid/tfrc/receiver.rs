@@ -8,7 +8,7 @@ use dccp_cc::tfrc::equation::loss_event_rate_for;
 use dccp_cc::tfrc::{Arrived, LossHistory, loss_event_rate};
 use dccp_wire::ack_vector::State;
 use dccp_wire::{Opt, OptionBuf, Seq};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Round-trip time before any estimate (RFC 4340 section 3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use dccp_cc::tfrc::{LossInterval, NINTERVAL, Report, TfrcConfig, TfrcSender, loss_event_rate};
 use dccp_cc::{Amount, Pacer, RttEstimator, Window};
 use dccp_wire::Seq;
-use units::{Duration, Rate, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// What headers of IP, UDP and DCCP take of a full packet, roughly; used until there is a packet to measure.
 const HEADERS: u32 = 60;

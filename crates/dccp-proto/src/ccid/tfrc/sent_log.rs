@@ -2,7 +2,7 @@ use crate::ccid::Outstanding;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use dccp_wire::Seq;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Most packets remembered.
 const MOST: usize = 1 << 16;

@@ -1,6 +1,6 @@
 use dccp_cc::{AckEvent, CcConfig, Controller, Limits, Sent, Window};
 use dccp_proto::{CcOptions, Experiment};
-use units::Time;
+use mpdccp_units::Time;
 
 /// What a congested window keeps. Reno's would be a half; more makes the rate smoother.
 const BETA: f64 = 0.875;

@@ -7,7 +7,7 @@ use crate::common::*;
 use dccp_cc::{AckEvent, Amount, CcConfig, Controller, RttEstimator, Window};
 use dccp_proto::Config;
 use dccp_wire::PacketType;
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 #[test]
 fn the_document_shows_this_code() {

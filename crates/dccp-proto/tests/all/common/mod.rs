@@ -3,8 +3,8 @@
 
 use dccp_proto::{Config, Connection, Ecn, Event, Gate, Outcome, Ports, Route, Sink, State, refuse};
 use dccp_wire::{Header, Packet, PacketType, Reset, ResetCode, Seq};
+use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
-use units::{Duration, Time};
 
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;

@@ -6,8 +6,8 @@ use self::pipe::{Path, Pipe};
 use dccp_cc::Amount;
 use dccp_proto::Gate;
 use dccp_proto::ccid::{SenderRequest, TxView};
+use mpdccp_units::{Duration, Rate, Time};
 use proptest::prelude::*;
-use units::{Duration, Rate, Time};
 
 const MS: Duration = Duration::from_millis(1);
 

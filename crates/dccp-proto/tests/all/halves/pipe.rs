@@ -5,8 +5,8 @@ use dccp_proto::ccid::{
 };
 use dccp_proto::{CcOptions, Ecn, Gate};
 use dccp_wire::{Opt, OptionBuf, Options, Seq};
+use mpdccp_units::{Duration, Rate, Time};
 use std::collections::BTreeMap;
-use units::{Duration, Rate, Time};
 
 const HEADER: u32 = 60;
 pub(crate) const DATA: u32 = 1400;

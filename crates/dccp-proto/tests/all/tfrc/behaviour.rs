@@ -4,7 +4,7 @@ use super::line::{CLIENT, Line, Load, SERVER};
 use super::{MS, SECOND, both, ccids, link};
 use dccp_proto::Side;
 use dccp_wire::feature;
-use linkem::{Limit, LossModel, QueueKind};
+use mpdccp_linkem::{Limit, LossModel, QueueKind};
 
 fn open(ccid: u8, mbps: f64) -> Line {
     let config = ccids(ccid, ccid);
@@ -97,7 +97,7 @@ fn silence_halves_the_rate_and_feedback_brings_it_back() {
 
 #[test]
 fn random_loss_holds_it_to_the_equation() {
-    let lossy = |p| linkem::LinkConfig {
+    let lossy = |p| mpdccp_linkem::LinkConfig {
         loss: LossModel::Bernoulli(p),
         ..link(100.0, 50 * MS, QueueKind::DropTail, 1000)
     };
@@ -129,7 +129,7 @@ fn marks_count_as_losses() {
 
 #[test]
 fn small_packets_keep_their_distance_and_get_their_share() {
-    let lossy = |p| linkem::LinkConfig {
+    let lossy = |p| mpdccp_linkem::LinkConfig {
         loss: LossModel::Bernoulli(p),
         ..link(100.0, 50 * MS, QueueKind::DropTail, 1000)
     };

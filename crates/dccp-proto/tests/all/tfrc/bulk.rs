@@ -2,8 +2,8 @@
 
 use super::line::{CLIENT, Line, Load, SERVER};
 use super::{MS, both, ccids, drd, link, seconds};
-use linkem::QueueKind;
-use units::{Duration, Time};
+use mpdccp_linkem::QueueKind;
+use mpdccp_units::{Duration, Time};
 
 const PAYLOAD: usize = 1000;
 /// With headers of IP, UDP and DCCP, and NDP Count.

@@ -3,8 +3,8 @@
 use dccp_proto::ccid::TxView;
 use dccp_proto::{Config, Connection, Ecn, Gate, Outcome, Ports, Route, Sink, State};
 use dccp_wire::{Packet, PacketType};
-use linkem::{Link, LinkConfig, Meta, Verdict};
-use units::{Duration, Time};
+use mpdccp_linkem::{Link, LinkConfig, Meta, Verdict};
+use mpdccp_units::{Duration, Time};
 
 pub(crate) const CLIENT: usize = 0;
 pub(crate) const SERVER: usize = 1;

@@ -6,7 +6,7 @@ use dccp_proto::Side;
 use dccp_proto::ccid::{self, AckDue, Arrival, Feedback, HalfConfig};
 use dccp_proto::{CcOptions, Connection, Ecn, Sink};
 use dccp_wire::{Opt, OptionBuf, Options, Packet, PacketType, feature};
-use units::{Duration, Time};
+use mpdccp_units::{Duration, Time};
 
 /// Time, and DCCP packet, of each frame: Ethernet, IPv4 without options.
 fn capture() -> Vec<(Time, Vec<u8>)> {

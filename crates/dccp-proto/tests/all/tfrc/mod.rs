@@ -6,8 +6,8 @@ pub(crate) mod line;
 mod linux;
 
 use dccp_proto::Config;
-use linkem::{DrdConfig, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
-use units::{Duration, Rate, Time};
+use mpdccp_linkem::{DrdConfig, Limit, LinkConfig, QueueConfig, QueueKind, RateModel};
+use mpdccp_units::{Duration, Rate, Time};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

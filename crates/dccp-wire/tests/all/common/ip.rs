@@ -7,7 +7,7 @@ const IPPROTO_UDP: u8 = 17;
 
 /// How a DCCP packet travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carrier {
+pub(crate) enum Encapsulation {
     Native,
     /// In UDP, to this port.
     Udp(u16),
@@ -52,14 +52,14 @@ fn datagram(protocol: u8, transport: &[u8], src: IpAddr, dst: IpAddr) -> Vec<u8>
     packet
 }
 
-/// The IP packet that carries `dccp`, whose checksum is filled here if the carrier has one.
-pub(crate) fn wrap(carrier: Carrier, mut dccp: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
-    match carrier {
-        Carrier::Native => {
+/// The IP packet that carries `dccp`, whose checksum is filled here if the encapsulation has one.
+pub(crate) fn wrap(encapsulation: Encapsulation, mut dccp: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
+    match encapsulation {
+        Encapsulation::Native => {
             checksum::fill(&mut dccp, src, dst);
             datagram(IPPROTO_DCCP, &dccp, src, dst)
         }
-        Carrier::Udp(port) => {
+        Encapsulation::Udp(port) => {
             let len = (dccp.len() as u16 + 8).to_be_bytes();
             let [p1, p0] = port.to_be_bytes();
             let mut udp = vec![0xc0, 0x01, p1, p0, len[0], len[1], 0, 0];

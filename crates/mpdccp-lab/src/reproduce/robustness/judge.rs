@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn what_a_link_carries() {
-        let mut way = LinkKeys { rate: Some(units::Rate::from_bps(10_000_000)), ..LinkKeys::default() };
+        let mut way =
+            LinkKeys { rate: Some(mpdccp_units::Rate::from_bps(10_000_000)), ..LinkKeys::default() };
         assert_eq!(capacity(&way, 1e4), 1e7);
         way.loss = Some(0.1);
         assert_eq!(capacity(&way, 1e4), 9e6);

@@ -1,4 +1,4 @@
-use units::Time;
+use mpdccp_units::Time;
 
 use super::interface::Source;
 

@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use units::Time;
+use mpdccp_units::Time;
 
 use super::interface::Source;
 

@@ -1,4 +1,4 @@
-use units::Time;
+use mpdccp_units::Time;
 
 /// A source of datagrams.
 pub(crate) trait Source: core::fmt::Debug {

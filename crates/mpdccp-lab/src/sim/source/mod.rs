@@ -9,9 +9,9 @@ mod trace;
 mod video;
 
 pub(crate) use interface::Source;
+use mpdccp_units::{Rate, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
-use units::{Rate, Time};
 
 use crate::scenario::{FlowSpec, SourceSpec};
 

@@ -1,6 +1,6 @@
+use mpdccp_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_core::RngCore;
-use units::Time;
 
 use super::constant::Constant;
 use super::interface::Source;

@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use units::{Rate, Time};
+use mpdccp_units::{Rate, Time};
 
 use super::interface::Source;
 

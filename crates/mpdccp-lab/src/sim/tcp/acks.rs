@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use dccp_cc::{AckEvent, Amount};
-use units::Time;
+use mpdccp_units::Time;
 
 use super::board::{Outstanding, State};
 use super::detector::{Detector, Verdict};

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use dccp_cc::RttEstimator;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Later segments that must have arrived (RFC 5681 section 3.2, RFC 9002 section 6.1.1).
 const THRESHOLD: u64 = 3;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use units::Time;
+use mpdccp_units::Time;
 
 /// First repetition of a SYN (RFC 6298 section 2.1); doubled each time.
 const TIMEOUT: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ mod undo;
 mod window;
 
 use dccp_cc::{Bbr1, Controller, Cubic, Reno};
-use units::Time;
+use mpdccp_units::Time;
 
 pub(crate) use detector::Rule;
 use handshake::{Handshake, Step};

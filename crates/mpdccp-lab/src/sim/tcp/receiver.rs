@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use units::Time;
+use mpdccp_units::Time;
 
 use super::segment::{Ack, Data};
 use super::window::Window;

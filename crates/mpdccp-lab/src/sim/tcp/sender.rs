@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use dccp_cc::{Amount, Controller, Limits, Lost, Pacer, RateSample, RateSampler, RttEstimator, Sent, Window};
-use units::Time;
+use mpdccp_units::Time;
 
 use super::board::{Board, Outstanding, State};
 use super::detector::{Detector, Rule};

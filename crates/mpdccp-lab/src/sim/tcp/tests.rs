@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
-use linkem::{Jitter, Limit, Link, LinkConfig, LossModel, Meta, QueueConfig, QueueKind, RateModel, Spread};
-use units::{Rate, Time};
+use mpdccp_linkem::{
+    Jitter, Limit, Link, LinkConfig, LossModel, Meta, QueueConfig, QueueKind, RateModel, Spread,
+};
+use mpdccp_units::{Rate, Time};
 
 use super::segment::{Ack, Data};
 use super::*;
@@ -29,7 +31,7 @@ fn drive(mut tcp: Tcp, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     let (mut now, mut after_first) = (Time::ZERO, 0);
     while now < end {
         while let Some(out) = tcp.poll(now) {
-            let ecn = units::Ecn::from_bits(out.packet[1]);
+            let ecn = mpdccp_units::Ecn::from_bits(out.packet[1]);
             let meta = Meta { bytes: out.packet.len() as u32, ecn, ..Meta::default() };
             links[out.from as usize].push(now, meta, out.packet);
         }

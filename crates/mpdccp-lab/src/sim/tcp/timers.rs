@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use dccp_cc::RttEstimator;
-use units::Time;
+use mpdccp_units::Time;
 
 /// Two ticks of the clock, as Linux allows.
 const SLACK: Duration = Duration::from_millis(2);

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use units::Time;
+use mpdccp_units::Time;
 
 use super::segment::MSS;
 

@@ -6,11 +6,11 @@ pub mod stranger;
 use dccp_proto::{Config, Ecn, Ports, Route, Sink};
 use dccp_wire::{MpOption, Opt, Packet, PacketType};
 use mpdccp_proto::*;
+use mpdccp_units::{Duration, Rate, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use units::{Duration, Rate, Time};
 
 pub const PORT: u16 = 5001;
 
@@ -92,7 +92,7 @@ pub struct Net {
     pub log: Vec<Logged>,
     /// Changes packets on their way; false drops them.
     pub meddler: Option<Meddler>,
-    /// Which peer the server's carrier vouches for on each path.
+    /// Which peer the server's encapsulation vouches for on each path.
     pub vouched: Vec<u32>,
     pub events: Vec<(End, SessionId, SessionEvent)>,
     pub got: BTreeMap<End, Vec<Vec<u8>>>,

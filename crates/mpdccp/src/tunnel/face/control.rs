@@ -1,6 +1,6 @@
 //! The control socket: one JSON request a line, one JSON answer a line. A plain thread serves it and asks the data thread.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::face::events::{Event, Events};
 use mpdccp_proto::Named;
 use mpdccp_proto::sched::SchedulerKind;
@@ -125,11 +125,15 @@ fn directories() -> [PathBuf; 2] {
 ///
 /// # Errors
 /// Names file, line, key and what is allowed.
-pub(crate) fn load(file: &Path) -> Result<Config, Fault> {
+pub(crate) fn load(file: &Path) -> Result<Config, Error> {
     let text = std::fs::read_to_string(file)
-        .map_err(|e| Fault::usage(format!("cannot read configuration {}: {e}", file.display())))?;
+        .map_err(|e| Error::usage(format!("cannot read configuration {}: {e}", file.display())))?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Config::parse(file, &text, cores).map_err(|e| Fault::usage(e.to_string()))
+    let cfg = Config::parse(file, &text, cores).map_err(|e| Error::usage(e.to_string()))?;
+    for (old, new) in &cfg.renamed {
+        tracing::warn!("{}: key `{old}` is deprecated; rename it to `{new}`", file.display());
+    }
+    Ok(cfg)
 }
 
 /// Where the control socket of a tunnel is.
@@ -170,9 +174,9 @@ pub(crate) struct ControlSocket {
 
 impl ControlSocket {
     /// Creates it; a socket that nobody answers at is a leftover and replaced.
-    pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Fault> {
+    pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
-            |e: std::io::Error| Fault::usage(format!("cannot create control socket {}: {e}", path.display()));
+            |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
         // One tunnel at a time: of two that start together, each could take the other's socket for a leftover.
         let mut turn = None;
         if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
@@ -182,7 +186,7 @@ impl ControlSocket {
             turn = Some(opened);
         }
         if UnixStream::connect(&path).is_ok() {
-            return Err(Fault::usage(format!(
+            return Err(Error::usage(format!(
                 "another mpdccp is running with control socket {}; stop it with `mpdccp tunnel down --socket {0}`, \
                  or set `control` to another path",
                 path.display()
@@ -192,7 +196,7 @@ impl ControlSocket {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(fail(e)),
             Ok(meta) if !meta.file_type().is_socket() => {
-                return Err(Fault::usage(format!(
+                return Err(Error::usage(format!(
                     "control: {} is there and no socket; set `control` to another path, or move it away",
                     path.display()
                 )));
@@ -213,7 +217,7 @@ impl ControlSocket {
         &self,
         events: Events,
         respond: impl Fn(Request) -> Answer + Send + 'static,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Error> {
         let listener = self.listener.try_clone()?;
         std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -258,9 +262,9 @@ fn answer(
 }
 
 /// Asks a running tunnel.
-pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Fault> {
+pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     let none = |e: std::io::Error| {
-        Fault::usage(format!(
+        Error::usage(format!(
             "no tunnel answers at {}: {e}; start one with `mpdccp tunnel up`",
             path.display()
         ))
@@ -273,14 +277,14 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Fault> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     match serde_json::from_str(&line) {
-        Ok(Answer::Error(e)) => Err(Fault::usage(e)),
+        Ok(Answer::Error(e)) => Err(Error::usage(e)),
         Ok(answer) => Ok(answer),
-        Err(_) => Err(Fault::runtime(format!("no answer from the tunnel at {}", path.display()))),
+        Err(_) => Err(Error::runtime(format!("no answer from the tunnel at {}", path.display()))),
     }
 }
 
 /// Asks a running tunnel for its status, with all peers or only this one.
-pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Fault> {
+pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Error> {
     match ask(path, &Request::Status { peer: peer.map(Into::into) })? {
         Answer::Status(status) => Ok(status),
         _ => Err(odd()),
@@ -288,12 +292,12 @@ pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Fau
 }
 
 /// The tunnel is of another version, perhaps.
-pub(crate) fn odd() -> Fault {
-    Fault::runtime("the tunnel answered something else; is it of another version?")
+pub(crate) fn odd() -> Error {
+    Error::runtime("the tunnel answered something else; is it of another version?")
 }
 
 /// The socket of the one tunnel that runs here.
-pub(crate) fn only_one() -> Result<PathBuf, Fault> {
+pub(crate) fn only_one() -> Result<PathBuf, Error> {
     let found: Vec<PathBuf> = directories()
         .iter()
         .flat_map(std::fs::read_dir)
@@ -305,10 +309,10 @@ pub(crate) fn only_one() -> Result<PathBuf, Fault> {
         .collect();
     match &found[..] {
         [one] => Ok(one.clone()),
-        [] => Err(Fault::usage("no tunnel is running here; start one with `mpdccp tunnel up --config FILE`")),
+        [] => Err(Error::usage("no tunnel is running here; start one with `mpdccp tunnel up --config FILE`")),
         several => {
             let named: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
-            Err(Fault::usage(format!(
+            Err(Error::usage(format!(
                 "several tunnels are running; say which with --config FILE or --socket PATH: {}",
                 named.join(", ")
             )))

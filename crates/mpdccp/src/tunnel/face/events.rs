@@ -1,6 +1,6 @@
 //! The log: to standard error, as text or JSON, and its newest lines kept for `tunnel events`.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use mpdccp_tunnel::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -152,7 +152,7 @@ pub(crate) fn write(level: Level, message: &str) {
 }
 
 /// An event as a line of text.
-pub(crate) fn line(event: &Event, json: bool) -> Result<String, Fault> {
+pub(crate) fn line(event: &Event, json: bool) -> Result<String, Error> {
     if json {
         return Ok(serde_json::to_string(event).map_err(std::io::Error::from)?);
     }

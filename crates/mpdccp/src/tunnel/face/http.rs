@@ -1,6 +1,6 @@
 //! Answers to GET requests, for Prometheus and browsers: one at a time, on a thread of its own, nothing but whole answers.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -33,9 +33,9 @@ impl Response {
 }
 
 /// Where requests come in. `key` is that of the configuration.
-pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, Fault> {
+pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, Error> {
     let listener = TcpListener::bind(at).map_err(|e| {
-        Fault::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
+        Error::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
     })?;
     if !at.ip().is_loopback() {
         tracing::warn!("{key}: everybody who can reach {at} can read it");
@@ -49,7 +49,7 @@ pub(crate) fn serve(
     listener: TcpListener,
     pages: bool,
     respond: impl Fn(&str) -> Response + Send + 'static,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     std::thread::Builder::new().name(key.into()).spawn(move || {
         for stream in listener.incoming().flatten() {
             if let Err(e) = answer(&stream, pages, &respond) {

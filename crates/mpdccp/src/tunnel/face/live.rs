@@ -1,6 +1,6 @@
 //! `tunnel status --watch`: paths with their rates, drawn anew each second.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::face::control;
 use mpdccp_tunnel::status::{PathReport, Status};
 use std::collections::{BTreeMap, VecDeque};
@@ -113,7 +113,7 @@ fn sparkline(rates: &VecDeque<f64>) -> String {
 }
 
 /// Draws until Ctrl-C, or until the tunnel ends.
-pub(crate) fn watch(socket: &Path) -> Result<(), Fault> {
+pub(crate) fn watch(socket: &Path) -> Result<(), Error> {
     let (mut live, mut last) = (Live::default(), Instant::now());
     let mut out = std::io::stdout().lock();
     // The whole screen once.

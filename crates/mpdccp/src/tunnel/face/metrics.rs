@@ -1,6 +1,6 @@
 //! The status as Prometheus metrics, over HTTP. Every number of the status is there: what is added to it shows here by itself.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::face::http::{self, Response};
 use crate::tunnel::shards::Shards;
 use mpdccp_tunnel::status::{Fields, Kind, Status};
@@ -54,7 +54,7 @@ impl Metrics {
                     self.walk(prefix, &format!("{name}_by_reason"), &with("reason", reason), kind, n);
                 }
             }
-            (Kind::Part(_), Value::Object(rules)) if name == "steering" => {
+            (Kind::Part(_), Value::Object(rules)) if name == "policy_rules" => {
                 for (rule, met) in rules {
                     self.walk(prefix, "rule", &with("rule", rule), kind, met);
                 }
@@ -117,7 +117,7 @@ pub(crate) fn render(status: &Status) -> String {
 }
 
 /// Answers Prometheus.
-pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Fault> {
+pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Error> {
     http::serve("metrics", listener, false, move |path| match path {
         "/metrics" => {
             let status = shards.status(None);

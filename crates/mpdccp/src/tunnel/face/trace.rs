@@ -1,10 +1,10 @@
 //! `--trace FILE`: every path each 10 ms as CSV. The columns are a contract, see docs/formats.md.
 
 use mpdccp_proto::{PathRow, PathStatus, SessionStatus};
+use mpdccp_units::{Duration, Rate, Time};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use units::{Duration, Rate, Time};
 
 const COLUMNS: &str = "t_s,session,path,phase,cwnd_bytes,inflight_bytes,pacing_mbps,delivery_mbps,btlbw_mbps,srtt_ms,\
                        min_rtt_ms,lost,queue_packets,queue_ms,app_limited";

@@ -1,6 +1,6 @@
 //! A page for a browser that shows the paths as they are now: read-only, without anything from elsewhere.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::face::http::{self, Response};
 use crate::tunnel::shards::Shards;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::net::TcpListener;
 const PAGE: &str = include_str!("web.html");
 
 /// Shows the page, which asks for the status each second.
-pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Fault> {
+pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Error> {
     http::serve("web", listener, true, move |path| match path {
         "/" => Response::ok("text/html; charset=utf-8", PAGE.into()),
         "/status.json" => {

@@ -3,7 +3,7 @@
 //! counts, only its default route does not. With the kill switch nothing of either IP version leaves beside the tunnel, of a version that
 //! no peer has a default route for nothing at all.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::host::routes::ip;
 use mpdccp_tunnel::config::Config;
 
@@ -25,7 +25,7 @@ struct Family {
 
 impl DefaultRoute {
     /// Sets what the configuration asks for; `None` if that is nothing.
-    pub(crate) fn set(cfg: &Config) -> Result<Option<DefaultRoute>, Fault> {
+    pub(crate) fn set(cfg: &Config) -> Result<Option<DefaultRoute>, Error> {
         if !cfg.default_route {
             return Ok(None);
         }
@@ -45,7 +45,7 @@ impl DefaultRoute {
         // first, packets would slip through beside the tunnel.
         let set = DefaultRoute { families };
         for family in &set.families {
-            set.add(cfg, family).map_err(|e| Fault::usage(format!("default_route: {e}")))?;
+            set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
         }
         warn_of_strict_filters();
         Ok(Some(set))

@@ -1,16 +1,16 @@
 //! Keys: from the configuration and its files to the channels of the tunnel.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use dccp_net::{Clock, Core};
 use dccp_secure::{Aead, Channels, KeyError, OVERHEAD, PresharedKey, PrivateKey, Settings};
 use mpdccp_tunnel::config::{Config, Peer, Secret, Security};
 use mpdccp_tunnel::{Keys, Tunnel};
+use mpdccp_units::Duration;
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
-use units::Duration;
 use zeroize::Zeroizing;
 
 /// Bytes that a channel adds to each packet.
@@ -28,7 +28,7 @@ pub(crate) fn secure(
     keys: Keys,
     shard: u8,
     tunnel: &mut Tunnel,
-) -> Result<(), Fault> {
+) -> Result<(), Error> {
     let Some(private_key) = keys.own else { return Ok(()) };
     let aeads = cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
     let wall = tunnel.handshake_time(Duration::from_nanos(Clock.wall_nanos()));
@@ -52,7 +52,7 @@ pub(crate) fn secure(
     }
     if let Some(path) = &cfg.keylog {
         let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        let cannot = |e| Fault::usage(format!("keylog: cannot write {}: {e}", path.display()));
+        let cannot = |e| Error::usage(format!("keylog: cannot write {}: {e}", path.display()));
         core.net.keylog = Some(options.map_err(cannot)?);
         channels.log_keys();
         tracing::warn!("who can read {} can read all traffic", path.display());
@@ -62,13 +62,13 @@ pub(crate) fn secure(
     Ok(())
 }
 
-fn private_key(cfg: &Config) -> Result<PrivateKey, Fault> {
+fn private_key(cfg: &Config) -> Result<PrivateKey, Error> {
     secret("", "private_key", &cfg.private_key, cfg.private_key_file.as_deref())?
-        .ok_or_else(|| Fault::usage("private_key is missing"))
+        .ok_or_else(|| Error::usage("private_key is missing"))
 }
 
 /// Reads the keys, from files as they are now.
-pub(crate) fn read(cfg: &Config) -> Result<Keys, Fault> {
+pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
     if cfg.security == Security::None {
         return Ok(Keys { own: None, peers: vec![None; cfg.peers.len()] });
     }
@@ -84,7 +84,7 @@ pub(crate) fn read(cfg: &Config) -> Result<Keys, Fault> {
             None
         };
         if let Some(message) = wrong {
-            return Err(Fault::usage(format!("peer `{}`: {message}", peer.name)));
+            return Err(Error::usage(format!("peer `{}`: {message}", peer.name)));
         }
         Ok(Some((key.0, preshared(peer)?)))
     });
@@ -92,7 +92,7 @@ pub(crate) fn read(cfg: &Config) -> Result<Keys, Fault> {
     Ok(Keys { own: Some(private), peers })
 }
 
-fn preshared(peer: &Peer) -> Result<PresharedKey, Fault> {
+fn preshared(peer: &Peer) -> Result<PresharedKey, Error> {
     let whose = format!("peer `{}`: ", peer.name);
     let key = secret(&whose, "preshared_key", &peer.preshared_key, peer.preshared_key_file.as_deref())?;
     Ok(key.unwrap_or_default())
@@ -104,23 +104,23 @@ fn secret<T: FromStr<Err = KeyError>>(
     name: &str,
     text: &Option<Secret>,
     file: Option<&Path>,
-) -> Result<Option<T>, Fault> {
+) -> Result<Option<T>, Error> {
     let (text, place) = match (text, file) {
         (Some(text), _) => (text.0.clone(), name.to_string()),
         (None, Some(file)) => (read_secret(whose, name, file)?, format!("{name}_file {}", file.display())),
         (None, None) => return Ok(None),
     };
-    text.parse().map(Some).map_err(|e| Fault::usage(format!("{whose}{place}: {e}")))
+    text.parse().map(Some).map_err(|e| Error::usage(format!("{whose}{place}: {e}")))
 }
 
 /// Reads a file that only its owner may read.
-fn read_secret(whose: &str, name: &str, path: &Path) -> Result<Zeroizing<String>, Fault> {
+fn read_secret(whose: &str, name: &str, path: &Path) -> Result<Zeroizing<String>, Error> {
     let shown = path.display();
-    let cannot = |e: std::io::Error| Fault::usage(format!("{whose}{name}_file: cannot read {shown}: {e}"));
+    let cannot = |e: std::io::Error| Error::usage(format!("{whose}{name}_file: cannot read {shown}: {e}"));
     let mut file = std::fs::File::open(path).map_err(cannot)?;
     let mode = file.metadata().map_err(cannot)?.mode();
     if mode & 0o077 != 0 {
-        return Err(Fault::usage(format!(
+        return Err(Error::usage(format!(
             "{whose}{name}_file: others can read {shown} (mode {:03o}): chmod 600 {shown}",
             mode & 0o777
         )));

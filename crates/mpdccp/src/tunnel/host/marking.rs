@@ -2,7 +2,7 @@
 
 use dccp_net::{Mark, Marking};
 use mpdccp_tunnel::Marker;
-use units::Ecn;
+use mpdccp_units::Ecn;
 
 struct Outer(Marker);
 

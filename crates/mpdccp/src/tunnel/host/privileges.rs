@@ -2,7 +2,7 @@
 
 use crate::tunnel::face::control;
 use dccp_net::{Bind, UdpEncapsulation};
-use mpdccp_tunnel::config::{Carrier, Config};
+use mpdccp_tunnel::config::{Config, Encapsulation};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +25,7 @@ fn keep_needed(cfg: &Config, file: &Path) -> std::io::Result<()> {
         set_capabilities(None, CapabilitySets { effective: effective & had, permitted, inheritable })
     };
     set(needed, had)?;
-    if cfg.carrier == Carrier::Raw || !may_bind_to_interfaces() {
+    if cfg.encapsulation == Encapsulation::Raw || !may_bind_to_interfaces() {
         needed |= CapabilitySet::NET_RAW;
     }
     if let Some(other) = files(cfg, file).iter().find(|path| !is_own(path)).filter(|_| had.contains(OVERRIDE))

@@ -1,16 +1,16 @@
 //! Routes into the interface, by the program `ip`.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use ipnet::IpNet;
 use std::io::ErrorKind;
 use std::process::Command;
 
 /// Adds, replaces or deletes (`what`) a route into the interface.
-pub(crate) fn route(what: &str, net: IpNet, interface: &str) -> Result<(), Fault> {
+pub(crate) fn route(what: &str, net: IpNet, interface: &str) -> Result<(), Error> {
     let family = if net.addr().is_ipv4() { "-4" } else { "-6" };
     ip(&[family, "route", what, &net.to_string(), "dev", interface])
         .map(drop)
-        .map_err(|e| Fault::usage(format!("{e}; set routes = false to route yourself")))
+        .map_err(|e| Error::usage(format!("{e}; set routes = false to route yourself")))
 }
 
 /// What `ip` says to these arguments.

@@ -1,19 +1,19 @@
 //! Sockets of paths and of a server; every failure says what, where and how to fix it.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::face::events;
 use crate::tunnel::host::default_route::MARK;
 use crate::tunnel::host::keys;
 use crate::tunnel::host::names::Names;
 use dccp_net::{Bind, Clock, Core, RawEncapsulation, SocketStats, UdpEncapsulation, interfaces_like};
 use dccp_proto::Route;
-use mpdccp_tunnel::config::{Carrier, Config, Security};
+use mpdccp_tunnel::config::{Config, Encapsulation, Security};
 use mpdccp_tunnel::status::SocketStatus;
 use mpdccp_tunnel::{Action, HostEvent, Interface, Looked, OpenPath, Sizes, Tunnel};
+use mpdccp_units::Time;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use units::Time;
 
 /// Why a socket cannot be opened.
 struct Unopened {
@@ -22,16 +22,16 @@ struct Unopened {
     why: String,
 }
 
-/// Opens a socket of the configured carrier, of the server's shard `shard`.
+/// Opens a socket of the configured encapsulation, of the server's shard `shard`.
 fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u32, Unopened> {
-    let carrier = cfg.carrier;
+    let encapsulation = cfg.encapsulation;
     let mark = cfg.default_route.then_some(MARK);
-    let result = match carrier {
-        Carrier::Udp if cfg.shards.0 > 1 => {
+    let result = match encapsulation {
+        Encapsulation::Udp if cfg.shards.0 > 1 => {
             UdpEncapsulation::shared(bind.clone(), mark, shard, cfg.shards.0).and_then(|c| core.add_socket(c))
         }
-        Carrier::Udp => UdpEncapsulation::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
-        Carrier::Raw => RawEncapsulation::marked(bind.clone(), mark).and_then(|c| match cfg.security {
+        Encapsulation::Udp => UdpEncapsulation::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
+        Encapsulation::Raw => RawEncapsulation::marked(bind.clone(), mark).and_then(|c| match cfg.security {
             Security::Noise => core.add_socket(c.sealed()),
             Security::None => core.add_socket(c),
         }),
@@ -47,8 +47,8 @@ fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u
                 let why = format!("this host has no address {ip}; `ip address` shows those it has");
                 return Unopened { absent: true, why };
             }
-            ErrorKind::PermissionDenied if carrier == Carrier::Raw => {
-                "carrier = \"raw\" needs CAP_NET_RAW: run as root, or use carrier = \"udp\"".into()
+            ErrorKind::PermissionDenied if encapsulation == Encapsulation::Raw => {
+                "encapsulation = \"raw\" needs CAP_NET_RAW: run as root, or use encapsulation = \"udp\"".into()
             }
             // ENODEV has no kind of its own.
             _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
@@ -145,15 +145,15 @@ pub(crate) fn interfaces() -> Vec<Interface> {
 }
 
 /// Opens the sockets of a server. Returns the smallest MTU of the paths it knows of, their overhead, and what that leaves for inner packets.
-pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Fault> {
+pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Error> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {
-        let addr = match cfg.carrier {
-            Carrier::Udp => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
-            Carrier::Raw => SocketAddr::new(listen.ip, 0),
+        let addr = match cfg.encapsulation {
+            Encapsulation::Udp => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
+            Encapsulation::Raw => SocketAddr::new(listen.ip, 0),
         };
         let socket = open_socket(core, cfg, Bind { addr, interface: None }, shard)
-            .map_err(|e| Fault::usage(format!("listen {listen}: {}", e.why)))?;
+            .map_err(|e| Error::usage(format!("listen {listen}: {}", e.why)))?;
         sockets.push((socket, addr.is_ipv4()));
     }
     let mut least = None;
@@ -168,8 +168,8 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u
     }
     let mtu = least.unwrap_or_else(|| mpdccp_tunnel::first_mtu(Sizes::default(), false, None));
     let overhead = sockets.iter().map(|(socket, v4)| {
-        let carrier = core.net.socket(*socket).map_or(0, |c| c.overhead());
-        if *v4 { carrier } else { carrier - 20 }
+        let overhead = core.net.socket(*socket).map_or(0, |c| c.overhead());
+        if *v4 { overhead } else { overhead - 20 }
     });
     let overhead = overhead.max().unwrap_or(0) + keys::overhead(cfg);
     let v6 = sockets.iter().any(|(_, v4)| !v4);

@@ -1,6 +1,6 @@
 //! The interface: creating it, its addresses and queues.
 
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::tunnel::host::routes::ip;
 use dccp_net::{Tun, TunConfig};
 use ipnet::IpNet;
@@ -15,9 +15,9 @@ pub(crate) struct Interface {
 }
 
 /// Creates the interface, where the paths carry inner packets of `carried` bytes.
-pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Fault> {
+pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     let name = &cfg.interface;
-    let mtu = mpdccp_tunnel::interface_mtu(cfg, carried).map_err(Fault::usage)?;
+    let mtu = mpdccp_tunnel::interface_mtu(cfg, carried).map_err(Error::usage)?;
     let addresses = cfg.addresses.iter().map(|a| (a.addr(), a.prefix_len())).collect();
     let device = TunConfig { name: name.clone(), addresses, mtu, offload: cfg.offload };
     let tun = if cfg.shards.0 > 1 { Tun::create_queued(&device) } else { Tun::create(&device) };
@@ -34,7 +34,7 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Fault> {
             }
             _ => e.to_string(),
         };
-        Fault::usage(format!("cannot create interface {name}: {why}"))
+        Error::usage(format!("cannot create interface {name}: {why}"))
     })?;
     Ok(Interface { tun, mtu })
 }
@@ -75,8 +75,11 @@ fn networks_here(own: &str) -> Vec<(String, IpNet)> {
 }
 
 /// Packets that the kernel does not put into the right queue are handed over.
-pub(crate) fn log_steering(cfg: &Config, done: std::io::Result<()>) {
+pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
     if let Err(e) = done {
-        tracing::warn!("{}: the kernel does not steer all packets to their shards: {e}", cfg.interface);
+        tracing::warn!(
+            "{}: the kernel does not put each packet into the queue of its shard: {e}",
+            cfg.interface
+        );
     }
 }

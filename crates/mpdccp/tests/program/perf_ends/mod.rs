@@ -84,7 +84,7 @@ impl Place {
     }
 
     /// Runs a client against a server that is ended afterwards. `{port}` in the client's arguments is the port on which the
-    /// server listens: of UDP, or with the raw carrier of DCCP.
+    /// server listens: of UDP, or with raw encapsulation of DCCP.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
         let mut server = self.serve(&format!("server --json-stream {server}"));
         let output = self.run(&client.replace("{port}", &server.port));

@@ -1,0 +1,156 @@
+//! Datagrams with congestion control, in user space: DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets for Linux.
+//!
+//! Between UDP, which sends as fast as it is told to, and TCP, which waits for what was lost: a [`Connection`] carries datagrams both
+//! ways, unreliable and without order (over one path), at the rate that the congestion control of your choice allows. It travels in UDP,
+//! so that it passes NATs and needs no privilege and no kernel module. The other end may be this crate or any DCCP implementation that
+//! uses the same encapsulation.
+//!
+//! # One end listens, the other connects
+//!
+//! ```
+//! use dccp_sockets::{Connection, Listener, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options::ccid(5).service("SC:echo");
+//! let listener = Listener::bind("127.0.0.1:0", options.clone())?;
+//! let addr = listener.local_addr();
+//!
+//! let server = std::thread::spawn(move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//!     let connection = listener.accept()?;
+//!     while let Ok(datagram) = connection.recv() {
+//!         connection.send(&datagram)?;
+//!     }
+//!     Ok(())
+//! });
+//!
+//! let connection = Connection::connect(addr, options)?;
+//! connection.send(b"hello")?;
+//! assert_eq!(connection.recv()?, b"hello");
+//! connection.finish()?;
+//! # server.join().unwrap().unwrap();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What happens to a datagram
+//!
+//! [`Connection::send`] waits while the queue ([`Options::queue`]) is full, that is for the congestion window;
+//! [`Connection::try_send`] says [`SendError::Full`] instead. Both leave a refused datagram with the caller. A datagram that was taken leaves in order; it may
+//! then be lost on the way, as with UDP. [`Stats`] counts everything: what waits, what was lost, and what was dropped because the
+//! receiving application did not fetch it. [`Connection::finish`] returns once everything has left and was acknowledged or given up for
+//! lost.
+//!
+//! [`Options::send_policy`] has the queue drop instead of wait: the oldest, the newest, or what matters least; [`Connection::send_with`]
+//! gives a datagram its priority, and a time after which it is not worth sending.
+//!
+//! A sender of live media wants its queue short and its data fresh: a queue of no more datagrams than a frame has
+//! ([`Options::queue`], [`Options::queue_time`]), [`Connection::try_send`], and a bit rate below [`Stats::rate`]. That is known only while the path
+//! limits the sender; a slower one finds out by sending more. The example `voice` does this.
+//!
+//! # Event loops
+//!
+//! [`Connection::descriptor`] and [`Listener::descriptor`] are for `poll` and `epoll`; [`Connection::ready`] says what a connection is ready for, and
+//! the calls that begin with `try_` never wait. The calls that begin with `poll_` are for futures of one's own.
+//!
+//! # Congestion control
+//!
+//! [`Options::ccid`] chooses it for what this end sends; the peer chooses for its own. 2 behaves as TCP does, 3 and 4 vary smoothly (TFRC,
+//! for media; 4 for small packets), 5 is BBR, 7 is CUBIC. [`known_ccids`] has them all.
+//!
+//! # Several paths
+//!
+//! ```no_run
+//! use dccp_sockets::{Connection, Options, Path};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dsl = Path::from("192.168.1.2".parse()?).priority(5);
+//! let lte = Path::from("10.64.0.9".parse()?);
+//! let connection = Connection::connect("example.org:6511", Options::ccid(5).path(dsl).path(lte))?;
+//! for event in connection.events() {
+//!     println!("{event:?}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Listeners take multipath sessions and plain connections alike. [`Connection::add_path`] adds paths later.
+//!
+//! # Encryption
+//!
+//! ```
+//! use dccp_sockets::{Listener, Options, PrivateKey};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Keys are in WireGuard's format: `mpdccp genkey` makes them, and so does `wg genkey`.
+//! let mine: PrivateKey = "GCuSGFg9ETQNy5vLQ1CQmbQzEdfcaLk+rTRR0yMyO14=".parse()?;
+//! let theirs = "vvJwLfxKISyoOO4cSi1PCPSKg0tzgP0v6ypBWvGc50M=".parse()?;
+//! let listener = Listener::bind("127.0.0.1:0", Options::ccid(5).key(mine).peer(theirs))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`] change the peers while it runs. Without keys
+//! nothing is encrypted, and nothing is known of the peer.
+//!
+//! # Reliable messages and streams
+//!
+//! [`reliable::Channel`] adds reliable, ordered delivery to a connection: messages of up to 16 MiB, or bytes.
+//!
+//! # tokio
+//!
+#![cfg_attr(feature = "tokio", doc = "[`tokio`] has the same sockets")]
+#![cfg_attr(
+    not(feature = "tokio"),
+    doc = "With the feature `tokio`, `dccp_sockets::tokio` has the same sockets"
+)]
+//! with `async` methods.
+//!
+//! # What it tells
+//!
+//! A subscriber of [`tracing`](https://docs.rs/tracing) learns at level `debug` of every state that a connection enters (`connection state`,
+//! with `from`, `to`, the peer's address and the DCCP ports) and of all that happens to a session and its paths (`session`, with
+//! `event`), in a span `session` for each; at `warn` and `error`, what should not be. [`Options::qlog`] writes packets and windows.
+//!
+//! # Threads
+//!
+//! Each [`Listener`] with all its connections, and each [`Connector`] with all of its, has one thread that does the protocol work.
+#![forbid(unsafe_code)]
+
+mod backlog;
+mod connection;
+mod connector;
+mod error;
+mod listener;
+mod options;
+mod outgoing;
+mod readiness;
+pub mod reliable;
+mod runtime;
+mod shared;
+mod signal;
+mod sockets;
+mod stats;
+mod stream;
+#[cfg(feature = "tokio")]
+pub mod tokio;
+
+pub use connection::{Connection, Events};
+pub use connector::Connector;
+pub use dccp_proto::{BadServiceCode, ServiceCode};
+pub use dccp_secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
+pub use dccp_wire::{DCCP_UDP_PORT, ResetCode};
+pub use error::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError};
+pub use listener::Listener;
+pub use mpdccp_proto::reorder::ReorderConfig;
+pub use mpdccp_proto::sched::SchedulerKind;
+pub use mpdccp_proto::{Named, PathId, PathState, Reason};
+pub use mpdccp_units::Rate;
+pub use options::{Encapsulation, Options, Path};
+pub use outgoing::{Delivery, SendPolicy};
+pub use readiness::Ready;
+pub use stats::{Event, PathStats, Stats};
+
+/// The congestion controls there are, by number.
+pub fn known_ccids() -> impl Iterator<Item = u8> {
+    mpdccp_proto::Ccid::known()
+}

@@ -1,0 +1,432 @@
+use crate::{ConnectError, SendPolicy};
+use dccp_proto::ServiceCode;
+use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
+use mpdccp_proto::reorder::ReorderConfig;
+use mpdccp_proto::sched::SchedulerKind;
+use mpdccp_proto::{Ccid, Fallback, QueueConfig, SessionConfig, Settings};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longer than anything waits: queues here are bounded by packets, and what is in them is not dropped for its age.
+const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(1 << 31);
+
+/// Leaves room for the options of a Request.
+const MAX_EARLY: usize = 512;
+
+/// How packets travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encapsulation {
+    /// DCCP in UDP (RFC 6773): passes NATs, needs no privilege.
+    #[default]
+    Udp,
+    /// Native DCCP, IP protocol 33; needs CAP_NET_RAW. The port of an address is the DCCP port then.
+    Raw,
+}
+
+/// A path of a multipath connection: from a local address to an address of the peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) interface: Option<String>,
+    pub(crate) remote: Option<SocketAddr>,
+    pub(crate) priority: u8,
+}
+
+impl Path {
+    /// From this address of this host to the address that the connection was made to.
+    pub fn from(local: IpAddr) -> Path {
+        Path { local: Some(local), ..Path::unbound() }
+    }
+
+    /// Through this network interface, from an address of it that the system chooses.
+    pub fn on(interface: &str) -> Path {
+        Path::unbound().interface(interface)
+    }
+
+    /// Leaves through this network interface and no other (SO_BINDTODEVICE). An address alone does not bind a path to a line: the system's
+    /// routes choose the interface then, which may be that of another path.
+    pub fn interface(self, name: &str) -> Path {
+        Path { interface: Some(name.to_owned()), ..self }
+    }
+
+    /// From the address that the system chooses.
+    pub(crate) fn unbound() -> Path {
+        Path { local: None, interface: None, remote: None, priority: 3 }
+    }
+
+    /// To another address of the peer.
+    pub fn to(self, remote: SocketAddr) -> Path {
+        Path { remote: Some(remote), ..self }
+    }
+
+    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred (RFC 9897 section 3.2.10); 3 by default.
+    pub fn priority(self, priority: u8) -> Path {
+        Path { priority: priority.min(15), ..self }
+    }
+}
+
+/// How connections are made and what they do. All have a default: `Options::default()` is CCID 5 over UDP.
+///
+/// ```
+/// use dccp_sockets::Options;
+/// let options = Options::ccid(2).service("SC:chat").queue(4);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) settings: Settings,
+    pub(crate) service: Result<ServiceCode, &'static str>,
+    /// Of which only what the methods below set is used.
+    pub(crate) connection: dccp_proto::Config,
+    pub(crate) also_services: Vec<Result<ServiceCode, &'static str>>,
+    pub(crate) early_data: Vec<u8>,
+    pub(crate) dccp_port: u16,
+    /// UDP and DCCP port to send from; 0 for any.
+    pub(crate) source_ports: (u16, u16),
+    pub(crate) encapsulation: Encapsulation,
+    pub(crate) interface: Option<String>,
+    pub(crate) mark: Option<u32>,
+    pub(crate) multipath: bool,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) queue: usize,
+    pub(crate) queue_time: Option<Duration>,
+    pub(crate) policy: SendPolicy,
+    pub(crate) receive_queue: usize,
+    pub(crate) receive_memory: usize,
+    pub(crate) backlog: usize,
+    pub(crate) max_connections: usize,
+    max_per_source: Option<usize>,
+    pub(crate) mtu: u16,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) keepalive: Option<Duration>,
+    pub(crate) survive: Duration,
+    pub(crate) key: Option<PrivateKey>,
+    pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
+    pub(crate) qlog: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            settings: Settings::default(),
+            service: Ok(ServiceCode::NONE),
+            connection: dccp_proto::Config::default(),
+            also_services: Vec::new(),
+            early_data: Vec::new(),
+            dccp_port: 5001,
+            source_ports: (0, 0),
+            encapsulation: Encapsulation::default(),
+            interface: None,
+            mark: None,
+            multipath: false,
+            paths: Vec::new(),
+            queue: 16,
+            queue_time: None,
+            policy: SendPolicy::default(),
+            receive_queue: 4096,
+            receive_memory: 256 << 20,
+            backlog: 128,
+            max_connections: 16_384,
+            max_per_source: None,
+            mtu: 1500,
+            connect_timeout: Duration::from_secs(5),
+            keepalive: None,
+            survive: Duration::from_secs(60),
+            key: None,
+            peers: Vec::new(),
+            qlog: None,
+        }
+    }
+}
+
+impl Options {
+    /// With this congestion control for what this end sends: 2 as TCP's, 3 and 4 as TFRC, 5 as BBR, 7 as CUBIC, and what else
+    /// [`known_ccids`](crate::known_ccids) has. An unknown one is an error when it is used.
+    pub fn ccid(ccid: u8) -> Options {
+        let mut options = Options::default();
+        options.settings.ccid = Ccid(ccid);
+        options
+    }
+
+    /// Service Code, which must be that of the peer: `SC:chat`, `SC=7`, `SC=x1f` (RFC 4340 section 8.1.2). 0 by default. A text that is none is an
+    /// error when it is used.
+    pub fn service(mut self, code: &str) -> Options {
+        self.service = service_code(code);
+        self
+    }
+
+    /// Another Service Code that a listener takes; [`Connection::service`](crate::Connection::service) tells which one it was.
+    pub fn also_service(mut self, code: &str) -> Options {
+        self.also_services.push(service_code(code));
+        self
+    }
+
+    /// Data to go with the first packet, some hundred bytes: a client's with its Request, a listener's with its Response (RFC 4340 sections 8.1.1
+    /// and 8.1.3). The peer receives it first, if it takes such data. Whoever sees a Request can repeat it: for what does no harm twice.
+    /// Not in multipath sessions.
+    pub fn early_data(mut self, data: &[u8]) -> Options {
+        self.early_data = data.to_vec();
+        self
+    }
+
+    /// Whether to receive data that comes with the peer's first packet; by default it is dropped, and the peer told so.
+    pub fn take_early_data(mut self, take: bool) -> Options {
+        self.connection.early_data = take;
+        self
+    }
+
+    /// Short sequence numbers, where both ends have this set and the window is small: 4 to 8 bytes less in each packet, and weaker protection
+    /// against forged ones (RFC 4340 section 7.6).
+    pub fn short_numbers(mut self, short: bool) -> Options {
+        (self.connection.allow_short_seqnos, self.connection.short_seqnos) = (short, short);
+        self
+    }
+
+    /// How much of what this end sends the header checksum covers, if the peer accepts it, as RFC 4340 section 9.2 counts: 0 all, 1 none of the
+    /// data, n the first 4 (n - 1) bytes, up to 15. Only with [`Encapsulation::Raw`]: in UDP the UDP checksum covers all.
+    pub fn coverage(mut self, coverage: u8) -> Options {
+        self.connection.coverage = coverage.min(15);
+        self
+    }
+
+    /// The least coverage to accept data with, in the same units; 0 by default: only what is covered whole.
+    pub fn min_coverage(mut self, coverage: u8) -> Options {
+        self.connection.min_coverage = coverage.min(15);
+        self
+    }
+
+    /// Asks the peer to protect data with a CRC-32c (RFC 4340 section 9.3): what it does not fit is dropped.
+    pub fn data_checksum(mut self, check: bool) -> Options {
+        self.connection.check_data_checksum = check;
+        self
+    }
+
+    /// Whether the Request has a Timestamp, for a first round-trip time without what the peer took to answer; it has by default.
+    pub fn timestamps(mut self, send: bool) -> Options {
+        self.connection.timestamps = send;
+        self
+    }
+
+    /// The UDP port and the DCCP port that a client sends from, instead of any that are free: for a listener behind a NAT, which must know them
+    /// to [send it Listen packets](crate::Listener::send_listen). Such options make one connection at a time.
+    pub fn source_ports(mut self, udp: u16, dccp: u16) -> Options {
+        self.source_ports = (udp, dccp);
+        self
+    }
+
+    /// DCCP port of the listener, inside UDP; 5001 by default. Not used by [`Encapsulation::Raw`].
+    pub fn dccp_port(mut self, port: u16) -> Options {
+        self.dccp_port = port;
+        self
+    }
+
+    /// How packets travel.
+    pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Options {
+        self.encapsulation = encapsulation;
+        self
+    }
+
+    /// Sends and receives through this network interface only (SO_BINDTODEVICE), on all paths that do not name one. Any by default.
+    pub fn interface(mut self, name: &str) -> Options {
+        self.interface = Some(name.to_owned());
+        self
+    }
+
+    /// Marks packets for policy routing and firewalls (SO_MARK); needs CAP_NET_ADMIN. None by default.
+    pub fn mark(mut self, mark: u32) -> Options {
+        self.mark = Some(mark);
+        self
+    }
+
+    /// Asks for a multipath session (RFC 9897), to which paths can be added. A peer that has none of it makes a plain connection.
+    /// Listeners take both.
+    pub fn multipath(mut self, multipath: bool) -> Options {
+        self.multipath = multipath;
+        self
+    }
+
+    /// Adds a path of a client's connection. The first one takes the place of the address that the system would choose; two or more make a
+    /// multipath session.
+    pub fn path(mut self, path: Path) -> Options {
+        self.paths.push(path);
+        self
+    }
+
+    /// Which path a packet takes.
+    pub fn scheduler(mut self, scheduler: SchedulerKind) -> Options {
+        self.settings.scheduler = scheduler;
+        self
+    }
+
+    /// How datagrams of several paths are put in order.
+    pub fn reordering(mut self, reordering: ReorderConfig) -> Options {
+        self.settings.reordering = reordering;
+        self
+    }
+
+    /// How many datagrams wait at most for the window, at least 1; 16 by default. A short queue keeps what is sent fresh. It counts every
+    /// datagram that has not left; a [`SendPolicy`] that drops has one that leaves next beside it.
+    pub fn queue(mut self, datagrams: usize) -> Options {
+        self.queue = datagrams.max(1);
+        self
+    }
+
+    /// How long a datagram waits at most for the window: then it is dropped and counted ([`Stats::expired`](crate::Stats::expired)). No limit
+    /// by default; set it for media, where an old datagram is worth nothing.
+    pub fn queue_time(mut self, longest: Duration) -> Options {
+        self.queue_time = Some(longest);
+        self
+    }
+
+    /// What happens when that queue is full; by default the sender waits.
+    pub fn send_policy(mut self, policy: SendPolicy) -> Options {
+        self.policy = policy;
+        self
+    }
+
+    /// How many received datagrams wait at most for the application; 4096 by default. Beyond, they are dropped and counted
+    /// ([`Stats::unread`](crate::Stats::unread)).
+    pub fn receive_queue(mut self, datagrams: usize) -> Options {
+        self.receive_queue = datagrams.max(1);
+        self
+    }
+
+    /// How many bytes of received datagrams wait at most in all connections of a listener or a connector; 256 MiB by default. No connection
+    /// may hold more than what is left for the others, half of this if it is alone. Beyond, datagrams are dropped and counted as above.
+    pub fn receive_memory(mut self, bytes: usize) -> Options {
+        self.receive_memory = bytes;
+        self
+    }
+
+    /// How many connections wait at most to be accepted; 128 by default. More are ended.
+    pub fn backlog(mut self, connections: usize) -> Options {
+        self.backlog = connections.max(1);
+        self
+    }
+
+    /// How many connections a listener has at most; 16,384 by default. More are refused with Reset code 9.
+    pub fn max_connections(mut self, connections: usize) -> Options {
+        self.max_connections = connections.max(1);
+        self
+    }
+
+    /// How many of them one source may have, an IPv4 address or an IPv6 network of 64 bits; by default a quarter of all, 16 at least. More
+    /// are refused with Reset code 9. Without meaning where peers have keys.
+    pub fn max_connections_per_source(mut self, connections: usize) -> Options {
+        self.max_per_source = Some(connections.max(1));
+        self
+    }
+
+    pub(crate) fn per_source(&self) -> usize {
+        self.max_per_source.unwrap_or((self.max_connections / 4).max(16))
+    }
+
+    /// Largest IP packet, bytes, at least 576; 1500 by default. The system may know of a smaller one.
+    pub fn mtu(mut self, bytes: u16) -> Options {
+        self.mtu = bytes.max(576);
+        self
+    }
+
+    /// How long to wait for the peer's answer, at each address of its name; 5 s by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Options {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a path may be idle before it is asked whether the peer is there; 12 s by default, twice that at a listener, 0 for never. Set it
+    /// lower where NATs forget early, or to learn of a crashed peer sooner: within this time and that of [`survive`](Self::survive).
+    pub fn keepalive(mut self, idle: Duration) -> Options {
+        self.keepalive = Some(idle);
+        self
+    }
+
+    /// How long a connection lives on without any path that works; 60 s by default.
+    pub fn survive(mut self, time: Duration) -> Options {
+        self.survive = time;
+        self
+    }
+
+    /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3), for qvis and the like: one for all
+    /// connections of a listener or a connector. For looking into things; it costs much more than the traffic itself.
+    pub fn qlog(mut self, file: impl Into<PathBuf>) -> Options {
+        self.qlog = Some(file.into());
+        self
+    }
+
+    /// Encrypts: this host's private key. Each peer must be named by its public key.
+    pub fn key(mut self, key: PrivateKey) -> Options {
+        self.key = Some(key);
+        self
+    }
+
+    /// A peer by its public key: the listener that a client connects to, or a client that a listener lets in.
+    pub fn peer(self, key: PublicKey) -> Options {
+        self.peer_with(key, PresharedKey::default())
+    }
+
+    /// As [`peer`](Self::peer), with a secret shared beside the keys.
+    pub fn peer_with(mut self, key: PublicKey, preshared: PresharedKey) -> Options {
+        self.peers.push((key, preshared));
+        self
+    }
+
+    /// What is wrong with them.
+    pub(crate) fn check(&self) -> Result<(), ConnectError> {
+        for service in [self.service].into_iter().chain(self.also_services.iter().copied()) {
+            service.map_err(ConnectError::Options)?;
+        }
+        if self.early_data.len() > MAX_EARLY {
+            return Err(ConnectError::Options("early data is 512 bytes at most"));
+        }
+        let Ccid(ccid) = self.settings.ccid;
+        if !dccp_proto::ccid::is_known(ccid) {
+            return Err(ConnectError::Options("no such CCID; known_ccids() has those there are"));
+        }
+        match (&self.key, self.peers.is_empty()) {
+            (None, false) => Err(ConnectError::Options(
+                "peers are known by their keys: this end needs a private key of its own",
+            )),
+            (Some(key), false) if self.peers.iter().any(|(peer, _)| *peer == key.public()) => {
+                Err(ConnectError::Options("the public key of the peer is that of this end"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The settings of a session.
+    pub(crate) fn session(&self, multipath: bool) -> SessionConfig {
+        let settings = Settings {
+            queue: QueueConfig {
+                max_bytes: usize::MAX,
+                max_packets: usize::MAX,
+                max_sojourn: NO_SOJOURN_LIMIT,
+                ..QueueConfig::default()
+            },
+            fallback: Fallback::Plain,
+            ..self.settings.clone()
+        };
+        let session = settings.session();
+        let connection = dccp_proto::Config {
+            service_code: self.service.unwrap_or_default().0,
+            also_services: self.also_services.iter().flatten().map(|code| code.0).collect(),
+            early_data: self.connection.early_data,
+            allow_short_seqnos: self.connection.allow_short_seqnos,
+            short_seqnos: self.connection.short_seqnos,
+            coverage: self.connection.coverage,
+            min_coverage: self.connection.min_coverage,
+            check_data_checksum: self.connection.check_data_checksum,
+            timestamps: self.connection.timestamps,
+            ..session.connection
+        };
+        let early_data = self.early_data.clone();
+        let keepalive = self.keepalive.unwrap_or(session.keepalive);
+        SessionConfig { multipath, keepalive, survive: self.survive, early_data, connection, ..session }
+    }
+}
+
+fn service_code(text: &str) -> Result<ServiceCode, &'static str> {
+    text.parse().map_err(|_| {
+        "the service code must be SC: and one to four of letters, digits and -_+.*/?@, or SC= and a number, such as SC:chat or SC=7"
+    })
+}

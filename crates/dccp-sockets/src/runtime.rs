@@ -1,0 +1,444 @@
+//! The data thread: one endpoint and its sockets, shared by the handles of its connections.
+
+mod peers;
+
+use crate::backlog::Backlog;
+use crate::shared::SharedSockets;
+use crate::signal::lock;
+use crate::stats::{Event, PathStats, Stats};
+use crate::stream::{Budget, Ends, Stream};
+use crate::{ConnectError, Options, SendPolicy, sockets};
+use dccp_net::{App, Core, Driver, Handle, Qlog};
+use dccp_proto::ServiceCode;
+use dccp_secure::PublicKey;
+use mpdccp_proto::{Counter, Endpoint, PktInfo, Reason, SessionEvent, SessionId};
+use mpdccp_units::{Rate, Time};
+use rustix::process::{Pid, getpid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many datagrams a session gets at a time, once those before have left: enough for a burst. One where it matters which leaves next.
+const BURST: usize = 16;
+/// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A session and its handle.
+struct Entry {
+    stream: Arc<Stream>,
+    /// Sockets that are its own.
+    sockets: Vec<u32>,
+    /// Finishing, with an empty queue: until when to wait for acknowledgements.
+    drained: Option<Time>,
+    /// The peer's number among [`Options::peer`].
+    peer: Option<u32>,
+    /// The peer has been told that the application does not keep up.
+    behind: bool,
+}
+
+/// What runs on the data thread.
+pub(crate) struct Streams {
+    pub(crate) options: Options,
+    budget: Arc<Budget>,
+    pub(crate) shared: SharedSockets,
+    /// Where it listens: the address and the socket's number.
+    pub(crate) listens: Option<(SocketAddr, u32)>,
+    /// Peers with keys, by the numbers that channels know them by.
+    peers: BTreeMap<u32, PublicKey>,
+    entries: BTreeMap<SessionId, Entry>,
+    /// Those that may have something to send, or to wait for before they close.
+    busy: BTreeSet<SessionId>,
+    /// Those that wait for the peer's answer, by when they give up.
+    opening: BTreeSet<(Time, SessionId)>,
+    backlog: Option<Arc<Backlog>>,
+    /// No handle is left: ends with the last session.
+    leaving: bool,
+}
+
+/// The data thread's end of all handles; the thread ends when they are gone and their connections have been finished.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    handle: Handle<Streams>,
+    pub(crate) budget: Arc<Budget>,
+    /// The process that has the thread: a fork has not.
+    process: Pid,
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.run(|core, streams| streams.leave(core));
+    }
+}
+
+impl Runtime {
+    /// Whether the process forked since, so that the thread is in another one.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.process != getpid()
+    }
+
+    /// What runs jobs, for those that must know whether the thread is there.
+    pub(crate) fn handle(&self) -> &Handle<Streams> {
+        &self.handle
+    }
+
+    /// Runs `job` on the data thread, soon.
+    pub(crate) fn run(&self, job: impl FnOnce(&mut Core, &mut Streams) + Send + 'static) {
+        if !self.is_forked() {
+            self.handle.run(job);
+        }
+    }
+
+    /// Runs `job` on the data thread and waits for its answer; `None` if the thread is gone.
+    pub(crate) fn call<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
+    ) -> Option<R> {
+        if self.is_forked() { None } else { self.handle.call(job) }
+    }
+
+    /// Starts the thread. `set_up` opens what is needed before.
+    pub(crate) fn start<T>(
+        options: Options,
+        backlog: Option<Arc<Backlog>>,
+        set_up: impl FnOnce(&mut Core, &Options) -> Result<T, ConnectError>,
+    ) -> Result<(Arc<Runtime>, T), ConnectError> {
+        options.check()?;
+        let mut result = None;
+        let endpoint = Endpoint::new(dccp_net::random_seed()?);
+        let budget = Arc::new(Budget::new(options.receive_memory));
+        let shared = budget.clone();
+        let driver = Driver::new(endpoint, |core| -> Result<Streams, ConnectError> {
+            result = Some(set_up(core, &options)?);
+            core.net.qlog = match &options.qlog {
+                Some(file) => {
+                    let name = format!("the qlog file {}", file.display());
+                    let created = Qlog::create(file, backlog.is_some());
+                    Some(created.map_err(|e| sockets::about(&name, &e))?)
+                }
+                None => None,
+            };
+            let peers = (0u32..).zip(options.peers.iter().map(|(key, _)| *key)).collect();
+            Ok(Streams {
+                options,
+                budget: shared,
+                shared: SharedSockets::default(),
+                listens: None,
+                peers,
+                entries: BTreeMap::new(),
+                busy: BTreeSet::new(),
+                opening: BTreeSet::new(),
+                backlog,
+                leaving: false,
+            })
+        })?;
+        let Some(result) = result else { return Err(ConnectError::Options("nothing was set up")) };
+        let handle = driver.handle();
+        let thread = std::thread::Builder::new().name("dccp".into());
+        thread.spawn(move || {
+            // Then the streams were dropped, and their handles know.
+            if let Err(e) = driver.run() {
+                tracing::error!("the data thread cannot go on: {e}");
+            }
+        })?;
+        Ok((Arc::new(Runtime { handle, budget, process: getpid() }), result))
+    }
+}
+
+impl Streams {
+    /// A new session of a client.
+    pub(crate) fn insert(
+        &mut self,
+        now: Time,
+        id: SessionId,
+        stream: Arc<Stream>,
+        (sockets, peer): (Vec<u32>, u32),
+    ) {
+        let _ = stream.id.set(id);
+        self.opening.insert((now + self.options.connect_timeout, id));
+        self.entries.insert(id, Entry { stream, sockets, drained: None, peer: Some(peer), behind: false });
+    }
+
+    /// A session has another socket.
+    pub(crate) fn add_socket(&mut self, id: SessionId, socket: u32) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.sockets.push(socket);
+        }
+    }
+
+    /// A session has something to send, or is to be finished.
+    pub(crate) fn wake(&mut self, id: SessionId) {
+        self.busy.insert(id);
+    }
+
+    /// Accepts no more; what nobody accepted ends.
+    pub(crate) fn stop_listening(&mut self, core: &mut Core) {
+        self.listens = None;
+        core.endpoint.unlisten(self.options.dccp_port);
+        let Some(backlog) = self.backlog.take() else { return };
+        let waiting = std::mem::take(&mut lock(&backlog.state).waiting);
+        for (id, _) in waiting {
+            core.endpoint.abort(core.clock.now(), id);
+        }
+    }
+
+    fn leave(&mut self, core: &mut Core) {
+        self.leaving = true;
+        if self.entries.is_empty() {
+            core.stop();
+        }
+    }
+
+    /// Looks at a session.
+    pub(crate) fn look(core: &Core, id: SessionId) -> Option<(Stats, usize)> {
+        let now = core.clock.now();
+        let status = core.endpoint.status(now, id)?;
+        let below = core.endpoint.backlog(now, id);
+        let rows = core.endpoint.rows(now, id);
+        let paths: Vec<PathStats> = status
+            .paths
+            .iter()
+            .map(|path| {
+                let row = rows.iter().find(|row| row.id == path.id);
+                PathStats {
+                    id: path.id,
+                    peer: core.net.resolve(&path.route).remote,
+                    state: path.state,
+                    ccids: path.ccids,
+                    rtt: row.and_then(|row| row.srtt),
+                    window: row.map_or(0, |row| row.cwnd),
+                    rate: row.filter(|row| !row.app_limited).map(|row| row.seen),
+                    allowed: row.map_or(Rate::ZERO, |row| row.pacing.unwrap_or(row.rate)),
+                    sent: path.stats.data_sent,
+                    lost: path.tx.as_ref().map_or(0, |tx| tx.lost.packets),
+                }
+            })
+            .collect();
+        let up = || paths.iter().filter(|path| path.state.is_up());
+        let app_limited = up().all(|path| path.rate.is_none());
+        let sum = |rates: &mut dyn Iterator<Item = Rate>| Rate::from_bps(rates.map(Rate::bps).sum());
+        let stats = Stats {
+            queued: status.queue.packets.into(),
+            dropped: dropped(&status),
+            lost: paths.iter().map(|path| path.lost).sum(),
+            rate: (!app_limited).then(|| sum(&mut up().filter_map(|path| path.rate))),
+            allowed: sum(&mut up().map(|path| path.allowed)),
+            app_limited,
+            oldest: (below.packets > 0).then_some(below.oldest),
+            paths: paths.clone(),
+            ..Stats::default()
+        };
+        Some((stats, status.max_payload.unwrap_or(0)))
+    }
+
+    /// Brings what the handle knows of a session up to date.
+    pub(crate) fn refresh(&self, core: &Core, id: SessionId) {
+        let (Some(entry), Some((stats, max))) = (self.entries.get(&id), Streams::look(core, id)) else {
+            return;
+        };
+        lock(&entry.stream.state).update(stats);
+        // While no path is up, what could be sent before is still worth waiting for.
+        if max > 0 {
+            entry.stream.set_max_datagram(max);
+        }
+    }
+
+    /// The system may know that packets of this size cannot be sent.
+    fn follow_mtu(&self, core: &mut Core, now: Time, id: SessionId) {
+        for path in core.endpoint.status(now, id).into_iter().flat_map(|status| status.paths) {
+            if let Ok(mtu) = core.net.path_mtu(path.route.socket, path.route.remote) {
+                core.endpoint.set_mtu(now, id, path.id, mtu.min(self.options.mtu));
+            }
+        }
+    }
+
+    /// The handle of a session of a listener; data may come before the event of opening was read.
+    fn entry(&mut self, id: SessionId) -> &mut Entry {
+        let Streams { entries, options, budget, .. } = self;
+        entries.entry(id).or_insert_with(|| {
+            let stream = Arc::new(Stream::new(options, budget));
+            let _ = stream.id.set(id);
+            Entry { stream, sockets: Vec::new(), drained: None, peer: None, behind: false }
+        })
+    }
+
+    /// Who is at both ends of a session, over its first path.
+    fn ends(&self, core: &Core, now: Time, id: SessionId) -> Option<Ends> {
+        let status = core.endpoint.status(now, id)?;
+        let path = status.paths.first()?;
+        let outer = core.net.resolve(&path.route);
+        let socket = core.net.socket(outer.socket)?;
+        let bound = socket.local_addr().ok();
+        let ip = outer.local.or_else(|| socket.source(outer.remote).ok());
+        let peer = self.entries.get(&id)?.peer.or_else(|| core.net.peer_of(path.route.socket));
+        let key = peer.and_then(|number| core.net.channels()?.peer_key(number));
+        Some(Ends {
+            local: bound.map(|bound| SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port())),
+            peer: outer.remote,
+            service: ServiceCode(status.service_code),
+            key,
+        })
+    }
+
+    fn on_opened(&mut self, core: &mut Core, now: Time, id: SessionId, multipath: bool) {
+        self.follow_mtu(core, now, id);
+        let stream = self.entry(id).stream.clone();
+        self.refresh(core, id);
+        stream.open(multipath, self.ends(core, now, id));
+        let Some(backlog) = &self.backlog else { return };
+        let mut state = lock(&backlog.state);
+        if state.waiting.len() >= self.options.backlog {
+            tracing::warn!("too many connections wait to be accepted: one is ended");
+            drop(state);
+            return core.endpoint.abort(now, id);
+        }
+        state.waiting.push_back((id, stream));
+        state.show();
+        drop(state);
+        backlog.arrived.notify();
+    }
+
+    fn on_closed(&mut self, core: &mut Core, now: Time, id: SessionId, reason: Reason) {
+        self.busy.remove(&id);
+        let status = core.endpoint.status(now, id);
+        let dropped = status.as_ref().map_or(0, dropped);
+        if let Some(entry) = self.entries.remove(&id) {
+            lock(&entry.stream.state).hear(status.and_then(|status| status.error_text));
+            entry.stream.end(reason, dropped);
+            entry.sockets.iter().for_each(|socket| self.shared.release(core, *socket));
+        }
+        if self.leaving && self.entries.is_empty() {
+            core.stop();
+        }
+    }
+
+    /// Hands on what fits; true if that was something.
+    fn feed(&mut self, core: &mut Core, now: Time, id: SessionId) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            self.busy.remove(&id);
+            return false;
+        };
+        let below = core.endpoint.backlog(now, id);
+        let most = match (below.packets, self.options.policy) {
+            (0, SendPolicy::Wait) => BURST,
+            (0, _) => 1,
+            _ => 0,
+        };
+        let (taken, done) = entry.stream.take(most, &below);
+        let any = !taken.is_empty();
+        for data in taken {
+            core.endpoint.send(now, id, data, PktInfo::default());
+        }
+        if !done || any {
+            return any;
+        }
+        if !lock(&entry.stream.state).is_finishing() {
+            self.busy.remove(&id);
+        } else {
+            let rows = core.endpoint.rows(now, id);
+            let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
+            let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());
+            let unheard = rows.iter().map(|row| row.inflight.packets).sum();
+            if now >= until || unheard == 0 {
+                let stream = entry.stream.clone();
+                self.busy.remove(&id);
+                self.refresh(core, id);
+                lock(&stream.state).give_up(unheard);
+                core.endpoint.close(now, id);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Datagrams that a session dropped.
+fn dropped(status: &mpdccp_proto::SessionStatus) -> u64 {
+    let queue = &status.queue_stats;
+    let at_close = status.counters.get(&Counter::DroppedAtClose).copied().unwrap_or(0);
+    queue.dropped_full + queue.dropped_old + queue.dropped_early + queue.dropped_too_big + at_close
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        for entry in self.entries.values() {
+            entry.stream.end(Reason::Aborted, 0);
+        }
+        if let Some(backlog) = &self.backlog {
+            let mut state = lock(&backlog.state);
+            state.over = true;
+            state.show();
+            drop(state);
+            backlog.arrived.notify();
+        }
+    }
+}
+
+impl App for Streams {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
+
+    fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
+        let entry = self.entry(session);
+        let behind = entry.stream.deliver(data);
+        if std::mem::replace(&mut entry.behind, behind) != behind {
+            core.endpoint.set_slow_receiver(now, session, behind);
+        }
+    }
+
+    fn on_event(&mut self, core: &mut Core, now: Time, id: SessionId, event: SessionEvent) {
+        match event {
+            SessionEvent::Accepted { peer } => self.entry(id).peer = Some(peer),
+            SessionEvent::Opened { multipath } => self.on_opened(core, now, id, multipath),
+            SessionEvent::PathUp(path) => {
+                self.follow_mtu(core, now, id);
+                self.tell(core, id, Event::PathUp(path));
+            }
+            SessionEvent::PathSuspect(path) => self.tell(core, id, Event::PathSuspect(path)),
+            SessionEvent::PathDown(path, why) => self.tell(core, id, Event::PathDown(path, why)),
+            SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),
+            // Path MTUs are asked for when somebody wants to know them, private options not at all.
+            _ => {}
+        }
+    }
+
+    fn fill(&mut self, core: &mut Core, now: Time) -> bool {
+        let mut any = false;
+        for id in self.busy.clone() {
+            any |= self.feed(core, now, id);
+        }
+        any
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let drained = self.busy.iter().filter_map(|id| self.entries.get(id)?.drained);
+        drained.chain(self.opening.first().map(|(at, _)| *at)).min()
+    }
+
+    fn on_timeout(&mut self, core: &mut Core, now: Time) {
+        // Those that wait for acknowledgements are asked in `fill`.
+        while let Some((at, id)) = self.opening.pop_first() {
+            if at > now {
+                self.opening.insert((at, id));
+                break;
+            }
+            if let Some(entry) = self.entries.get(&id).filter(|entry| !lock(&entry.stream.state).is_open()) {
+                entry.stream.end(Reason::NoAnswer, 0);
+                core.endpoint.abort(now, id);
+            }
+        }
+    }
+}
+
+impl Streams {
+    fn tell(&self, core: &Core, id: SessionId, event: Event) {
+        self.refresh(core, id);
+        if let Some(entry) = self.entries.get(&id) {
+            entry.stream.tell_event(event);
+        }
+    }
+}

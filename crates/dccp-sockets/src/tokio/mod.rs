@@ -1,0 +1,416 @@
+//! The same sockets for tokio. All futures can be dropped at any time without loss: a datagram is taken or it is not.
+//!
+//! ```
+//! use dccp_sockets::{Options, tokio::{Connection, Listener}};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let listener = Listener::bind("127.0.0.1:0", Options::ccid(5)).await?;
+//! let addr = listener.local_addr();
+//! tokio::spawn(async move {
+//!     let connection = listener.accept().await?;
+//!     while let Ok(datagram) = connection.recv().await {
+//!         connection.send(&datagram).await?;
+//!     }
+//!     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+//! });
+//!
+//! let connection = Connection::connect(addr, Options::ccid(5)).await?;
+//! connection.send(b"hello").await?;
+//! assert_eq!(connection.recv().await?, b"hello");
+//! connection.finish().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod channel;
+
+pub use channel::Channel;
+
+use crate::connector::add_path;
+use crate::runtime::Streams;
+use crate::{
+    AcceptError, CcidError, ConnectError, Delivery, Event, FinishError, Options, Path, PathId, PresharedKey,
+    PublicKey, Reason, RecvError, SendError, ServiceCode, Stats,
+};
+use bytes::Bytes;
+use dccp_net::Core;
+use futures_core::Stream;
+use futures_sink::Sink;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::net::{ToSocketAddrs, lookup_host};
+use tokio::sync::oneshot;
+
+/// Waits for connections; see [`crate::Listener`].
+#[derive(Debug)]
+pub struct Listener(crate::Listener);
+
+impl Listener {
+    /// As [`crate::Listener::bind`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
+        let mut last = ConnectError::NoAddress;
+        for addr in lookup_host(addr).await? {
+            match crate::Listener::bind(addr, options.clone()) {
+                Ok(listener) => return Ok(Listener(listener)),
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// [`AcceptError::Closed`] if the data thread had to end.
+    pub async fn accept(&self) -> Result<Connection, AcceptError> {
+        std::future::poll_fn(|cx| self.0.poll_accept(cx)).await.map(Connection)
+    }
+
+    /// As [`crate::Listener::send_listen`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send_listen(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
+        self.0.send_listen(client, dccp_port)
+    }
+
+    /// As [`crate::Listener::add_peer`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
+        self.0.add_peer(key, preshared)
+    }
+
+    /// As [`crate::Listener::remove_peer`].
+    pub fn remove_peer(&self, key: PublicKey) {
+        self.0.remove_peer(key);
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local_addr()
+    }
+}
+
+/// Makes connections that share one data thread; see [`crate::Connector`].
+#[derive(Clone, Debug)]
+pub struct Connector(crate::Connector);
+
+impl Connector {
+    /// As [`crate::Connector::new`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(options: Options) -> Result<Connector, ConnectError> {
+        crate::Connector::new(options).map(Connector)
+    }
+
+    /// As [`crate::Connector::connect`]. An address in numbers is not looked up, and no thread waits for the answer.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
+        self.connect_with(addr, None).await
+    }
+
+    /// As [`crate::Connector::connect_peer`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn connect_peer(
+        &self,
+        addr: impl ToSocketAddrs,
+        peer: PublicKey,
+    ) -> Result<Connection, ConnectError> {
+        self.connect_with(addr, Some(peer)).await
+    }
+
+    async fn connect_with(
+        &self,
+        addr: impl ToSocketAddrs,
+        peer: Option<PublicKey>,
+    ) -> Result<Connection, ConnectError> {
+        let mut last = ConnectError::NoAddress;
+        for to in lookup_host(addr).await? {
+            let connection = self.0.begin(to, peer);
+            let stream = &connection.stream;
+            match stream.happened.wait_async(&stream.state, |s| s.opening()).await {
+                Ok(()) => return Ok(Connection(connection)),
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// A connection. No method blocks. It is a [`Stream`] of the datagrams that arrive, which ends when the peer closed it in good order, and a
+/// [`Sink`] of those to send.
+#[derive(Debug)]
+pub struct Connection(crate::Connection);
+
+impl Connection {
+    /// As [`crate::Connection::connect`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn connect(addr: impl ToSocketAddrs, options: Options) -> Result<Connection, ConnectError> {
+        Connector::new(options)?.connect(addr).await
+    }
+
+    /// Queues a datagram; waits while the queue is full.
+    ///
+    /// # Errors
+    /// As [`crate::Connection::send`].
+    pub async fn send(&self, data: &[u8]) -> Result<(), SendError> {
+        self.send_with(data, Delivery::default()).await
+    }
+
+    /// As [`crate::Connection::send_with`].
+    ///
+    /// # Errors
+    /// As [`crate::Connection::send`].
+    pub async fn send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
+        let stream = &self.0.stream;
+        let sent = stream.writable.wait_async(&stream.state, |s| s.send(data, delivery)).await;
+        self.0.tell_of(sent)
+    }
+
+    /// As [`crate::Connection::try_send`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_send(&self, data: &[u8]) -> Result<(), SendError> {
+        self.0.try_send(data)
+    }
+
+    /// As [`crate::Connection::try_send_bytes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_send_bytes(&self, data: Bytes) -> Result<(), SendError> {
+        self.0.try_send_bytes(data)
+    }
+
+    /// As [`crate::Connection::try_send_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_send_many<'a>(
+        &self,
+        datagrams: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<usize, SendError> {
+        self.0.try_send_many(datagrams)
+    }
+
+    /// The next datagram.
+    ///
+    /// # Errors
+    /// As [`crate::Connection::recv`].
+    pub async fn recv(&self) -> Result<Vec<u8>, RecvError> {
+        let stream = &self.0.stream;
+        stream.readable.wait_async(&stream.state, |s| s.recv()).await
+    }
+
+    /// As [`crate::Connection::recv_many`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn recv_many(&self, into: &mut Vec<Vec<u8>>, most: usize) -> Result<usize, RecvError> {
+        let stream = &self.0.stream;
+        stream.readable.wait_async(&stream.state, |s| s.recv_many(into, most)).await
+    }
+
+    /// As [`crate::Connection::try_recv`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_recv(&self) -> Result<Vec<u8>, RecvError> {
+        self.0.try_recv()
+    }
+
+    /// As [`crate::Connection::poll_recv`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Bytes, RecvError>> {
+        self.0.poll_recv(cx)
+    }
+
+    /// As [`crate::Connection::poll_send_ready`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.0.poll_send_ready(cx)
+    }
+
+    /// As [`crate::Connection::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn finish(&self) -> Result<Stats, FinishError> {
+        self.0.begin_finish();
+        let stream = &self.0.stream;
+        stream.happened.wait_async(&stream.state, |s| s.finished()).await
+    }
+
+    /// As [`crate::Connection::abort`].
+    pub fn abort(&self) {
+        self.0.abort();
+    }
+
+    /// As [`crate::Connection::abort_with`].
+    pub fn abort_with(&self, why: &str) {
+        self.0.abort_with(why);
+    }
+
+    /// The next event; `None` after [`Event::Closed`].
+    pub async fn event(&self) -> Option<Event> {
+        std::future::poll_fn(|cx| self.0.poll_event(cx)).await
+    }
+
+    /// As [`crate::Connection::try_event`].
+    pub fn try_event(&self) -> Option<Event> {
+        self.0.try_event()
+    }
+
+    /// As [`crate::Connection::stats`].
+    pub async fn stats(&self) -> Stats {
+        let id = self.0.id();
+        self.ask(move |core, streams| streams.refresh(core, id)).await;
+        self.0.last_stats()
+    }
+
+    /// As [`crate::Connection::add_path`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
+        let id = self.0.id();
+        let added = self.ask(move |core, streams| add_path(core, streams, id, path)).await;
+        added.unwrap_or(Err(ConnectError::Refused(Reason::Aborted)))
+    }
+
+    /// As [`crate::Connection::remove_path`].
+    pub fn remove_path(&self, path: PathId) {
+        self.0.remove_path(path);
+    }
+
+    /// As [`crate::Connection::set_priority`].
+    pub fn set_priority(&self, path: PathId, priority: u8) {
+        self.0.set_priority(path, priority);
+    }
+
+    /// As [`crate::Connection::path_changed`].
+    pub fn path_changed(&self, path: PathId) {
+        self.0.path_changed(path);
+    }
+
+    /// As [`crate::Connection::set_ccid`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn set_ccid(&self, ccid: u8) -> Result<(), CcidError> {
+        if !crate::known_ccids().any(|known| known == ccid) {
+            return Err(CcidError::Unknown(ccid));
+        }
+        let id = self.0.id();
+        let set = self.ask(move |core, _| core.endpoint.set_ccid(core.clock.now(), id, ccid)).await;
+        if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
+    }
+
+    /// As [`crate::Connection::max_datagram_size`].
+    pub fn max_datagram_size(&self) -> usize {
+        self.0.max_datagram_size()
+    }
+
+    /// As [`crate::Connection::is_multipath`].
+    pub fn is_multipath(&self) -> bool {
+        self.0.is_multipath()
+    }
+
+    /// As [`crate::Connection::end`].
+    pub fn end(&self) -> Option<Reason> {
+        self.0.end()
+    }
+
+    /// As [`crate::Connection::peer_said`].
+    pub fn peer_said(&self) -> Option<String> {
+        self.0.peer_said()
+    }
+
+    /// As [`crate::Connection::service`].
+    pub fn service(&self) -> Option<ServiceCode> {
+        self.0.service()
+    }
+
+    /// As [`crate::Connection::peer_addr`].
+    pub fn peer_addr(&self) -> Option<SocketAddr> {
+        self.0.peer_addr()
+    }
+
+    /// As [`crate::Connection::local_addr`].
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// As [`crate::Connection::peer_key`].
+    pub fn peer_key(&self) -> Option<PublicKey> {
+        self.0.peer_key()
+    }
+
+    /// Runs `job` on the data thread; `None` if the thread is gone.
+    async fn ask<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (answer, answered) = oneshot::channel();
+        self.0.runtime.run(move |core, streams| {
+            // Nobody may be waiting any more.
+            let _ = answer.send(job(core, streams));
+        });
+        answered.await.ok()
+    }
+}
+
+impl Stream for Connection {
+    type Item = Result<Bytes, RecvError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx).map(|received| match received {
+            Err(RecvError::Closed(reason)) if reason.is_orderly() => None,
+            received => Some(received),
+        })
+    }
+}
+
+impl Sink<Bytes> for Connection {
+    type Error = SendError;
+
+    fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.0.poll_send_ready(cx)
+    }
+
+    fn start_send(self: Pin<&mut Self>, data: Bytes) -> Result<(), SendError> {
+        self.0.try_send_bytes(data)
+    }
+
+    /// What was taken leaves by itself.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// As [`Connection::finish`].
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.0.begin_finish();
+        let stream = &self.0.stream;
+        let finished = stream.happened.poll(&stream.state, cx, |s| s.finished());
+        finished.map_ok(|_| ()).map_err(|e| SendError::Closed(e.0))
+    }
+}

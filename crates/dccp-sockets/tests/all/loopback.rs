@@ -1,0 +1,311 @@
+//! Listener and connection over the loopback interface: no privilege needed.
+
+use dccp_sockets::{
+    AcceptError, CcidError, ConnectError, Connection, Connector, Delivery, Event, FinishError, Listener,
+    Options, Path, PresharedKey, PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
+};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+const PATIENT: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_millis(50);
+
+fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) {
+    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
+    let here = Connection::connect(listener.local_addr(), client).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    (listener, here, there)
+}
+
+/// Everything up to the end.
+fn drain(connection: &Connection) -> (u64, RecvError) {
+    let mut received = 0;
+    loop {
+        match connection.recv_timeout(PATIENT) {
+            Ok(_) => received += 1,
+            Err(e) => return (received, e),
+        }
+    }
+}
+
+#[test]
+fn datagrams_go_both_ways_under_every_ccid() {
+    for ccid in dccp_sockets::known_ccids() {
+        let (listener, here, there) = pair(Options::ccid(ccid), Options::ccid(ccid));
+        here.send(b"to the server").unwrap();
+        assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"to the server", "CCID {ccid}");
+        there.send(b"to the client").unwrap();
+        assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"to the client", "CCID {ccid}");
+        assert_eq!(here.stats().paths[0].ccids, Some((ccid, ccid)));
+        assert_eq!(here.peer_addr(), Some(listener.local_addr()));
+        assert_eq!(here.recv_timeout(SOON), Err(RecvError::TimedOut));
+    }
+}
+
+#[test]
+fn the_congestion_control_changes_while_data_flows() {
+    let (_listener, here, there) = pair(Options::ccid(2), Options::ccid(2));
+    let reader = std::thread::spawn(move || drain(&there));
+    for ccid in [5, 3, 2] {
+        here.set_ccid(ccid).unwrap();
+        // Whatever waits meanwhile: the change takes a round trip, and data goes on.
+        while here.stats().paths[0].ccids.map(|(tx, _)| tx) != Some(ccid) {
+            here.send(&[1; 500]).unwrap();
+        }
+        (0..50).for_each(|_| here.send(&[2; 500]).unwrap());
+    }
+    assert_eq!(here.set_ccid(99), Err(CcidError::Unknown(99)));
+    let stats = here.finish().unwrap();
+    assert_eq!(here.set_ccid(2), Err(CcidError::NotOpen));
+    let (received, _) = reader.join().unwrap();
+    assert!(received + stats.lost >= stats.sent, "{received} of {}, {} lost", stats.sent, stats.lost);
+}
+
+#[test]
+fn a_full_queue_drops_what_its_policy_says() {
+    let client = Options::default().queue(4).send_policy(SendPolicy::Priority);
+    let (_listener, here, there) = pair(Options::default(), client);
+    let size = here.max_datagram_size();
+    // Faster than any window; one in a hundred matters.
+    for n in 0..5_000u32 {
+        let priority = u8::from(n % 100 == 0);
+        here.send_with(&vec![priority; size], Delivery { priority, ..Delivery::default() }).unwrap();
+    }
+    let stats = here.finish().unwrap();
+    assert!(stats.displaced > 0 && stats.sent == 5_000, "{stats:?}");
+    let (mut received, mut urgent) = (0, 0);
+    while let Ok(datagram) = there.recv_timeout(PATIENT) {
+        received += 1;
+        urgent += u64::from(datagram[0]);
+    }
+    let gone = stats.displaced + stats.lost;
+    assert!(
+        received + gone >= stats.sent && received <= stats.sent - stats.displaced,
+        "{received}, {stats:?}"
+    );
+    assert!((urgent + stats.lost) * 100 >= received, "{urgent} urgent ones among {received}");
+}
+
+#[test]
+fn finish_waits_until_everything_has_arrived() {
+    let (_listener, here, there) = pair(Options::default(), Options::default());
+    const MESSAGES: u64 = 2_000;
+    let sender = std::thread::spawn(move || {
+        let data = vec![7; here.max_datagram_size()];
+        (0..MESSAGES).for_each(|_| here.send(&data).unwrap());
+        let stats = here.finish().unwrap();
+        assert_eq!(here.send(&data), Err(SendError::Closed(Reason::Closed)));
+        stats
+    });
+    let (received, end) = drain(&there);
+    let stats = sender.join().unwrap();
+    assert_eq!((stats.sent, stats.queued, stats.dropped), (MESSAGES, 0, 0));
+    assert!(received + stats.lost >= MESSAGES, "{received} of {MESSAGES} came, {} were lost", stats.lost);
+    assert_eq!(end, RecvError::Closed(Reason::ClosedByPeer));
+    assert_eq!(there.stats().received, received);
+}
+
+#[test]
+fn what_is_not_taken_is_said() {
+    let (_listener, here, _there) = pair(Options::default(), Options::default().queue(3));
+    let max = here.max_datagram_size();
+    assert!(max > 1_000);
+    assert_eq!(here.try_send(&vec![0; max + 1]), Err(SendError::TooBig { len: max + 1, max }));
+    assert_eq!(here.send(&vec![0; max + 1]), Err(SendError::TooBig { len: max + 1, max }));
+    assert_eq!(here.send(&[]), Err(SendError::Empty));
+    // Faster than any window: the queue fills.
+    let refused = (0..1_000_000).find_map(|_| here.try_send(&vec![0; max]).err());
+    assert_eq!(refused, Some(SendError::Full));
+    here.abort();
+    assert!(matches!(here.finish(), Err(FinishError(Reason::Aborted))));
+    let stats = here.stats();
+    assert_eq!(stats.queued, 0);
+    assert!(matches!(here.send(&[0]), Err(SendError::Closed(_))));
+    assert!(here.end().is_some());
+}
+
+#[test]
+fn what_the_application_does_not_fetch_is_counted() {
+    let (_listener, here, there) = pair(Options::default().receive_queue(2), Options::default());
+    (0..10).for_each(|_| here.send(b"x").unwrap());
+    let sent = here.finish().unwrap();
+    there.events().for_each(drop);
+    let stats = there.stats();
+    assert_eq!(stats.received, sent.sent - sent.lost);
+    assert_eq!(stats.unread, stats.received - 2);
+    assert_eq!(drain(&there), (2, RecvError::Closed(Reason::ClosedByPeer)));
+}
+
+#[test]
+fn nobody_there_and_refusals_are_told_apart() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let impatient = Options::default().connect_timeout(Duration::from_millis(200));
+    let error = Connection::connect(silent.local_addr().unwrap(), impatient).unwrap_err();
+    assert!(matches!(error, ConnectError::TimedOut), "{error}");
+
+    let listener = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();
+    let error =
+        Connection::connect(listener.local_addr(), Options::default().service("SC:that")).unwrap_err();
+    let wrong = Reason::ResetByPeer(ResetCode::BadServiceCode);
+    assert!(matches!(error, ConnectError::Refused(reason) if reason == wrong), "{error}");
+    let error = Connection::connect(listener.local_addr(), Options::default().dccp_port(9)).unwrap_err();
+    let unbound = Reason::ResetByPeer(ResetCode::ConnectionRefused);
+    assert!(matches!(error, ConnectError::Refused(reason) if reason == unbound), "{error}");
+    assert!(matches!(listener.accept_timeout(SOON), Err(AcceptError::TimedOut)));
+}
+
+#[test]
+fn options_that_cannot_be_are_errors() {
+    for options in [
+        Options::ccid(1),
+        Options::default().service("chat"),
+        Options::default().peer(PrivateKey::from_random([1; 32]).public()),
+        Options::default()
+            .key(PrivateKey::from_random([1; 32]))
+            .peer(PrivateKey::from_random([1; 32]).public()),
+    ] {
+        let error = Listener::bind("127.0.0.1:0", options).unwrap_err();
+        assert!(matches!(error, ConnectError::Options(_)), "{error}");
+    }
+}
+
+#[test]
+fn errors_name_what_they_are_about() {
+    for nowhere in ["224.0.0.1:7", "0.0.0.0:7", "[ff02::1]:7", "127.0.0.1:0"] {
+        let error = Connection::connect(nowhere, Options::default()).unwrap_err();
+        assert!(error.to_string().starts_with("no host can be there"), "{nowhere}: {error}");
+    }
+    let error = Listener::bind("127.0.0.1:0", Options::default().qlog("/nowhere/x")).unwrap_err();
+    assert!(error.to_string().contains("/nowhere/x"), "{error}");
+    let error = Listener::bind("203.0.113.7:7", Options::default()).unwrap_err();
+    assert!(error.to_string().contains("203.0.113.7:7"), "{error}");
+}
+
+/// RFC 5595 section 3.3: not for the same Service Code, and not for another either.
+#[test]
+fn a_port_that_is_taken_takes_no_second_listener() {
+    let taken = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();
+    for code in ["SC:this", "SC:that"] {
+        let error = Listener::bind(taken.local_addr(), Options::default().service(code)).unwrap_err();
+        assert!(matches!(error, ConnectError::Io(e) if e.kind() == std::io::ErrorKind::AddrInUse));
+    }
+}
+
+#[test]
+fn a_connection_outlives_its_listener_and_is_finished_when_dropped() {
+    let (listener, here, there) = pair(Options::default(), Options::default());
+    let addr = listener.local_addr();
+    drop(listener);
+    let impatient = Options::default().connect_timeout(PATIENT);
+    let error = Connection::connect(addr, impatient).unwrap_err();
+    assert!(matches!(error, ConnectError::Refused(_)), "{error}");
+    there.send(b"still here").unwrap();
+    drop(there);
+    assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"still here");
+    assert_eq!(drain(&here), (0, RecvError::Closed(Reason::ClosedByPeer)));
+}
+
+#[test]
+fn paths_come_and_go() {
+    let local = |last: u8| IpAddr::from([127, 0, 0, last]);
+    let options = Options::default().path(Path::from(local(2)).priority(5)).multipath(true);
+    let (_listener, here, there) = pair(Options::default(), options);
+    assert!(here.is_multipath() && there.is_multipath());
+    let second = here.add_path(Path::from(local(3))).unwrap();
+    assert!(here.events().any(|event| event == Event::PathUp(second)));
+    let stats = here.stats();
+    assert!(stats.paths.iter().all(|path| path.state.is_up()) && stats.paths.len() == 2, "{stats:?}");
+    (0..100).for_each(|_| here.send(&[1; 1000]).unwrap());
+    here.remove_path(second);
+    assert!(here.events().any(|event| matches!(event, Event::PathDown(path, _) if path == second)));
+    here.send(b"last").unwrap();
+    let sent = here.finish().unwrap();
+    let (received, end) = drain(&there);
+    assert!(received + sent.lost >= 101, "{received} came, {} lost", sent.lost);
+    assert_eq!(end, RecvError::Closed(Reason::ClosedByPeer));
+}
+
+#[test]
+fn keys_let_in_whom_they_name_and_nobody_else() {
+    let key = |n: u8| PrivateKey::from_random([n; 32]);
+    let server = Options::default().key(key(1)).peer(key(2).public()).peer(key(3).public());
+    let client = |n: u8| {
+        Options::default().key(key(n)).peer(key(1).public()).connect_timeout(Duration::from_millis(500))
+    };
+    let (listener, here, there) = pair(server, client(3).connect_timeout(PATIENT));
+    assert_eq!(there.peer_key(), Some(key(3).public()));
+    assert_eq!(here.peer_key(), Some(key(1).public()));
+    let peer = there.peer_addr().unwrap();
+    assert!(peer.ip() == listener.local_addr().ip() && peer.port() != 0, "{peer}");
+    here.send(b"secret").unwrap();
+    assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"secret");
+    let addr: SocketAddr = listener.local_addr();
+    assert!(matches!(Connection::connect(addr, client(4)), Err(ConnectError::TimedOut)), "a stranger");
+    let open = Options::default().connect_timeout(Duration::from_millis(500));
+    assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "without keys");
+}
+
+/// More at once than a source may make handshakes: connections of a connector share a channel.
+#[test]
+fn connections_of_a_connector_share_one_channel() {
+    const MANY: usize = 300;
+    let key = |n: u8| PrivateKey::from_random([n; 32]);
+    let server = Options::default().key(key(1)).peer(key(2).public()).backlog(MANY);
+    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
+    let connector = Connector::new(Options::default().key(key(2)).peer(key(1).public())).unwrap();
+    let all: Vec<Connection> = (0..MANY).map(|_| connector.connect(listener.local_addr()).unwrap()).collect();
+    let accepted: Vec<Connection> = (0..MANY).map(|_| listener.accept_timeout(PATIENT).unwrap()).collect();
+    let one = all[0].local_addr();
+    assert!(all.iter().all(|connection| connection.local_addr() == one), "one socket");
+    assert!(accepted.iter().all(|connection| connection.peer_addr() == one));
+    all[0].send(b"first").unwrap();
+    all[MANY - 1].send(b"last").unwrap();
+    assert_eq!(accepted[0].recv_timeout(PATIENT).unwrap(), b"first");
+    assert_eq!(accepted[MANY - 1].recv_timeout(PATIENT).unwrap(), b"last");
+}
+
+#[test]
+fn peers_come_and_go_while_it_listens() {
+    let key = |n: u8| PrivateKey::from_random([n; 32]);
+    let listener = Listener::bind("127.0.0.1:0", Options::default().key(key(1))).unwrap();
+    let connect = |n: u8, timeout| {
+        let options = Options::default().key(key(n)).connect_timeout(timeout);
+        Connector::new(options).unwrap().connect_peer(listener.local_addr(), key(1).public())
+    };
+    let short = Duration::from_millis(300);
+    assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "nobody is let in yet");
+    for n in [2, 3] {
+        listener.add_peer(key(n).public(), PresharedKey::default()).unwrap();
+    }
+    let (two, three) = (connect(2, PATIENT).unwrap(), connect(3, PATIENT).unwrap());
+    let accepted = [listener.accept_timeout(PATIENT).unwrap(), listener.accept_timeout(PATIENT).unwrap()];
+    assert_eq!(accepted[0].peer_key(), Some(key(2).public()));
+    assert_eq!(accepted[1].peer_key(), Some(key(3).public()));
+    listener.remove_peer(key(2).public());
+    assert_eq!(drain(&accepted[0]).1, RecvError::Closed(Reason::Aborted));
+    assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "it was removed");
+    three.send(b"still here").unwrap();
+    assert_eq!(accepted[1].recv_timeout(PATIENT).unwrap(), b"still here");
+    assert!(listener.add_peer(key(1).public(), PresharedKey::default()).is_err(), "its own key");
+    drop(two);
+}
+
+#[test]
+fn a_path_leaves_through_its_interface() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default().interface("lo")).unwrap();
+    let addr = listener.local_addr();
+    let here = Connection::connect(addr, Options::default().path(Path::on("lo"))).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    here.send(b"through lo").unwrap();
+    assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"through lo");
+    let missing = Path::from([127, 0, 0, 1].into()).interface("nosuch0");
+    for options in [Options::default().path(missing), Options::default().interface("nosuch0")] {
+        let error = Connection::connect(addr, options).unwrap_err();
+        assert!(error.to_string().contains("nosuch0"), "{error}");
+    }
+    // Where one connection goes through an interface, another without does not share its socket.
+    let connector = Connector::new(Options::default().path(Path::on("lo"))).unwrap();
+    let [one, two] = [(); 2].map(|()| connector.connect(addr).unwrap());
+    assert_eq!(one.local_addr(), two.local_addr());
+    assert_ne!(one.local_addr(), here.local_addr());
+}

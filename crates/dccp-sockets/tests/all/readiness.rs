@@ -1,0 +1,150 @@
+//! Event loops: a descriptor to wait on, calls that do not wait, batches.
+
+use crate::relay::Relay;
+use dccp_sockets::{AcceptError, Connection, Event, Listener, Options, RecvError, SendError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// Whether a descriptor is or becomes readable.
+fn readable(fd: BorrowedFd<'_>, seconds: i64) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() == 1
+}
+
+fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) {
+    let listener = Listener::bind("127.0.0.1:0", server).unwrap();
+    let here = Connection::connect(listener.local_addr(), client).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    (listener, here, there)
+}
+
+#[test]
+fn a_descriptor_is_readable_until_all_is_drained() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let arrivals = listener.descriptor().unwrap();
+    assert!(!readable(arrivals, 0));
+    assert!(matches!(listener.try_accept(), Err(AcceptError::Empty)));
+    let here = Connection::connect(listener.local_addr(), Options::default()).unwrap();
+    assert!(readable(arrivals, 20));
+    let there = listener.try_accept().unwrap();
+    assert!(!readable(arrivals, 0));
+
+    // The event of the path may come now or have come.
+    let fd = there.descriptor().unwrap();
+    while there.try_event() != Some(Event::PathUp(dccp_sockets::PathId(0))) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    there.ready();
+    assert!(!readable(fd, 0));
+    assert_eq!(there.try_recv(), Err(RecvError::Empty));
+    (0..3u8).for_each(|n| here.send(&[n]).unwrap());
+    for n in 0..3 {
+        assert!(readable(fd, 20), "datagram {n}");
+        assert!(there.ready().readable && there.ready().writable);
+        assert_eq!(there.try_recv(), Ok(vec![n]));
+    }
+    assert!(!readable(fd, 0) && !there.ready().readable);
+    here.finish().unwrap();
+    assert!(readable(fd, 20) && there.ready().closed, "the end stays readable");
+    assert!(readable(fd, 0));
+}
+
+#[test]
+fn a_descriptor_tells_once_of_room() {
+    let (_listener, here, there) = pair(Options::default(), Options::default().queue(2));
+    let fd = here.descriptor().unwrap();
+    let size = here.max_datagram_size();
+    while here.try_send(&vec![0; size]) != Err(SendError::Full) {}
+    while !here.ready().writable {
+        assert!(readable(fd, 20));
+    }
+    std::thread::spawn(move || while there.recv().is_ok() {});
+    // Nobody wants room any more.
+    while here.try_event().is_some() {}
+    here.ready();
+    assert!(!readable(fd, 0));
+}
+
+#[test]
+fn datagrams_go_in_batches_and_into_the_callers_memory() {
+    let (_listener, here, there) = pair(Options::default(), Options::default().queue(100));
+    let datagrams: Vec<Vec<u8>> = (1..=5u8).map(|n| vec![n; usize::from(n) * 100]).collect();
+    assert_eq!(here.try_send_many(datagrams.iter().map(Vec::as_slice)), Ok(5));
+    let mut got = Vec::new();
+    while got.len() < 4 {
+        let before = got.len();
+        let received = there.recv_many(&mut got, 4 - before).unwrap();
+        assert_eq!(got.len(), before + received);
+    }
+    assert_eq!(got, datagrams[..4]);
+    let mut small = [0; 10];
+    assert_eq!(there.recv_into(&mut small), Err(RecvError::BufferTooSmall { len: 500 }));
+    let mut large = [0; 1_000];
+    assert_eq!(there.recv_into(&mut large), Ok(500), "it was still there");
+    assert_eq!(large[..500], datagrams[4]);
+    // What does not fit stays with the caller, in order.
+    let many = vec![[7u8]; 1_000];
+    let taken = here.try_send_many(many.iter().map(|one| &one[..])).unwrap();
+    assert!((100..1_000).contains(&taken), "{taken}");
+    let max = here.max_datagram_size();
+    assert_eq!(here.try_send_many([&vec![0; max + 1][..]]), Err(SendError::TooBig { len: max + 1, max }));
+}
+
+#[test]
+fn the_queue_is_all_that_waits() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    let options = Options::default().queue(3).queue_time(Duration::from_millis(200));
+    let here = Connection::connect(relay.addr, options).unwrap();
+    relay.cut.store(true, Relaxed);
+    // Until the window is used up.
+    let mut full = 0;
+    while full < 50 {
+        match here.try_send(&[1; 1_000]) {
+            Ok(()) => full = 0,
+            Err(SendError::Full) => full += 1,
+            Err(e) => panic!("{e}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        if full == 20 {
+            let stats = here.stats();
+            assert!((1..=3).contains(&stats.queued) && stats.oldest.is_some(), "{stats:?}");
+        }
+    }
+    while here.stats().expired == 0 {
+        let _ = here.try_send(&[1; 1_000]);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    here.abort();
+}
+
+#[test]
+fn the_rate_of_a_path_that_was_not_filled_is_not_known() {
+    let (_listener, here, there) = pair(Options::ccid(5), Options::ccid(5));
+    let stats = here.stats();
+    assert_eq!((stats.rate, stats.app_limited, stats.oldest), (None, true, None), "{stats:?}");
+    assert!(stats.allowed.bps() > 0, "{stats:?}");
+    let reader = std::thread::spawn(move || while there.recv().is_ok() {});
+    let size = here.max_datagram_size();
+    while here.stats().app_limited {
+        (0..100).for_each(|_| here.send(&vec![1; size]).unwrap());
+    }
+    assert!(here.stats().sent > 0);
+    here.finish().unwrap();
+    reader.join().unwrap();
+}
+
+#[test]
+fn addresses_of_both_ends_are_known() {
+    let (listener, here, there) = pair(Options::default(), Options::default());
+    assert_eq!(
+        (here.peer_addr(), there.local_addr()),
+        (Some(listener.local_addr()), Some(listener.local_addr()))
+    );
+    assert_eq!(here.local_addr(), there.peer_addr());
+    assert!(here.local_addr().is_some_and(|addr| addr.ip().is_loopback() && addr.port() != 0));
+}

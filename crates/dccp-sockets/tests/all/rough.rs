@@ -1,0 +1,188 @@
+//! What happens to applications on real networks: loss, small packets, outages, a peer that restarts or does not read.
+
+use crate::relay::Relay;
+use dccp_sockets::{Connection, Listener, Options, Reason, RecvError, ResetCode, SendError};
+use std::io::Write;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+const PATIENT: Duration = Duration::from_secs(20);
+
+fn skipped(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+}
+
+/// How many come until the end.
+fn drain(connection: &Connection) -> u64 {
+    std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).count() as u64
+}
+
+#[test]
+fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
+    for (up, down) in [(2, 5), (3, 7), (4, 2)] {
+        let listener = Listener::bind("127.0.0.1:0", Options::ccid(down).mtu(576)).unwrap();
+        let relay = Relay::new(listener.local_addr(), 50);
+        let here = Arc::new(Connection::connect(relay.addr, Options::ccid(up).mtu(576)).unwrap());
+        let there = Arc::new(listener.accept_timeout(PATIENT).unwrap());
+        assert!(here.max_datagram_size() < 576);
+        const EACH: u64 = 300;
+        let send = |connection: &Arc<Connection>| {
+            let connection = connection.clone();
+            std::thread::spawn(move || (0..EACH).for_each(|_| connection.send(&[7; 400]).unwrap()))
+        };
+        let receive = |connection: &Arc<Connection>| {
+            let connection = connection.clone();
+            std::thread::spawn(move || drain(&connection))
+        };
+        let readers = [receive(&here), receive(&there)];
+        for writer in [send(&here), send(&there)] {
+            writer.join().unwrap();
+        }
+        assert_eq!(here.stats().paths[0].ccids, Some((up, down)));
+        // What the server has sent is on its way when the client closes.
+        while there.stats().queued > 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let sent = here.finish().unwrap();
+        let [_, arrived] = readers.map(|reader| reader.join().unwrap());
+        assert_eq!((sent.sent, sent.dropped), (EACH, 0));
+        assert!(arrived < EACH, "the relay loses some");
+        // Nothing is left to show that the last few are missing.
+        assert!(arrived + sent.lost + 3 >= EACH, "CCID {up}: {arrived} came, {} lost", sent.lost);
+    }
+}
+
+/// A peer that is gone acknowledges nothing, and says nothing of it.
+#[test]
+fn what_nobody_acknowledged_by_the_end_is_counted_as_lost() {
+    for ccid in [2, 3, 5] {
+        let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+        let relay = Relay::new(listener.local_addr(), 0);
+        let here = Connection::connect(relay.addr, Options::ccid(ccid)).unwrap();
+        let there = listener.accept_timeout(PATIENT).unwrap();
+        here.send(b"one").unwrap();
+        assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"one");
+        // The answer acknowledges it.
+        there.send(b"answer").unwrap();
+        assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"answer");
+        relay.cut.store(true, Relaxed);
+        here.send(b"two").unwrap();
+        let stats = here.finish().unwrap();
+        assert_eq!((stats.sent, stats.lost), (2, 1), "CCID {ccid}");
+        assert_eq!(here.stats().lost, 1);
+    }
+}
+
+#[test]
+fn an_outage_ends_nothing() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    let here = Connection::connect(relay.addr, Options::default()).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    here.send(b"before").unwrap();
+    assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"before");
+    relay.cut.store(true, Relaxed);
+    here.send(b"lost").unwrap();
+    there.send(b"lost").unwrap();
+    assert_eq!(there.recv_timeout(Duration::from_secs(2)), Err(RecvError::TimedOut));
+    relay.cut.store(false, Relaxed);
+    // Congestion control lets one packet go after each timeout, until something is acknowledged.
+    while !here.recv_timeout(Duration::from_millis(50)).is_ok_and(|data| data == b"answer") {
+        let _ = here.try_send(b"question");
+        if there.recv_timeout(Duration::from_millis(50)).is_ok() {
+            let _ = there.try_send(b"answer");
+        }
+        assert_eq!((here.end(), there.end()), (None, None));
+    }
+}
+
+#[test]
+fn a_server_that_restarted_says_so_and_takes_the_client_again() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let addr = listener.local_addr();
+    let relay = Relay::new(addr, 0);
+    let here = Connection::connect(relay.addr, Options::default()).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    // As if it were killed: nothing of its end reaches the client.
+    relay.cut.store(true, Relaxed);
+    there.abort();
+    drop((there, listener));
+    let begun = Instant::now();
+    let listener = loop {
+        match Listener::bind(addr, Options::default()) {
+            Ok(listener) => break listener,
+            Err(e) => assert!(begun.elapsed() < PATIENT, "{e}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    relay.cut.store(false, Relaxed);
+    let told = loop {
+        if let Err(e) = here.send(b"still there?") {
+            break e;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(told, SendError::Closed(Reason::ResetByPeer(ResetCode::NoConnection)));
+    let again = Connection::connect(relay.addr, Options::default()).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    again.send(b"again").unwrap();
+    assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"again");
+}
+
+#[test]
+fn of_several_addresses_the_first_that_answers_is_taken() {
+    let impatient = Options::default().connect_timeout(Duration::from_millis(300));
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let both = [silent, listener.local_addr()];
+    let here = Connection::connect(&both[..], impatient.clone()).unwrap();
+    here.send(b"x").unwrap();
+    assert_eq!(listener.accept_timeout(PATIENT).unwrap().recv_timeout(PATIENT).unwrap(), b"x");
+    assert!(Connection::connect(&[silent][..], impatient).is_err());
+    // One that this host does not have, and one that it has.
+    let addrs: [SocketAddr; 2] = ["192.0.2.1:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap()];
+    let listener = Listener::bind(&addrs[..], Options::default()).unwrap();
+    assert_eq!(listener.local_addr().ip(), addrs[1].ip());
+}
+
+/// A link-local address of this host, with its interface.
+fn link_local() -> Option<SocketAddrV6> {
+    let table = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
+    table.lines().find(|line| line.starts_with("fe80")).and_then(|line| {
+        let mut fields = line.split_whitespace();
+        let ip = Ipv6Addr::from(u128::from_str_radix(fields.next()?, 16).ok()?);
+        Some(SocketAddrV6::new(ip, 0, 0, u32::from_str_radix(fields.next()?, 16).ok()?))
+    })
+}
+
+#[test]
+fn link_local_addresses_keep_their_interface() {
+    let Some(addr) = link_local().filter(|addr| UdpSocket::bind(addr).is_ok()) else {
+        return skipped("link_local_addresses_keep_their_interface", "no link-local address here");
+    };
+    let listener = Listener::bind(addr, Options::default()).unwrap();
+    let path = dccp_sockets::Path::from((*addr.ip()).into());
+    for options in [Options::default(), Options::default().path(path).multipath(true)] {
+        let here = Connection::connect(listener.local_addr(), options).unwrap();
+        let there = listener.accept_timeout(PATIENT).unwrap();
+        here.send(b"hello").unwrap();
+        assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"hello");
+        there.send(b"hello").unwrap();
+        assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"hello");
+    }
+}
+
+#[test]
+fn a_peer_that_vanished_is_noticed_by_an_idle_end() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    let second = Duration::from_secs(1);
+    let options = Options::default().keepalive(second).survive(second);
+    let here = Connection::connect(relay.addr, options).unwrap();
+    let _there = listener.accept_timeout(PATIENT).unwrap();
+    relay.cut.store(true, Relaxed);
+    // Both are idle; with the defaults this takes more than a minute.
+    assert!(matches!(here.recv_timeout(PATIENT), Err(RecvError::Closed(_))));
+}

@@ -1,0 +1,36 @@
+//! A fork of the process has no data thread: its calls say so. A process of its own, since it forks.
+#![expect(unsafe_code, reason = "fork(2)")]
+
+use dccp_sockets::{
+    AcceptError, ConnectError, Connector, FinishError, Listener, Options, RecvError, SendError,
+};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, fork};
+
+#[test]
+fn a_fork_gets_errors_and_the_parent_goes_on() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let connector = Connector::new(Options::default()).unwrap();
+    let here = connector.connect(listener.local_addr()).unwrap();
+    let there = listener.accept().unwrap();
+    // SAFETY: the child calls nothing but functions of this crate that take no lock in a fork, and ends.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Child => {
+            let right = here.send(b"lost") == Err(SendError::Forked)
+                && here.try_send(b"lost") == Err(SendError::Forked)
+                && here.recv() == Err(RecvError::Forked)
+                && here.events().next().is_none()
+                && matches!(here.finish(), Err(FinishError(_)))
+                && matches!(listener.accept(), Err(AcceptError::Forked))
+                && matches!(connector.connect(listener.local_addr()), Err(ConnectError::Forked));
+            drop((here, there, connector, listener));
+            // SAFETY: ends the process without its destructors and those of the test harness.
+            unsafe { nix::libc::_exit(if right { 0 } else { 1 }) }
+        }
+        ForkResult::Parent { child } => {
+            assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
+        }
+    }
+    here.send(b"still here").unwrap();
+    assert_eq!(there.recv().unwrap(), b"still here");
+}

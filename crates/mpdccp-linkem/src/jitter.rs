@@ -1,0 +1,165 @@
+use mpdccp_units::{Duration, Time};
+
+use crate::random::Random;
+
+/// How the delay of a packet deviates from the configured one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Spread {
+    /// It does not.
+    #[default]
+    None,
+    /// Uniformly by up to this much, either way.
+    Uniform(Duration),
+    /// Normally with this standard deviation, cut at four of them.
+    Normal(Duration),
+}
+
+/// Varying delay. The sum of delay and deviation is never below zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Jitter {
+    /// The deviation.
+    pub spread: Spread,
+    /// Time after which the deviations of two packets correlate by 1/e: they follow an Ornstein-Uhlenbeck process (AR(1) in continuous
+    /// time), of which uniform ones are the quantiles. Zero: each packet's is drawn on its own.
+    pub memory: Duration,
+    /// Whether a packet may overtake. If not, it arrives no earlier than the one before it, which makes the mean delay longer.
+    pub reorder: bool,
+}
+
+/// Where a normal deviation is cut, in standard deviations.
+const CUT: f64 = 4.0;
+
+impl Jitter {
+    /// No draw is below this.
+    pub(crate) fn floor(&self, delay: Duration) -> Duration {
+        match self.spread {
+            Spread::None => delay,
+            Spread::Uniform(d) => delay.saturating_sub(d),
+            Spread::Normal(d) => delay.saturating_sub(d.saturating_mul(CUT as u32)),
+        }
+    }
+}
+
+/// Draws the delays of one packet after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Wander {
+    pub(crate) jitter: Jitter,
+    random: Random,
+    /// When the last draw was, and the standard normal behind it.
+    last: Option<(Time, f64)>,
+}
+
+impl Wander {
+    pub(crate) fn new(jitter: Jitter, random: Random) -> Wander {
+        Wander { jitter, random, last: None }
+    }
+
+    /// The delay of a packet that leaves at `now`.
+    pub(crate) fn draw(&mut self, delay: Duration, now: Time) -> Duration {
+        let free = self.jitter.memory.is_zero();
+        let (spread, x) = match self.jitter.spread {
+            Spread::None => return delay,
+            Spread::Uniform(d) if free => (d, 2.0 * self.random.unit() - 1.0),
+            Spread::Normal(d) if free => (d, self.random.normal()),
+            Spread::Uniform(d) => (d, libm::erf(self.next(now) * core::f64::consts::FRAC_1_SQRT_2)),
+            Spread::Normal(d) => (d, self.next(now)),
+        };
+        let x = x.clamp(-CUT, CUT);
+        let deviation = Duration::from_nanos((spread.as_nanos() as f64 * x.abs()) as u64);
+        if x < 0.0 { delay.saturating_sub(deviation) } else { delay.saturating_add(deviation) }
+    }
+
+    /// The process's value at `now`, standard normal.
+    fn next(&mut self, now: Time) -> f64 {
+        let fresh = self.random.normal();
+        let x = match self.last {
+            None => fresh,
+            Some((at, x)) => {
+                let passed = now.since(at).as_nanos() as f64 / self.jitter.memory.as_nanos() as f64;
+                let kept = libm::exp(-passed);
+                kept * x + libm::sqrt(1.0 - kept * kept) * fresh
+            }
+        };
+        self.last = Some((now, x));
+        x
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    const DELAY: Duration = Duration::from_millis(20);
+    const N: u32 = 20_000;
+
+    /// Draws a millisecond apart, in ms.
+    fn draws(spread: Spread, memory: Duration) -> Vec<f64> {
+        let mut wander = Wander::new(Jitter { spread, memory, reorder: true }, Random::new(1, 0));
+        let draw = |i: u32| {
+            let d = wander.draw(DELAY, Time::from_millis(i.into()));
+            assert!(d >= wander.jitter.floor(DELAY));
+            d.as_secs_f64() * 1e3
+        };
+        (0..N).map(draw).collect()
+    }
+
+    /// Mean, standard deviation, smallest and largest.
+    fn moments(ms: &[f64]) -> (f64, f64, f64, f64) {
+        let mean = ms.iter().sum::<f64>() / f64::from(N);
+        let variance = ms.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / f64::from(N);
+        let (low, high) = ms.iter().fold((f64::MAX, 0.0f64), |(l, h), x| (l.min(*x), h.max(*x)));
+        (mean, libm::sqrt(variance), low, high)
+    }
+
+    #[test]
+    fn normal() {
+        let (mean, deviation, low, high) =
+            moments(&draws(Spread::Normal(Duration::from_millis(2)), Duration::ZERO));
+        assert!((mean - 20.0).abs() < 0.1 && (deviation - 2.0).abs() < 0.1, "{mean} {deviation}");
+        assert!(low >= 12.0 && high <= 28.0);
+    }
+
+    #[test]
+    fn uniform() {
+        let (mean, deviation, low, high) =
+            moments(&draws(Spread::Uniform(Duration::from_millis(6)), Duration::ZERO));
+        // The standard deviation of a uniform distribution is its half-width over the root of three.
+        assert!((mean - 20.0).abs() < 0.15 && (deviation - 3.464).abs() < 0.1, "{mean} {deviation}");
+        assert!(low >= 14.0 && high <= 26.0);
+    }
+
+    #[test]
+    fn never_negative() {
+        let (_, _, low, _) = moments(&draws(Spread::Normal(Duration::from_millis(20)), Duration::ZERO));
+        assert!(low.abs() < f64::EPSILON);
+    }
+
+    /// Correlation of draws so many milliseconds apart.
+    fn correlation(ms: &[f64], lag: usize) -> f64 {
+        let (mean, deviation, ..) = moments(ms);
+        let pairs = ms.iter().zip(&ms[lag..]);
+        let sum: f64 = pairs.map(|(a, b)| (a - mean) * (b - mean)).sum();
+        sum / (ms.len() - lag) as f64 / (deviation * deviation)
+    }
+
+    #[test]
+    fn memory_keeps_the_distribution_and_fades_as_it_should() {
+        let memory = Duration::from_millis(10);
+        let normal = draws(Spread::Normal(Duration::from_millis(2)), memory);
+        let (mean, deviation, ..) = moments(&normal);
+        assert!((mean - 20.0).abs() < 0.2 && (deviation - 2.0).abs() < 0.15, "{mean} {deviation}");
+        let uniform = draws(Spread::Uniform(Duration::from_millis(6)), memory);
+        let (mean, deviation, low, high) = moments(&uniform);
+        assert!((mean - 20.0).abs() < 0.4 && (deviation - 3.464).abs() < 0.2, "{mean} {deviation}");
+        assert!(low >= 14.0 && high <= 26.0);
+        // exp(-1), exp(-0.1), exp(-3).
+        for (lag, expected) in [(10, 0.368), (1, 0.905), (30, 0.05)] {
+            let seen = correlation(&normal, lag);
+            assert!((seen - expected).abs() < 0.06, "lag {lag}: {seen}");
+        }
+        let free = correlation(&draws(Spread::Normal(Duration::from_millis(2)), Duration::ZERO), 1);
+        assert!(free.abs() < 0.03, "{free}");
+    }
+}

@@ -1,0 +1,63 @@
+//! A link emulator without clock or sockets: rate, delay, queue, loss. The simulator runs it in virtual time, the lab and
+//! `mpdccp link` in real time.
+//!
+//! One [`Link`] is one direction. Hand packets in with [`Link::push`], take them out with [`Link::pop`] no earlier than
+//! [`Link::next_event`]. A packet meets, in this order:
+//!
+//! 1. the [`Policer`], if there is one, which may drop it;
+//! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and thins out acknowledgements if told to;
+//! 3. the transmitter ([`RateModel`]), one packet at a time, or as many as share an [`Aggregation`] burst;
+//! 4. loss on the wire ([`LossModel`]): a lost packet has used its share of the rate, as on a real link; now and then one arrives twice;
+//! 5. propagation: fixed delay and [`Jitter`].
+//!
+//! Everything inside happens at exact emulated times, so the outcome does not depend on how often or how late a driver polls:
+//! same configuration, seed and pushes give the same deliveries.
+//!
+//! ```
+//! use mpdccp_linkem::{Link, LinkConfig, Meta, RateModel};
+//! use mpdccp_units::{Duration, Rate, Time};
+//!
+//! let rate = RateModel::Constant(Rate::from_mbps(10.0));
+//! let config = LinkConfig { rate, delay: Duration::from_millis(5), ..LinkConfig::default() };
+//! let mut link = Link::new(config, 1, Time::ZERO)?;
+//! link.push(Time::ZERO, Meta { bytes: 1_250, ..Meta::default() }, "a packet");
+//! // One millisecond to send 1,250 bytes, five to arrive.
+//! assert_eq!(link.next_event(), Some(Time::from_millis(6)));
+//! let arrived = link.pop(Time::from_millis(6)).map(|d| d.packet);
+//! assert_eq!(arrived, Some("a packet"));
+//! # Ok::<(), mpdccp_linkem::ConfigError>(())
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod aggregation;
+mod config;
+mod error;
+mod jitter;
+mod link;
+mod loss;
+mod model;
+mod policer;
+mod queue;
+mod random;
+mod rate;
+mod server;
+mod stats;
+mod trace;
+
+pub use aggregation::Aggregation;
+pub use aqm::{CoDelConfig, FqCoDelConfig, Limit, Meta, QueueLen};
+pub use config::LinkConfig;
+pub use error::ConfigError;
+pub use jitter::{Jitter, Spread};
+pub use link::{Delivered, Link};
+pub use loss::LossModel;
+pub use model::{MODELS, Model, State, Step};
+pub use mpdccp_units::Ecn;
+pub use policer::Policer;
+pub use queue::{DrdConfig, DualPi2Config, PieConfig, QueueConfig, QueueKind, RedConfig};
+pub use rate::RateModel;
+pub use stats::{Count, DropReason, Stats, Verdict};
+pub use trace::{Trace, TraceError};

@@ -1,0 +1,344 @@
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use aqm::{Item, Meta, QueueLen};
+use mpdccp_units::{Duration, Rate, Time};
+
+use crate::error::ConfigError;
+use crate::jitter::Wander;
+use crate::loss::Loss;
+use crate::policer::Bucket;
+use crate::queue::{Queue, Transmitter};
+use crate::random::Random;
+use crate::server::Server;
+use crate::{DropReason, LinkConfig, LossModel, RateModel, Stats, Verdict};
+
+/// A packet that came out of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered<P> {
+    /// When it arrived, exactly; no later than the time given to [`Link::pop`].
+    pub at: Time,
+    /// When it was handed in.
+    pub pushed: Time,
+    /// As handed in, except that the ECN field may have become CE.
+    pub meta: Meta,
+    /// The packet.
+    pub packet: P,
+}
+
+/// One direction of an emulated link, carrying packets of type `P`.
+///
+/// Times given to its methods must not decrease; an earlier one is taken as the latest seen. Memory is bounded by the queue limit
+/// and by what is pushed within one delay.
+#[derive(Clone, Debug)]
+pub struct Link<P> {
+    now: Time,
+    up: bool,
+    config: LinkConfig,
+    policer: Option<Bucket>,
+    queue: Queue<Waiting<P>>,
+    /// The number of the newest acknowledgement of each flow that waits.
+    acks: BTreeMap<u32, u64>,
+    pushed: u64,
+    server: Server,
+    /// Waits for the medium until then; nothing is in transmission meanwhile.
+    access: Option<Time>,
+    medium: Random,
+    transmitting: Vec<Item<Waiting<P>>>,
+    loss: Loss,
+    copies: Random,
+    wander: Wander,
+    /// On the way, by time of arrival; the number keeps packets of equal time in order.
+    propagating: BTreeMap<(Time, u64), Item<P>>,
+    sent: u64,
+    last_arrival: Time,
+    stats: Stats,
+}
+
+/// A packet on its way to the wire.
+#[derive(Clone, Debug)]
+struct Waiting<P> {
+    /// Of those pushed.
+    number: u64,
+    /// How much longer than the link's delay it travels.
+    detour: Duration,
+    packet: P,
+}
+
+impl<P: Clone> Link<P> {
+    /// A link that starts, empty and up, at `start`. Equal seeds give equal links; use different ones for different links.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense.
+    pub fn new(config: LinkConfig, seed: u64, start: Time) -> Result<Link<P>, ConfigError> {
+        config.validate()?;
+        Ok(Link {
+            now: start,
+            up: true,
+            policer: config.policer.map(|policer| Bucket::new(policer, start)),
+            queue: Queue::new(config.queue.clone(), Random::new(seed, 0), start),
+            acks: BTreeMap::new(),
+            pushed: 0,
+            server: Server::new(config.rate.clone(), start),
+            access: None,
+            medium: Random::new(seed, 3),
+            transmitting: Vec::new(),
+            loss: Loss::new(config.loss, Random::new(seed, 1)),
+            copies: Random::new(seed, 5),
+            wander: Wander::new(config.jitter, Random::new(seed, 2)),
+            config,
+            propagating: BTreeMap::new(),
+            sent: 0,
+            last_arrival: start,
+            stats: Stats::default(),
+        })
+    }
+
+    /// Hands in a packet. Packets whose transmission ends at `now` have left the queue before this one comes.
+    pub fn push(&mut self, now: Time, meta: Meta, packet: P) -> Verdict {
+        self.push_farther(now, meta, Duration::ZERO, packet)
+    }
+
+    /// The same for a packet that travels `detour` longer than the link's delay, as those of a flow whose other end is farther away.
+    /// It is not kept in order with packets of other detours.
+    pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
+        self.advance(now);
+        self.stats.offered.add(meta.bytes);
+        if !self.up {
+            return self.stats.drop(DropReason::Down, meta.bytes);
+        }
+        if self.policer.as_mut().is_some_and(|bucket| !bucket.admit(self.now, meta.bytes)) {
+            return self.stats.drop(DropReason::Policed, meta.bytes);
+        }
+        let number = self.pushed;
+        self.pushed += 1;
+        let item = Item { arrived: self.now, meta, packet: Waiting { number, detour, packet } };
+        let verdict = self.queue.enqueue(item, self.transmitter(), &mut self.stats);
+        if verdict == Verdict::Queued && meta.bytes < self.config.thin_below {
+            self.acks.insert(meta.flow, number);
+        }
+        if self.transmitting.is_empty() && self.access.is_none() && self.queue.len().packets > 0 {
+            self.transmit_next(self.now);
+            self.advance(now);
+        }
+        verdict
+    }
+
+    /// The next packet that has arrived by `now`, in order of arrival. Call until it gives none.
+    pub fn pop(&mut self, now: Time) -> Option<Delivered<P>> {
+        self.advance(now);
+        let first = self.propagating.first_entry()?;
+        let at = first.key().0;
+        if at > self.now {
+            return None;
+        }
+        let Item { arrived, meta, packet } = first.remove();
+        self.stats.delivered.add(meta.bytes);
+        Some(Delivered { at, pushed: arrived, meta, packet })
+    }
+
+    /// No packet arrives before this, unless the link is changed or pushed to. None if none is on its way. [`Link::pop`] at this time may
+    /// still give nothing, since the packet expected may be lost.
+    pub fn next_event(&self) -> Option<Time> {
+        let arrival = self.propagating.first_key_value().map(|(key, _)| key.0);
+        let busy = self.server.end().into_iter().chain(self.access).min();
+        let transmitted = busy.map(|end| end + self.config.jitter.floor(self.config.delay));
+        arrival.into_iter().chain(transmitted).min()
+    }
+
+    /// Brings queue and statistics up to `now`. Every other method that takes a time does so by itself.
+    pub fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        loop {
+            if let Some(at) = self.access.filter(|at| *at <= self.now) {
+                self.access = None;
+                self.transmit(at);
+            } else if let Some(end) = self.server.end().filter(|end| *end <= self.now) {
+                self.server.finish();
+                for item in core::mem::take(&mut self.transmitting) {
+                    self.propagate(end, item);
+                }
+                self.transmit_next(end);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Brings the link to `config` at `now`. What is as before goes on undisturbed, what is queued or under way stays, but for what a
+    /// smaller queue has no room for.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense; then nothing changes.
+    pub fn reconfigure(&mut self, now: Time, config: LinkConfig) -> Result<(), ConfigError> {
+        config.validate()?;
+        self.advance(now);
+        if config.rate != self.config.rate {
+            self.replace_rate(now, config.rate.clone());
+        }
+        if config.loss != self.config.loss {
+            self.loss.set_model(config.loss);
+        }
+        if config.queue != self.config.queue {
+            let transmitter = self.transmitter();
+            self.queue.set(self.now, config.queue.clone(), transmitter, &mut self.stats);
+        }
+        if config.policer != self.config.policer {
+            match (&mut self.policer, config.policer) {
+                (Some(bucket), Some(policer)) => bucket.set(self.now, policer),
+                (bucket, policer) => *bucket = policer.map(|policer| Bucket::new(policer, self.now)),
+            }
+        }
+        self.wander.jitter = config.jitter;
+        self.config = config;
+        Ok(())
+    }
+
+    /// How it is configured now.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// From `now` on the rate is constant at `rate`. A packet in transmission goes on at it from where it is.
+    pub fn set_rate(&mut self, now: Time, rate: Rate) {
+        self.replace_rate(now, RateModel::Constant(rate));
+    }
+
+    /// Changes the delay of packets not yet sent. Without reordering they arrive no earlier than those before them.
+    pub fn set_delay(&mut self, now: Time, delay: Duration) {
+        self.advance(now);
+        self.config.delay = delay;
+    }
+
+    /// Changes the loss of packets not yet sent.
+    ///
+    /// # Errors
+    /// If the model makes no sense; then nothing changes.
+    pub fn set_loss(&mut self, now: Time, loss: LossModel) -> Result<(), ConfigError> {
+        loss.validate()?;
+        self.advance(now);
+        self.loss.set_model(loss);
+        self.config.loss = loss;
+        Ok(())
+    }
+
+    /// Takes the link down: what is queued or in transmission is dropped, and so is everything pushed until [`Link::set_up`]. What
+    /// propagates already arrives.
+    pub fn set_down(&mut self, now: Time) {
+        self.advance(now);
+        self.up = false;
+        self.server.abort();
+        self.access = None;
+        for item in core::mem::take(&mut self.transmitting) {
+            self.stats.drop(DropReason::Down, item.meta.bytes);
+        }
+        self.queue.flush(self.now, &mut self.stats);
+    }
+
+    /// Brings the link up again.
+    pub fn set_up(&mut self, now: Time) {
+        self.advance(now);
+        self.up = true;
+    }
+
+    /// Whether the link is up.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// What has passed, as of the latest time seen.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// How full the queue is, the packet in transmission included, as of the latest time seen.
+    pub fn queue_len(&self) -> QueueLen {
+        self.transmitting.iter().fold(self.queue.len(), |len, item| len.plus(item.meta.bytes))
+    }
+
+    /// Packets sent and not yet taken out with [`Link::pop`].
+    pub fn propagating(&self) -> usize {
+        self.propagating.len()
+    }
+
+    fn replace_rate(&mut self, now: Time, model: RateModel) {
+        self.advance(now);
+        self.server.set_model(self.now, model.clone());
+        self.config.rate = model;
+        self.advance(now);
+    }
+
+    fn transmitter(&self) -> Transmitter {
+        let none = QueueLen::default();
+        let sending = self.transmitting.iter().fold(none, |len, item| len.plus(item.meta.bytes));
+        Transmitter { sending, rate: self.server.rate(self.now) }
+    }
+
+    /// The transmitter is free: what waits is sent, once the medium is free if that takes time.
+    fn transmit_next(&mut self, now: Time) {
+        match self.config.aggregation {
+            Some(aggregation) if self.queue.len().packets > 0 => {
+                self.access = Some(now + aggregation.wait(&mut self.medium));
+            }
+            _ => self.transmit(now),
+        }
+    }
+
+    /// Packets go to the transmitter, which must be free.
+    fn transmit(&mut self, now: Time) {
+        let most = self.config.aggregation.map_or(1, |a| a.packets as usize);
+        while self.transmitting.len() < most
+            && let Some(item) = self.queue.dequeue(now, &mut self.stats)
+        {
+            if self.outdated(&item) {
+                self.stats.drop(DropReason::Thinned, item.meta.bytes);
+            } else {
+                self.transmitting.push(item);
+            }
+        }
+        let bytes = self.transmitting.iter().map(|item| item.meta.bytes).sum();
+        if !self.transmitting.is_empty() {
+            self.server.begin(now, bytes);
+        }
+    }
+
+    /// Whether a packet is an acknowledgement behind which a later one waits.
+    fn outdated(&mut self, item: &Item<Waiting<P>>) -> bool {
+        if item.meta.bytes >= self.config.thin_below {
+            return false;
+        }
+        if self.queue.len().packets == 0 {
+            self.acks.clear();
+        }
+        let newest = self.acks.get(&item.meta.flow).copied();
+        if newest == Some(item.packet.number) {
+            self.acks.remove(&item.meta.flow);
+        }
+        newest.is_some_and(|newest| newest > item.packet.number)
+    }
+
+    /// The last bit of a packet was sent at `end`.
+    fn propagate(&mut self, end: Time, item: Item<Waiting<P>>) {
+        let Item { arrived, meta, packet: Waiting { detour, packet, .. } } = item;
+        if self.loss.next() {
+            self.stats.drop(DropReason::Loss, meta.bytes);
+            return;
+        }
+        let item = Item { arrived, meta, packet };
+        if self.config.duplicate > 0.0 && self.copies.chance(self.config.duplicate) {
+            self.stats.duplicated.add(meta.bytes);
+            self.fly(end, detour, item.clone());
+        }
+        self.fly(end, detour, item);
+    }
+
+    fn fly(&mut self, end: Time, detour: Duration, item: Item<P>) {
+        let mut arrival = end + self.wander.draw(self.config.delay, end);
+        if !self.config.jitter.reorder {
+            arrival = arrival.max(self.last_arrival);
+            self.last_arrival = arrival;
+        }
+        self.propagating.insert((arrival + detour, self.sent), item);
+        self.sent += 1;
+    }
+}

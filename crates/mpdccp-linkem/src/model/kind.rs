@@ -1,0 +1,108 @@
+//! What every model is made of.
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use mpdccp_units::{Duration, Rate};
+
+use crate::random::Random;
+use crate::{LinkConfig, LossModel, RateModel};
+
+/// A named link.
+pub struct Model {
+    /// As files and command lines have it.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// Where its figures come from.
+    pub source: &'static str,
+    /// What stays the same, from the client to the network and back. Rates and delays are the usual ones.
+    pub(super) usual: fn() -> [LinkConfig; 2],
+    /// How it goes on, without end.
+    pub(super) course: fn(Random) -> Course,
+}
+
+pub(super) type Course = Box<dyn Iterator<Item = Step> + Send>;
+
+/// What changes with time in one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct State {
+    /// Zero while nothing is served: what comes waits.
+    pub rate: Rate,
+    /// One-way propagation.
+    pub delay: Duration,
+    /// Share of packets lost on the wire.
+    pub loss: f64,
+}
+
+/// From a moment on, until the next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// After the link's start. The first is at zero.
+    pub at: Duration,
+    /// From the client to the network, and back.
+    pub ways: [State; 2],
+}
+
+impl Model {
+    /// Both directions, client to network and back, at their usual rates and delays.
+    pub fn usual(&self) -> [LinkConfig; 2] {
+        (self.usual)()
+    }
+
+    /// How both directions go on; equal seeds give equal courses.
+    pub fn course(&self, seed: u64) -> impl Iterator<Item = Step> + Send + use<> {
+        (self.course)(Random::new(seed, 4))
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Model {
+    fn eq(&self, other: &Model) -> bool {
+        self.name == other.name
+    }
+}
+
+impl State {
+    /// Of a link that is configured so and keeps its rate; the rate of others is taken as zero.
+    pub fn of(config: &LinkConfig) -> State {
+        let rate = if let RateModel::Constant(rate) = config.rate { rate } else { Rate::ZERO };
+        let loss = if let LossModel::Bernoulli(share) = config.loss { share } else { 0.0 };
+        State { rate, delay: config.delay, loss }
+    }
+
+    /// `config` in this state.
+    pub fn applied(self, config: LinkConfig) -> LinkConfig {
+        let loss = if self.loss > 0.0 { LossModel::Bernoulli(self.loss) } else { LossModel::None };
+        LinkConfig { rate: RateModel::Constant(self.rate), delay: self.delay, loss, ..config }
+    }
+}
+
+/// A link that keeps a rate.
+pub(super) fn config(rate: Rate, delay: Duration, queue: Duration) -> LinkConfig {
+    // What the rate serves in that time.
+    let bytes = rate.bytes_in(queue);
+    let queue = crate::QueueConfig { limit: crate::Limit::Bytes(bytes), ..Default::default() };
+    LinkConfig { rate: RateModel::Constant(rate), delay, queue, ..LinkConfig::default() }
+}
+
+pub(super) fn mbps(mbps: f64) -> Rate {
+    Rate::from_mbps(mbps)
+}
+
+pub(super) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Steps at equal distances, each made by `next` from its time.
+pub(super) fn every(tick: Duration, mut next: impl FnMut(Duration) -> [State; 2] + Send + 'static) -> Course {
+    Box::new((0u32..).map(move |n| {
+        let at = tick * n;
+        Step { at, ways: next(at) }
+    }))
+}

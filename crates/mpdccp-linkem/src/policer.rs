@@ -1,0 +1,77 @@
+use mpdccp_units::{Rate, Time};
+
+use crate::error::{ConfigError, ensure};
+use crate::server::{Work, work};
+
+/// A token bucket that lets conforming packets pass at once and drops the others, as an operator's rate limit without a queue:
+/// tokens come at `rate` up to `burst`, a packet takes one for each byte. As `tc`'s police action, and the single rate and bucket
+/// of RFC 2697 without the excess one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policer {
+    /// Of tokens.
+    pub rate: Rate,
+    /// Bytes that may pass at once after a pause.
+    pub burst: u32,
+}
+
+impl Policer {
+    pub(crate) fn validate(self) -> Result<(), ConfigError> {
+        ensure(self.burst > 0, "policer", "the burst must not be zero")
+    }
+}
+
+/// Tokens of a bucket, exactly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    config: Policer,
+    tokens: Work,
+    at: Time,
+}
+
+impl Bucket {
+    /// A full one.
+    pub(crate) fn new(config: Policer, now: Time) -> Bucket {
+        Bucket { config, tokens: work(config.burst), at: now }
+    }
+
+    /// Whether a packet of so many bytes may pass now.
+    pub(crate) fn admit(&mut self, now: Time, bytes: u32) -> bool {
+        let earned = Work::from(self.config.rate.bps()) * now.since(self.at).as_nanos();
+        self.tokens = (self.tokens + earned).min(work(self.config.burst));
+        self.at = now;
+        let left = self.tokens.checked_sub(work(bytes));
+        self.tokens = left.unwrap_or(self.tokens);
+        left.is_some()
+    }
+
+    /// From `now` on other limits; what has been saved stays, as far as it fits.
+    pub(crate) fn set(&mut self, now: Time, config: Policer) {
+        self.admit(now, 0);
+        self.config = config;
+        self.tokens = self.tokens.min(work(config.burst));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let mut bucket = Bucket::new(Policer { rate: Rate::from_mbps(8.0), burst: 10_000 }, Time::ZERO);
+        let passed = (0..20).filter(|_| bucket.admit(Time::ZERO, 1_000)).count();
+        assert_eq!(passed, 10, "the burst");
+        // 8 Mbit/s are 1,000 bytes a millisecond, offered twice as fast.
+        let passed = (1..=2_000u64).filter(|i| bucket.admit(Time::from_micros(i * 500), 1_000)).count();
+        assert_eq!(passed, 1_000);
+        let passed = (0..20).filter(|_| bucket.admit(Time::from_millis(60_000), 1_000)).count();
+        assert_eq!(passed, 10, "a pause saves no more than the burst");
+    }
+
+    #[test]
+    fn a_packet_over_the_burst_never_passes_and_takes_nothing() {
+        let mut bucket = Bucket::new(Policer { rate: Rate::from_mbps(8.0), burst: 1_000 }, Time::ZERO);
+        assert!(!bucket.admit(Time::from_millis(5), 1_001));
+        assert!(bucket.admit(Time::from_millis(5), 1_000));
+    }
+}

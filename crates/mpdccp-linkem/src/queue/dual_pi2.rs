@@ -1,0 +1,147 @@
+use mpdccp_units::{Duration, Time};
+
+use crate::Stats;
+use crate::error::{ConfigError, ensure};
+use crate::random::Random;
+use aqm::{Fifo, Item, QueueLen, mark};
+use mpdccp_units::Ecn;
+
+/// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others, whose congestion the first
+/// feels too, so that both kinds of flows get about the same rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DualPi2Config {
+    /// Delay aimed at in the classic queue.
+    pub target: Duration,
+    /// How often its controller runs.
+    pub update: Duration,
+    /// What an error in its delay changes per second, and what a change of that delay does, both in probability per second of delay.
+    pub alpha: f64,
+    /// See `alpha`.
+    pub beta: f64,
+    /// Delay from which on L4S packets are marked.
+    pub step: Duration,
+    /// How much more often than the root of the classic probability L4S packets are marked (k).
+    pub coupling: f64,
+}
+
+impl Default for DualPi2Config {
+    /// Those of RFC 9332 appendix A.1: 15 ms, updates of 16 ms, alpha 0.16 and beta 3.2 per second, a step at 1 ms, k = 2.
+    fn default() -> DualPi2Config {
+        DualPi2Config {
+            target: Duration::from_millis(15),
+            update: Duration::from_millis(16),
+            alpha: 0.16,
+            beta: 3.2,
+            step: Duration::from_millis(1),
+            coupling: 2.0,
+        }
+    }
+}
+
+impl DualPi2Config {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        ensure(!self.update.is_zero(), "queue", "the update interval must not be zero")?;
+        ensure(self.alpha > 0.0 && self.beta > 0.0, "queue", "alpha and beta must be above 0")?;
+        ensure(self.coupling > 0.0, "queue", "the coupling must be above 0")
+    }
+}
+
+/// L4S packets go first, but classic ones not never: one of so many at least is classic if any waits (RFC 9332 section 4.2.2).
+const CLASSIC_TURN: u32 = 10;
+/// Most that L4S packets get ahead of classic ones, by age (the time-shifted FIFO of RFC 9332 appendix A).
+const SHIFT: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Debug)]
+pub(super) struct DualPi2<P> {
+    config: DualPi2Config,
+    l4s: Fifo<P>,
+    classic: Fifo<P>,
+    /// Base probability p': its square drops or marks classic packets, `coupling` times it marks L4S ones.
+    base: f64,
+    /// Classic delay at the last update, and when the next is.
+    delay: Duration,
+    next: Time,
+    l4s_turns: u32,
+}
+
+impl<P> DualPi2<P> {
+    pub(super) fn new(config: DualPi2Config, start: Time) -> DualPi2<P> {
+        DualPi2 {
+            config,
+            l4s: Fifo::default(),
+            classic: Fifo::default(),
+            base: 0.0,
+            delay: Duration::ZERO,
+            next: start + config.update,
+            l4s_turns: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> QueueLen {
+        let (a, b) = (self.l4s.len(), self.classic.len());
+        QueueLen { packets: a.packets + b.packets, bytes: a.bytes + b.bytes }
+    }
+
+    /// RFC 9332 section 2.3: the classifier.
+    pub(super) fn push(&mut self, item: Item<P>) {
+        if matches!(item.meta.ecn, Ecn::Ect1 | Ecn::Ce) {
+            self.l4s.push(item);
+        } else {
+            self.classic.push(item);
+        }
+    }
+
+    pub(super) fn pop_any(&mut self) -> Option<Item<P>> {
+        self.l4s.pop().or_else(|| self.classic.pop())
+    }
+
+    /// PI controller (appendix A.1, Figure 6), for as many intervals as have passed.
+    fn update(&mut self, now: Time) {
+        while self.next <= now {
+            let delay = self.classic.oldest().map_or(Duration::ZERO, |at| self.next.since(at));
+            let (error, change) = (
+                delay.as_secs_f64() - self.config.target.as_secs_f64(),
+                delay.as_secs_f64() - self.delay.as_secs_f64(),
+            );
+            let step = self.config.update.as_secs_f64();
+            self.base += step * self.config.alpha * error + self.config.beta * change;
+            self.base = self.base.clamp(0.0, 1.0);
+            self.delay = delay;
+            self.next += self.config.update;
+            if self.base == 0.0 && self.classic.len().packets == 0 && self.next <= now {
+                // Nothing changes until now.
+                self.next = now + self.config.update;
+            }
+        }
+    }
+
+    /// The next packet; what is dropped on the way is counted in `stats`.
+    pub(super) fn dequeue(&mut self, now: Time, random: &mut Random, stats: &mut Stats) -> Option<Item<P>> {
+        self.update(now);
+        loop {
+            let l4s = match (self.l4s.oldest(), self.classic.oldest()) {
+                (None, None) => return None,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (Some(l4s), Some(classic)) => l4s < classic + SHIFT && self.l4s_turns < CLASSIC_TURN - 1,
+            };
+            if l4s {
+                self.l4s_turns += 1;
+                let mut item = self.l4s.pop()?;
+                let late = now.since(item.arrived) > self.config.step;
+                if late || random.chance((self.config.coupling * self.base).min(1.0)) {
+                    mark(&mut item.meta, stats);
+                }
+                return Some(item);
+            }
+            self.l4s_turns = 0;
+            let mut item = self.classic.pop()?;
+            // RFC 9332 section 2.4: the square, for flows whose rate goes by the root.
+            let signal = random.chance(self.base) && random.chance(self.base);
+            if !signal || mark(&mut item.meta, stats) {
+                return Some(item);
+            }
+            stats.drop(crate::DropReason::Early, item.meta.bytes);
+        }
+    }
+}

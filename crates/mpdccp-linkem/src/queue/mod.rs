@@ -1,0 +1,261 @@
+//! What waits for the transmitter.
+
+mod action;
+mod drd;
+mod dual_pi2;
+mod pie;
+mod red;
+
+use mpdccp_units::{Rate, Time};
+
+use crate::error::{ConfigError, ensure};
+use crate::random::Random;
+use crate::{DropReason, Stats, Verdict};
+use action::Action;
+use aqm::{CoDel, CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Limit, QueueLen, mark};
+use dual_pi2::DualPi2;
+use pie::Pie;
+use red::Red;
+
+pub use drd::DrdConfig;
+pub use dual_pi2::DualPi2Config;
+pub use pie::PieConfig;
+pub use red::RedConfig;
+
+/// A queue discipline and its bound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueConfig {
+    /// What happens as the queue grows.
+    pub kind: QueueKind,
+    /// What it holds at most. The packet in transmission counts until its last bit is sent, as with a kernel `bfifo` or `pfifo` under
+    /// `tbf`, which holds a packet until it may leave: a byte limit over the rate is the longest time from push to last bit.
+    pub limit: Limit,
+}
+
+impl Default for QueueConfig {
+    /// Drop-tail, 1,000 packets.
+    fn default() -> QueueConfig {
+        QueueConfig { kind: QueueKind::DropTail, limit: Limit::Packets(1_000) }
+    }
+}
+
+/// A queue discipline.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueueKind {
+    /// First in, first out; what does not fit is dropped.
+    DropTail,
+    /// Drop-tail, but an ECN-capable packet with which the queue is fuller than this is marked.
+    MarkAbove(Limit),
+    /// Random early detection, gentle.
+    Red(RedConfig),
+    /// Controlled delay.
+    CoDel(CoDelConfig),
+    /// Flow queueing with controlled delay.
+    FqCoDel(FqCoDelConfig),
+    /// Derivative random drop.
+    Drd(DrdConfig),
+    /// Two queues, one for L4S.
+    DualPi2(DualPi2Config),
+    /// Proportional integral controller enhanced.
+    Pie(PieConfig),
+}
+
+impl QueueConfig {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let (Limit::Bytes(limit) | Limit::Packets(limit)) = self.limit;
+        ensure(limit > 0, "queue", "the limit must not be zero")?;
+        match &self.kind {
+            QueueKind::DropTail | QueueKind::MarkAbove(_) => Ok(()),
+            QueueKind::Red(config) => config.validate(),
+            QueueKind::CoDel(config) => valid_codel(config),
+            QueueKind::FqCoDel(config) => {
+                ensure((1..=65_536).contains(&config.flows), "queue", "flows must lie between 1 and 65536")?;
+                ensure(config.quantum > 0, "queue", "the quantum must not be zero")?;
+                valid_codel(&config.codel)
+            }
+            QueueKind::Drd(config) => config.validate(),
+            QueueKind::DualPi2(config) => config.validate(),
+            QueueKind::Pie(config) => config.validate(),
+        }
+    }
+}
+
+fn valid_codel(config: &CoDelConfig) -> Result<(), ConfigError> {
+    ensure(!config.interval.is_zero(), "queue", "the interval must not be zero")
+}
+
+/// What the transmitter is doing as a packet arrives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transmitter {
+    /// What is in transmission.
+    pub(crate) sending: QueueLen,
+    pub(crate) rate: Rate,
+}
+
+/// The queue of a link, of whatever kind. The packet in transmission is not in it, but counts for every limit and threshold.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue<P> {
+    limit: Limit,
+    random: Random,
+    shape: Shape<P>,
+}
+
+#[derive(Clone, Debug)]
+enum Shape<P> {
+    Single(Fifo<P>, Control),
+    Fair(FqCoDel<P>),
+    Dual(DualPi2<P>),
+}
+
+/// What watches over a single queue.
+#[derive(Clone, Debug)]
+enum Control {
+    None,
+    MarkAbove(Limit),
+    Red(Red),
+    CoDel(CoDel),
+    Drd(DrdConfig),
+    Pie(Pie),
+}
+
+impl<P> Queue<P> {
+    pub(crate) fn new(config: QueueConfig, random: Random, start: Time) -> Queue<P> {
+        let limit = config.limit;
+        let control = match config.kind {
+            QueueKind::FqCoDel(config) => {
+                return Queue { limit, random, shape: Shape::Fair(FqCoDel::new(config)) };
+            }
+            QueueKind::DualPi2(config) => {
+                return Queue { limit, random, shape: Shape::Dual(DualPi2::new(config, start)) };
+            }
+            QueueKind::DropTail => Control::None,
+            QueueKind::MarkAbove(threshold) => Control::MarkAbove(threshold),
+            QueueKind::Red(config) => Control::Red(Red::new(config, limit, start)),
+            QueueKind::CoDel(config) => Control::CoDel(CoDel::new(config)),
+            QueueKind::Drd(config) => Control::Drd(config),
+            QueueKind::Pie(config) => Control::Pie(Pie::new(config, start)),
+        };
+        Queue { limit, random, shape: Shape::Single(Fifo::default(), control) }
+    }
+
+    /// What waits, without the packet in transmission.
+    pub(crate) fn len(&self) -> QueueLen {
+        match &self.shape {
+            Shape::Single(fifo, _) => fifo.len(),
+            Shape::Fair(fair) => fair.len(),
+            Shape::Dual(dual) => dual.len(),
+        }
+    }
+
+    /// Takes `item` in or drops it.
+    pub(crate) fn enqueue(
+        &mut self,
+        mut item: Item<P>,
+        transmitter: Transmitter,
+        stats: &mut Stats,
+    ) -> Verdict {
+        let (waiting, sending) = (self.len(), transmitter.sending);
+        let before =
+            QueueLen { packets: waiting.packets + sending.packets, bytes: waiting.bytes + sending.bytes };
+        let (fifo, control) = match &mut self.shape {
+            Shape::Single(fifo, control) => (fifo, control),
+            Shape::Dual(dual) => {
+                if !self.limit.holds(before.plus(item.meta.bytes)) {
+                    return stats.drop(DropReason::Overflow, item.meta.bytes);
+                }
+                dual.push(item);
+                return Verdict::Queued;
+            }
+            Shape::Fair(fair) => {
+                let room = match self.limit {
+                    Limit::Packets(n) => Limit::Packets(n.saturating_sub(sending.packets)),
+                    Limit::Bytes(n) => Limit::Bytes(n.saturating_sub(sending.bytes)),
+                };
+                let kept = fair.enqueue(item, None, room, stats);
+                return if kept { Verdict::Queued } else { Verdict::Dropped(DropReason::Overflow) };
+            }
+        };
+        let (now, bytes) = (item.arrived, item.meta.bytes);
+        let after = before.plus(bytes);
+        let action = match control {
+            Control::None | Control::CoDel(_) => Action::Pass,
+            Control::MarkAbove(threshold) if threshold.holds(after) => Action::Pass,
+            Control::MarkAbove(_) => Action::Mark,
+            Control::Red(red) => red.admit(now, before, bytes, transmitter.rate, &mut self.random),
+            Control::Drd(drd) => drd.admit(before, &mut self.random),
+            Control::Pie(pie) => {
+                pie.update(now, fifo.oldest());
+                pie.admit(before, &mut self.random)
+            }
+        };
+        if !self.limit.holds(after) {
+            return stats.drop(DropReason::Overflow, bytes);
+        }
+        let refused = match action {
+            Action::Pass => false,
+            Action::Mark => {
+                mark(&mut item.meta, stats);
+                false
+            }
+            Action::Signal => !mark(&mut item.meta, stats),
+            Action::Drop => true,
+        };
+        if refused {
+            return stats.drop(DropReason::Early, bytes);
+        }
+        fifo.push(item);
+        Verdict::Queued
+    }
+
+    /// From now on another limit and discipline. What waits stays, as far as the new one has room.
+    pub(crate) fn set(
+        &mut self,
+        now: Time,
+        config: QueueConfig,
+        transmitter: Transmitter,
+        stats: &mut Stats,
+    ) {
+        let fresh = Queue::new(config, self.random.clone(), now);
+        let mut old = core::mem::replace(self, fresh);
+        while let Some(item) = old.pop_any() {
+            self.enqueue(item, transmitter, stats);
+        }
+    }
+
+    /// The next packet, whatever the discipline would do with it.
+    fn pop_any(&mut self) -> Option<Item<P>> {
+        match &mut self.shape {
+            Shape::Single(fifo, _) => fifo.pop(),
+            Shape::Fair(fair) => fair.pop_any(),
+            Shape::Dual(dual) => dual.pop_any(),
+        }
+    }
+
+    /// The next packet to transmit, now that the transmitter is free.
+    pub(crate) fn dequeue(&mut self, now: Time, stats: &mut Stats) -> Option<Item<P>> {
+        match &mut self.shape {
+            Shape::Single(fifo, Control::CoDel(codel)) => codel.dequeue(now, fifo, stats),
+            Shape::Single(fifo, control) => {
+                if let Control::Pie(pie) = control {
+                    pie.update(now, fifo.oldest());
+                }
+                let item = fifo.pop();
+                if let (None, Control::Red(red)) = (&item, control) {
+                    red.on_idle(now);
+                }
+                item
+            }
+            Shape::Fair(fair) => fair.dequeue(now, stats),
+            Shape::Dual(dual) => dual.dequeue(now, &mut self.random, stats),
+        }
+    }
+
+    /// Drops everything as the link goes down.
+    pub(crate) fn flush(&mut self, now: Time, stats: &mut Stats) {
+        while let Some(item) = self.pop_any() {
+            stats.drop(DropReason::Down, item.meta.bytes);
+        }
+        // Tells the discipline that it is idle now.
+        self.dequeue(now, stats);
+    }
+}

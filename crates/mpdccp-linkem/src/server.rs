@@ -1,0 +1,294 @@
+//! The transmitter: serves one packet at a time, exactly.
+
+use mpdccp_units::{Duration, Rate, Time};
+
+use crate::RateModel;
+use crate::trace::{OPPORTUNITY, Trace};
+
+/// Work is counted in nanoseconds at one bit per second, so that a link of r bit/s does r units a nanosecond and nothing is rounded.
+pub(crate) type Work = u128;
+
+pub(crate) fn work(bytes: u32) -> Work {
+    Work::from(bytes) * 8_000_000_000
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    model: RateModel,
+    /// Time zero of the model.
+    start: Time,
+    spare: Spare,
+    job: Option<Job>,
+}
+
+/// Work the link could do up to `at` beyond what the finished packets needed, for the next packet if that starts at the same
+/// moment. It is what rounding a packet's end up to a whole nanosecond leaves over, or the rest of a trace's opportunity.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spare {
+    at: Time,
+    work: Work,
+    /// The number of the trace's first opportunity not used yet.
+    opportunity: u64,
+}
+
+impl Spare {
+    /// As a model begins: a bucket is full.
+    fn full(model: &RateModel, at: Time) -> Spare {
+        match model {
+            RateModel::TokenBucket { burst, .. } => Spare { at, work: work(*burst), opportunity: 0 },
+            _ => Spare::default(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Job {
+    since: Time,
+    need: Work,
+    /// None while the rate is zero for ever.
+    end: Option<Time>,
+    /// What is to spare once it is done.
+    after: Spare,
+}
+
+enum Progress {
+    Done { at: Time, spare: Spare },
+    Left(Work),
+}
+
+impl Server {
+    pub(crate) fn new(model: RateModel, start: Time) -> Server {
+        let spare = Spare::full(&model, start);
+        Server { model, start, spare, job: None }
+    }
+
+    /// Starts on a packet; the one before it must be finished.
+    pub(crate) fn begin(&mut self, now: Time, bytes: u32) {
+        self.schedule(now, work(bytes));
+    }
+
+    /// When the packet in transmission is done. None if there is none, or if it will not be unless the rate changes.
+    pub(crate) fn end(&self) -> Option<Time> {
+        self.job.as_ref().and_then(|job| job.end)
+    }
+
+    /// The packet in transmission is done.
+    pub(crate) fn finish(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.spare = job.after;
+        }
+    }
+
+    /// The packet in transmission is given up.
+    pub(crate) fn abort(&mut self) {
+        self.job = None;
+    }
+
+    /// From `now` on `model`, which counts its time from `now`. A packet in transmission goes on from where it is.
+    pub(crate) fn set_model(&mut self, now: Time, model: RateModel) {
+        let left = self.job.take().map(|job| match self.serve(job.since, now, job.need) {
+            Progress::Left(need) => need,
+            Progress::Done { .. } => 0,
+        });
+        self.spare = Spare::full(&model, now);
+        self.model = model;
+        self.start = now;
+        if let Some(need) = left {
+            self.schedule(now, need);
+        }
+    }
+
+    fn schedule(&mut self, now: Time, need: Work) {
+        self.job = Some(match self.serve(now, Time::MAX, need) {
+            Progress::Done { at, spare } => Job { since: now, need, end: Some(at), after: spare },
+            Progress::Left(_) => Job { since: now, need, end: None, after: Spare::default() },
+        });
+    }
+
+    /// Works on `need` from `from` on, up to `until`.
+    fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
+        let carried = match self.model {
+            RateModel::TokenBucket { rate, burst } => {
+                let earned = Work::from(rate.bps()) * from.since(self.spare.at).as_nanos();
+                (self.spare.work + earned).min(work(burst))
+            }
+            _ if self.spare.at == from => self.spare.work,
+            _ => 0,
+        };
+        if carried >= need {
+            return Progress::Done {
+                at: from,
+                spare: Spare { at: from, work: carried - need, ..self.spare },
+            };
+        }
+        let need = need - carried;
+        match &self.model {
+            RateModel::Trace(trace) => self.serve_trace(trace, from, until, need),
+            _ => self.serve_rate(from, until, need),
+        }
+    }
+
+    fn serve_rate(&self, from: Time, until: Time, mut need: Work) -> Progress {
+        let mut now = from;
+        while now < until {
+            let (rate, change) = self.segment(now);
+            let Some(rate) = rate else {
+                return Progress::Done { at: now, spare: Spare::default() };
+            };
+            let (rate, end) = (Work::from(rate.bps()), change.min(until));
+            let can = rate * (end - now).as_nanos();
+            if can >= need {
+                let ns = need.div_ceil(rate);
+                let at = now + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX));
+                return Progress::Done { at, spare: Spare { at, work: ns * rate - need, opportunity: 0 } };
+            }
+            need -= can;
+            now = end;
+        }
+        Progress::Left(need)
+    }
+
+    fn serve_trace(&self, trace: &Trace, from: Time, until: Time, mut need: Work) -> Progress {
+        let mut next = trace.first_from(from.since(self.start)).max(self.spare.opportunity);
+        loop {
+            let at = self.start + trace.time(next);
+            if at > until {
+                return Progress::Left(need);
+            }
+            next += 1;
+            if need <= work(OPPORTUNITY) {
+                let spare = Spare { at, work: work(OPPORTUNITY) - need, opportunity: next };
+                return Progress::Done { at, spare };
+            }
+            need -= work(OPPORTUNITY);
+        }
+    }
+
+    /// The rate at `now`, of a trace the mean.
+    pub(crate) fn rate(&self, now: Time) -> Rate {
+        match &self.model {
+            RateModel::Trace(trace) => trace.mean_rate(),
+            _ => self.segment(now).0.unwrap_or(Rate::MAX),
+        }
+    }
+
+    /// The rate at `now` (none: unlimited) and when it changes.
+    fn segment(&self, now: Time) -> (Option<Rate>, Time) {
+        match &self.model {
+            // A trace does not come here.
+            RateModel::Unlimited | RateModel::Trace(_) => (None, Time::MAX),
+            RateModel::Constant(rate) | RateModel::TokenBucket { rate, .. } => (Some(*rate), Time::MAX),
+            RateModel::Steps(steps) => {
+                let next = steps.partition_point(|s| s.0 <= now.since(self.start));
+                let rate = next.checked_sub(1).map_or(Rate::ZERO, |i| steps[i].1);
+                (Some(rate), steps.get(next).map_or(Time::MAX, |s| self.start + s.0))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn mbps(m: u64) -> Rate {
+        Rate::from_bps(m * 1_000_000)
+    }
+
+    /// Sends `n` packets of `bytes` back to back from time zero and returns when the last is done.
+    fn back_to_back(server: &mut Server, n: u32, bytes: u32) -> Time {
+        let mut now = Time::ZERO;
+        for _ in 0..n {
+            server.begin(now, bytes);
+            now = server.end().expect("rate is not zero");
+            server.finish();
+        }
+        now
+    }
+
+    #[test]
+    fn no_drift() {
+        // 1,000 bytes at 7 Mbit/s take 1,142,857.14 ns; 7,000 of them exactly 8 s.
+        let mut server = Server::new(RateModel::Constant(mbps(7)), Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 7_000, 1_000), Time::from_millis(8_000));
+    }
+
+    #[test]
+    fn more_than_a_packet_a_nanosecond() {
+        let mut server = Server::new(RateModel::Constant(Rate::from_bps(24_000_000_000_000)), Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 30, 1_000), Time::from_nanos(10));
+    }
+
+    #[test]
+    fn a_packet_spans_steps() {
+        // 1,250 bytes are 10,000 bits: 1 ms at 5 Mbit/s, 2 ms at nothing, then 5,000 bits at 10 Mbit/s.
+        let ms = Duration::from_millis;
+        let steps = vec![(ms(0), mbps(5)), (ms(1), Rate::ZERO), (ms(3), mbps(10))];
+        let mut server = Server::new(RateModel::Steps(steps), Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 1, 1_250), Time::from_micros(3_500));
+    }
+
+    #[test]
+    fn traces_share_and_span_opportunities() {
+        let trace = Trace::parse("2\n5\n5\n10\n").unwrap();
+        let mut server = Server::new(RateModel::Trace(trace), Time::ZERO);
+        let mut send = |from, bytes| {
+            server.begin(Time::from_millis(from), bytes);
+            let end = server.end().unwrap();
+            server.finish();
+            end.as_nanos() / 1_000_000
+        };
+        assert_eq!(send(0, 500), 2, "waits for the first");
+        assert_eq!(send(2, 1_000), 2, "the rest of it");
+        assert_eq!(send(2, 1), 5, "nothing left");
+        assert_eq!(send(5, 2_000), 5, "the rest of that and one more");
+        assert_eq!(send(6, 1), 10, "what was left at 5 is gone");
+        assert_eq!(send(10, 3_000), 15, "the rest, 12, and one of two at 15");
+        assert_eq!(send(15, 3_000), 20, "the rest of 15, the other, and a bit of 20");
+        assert_eq!(send(1_000, 1_500), 1_000, "an opportunity at that moment can be used");
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_through_and_then_the_rate() {
+        // 1,000 bytes a millisecond, three of them saved.
+        let model = RateModel::TokenBucket { rate: mbps(8), burst: 3_000 };
+        let mut server = Server::new(model, Time::ZERO);
+        assert_eq!(back_to_back(&mut server, 3, 1_000), Time::ZERO);
+        let mut send = |from| {
+            server.begin(Time::from_micros(from), 1_000);
+            let end = server.end().unwrap();
+            server.finish();
+            end.as_nanos() / 1_000
+        };
+        assert_eq!(send(0), 1_000);
+        assert_eq!(send(1_500), 2_000, "half of it was earned");
+        assert_eq!(send(10_000), 10_000);
+        assert_eq!(
+            (send(10_000), send(10_000), send(10_000)),
+            (10_000, 10_000, 11_000),
+            "no more than a burst"
+        );
+    }
+
+    #[test]
+    fn a_trace_can_give_way_to_a_rate() {
+        let mut server = Server::new(RateModel::Trace(Trace::parse("1\n2\n").unwrap()), Time::ZERO);
+        server.begin(Time::ZERO, 4_000);
+        server.set_model(Time::from_millis(2), RateModel::Constant(mbps(8)));
+        assert_eq!(server.end(), Some(Time::from_millis(3)), "1,000 bytes were left");
+    }
+
+    #[test]
+    fn the_rest_goes_at_the_new_rate() {
+        let mut server = Server::new(RateModel::Constant(mbps(10)), Time::ZERO);
+        server.begin(Time::ZERO, 1_250);
+        assert_eq!(server.end(), Some(Time::from_millis(1)));
+        server.set_model(Time::from_micros(400), RateModel::Constant(Rate::ZERO));
+        assert_eq!(server.end(), None);
+        server.set_model(Time::from_millis(5), RateModel::Constant(mbps(1)));
+        assert_eq!(server.end(), Some(Time::from_millis(11)));
+        server.set_model(Time::from_millis(6), RateModel::Unlimited);
+        assert_eq!(server.end(), Some(Time::from_millis(6)));
+    }
+}

@@ -1,0 +1,149 @@
+use alloc::vec::Vec;
+use core::fmt;
+
+use mpdccp_units::{Duration, Rate};
+
+/// Bytes that one line of a trace lets through.
+pub(crate) const OPPORTUNITY: u32 = 1_500;
+
+/// A recorded rate in Mahimahi's format: each line is a time in whole milliseconds at which 1,500 bytes may leave. Several packets
+/// may share an opportunity, a packet may take several, and what nobody waits for is lost. After its last line the trace starts over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Not empty, not decreasing, no later than the period.
+    at: Vec<Duration>,
+    /// Not zero.
+    period: Duration,
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceError {
+    /// The line, counted from one.
+    pub line: usize,
+    /// What is wrong there.
+    pub problem: &'static str,
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rate trace, line {}: {}", self.line, self.problem)
+    }
+}
+
+impl core::error::Error for TraceError {}
+
+impl Trace {
+    /// Reads the text of a trace file. Blank lines are skipped.
+    ///
+    /// # Errors
+    /// Names the first line that is not a whole number of milliseconds or is earlier than the one before, or the last if the trace
+    /// has no length.
+    pub fn parse(text: &str) -> Result<Trace, TraceError> {
+        let mut at: Vec<Duration> = Vec::new();
+        let mut lines = 0;
+        for (i, line) in text.lines().enumerate() {
+            lines = i + 1;
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            let problem = |problem| TraceError { line: lines, problem };
+            // Small enough for its nanoseconds to fit the emulator's clock.
+            let ms: u32 = line.parse().map_err(|_| problem("not a whole number of milliseconds"))?;
+            let time = Duration::from_millis(ms.into());
+            if at.last().is_some_and(|last| *last > time) {
+                return Err(problem("earlier than the line before"));
+            }
+            at.push(time);
+        }
+        match at.last() {
+            Some(last) if !last.is_zero() => Ok(Trace { period: *last, at }),
+            _ => Err(TraceError { line: lines, problem: "the trace must end later than it starts" }),
+        }
+    }
+
+    /// After this it starts over.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// The same trace, begun `by` into it.
+    #[must_use]
+    pub fn later_by(&self, by: Duration) -> Trace {
+        let by = Duration::from_nanos((by.as_nanos() % self.period.as_nanos()) as u64);
+        let moved = |at: &Duration| at.checked_sub(by).filter(|at| !at.is_zero() || by.is_zero());
+        let mut at: Vec<Duration> =
+            self.at.iter().map(|at| moved(at).unwrap_or_else(|| *at + self.period - by)).collect();
+        at.sort();
+        Trace { at, period: self.period }
+    }
+
+    /// Its mean rate.
+    pub fn mean_rate(&self) -> Rate {
+        Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
+    }
+
+    /// When opportunity `number` comes, from the start of the first round; they are counted through all rounds.
+    pub(crate) fn time(&self, number: u64) -> Duration {
+        let len = self.at.len() as u64;
+        let rounds = u32::try_from(number / len).unwrap_or(u32::MAX);
+        self.period().saturating_mul(rounds).saturating_add(self.at[(number % len) as usize])
+    }
+
+    /// The number of the first opportunity at or after `time`.
+    pub(crate) fn first_from(&self, time: Duration) -> u64 {
+        // The end of a round belongs to it, though the next one starts at that moment too.
+        let period = self.period().as_nanos();
+        let rounds = time.as_nanos().saturating_sub(1) / period;
+        let within = time.as_nanos() - rounds * period;
+        rounds as u64 * self.at.len() as u64 + self.at.partition_point(|at| at.as_nanos() < within) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn wraps() {
+        let trace = Trace::parse("0\n3\n3\n10\n").unwrap();
+        let times: Vec<u64> = (0..9).map(|n| trace.time(n).as_millis() as u64).collect();
+        assert_eq!(times, [0, 3, 3, 10, 10, 13, 13, 20, 20]);
+        assert_eq!(trace.mean_rate(), Rate::from_mbps(4.8));
+    }
+
+    #[test]
+    fn can_begin_within() {
+        let trace = Trace::parse("0\n3\n3\n10\n").unwrap();
+        let times = |by| (0..8).map(|n| trace.later_by(ms(by)).time(n).as_millis()).collect::<Vec<_>>();
+        assert_eq!(times(0), [0, 3, 3, 10, 10, 13, 13, 20]);
+        assert_eq!(times(1), [2, 2, 9, 9, 12, 12, 19, 19]);
+        assert_eq!(times(3), [7, 7, 10, 10, 17, 17, 20, 20]);
+        assert_eq!(times(14), [6, 6, 9, 9, 16, 16, 19, 19]);
+        assert_eq!(trace.later_by(ms(4)).mean_rate(), trace.mean_rate());
+    }
+
+    #[test]
+    fn finds_the_first() {
+        let trace = Trace::parse("0\n3\n3\n10\n").unwrap();
+        for (time, number) in [(0, 0), (1, 1), (3, 1), (4, 3), (10, 3), (11, 5), (13, 5), (20, 7), (21, 9)] {
+            assert_eq!(trace.first_from(ms(time)), number, "at {time} ms");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let line = |text| Trace::parse(text).unwrap_err().line;
+        assert_eq!(line("1\n2\nx\n"), 3);
+        assert_eq!(line("1\n-2\n"), 2);
+        assert_eq!(line("1\n\n7\n5\n9\n"), 4);
+        assert_eq!(line("0\n0\n"), 2);
+        assert_eq!(line(""), 0);
+        assert_eq!(line("99999999999\n"), 1);
+    }
+}

@@ -1,0 +1,22 @@
+//! Time, rate and congestion marks: what every crate of the stack hands around.
+//!
+//! The protocol crates own no clock: a driver chooses an epoch and hands [`Time`] in.
+//!
+//! ```
+//! use mpdccp_units::{Duration, Rate, Time};
+//!
+//! let now = Time::from_millis(5);
+//! let later = now + Rate::from_mbps(12.0).time_for(1500);
+//! assert_eq!(later.since(now), Duration::from_millis(1));
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod ecn;
+mod rate;
+mod time;
+
+pub use core::time::Duration;
+pub use ecn::Ecn;
+pub use rate::Rate;
+pub use time::Time;

@@ -1,0 +1,34 @@
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why the program ends: one message that says what, where, and how to fix it.
+#[derive(Debug)]
+pub(crate) struct Error {
+    message: String,
+    /// What the process returns.
+    pub(crate) code: ExitCode,
+}
+
+impl Error {
+    /// Wrong input or a host that lacks something, which the caller can fix: exit code 2.
+    pub(crate) fn usage(message: impl Into<String>) -> Error {
+        Error { message: message.into(), code: ExitCode::from(2) }
+    }
+
+    /// A failure while running: exit code 1.
+    pub(crate) fn runtime(message: impl Into<String>) -> Error {
+        Error { message: message.into(), code: ExitCode::from(1) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(e: std::io::Error) -> Error {
+        Error::runtime(e.to_string())
+    }
+}
