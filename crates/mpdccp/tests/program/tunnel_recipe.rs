@@ -1,4 +1,4 @@
-//! The recipes of docs/tunnel.md, by their very commands and files.
+//! The recipes of docs/guides/office.md, by their very commands and files.
 
 use crate::common::{inside, missing, run, wait_for};
 use dccp_secure::PrivateKey;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 /// The blocks of a recipe that begin with this fence.
 fn blocks(title: &str, kind: &str) -> Vec<String> {
-    let text = include_str!("../../../../docs/tunnel.md");
+    let text = include_str!("../../../../docs/guides/office.md");
     let (_, section) = text.split_once(&format!("## {title}\n")).unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let fence = format!("```{kind}\n");
