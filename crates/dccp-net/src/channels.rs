@@ -11,20 +11,23 @@ use std::net::SocketAddr;
 /// Socket numbers from here on stand for channels.
 pub(crate) const FIRST: u32 = 1 << 31;
 
-pub(crate) fn is_channel(socket: u32) -> bool {
+/// Whether a socket's number stands for a channel.
+pub fn is_channel(socket: u32) -> bool {
     socket >= FIRST
 }
 
 /// The channels of a driver, and the routes by which the endpoint knows them.
-pub(crate) struct ChannelRoutes {
-    pub(crate) channels: Channels,
+pub struct ChannelRoutes {
+    /// The channels.
+    pub channels: Channels,
     /// Where each led when it was new: what its route says for good.
     routes: BTreeMap<ChannelId, SocketAddr>,
     refusals: Refusals,
 }
 
 /// What a datagram was.
-pub(crate) enum Arrived {
+pub enum Arrived {
+    /// A packet of a peer.
     Packet(Opened),
     /// Something for another shard.
     Elsewhere(u8),
@@ -33,11 +36,13 @@ pub(crate) enum Arrived {
 }
 
 /// A packet that came through a channel.
-pub(crate) struct Opened {
-    pub(crate) route: Route,
-    pub(crate) peer: u32,
+pub struct Opened {
+    /// The channel's route, the same for good.
+    pub route: Route,
+    /// Number of the peer.
+    pub peer: u32,
     /// Where in the datagram it is.
-    pub(crate) packet: std::ops::Range<usize>,
+    pub packet: std::ops::Range<usize>,
 }
 
 pub(crate) fn address(route: &Route) -> Address {
@@ -49,35 +54,38 @@ fn id(socket: u32) -> Option<ChannelId> {
 }
 
 impl ChannelRoutes {
-    pub(crate) fn new(channels: Channels) -> ChannelRoutes {
+    /// Around channels that are new, too.
+    pub fn new(channels: Channels) -> ChannelRoutes {
         ChannelRoutes { channels, routes: BTreeMap::new(), refusals: Refusals::default() }
     }
 
     /// Begins a channel to a peer; the number of the socket that stands for it.
-    pub(crate) fn open(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
+    pub fn open(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
         let channel = self.channels.open(now, peer, address(to))?;
         self.routes.insert(channel, to.remote);
         channel.0.checked_add(FIRST)
     }
 
-    pub(crate) fn close(&mut self, socket: u32) {
+    /// Ends a channel.
+    pub fn close(&mut self, socket: u32) {
         if let Some(channel) = id(socket) {
             self.channels.close(channel);
             self.routes.remove(&channel);
         }
     }
 
-    pub(crate) fn peer(&self, socket: u32) -> Option<u32> {
+    /// The peer at a channel's other end.
+    pub fn peer(&self, socket: u32) -> Option<u32> {
         self.channels.peer(id(socket)?)
     }
 
     /// Where packets of a channel go now.
-    pub(crate) fn resolve(&self, socket: u32) -> Option<Address> {
+    pub fn resolve(&self, socket: u32) -> Option<Address> {
         self.channels.address(id(socket)?)
     }
 
     /// Seals the records of a run; where they go, if there is a key.
-    pub(crate) fn seal(
+    pub fn seal(
         &mut self,
         now: Time,
         socket: u32,
@@ -87,7 +95,7 @@ impl ChannelRoutes {
     }
 
     /// Opens a datagram in place.
-    pub(crate) fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Arrived {
+    pub fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Arrived {
         let (channel, peer, len) = match self.channels.handle(now, &address(from), datagram) {
             Input::Packet { channel, peer, len } => (channel, peer, len),
             Input::Handled => return Arrived::Nothing,
@@ -104,7 +112,7 @@ impl ChannelRoutes {
     }
 
     /// Forgets the routes of channels that are gone; tells of the others that moved.
-    pub(crate) fn moved(&mut self) -> Vec<(u32, Address)> {
+    pub fn moved(&mut self) -> Vec<(u32, Address)> {
         let mut moved = Vec::new();
         while let Some(event) = self.channels.poll_event() {
             match event {

@@ -61,9 +61,10 @@ mod marking;
 mod refusals;
 
 pub use batch::{Batch, Run};
+pub use channels::{Arrived, ChannelRoutes, Opened, is_channel};
 pub use encapsulation::{Burst, Encapsulation, Received, SendError, SocketStats};
 pub use links::LinkChange;
-pub use marking::{Mark, Marking};
+pub use marking::{Mark, Marking, data_of};
 
 #[cfg(target_os = "linux")]
 mod bursts;

@@ -29,7 +29,7 @@ pub(crate) struct Part {
 }
 
 /// Where in a DCCP packet the application's data is; none in packets without any (RFC 4340 section 5.1).
-pub(crate) fn data_of(packet: &[u8]) -> Option<Range<usize>> {
+pub fn data_of(packet: &[u8]) -> Option<Range<usize>> {
     const DATA: u8 = 2;
     const DATA_ACK: u8 = 4;
     let kind = packet.get(8)? >> 1 & 0xf;

@@ -127,6 +127,13 @@ impl Plan<'_> {
         random.seed(self.seed)
     }
 
+    /// Sequence numbers, ports and keys of a host (0 client, 1 server) come from this.
+    pub(crate) fn host_seed(&self, side: usize) -> [u8; 32] {
+        let mut bytes = [side as u8; 32];
+        bytes[..8].copy_from_slice(&self.seed_of(Random::Host(side)).to_le_bytes());
+        bytes
+    }
+
     /// The seed of what `flow` sends.
     pub(crate) fn flow_seed(&self, flow: &FlowSpec) -> u64 {
         self.seed_of(Random::Flow(self.place_of(flow)))

@@ -32,6 +32,7 @@ pub mod sim;
 pub mod store;
 pub mod summary;
 pub mod sweep;
+mod tunnel_files;
 mod windows;
 
 pub(crate) use backend::DRAIN;

@@ -58,8 +58,8 @@ if [ "$2" = status ]; then
     exit
 fi
 if grep -q '"client"' "$4" && ! grep -q listen "$4"; then me=1; peer=2; else me=2; peer=1; fi
-ip addr add 10.78.0.$me/32 dev lo
-ip route add 10.78.0.$peer/32 via 10.77.0.$peer dev path0 src 10.78.0.$me
+ip addr add 10.9.0.$me/32 dev lo
+ip route add 10.9.0.$peer/32 via 10.77.0.$peer dev path0 src 10.9.0.$me
 exec sleep 60
 "#;
 

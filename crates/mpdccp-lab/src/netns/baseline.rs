@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::process::{Process, find};
-use super::tunnel::{CLIENT, SERVER};
-use super::world::{Namespace, ip, path_address};
+use super::world::{Namespace, ip};
 use crate::scenario::Baseline;
+use crate::tunnel_files::{CLIENT, SERVER, path_address};
 use crate::{LabError, Plan};
 
 /// Where the kernel says whether it has Multipath TCP.

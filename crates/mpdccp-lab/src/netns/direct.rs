@@ -19,9 +19,10 @@ use super::flow::{Counters, Flow, Sent};
 use super::link::MTU;
 use super::tag::Tag;
 use super::udp::Pace;
-use super::world::{Namespace, enter, path_address};
+use super::world::{Namespace, enter};
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TraceRow};
 use crate::scenario::{FlowSpec, direct};
+use crate::tunnel_files::path_address;
 use crate::{LabError, Plan};
 use linkem_net::{Urgency, hurry};
 

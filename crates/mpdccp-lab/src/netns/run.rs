@@ -14,12 +14,13 @@ use tempfile::TempDir;
 use super::flow::{Flow, Sent};
 use super::link::RunningLink;
 use super::reaper::Reaper;
-use super::tunnel::{self, Tunnel};
+use super::tunnel::Tunnel;
 use super::udp::{self, Receiver};
-use super::world::{self, Namespace, path_address};
+use super::world::{self, Namespace};
 use super::{baseline, environment, programs, stop, tag, traffic};
 use crate::record::{RunRecord, TraceRow};
 use crate::scenario::{FlowSpec, Mode, PathSpec, SourceSpec};
+use crate::tunnel_files::{SERVER, path_address};
 use crate::{Backend, DRAIN, LabError, Plan, Random, Sample};
 
 /// Receivers listen from this port on.
@@ -182,7 +183,7 @@ impl Transport {
     /// Where flows go.
     fn to(&self) -> Ipv4Addr {
         match self {
-            Transport::Tunnel(_) => tunnel::SERVER,
+            Transport::Tunnel(_) => SERVER,
             Transport::Baseline(baseline) => baseline.to,
             Transport::Direct => path_address(0, 2),
         }

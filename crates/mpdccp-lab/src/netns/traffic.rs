@@ -11,10 +11,10 @@ use super::short::Short;
 use super::tag::PROBE_PORT;
 use super::tap::{Count, Whose};
 use super::tcp::{Bulk, Paced};
-use super::tunnel::CLIENT;
 use super::udp::Udp;
 use super::world::Namespace;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
+use crate::tunnel_files::CLIENT;
 use crate::{LabError, Plan};
 
 /// Has TCP in `namespace` ask for ECN and grant it; by default Linux only grants it.

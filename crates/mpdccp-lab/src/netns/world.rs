@@ -1,7 +1,6 @@
 //! The two namespaces of an experiment, gone again whatever happens.
 
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,6 +9,7 @@ use linkem_net::Entrance;
 
 use super::link::MTU;
 use crate::LabError;
+use crate::tunnel_files::path_address;
 
 const PREFIX: &str = "mpdccp-lab-";
 
@@ -89,11 +89,6 @@ impl Namespace {
 /// Moves the calling thread into a namespace.
 pub(super) fn enter(namespace: &Entrance) -> Result<(), LabError> {
     namespace.enter().map_err(|e| LabError::failed("entering a namespace", e))
-}
-
-/// The address of a path's end; hosts are 1 (client) and 2 (server).
-pub(super) fn path_address(index: usize, host: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
 }
 
 /// The name of this process's namespace for a role.

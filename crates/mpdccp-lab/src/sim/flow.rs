@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use mpdccp_units::{Rate, Time};
 
+use super::end::MTU;
 use super::links::Links;
 use super::probe;
 use super::short::Short;
@@ -11,7 +12,7 @@ use super::side::Side;
 use super::source::{self, Source};
 use super::stream::{self, Stream, Writer};
 use super::tcp::{self, Rule, Tcp, segment};
-use super::world::{MTU, World};
+use super::world::World;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
@@ -229,7 +230,8 @@ impl Flow {
                     }
                     let Some(size) = source.backlog(now) else { break };
                     let Over::Session(session) = over else { break };
-                    if world.backlog(session).packets >= self.room {
+                    // Without a session nothing takes what a backlogged source has.
+                    if world.backlog(session).is_none_or(|queue| queue.packets >= self.room) {
                         break;
                     }
                     self.sizes.push(size);
@@ -300,8 +302,11 @@ fn dropped(world: &World, over: Over) -> u64 {
 /// Largest IP packet of a flow.
 fn mtu(world: &World, over: Over) -> Result<u16, LabError> {
     let Over::Session(session) = over else { return Ok(MTU) };
+    if let Some(mtu) = world.tunnel_mtu() {
+        return Ok(mtu);
+    }
     let status = world.status(session);
     let paths = status.iter().flat_map(|s| &s.paths).map(|p| p.max_payload).filter(|n| *n > 0);
     let least = paths.min().and_then(|n| u16::try_from(n).ok());
-    least.ok_or_else(|| LabError::Failed("the tunnel has no path when a TCP flow begins".to_owned()))
+    least.ok_or_else(|| LabError::Failed("there is no connection when a TCP flow begins".to_owned()))
 }

@@ -2,6 +2,7 @@
 //!
 //! `world` is the network, `flow` the applications with their `source`s and `tcp`, `run` what puts them together.
 
+mod end;
 mod flow;
 mod life;
 mod links;

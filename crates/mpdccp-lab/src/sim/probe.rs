@@ -1,8 +1,7 @@
 //! The simulator's application packets: which flow, which number.
 
-use std::net::Ipv4Addr;
-
-use super::tcp::segment::{self, Segment};
+use super::tcp::segment::{self, DONT_FRAGMENT, Segment};
+use crate::tunnel_files::{CLIENT, SERVER};
 
 const MAGIC: [u8; 4] = *b"mpsi";
 /// Bytes of magic, flow and number.
@@ -18,9 +17,10 @@ pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
         let total = packet.len() as u16;
         packet[0] = 0x45;
         packet[2..4].copy_from_slice(&total.to_be_bytes());
+        packet[6] = DONT_FRAGMENT;
         packet[8..10].copy_from_slice(&[64, 17]);
-        packet[12..16].copy_from_slice(&Ipv4Addr::new(10, 9, 0, 1).octets());
-        packet[16..20].copy_from_slice(&Ipv4Addr::new(10, 9, 0, 2).octets());
+        packet[12..16].copy_from_slice(&CLIENT.octets());
+        packet[16..20].copy_from_slice(&SERVER.octets());
         packet[20..22].copy_from_slice(&(10_000 + flow).to_be_bytes());
         packet[22..24].copy_from_slice(&9u16.to_be_bytes());
         packet[24..26].copy_from_slice(&(total - 20).to_be_bytes());

@@ -7,13 +7,14 @@ use dccp_proto::Experiment;
 use mpdccp_proto::{PathName, SessionConfig, SessionEvent};
 use mpdccp_units::{Rate, Time};
 
+use super::end::path_to;
 use super::flow::{Flow, Over};
 use super::links::{Links, Progress};
 use super::probe;
 use super::stream::RETURN;
 use super::tcp::Sender;
 use super::tcp::segment;
-use super::world::{Arrived, OVERHEAD, World, WorldPath};
+use super::world::{Arrived, World, WorldPath};
 use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, direct};
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
@@ -43,9 +44,6 @@ impl<'a> Run<'a> {
         // Through a tunnel all flows share a session; otherwise each that is not TCP has a connection of its own.
         let mut flows = Vec::new();
         let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
-        if scenario.mode == Mode::Tunnel && plan.variant.baseline.is_none() {
-            configs.push((session_config(plan), Duration::ZERO));
-        }
         let specs = plan.flows().into_iter().filter(|spec| spec.kind != FlowKind::Command);
         for (i, spec) in specs.enumerate() {
             let spec = &spec;
@@ -75,11 +73,11 @@ impl<'a> Run<'a> {
         events.sort_by_key(|e| e.0);
         events.reverse();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
-        // Of encryption, what it adds to packets; the handshakes come before everything.
-        let sealed = if scenario.is_sealed(plan.variant) { dccp_secure::OVERHEAD as u16 } else { 0 };
-        let overhead = OVERHEAD + sealed;
-        let world = World::new(plan, &paths, &configs, overhead)
-            .map_err(|e| LabError::failed("making the links", e))?;
+        let mut world =
+            World::new(plan, &paths, &configs).map_err(|e| LabError::failed("making the links", e))?;
+        if scenario.mode == Mode::Tunnel && plan.variant.baseline.is_none() {
+            world.start_tunnel(plan, experiment(plan))?;
+        }
         let record = RunRecord {
             label: plan.variant.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
@@ -192,7 +190,7 @@ impl<'a> Run<'a> {
             for (path, tx) in status.paths.iter().filter_map(|p| Some((p, p.tx.as_ref()?))) {
                 self.record.trace.push(TraceRow {
                     at: now,
-                    path: path.route.socket as usize,
+                    path: path_to(path.route.remote.ip()),
                     phase: tx.phase.to_owned(),
                     cwnd_bytes: tx.cwnd.bytes(1500),
                     inflight_bytes: tx.inflight.bytes,
@@ -250,7 +248,6 @@ fn world_path(all: &[PathSpec], index: usize, spec: &PathSpec) -> WorldPath {
         owner: shared.unwrap_or(index),
         name: PathName::of(spec.name.as_ref()),
         prio: spec.priority.unwrap_or(3),
-        outside: spec.outside,
     }
 }
 
@@ -266,20 +263,22 @@ impl World {
 /// The number of what lacks a switch.
 const EXPERIMENT: u8 = 251;
 
+/// The congestion control that lacks what the variant goes without.
+fn experiment(plan: &Plan<'_>) -> Option<Experiment> {
+    let (_, controller) = BBR1_WITHOUT.iter().find(|(name, _)| Some(*name) == plan.variant.without)?;
+    Some(Experiment { ccid: EXPERIMENT, controller: *controller })
+}
+
+/// Of a plain connection.
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
     let mut session = plan.scenario.settings_of(plan.variant).session();
+    let config = &mut session.connection;
     if let Some(back) = &plan.variant.reverse_ccid {
-        session.connection.rx_ccids = vec![*back.as_ref()];
+        config.rx_ccids = vec![*back.as_ref()];
     }
-    if let Some(switch) = plan.variant.without
-        && let Some((_, controller)) = BBR1_WITHOUT.iter().find(|(name, _)| *name == switch)
-    {
-        let config = &mut session.connection;
-        config.cc.experiment = Some(Experiment { ccid: EXPERIMENT, controller: *controller });
-        (config.tx_ccids, config.rx_ccids) = (vec![EXPERIMENT], vec![EXPERIMENT]);
+    if let Some(experiment) = experiment(plan) {
+        config.use_experiment(experiment);
     }
-    if plan.scenario.mode == Mode::Direct {
-        direct(&mut session);
-    }
+    direct(&mut session);
     session
 }

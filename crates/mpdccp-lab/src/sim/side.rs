@@ -6,7 +6,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self as usize
     }
 
@@ -14,6 +14,13 @@ impl Side {
         match self {
             Side::Client => Side::Server,
             Side::Server => Side::Client,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Side::Client => "client",
+            Side::Server => "server",
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Two hosts joined by emulated links, in virtual time: an endpoint each, with any number of sessions between them, and packets of others
-//! beside them on the same links.
+//! Two hosts joined by emulated links, in virtual time: the two ends of a tunnel, or an endpoint each with any number of plain connections
+//! between them; and packets of others beside them on the same links.
 
 use core::time::Duration;
-use dccp_proto::{Ecn, Ports, Route, Sink};
+use dccp_proto::{Ecn, Experiment, Ports, Route, Sink};
 use dccp_wire::Packet;
 use mpdccp_linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{
@@ -11,16 +11,15 @@ use mpdccp_proto::{
 };
 use mpdccp_units::Time;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
+use super::end::{self, End, HEADERS, MTU, Outer};
 use super::life::WakeUp;
 use super::probe;
 use super::side::Side;
-use crate::{Plan, Random};
+use crate::tunnel_files::TunnelFiles;
+use crate::{LabError, Plan, Random};
 
-/// IPv4 and UDP headers that the encapsulation adds.
-pub(crate) const OVERHEAD: u16 = 28;
-/// Largest packet of every path.
-pub(crate) const MTU: u16 = 1500;
 /// Session `i` is accepted on this port plus `i`, and comes from a range of ports that nobody else has.
 const SERVER_PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 40_000;
@@ -59,16 +58,27 @@ pub(crate) struct Wire {
     id: u64,
     path: usize,
     ecn: Ecn,
-    /// A DCCP packet of a session, or a whole IP packet of somebody else.
-    dccp: bool,
+    what: What,
     bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// A whole IP packet of somebody else.
+    Beside,
+    /// A DCCP packet of a plain connection.
+    Plain,
+    /// A datagram of the tunnel.
+    Tunnel(Outer),
 }
 
 struct Host {
     endpoint: Endpoint,
+    /// The tunnel that works on the endpoint, if there is one.
+    end: Option<Box<End>>,
     /// What arrived and is not handled yet.
     woken: WakeUp<(Wire, Ecn, u32)>,
-    /// By the order of the configurations; none while it is not open.
+    /// Plain connections by the order of the configurations; none while it is not open.
     sessions: Vec<Option<SessionId>>,
 }
 
@@ -92,8 +102,6 @@ pub(crate) struct WorldPath {
     pub(crate) name: PathName,
     /// MP_PRIO of the path.
     pub(crate) prio: u8,
-    /// Sessions do not use it.
-    pub(crate) outside: bool,
 }
 
 /// Two hosts and the links between them.
@@ -105,8 +113,6 @@ pub(crate) struct World {
     owners: Vec<usize>,
     /// How much farther than its links the other end of each session is.
     detours: Vec<Duration>,
-    /// What the encapsulation adds to each packet of a session.
-    overhead: u16,
     next_id: u64,
     outbox: Outbox,
     arrived: Vec<Arrived>,
@@ -139,8 +145,8 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// Hosts and links of `plan`. Each session runs over all paths, the first one only if it has no multipath, and its packets travel a
-    /// detour beside. Encapsulation adds `overhead` bytes to each. First Requests leave at once.
+    /// Hosts and links of `plan`, with plain connections over the first path, whose packets travel a detour beside. First Requests leave at
+    /// once.
     ///
     /// # Errors
     /// If a link makes no sense.
@@ -148,7 +154,6 @@ impl World {
         plan: &Plan<'_>,
         paths: &[WorldPath],
         sessions: &[(SessionConfig, Duration)],
-        overhead: u16,
     ) -> Result<World, ConfigError> {
         let mut links = Vec::new();
         for (i, path) in paths.iter().enumerate() {
@@ -157,14 +162,11 @@ impl World {
             };
             links.push([link(0)?, link(1)?]);
         }
-        let host = |side: usize| {
-            let mut bytes = [side as u8; 32];
-            bytes[..8].copy_from_slice(&plan.seed_of(Random::Host(side)).to_le_bytes());
-            Host {
-                endpoint: Endpoint::new(bytes),
-                woken: WakeUp::new(plan.scenario.host.wake_up, plan.seed_of(Random::WakeUp(side))),
-                sessions: vec![None; sessions.len()],
-            }
+        let host = |side: usize| Host {
+            endpoint: Endpoint::new(plan.host_seed(side)),
+            end: None,
+            woken: WakeUp::new(plan.scenario.host.wake_up, plan.seed_of(Random::WakeUp(side))),
+            sessions: vec![None; sessions.len()],
         };
         let mut hosts = [host(0), host(1)];
         for (s, (session, _)) in sessions.iter().enumerate() {
@@ -177,26 +179,19 @@ impl World {
                 session: server,
                 peers: vec![PeerFilter { id: s as u32, remotes: Vec::new() }],
                 mtu: MTU,
-                overhead,
+                overhead: HEADERS,
                 max_sessions: 1,
                 max_sessions_per_source: 1,
             });
-            let all = (0..paths.len()).filter(|i| !paths[*i].outside);
-            let mut used = all.take(if session.multipath { usize::MAX } else { 1 });
-            let Some(first) = used.next() else { continue };
-            let config = |i: usize| PathConfig {
-                route: route(i, Side::Client),
-                ports: Ports { local: CLIENT_PORT + (s * paths.len() + i) as u16, remote: port },
-                name: paths[i].name,
-                prio: paths[i].prio,
+            let path = PathConfig {
+                route: route(0, Side::Client),
+                ports: Ports { local: CLIENT_PORT + (s * paths.len()) as u16, remote: port },
+                name: paths[0].name,
+                prio: paths[0].prio,
                 mtu: MTU,
-                overhead,
+                overhead: HEADERS,
             };
-            let id = hosts[0].endpoint.connect(Time::ZERO, session.clone(), config(first));
-            hosts[0].sessions[s] = Some(id);
-            for i in used {
-                hosts[0].endpoint.add_path(Time::ZERO, id, config(i));
-            }
+            hosts[0].sessions[s] = Some(hosts[0].endpoint.connect(Time::ZERO, session.clone(), path));
         }
         Ok(World {
             now: Time::ZERO,
@@ -204,7 +199,6 @@ impl World {
             links,
             owners: paths.iter().map(|p| p.owner).collect(),
             detours: sessions.iter().map(|(_, detour)| *detour).collect(),
-            overhead,
             next_id: 0,
             outbox: Outbox::default(),
             arrived: Vec::new(),
@@ -212,10 +206,38 @@ impl World {
         })
     }
 
+    /// Starts the tunnel at both ends.
+    ///
+    /// # Errors
+    /// Its files are wrong.
+    pub(crate) fn start_tunnel(
+        &mut self,
+        plan: &Plan<'_>,
+        experiment: Option<Experiment>,
+    ) -> Result<(), LabError> {
+        let mut key = 0;
+        let random = || {
+            let mut seed = plan.host_seed(key);
+            // Other bytes than those of the host itself.
+            seed[31] ^= 0x80;
+            key += 1;
+            Ok(seed)
+        };
+        let files = TunnelFiles::new(plan, PathBuf::new(), random)?;
+        for side in [Side::Server, Side::Client] {
+            let seed = plan.host_seed(side.index());
+            let host = &mut self.hosts[side.index()];
+            let (end, endpoint) = End::start(self.now, side, &files.text(side), experiment, seed)?;
+            (host.end, host.endpoint) = (Some(Box::new(end)), endpoint);
+        }
+        Ok(())
+    }
+
     /// When something will happen by itself; never in the past.
     pub(crate) fn next_event(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|h| h.endpoint.poll_timeout().map(|(t, _)| t));
         let links = self.links.iter().flatten().filter_map(Link::next_event);
+        let timers = timers.chain(self.hosts.iter().filter_map(|h| h.end.as_ref()?.next_timeout()));
         let woken = self.hosts.iter().filter_map(|h| h.woken.next());
         timers.chain(links).chain(woken).min().map(|t| t.max(self.now))
     }
@@ -227,6 +249,9 @@ impl World {
         for host in &mut self.hosts {
             if host.endpoint.poll_timeout().is_some_and(|(t, _)| t <= now) {
                 host.endpoint.handle_timeout(now);
+            }
+            if let Some(end) = host.end.as_mut().filter(|end| end.next_timeout().is_some_and(|t| t <= now)) {
+                end.on_timeout(now, &mut host.endpoint);
             }
         }
         for pair in &mut self.links {
@@ -241,29 +266,41 @@ impl World {
         }
         for to in [Side::Client, Side::Server] {
             while let Some((wire, ecn, bytes)) = self.hosts[to.index()].woken.pop(now) {
-                if wire.dccp {
-                    let route = route(wire.path, to);
-                    self.hosts[to.index()].endpoint.handle_datagram(now, &route, ecn, bytes, &wire.bytes);
-                } else {
-                    let mut packet = wire.bytes;
-                    if let Some(tos) = packet.get_mut(1).filter(|_| ecn != wire.ecn) {
-                        *tos |= Ecn::Ce.bits();
+                let host = &mut self.hosts[to.index()];
+                match (wire.what, &mut host.end) {
+                    (What::Plain, _) => {
+                        let route = route(wire.path, to);
+                        host.endpoint.handle_datagram(now, &route, ecn, bytes, &wire.bytes);
                     }
-                    self.arrived.push(Arrived::Beside(to, packet));
+                    (What::Tunnel(outer), Some(end)) => {
+                        end.arrive(now, &mut host.endpoint, &outer, (ecn, bytes), wire.bytes);
+                    }
+                    // The program is down.
+                    (What::Tunnel(_), None) => {}
+                    (What::Beside, _) => {
+                        let mut packet = wire.bytes;
+                        if let Some(tos) = packet.get_mut(1).filter(|_| ecn != wire.ecn) {
+                            *tos |= Ecn::Ce.bits();
+                        }
+                        self.arrived.push(Arrived::Beside(to, packet));
+                    }
                 }
             }
         }
         self.drain(watch);
     }
 
-    /// A datagram for the other side's application, through a session.
+    /// A datagram for the other side's application: through a plain connection, or into the tunnel's interface.
     pub(crate) fn send(&mut self, session: usize, from: Side, data: Vec<u8>, watch: &mut Watch<'_>) {
         let host = &mut self.hosts[from.index()];
-        if let Some(id) = host.sessions[session] {
+        if let Some(end) = &mut host.end {
+            let back = end.send(self.now, &mut host.endpoint, data);
+            self.arrived.extend(back.map(|packet| Arrived::Session(from, packet)));
+        } else if let Some(id) = host.session(session) {
             let info = PktInfo::of_ip(&data, host.endpoint.flow_key());
             host.endpoint.send(self.now, id, data, info);
-            self.drain(watch);
         }
+        self.drain(watch);
     }
 
     /// An IP packet beside the sessions, which travels so much longer than the path is.
@@ -278,7 +315,7 @@ impl World {
         let ecn = packet.get(1).map_or(Ecn::NotEct, |tos| Ecn::from_bits(*tos));
         let meta =
             Meta { bytes: packet.len() as u32, ecn, flow: PktInfo::of_ip(&packet, FlowKey::default()).flow };
-        self.enter((path, detour), from, meta, data, false, packet, watch);
+        self.enter((path, detour), from, meta, data, What::Beside, packet, watch);
     }
 
     /// What came out since the last call, in order.
@@ -286,28 +323,35 @@ impl World {
         std::mem::take(&mut self.arrived)
     }
 
-    /// What happened to the sessions since the last call.
+    /// What happened to the plain connections since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<(Time, Side, SessionEvent)> {
         std::mem::take(&mut self.events)
     }
 
-    /// The client's end of a session.
+    /// The client's end of a connection, or of the tunnel's session.
     pub(crate) fn status(&self, session: usize) -> Option<SessionStatus> {
         let host = &self.hosts[0];
-        host.endpoint.status(self.now, (*host.sessions.get(session)?)?)
+        host.endpoint.status(self.now, host.session(session)?)
     }
 
-    /// What waits in the send queue at the client's end of a session.
-    pub(crate) fn backlog(&self, session: usize) -> QueueView {
+    /// What waits in the send queue at that end, unless there is no session.
+    pub(crate) fn backlog(&self, session: usize) -> Option<QueueView> {
         let host = &self.hosts[0];
-        let id = host.sessions.get(session).copied().flatten();
-        id.map_or_else(QueueView::default, |id| host.endpoint.backlog(self.now, id))
+        Some(host.endpoint.backlog(self.now, host.session(session)?))
     }
 
-    /// What that queue has dropped so far, for whatever reason.
+    /// What such queues have dropped so far, for whatever reason.
     pub(crate) fn dropped(&self, session: usize) -> u64 {
-        let stats = self.status(session).map(|s| s.queue_stats);
-        stats.map_or(0, |q| q.dropped_full + q.dropped_old + q.dropped_early + q.dropped_too_big)
+        let host = &self.hosts[0];
+        match &host.end {
+            Some(end) => end.dropped(self.now, &host.endpoint),
+            None => host.session(session).map_or(0, |id| end::dropped(self.now, &host.endpoint, id)),
+        }
+    }
+
+    /// Largest packet for the tunnel's interface.
+    pub(crate) fn tunnel_mtu(&self) -> Option<u16> {
+        self.hosts[0].end.as_ref().map(|end| end.mtu)
     }
 
     /// Both directions of a path, to change them while running.
@@ -322,7 +366,7 @@ impl World {
         from: Side,
         meta: Meta,
         data: Option<(u16, u64)>,
-        dccp: bool,
+        what: What,
         bytes: Vec<u8>,
         watch: &mut Watch<'_>,
     ) {
@@ -330,39 +374,91 @@ impl World {
         self.next_id += 1;
         let link = &mut self.links[self.owners[path]][from.index()];
         let verdict =
-            link.push_farther(self.now, meta, detour, Wire { id, path, ecn: meta.ecn, dccp, bytes });
+            link.push_farther(self.now, meta, detour, Wire { id, path, ecn: meta.ecn, what, bytes });
         let queue_bytes = link.queue_len().bytes;
         watch(self.now, path, from, LinkEvent::Entered { id, data, bytes: meta.bytes, verdict, queue_bytes });
     }
 
     fn drain(&mut self, watch: &mut Watch<'_>) {
-        let now = self.now;
         for side in [Side::Client, Side::Server] {
-            let host = &mut self.hosts[side.index()];
-            host.endpoint.poll_transmit(now, &mut self.outbox);
-            while let Some((_, data)) = host.endpoint.poll_deliver() {
-                self.arrived.push(Arrived::Session(side, data));
+            while self.drain_host(side, watch) {}
+        }
+    }
+
+    /// Sends and hands over what a host has. Returns whether that may have led to more.
+    fn drain_host(&mut self, side: Side, watch: &mut Watch<'_>) -> bool {
+        let now = self.now;
+        let host = &mut self.hosts[side.index()];
+        let mut more = false;
+        host.endpoint.poll_transmit(now, &mut self.outbox);
+        while let Some((id, data)) = host.endpoint.poll_deliver() {
+            let packet = match &mut host.end {
+                Some(end) => end.deliver(now, &mut host.endpoint, id, data),
+                None => Some(data),
+            };
+            // A message between the ends may be answered.
+            more |= packet.is_none();
+            self.arrived.extend(packet.map(|packet| Arrived::Session(side, packet)));
+        }
+        while let Some((id, event)) = host.endpoint.poll_event() {
+            if let Some(end) = &mut host.end {
+                end.on_event(now, &mut host.endpoint, id, event);
+                more = true;
+                continue;
             }
-            while let Some((id, event)) = host.endpoint.poll_event() {
-                if let SessionEvent::Accepted { peer } = event {
-                    host.sessions[peer as usize] = Some(id);
+            if let SessionEvent::Accepted { peer } = event {
+                host.sessions[peer as usize] = Some(id);
+            }
+            self.events.push((now, side, event));
+        }
+        let mut outbox = std::mem::take(&mut self.outbox.0);
+        for (route, ecn, bytes) in outbox.drain(..) {
+            let parsed = Packet::parse(&bytes).ok();
+            let data = parsed.as_ref().and_then(|p| probe::read(p.payload));
+            if let Some(end) = &mut self.hosts[side.index()].end {
+                if let Some((outer, ecn, bytes)) = end.leave(now, &route, ecn, bytes) {
+                    self.enter_tunnel(outer, side, (ecn, data), bytes, watch);
                 }
-                self.events.push((now, side, event));
+                continue;
             }
-            let mut outbox = std::mem::take(&mut self.outbox.0);
-            for (route, ecn, bytes) in outbox.drain(..) {
-                let parsed = Packet::parse(&bytes).ok();
-                let data = parsed.as_ref().and_then(|p| probe::read(p.payload));
-                // Ports tell sessions apart; each would have a socket of its own.
-                let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
-                let meta = Meta { bytes: bytes.len() as u32 + u32::from(self.overhead), ecn, flow };
-                let [client, server] = [(flow >> 16) as u16, flow as u16];
-                let port = if side == Side::Client { server } else { client };
-                let session = usize::from(port.wrapping_sub(SERVER_PORT));
-                let detour = self.detours.get(session).copied().unwrap_or_default();
-                self.enter((route.socket as usize, detour), side, meta, data, true, bytes, watch);
-            }
-            self.outbox.0 = outbox;
+            // Ports tell sessions apart; each would have a socket of its own.
+            let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
+            let meta = Meta { bytes: bytes.len() as u32 + u32::from(HEADERS), ecn, flow };
+            let [client, server] = [(flow >> 16) as u16, flow as u16];
+            let port = if side == Side::Client { server } else { client };
+            let session = usize::from(port.wrapping_sub(SERVER_PORT));
+            let detour = self.detours.get(session).copied().unwrap_or_default();
+            self.enter((route.socket as usize, detour), side, meta, data, What::Plain, bytes, watch);
+        }
+        self.outbox.0 = outbox;
+        while let Some((outer, message)) =
+            self.hosts[side.index()].end.as_mut().and_then(|end| end.poll_message())
+        {
+            self.enter_tunnel(outer, side, (Ecn::NotEct, None), message, watch);
+        }
+        more
+    }
+
+    /// A datagram of the tunnel enters the path that leads to its destination.
+    fn enter_tunnel(
+        &mut self,
+        outer: Outer,
+        from: Side,
+        (ecn, data): (Ecn, Option<(u16, u64)>),
+        bytes: Vec<u8>,
+        watch: &mut Watch<'_>,
+    ) {
+        let meta = Meta { bytes: bytes.len() as u32 + u32::from(HEADERS), ecn, flow: outer.flow() };
+        self.enter((outer.path(), Duration::ZERO), from, meta, data, What::Tunnel(outer), bytes, watch);
+    }
+}
+
+impl Host {
+    /// A plain connection, or the tunnel's session.
+    fn session(&self, number: usize) -> Option<SessionId> {
+        match &self.end {
+            Some(end) => end.session(),
+            None => *self.sessions.get(number)?,
         }
     }
 }

@@ -115,6 +115,9 @@ pub struct Config {
     /// Keys of the file that have a new name: the old one and the new one.
     #[serde(skip)]
     pub renamed: Vec<(&'static str, &'static str)>,
+    /// Not in a file: the congestion control of a trial in the simulator.
+    #[serde(skip)]
+    pub experiment: Option<dccp_proto::Experiment>,
     /// The same keys, and those that are not known.
     #[serde(flatten)]
     others: BTreeMap<String, IgnoredAny>,
@@ -403,6 +406,7 @@ impl Config {
         let mut session = self.settings.session();
         session.connection.service_code = SERVICE_CODE;
         session.connection.probe_mtu = self.mtu_probing;
+        self.experiment.into_iter().for_each(|experiment| session.connection.use_experiment(experiment));
         session
     }
 

@@ -1,8 +1,7 @@
 //! The model's TCP segments as IP packets: real sizes, real ports, and the model's own fields where a TCP header has its own.
 
-use std::net::Ipv4Addr;
-
 pub(crate) use super::handshake::Step;
+use crate::tunnel_files::{CLIENT, SERVER};
 
 /// IPv4, TCP and timestamps.
 pub(crate) const HEADERS: usize = 52;
@@ -12,6 +11,8 @@ pub(super) const MSS: u64 = 1500 - HEADERS as u64;
 const SYN_OPTIONS: usize = 8;
 /// Bytes of the SACK option without its blocks, padding included.
 const SACK_HEAD: usize = 4;
+/// Packets too large for the tunnel are dropped, and counted there.
+pub(crate) const DONT_FRAGMENT: u8 = 0x40;
 const MAGIC: [u8; 4] = *b"mptc";
 const FIRST_PORT: u16 = 20_000;
 const IS_ACK: u8 = 1;
@@ -111,12 +112,12 @@ pub(crate) fn write_ip_header(packet: &mut [u8]) {
 
 fn frame(flow: u16, bytes: usize, is_ack: bool) -> Vec<u8> {
     let mut p = vec![0; bytes];
-    let hosts = [Ipv4Addr::new(10, 9, 0, 1).octets(), Ipv4Addr::new(10, 9, 0, 2).octets()];
+    let hosts = [CLIENT.octets(), SERVER.octets()];
     let ports = [FIRST_PORT.wrapping_add(flow), 9].map(u16::to_be_bytes);
     let [from, to] = if is_ack { [1, 0] } else { [0, 1] };
     write_ip_header(&mut p);
     p[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
-    p[8] = 64;
+    (p[6], p[8]) = (DONT_FRAGMENT, 64);
     p[12..16].copy_from_slice(&hosts[from]);
     p[16..20].copy_from_slice(&hosts[to]);
     p[20..22].copy_from_slice(&ports[from]);

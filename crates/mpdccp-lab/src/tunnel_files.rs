@@ -1,0 +1,145 @@
+//! The files of the tunnel's two ends, as a scenario has them: the same text for both backends.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use dccp_secure::PrivateKey;
+use toml::Table;
+
+use crate::scenario::{PathSpec, SECURITY};
+use crate::sim::Side;
+use crate::{LabError, Plan};
+
+/// Inner addresses.
+pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+
+/// The address of a path's end; hosts are 1 (client) and 2 (server).
+pub(crate) fn path_address(index: usize, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
+}
+
+/// What both files are made of.
+pub(crate) struct TunnelFiles<'a> {
+    plan: Plan<'a>,
+    /// Keys of client and server, if the tunnel is encrypted.
+    keys: Option<[PrivateKey; 2]>,
+    /// Where the program puts its control sockets and state.
+    dir: PathBuf,
+}
+
+impl<'a> TunnelFiles<'a> {
+    /// Of a run; `random` gives the keys of client and server.
+    ///
+    /// # Errors
+    /// There is no randomness.
+    pub(crate) fn new(
+        plan: &Plan<'a>,
+        dir: PathBuf,
+        mut random: impl FnMut() -> Result<[u8; 32], LabError>,
+    ) -> Result<TunnelFiles<'a>, LabError> {
+        let mut key = || random().map(PrivateKey::from_random);
+        let keys = plan.scenario.is_sealed(plan.variant).then(|| Ok([key()?, key()?])).transpose()?;
+        Ok(TunnelFiles { plan: *plan, keys, dir })
+    }
+
+    /// The paths that the tunnel uses, with their places among all.
+    pub(crate) fn used(&self) -> impl Iterator<Item = (usize, PathSpec)> + use<> {
+        self.plan.paths().into_iter().enumerate().filter(|(_, path)| !path.outside)
+    }
+
+    /// The text of an end's file.
+    pub(crate) fn text(&self, side: Side) -> String {
+        let settings = self.plan.scenario.tunnel_of(self.plan.variant).unwrap_or_default();
+        // The figures to compare with were taken without encryption.
+        let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
+        let [own, other] = if side == Side::Client { [CLIENT, SERVER] } else { [SERVER, CLIENT] };
+        let [role, peer] = [side, side.other()].map(Side::name);
+        // Taps on the interface are to see each packet.
+        let mut out = format!(
+            "role = \"{role}\"\n{security}offload = false\naddresses = [\"{own}/24\"]\ncontrol = {:?}\nstate = {:?}\n{}",
+            self.dir.join(format!("{role}.sock")),
+            self.dir,
+            inline(&settings)
+        );
+        if side == Side::Server {
+            let _ = writeln!(out, "listen = [\"0.0.0.0:{}\"]", dccp_wire::DCCP_UDP_PORT);
+        }
+        let keys = self.keys.as_ref().map(|keys| [&keys[side.index()], &keys[side.other().index()]]);
+        if let Some([own, _]) = keys {
+            let _ = writeln!(out, "private_key = \"{}\"", *own.to_base64());
+        }
+        let _ = write!(out, "\n[[peer]]\nname = \"{peer}\"\nallowed_ips = [\"{other}/32\"]\n");
+        if let Some([_, other]) = keys {
+            let _ = writeln!(out, "public_key = \"{}\"", other.public());
+        } else if side == Side::Server {
+            let from: Vec<String> = self.used().map(|(i, _)| format!("\"{}\"", path_address(i, 1))).collect();
+            let _ = writeln!(out, "from = [{}]", from.join(", "));
+        }
+        for (i, path) in self.used().filter(|_| side == Side::Client) {
+            let remote = SocketAddr::from((path_address(i, 2), dccp_wire::DCCP_UDP_PORT));
+            let (name, local) = (path.name.as_ref(), path_address(i, 1));
+            let _ = write!(
+                out,
+                "\n[[peer.path]]\nname = \"{name}\"\nlocal = \"{local}\"\nremote = \"{remote}\"\n"
+            );
+            if let Some(priority) = path.priority {
+                let _ = writeln!(out, "priority = {priority}");
+            }
+        }
+        out
+    }
+}
+
+/// One line per key, so that keys of the file itself may follow.
+fn inline(table: &Table) -> String {
+    table.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scenario;
+    use mpdccp_tunnel::config::Config;
+    use std::path::Path;
+
+    #[test]
+    fn files_are_the_tunnels_and_say_what_the_scenario_says() {
+        let scenario = Scenario::find("paper/multipath-udp").unwrap();
+        let plan = |label: &str| {
+            let variant = scenario.variant(label).unwrap();
+            Plan { scenario: &scenario, variant, cell: scenario.headline(), repeat: 0, seed: 1 }
+        };
+        let read = |label: &str| {
+            let mut key = 0;
+            let random = || {
+                key += 1;
+                Ok([key; 32])
+            };
+            let files = TunnelFiles::new(&plan(label), "/tmp/x".into(), random).unwrap();
+            [Side::Client, Side::Server].map(|side| {
+                let text = files.text(side);
+                Config::parse(Path::new("x"), &text, 1).unwrap();
+                text.parse::<Table>().unwrap()
+            })
+        };
+        let [client, server] = read("ccid5-draft");
+        assert_eq!(client["ccid"].as_integer(), Some(5));
+        assert_eq!(client["cc_variant"].as_str(), Some("draft"));
+        assert_eq!(client["reordering"]["timeout_ms"].as_integer(), Some(100));
+        assert_eq!(client["queue"]["max_ms"].as_integer(), Some(100));
+        assert_eq!(client["peer"][0]["path"][1]["local"].as_str(), Some("10.77.1.1"));
+        assert_eq!(client["security"].as_str(), Some("none"));
+        assert_eq!(server["peer"][0]["from"].as_array().map(Vec::len), Some(2));
+        // With keys.
+        let [client, server] = read("ccid5-sealed");
+        let keys = [1, 2].map(|key| PrivateKey::from_random([key; 32]));
+        for (end, other, own) in [(&client, &server, &keys[0]), (&server, &client, &keys[1])] {
+            assert_eq!(end["security"].as_str(), Some("noise"));
+            assert_eq!(end["private_key"].as_str(), Some(&**own.to_base64()));
+            assert_eq!(other["peer"][0]["public_key"].as_str(), Some(&*own.public().to_string()));
+        }
+        assert!(server["peer"][0].get("from").is_none());
+    }
+}
