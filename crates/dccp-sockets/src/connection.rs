@@ -1,7 +1,7 @@
 use crate::runtime::Runtime;
 use crate::signal::lock;
 use crate::stream::{Ends, State, Stream};
-use crate::{CcidError, Delivery, Event, FinishError, Ready, RecvError, SendError, Stats};
+use crate::{CcidError, ConnectError, Delivery, Event, FinishError, Ready, RecvError, SendError, Stats};
 use bytes::Bytes;
 use dccp_proto::ServiceCode;
 use dccp_secure::PublicKey;
@@ -44,6 +44,17 @@ impl Connection {
     pub fn send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
         self.here(SendError::Forked)?;
         let sent = self.stream.writable.wait(&self.stream.state, None, |s| s.send(data, delivery));
+        self.tell_of(sent.unwrap_or(Err(SendError::Full)))
+    }
+
+    /// As [`send_with`](Self::send_with), but waits no longer than this.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] if there was no room in time, and those of [`send`](Self::send).
+    pub fn send_timeout(&self, data: &[u8], delivery: Delivery, timeout: Duration) -> Result<(), SendError> {
+        self.here(SendError::Forked)?;
+        let until = Instant::now().checked_add(timeout);
+        let sent = self.stream.writable.wait(&self.stream.state, until, |s| s.send(data, delivery));
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
@@ -159,6 +170,14 @@ impl Connection {
         self.wait_recv(None, |state| state.recv_into(into))
     }
 
+    /// As [`recv_into`](Self::recv_into), but waits no longer than this.
+    ///
+    /// # Errors
+    /// [`RecvError::TimedOut`], and those of [`recv_into`](Self::recv_into).
+    pub fn recv_into_timeout(&self, into: &mut [u8], timeout: Duration) -> Result<usize, RecvError> {
+        self.wait_recv(Instant::now().checked_add(timeout), |state| state.recv_into(into))
+    }
+
     /// Waits for a datagram, and appends all that are there, `most` at most, to `into`; how many.
     ///
     /// # Errors
@@ -221,10 +240,29 @@ impl Connection {
     /// # Errors
     /// The connection ended before that.
     pub fn finish(&self) -> Result<Stats, FinishError> {
-        self.here(FinishError(Reason::Aborted))?;
+        self.wait_finish(None).unwrap_or(Err(FinishError(Reason::Aborted)))
+    }
+
+    /// As [`finish`](Self::finish), but waits no longer than this: `None` if it is not over by then. It goes on in the background.
+    pub fn finish_timeout(&self, timeout: Duration) -> Option<Result<Stats, FinishError>> {
+        self.wait_finish(Instant::now().checked_add(timeout))
+    }
+
+    fn wait_finish(&self, until: Option<Instant>) -> Option<Result<Stats, FinishError>> {
+        if let Err(forked) = self.here(FinishError(Reason::Aborted)) {
+            return Some(Err(forked));
+        }
         self.begin_finish();
-        let finished = self.stream.happened.wait(&self.stream.state, None, |s| s.finished());
-        finished.unwrap_or(Err(FinishError(Reason::Aborted)))
+        self.stream.happened.wait(&self.stream.state, until, |s| s.finished())
+    }
+
+    /// Finishes it in the background, as dropping it does, for a handle that others share: calls of other threads that wait return, and
+    /// nothing is received any more.
+    pub fn close(&self) {
+        self.begin_finish();
+        lock(&self.stream.state).close();
+        self.stream.readable.notify();
+        self.stream.happened.notify();
     }
 
     pub(crate) fn begin_finish(&self) {
@@ -341,6 +379,20 @@ impl Connection {
     /// The next event, if there is one.
     pub fn try_event(&self) -> Option<Event> {
         lock(&self.stream.state).event().flatten()
+    }
+
+    /// The next event, if there is one in time.
+    pub fn event_timeout(&self, timeout: Duration) -> Option<Event> {
+        self.here(()).ok()?;
+        let until = Instant::now().checked_add(timeout);
+        self.stream.happened.wait(&self.stream.state, until, State::event).flatten()
+    }
+
+    /// Whether a connection that was [started](crate::Connector::start) is open, or why it will not be; `None` if that is not known in
+    /// time.
+    pub fn opened(&self, timeout: Duration) -> Option<Result<(), ConnectError>> {
+        let until = Instant::now().checked_add(timeout);
+        self.stream.happened.wait(&self.stream.state, until, State::opening)
     }
 
     /// The peer's key, of a connection with keys, at either end.

@@ -53,7 +53,7 @@ impl Connector {
     ) -> Result<Connection, ConnectError> {
         let mut last = ConnectError::NoAddress;
         for to in addr.to_socket_addrs()? {
-            let connection = self.begin(to, peer);
+            let connection = self.start(to, peer);
             let stream = &connection.stream;
             match stream.happened.wait(&stream.state, None, |s| s.opening()) {
                 Some(Ok(())) => return Ok(connection),
@@ -64,8 +64,9 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first Request; [`State::opening`](crate::stream::State::opening) says what becomes of it.
-    pub(crate) fn begin(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
+    /// Sends the first Request and does not wait for the answer: [`Connection::descriptor`] is readable once it is known, and
+    /// [`Connection::opened`] tells. With keys, the peer is this one, or the first of the options.
+    pub fn start(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
         let stream = Arc::new(Stream::new(&self.options, &self.runtime.budget));
         let connection = Connection { runtime: self.runtime.clone(), stream: stream.clone() };
         if self.runtime.is_forked() {

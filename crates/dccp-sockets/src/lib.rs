@@ -141,7 +141,7 @@ pub use dccp_secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use dccp_wire::{DCCP_UDP_PORT, ResetCode};
 pub use error::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError};
 pub use listener::Listener;
-pub use mpdccp_proto::reorder::ReorderConfig;
+pub use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 pub use mpdccp_proto::sched::SchedulerKind;
 pub use mpdccp_proto::{Named, PathId, PathState, Reason};
 pub use mpdccp_units::Rate;

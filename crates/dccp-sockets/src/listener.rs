@@ -160,9 +160,21 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
-    fn drop(&mut self) {
+impl Listener {
+    /// Listens no more, as dropping it does, for a handle that others share: calls of other threads that wait return.
+    pub fn close(&self) {
         // Waits: whoever connects after that is refused.
         self.runtime.call(|core, streams| streams.stop_listening(core));
+        let mut state = lock(&self.backlog.state);
+        state.over = true;
+        state.show();
+        drop(state);
+        self.backlog.arrived.notify();
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.close();
     }
 }

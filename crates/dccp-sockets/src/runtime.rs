@@ -115,7 +115,7 @@ impl Runtime {
                 Some(file) => {
                     let name = format!("the qlog file {}", file.display());
                     let created = Qlog::create(file, backlog.is_some());
-                    Some(created.map_err(|e| sockets::about(&name, &e))?)
+                    Some(created.map_err(|e| sockets::about(&name, e))?)
                 }
                 None => None,
             };

@@ -10,6 +10,7 @@ use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter, is_unicast};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
+use thiserror::Error;
 
 fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32> {
     let mut what = format!("a socket on {}", bind.addr);
@@ -21,12 +22,19 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
         Encapsulation::Udp => UdpEncapsulation::marked(bind, mark).and_then(|socket| core.add_socket(socket)),
         Encapsulation::Raw => RawEncapsulation::marked(bind, mark).and_then(|socket| core.add_socket(socket)),
     };
-    opened.map_err(|e| about(&what, &e))
+    opened.map_err(|e| about(&what, e))
 }
 
-/// What the system says, and of what.
-pub(crate) fn about(what: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{what}: {error}"))
+/// What the system says, and of what. The system's own error, with its number, is the source.
+#[derive(Debug, Error)]
+#[error("{what}: {source}")]
+struct About {
+    what: String,
+    source: io::Error,
+}
+
+pub(crate) fn about(what: &str, source: io::Error) -> io::Error {
+    io::Error::new(source.kind(), About { what: what.to_owned(), source })
 }
 
 /// The interface of a link-local address stays.
@@ -140,7 +148,7 @@ pub(crate) fn open_path(
         let socket = open_socket(core, options, bind)?;
         if let Err(e) = core.net.path_mtu(socket, remote) {
             core.net.remove(socket);
-            return Err(about(&format!("no way to {}", remote.ip()), &e).into());
+            return Err(about(&format!("no way to {}", remote.ip()), e).into());
         }
         if options.key.is_none() {
             return Ok(socket);

@@ -82,6 +82,8 @@ pub(crate) struct State {
     descriptor: Descriptor,
     /// A sender found the queue full and waits to be told of room.
     wants_room: bool,
+    /// The application has closed it, and receives nothing more.
+    closed: bool,
     /// What the descriptor tells once, until [`Stream::ready`] takes it.
     news: bool,
     ends: Option<Ends>,
@@ -157,7 +159,7 @@ impl State {
 
     /// Brings the descriptor up to date.
     fn show(&mut self) {
-        let readable = !self.incoming.is_empty() || self.end.is_some() || self.news;
+        let readable = !self.incoming.is_empty() || self.over().is_some() || self.news;
         self.descriptor.show(readable);
     }
 
@@ -175,7 +177,7 @@ impl State {
                 self.show();
                 Some(Ok(data))
             }
-            None => self.end.map(|reason| Err(RecvError::Closed(reason))),
+            None => self.over().map(|reason| Err(RecvError::Closed(reason))),
         }
     }
 
@@ -215,8 +217,21 @@ impl State {
     pub(crate) fn event(&mut self) -> Option<Option<Event>> {
         match self.events.pop_front() {
             Some(event) => Some(Some(event)),
-            None => self.end.map(|_| None),
+            None => self.over().map(|_| None),
         }
+    }
+
+    /// Why nothing more will come.
+    fn over(&self) -> Option<Reason> {
+        self.end.or(self.closed.then_some(Reason::Closed))
+    }
+
+    /// The application wants nothing more of it.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.incoming.clear();
+        self.budget.give_back(std::mem::take(&mut self.incoming_bytes));
+        self.show();
     }
 
     /// `None` until it is open or has failed.
@@ -317,6 +332,7 @@ impl Stream {
                 opened: None,
                 max_datagram: 0,
                 finishing: false,
+                closed: false,
                 given_up: false,
                 told: false,
                 end: None,
@@ -385,7 +401,7 @@ impl Stream {
         let mut state = lock(&self.state);
         state.stats.received += 1;
         state.stats.received_bytes += data.len() as u64;
-        let room = state.incoming.len() < state.max_incoming;
+        let room = !state.closed && state.incoming.len() < state.max_incoming;
         if !room || !state.budget.take(state.incoming_bytes, data.len()) {
             state.stats.unread += 1;
             state.behind = true;
@@ -403,7 +419,8 @@ impl Stream {
 
     pub(crate) fn open(&self, multipath: bool, ends: Option<Ends>) {
         let mut state = lock(&self.state);
-        (state.opened, state.ends) = (Some(multipath), ends);
+        (state.opened, state.ends, state.news) = (Some(multipath), ends, true);
+        state.show();
         drop(state);
         self.happened.notify();
     }
@@ -461,35 +478,5 @@ impl Drop for State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_does_not_read_is_behind_until_half_of_it_is_read() {
-        let stream = Stream::new(&Options::default().receive_queue(4), &Arc::new(Budget::new(1_000)));
-        let deliver = |n| (0..n).map(|_| stream.deliver(vec![1])).collect::<Vec<_>>();
-        assert_eq!(deliver(5), [false, false, false, false, true]);
-        lock(&stream.state).recv();
-        assert_eq!(deliver(1), [true], "more than half waits still");
-        (0..3).for_each(|_| drop(lock(&stream.state).recv()));
-        assert_eq!(deliver(3), [false, false, false]);
-        assert_eq!(lock(&stream.state).stats().unread, 1);
-    }
-
-    #[test]
-    fn those_who_do_not_read_leave_room_for_those_who_do() {
-        let budget = Arc::new(Budget::new(1_200));
-        let new = || Stream::new(&Options::default(), &budget);
-        let held = |stream: &Stream| lock(&stream.state).incoming_bytes;
-        let [lazy, also] = [new(), new()];
-        for stream in [&lazy, &also] {
-            (0..20).for_each(|_| _ = stream.deliver(vec![1; 100]));
-        }
-        assert_eq!((held(&lazy), held(&also)), (600, 300), "half of all, and half of what is left");
-        let diligent = new();
-        assert!(!diligent.deliver(vec![1; 100]));
-        assert!(lock(&diligent.state).recv().is_some());
-        drop(lazy);
-        assert_eq!(budget.used.load(Ordering::Relaxed), 300);
-    }
-}
+#[path = "stream_tests.rs"]
+mod tests;

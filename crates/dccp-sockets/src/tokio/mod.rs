@@ -138,7 +138,7 @@ impl Connector {
     ) -> Result<Connection, ConnectError> {
         let mut last = ConnectError::NoAddress;
         for to in lookup_host(addr).await? {
-            let connection = self.0.begin(to, peer);
+            let connection = self.0.start(to, peer);
             let stream = &connection.stream;
             match stream.happened.wait_async(&stream.state, |s| s.opening()).await {
                 Ok(()) => return Ok(Connection(connection)),

@@ -1,7 +1,10 @@
 //! Event loops: a descriptor to wait on, calls that do not wait, batches.
 
 use crate::relay::Relay;
-use dccp_sockets::{AcceptError, Connection, Event, Listener, Options, RecvError, SendError};
+use dccp_sockets::{
+    AcceptError, ConnectError, Connection, Connector, Delivery, Event, Listener, Options, RecvError,
+    SendError,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -147,4 +150,58 @@ fn addresses_of_both_ends_are_known() {
     );
     assert_eq!(here.local_addr(), there.peer_addr());
     assert!(here.local_addr().is_some_and(|addr| addr.ip().is_loopback() && addr.port() != 0));
+}
+
+#[test]
+fn closing_lets_waiting_threads_go() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    let here = Connection::connect(relay.addr, Options::default()).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    there.send(b"first").unwrap();
+    assert_eq!(here.recv(), Ok(b"first".to_vec()));
+    // The peer does not answer: the connection cannot end in good order.
+    relay.cut.store(true, Relaxed);
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| here.recv());
+        let watcher = scope.spawn(|| here.events().count());
+        let acceptor = scope.spawn(|| listener.accept().map(|_| ()));
+        std::thread::sleep(Duration::from_millis(50));
+        here.close();
+        listener.close();
+        assert!(matches!(receiver.join().unwrap(), Err(RecvError::Closed(_))));
+        watcher.join().unwrap();
+        assert_eq!(acceptor.join().unwrap(), Err(AcceptError::Closed));
+    });
+    assert_eq!(here.end(), None);
+    assert!(matches!(here.recv(), Err(RecvError::Closed(_))) && here.try_send(b"late").is_err());
+    assert!(readable(here.descriptor().unwrap(), 0) && readable(listener.descriptor().unwrap(), 0));
+}
+
+#[test]
+fn a_connection_is_started_without_waiting() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let connector = Connector::new(Options::default()).unwrap();
+    let here = connector.start(listener.local_addr(), None);
+    assert!(readable(here.descriptor().unwrap(), 20));
+    assert!(matches!(here.opened(Duration::ZERO), Some(Ok(()))));
+    let other = Connector::new(Options::default().service("SC:else")).unwrap();
+    let refused = other.start(listener.local_addr(), None);
+    assert!(readable(refused.descriptor().unwrap(), 20));
+    assert!(matches!(refused.opened(Duration::ZERO), Some(Err(ConnectError::Refused(_)))));
+}
+
+#[test]
+fn waiting_with_a_limit_gives_up_and_leaves_what_there_is() {
+    let (_listener, here, there) = pair(Options::default(), Options::default());
+    let short = Duration::from_millis(1);
+    let mut buffer = [0; 8];
+    assert_eq!(here.recv_into_timeout(&mut buffer, short), Err(RecvError::TimedOut));
+    there.send(b"four").unwrap();
+    assert_eq!(here.recv_into_timeout(&mut buffer[..2], PATIENT), Err(RecvError::BufferTooSmall { len: 4 }));
+    assert_eq!(here.recv_into_timeout(&mut buffer, PATIENT), Ok(4));
+    while here.event_timeout(short).is_some() {}
+    here.send_timeout(b"one", Delivery::default(), PATIENT).unwrap();
+    assert!(here.finish_timeout(PATIENT).unwrap().is_ok());
+    assert_eq!(here.event_timeout(PATIENT), Some(Event::Closed(dccp_sockets::Reason::Closed)));
 }

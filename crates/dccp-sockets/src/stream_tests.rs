@@ -1,0 +1,30 @@
+use super::*;
+
+#[test]
+fn who_does_not_read_is_behind_until_half_of_it_is_read() {
+    let stream = Stream::new(&Options::default().receive_queue(4), &Arc::new(Budget::new(1_000)));
+    let deliver = |n| (0..n).map(|_| stream.deliver(vec![1])).collect::<Vec<_>>();
+    assert_eq!(deliver(5), [false, false, false, false, true]);
+    lock(&stream.state).recv();
+    assert_eq!(deliver(1), [true], "more than half waits still");
+    (0..3).for_each(|_| drop(lock(&stream.state).recv()));
+    assert_eq!(deliver(3), [false, false, false]);
+    assert_eq!(lock(&stream.state).stats().unread, 1);
+}
+
+#[test]
+fn those_who_do_not_read_leave_room_for_those_who_do() {
+    let budget = Arc::new(Budget::new(1_200));
+    let new = || Stream::new(&Options::default(), &budget);
+    let held = |stream: &Stream| lock(&stream.state).incoming_bytes;
+    let [lazy, also] = [new(), new()];
+    for stream in [&lazy, &also] {
+        (0..20).for_each(|_| _ = stream.deliver(vec![1; 100]));
+    }
+    assert_eq!((held(&lazy), held(&also)), (600, 300), "half of all, and half of what is left");
+    let diligent = new();
+    assert!(!diligent.deliver(vec![1; 100]));
+    assert!(lock(&diligent.state).recv().is_some());
+    drop(lazy);
+    assert_eq!(budget.used.load(Ordering::Relaxed), 300);
+}

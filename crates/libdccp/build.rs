@@ -1,0 +1,6 @@
+//! Names the ABI in the library: programs linked against one of another number do not start with it.
+
+fn main() {
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libdccp.so.0");
+    println!("cargo::rerun-if-changed=build.rs");
+}

@@ -1,0 +1,166 @@
+//! The caller's memory: texts, buffers, and structures that begin with their size.
+
+use crate::errno::{Outcome, failure, invalid};
+use rustix::io::Errno;
+use std::ffi::{CStr, c_char};
+use std::slice;
+
+/// A structure whose first member is its size, a `size_t`, and which is valid with all of its bytes zero.
+///
+/// # Safety
+/// All that is true of it.
+pub(crate) unsafe trait Structure: Copy {
+    /// How it is called in C.
+    const NAME: &'static str;
+    /// Its size in the first version that had it: programs of that version still run.
+    const OLDEST: usize;
+}
+
+/// Reads what the caller gave of a structure. Members that it does not know are zero; members that this version does not know must be.
+///
+/// # Safety
+/// `from` is null, or points to as many readable bytes as its first member says.
+pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
+    if from.is_null() {
+        return Err(invalid(format!("{} is null", T::NAME)));
+    }
+    // SAFETY: the caller says so of at least this member, and any alignment will do.
+    let size = unsafe { from.cast::<usize>().read_unaligned() };
+    check::<T>(size)?;
+    // SAFETY: as above, of `size` bytes.
+    let given = unsafe { slice::from_raw_parts(from.cast::<u8>(), size) };
+    let (known, rest) = given.split_at(size.min(size_of::<T>()));
+    if rest.iter().any(|byte| *byte != 0) {
+        return Err(failure(
+            Errno::TOOBIG,
+            format!("{} sets a member that this version of the library does not have", T::NAME),
+        ));
+    }
+    // SAFETY: `T` is valid with all bytes zero, and then with the bytes of members that C wrote: numbers and pointers.
+    let mut taken: T = unsafe { std::mem::zeroed() };
+    // SAFETY: `known` is no longer than `T`, and a local variable overlaps with nothing.
+    unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), (&raw mut taken).cast(), known.len()) };
+    Ok(taken)
+}
+
+/// Reads `count` structures that lie one behind the other, each of the size that the first one says.
+///
+/// # Safety
+/// `from` is null, or points to as many of them.
+pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Outcome<Vec<T>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: there is one at least.
+    let first = unsafe { take(from) }?;
+    // SAFETY: `take` read this member.
+    let size = unsafe { from.cast::<usize>().read_unaligned() };
+    let mut all = vec![first];
+    for n in 1..count {
+        // SAFETY: there are `count` of them, each `size` bytes behind the one before.
+        let next = unsafe { from.byte_add(n * size) };
+        // SAFETY: as above.
+        if unsafe { next.cast::<usize>().read_unaligned() } != size {
+            return Err(invalid(format!("element {n} of an array of {} has a size of its own", T::NAME)));
+        }
+        // SAFETY: as above.
+        all.push(unsafe { take(next) }?);
+    }
+    Ok(all)
+}
+
+/// Fills in as much of a structure as the caller has room for; its first member says then how much that is.
+///
+/// # Safety
+/// `into` is null, or points to as many writable bytes as its first member says.
+pub(crate) unsafe fn give<T: Structure>(into: *mut T, value: &T) -> Outcome<()> {
+    if into.is_null() {
+        return Err(invalid(format!("{} is null", T::NAME)));
+    }
+    // SAFETY: the caller says so of at least this member.
+    let size = unsafe { into.cast::<usize>().read_unaligned() };
+    check::<T>(size)?;
+    let size = size.min(size_of::<T>());
+    // SAFETY: both have `size` bytes, and `value` is not the caller's.
+    unsafe { std::ptr::copy_nonoverlapping((&raw const *value).cast::<u8>(), into.cast(), size) };
+    // SAFETY: as above.
+    unsafe { into.cast::<usize>().write_unaligned(size) };
+    Ok(())
+}
+
+fn check<T: Structure>(size: usize) -> Outcome<()> {
+    // No version will be larger than a page: what looks so is memory that nobody set.
+    if (T::OLDEST..=4096).contains(&size) {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "the member `size` of {} is {size}; set it to sizeof, which is {} in this version",
+        T::NAME,
+        size_of::<T>()
+    )))
+}
+
+/// A text that need not be there.
+///
+/// # Safety
+/// `text` is null, or points to bytes of which one is null.
+pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Outcome<Option<&'a str>> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller says so.
+    let bytes = unsafe { CStr::from_ptr(text) };
+    bytes.to_str().map(Some).map_err(|_| invalid(format!("{what} is not UTF-8")))
+}
+
+/// A text that must be there.
+///
+/// # Safety
+/// As for [`text`].
+pub(crate) unsafe fn needed_text<'a>(from: *const c_char, what: &str) -> Outcome<&'a str> {
+    // SAFETY: the caller says so.
+    unsafe { text(from, what) }?.ok_or_else(|| invalid(format!("{what} is null")))
+}
+
+/// The bytes of a datagram or the like.
+///
+/// # Safety
+/// `data` is null, or points to `len` readable bytes that nobody changes meanwhile.
+pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Outcome<&'a [u8]> {
+    match (data.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(invalid("the data is null")),
+        (_, len) if isize::try_from(len).is_err() => Err(invalid("the length is negative")),
+        // SAFETY: the caller says so.
+        _ => Ok(unsafe { slice::from_raw_parts(data, len) }),
+    }
+}
+
+/// Room for a datagram or a text.
+///
+/// # Safety
+/// `room` is null, or points to `len` bytes that were written once and that nobody else uses meanwhile.
+pub(crate) unsafe fn room<'a>(room: *mut u8, len: usize) -> Outcome<&'a mut [u8]> {
+    match (room.is_null(), len) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(invalid("the buffer is null")),
+        (_, len) if isize::try_from(len).is_err() => Err(invalid("the length is negative")),
+        // SAFETY: the caller says so.
+        _ => Ok(unsafe { slice::from_raw_parts_mut(room, len) }),
+    }
+}
+
+/// Writes a text and a null byte; the bytes of the text.
+///
+/// # Safety
+/// As for [`room`].
+pub(crate) unsafe fn give_text(into: *mut c_char, size: usize, text: &str) -> Outcome<usize> {
+    // SAFETY: the caller says so.
+    let into = unsafe { room(into.cast(), size) }?;
+    if into.len() <= text.len() {
+        return Err(failure(Errno::RANGE, format!("{} bytes are needed", text.len() + 1)));
+    }
+    into[..text.len()].copy_from_slice(text.as_bytes());
+    into[text.len()] = 0;
+    Ok(text.len())
+}

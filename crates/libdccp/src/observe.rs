@@ -1,0 +1,335 @@
+//! What a connection tells of itself: counters, paths, events, addresses, keys.
+
+use crate::connection::{connection, dccp_conn, expired, limit};
+use crate::errno::{answer, failure, of_reason};
+use crate::memory::{Structure, give, give_text};
+use dccp_sockets::{Event, PathId, PathState, Rate, Reason};
+use rustix::io::Errno;
+use std::ffi::{c_char, c_int, c_uint};
+use std::time::Duration;
+
+/// Room for every address, with its port and a null byte.
+pub const DCCP_ADDRESS_SIZE: usize = 64;
+/// Room for every key in base64, with a null byte.
+pub const DCCP_KEY_SIZE: usize = 45;
+/// Room for every reason.
+pub const DCCP_REASON_SIZE: usize = 32;
+
+/// A path carries data, or does so again.
+pub const DCCP_EVENT_PATH_UP: u32 = 1;
+/// A path is silent or its link is down; the connection goes on without it.
+pub const DCCP_EVENT_PATH_SUSPECT: u32 = 2;
+/// A path is gone.
+pub const DCCP_EVENT_PATH_DOWN: u32 = 3;
+/// dccp_max_datagram() changed.
+pub const DCCP_EVENT_SIZE: u32 = 4;
+/// The connection is over.
+pub const DCCP_EVENT_CLOSED: u32 = 5;
+
+/// The handshake is under way.
+pub const DCCP_PATH_CONNECTING: u32 = 1;
+/// It carries data.
+pub const DCCP_PATH_UP: u32 = 2;
+/// It is silent, or its link is down.
+pub const DCCP_PATH_SUSPECT: u32 = 3;
+/// It is closed.
+pub const DCCP_PATH_DOWN: u32 = 4;
+/// It carries data only while no other path can.
+pub const DCCP_PATH_STANDBY: u32 = 5;
+
+/// Counters and state of a connection.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct dccp_stats {
+    /// sizeof(struct dccp_stats)
+    pub size: usize,
+    /// Datagrams taken from the application.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Of them, still waiting for the window.
+    pub queued: u64,
+    /// Of them, dropped since no path could carry them any more.
+    pub dropped: u64,
+    /// Of them, dropped because the queue was full.
+    pub displaced: u64,
+    /// Of them, dropped because they had not left in time.
+    pub expired: u64,
+    /// Packets with data that congestion control takes for lost.
+    pub lost: u64,
+    /// Datagrams that arrived.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Of them, dropped because the application did not fetch them.
+    pub unread: u64,
+    /// What the paths were seen to carry, bits per second; 0 while app_limited, since nobody knows then.
+    pub rate: u64,
+    /// What congestion control would let leave now, bits per second.
+    pub allowed: u64,
+    /// How long the oldest datagram has waited in the queue, microseconds; 0 while it is empty.
+    pub oldest_us: u64,
+    /// 1 if the application sends less than congestion control would let it.
+    pub app_limited: u32,
+    /// How many paths dccp_get_path_stats() knows.
+    pub path_count: u32,
+}
+
+/// One path of a connection.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct dccp_path_stats {
+    /// sizeof(struct dccp_path_stats)
+    pub size: usize,
+    /// Its number.
+    pub path: u32,
+    /// DCCP_PATH_UP and the like.
+    pub state: u32,
+    /// Congestion control of what this end sends, 0 until it is agreed.
+    pub ccid: u32,
+    /// Congestion control of what the peer sends.
+    pub peer_ccid: u32,
+    /// Smoothed round-trip time, microseconds; 0 until it is known.
+    pub rtt_us: u64,
+    /// Congestion window, bytes.
+    pub window: u64,
+    /// What it was seen to carry, bits per second; 0 while the application limits it.
+    pub rate: u64,
+    /// What congestion control would let leave now, bits per second.
+    pub allowed: u64,
+    /// Packets with data that left.
+    pub sent: u64,
+    /// Of them, taken for lost.
+    pub lost: u64,
+    /// Address of the peer.
+    pub peer: [c_char; DCCP_ADDRESS_SIZE],
+}
+
+/// What happened to a connection.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct dccp_event {
+    /// sizeof(struct dccp_event)
+    pub size: usize,
+    /// DCCP_EVENT_PATH_UP and the like.
+    pub kind: u32,
+    /// Number of the path it happened to.
+    pub path: u32,
+    /// Largest datagram, bytes, of DCCP_EVENT_SIZE.
+    pub max_datagram: u64,
+    /// Negative errno value of an end that is an error; 0 for one in good order.
+    pub error: i32,
+    /// Name of the reason of an end, such as "closed_by_peer".
+    pub reason: [c_char; DCCP_REASON_SIZE],
+}
+
+// SAFETY: each begins with its size, and has numbers alone.
+unsafe impl Structure for dccp_stats {
+    const NAME: &'static str = "struct dccp_stats";
+    const OLDEST: usize = 120;
+}
+// SAFETY: as above.
+unsafe impl Structure for dccp_path_stats {
+    const NAME: &'static str = "struct dccp_path_stats";
+    const OLDEST: usize = 136;
+}
+// SAFETY: as above.
+unsafe impl Structure for dccp_event {
+    const NAME: &'static str = "struct dccp_event";
+    const OLDEST: usize = 64;
+}
+
+fn microseconds(time: Option<Duration>) -> u64 {
+    time.map_or(0, |time| time.as_micros().try_into().unwrap_or(u64::MAX))
+}
+
+fn bits(rate: Option<Rate>) -> u64 {
+    rate.map_or(0, Rate::bps)
+}
+
+/// A text in an array, with a null byte behind it.
+fn array<const N: usize>(text: &str) -> [c_char; N] {
+    let mut array = [0; N];
+    array.iter_mut().zip(text.bytes().take(N - 1)).for_each(|(to, from)| *to = from as c_char);
+    array
+}
+
+/// Counters and state of a connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_get_stats(conn: *const dccp_conn, stats: *mut dccp_stats) -> c_int {
+    answer(|| {
+        let s = connection(conn)?.stats();
+        let value = dccp_stats {
+            size: 0,
+            sent: s.sent,
+            sent_bytes: s.sent_bytes,
+            queued: s.queued,
+            dropped: s.dropped,
+            displaced: s.displaced,
+            expired: s.expired,
+            lost: s.lost,
+            received: s.received,
+            received_bytes: s.received_bytes,
+            unread: s.unread,
+            rate: bits(s.rate),
+            allowed: bits(Some(s.allowed)),
+            oldest_us: microseconds(s.oldest),
+            app_limited: s.app_limited.into(),
+            path_count: s.paths.len() as u32,
+        };
+        // SAFETY: the header has the caller see to it.
+        unsafe { give(stats, &value) }?;
+        Ok(0)
+    })
+}
+
+/// State of the path of this index, from 0 up to dccp_stats.path_count; -ENOENT beyond.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_get_path_stats(
+    conn: *const dccp_conn,
+    index: c_uint,
+    stats: *mut dccp_path_stats,
+) -> c_int {
+    answer(|| {
+        let all = connection(conn)?.stats().paths;
+        let p = all.get(index as usize);
+        let p = p.ok_or_else(|| failure(Errno::NOENT, format!("there are {} paths", all.len())))?;
+        let PathId(path) = p.id;
+        let (ccid, peer_ccid) = p.ccids.unwrap_or_default();
+        let value = dccp_path_stats {
+            size: 0,
+            path,
+            state: match p.state {
+                PathState::Connecting => DCCP_PATH_CONNECTING,
+                PathState::Up => DCCP_PATH_UP,
+                PathState::Suspect => DCCP_PATH_SUSPECT,
+                PathState::Standby => DCCP_PATH_STANDBY,
+                _ => DCCP_PATH_DOWN,
+            },
+            ccid: ccid.into(),
+            peer_ccid: peer_ccid.into(),
+            rtt_us: microseconds(p.rtt),
+            window: p.window,
+            rate: bits(p.rate),
+            allowed: bits(Some(p.allowed)),
+            sent: p.sent,
+            lost: p.lost,
+            peer: array(&p.peer.to_string()),
+        };
+        // SAFETY: the header has the caller see to it.
+        unsafe { give(stats, &value) }?;
+        Ok(0)
+    })
+}
+
+/// Waits for the next event, from the connection's beginning on; the newest 256 are kept. -EPIPE after DCCP_EVENT_CLOSED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_next_event(
+    conn: *mut dccp_conn,
+    timeout_ms: c_int,
+    event: *mut dccp_event,
+) -> c_int {
+    answer(|| {
+        let connection = connection(conn)?;
+        let empty = dccp_event {
+            size: 0,
+            kind: 0,
+            path: 0,
+            max_datagram: 0,
+            error: 0,
+            reason: [0; DCCP_REASON_SIZE],
+        };
+        let ended = |reason: Reason| dccp_event {
+            error: if reason.is_orderly() { 0 } else { -of_reason(reason).raw_os_error() },
+            reason: array(reason.name()),
+            ..empty
+        };
+        // Asked first, so that an event is not lost on a caller without room for it.
+        // SAFETY: the header has the caller see to it.
+        unsafe { give(event, &empty) }?;
+        let value = match connection.event_timeout(limit(timeout_ms)) {
+            Some(Event::PathUp(PathId(path))) => dccp_event { kind: DCCP_EVENT_PATH_UP, path, ..empty },
+            Some(Event::PathSuspect(PathId(path))) => {
+                dccp_event { kind: DCCP_EVENT_PATH_SUSPECT, path, ..empty }
+            }
+            Some(Event::PathDown(PathId(path), why)) => {
+                dccp_event { kind: DCCP_EVENT_PATH_DOWN, path, ..ended(why) }
+            }
+            Some(Event::Size(bytes)) => {
+                dccp_event { kind: DCCP_EVENT_SIZE, max_datagram: bytes as u64, ..empty }
+            }
+            Some(Event::Closed(why)) => dccp_event { kind: DCCP_EVENT_CLOSED, ..ended(why) },
+            None if crate::connection::connection(conn).is_err() => {
+                return Err(failure(Errno::CONNABORTED, "another thread closed the handle"));
+            }
+            None if connection.end().is_some() => return Err(failure(Errno::PIPE, "the connection is over")),
+            _ => return Err(failure(expired(timeout_ms), "nothing happened in time")),
+        };
+        // SAFETY: as above.
+        unsafe { give(event, &value) }?;
+        Ok(0)
+    })
+}
+
+/// Largest datagram that all paths carry at present, bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn dccp_max_datagram(conn: *const dccp_conn) -> isize {
+    crate::errno::answer_size(|| Ok(connection(conn)?.max_datagram_size()))
+}
+
+/// 1 if it is a multipath session (RFC 9897), otherwise 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn dccp_is_multipath(conn: *const dccp_conn) -> c_int {
+    answer(|| Ok(connection(conn)?.is_multipath().into()))
+}
+
+/// Writes the address of the peer when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Its length, or -ERANGE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_peer_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the header has the caller see to it.
+    unsafe { tell(conn, into, size, |conn| conn.peer_addr().map(|addr| addr.to_string())) }
+}
+
+/// Writes the address of this host that it was opened from or at, as dccp_peer_address() does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_local_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the header has the caller see to it.
+    unsafe { tell(conn, into, size, |conn| conn.local_addr().map(|addr| addr.to_string())) }
+}
+
+/// Writes the peer's public key in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_peer_key(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the header has the caller see to it.
+    unsafe { tell(conn, into, size, |conn| conn.peer_key().map(|key| key.to_string())) }
+}
+
+/// Writes the Service Code of the connection.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_service(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the header has the caller see to it.
+    unsafe { tell(conn, into, size, |conn| conn.service().map(|code| code.to_string())) }
+}
+
+/// Writes what the peer said when it ended the connection. -ENODATA if it said nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_peer_said(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the header has the caller see to it.
+    unsafe { tell(conn, into, size, |conn| conn.peer_said()) }
+}
+
+/// # Safety
+/// As [`give_text`].
+unsafe fn tell(
+    conn: *const dccp_conn,
+    into: *mut c_char,
+    size: usize,
+    what: impl FnOnce(&dccp_sockets::Connection) -> Option<String>,
+) -> c_int {
+    answer(|| {
+        let text = what(&*connection(conn)?);
+        let text = text.ok_or_else(|| failure(Errno::NODATA, "there is none"))?;
+        // SAFETY: the caller says so.
+        unsafe { give_text(into, size, &text) }
+    })
+}

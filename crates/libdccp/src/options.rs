@@ -1,0 +1,323 @@
+//! What connections and listeners are told.
+
+use crate::errno::{Failure, Outcome, invalid};
+use crate::memory::{Structure, bytes, needed_text, take, take_all, text};
+use dccp_sockets::{Encapsulation, Named, Options, Path, PublicKey, ReorderKind, SchedulerKind, SendPolicy};
+use std::ffi::{c_char, c_void};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+/// In dccp_options.flags: ask for a multipath session, to which paths can be added. Two paths imply it.
+pub const DCCP_MULTIPATH: u32 = 1;
+/// In dccp_options.flags: dccp_connect() does not wait for the peer's answer; see dccp_connected().
+pub const DCCP_NONBLOCK: u32 = 2;
+/// In dccp_options.flags: native DCCP, IP protocol 33, instead of DCCP in UDP. Needs CAP_NET_RAW.
+pub const DCCP_RAW: u32 = 4;
+/// In dccp_options.flags: receive data that comes with the peer's first packet.
+pub const DCCP_TAKE_EARLY_DATA: u32 = 8;
+/// In dccp_options.flags: short sequence numbers (RFC 4340 section 7.6.2).
+pub const DCCP_SHORT_NUMBERS: u32 = 16;
+/// In dccp_options.flags: ask the peer for a CRC-32c of its data (RFC 4340 section 9.3).
+pub const DCCP_DATA_CHECKSUM: u32 = 32;
+
+/// In dccp_options.send_policy: a sender waits while the queue is full. The default.
+pub const DCCP_SEND_WAIT: u32 = 0;
+/// In dccp_options.send_policy: the oldest datagram is dropped.
+pub const DCCP_SEND_DROP_OLDEST: u32 = 1;
+/// In dccp_options.send_policy: the new datagram is dropped.
+pub const DCCP_SEND_DROP_NEWEST: u32 = 2;
+/// In dccp_options.send_policy: the oldest datagram of the lowest priority is dropped; higher priorities leave first.
+pub const DCCP_SEND_PRIORITY: u32 = 3;
+
+/// In dccp_options.keepalive_ms: never.
+pub const DCCP_NEVER: u32 = u32::MAX;
+
+const FLAGS: u32 = 63;
+
+/// A path of a multipath connection. One of local and interface is needed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct dccp_path {
+    /// sizeof(struct dccp_path)
+    pub size: usize,
+    /// Address of this host, in numbers.
+    pub local: *const c_char,
+    /// Network interface that it leaves through. An address alone does not bind a path to a line.
+    pub interface: *const c_char,
+    /// Address and port of the peer, in numbers; NULL: where the connection goes.
+    pub remote: *const c_char,
+    /// 1 standby, 2 overflow, 3 to 15 primary, larger preferred, -1 never (RFC 9897 section 3.2.10); 0 means 3.
+    pub priority: i32,
+}
+
+/// A peer and its keys, in base64 as WireGuard has them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct dccp_peer {
+    /// sizeof(struct dccp_peer)
+    pub size: usize,
+    /// Its public key.
+    pub public_key: *const c_char,
+    /// A secret shared beside the keys, or NULL.
+    pub preshared_key: *const c_char,
+}
+
+/// How connections are made and what they do. Zero, or NULL, means the default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct dccp_options {
+    /// sizeof(struct dccp_options)
+    pub size: usize,
+    /// DCCP_MULTIPATH and the like.
+    pub flags: u32,
+    /// Congestion control of what this end sends: 2 as TCP, 3 and 4 TFRC, 5 BBR (the default), 7 CUBIC.
+    pub ccid: u32,
+    /// Service Code: "SC:chat", "SC=7". A listener can take several, with commas between them. Default: 0.
+    pub service: *const c_char,
+    /// Network interface of all paths that do not name one. Default: any.
+    pub interface: *const c_char,
+    /// Paths of a client's connection.
+    pub paths: *const dccp_path,
+    /// How many.
+    pub path_count: usize,
+    /// Which path a packet takes, by name as in docs/schedulers.md.
+    pub scheduler: *const c_char,
+    /// How datagrams of several paths are put in order: "passive" as they come, "adaptive" (the default).
+    pub reordering: *const c_char,
+    /// Mark of all packets, for policy routing (SO_MARK). Needs CAP_NET_ADMIN.
+    pub mark: u32,
+    /// Datagrams that wait at most for the congestion window. Default: 16.
+    pub queue: u32,
+    /// How long a datagram waits at most, milliseconds; then it is dropped. Default: no limit.
+    pub queue_time_ms: u32,
+    /// DCCP_SEND_WAIT and the like: what happens when the queue is full.
+    pub send_policy: u32,
+    /// Received datagrams that wait at most for the application. Default: 4096.
+    pub receive_queue: u32,
+    /// Connections that wait at most to be accepted. Default: 128.
+    pub backlog: u32,
+    /// Bytes of received datagrams that wait at most in all connections of a listener or a connector. Default: 256 MiB.
+    pub receive_memory: usize,
+    /// Connections that a listener has at most. Default: 16384.
+    pub max_connections: u32,
+    /// Connections of one source at most. Default: a quarter of all.
+    pub max_connections_per_source: u32,
+    /// Largest IP packet, bytes, 576 to 65535. Default: 1500.
+    pub mtu: u32,
+    /// How long to wait for the peer's answer, milliseconds. Default: 5000.
+    pub connect_timeout_ms: u32,
+    /// How long a path may be idle before the peer is asked whether it is there, milliseconds. Default: 12000, 24000 at a
+    /// listener; DCCP_NEVER.
+    pub keepalive_ms: u32,
+    /// How long a connection lives on without any path that works, milliseconds. Default: 60000.
+    pub survive_ms: u32,
+    /// Private key of this end, in base64; encrypts. Default: no encryption.
+    pub private_key: *const c_char,
+    /// Peers that are let in; a client connects to the first.
+    pub peers: *const dccp_peer,
+    /// How many.
+    pub peer_count: usize,
+    /// Data to go with the first packet, 512 bytes at most. Whoever sees it can repeat it.
+    pub early_data: *const c_void,
+    /// Its bytes.
+    pub early_data_len: usize,
+    /// File that gets a trace in qlog format.
+    pub qlog: *const c_char,
+    /// UDP port that a client sends from. Default: any.
+    pub source_udp_port: u16,
+    /// DCCP port that a client sends from. Default: any.
+    pub source_dccp_port: u16,
+    /// DCCP port of the listener, inside UDP. Default: 5001.
+    pub dccp_port: u16,
+    /// Checksum coverage of what this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
+    pub coverage: u8,
+    /// Least checksum coverage that is accepted.
+    pub min_coverage: u8,
+}
+
+// SAFETY: each begins with its size, and has numbers and pointers alone.
+unsafe impl Structure for dccp_path {
+    const NAME: &'static str = "struct dccp_path";
+    const OLDEST: usize = 40;
+}
+// SAFETY: as above.
+unsafe impl Structure for dccp_peer {
+    const NAME: &'static str = "struct dccp_peer";
+    const OLDEST: usize = 24;
+}
+// SAFETY: as above.
+unsafe impl Structure for dccp_options {
+    const NAME: &'static str = "struct dccp_options";
+    const OLDEST: usize = size_of::<dccp_options>();
+}
+
+fn milliseconds(number: u32) -> Duration {
+    Duration::from_millis(number.into())
+}
+
+fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str, what: &str) -> Outcome<T> {
+    text.parse().map_err(|e| invalid(format!("{what} `{text}`: {e}")))
+}
+
+/// A number that is kept where zero means the default.
+fn set<N: Into<u64> + Copy>(
+    number: N,
+    options: Options,
+    method: impl FnOnce(Options, N) -> Options,
+) -> Options {
+    if number.into() == 0 { options } else { method(options, number) }
+}
+
+/// A path.
+///
+/// # Safety
+/// As the header has it.
+pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
+    // SAFETY: the caller says so of all texts.
+    let [local, interface, remote] = unsafe {
+        [
+            text(given.local, "dccp_path.local")?,
+            text(given.interface, "dccp_path.interface")?,
+            text(given.remote, "dccp_path.remote")?,
+        ]
+    };
+    let mut path = match (local, interface) {
+        (None, None) => return Err(invalid("struct dccp_path has neither a local address nor an interface")),
+        (None, Some(interface)) => Path::on(interface),
+        (Some(local), None) => Path::from(parse(local, "local address")?),
+        (Some(local), Some(interface)) => Path::from(parse(local, "local address")?).interface(interface),
+    };
+    if let Some(remote) = remote {
+        path = path.to(parse::<SocketAddr>(remote, "remote address")?);
+    }
+    Ok(match given.priority {
+        0 => path,
+        -1 => path.priority(0),
+        1..=15 => path.priority(given.priority as u8),
+        other => return Err(invalid(format!("priority {other} is not -1 or 0 to 15"))),
+    })
+}
+
+/// The keys of a peer.
+///
+/// # Safety
+/// As the header has it.
+pub(crate) unsafe fn peer(
+    public: *const c_char,
+    preshared: *const c_char,
+) -> Outcome<(PublicKey, dccp_sockets::PresharedKey)> {
+    // SAFETY: the caller says so of all texts.
+    let (public, preshared) =
+        unsafe { (needed_text(public, "the public key")?, text(preshared, "the preshared key")?) };
+    let public = parse(public, "public key")?;
+    // A secret is not repeated in an error.
+    let secret = |text: &str| text.parse().map_err(|e| invalid(format!("preshared key: {e}")));
+    Ok((public, preshared.map(secret).transpose()?.unwrap_or_default()))
+}
+
+/// The options, and whether to wait for the peer's answer.
+///
+/// # Safety
+/// `from` is null or as the header has it.
+pub(crate) unsafe fn read(from: *const dccp_options) -> Outcome<(Options, bool)> {
+    if from.is_null() {
+        return Ok((Options::default(), true));
+    }
+    // SAFETY: the caller says so, of the structure and all it points to.
+    unsafe {
+        let given = take(from)?;
+        let mut options = numbers(&given)?;
+        if let Some(services) = text(given.service, "dccp_options.service")? {
+            for (n, service) in services.split(',').enumerate() {
+                options = if n == 0 { options.service(service) } else { options.also_service(service) };
+            }
+        }
+        if let Some(interface) = text(given.interface, "dccp_options.interface")? {
+            options = options.interface(interface);
+        }
+        for given in take_all(given.paths, given.path_count)? {
+            options = options.path(path(&given)?);
+        }
+        if let Some(name) = text(given.scheduler, "dccp_options.scheduler")? {
+            options = options.scheduler(SchedulerKind::named(name).map_err(invalid)?);
+        }
+        if let Some(name) = text(given.reordering, "dccp_options.reordering")? {
+            options = options.reordering(ReorderKind::named(name).map_err(invalid)?.into());
+        }
+        if let Some(key) = text(given.private_key, "dccp_options.private_key")? {
+            options = options.key(key.parse().map_err(|e| invalid(format!("private key: {e}")))?);
+        }
+        for given in take_all(given.peers, given.peer_count)? {
+            let (public, preshared) = peer(given.public_key, given.preshared_key)?;
+            options = options.peer_with(public, preshared);
+        }
+        let early = bytes(given.early_data.cast(), given.early_data_len)?;
+        if let Some(file) = text(given.qlog, "dccp_options.qlog")? {
+            options = options.qlog(file);
+        }
+        Ok((options.early_data(early), given.flags & DCCP_NONBLOCK == 0))
+    }
+}
+
+fn numbers(given: &dccp_options) -> Outcome<Options> {
+    let unknown = given.flags & !FLAGS;
+    if unknown != 0 {
+        return Err(invalid(format!("dccp_options.flags has unknown bits: {unknown:#x}")));
+    }
+    let mut options = match given.ccid {
+        0 => Options::default(),
+        ccid => Options::ccid(u8::try_from(ccid).map_err(|_| invalid(format!("there is no CCID {ccid}")))?),
+    };
+    let flag = |flag| given.flags & flag != 0;
+    options = options
+        .multipath(flag(DCCP_MULTIPATH))
+        .take_early_data(flag(DCCP_TAKE_EARLY_DATA))
+        .short_numbers(flag(DCCP_SHORT_NUMBERS))
+        .data_checksum(flag(DCCP_DATA_CHECKSUM))
+        .source_ports(given.source_udp_port, given.source_dccp_port)
+        .coverage(given.coverage)
+        .min_coverage(given.min_coverage)
+        .send_policy(match given.send_policy {
+            DCCP_SEND_WAIT => SendPolicy::Wait,
+            DCCP_SEND_DROP_OLDEST => SendPolicy::DropOldest,
+            DCCP_SEND_DROP_NEWEST => SendPolicy::DropNewest,
+            DCCP_SEND_PRIORITY => SendPolicy::Priority,
+            other => return Err(invalid(format!("dccp_options.send_policy: there is no policy {other}"))),
+        });
+    if flag(DCCP_RAW) {
+        options = options.encapsulation(Encapsulation::Raw);
+    }
+    let mtu = u16::try_from(given.mtu).ok().filter(|mtu| *mtu == 0 || *mtu >= 576);
+    let mtu = mtu.ok_or_else(|| invalid(format!("dccp_options.mtu: {} is not 576 to 65535", given.mtu)))?;
+    options = set(mtu, options, Options::mtu);
+    options = set(given.dccp_port, options, Options::dccp_port);
+    options = set(given.mark, options, Options::mark);
+    options = set(given.queue, options, |o, n| o.queue(n as usize));
+    options = set(given.receive_queue, options, |o, n| o.receive_queue(n as usize));
+    options = set(given.backlog, options, |o, n| o.backlog(n as usize));
+    options = set(given.receive_memory as u64, options, |o, n| o.receive_memory(n as usize));
+    options = set(given.max_connections, options, |o, n| o.max_connections(n as usize));
+    options = set(given.max_connections_per_source, options, |o, n| o.max_connections_per_source(n as usize));
+    options = set(given.queue_time_ms, options, |o, n| o.queue_time(milliseconds(n)));
+    options = set(given.connect_timeout_ms, options, |o, n| o.connect_timeout(milliseconds(n)));
+    options = set(given.survive_ms, options, |o, n| o.survive(milliseconds(n)));
+    Ok(match given.keepalive_ms {
+        0 => options,
+        DCCP_NEVER => options.keepalive(Duration::ZERO),
+        idle => options.keepalive(milliseconds(idle)),
+    })
+}
+
+/// The addresses of "host:port".
+///
+/// # Safety
+/// `from` is null or a text.
+pub(crate) unsafe fn addresses(from: *const c_char) -> Outcome<Vec<SocketAddr>> {
+    // SAFETY: the caller says so.
+    let text = unsafe { needed_text(from, "the address") }?;
+    let found = text.to_socket_addrs().map_err(|e| {
+        let Failure { errno, text: why } = e.into();
+        crate::errno::failure(errno, format!("address `{text}`: {why}"))
+    })?;
+    Ok(found.collect())
+}

@@ -1,0 +1,223 @@
+//! The library as C sees it: the header, the exported symbols, the installed files, the examples, and what misuse gives.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The library as cargo built it for this test, installed.
+fn installed() -> &'static Path {
+    static PREFIX: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let prefix = PREFIX.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let built = built();
+        let run = Command::new(format!("{HERE}/install"))
+            .args(["--prefix".as_ref(), dir.path(), "--built".as_ref(), built.as_path()])
+            .status();
+        assert!(run.unwrap().success());
+        dir
+    });
+    prefix.path()
+}
+
+fn built() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+fn have(tool: &str) -> bool {
+    Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+}
+
+fn output(command: &mut Command) -> String {
+    let out = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{command:?}: {}\n{stdout}{stderr}", out.status);
+    stdout.into_owned()
+}
+
+/// Compiles a program against the installed files, with the flags that pkg-config tells where there is one.
+fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let prefix = installed();
+    let program = prefix.join(name);
+    let lib = prefix.join("lib");
+    let told = match have("pkg-config") {
+        true => output(
+            Command::new("pkg-config")
+                .args(["--cflags", "--libs", "dccp"])
+                .env("PKG_CONFIG_PATH", lib.join("pkgconfig")),
+        ),
+        false => format!("-I{0}/include -L{0}/lib -ldccp", prefix.display()),
+    };
+    output(
+        Command::new("cc")
+            .args(["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+            .arg(&program)
+            .arg(Path::new(HERE).join(source))
+            .args(flags)
+            .args(told.split_whitespace())
+            .arg(format!("-Wl,-rpath,{}", lib.display())),
+    );
+    program
+}
+
+/// A server in the background, ended with its test.
+struct Server(Child, String);
+
+impl Server {
+    fn start(program: &Path, args: &[&str]) -> Server {
+        let mut child = Command::new(program).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+        Server(child, address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Compares a generated file with the one in the repository, or writes it if UPDATE is set.
+fn current(name: &str, text: &str) {
+    let file = Path::new(HERE).join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&file, text).unwrap();
+    }
+    let there = fs::read_to_string(&file).unwrap_or_default();
+    assert!(there == text, "{name} is not current: UPDATE=1 cargo test -p libdccp writes it");
+}
+
+#[test]
+fn the_header_is_that_of_the_source() {
+    let config = cbindgen::Config::from_file(format!("{HERE}/cbindgen.toml")).unwrap();
+    let bindings = cbindgen::Builder::new().with_crate(HERE).with_config(config).generate().unwrap();
+    let mut header = Vec::new();
+    bindings.write(&mut header);
+    current("dccp.h", &String::from_utf8(header).unwrap());
+}
+
+#[test]
+fn the_exported_symbols_are_those_of_the_list() {
+    if !have("nm") {
+        eprintln!("SKIPPED the exported symbols: nm is missing");
+        return;
+    }
+    let told = output(Command::new("nm").args(["-D", "--defined-only"]).arg(built().join("libdccp.so")));
+    let mut names: Vec<_> = told.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    names.sort_unstable();
+    current("symbols", &(names.join("\n") + "\n"));
+    let dynamic = output(Command::new("objdump").arg("-p").arg(built().join("libdccp.so")));
+    let soname = dynamic.lines().find_map(|line| line.trim().strip_prefix("SONAME"));
+    assert_eq!(soname.map(str::trim), Some("libdccp.so.0"));
+    let header = fs::read_to_string(format!("{HERE}/dccp.h")).unwrap();
+    for name in names {
+        assert!(header.contains(&format!("{name}(")), "{name} is not in the header");
+    }
+}
+
+#[test]
+fn misuse_is_an_error() {
+    let program = compile("tests/c/misuse.c", "misuse", &[]);
+    output(&mut Command::new(program));
+}
+
+#[test]
+fn misuse_is_an_error_under_the_address_sanitizer() {
+    let probe = Command::new("cc")
+        .args(["-fsanitize=address", "-xc", "-", "-o", "/dev/null"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    // An empty program has no main: what is asked is whether the linker finds the sanitizer.
+    let found = output(Command::new("cc").arg("-print-file-name=libasan.so")).trim().contains('/');
+    if probe.is_err() || !found {
+        eprintln!("SKIPPED the address sanitizer: cc has none");
+        return;
+    }
+    let program = compile("tests/c/misuse.c", "misuse-asan", &["-fsanitize=address,undefined"]);
+    // Connections of the process are closed in the background: what they hold at its end is no leak.
+    output(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=0"));
+}
+
+#[test]
+fn misuse_is_an_error_under_valgrind() {
+    if !have("valgrind") {
+        eprintln!("SKIPPED valgrind: it is not installed");
+        return;
+    }
+    let program = compile("tests/c/misuse.c", "misuse-valgrind", &[]);
+    output(Command::new("valgrind").args(["--quiet", "--error-exitcode=9"]).arg(program));
+}
+
+#[test]
+fn the_echo_answers() {
+    let echo = compile("examples/echo.c", "echo", &[]);
+    let server = Server::start(&echo, &["server", "127.0.0.1:0"]);
+    for text in ["hello", "again"] {
+        let answer = output(Command::new(&echo).args(["client", &server.1, text]));
+        assert_eq!(answer.trim(), text);
+    }
+    let wrong = Command::new(&echo).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(wrong.code(), Some(2));
+}
+
+#[test]
+fn the_echo_with_epoll_answers_several_at_once() {
+    let echo = compile("examples/echo.c", "echo-client", &[]);
+    let server = Server::start(&compile("examples/epoll_echo.c", "epoll_echo", &[]), &["127.0.0.1:0"]);
+    let texts: Vec<_> = (0..5).map(|n| format!("client {n}")).collect();
+    std::thread::scope(|scope| {
+        for text in &texts {
+            let (echo, server) = (&echo, &server.1);
+            scope.spawn(move || {
+                let answer = output(Command::new(echo).args(["client", server, text]));
+                assert_eq!(answer.trim(), text);
+            });
+        }
+    });
+}
+
+#[test]
+fn two_paths_carry_what_is_sent() {
+    let server = Server::start(&compile("examples/echo.c", "echo-server", &[]), &["server", "127.0.0.1:0"]);
+    let client = compile("examples/two_paths.c", "two_paths", &[]);
+    let told = output(Command::new(client).args([server.1.as_str(), "127.0.0.1", "127.0.0.2"]));
+    let up = told.lines().filter(|line| line.ends_with("is up")).count();
+    let packets =
+        told.lines().filter_map(|line| line.split(": ").nth(1)?.split(' ').next()?.parse::<u64>().ok());
+    assert_eq!((up, packets.count()), (2, 2), "{told}");
+}
+
+#[test]
+fn the_static_library_is_enough() {
+    let lib = installed().join("lib/libdccp.a");
+    let system = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
+    let flags = [&["-Wl,--as-needed", lib.to_str().unwrap()], &system[..]].concat();
+    let program = compile("examples/echo.c", "echo-static", &flags);
+    let needs = output(Command::new("ldd").arg(&program));
+    assert!(!needs.contains("libdccp"), "{needs}");
+    let server = Server::start(&program, &["server", "127.0.0.1:0"]);
+    assert_eq!(output(Command::new(&program).args(["client", &server.1, "static"])).trim(), "static");
+}
+
+#[test]
+fn the_header_is_cpp_too() {
+    if !have("c++") {
+        eprintln!("SKIPPED the header in C++: c++ is not installed");
+        return;
+    }
+    let file = installed().join("cpp.cc");
+    fs::write(&file, "#include <dccp.h>\nint main() { return dccp_version() == nullptr; }\n").unwrap();
+    output(
+        Command::new("c++")
+            .args(["-Wall", "-Werror", "-fsyntax-only", "-I"])
+            .arg(installed().join("include"))
+            .arg(file),
+    );
+}

@@ -1,0 +1,293 @@
+/* What a C caller may do wrong, and that each is an error; and that threads, batches and descriptors do what the header says. */
+#include <dccp.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define EXPECT(expression, value)                                                                       \
+    do {                                                                                                \
+        long long got_ = (long long)(expression);                                                       \
+        if (got_ != (long long)(value)) {                                                               \
+            fprintf(stderr, "line %d: %s is %lld, not %lld: %s\n", __LINE__, #expression, got_,         \
+                    (long long)(value), dccp_last_error());                                             \
+            exit(1);                                                                                    \
+        }                                                                                               \
+    } while (0)
+
+static struct dccp_listener *listener;
+static char where[DCCP_ADDRESS_SIZE];
+
+static void *receive(void *conn)
+{
+    char datagram[100];
+    return (void *)(intptr_t)dccp_recv(conn, datagram, sizeof datagram, -1);
+}
+
+static void *accept_one(void *unused)
+{
+    struct dccp_conn *conn;
+    (void)unused;
+    return (void *)(intptr_t)dccp_accept(listener, -1, &conn);
+}
+
+static int in_thread(void *(*function)(void *), void *arg, void (*meanwhile)(void *))
+{
+    pthread_t thread;
+    void *result;
+
+    pthread_create(&thread, NULL, function, arg);
+    usleep(50000);
+    meanwhile(arg);
+    pthread_join(thread, &result);
+    return (int)(intptr_t)result;
+}
+
+static void close_conn(void *conn)
+{
+    EXPECT(dccp_close(conn), 0);
+}
+
+static void close_listener(void *unused)
+{
+    (void)unused;
+    EXPECT(dccp_listener_close(listener), 0);
+}
+
+static void arguments(void)
+{
+    struct dccp_options options = {.size = sizeof options};
+    struct dccp_conn *conn = NULL;
+    struct {
+        struct dccp_options known;
+        long later;
+    } newer = {.known = {.size = sizeof newer}};
+
+    EXPECT(dccp_connect(NULL, NULL, &conn), -EINVAL);
+    EXPECT(dccp_connect(where, NULL, NULL), -EINVAL);
+    EXPECT(dccp_connect("no port", NULL, &conn), -EINVAL);
+    EXPECT(dccp_connect("\xff\xfe:1", NULL, &conn), -EINVAL);
+    options.size = 0;
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    EXPECT(strstr(dccp_last_error(), "sizeof") != NULL, 1);
+    options.size = sizeof options - 1;
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options.size = (size_t)-1;
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+
+    /* A program of a later version runs as long as it asks for nothing that is not there. */
+    newer.later = 1;
+    EXPECT(dccp_connect(where, &newer.known, &conn), -E2BIG);
+    newer.later = 0;
+    EXPECT(dccp_connect(where, &newer.known, &conn), 0);
+    EXPECT(dccp_close(conn), 0);
+
+    options = (struct dccp_options){.size = sizeof options, .ccid = 99};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options = (struct dccp_options){.size = sizeof options, .ccid = 999};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options = (struct dccp_options){.size = sizeof options, .flags = 1u << 31};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options = (struct dccp_options){.size = sizeof options, .service = "echo"};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options = (struct dccp_options){.size = sizeof options, .scheduler = "best"};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options = (struct dccp_options){.size = sizeof options, .reordering = "best"};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options = (struct dccp_options){.size = sizeof options, .private_key = "secret"};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    EXPECT(strstr(dccp_last_error(), "secret") == NULL, 1);
+    options = (struct dccp_options){.size = sizeof options, .send_policy = 9};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options = (struct dccp_options){.size = sizeof options, .mtu = 100};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    options = (struct dccp_options){.size = sizeof options, .path_count = 1};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+
+    struct dccp_path paths[3] = {{.size = sizeof paths[0], .local = "127.0.0.1"},
+                                 {.size = sizeof paths[0] + 8, .local = "127.0.0.1"},
+                                 {.size = sizeof paths[0]}};
+    options = (struct dccp_options){.size = sizeof options, .paths = paths, .path_count = 2};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    paths[1] = (struct dccp_path){.size = sizeof paths[0]};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    paths[1].local = "localhost";
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    paths[1] = (struct dccp_path){.size = sizeof paths[0], .interface = "nosuchdevice"};
+    EXPECT(dccp_connect(where, &options, &conn), -ENODEV);
+    paths[1] = (struct dccp_path){.size = sizeof paths[0], .local = "127.0.0.1", .priority = 16};
+    EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    EXPECT(conn == NULL || dccp_close(conn) == -EBADF, 1);
+
+    options = (struct dccp_options){.size = sizeof options, .service = "SC:else"};
+    EXPECT(dccp_connect(where, &options, &conn), -ECONNREFUSED);
+    options = (struct dccp_options){.size = sizeof options, .connect_timeout_ms = 50, .dccp_port = 1};
+    EXPECT(dccp_connect("127.0.0.1:9", &options, &conn) < 0, 1);
+    EXPECT(dccp_listen(where, NULL, &listener) == -EADDRINUSE, 1);
+}
+
+static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
+{
+    struct dccp_stats stats = {.size = sizeof stats};
+    struct dccp_path_stats path = {.size = sizeof path};
+    struct dccp_event event = {.size = sizeof event};
+    struct dccp_msg message = {.data = NULL, .len = 5};
+    char datagram[100];
+    int status;
+    pid_t child;
+
+    EXPECT(dccp_send(NULL, "x", 1, 0), -EINVAL);
+    EXPECT(dccp_send(conn, NULL, 1, 0), -EINVAL);
+    EXPECT(dccp_send(conn, "x", 0, 0), -EINVAL);
+    EXPECT(dccp_send(conn, "x", (size_t)-1, 0), -EINVAL);
+    EXPECT(dccp_send_with(conn, "x", 1, 0, 256, 0), -EINVAL);
+    EXPECT(dccp_send((struct dccp_conn *)listener, "x", 1, 0), -EBADF);
+    EXPECT(dccp_send((struct dccp_conn *)&stats, "x", 1, 0), -EBADF);
+    EXPECT(dccp_accept((struct dccp_listener *)conn, 0, &conn), -EBADF);
+    EXPECT(dccp_recv(conn, NULL, 1, 0), -EINVAL);
+    EXPECT(dccp_recv(conn, datagram, sizeof datagram, 0), -EAGAIN);
+    EXPECT(dccp_recv(conn, datagram, sizeof datagram, 1), -ETIMEDOUT);
+    EXPECT(dccp_accept(listener, 0, &conn), -EAGAIN);
+    EXPECT(dccp_accept(listener, 1, &conn), -ETIMEDOUT);
+    EXPECT(dccp_sendmmsg(conn, NULL, 1, 0), -EINVAL);
+    EXPECT(dccp_sendmmsg(conn, &message, 1, 0), -EINVAL);
+    EXPECT(dccp_sendmmsg(conn, NULL, 0, 0), 0);
+    EXPECT(dccp_recvmmsg(conn, NULL, 1, 0), -EINVAL);
+    EXPECT(dccp_get_stats(conn, NULL), -EINVAL);
+    EXPECT(dccp_get_stats(NULL, &stats), -EINVAL);
+    stats.size = 8;
+    EXPECT(dccp_get_stats(conn, &stats), -EINVAL);
+    EXPECT(dccp_get_path_stats(conn, 7, &path), -ENOENT);
+    EXPECT(dccp_next_event(conn, 0, NULL), -EINVAL);
+    while (dccp_next_event(conn, 0, &event) == 0)
+        ;
+    EXPECT(dccp_next_event(conn, 1, &event), -ETIMEDOUT);
+    EXPECT(dccp_peer_address(conn, datagram, 3), -ERANGE);
+    EXPECT(dccp_peer_address(conn, NULL, 3), -EINVAL);
+    EXPECT(dccp_peer_key(conn, datagram, sizeof datagram), -ENODATA);
+    EXPECT(dccp_set_ccid(conn, 99), -EINVAL);
+    EXPECT(dccp_set_priority(conn, 0, 16), -EINVAL);
+    EXPECT(dccp_end(conn), -EINPROGRESS);
+    EXPECT(dccp_add_path(conn, NULL), -EINVAL);
+    EXPECT(dccp_connector_connect((struct dccp_connector *)conn, where, NULL, &conn), -EBADF);
+    EXPECT(dccp_add_peer(listener, "no key", NULL), -EINVAL);
+    EXPECT(dccp_add_peer(listener, NULL, NULL), -EINVAL);
+
+    /* Too large a datagram stays with its sender, and with a receiver that has no room for it. */
+    size_t most = (size_t)dccp_max_datagram(conn);
+    char *large = calloc(1, most + 1);
+    EXPECT(dccp_send(conn, large, most + 1, -1), -EMSGSIZE);
+    EXPECT(dccp_send(conn, large, most, -1), most);
+    EXPECT(dccp_recv(peer, datagram, sizeof datagram, 20000), -EMSGSIZE);
+    EXPECT(dccp_recv(peer, large, most + 1, 20000), most);
+    free(large);
+
+    child = fork();
+    if (child == 0) {
+        int bad = dccp_send(conn, "x", 1, 0) != -EPERM || dccp_recv(conn, datagram, 1, 0) != -EPERM ||
+                  dccp_accept(listener, 0, &conn) != -EPERM;
+        _exit(bad);
+    }
+    waitpid(child, &status, 0);
+    EXPECT(status, 0);
+}
+
+static void batches(struct dccp_conn *conn, struct dccp_conn *peer)
+{
+    char in[3][8], out[3][8] = {"one", "two", "three"};
+    struct dccp_msg sent[3], received[3];
+    unsigned count = 0;
+
+    for (int n = 0; n < 3; n++) {
+        sent[n] = (struct dccp_msg){.data = out[n], .len = strlen(out[n])};
+        received[n] = (struct dccp_msg){.data = in[n], .len = sizeof in[n]};
+    }
+    EXPECT(dccp_sendmmsg(conn, sent, 3, -1), 3);
+    while (count < 3) {
+        int more = dccp_recvmmsg(peer, received + count, 3 - count, 20000);
+        EXPECT(more > 0, 1);
+        count += (unsigned)more;
+    }
+    for (int n = 0; n < 3; n++)
+        EXPECT(received[n].len == sent[n].len && memcmp(in[n], out[n], sent[n].len) == 0, 1);
+}
+
+static void descriptors(struct dccp_conn *conn, struct dccp_conn *peer)
+{
+    struct pollfd pollfd = {.fd = dccp_fd(conn), .events = POLLIN};
+    struct dccp_event event = {.size = sizeof event};
+    char datagram[8];
+
+    EXPECT(dccp_fd(NULL), -EINVAL);
+    while (dccp_next_event(conn, 0, &event) == 0)
+        ;
+    EXPECT(dccp_events(conn), DCCP_WRITABLE);
+    EXPECT(poll(&pollfd, 1, 0), 0);
+    EXPECT(dccp_send(peer, "ping", 4, -1), 4);
+    EXPECT(poll(&pollfd, 1, 20000), 1);
+    EXPECT(dccp_events(conn), DCCP_WRITABLE | DCCP_READABLE);
+    EXPECT(dccp_recv(conn, datagram, sizeof datagram, 0), 4);
+    EXPECT(poll(&pollfd, 1, 0), 0);
+    EXPECT(dccp_finish(peer, 20000), 0);
+    EXPECT(dccp_send(peer, "late", 4, 0), -EPIPE);
+    EXPECT(poll(&pollfd, 1, 20000), 1);
+    EXPECT(dccp_events(conn) & DCCP_CLOSED, DCCP_CLOSED);
+    EXPECT(dccp_recv(conn, datagram, sizeof datagram, -1), 0);
+    EXPECT(dccp_end(conn), 0);
+    do
+        EXPECT(dccp_next_event(conn, -1, &event), 0);
+    while (event.kind != DCCP_EVENT_CLOSED);
+    EXPECT(strcmp(event.reason, "closed_by_peer"), 0);
+    EXPECT(dccp_next_event(conn, -1, &event), -EPIPE);
+}
+
+int main(void)
+{
+    struct dccp_options later = {.size = sizeof later, .flags = DCCP_NONBLOCK};
+    struct dccp_connector *connector;
+    struct dccp_conn *conn, *peer;
+    struct pollfd pollfd = {.events = POLLIN};
+    char text[100];
+
+    EXPECT(dccp_listen("127.0.0.1:0", NULL, &listener), 0);
+    EXPECT(dccp_listener_address(listener, where, sizeof where) > 0, 1);
+    arguments();
+    EXPECT(dccp_accept(listener, 20000, &peer), 0);
+    EXPECT(dccp_close(peer), 0);
+    EXPECT(dccp_close(peer), -EBADF);
+    EXPECT(dccp_recv(peer, where, 0, 0), -EBADF);
+
+    EXPECT(dccp_connector_new(&later, &connector), 0);
+    EXPECT(dccp_connector_connect(connector, where, NULL, &conn), 0);
+    pollfd.fd = dccp_fd(conn);
+    EXPECT(poll(&pollfd, 1, 20000), 1);
+    EXPECT(dccp_connected(conn), 0);
+    EXPECT(dccp_connector_close(connector), 0);
+    EXPECT(dccp_connector_close(connector), -EBADF);
+    EXPECT(dccp_accept(listener, 20000, &peer), 0);
+    handles(conn, peer);
+    batches(conn, peer);
+    descriptors(conn, peer);
+    EXPECT(dccp_close(conn), 0);
+    EXPECT(dccp_close(peer), 0);
+
+    EXPECT(dccp_connect(where, NULL, &conn), 0);
+    EXPECT(dccp_accept(listener, 20000, &peer), 0);
+    EXPECT(in_thread(receive, conn, close_conn), -ECONNABORTED);
+    EXPECT(dccp_close(peer), 0);
+
+    EXPECT(dccp_connect(where, NULL, &conn), 0);
+    EXPECT(dccp_accept(listener, 20000, &peer), 0);
+    EXPECT(dccp_abort(peer, "enough"), 0);
+    EXPECT(dccp_recv(conn, text, sizeof text, -1), -ECONNRESET);
+    EXPECT(dccp_peer_said(conn, text, sizeof text), 6);
+    EXPECT(strcmp(text, "enough"), 0);
+    EXPECT(dccp_close(conn), 0);
+    EXPECT(in_thread(accept_one, NULL, close_listener), -ECONNABORTED);
+    puts("all as the header says");
+    return 0;
+}
