@@ -59,7 +59,7 @@ impl Drop for Host {
 /// The blocks of the section that begin with this fence.
 fn blocks(kind: &str) -> Vec<&'static str> {
     let text = include_str!("../../../../README.md");
-    let (_, section) = text.split_once("## A tunnel\n").unwrap();
+    let (_, section) = text.split_once("## A tunnel in three steps\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let parts = section.split("```").skip(1).step_by(2);
     parts.filter_map(|part| part.strip_prefix(kind)?.strip_prefix('\n')).collect()
@@ -96,7 +96,7 @@ fn the_first_tunnel_of_the_readme() {
         std::fs::write(host.directory.path().join(name), format!("{before}{}{after}", key.trim())).unwrap();
     }
     for line in commands[1].lines() {
-        let (line, place) = line.split_once(" # at the ").unwrap();
+        let (line, place) = line.split_once(" # on the ").unwrap();
         let host = if place.starts_with("server") { &mut server } else { &mut client };
         if line.contains(" up ") {
             let log = File::create(host.directory.path().join("log")).unwrap();
