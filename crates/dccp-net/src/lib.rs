@@ -67,6 +67,10 @@ pub use links::LinkChange;
 pub use marking::{Mark, Marking, data_of};
 
 #[cfg(target_os = "linux")]
+mod app;
+#[cfg(target_os = "linux")]
+mod bind;
+#[cfg(target_os = "linux")]
 mod bursts;
 #[cfg(target_os = "linux")]
 mod capture;
@@ -76,8 +80,6 @@ mod clock;
 mod driver;
 #[cfg(target_os = "linux")]
 mod gro;
-#[cfg(target_os = "linux")]
-mod handle;
 #[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
@@ -104,16 +106,16 @@ mod watch;
 
 #[cfg(target_os = "linux")]
 pub use {
+    app::{App, Core, Handle},
+    bind::Bind,
     bursts::{Bursts, Written},
     capture::Capture,
     clock::Clock,
-    driver::{App, Core, Driver},
-    handle::Handle,
+    driver::Driver,
     net::Net,
     qlog::Qlog,
     raw33::RawEncapsulation,
     seed::random_seed,
-    socket::Bind,
     tun::{Tun, TunConfig},
     udp::UdpEncapsulation,
     watch::{HostWatch, interfaces_like},

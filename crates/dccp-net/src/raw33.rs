@@ -1,4 +1,5 @@
-use crate::socket::{Bind, Message, Socket};
+use crate::bind::Bind;
+use crate::socket::{Message, Socket};
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use dccp_wire::checksum;
 use mpdccp_units::Time;

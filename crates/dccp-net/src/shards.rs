@@ -1,6 +1,5 @@
 //! Several drivers of one server, a shard each: what comes in at one and is for another is handed over.
 
-use crate::{App, Handle};
 use dccp_proto::{Ecn, Route};
 use dccp_secure::Handover;
 
@@ -12,7 +11,8 @@ pub(crate) enum Mail {
     Handshake(Box<Handover>),
 }
 
-type Post = Box<dyn Fn(Vec<Mail>) -> bool + Send>;
+/// Hands over to a shard; false if that has too much to do.
+pub(crate) type Post = Box<dyn Fn(Vec<Mail>) -> bool + Send>;
 
 /// The ways to all shards by their numbers, and what waits to go there.
 #[derive(Default)]
@@ -26,16 +26,10 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
-    pub(crate) fn new<A: App + 'static>(all: &[Handle<A>]) -> Neighbours {
-        let post = |handle: &Handle<A>| -> Post {
-            let handle = handle.clone();
-            Box::new(move |mail| handle.offer(move |core, _| core.take(mail)))
-        };
-        Neighbours {
-            posts: all.iter().map(post).collect(),
-            waiting: all.iter().map(|_| Vec::new()).collect(),
-            ..Neighbours::default()
-        }
+    /// `posts` by the numbers of the shards.
+    pub(crate) fn new(posts: Vec<Post>) -> Neighbours {
+        let waiting = posts.iter().map(|_| Vec::new()).collect();
+        Neighbours { posts, waiting, ..Neighbours::default() }
     }
 
     pub(crate) fn put(&mut self, shard: u8, mail: Mail) {

@@ -1,5 +1,6 @@
 //! What both encapsulations share: a bound, non-blocking socket with ECN both ways, receive times, and batched receiving.
 
+use crate::bind::Bind;
 use crate::clock::Clock;
 use crate::watch;
 use crate::{Burst, SendError, SocketStats};
@@ -17,30 +18,8 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-
-/// Where a socket is bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bind {
-    /// Address and, for UDP, port; unspecified and 0 let the system choose.
-    pub addr: SocketAddr,
-    /// Use this interface only (SO_BINDTODEVICE).
-    pub interface: Option<String>,
-}
-
-impl Bind {
-    /// For packets from an address of this host to `remote`. A link-local address is one of the interface on which the remote is.
-    pub fn toward(remote: SocketAddr, local: IpAddr, port: u16) -> Bind {
-        let addr = match (local, remote) {
-            (IpAddr::V6(ip), SocketAddr::V6(to)) if ip.is_unicast_link_local() => {
-                SocketAddrV6::new(ip, port, 0, to.scope_id()).into()
-            }
-            _ => SocketAddr::new(local, port),
-        };
-        Bind { addr, interface: None }
-    }
-}
 
 /// Asked of the kernel for each socket and direction; it grants less without privilege.
 const BUFFER: usize = 4 << 20;

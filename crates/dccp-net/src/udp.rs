@@ -1,4 +1,5 @@
-use crate::socket::{Bind, Socket};
+use crate::bind::Bind;
+use crate::socket::Socket;
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use mpdccp_units::Time;
 use rustix::fd::{AsFd, BorrowedFd};

@@ -1,12 +1,12 @@
 //! One channel: its keys, the handshake under way, and what waits for a key.
 
+use crate::address::Address;
 use crate::aead::{Aead, RecordKey};
 use crate::cookie::Code;
 use crate::header::{self, HEADER, Kind, OVERHEAD, Receiver};
 use crate::noise::Initiating;
 use crate::replay::Replay;
 use crate::timestamp::Timestamp;
-use core::net::{IpAddr, SocketAddr};
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 
@@ -25,17 +25,6 @@ const FORGET: Duration = Duration::from_secs(1800);
 const UNCONFIRMED: Duration = Duration::from_secs(10);
 /// Packets that wait for the first key.
 const STAGED: usize = 16;
-
-/// Where datagrams of a channel go and come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// Which of the driver's sockets; the driver gives the numbers.
-    pub socket: u32,
-    /// The address on this host, where the socket is not bound to one.
-    pub local: Option<IpAddr>,
-    /// The peer's address and UDP port.
-    pub remote: SocketAddr,
-}
 
 /// A channel of a [`Channels`](crate::Channels); not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,3 +1,4 @@
+use crate::curve::Key;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use core::fmt;
@@ -72,7 +73,7 @@ impl PrivateKey {
 
     /// The public half.
     pub fn public(&self) -> PublicKey {
-        PublicKey(crate::x25519::public(&self.0))
+        PublicKey(Key::new(&self.0).public())
     }
 
     /// Whether what was given as a public key is this private key, by mistake.

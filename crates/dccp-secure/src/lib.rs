@@ -7,10 +7,12 @@
 //! docs/security.md is the specification. The crate has no socket, no clock and no source of randomness: [`Channels`] is handed
 //! datagrams, the time and a seed.
 
+mod address;
 mod aead;
 mod channel;
 mod channels;
 mod cookie;
+mod curve;
 mod drops;
 mod header;
 mod indices;
@@ -23,8 +25,9 @@ mod slots;
 mod timestamp;
 mod x25519;
 
+pub use address::Address;
 pub use aead::{Aead, UnknownAead};
-pub use channel::{Address, ChannelId, ChannelStats, Unready};
+pub use channel::{ChannelId, ChannelStats, Unready};
 pub use channels::{Channels, Event, Handover, Input, PeerStats, Settings, home};
 pub use drops::Reason;
 pub use header::{HEADER, OVERHEAD, TAG, shard_of};

@@ -1,46 +1,11 @@
 //! Curve25519 as handshakes use it: this host's public key and what it has in common with each peer do not change, and are computed once.
 
+use crate::curve::{Key, Shared};
 use crate::{PrivateKey, PublicKey};
-use aws_lc_rs::agreement::{self, UnparsedPublicKey, X25519 as ALGORITHM};
 use snow::types::{Dh, Random};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
-
-type Shared = Zeroizing<[u8; 32]>;
-
-/// A private key as the library wants it, which has its public half worked out, and wipes both.
-struct Key(agreement::PrivateKey);
-
-impl Key {
-    fn new(private: &[u8; 32]) -> Key {
-        let key = agreement::PrivateKey::from_private_key(&ALGORITHM, private);
-        Key(key.expect("32 bytes are a key, unless there is no memory"))
-    }
-
-    fn public(&self) -> [u8; 32] {
-        let public = self.0.compute_public_key().ok();
-        *public
-            .as_ref()
-            .and_then(|key| key.as_ref().first_chunk())
-            .expect("a key has a public half of 32 bytes")
-    }
-
-    /// `None` if the other key is one of the few points that make the same of every private key (RFC 7748 section 6.1).
-    fn agree(&self, with: &PublicKey) -> Option<Shared> {
-        agreement::agree(&self.0, UnparsedPublicKey::new(&ALGORITHM, with.0), (), |secret| {
-            let mut shared = Shared::default();
-            shared.copy_from_slice(secret);
-            Ok(shared)
-        })
-        .ok()
-    }
-}
-
-/// The public half of a private key.
-pub(crate) fn public(private: &[u8; 32]) -> [u8; 32] {
-    Key::new(private).public()
-}
 
 /// This host's key, and its shared secrets with those that are peers.
 pub(crate) struct Identity {
@@ -84,10 +49,10 @@ impl Identity {
         match self.shared.lock().unwrap_or_else(PoisonError::into_inner).get_mut(with) {
             Some(Some(known)) => Some(known.clone()),
             Some(unknown) => {
-                *unknown = self.key.agree(with);
+                *unknown = self.key.agree(&with.0);
                 unknown.clone()
             }
-            None => self.key.agree(with),
+            None => self.key.agree(&with.0),
         }
     }
 }
@@ -154,7 +119,7 @@ impl Dh for X25519 {
         // Buffers are as long as those of the longest curve.
         let with = PublicKey(*with.first_chunk().ok_or(snow::Error::Dh)?);
         let shared = match &self.key {
-            Some(key) => key.agree(&with),
+            Some(key) => key.agree(&with.0),
             None => self.identity.agree(&with),
         };
         out.get_mut(..32).ok_or(snow::Error::Dh)?.copy_from_slice(&*shared.ok_or(snow::Error::Dh)?);
@@ -181,7 +146,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(hex(identity.agree(&bob.public())), expected);
         }
-        assert_eq!(hex(Key::new(bob.bytes()).agree(&alice.public())), expected);
+        assert_eq!(hex(Key::new(bob.bytes()).agree(&alice.public().0)), expected);
     }
 
     #[test]
@@ -190,7 +155,7 @@ mod tests {
         for first in [0, 1] {
             let mut point = [0; 32];
             point[0] = first;
-            assert!(key.agree(&PublicKey(point)).is_none());
+            assert!(key.agree(&point).is_none());
         }
     }
 

@@ -4,17 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use mpdccp_lab::experiment::{self, Exports, Options};
-use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::scenario::LIBRARY;
-use mpdccp_lab::sim::Sim;
 use mpdccp_lab::sweep::Shard;
 use mpdccp_lab::{Backend, LabError, Scenario, agreement, comparison, sweep};
 
 use crate::watch::Watch;
+pub(crate) use machine::netns;
+use machine::{Where, cores, sweep_line, threads};
 
 mod judge;
+mod machine;
 mod reproduce;
 
 pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of scenario files):
@@ -135,27 +136,6 @@ pub(crate) struct Run {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Where {
-    Sim,
-    Netns,
-}
-
-/// At least one run at a time.
-fn threads(text: &str) -> Result<usize, String> {
-    let n: usize = text.parse().map_err(|e| format!("{e}"))?;
-    if n == 0 { Err("at least 1".to_owned()) } else { Ok(n) }
-}
-
-impl Where {
-    fn backend(self) -> Result<Box<dyn Backend>, LabError> {
-        Ok(match self {
-            Where::Netns => Box::new(netns()?),
-            Where::Sim => Box::new(Sim::default()),
-        })
-    }
-}
-
 pub(crate) fn main(args: &Lab) -> ExitCode {
     let result = match args {
         Lab::List => list(),
@@ -206,14 +186,6 @@ pub(crate) fn default_out(scenario: &Scenario) -> PathBuf {
     Path::new("lab-out").join(scenario.name.replace('/', "-"))
 }
 
-/// The namespace backend, once the machine has been found fit for it.
-pub(crate) fn netns() -> Result<Netns, LabError> {
-    netns::check_environment()?;
-    netns::install_handler()?;
-    let program = std::env::current_exe().map_err(|e| LabError::failed("finding this program", e))?;
-    Ok(Netns::new(program))
-}
-
 fn run(args: &Run) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let backend = args.backend.backend()?;
@@ -253,20 +225,6 @@ pub(crate) fn watched(
             watch.on(event);
         }
     })
-}
-
-/// Runs at a time if the user does not say.
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn sweep_line(progress: &sweep::Progress<'_>) {
-    let how = match (progress.error, progress.found) {
-        (Some(why), _) => format!(": failed: {why}"),
-        (None, true) => " (found)".to_owned(),
-        (None, false) => String::new(),
-    };
-    eprintln!("{}/{} {}{how}", progress.done, progress.total, progress.what);
 }
 
 fn compare(args: &Compare) -> Result<(), LabError> {

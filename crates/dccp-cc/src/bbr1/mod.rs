@@ -4,136 +4,21 @@
 //! leaves it.
 
 mod aggregation;
+mod bbr;
 mod competitors;
 mod path_model;
+mod phases;
 mod state;
 mod tuning;
 mod window;
 
-use crate::losses::Losses;
-use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, Part, RateSample, Sent, Window};
-use aggregation::Aggregation;
-use competitors::Competitors;
+use crate::{AckEvent, Controller, Inherited, Limits, Lost, Part, RateSample, Sent, Window};
+pub use bbr::{Bbr1, WITHOUT};
 use mpdccp_units::{Duration, Rate, Time};
-use path_model::{PathModel, Units};
-use state::{Drained, ProbeRtt, State};
-pub use tuning::{Tuning, WITHOUT};
-use window::Recovery;
-
-/// BBRHighGain, 2/ln 2: the least gain that doubles the rate each round (section 2).
-const HIGH_GAIN: f64 = 2.885_39;
-/// InitialCwnd, packets (RFC 6928; the transport's choice, section 4.2.3.1).
-const INITIAL_CWND: u64 = 10;
-/// BBRMinPipeCwnd, packets (section 4.2.3.3).
-const MIN_PIPE_CWND: u64 = 4;
-/// Lowest pacing rate: a full packet a second, so that an estimate near zero does not silence a path for good.
-const MIN_PACING_SECS: u64 = 1;
-
-/// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
-///
-/// The long-term bandwidth sampler for policers, which implementations have beside the draft, is left out.
-#[derive(Debug)]
-pub struct Bbr1 {
-    tuning: Tuning,
-    units: Units,
-    random: u64,
-
-    path: PathModel,
-    aggregation: Aggregation,
-    losses: Losses,
-    competitors: Competitors,
-    /// No probe for bandwidth before this.
-    no_probe_until: Option<Time>,
-    state: State,
-    pacing_gain: f64,
-    cwnd_gain: f64,
-
-    // Full pipe (section 4.3.2.2).
-    filled_pipe: bool,
-    full_bw: f64,
-    full_bw_count: u8,
-    lost_in_round: bool,
-    /// More was lost, or marked, in the round that ends than the path loses anyhow.
-    congested: bool,
-
-    // ProbeBW (section 4.3.4).
-    cycle_index: usize,
-    cycle_stamp: Time,
-    /// BtlBw when the last probe for bandwidth began.
-    probed_from: f64,
-
-    probe_rtt: ProbeRtt,
-    part: Part,
-    idle_restart: bool,
-    /// What follows a capacity drain.
-    drained: Option<Drained>,
-    /// No capacity drain before this.
-    no_expiry_until: Time,
-
-    // Control parameters (section 4.2).
-    cwnd: u64,
-    /// The window was full in the running round.
-    window_limited: bool,
-    prior_cwnd: u64,
-    recovery: Option<Recovery>,
-    pacing_rate: Rate,
-    pacing_from_rtt: bool,
-    delivered: u64,
-}
+use phases::{Drained, Recovery, State};
+pub use tuning::Tuning;
 
 impl Bbr1 {
-    /// A fresh one: the draft or the tuned variant, as `cfg` says.
-    pub fn new(cfg: &CcConfig) -> Bbr1 {
-        Bbr1::with_tuning(cfg, Tuning::of(cfg.draft))
-    }
-
-    /// As Linux's TCP has it.
-    pub fn tcp(mtu: u16, seed: u64) -> Bbr1 {
-        let cfg = CcConfig { mtu, packets: false, draft: true, seed };
-        Bbr1::with_tuning(&cfg, Tuning::LINUX)
-    }
-
-    /// One with chosen deviations; `cfg.draft` is ignored.
-    pub fn with_tuning(cfg: &CcConfig, tuning: Tuning) -> Bbr1 {
-        let units = Units { packets: cfg.packets, mtu: cfg.mtu };
-        let mut bbr = Bbr1 {
-            tuning,
-            units,
-            random: cfg.seed,
-            path: PathModel::new(),
-            aggregation: Aggregation::default(),
-            losses: Losses::default(),
-            competitors: Competitors::default(),
-            no_probe_until: None,
-            state: State::Startup,
-            pacing_gain: HIGH_GAIN,
-            cwnd_gain: HIGH_GAIN,
-            filled_pipe: false,
-            full_bw: 0.0,
-            full_bw_count: 0,
-            lost_in_round: false,
-            congested: false,
-            cycle_index: 0,
-            probed_from: 0.0,
-            cycle_stamp: Time::ZERO,
-            probe_rtt: ProbeRtt::default(),
-            part: Part::ALONE,
-            idle_restart: false,
-            drained: None,
-            no_expiry_until: Time::ZERO,
-            cwnd: INITIAL_CWND * units.packet(),
-            window_limited: false,
-            prior_cwnd: 0,
-            recovery: None,
-            pacing_rate: Rate::ZERO,
-            pacing_from_rtt: false,
-            delivered: 0,
-        };
-        // BBRInitPacingRate (section 4.2.1): 1 ms stands in for an RTT.
-        bbr.init_pacing_rate(Duration::from_millis(1));
-        bbr
-    }
-
     /// BBRUpdateModelAndState (section 3.5.2).
     fn update_model_and_state(&mut self, ev: &AckEvent<'_>) {
         let now = ev.now;

@@ -1,6 +1,8 @@
 //! The state machine: Startup, Drain, ProbeBW, ProbeRTT (section 4.3).
 
-use super::{Bbr1, HIGH_GAIN, tuning};
+use super::bbr::{Bbr1, HIGH_GAIN};
+use super::phases::State;
+use super::tuning;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::{Duration, Time};
 
@@ -12,63 +14,6 @@ const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u8 = 3;
 /// ProbeRTTDuration (section 4.3.5).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Startup,
-    Drain,
-    ProbeBw,
-    ProbeRtt,
-    /// Tuned: one BDP in flight at most, after capacity fell.
-    CapacityDrain,
-}
-
-impl State {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            State::Startup => "startup",
-            State::Drain | State::CapacityDrain => "drain",
-            State::ProbeBw => "probe_bw",
-            State::ProbeRtt => "probe_rtt",
-        }
-    }
-}
-
-/// Variables of ProbeRTT (section 4.3.5).
-#[derive(Debug, Default)]
-pub(super) struct ProbeRtt {
-    /// Another path of the session is in ProbeRTT.
-    pub(super) hold: bool,
-    /// When it may end, once inflight is low enough.
-    done: Option<Time>,
-    /// The round after inflight became low enough ends when a packet sent after this was delivered is acknowledged.
-    round: u64,
-    round_done: bool,
-    /// Least RTT since inflight became low enough.
-    least: Option<Duration>,
-    /// When the last one ended.
-    ended: Option<Time>,
-    /// Samples of packets sent while between these were delivered have a low rate of our own making.
-    low_rate: (u64, u64),
-}
-
-/// Tuned: what follows a capacity drain.
-#[derive(Debug)]
-pub(super) struct Drained {
-    /// BtlBw before.
-    pub(super) old_bw: f64,
-    /// Least RTT while capacity seemed to fall.
-    pub(super) old_rtt: Duration,
-    /// Round in which to see whether the queue is gone; set when the drain ends.
-    pub(super) look_at_round: Option<u64>,
-}
-
-impl ProbeRtt {
-    /// Whether a sample is to be treated as application-limited.
-    pub(super) fn marks(&self, rs: &RateSample) -> bool {
-        (self.low_rate.0..self.low_rate.1).contains(&rs.prior_delivered.packets)
-    }
-}
 
 impl Bbr1 {
     /// BBREnterStartup (section 4.3.2.1).

@@ -2,9 +2,6 @@
 //!
 //! Every switch was measured on and off in the model of `tests/`; the table is in `docs/ccid5.md`.
 
-use super::Bbr1;
-use crate::{CcConfig, Controller};
-use alloc::boxed::Box;
 use core::time::Duration;
 
 /// The deviations from the draft, one by one.
@@ -84,31 +81,6 @@ impl Tuning {
         linux: false,
     };
 }
-
-/// Makes a controller.
-type Make = fn(&CcConfig) -> Box<dyn Controller>;
-
-macro_rules! without {
-    ($($switch:ident),+ $(,)?) => {
-        &[$((stringify!($switch), |cfg| {
-            Box::new(Bbr1::with_tuning(cfg, Tuning { $switch: false, ..Tuning::TUNED }))
-        })),+]
-    };
-}
-
-/// The tuned variant without one of its deviations, by that one's name: all that concern a path by itself.
-pub const WITHOUT: &[(&str, Make)] = without![
-    expire_bandwidth,
-    confirm_rtprop,
-    gentle_probe_rtt,
-    small_quantum,
-    allow_for_jitter,
-    full_drain,
-    full_pipe_shows,
-    bound_by_losses,
-    heed_competitors,
-    probe_on,
-];
 
 /// `linux`: share of the estimated rate that is paced.
 pub(super) const PACED: f64 = 0.99;

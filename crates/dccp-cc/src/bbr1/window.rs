@@ -1,7 +1,8 @@
 //! The control parameters: pacing rate, send quantum, window (section 4.2).
 
-use super::state::State;
-use super::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS, MIN_PIPE_CWND, tuning};
+use super::bbr::{Bbr1, HIGH_GAIN, INITIAL_CWND, MIN_PACING_SECS, MIN_PIPE_CWND};
+use super::phases::{Recovery, State};
+use super::tuning;
 use crate::AckEvent;
 use crate::jitter::Jitter;
 use mpdccp_units::{Duration, Rate};
@@ -11,21 +12,6 @@ const MAX_QUANTUM: u64 = 64 * 1024;
 
 /// A round trip below this stays within a host or a LAN.
 const LAN: Duration = Duration::from_millis(1);
-
-/// Loss recovery (section 4.2.3.4). DCCP repairs nothing, so it lasts until a round passes without a loss.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Recovery {
-    /// First round: send no more than was delivered.
-    conservation: bool,
-    /// A loss came in the running round.
-    lost: bool,
-}
-
-impl Recovery {
-    pub(super) fn after_timeout() -> Recovery {
-        Recovery { conservation: false, lost: false }
-    }
-}
 
 impl Bbr1 {
     /// BBRUpdateControlParameters (section 3.5.2).

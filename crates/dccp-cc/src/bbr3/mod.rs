@@ -2,115 +2,21 @@
 //!
 //! Section numbers are those of draft-ietf-ccwg-bbr-06. Windows and rates are bytes.
 
+mod bbr;
 mod path_model;
+mod phases;
+mod signals;
 mod state;
 mod window;
 
-use crate::jitter::Jitter;
 use crate::losses::{LOSS_THRESH, Losses};
-use crate::{AckEvent, CcConfig, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
-use mpdccp_units::{Duration, Rate, Time};
-use path_model::{ExtraAcked, MaxBw, MinRtt, Rounds, Signals, Undo};
-use state::{AckPhase, FullBw, ProbeRtt, State};
-
-/// BBR version 3 (draft-ietf-ccwg-bbr-06).
-///
-/// The draft leaves the response to ECN open but for marks being congestion (section 3.6): here a marked packet counts
-/// as a lost one in every rule about losses.
-#[derive(Debug)]
-pub struct Bbr3 {
-    /// Leaves the draft where jitter, random losses and short queues need it (docs/ccid250.md).
-    tuned: bool,
-    packets: bool,
-    mtu: u16,
-    random: u64,
-
-    state: State,
-    rounds: Rounds,
-    max_bw: MaxBw,
-    /// The bandwidth to go by: max_bw, bounded by the short-term model.
-    bw: f64,
-    bw_shortterm: f64,
-    /// `u64::MAX` is infinite, here and below.
-    inflight_shortterm: u64,
-    inflight_longterm: u64,
-    min_rtt: MinRtt,
-    extra_acked: ExtraAcked,
-    jitter: Jitter,
-    losses: Losses,
-    signals: Signals,
-    full_bw: FullBw,
-    drain_start_round: u64,
-    probe: Probe,
-    probe_rtt: ProbeRtt,
-    idle_restart: bool,
-    undo: Undo,
-
-    cwnd: u64,
-    prior_cwnd: u64,
-    /// After a timeout, until a round passes without congestion.
-    recovering: bool,
-    /// The window was full in the running and in the last round.
-    limited: [bool; 2],
-    pacing_rate: Rate,
-    pacing_from_rtt: bool,
-    /// Packets delivered.
-    delivered: u64,
-}
-
-/// Variables of ProbeBW (section 2.11).
-#[derive(Clone, Copy, Debug, Default)]
-struct Probe {
-    acks: AckPhase,
-    /// Acknowledgements are of packets sent while probing, and the probe has not been answered yet.
-    sampling: bool,
-    up_acked: u64,
-    acked_per_inc: u64,
-    up_rounds: u32,
-    wait: Duration,
-    stamp: Time,
-    too_high: bool,
-    precautionary: bool,
-}
+use crate::{AckEvent, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
+pub use bbr::Bbr3;
+use mpdccp_units::{Rate, Time};
+use path_model::MaxBw;
+use phases::State;
 
 impl Bbr3 {
-    /// A fresh one.
-    pub fn new(cfg: &CcConfig) -> Bbr3 {
-        let mut bbr = Bbr3 {
-            tuned: !cfg.draft,
-            packets: cfg.packets,
-            mtu: cfg.mtu,
-            random: cfg.seed,
-            state: State::Startup,
-            rounds: Rounds::default(),
-            max_bw: MaxBw::default(),
-            bw: 0.0,
-            bw_shortterm: f64::INFINITY,
-            inflight_shortterm: u64::MAX,
-            inflight_longterm: u64::MAX,
-            min_rtt: MinRtt::default(),
-            extra_acked: ExtraAcked::new(),
-            jitter: Jitter::default(),
-            losses: Losses::default(),
-            signals: Signals::default(),
-            full_bw: FullBw::default(),
-            drain_start_round: 0,
-            probe: Probe { acked_per_inc: u64::MAX, ..Probe::default() },
-            probe_rtt: ProbeRtt::default(),
-            idle_restart: false,
-            undo: Undo { state: None, bw_shortterm: 0.0, inflight_shortterm: 0, inflight_longterm: 0 },
-            cwnd: window::INITIAL_CWND * u64::from(cfg.mtu.max(1)),
-            prior_cwnd: 0,
-            recovering: false,
-            limited: [false; 2],
-            pacing_rate: Rate::ZERO,
-            pacing_from_rtt: false,
-            delivered: 0,
-        };
-        bbr.init_pacing_rate(Duration::from_millis(1));
-        bbr
-    }
-
     /// UpdateModelAndState (section 5.2.3).
     fn update_model_and_state(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         let app_limited = rs.app_limited || self.probe_rtt.marks(rs);

@@ -1,6 +1,7 @@
 //! The state machine (section 5.3).
 
-use super::{Bbr3, Probe};
+use super::bbr::Bbr3;
+use super::phases::{AckPhase, Probe, State};
 use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::{Duration, Time};
@@ -17,98 +18,6 @@ const DRAIN_ROUNDS: u64 = 3;
 const RENO_ROUNDS: u64 = 63;
 /// BBR.ProbeRTTDuration (section 2.13.2).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Startup,
-    Drain,
-    Down,
-    Cruise,
-    Refill,
-    Up,
-    ProbeRtt,
-}
-
-impl State {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            State::Startup => "startup",
-            State::Drain => "drain",
-            State::Down => "probe_bw_down",
-            State::Cruise => "probe_bw_cruise",
-            State::Refill => "probe_bw_refill",
-            State::Up => "probe_bw_up",
-            State::ProbeRtt => "probe_rtt",
-        }
-    }
-
-    /// Pacing gain and window gain (section 5.6.1).
-    pub(super) fn gains(self) -> (f64, f64) {
-        match self {
-            State::Startup => (2.77, 2.0),
-            State::Drain => (0.5, 2.0),
-            State::Down => (0.9, 2.0),
-            State::Cruise | State::Refill => (1.0, 2.0),
-            State::Up => (1.25, 2.25),
-            State::ProbeRtt => (1.0, 0.5),
-        }
-    }
-
-    pub(super) fn in_probe_bw(self) -> bool {
-        matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
-    }
-
-    /// IsProbingBW.
-    pub(super) fn probing_bw(self) -> bool {
-        matches!(self, State::Startup | State::Refill | State::Up)
-    }
-}
-
-/// What acknowledgements mean for the bandwidth probe (section 2.11).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum AckPhase {
-    #[default]
-    Init,
-    Refilling,
-    Starting,
-    Feedback,
-    Stopping,
-}
-
-/// The full-pipe estimator (section 5.3.1.2).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FullBw {
-    /// The pipe was full once.
-    pub(super) reached: bool,
-    /// The pipe is full in this acceleration.
-    now: bool,
-    bw: f64,
-    count: u8,
-}
-
-impl FullBw {
-    /// ResetFullBW, with a baseline.
-    pub(super) fn reset(&mut self, bw: f64) {
-        *self = FullBw { reached: self.reached, now: false, bw, count: 0 };
-    }
-}
-
-/// Variables of ProbeRTT (section 5.3.4.3).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ProbeRtt {
-    /// Another path of the session is in ProbeRTT.
-    pub(super) hold: bool,
-    done: Option<Time>,
-    round_done: bool,
-    /// MarkConnectionAppLimited: samples of packets sent while between these were delivered are low by our own doing.
-    low_rate: (u64, u64),
-}
-
-impl ProbeRtt {
-    pub(super) fn marks(&self, rs: &RateSample) -> bool {
-        (self.low_rate.0..self.low_rate.1).contains(&rs.prior_delivered.packets)
-    }
-}
 
 impl Bbr3 {
     /// CheckFullBWReached.

@@ -1,13 +1,11 @@
 //! The control parameters: pacing rate, send quantum, window (section 5.6).
 
-use super::Bbr3;
-use super::state::State;
+use super::bbr::{Bbr3, INITIAL_CWND};
+use super::phases::State;
 use crate::AckEvent;
 use crate::jitter::Jitter;
 use mpdccp_units::{Duration, Rate};
 
-/// C.InitialCwnd, packets (RFC 6928; the transport's choice, section 5.6.4.1).
-pub(super) const INITIAL_CWND: u64 = 10;
 /// BBR.MinPipeCwnd, packets (section 2.6).
 const MIN_PIPE_CWND: u64 = 4;
 /// BBR.Headroom (section 2.6).

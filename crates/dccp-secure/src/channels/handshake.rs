@@ -1,8 +1,9 @@
 //! The handshakes of channels: what begins one, what answers one, and the cookies in between.
 
 use super::{Channels, Event, Handover, Input};
+use crate::address::Address;
 use crate::aead::Aead;
-use crate::channel::{Address, Keypair, Pending};
+use crate::channel::{Keypair, Pending};
 use crate::drops::Reason;
 use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
 use crate::keylog;

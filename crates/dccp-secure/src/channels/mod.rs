@@ -2,8 +2,9 @@ mod handshake;
 mod shards;
 mod types;
 
+use crate::address::Address;
 use crate::aead::Aead;
-use crate::channel::{Address, Channel, ChannelId, ChannelStats, Unready};
+use crate::channel::{Channel, ChannelId, ChannelStats, Unready};
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
 use crate::header::{self, Kind, NO_SLOT, Receiver};

@@ -1,7 +1,7 @@
 //! A server of several shards: what is for another is told from its header or the peer's number, and a handshake goes on there.
 
 use super::{Channels, Input};
-use crate::channel::Address;
+use crate::address::Address;
 use crate::header::Receiver;
 use crate::noise::Offered;
 use mpdccp_units::Time;

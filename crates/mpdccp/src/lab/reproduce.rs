@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use mpdccp_lab::LabError;
 use mpdccp_lab::reproduce::{self, Options, Progress};
 
-use super::{Where, cores, sweep_line, threads};
+use super::machine::{Where, cores, sweep_line, threads};
 use crate::watch::Watch;
 
 #[derive(ClapArgs)]

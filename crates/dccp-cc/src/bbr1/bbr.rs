@@ -1,0 +1,151 @@
+//! BBR's variables, their initial values, and its variants.
+
+use super::aggregation::Aggregation;
+use super::competitors::Competitors;
+use super::path_model::{PathModel, Units};
+use super::phases::{Drained, ProbeRtt, Recovery, State};
+use super::tuning::Tuning;
+use crate::losses::Losses;
+use crate::{CcConfig, Controller, Part};
+use alloc::boxed::Box;
+use mpdccp_units::{Duration, Rate, Time};
+
+/// BBRHighGain, 2/ln 2: the least gain that doubles the rate each round (section 2).
+pub(super) const HIGH_GAIN: f64 = 2.885_39;
+/// InitialCwnd, packets (RFC 6928; the transport's choice, section 4.2.3.1).
+pub(super) const INITIAL_CWND: u64 = 10;
+/// BBRMinPipeCwnd, packets (section 4.2.3.3).
+pub(super) const MIN_PIPE_CWND: u64 = 4;
+/// Lowest pacing rate: a full packet a second, so that an estimate near zero does not silence a path for good.
+pub(super) const MIN_PACING_SECS: u64 = 1;
+
+/// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
+///
+/// The long-term bandwidth sampler for policers, which implementations have beside the draft, is left out.
+#[derive(Debug)]
+pub struct Bbr1 {
+    pub(super) tuning: Tuning,
+    pub(super) units: Units,
+    pub(super) random: u64,
+
+    pub(super) path: PathModel,
+    pub(super) aggregation: Aggregation,
+    pub(super) losses: Losses,
+    pub(super) competitors: Competitors,
+    /// No probe for bandwidth before this.
+    pub(super) no_probe_until: Option<Time>,
+    pub(super) state: State,
+    pub(super) pacing_gain: f64,
+    pub(super) cwnd_gain: f64,
+
+    // Full pipe (section 4.3.2.2).
+    pub(super) filled_pipe: bool,
+    pub(super) full_bw: f64,
+    pub(super) full_bw_count: u8,
+    pub(super) lost_in_round: bool,
+    /// More was lost, or marked, in the round that ends than the path loses anyhow.
+    pub(super) congested: bool,
+
+    // ProbeBW (section 4.3.4).
+    pub(super) cycle_index: usize,
+    pub(super) cycle_stamp: Time,
+    /// BtlBw when the last probe for bandwidth began.
+    pub(super) probed_from: f64,
+
+    pub(super) probe_rtt: ProbeRtt,
+    pub(super) part: Part,
+    pub(super) idle_restart: bool,
+    /// What follows a capacity drain.
+    pub(super) drained: Option<Drained>,
+    /// No capacity drain before this.
+    pub(super) no_expiry_until: Time,
+
+    // Control parameters (section 4.2).
+    pub(super) cwnd: u64,
+    /// The window was full in the running round.
+    pub(super) window_limited: bool,
+    pub(super) prior_cwnd: u64,
+    pub(super) recovery: Option<Recovery>,
+    pub(super) pacing_rate: Rate,
+    pub(super) pacing_from_rtt: bool,
+    pub(super) delivered: u64,
+}
+
+impl Bbr1 {
+    /// A fresh one: the draft or the tuned variant, as `cfg` says.
+    pub fn new(cfg: &CcConfig) -> Bbr1 {
+        Bbr1::with_tuning(cfg, Tuning::of(cfg.draft))
+    }
+
+    /// As Linux's TCP has it.
+    pub fn tcp(mtu: u16, seed: u64) -> Bbr1 {
+        let cfg = CcConfig { mtu, packets: false, draft: true, seed };
+        Bbr1::with_tuning(&cfg, Tuning::LINUX)
+    }
+
+    /// One with chosen deviations; `cfg.draft` is ignored.
+    pub fn with_tuning(cfg: &CcConfig, tuning: Tuning) -> Bbr1 {
+        let units = Units { packets: cfg.packets, mtu: cfg.mtu };
+        let mut bbr = Bbr1 {
+            tuning,
+            units,
+            random: cfg.seed,
+            path: PathModel::new(),
+            aggregation: Aggregation::default(),
+            losses: Losses::default(),
+            competitors: Competitors::default(),
+            no_probe_until: None,
+            state: State::Startup,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            filled_pipe: false,
+            full_bw: 0.0,
+            full_bw_count: 0,
+            lost_in_round: false,
+            congested: false,
+            cycle_index: 0,
+            probed_from: 0.0,
+            cycle_stamp: Time::ZERO,
+            probe_rtt: ProbeRtt::default(),
+            part: Part::ALONE,
+            idle_restart: false,
+            drained: None,
+            no_expiry_until: Time::ZERO,
+            cwnd: INITIAL_CWND * units.packet(),
+            window_limited: false,
+            prior_cwnd: 0,
+            recovery: None,
+            pacing_rate: Rate::ZERO,
+            pacing_from_rtt: false,
+            delivered: 0,
+        };
+        // BBRInitPacingRate (section 4.2.1): 1 ms stands in for an RTT.
+        bbr.init_pacing_rate(Duration::from_millis(1));
+        bbr
+    }
+}
+
+/// Makes a controller.
+type Make = fn(&CcConfig) -> Box<dyn Controller>;
+
+macro_rules! without {
+    ($($switch:ident),+ $(,)?) => {
+        &[$((stringify!($switch), |cfg| {
+            Box::new(Bbr1::with_tuning(cfg, Tuning { $switch: false, ..Tuning::TUNED }))
+        })),+]
+    };
+}
+
+/// The tuned variant without one of its deviations, by that one's name: all that concern a path by itself.
+pub const WITHOUT: &[(&str, Make)] = without![
+    expire_bandwidth,
+    confirm_rtprop,
+    gentle_probe_rtt,
+    small_quantum,
+    allow_for_jitter,
+    full_drain,
+    full_pipe_shows,
+    bound_by_losses,
+    heed_competitors,
+    probe_on,
+];

@@ -1,0 +1,76 @@
+//! Phases of BBR, and what is remembered in them.
+
+use crate::RateSample;
+use mpdccp_units::{Duration, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+    /// Tuned: one BDP in flight at most, after capacity fell.
+    CapacityDrain,
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::Startup => "startup",
+            State::Drain | State::CapacityDrain => "drain",
+            State::ProbeBw => "probe_bw",
+            State::ProbeRtt => "probe_rtt",
+        }
+    }
+}
+
+/// Variables of ProbeRTT (section 4.3.5).
+#[derive(Debug, Default)]
+pub(super) struct ProbeRtt {
+    /// Another path of the session is in ProbeRTT.
+    pub(super) hold: bool,
+    /// When it may end, once inflight is low enough.
+    pub(super) done: Option<Time>,
+    /// The round after inflight became low enough ends when a packet sent after this was delivered is acknowledged.
+    pub(super) round: u64,
+    pub(super) round_done: bool,
+    /// Least RTT since inflight became low enough.
+    pub(super) least: Option<Duration>,
+    /// When the last one ended.
+    pub(super) ended: Option<Time>,
+    /// Samples of packets sent while between these were delivered have a low rate of our own making.
+    pub(super) low_rate: (u64, u64),
+}
+
+/// Tuned: what follows a capacity drain.
+#[derive(Debug)]
+pub(super) struct Drained {
+    /// BtlBw before.
+    pub(super) old_bw: f64,
+    /// Least RTT while capacity seemed to fall.
+    pub(super) old_rtt: Duration,
+    /// Round in which to see whether the queue is gone; set when the drain ends.
+    pub(super) look_at_round: Option<u64>,
+}
+
+impl ProbeRtt {
+    /// Whether a sample is to be treated as application-limited.
+    pub(super) fn marks(&self, rs: &RateSample) -> bool {
+        (self.low_rate.0..self.low_rate.1).contains(&rs.prior_delivered.packets)
+    }
+}
+
+/// Loss recovery (section 4.2.3.4). DCCP repairs nothing, so it lasts until a round passes without a loss.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recovery {
+    /// First round: send no more than was delivered.
+    pub(super) conservation: bool,
+    /// A loss came in the running round.
+    pub(super) lost: bool,
+}
+
+impl Recovery {
+    pub(super) fn after_timeout() -> Recovery {
+        Recovery { conservation: false, lost: false }
+    }
+}

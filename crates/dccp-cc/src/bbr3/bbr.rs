@@ -1,0 +1,95 @@
+//! BBR's variables and their initial values.
+
+use super::path_model::{ExtraAcked, MaxBw, MinRtt, Rounds, Signals, Undo};
+use super::phases::{FullBw, Probe, ProbeRtt, State};
+use crate::CcConfig;
+use crate::jitter::Jitter;
+use crate::losses::Losses;
+use mpdccp_units::{Duration, Rate};
+
+/// C.InitialCwnd, packets (RFC 6928; the transport's choice, section 5.6.4.1).
+pub(super) const INITIAL_CWND: u64 = 10;
+
+/// BBR version 3 (draft-ietf-ccwg-bbr-06).
+///
+/// The draft leaves the response to ECN open but for marks being congestion (section 3.6): here a marked packet counts
+/// as a lost one in every rule about losses.
+#[derive(Debug)]
+pub struct Bbr3 {
+    /// Leaves the draft where jitter, random losses and short queues need it (docs/ccid250.md).
+    pub(super) tuned: bool,
+    pub(super) packets: bool,
+    pub(super) mtu: u16,
+    pub(super) random: u64,
+
+    pub(super) state: State,
+    pub(super) rounds: Rounds,
+    pub(super) max_bw: MaxBw,
+    /// The bandwidth to go by: max_bw, bounded by the short-term model.
+    pub(super) bw: f64,
+    pub(super) bw_shortterm: f64,
+    /// `u64::MAX` is infinite, here and below.
+    pub(super) inflight_shortterm: u64,
+    pub(super) inflight_longterm: u64,
+    pub(super) min_rtt: MinRtt,
+    pub(super) extra_acked: ExtraAcked,
+    pub(super) jitter: Jitter,
+    pub(super) losses: Losses,
+    pub(super) signals: Signals,
+    pub(super) full_bw: FullBw,
+    pub(super) drain_start_round: u64,
+    pub(super) probe: Probe,
+    pub(super) probe_rtt: ProbeRtt,
+    pub(super) idle_restart: bool,
+    pub(super) undo: Undo,
+
+    pub(super) cwnd: u64,
+    pub(super) prior_cwnd: u64,
+    /// After a timeout, until a round passes without congestion.
+    pub(super) recovering: bool,
+    /// The window was full in the running and in the last round.
+    pub(super) limited: [bool; 2],
+    pub(super) pacing_rate: Rate,
+    pub(super) pacing_from_rtt: bool,
+    /// Packets delivered.
+    pub(super) delivered: u64,
+}
+
+impl Bbr3 {
+    /// A fresh one.
+    pub fn new(cfg: &CcConfig) -> Bbr3 {
+        let mut bbr = Bbr3 {
+            tuned: !cfg.draft,
+            packets: cfg.packets,
+            mtu: cfg.mtu,
+            random: cfg.seed,
+            state: State::Startup,
+            rounds: Rounds::default(),
+            max_bw: MaxBw::default(),
+            bw: 0.0,
+            bw_shortterm: f64::INFINITY,
+            inflight_shortterm: u64::MAX,
+            inflight_longterm: u64::MAX,
+            min_rtt: MinRtt::default(),
+            extra_acked: ExtraAcked::new(),
+            jitter: Jitter::default(),
+            losses: Losses::default(),
+            signals: Signals::default(),
+            full_bw: FullBw::default(),
+            drain_start_round: 0,
+            probe: Probe { acked_per_inc: u64::MAX, ..Probe::default() },
+            probe_rtt: ProbeRtt::default(),
+            idle_restart: false,
+            undo: Undo { state: None, bw_shortterm: 0.0, inflight_shortterm: 0, inflight_longterm: 0 },
+            cwnd: INITIAL_CWND * u64::from(cfg.mtu.max(1)),
+            prior_cwnd: 0,
+            recovering: false,
+            limited: [false; 2],
+            pacing_rate: Rate::ZERO,
+            pacing_from_rtt: false,
+            delivered: 0,
+        };
+        bbr.init_pacing_rate(Duration::from_millis(1));
+        bbr
+    }
+}

@@ -1,0 +1,125 @@
+//! What each acknowledgement tells the model of the path, and the bounds that congestion sets (section 5.5).
+
+use super::bbr::Bbr3;
+use super::path_model::Undo;
+use super::phases::State;
+use crate::{AckEvent, RateSample};
+use mpdccp_units::Time;
+
+/// BBR.Beta (section 2.6).
+const BETA: f64 = 0.7;
+/// Tuned: a path that loses more than this whatever is sent is a policer, and its bucket is what let more through.
+const MOST_LOST: f64 = 0.03;
+/// Tuned: packets per round trip below which that is not judged.
+const FEW: u64 = 50;
+/// BBR.ExtraAckedFilterLen, rounds (section 2.10).
+const EXTRA_ACKED_ROUNDS: u64 = 10;
+
+impl Bbr3 {
+    /// UpdateLatestDeliverySignals, UpdateCongestionSignals, UpdateACKAggregation.
+    pub(super) fn update_signals(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
+        let bw = rs.rate.bytes_per_sec();
+        let prior = rs.prior_delivered.packets;
+        let s = &mut self.signals;
+        s.bw_latest = s.bw_latest.max(bw);
+        s.inflight_latest = s.inflight_latest.max(rs.delivered.bytes);
+        s.round_start = prior >= s.round_delivered;
+        if s.round_start {
+            s.round_delivered = ev.delivered.packets;
+        }
+        self.rounds.update(prior, ev.delivered.packets);
+        if bw > 0.0 && (bw >= self.max_bw.get() || !app_limited) {
+            self.max_bw.update(bw);
+        }
+        if self.signals.round_start {
+            self.adapt_lower_bounds(ev.now);
+        }
+        let window = if self.full_bw.reached { EXTRA_ACKED_ROUNDS } else { 1 };
+        self.extra_acked.update(ev.now, self.bw, ev.acked.bytes, self.cwnd, self.rounds.count, window);
+    }
+
+    /// AdaptLowerBoundsFromCongestion, LossLowerBounds.
+    fn adapt_lower_bounds(&mut self, now: Time) {
+        let mut congestion = self.signals.congestion;
+        let excess = self.losses.on_round_end(now).is_some();
+        if self.loses_anyhow() {
+            congestion = excess;
+        }
+        if congestion && !self.state.probing_bw() {
+            let bw = if self.bw_shortterm.is_finite() { self.bw_shortterm } else { self.max_bw.get() };
+            let inflight =
+                if self.inflight_shortterm == u64::MAX { self.cwnd } else { self.inflight_shortterm };
+            self.bw_shortterm = self.signals.bw_latest.max(BETA * bw);
+            self.inflight_shortterm = self.signals.inflight_latest.max((BETA * inflight as f64) as u64);
+        }
+        self.signals.congestion = false;
+    }
+
+    /// Tuned: the path loses packets however little is sent, but no more than makes sense to put up with. Where a round trip has few packets, one
+    /// that TCP's full queue takes is as large a share as that, and who does not mind it starves TCP.
+    pub(super) fn loses_anyhow(&self) -> bool {
+        let share = self.losses.own_share();
+        let known = share > 0.0 && share < MOST_LOST && self.max_bdp(1.0) >= FEW * self.mtu();
+        self.tuned && known
+    }
+
+    /// AdvanceLatestDeliverySignals, BoundBWForModel; the counts of the round start anew.
+    pub(super) fn advance_signals(&mut self, rs: &RateSample) {
+        let s = &mut self.signals;
+        if s.round_start {
+            s.bw_latest = rs.rate.bytes_per_sec();
+            s.inflight_latest = rs.delivered.bytes;
+            s.events = 0;
+            s.marked = 0;
+        }
+        self.bound_bw();
+    }
+
+    pub(super) fn bound_bw(&mut self) {
+        self.bw = self.max_bw.get().min(self.bw_shortterm);
+    }
+
+    /// ResetShortTermModel.
+    pub(super) fn reset_short_term(&mut self) {
+        self.bw_shortterm = f64::INFINITY;
+        self.inflight_shortterm = u64::MAX;
+    }
+
+    /// NoteLoss, for marks too.
+    pub(super) fn note_congestion(&mut self, delivered: u64) {
+        if !self.signals.congestion {
+            self.signals.round_delivered = delivered;
+            self.save_state_upon_loss();
+        }
+        self.signals.congestion = true;
+    }
+
+    /// SaveStateUponLoss.
+    pub(super) fn save_state_upon_loss(&mut self) {
+        self.save_cwnd();
+        self.undo = Undo {
+            state: None,
+            bw_shortterm: self.bw_shortterm,
+            inflight_shortterm: self.inflight_shortterm,
+            inflight_longterm: self.inflight_longterm,
+        };
+    }
+
+    /// HandleInflightTooHigh (section 5.5.10.2).
+    pub(super) fn inflight_too_high(&mut self, now: Time, inflight: u64, app_limited: bool) {
+        self.probe.too_high = true;
+        self.probe.sampling = false;
+        if !app_limited {
+            self.inflight_longterm = inflight.max((BETA * self.target_inflight() as f64) as u64);
+        }
+        if self.state == State::Up {
+            self.undo.state = Some(State::Up);
+            self.start_down(now);
+        }
+    }
+
+    /// TargetInflight: the BDP, unless congestion cut the window.
+    pub(super) fn target_inflight(&self) -> u64 {
+        self.bdp(1.0).min(self.cwnd)
+    }
+}

@@ -1,0 +1,23 @@
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+
+/// Where a socket is bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// Address and, for UDP, port; unspecified and 0 let the system choose.
+    pub addr: SocketAddr,
+    /// Use this interface only (SO_BINDTODEVICE).
+    pub interface: Option<String>,
+}
+
+impl Bind {
+    /// For packets from an address of this host to `remote`. A link-local address is one of the interface on which the remote is.
+    pub fn toward(remote: SocketAddr, local: IpAddr, port: u16) -> Bind {
+        let addr = match (local, remote) {
+            (IpAddr::V6(ip), SocketAddr::V6(to)) if ip.is_unicast_link_local() => {
+                SocketAddrV6::new(ip, port, 0, to.scope_id()).into()
+            }
+            _ => SocketAddr::new(local, port),
+        };
+        Bind { addr, interface: None }
+    }
+}

@@ -1,0 +1,33 @@
+use aws_lc_rs::agreement::{self, UnparsedPublicKey, X25519 as ALGORITHM};
+use zeroize::Zeroizing;
+
+/// A secret of two keys.
+pub(crate) type Shared = Zeroizing<[u8; 32]>;
+
+/// A private key as the library wants it, which has its public half worked out, and wipes both.
+pub(crate) struct Key(agreement::PrivateKey);
+
+impl Key {
+    pub(crate) fn new(private: &[u8; 32]) -> Key {
+        let key = agreement::PrivateKey::from_private_key(&ALGORITHM, private);
+        Key(key.expect("32 bytes are a key, unless there is no memory"))
+    }
+
+    pub(crate) fn public(&self) -> [u8; 32] {
+        let public = self.0.compute_public_key().ok();
+        *public
+            .as_ref()
+            .and_then(|key| key.as_ref().first_chunk())
+            .expect("a key has a public half of 32 bytes")
+    }
+
+    /// `None` if the other key is one of the few points that make the same of every private key (RFC 7748 section 6.1).
+    pub(crate) fn agree(&self, with: &[u8; 32]) -> Option<Shared> {
+        agreement::agree(&self.0, UnparsedPublicKey::new(&ALGORITHM, with), (), |secret| {
+            let mut shared = Shared::default();
+            shared.copy_from_slice(secret);
+            Ok(shared)
+        })
+        .ok()
+    }
+}

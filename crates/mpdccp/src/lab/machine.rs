@@ -1,0 +1,49 @@
+//! Where runs are made, how many at a time, and how they are reported.
+
+use clap::ValueEnum;
+use mpdccp_lab::netns::{self, Netns};
+use mpdccp_lab::sim::Sim;
+use mpdccp_lab::{Backend, LabError, sweep};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Where {
+    Sim,
+    Netns,
+}
+
+/// At least one run at a time.
+pub(super) fn threads(text: &str) -> Result<usize, String> {
+    let n: usize = text.parse().map_err(|e| format!("{e}"))?;
+    if n == 0 { Err("at least 1".to_owned()) } else { Ok(n) }
+}
+
+impl Where {
+    pub(super) fn backend(self) -> Result<Box<dyn Backend>, LabError> {
+        Ok(match self {
+            Where::Netns => Box::new(netns()?),
+            Where::Sim => Box::new(Sim::default()),
+        })
+    }
+}
+
+/// The namespace backend, once the machine has been found fit for it.
+pub(crate) fn netns() -> Result<Netns, LabError> {
+    netns::check_environment()?;
+    netns::install_handler()?;
+    let program = std::env::current_exe().map_err(|e| LabError::failed("finding this program", e))?;
+    Ok(Netns::new(program))
+}
+
+/// Runs at a time if the user does not say.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+pub(super) fn sweep_line(progress: &sweep::Progress<'_>) {
+    let how = match (progress.error, progress.found) {
+        (Some(why), _) => format!(": failed: {why}"),
+        (None, true) => " (found)".to_owned(),
+        (None, false) => String::new(),
+    };
+    eprintln!("{}/{} {}{how}", progress.done, progress.total, progress.what);
+}
