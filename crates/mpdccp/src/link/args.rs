@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use ipnet::IpNet;
 use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_share, parse_time};
 use mpdccp_linkem::{
-    Aggregation, CoDelConfig, FqCoDelConfig, Jitter, Limit, LinkConfig, LossModel, MODELS, Model, Policer,
-    QueueConfig, QueueKind, RateModel, RedConfig, Spread, Step, Trace,
+    Aggregation, CoDelConfig, DualPi2Config, FqCoDelConfig, Jitter, Limit, LinkConfig, LossModel, MODELS,
+    Model, PieConfig, Policer, QueueConfig, QueueKind, RateModel, RedConfig, Spread, Step, Trace,
 };
 use mpdccp_units::{Duration, Rate};
 use std::path::{Path, PathBuf};
@@ -74,6 +74,9 @@ pub(crate) struct Args {
     /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends, as in 0.2%,25%.
     #[arg(long, value_name = "BEGIN,END", value_parser = burst_loss, conflicts_with_all = ["loss", "up_loss"])]
     burst_loss: Option<LossModel>,
+    /// Share of packets that arrive twice each way, as in 0.1%.
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    duplicate: Option<f64>,
     /// Send as Wi-Fi does: wait for the medium this long on average, then send up to this many packets at once, as in 1ms,32.
     #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
     aggregation: Option<Aggregation>,
@@ -86,7 +89,7 @@ pub(crate) struct Args {
     /// What the queue from b to a holds, if it is another.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
     up_queue: Option<QueueLimit>,
-    /// What happens as the queue grows. Red starts at a sixth of it and is in earnest at half of it.
+    /// Queue discipline. RED starts dropping at a sixth of the queue limit and drops its full share from half of it on.
     #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
     /// Mark ECN-capable packets where the queue would drop them early.
@@ -112,6 +115,8 @@ enum Qdisc {
     Red,
     Codel,
     FqCodel,
+    Pie,
+    DualPi2,
 }
 
 /// An interface, and the namespace it is to be in.
@@ -189,6 +194,7 @@ impl Args {
                 (None, Some(share)) => LossModel::Bernoulli(share),
                 (None, None) => link.loss,
             };
+            link.duplicate = self.duplicate.unwrap_or(link.duplicate);
             link.policer = self.policer.or(link.policer);
             link.aggregation = self.aggregation.or(link.aggregation);
             link.thin_below = self.thin_acks.unwrap_or(link.thin_below);
@@ -209,12 +215,15 @@ impl Args {
         let kind = match self.qdisc {
             Qdisc::DropTail if self.ecn => {
                 return Err(Error::usage(
-                    "--ecn: a drop-tail queue marks nothing; add --qdisc red, codel or fq-codel",
+                    "--ecn: a drop-tail queue marks nothing; add --qdisc red, codel, fq-codel or pie",
                 ));
             }
             Qdisc::DropTail => QueueKind::DropTail,
             Qdisc::Red => QueueKind::Red(RedConfig { ecn: self.ecn, ..RedConfig::new(room / 6, room / 2) }),
             Qdisc::Codel => QueueKind::CoDel(codel),
+            Qdisc::Pie => QueueKind::Pie(PieConfig { ecn: self.ecn, ..PieConfig::default() }),
+            // It always marks.
+            Qdisc::DualPi2 => QueueKind::DualPi2(DualPi2Config::default()),
             Qdisc::FqCodel => QueueKind::FqCoDel(FqCoDelConfig { codel, ..FqCoDelConfig::default() }),
         };
         Ok(QueueConfig { kind, limit })
@@ -361,6 +370,9 @@ mod tests {
         assert_eq!(down, up);
         let QueueKind::Red(red) = down.queue.kind else { panic!("{down:?}") };
         assert_eq!((red.min, red.max, red.ecn), (10, 30, true));
+        let [down, _] = links("--rate 1M --qdisc pie --ecn --duplicate 0.1%").unwrap();
+        assert!(matches!(down.queue.kind, QueueKind::Pie(PieConfig { ecn: true, .. })), "{down:?}");
+        assert_eq!(down.duplicate, 0.001);
         assert_eq!(links("").unwrap()[0].rate, RateModel::Unlimited);
     }
 
