@@ -1,23 +1,31 @@
 //! Whether two backends agree: the summaries of one experiment side by side.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::LabError;
+use crate::bounds::Tolerance;
 pub use crate::estimate::Agreement;
 use crate::estimate::{Estimate, agreement};
 
-/// Rates should differ by no more than this, per cent.
-pub const RATE_PCT: f64 = 3.0;
-/// Median latencies should differ by no more than this ...
-pub const LATENCY_MS: f64 = 3.0;
-/// ... or than this share of the second, whatever is more, per cent.
-pub const LATENCY_PCT: f64 = 10.0;
+const FILE: &str = include_str!("../../../scenarios/agreement.toml");
 
-/// Of TCP, rate and latencies should differ by no more than this, per cent: the model's aim.
-pub const TCP_PCT: f64 = 10.0;
+/// How far metrics may lie apart.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Allowed {
+    tunnel: BTreeMap<String, Tolerance>,
+    tcp: BTreeMap<String, Tolerance>,
+}
+
+/// What the file says, which the tests read.
+fn allowed() -> Allowed {
+    toml::from_str(FILE).unwrap_or_else(|e| unreachable!("scenarios/agreement.toml: {e}"))
+}
 
 /// A figure of the runs of the same seed in the first and in the second.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,18 +69,20 @@ impl Pair {
         self.rx_mbps.percent()
     }
 
-    /// Whether rate and latency are as close as they should be.
+    /// Whether all figures are as close as `scenarios/agreement.toml` wants.
     pub fn agreement(&self) -> Agreement {
-        let share = |percent: f64| move |theirs: f64| theirs * percent / 100.0;
-        let latency = |theirs: f64| LATENCY_MS.max(theirs * LATENCY_PCT / 100.0);
-        let judged = if self.tcp {
-            let tcp = |both: &Both| agreement(&both.0, share(TCP_PCT));
-            [Some(tcp(&self.rx_mbps)), self.p50_ms.as_ref().map(tcp), self.p95_ms.as_ref().map(tcp)]
-        } else {
-            let rate = agreement(&self.rx_mbps.0, share(RATE_PCT));
-            [Some(rate), self.p50_ms.as_ref().map(|both| agreement(&both.0, latency)), None]
+        let allowed = allowed();
+        let judged = if self.tcp { allowed.tcp } else { allowed.tunnel };
+        let verdict = |(metric, tolerance): (&String, &Tolerance)| {
+            let both = match metric.as_str() {
+                "rx_mbps" => Some(&self.rx_mbps),
+                "app_p50_ms" => self.p50_ms.as_ref(),
+                "app_p95_ms" => self.p95_ms.as_ref(),
+                _ => None,
+            };
+            Some(agreement(&both?.0, |theirs| tolerance.of(theirs)))
         };
-        judged.into_iter().flatten().max().unwrap_or(Agreement::Open)
+        judged.iter().filter_map(verdict).max().unwrap_or(Agreement::Open)
     }
 }
 
@@ -179,10 +189,16 @@ pub fn as_text(pairs: &[Pair]) -> String {
         );
     }
     let count = |which| pairs.iter().filter(|p| p.agreement() == which).count();
+    let words = |of: &BTreeMap<String, Tolerance>| {
+        let each = of.iter().map(|(metric, tolerance)| format!("{metric} {}", tolerance.text()));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let Allowed { tunnel, tcp } = allowed();
     out + &format!(
         "\nEach figure of the first, of the second, and how far the first lies above, from runs of the same seeds. The 95 % interval of their \
-         differences lies within {RATE_PCT} % of rate and {LATENCY_MS} ms or {LATENCY_PCT} % of median latency, for TCP within {TCP_PCT} % of \
-         rate, p50 and p95, in {} of {}; {} are open (six pairs are the least for an interval); {} are apart.\n",
+         differences lies within what is allowed ({}; TCP: {}) in {} of {}; {} are open (six pairs are the least for an interval); {} are apart.\n",
+        words(&tunnel),
+        words(&tcp),
         count(Agreement::Within),
         pairs.len(),
         count(Agreement::Open),

@@ -1,5 +1,7 @@
 //! Where a figure should lie, and whether it does: the one judge of all aims.
 
+use serde::Deserialize;
+
 use crate::estimate::{Estimate, Verdict};
 
 /// Bounds of a figure; without any it is shown and not judged.
@@ -36,6 +38,30 @@ impl Bounds {
             (None, Some(max)) => format!("≤ {max}"),
             (None, None) => String::new(),
         }
+    }
+}
+
+/// How far a figure may lie from another and still agree with it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tolerance {
+    /// Of the other, ...
+    percent: f64,
+    /// ... or so much in the figure's unit, whichever is more.
+    #[serde(default)]
+    least: f64,
+}
+
+impl Tolerance {
+    /// From such a figure.
+    pub(crate) fn of(self, theirs: f64) -> f64 {
+        self.least.max(theirs.abs() * self.percent / 100.0)
+    }
+
+    /// As a person would write it.
+    pub(crate) fn text(self) -> String {
+        let least = if self.least > 0.0 { format!(" or {}", self.least) } else { String::new() };
+        format!("{} %{least}", self.percent)
     }
 }
 

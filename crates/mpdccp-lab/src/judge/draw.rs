@@ -1,20 +1,17 @@
 //! Points: links that nobody chose, from the distribution in `scenarios/judge.toml`.
 
-use core::ops::Range;
-
-use rand_chacha::ChaCha8Rng;
-use rand_core::{RngCore, SeedableRng};
 use serde::Deserialize;
+
+use super::criterion::{Criterion, PACKET};
+use super::dice::Dice;
 
 use crate::LabError;
 
 const FILE: &str = "scenarios/judge.toml";
 const TEXT: &str = include_str!("../../../../scenarios/judge.toml");
 
-/// Bytes of a full packet.
-pub(super) const PACKET: f64 = 1_500.0;
 /// Bits per second of 1 Mbit/s.
-const MEGA: f64 = 1e6;
+pub(super) const MEGA: f64 = 1e6;
 
 /// What points are drawn from.
 #[derive(Debug, Deserialize)]
@@ -30,6 +27,7 @@ pub(super) struct Distribution {
     judged_s: f64,
     packets: f64,
     others: f64,
+    pub(super) criterion: Criterion,
     #[serde(rename = "class")]
     pub(super) classes: Vec<Class>,
 }
@@ -58,6 +56,7 @@ enum Factor {
     Cubic,
     Bbr,
     Both,
+    Short,
 }
 
 /// Factors that points of other classes may have, too.
@@ -72,6 +71,8 @@ pub(super) enum Company {
     Own(Vec<(f64, f64)>),
     /// TCP flows with these congestion controls.
     Tcp(&'static [&'static str]),
+    /// TCP connections that come, carry some bytes and go.
+    Short,
 }
 
 /// One operating point.
@@ -94,6 +95,8 @@ pub(super) struct Point {
     /// The keys of a source that limits itself.
     pub(super) source: Option<String>,
     pub(super) company: Company,
+    /// The keys of the cross traffic, of [`Company::Short`].
+    pub(super) cross_traffic: String,
     /// Behind a queue for each flow.
     pub(super) fair_queue: bool,
     /// What is before this is not judged, s.
@@ -101,32 +104,6 @@ pub(super) struct Point {
     pub(super) end_s: f64,
     /// Of everything random in its runs.
     pub(super) seed: u64,
-}
-
-/// Random choices of one point.
-struct Dice(ChaCha8Rng);
-
-impl Dice {
-    fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn chance(&mut self, p: f64) -> bool {
-        self.unit() < p
-    }
-
-    fn pick(&mut self, n: usize) -> usize {
-        ((self.unit() * n as f64) as usize).min(n - 1)
-    }
-
-    fn uniform(&mut self, range: Range<f64>) -> f64 {
-        range.start + self.unit() * (range.end - range.start)
-    }
-
-    /// Uniform in the logarithm.
-    fn log(&mut self, range: Range<f64>) -> f64 {
-        range.start * (range.end / range.start).powf(self.unit())
-    }
 }
 
 /// Reads the distribution.
@@ -138,9 +115,7 @@ impl Distribution {
     /// Point number `index` of a seed; classes take turns.
     pub(super) fn point(&self, seed: u64, index: u64) -> Point {
         let class = &self.classes[index as usize % self.classes.len()];
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        random.set_stream(index + 1);
-        let mut dice = Dice(random);
+        let mut dice = Dice::new(seed, index);
         loop {
             let mbps = dice.log(self.mbps[0]..self.mbps[1]);
             let rtt_ms = dice.log(self.rtt_ms[0]..self.rtt_ms[1]);
@@ -202,6 +177,7 @@ impl Point {
             Factor::Cubic => self.tcp(&["cubic"]),
             Factor::Bbr => self.tcp(&["bbr"]),
             Factor::Both => self.tcp(&["cubic", "bbr"]),
+            Factor::Short => self.short(dice),
         }
     }
 
@@ -295,7 +271,8 @@ impl Point {
                 self.says(format!("return path loses {share:.1} %"));
             }
             2 => {
-                let length = dice.log(4.0..30.0);
+                // In packets: a sender that has to wait for its timer sends one each time, so long bursts would stop everybody for good.
+                let length = dice.log(2.0..6.0);
                 let (begin, end) = (25.0 / length, 100.0 / length);
                 self.reverse
                     .push(format!("burst_loss = {{ begin = \"{begin:.3} %\", end = \"{end:.3} %\" }}"));
@@ -316,7 +293,8 @@ impl Point {
     }
 
     fn walk(&mut self, dice: &mut Dice) {
-        let rate = |mbps: f64| format!("rate = \"{} bit/s\"", (mbps * MEGA).round());
+        // The return path may have a rate of its own.
+        let rate = |mbps: f64| format!("forward = {{ rate = \"{} bit/s\" }}", (mbps * MEGA).round());
         let (from, to) = (self.settle_s, self.end_s);
         let middle = from + (to - from) / 3.0;
         match dice.pick(6) {
@@ -372,25 +350,52 @@ impl Point {
 
     fn source(&mut self, dice: &mut Dice) {
         let share = dice.uniform(0.3..1.5);
-        let rate = (self.mbps * MEGA * share * 0.96).round();
-        let (kind, words) = match dice.pick(3) {
-            0 => ("source = { kind = \"constant\" }".to_owned(), "constant"),
-            1 => ("source = { kind = \"poisson\" }".to_owned(), "Poisson"),
-            _ => {
+        let rate = self.mbps * MEGA * share * 0.96;
+        let on_off = |on: f64, off: f64| {
+            format!(
+                "source = {{ kind = \"on-off\", on = \"{:.0} us\", off = \"{:.0} us\" }}",
+                on * 1e6,
+                off * 1e6
+            )
+        };
+        let rated = |rate: f64, kind: &str| format!("rate = \"{} bit/s\"\n{kind}", rate.round());
+        let (keys, words) = match dice.pick(5) {
+            0 => (rated(rate, "source = { kind = \"constant\" }"), "constant"),
+            1 => (rated(rate, "source = { kind = \"poisson\" }"), "Poisson"),
+            2 => {
                 let on = dice.log(0.05..2.0);
-                let off = on * dice.log(0.3..3.0);
-                (
-                    format!(
-                        "source = {{ kind = \"on-off\", on = \"{:.0} us\", off = \"{:.0} us\" }}",
-                        on * 1e6,
-                        off * 1e6
-                    ),
-                    "on and off",
-                )
+                (rated(rate, &on_off(on, on * dice.log(0.3..3.0))), "on and off")
+            }
+            // Some tens of packets faster than the link, and then nothing for longer than a round trip.
+            3 => {
+                let (fast, packets) = (self.mbps * MEGA * dice.uniform(1.5..4.0), dice.log(10.0..300.0));
+                let on = packets * PACKET * 8.0 / fast;
+                let off = (self.rtt_ms / 1e3 * dice.log(2.0..20.0)).max(4.0 * on);
+                (rated(fast, &on_off(on, off)), "short transfers")
+            }
+            _ => {
+                let rungs = [0.1, 0.2, 0.4, 0.7, 1.0].map(|part| format!("\"{:.0} bit/s\"", rate * part));
+                let ladder = rungs.join(", ");
+                let video =
+                    format!("source = {{ kind = \"video\", frames_per_s = 30, ladder = [{ladder}] }}");
+                (video, "video")
             }
         };
-        self.source = Some(format!("rate = \"{rate} bit/s\"\n{kind}"));
-        self.says(format!("offered {:.2} of the rate, {words}", share));
+        self.source = Some(keys);
+        self.says(format!("offered {share:.2} of the rate, {words}"));
+    }
+
+    /// Short flows that take a part of the link together.
+    fn short(&mut self, dice: &mut Dice) {
+        let (share, size) = (dice.uniform(0.1..0.5), dice.log(5_000.0..500_000.0).round());
+        // A run has so many numbers of flows only.
+        let every = (size / (self.bytes_per_second() * share)).max(self.end_s / 2_000.0);
+        self.cross_traffic = format!(
+            "kind = \"short\"\ncc = \"cubic\"\nsizes = [\"{size} B\"]\nevery = \"{:.0} us\"",
+            every * 1e6
+        );
+        self.company = Company::Short;
+        self.says(format!("short flows of {:.0} kB each {every:.2} s", size / 1e3));
     }
 
     fn own_kind(&mut self, dice: &mut Dice) {
@@ -432,61 +437,14 @@ impl Point {
         self.source.is_some()
     }
 
+    /// Whether its source sends as much as it can.
+    pub(super) fn adapts(&self) -> bool {
+        self.source.as_ref().is_some_and(|keys| keys.contains("video"))
+    }
+
     /// Whether flows of the same kind differ in their round trips.
     pub(super) fn unequal(&self) -> bool {
         matches!(&self.company, Company::Own(all) if all.iter().any(|(longer, _)| *longer > 0.0))
-    }
-
-    /// The scenario's text, with the flow under test alone or with its company, or a thin flow that shows the path's own latency.
-    pub(super) fn scenario(&self, alone: bool, thin: bool) -> String {
-        let payload = 1300;
-        let bulk = "source = { kind = \"bulk\" }".to_owned();
-        let thin_rate = (self.mbps * MEGA * 0.01).max(20_000.0).round();
-        let source = match &self.source {
-            _ if thin => format!("rate = \"{thin_rate} bit/s\""),
-            Some(source) => source.clone(),
-            None => bulk,
-        };
-        let mut text = format!("duration_s = {:.3}\n{}", self.end_s, include_str!("variants.toml"));
-        let mut flow = |name: &str, keys: String| text += &format!("\n[[flow]]\nname = \"{name}\"\n{keys}\n");
-        let udp = |more: &str| format!("kind = \"udp\"\npayload = {payload}\n{source}\n{more}");
-        flow("flow", udp(""));
-        match &self.company {
-            _ if alone || thin => {}
-            Company::Alone => {}
-            Company::Own(all) => {
-                for (i, (longer, late)) in all.iter().enumerate().skip(1) {
-                    let more = format!("owd = \"{:.0} us\"\nstart_s = {late:.3}", longer * 500.0);
-                    flow(&format!("flow{i}"), udp(&more));
-                }
-            }
-            Company::Tcp(all) => {
-                for cc in *all {
-                    flow(&format!("other-{cc}"), format!("kind = \"tcp\"\ncc = \"{cc}\""));
-                }
-            }
-        }
-        text += "\n[[path]]\nname = \"link\"\n";
-        if self.mbps > 0.0 {
-            let owd = (self.rtt_ms * 500.0).round();
-            text += &format!(
-                "rate = \"{} bit/s\"\nowd = \"{owd} us\"\nqueue = \"{} B\"\n",
-                (self.mbps * MEGA).round(),
-                self.queue
-            );
-        }
-        for key in &self.link {
-            text += &format!("{key}\n");
-        }
-        for (way, keys) in [("forward", &self.forward), ("reverse", &self.reverse)] {
-            if !keys.is_empty() {
-                text += &format!("{way} = {{ {} }}\n", keys.join(", "));
-            }
-        }
-        if !self.events.is_empty() {
-            text += &format!("events = [{}]\n", self.events.join(", "));
-        }
-        text
     }
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::draw::{PACKET, Point};
+use super::criterion::PACKET;
+use super::draw::Point;
 use crate::record::{Fate, seconds};
 use crate::{Plan, RunRecord};
 
@@ -21,6 +22,8 @@ pub(super) struct Figures {
     /// Of what the first flow's source offered, share delivered, and from source to receiver the 95th percentile, ms.
     pub(super) delivered: f64,
     pub(super) app_p95_ms: f64,
+    /// From the beginning to the end of short flows beside, 95th percentile, ms; 0 without any.
+    pub(super) short_p95_ms: f64,
     /// What the first flow received before the time that is judged, Mbit/s.
     pub(super) start_mbps: f64,
     /// What the link could have carried, Mbit/s.
@@ -31,9 +34,14 @@ pub(super) struct Figures {
 pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figures {
     let (from, to) = (point.settle_s, point.end_s);
     let judged = |t: f64| (from..to).contains(&t);
-    let rate = |bytes: f64, s: f64| bytes * 8.0 / 1e6 / s;
+    // The sum of nothing is -0.
+    let rate = |bytes: f64, s: f64| bytes.abs() * 8.0 / 1e6 / s;
     let received = |flow: &crate::FlowRecord, when: &dyn Fn(f64) -> bool| -> f64 {
-        flow.received.iter().filter(|p| when(seconds(run, p.at))).map(|p| f64::from(p.bytes)).sum()
+        flow.received
+            .iter()
+            .filter(|p| when(seconds(run, p.at)))
+            .map(|p| f64::from(p.bytes))
+            .fold(0.0, |sum, bytes| sum + bytes)
     };
     let mbps = run.flows.iter().map(|flow| rate(received(flow, &judged), to - from)).collect();
     let own = |p: &&crate::LinkPacket| {
@@ -47,6 +55,14 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     });
     let delays: Vec<f64> = delays.collect();
     let lost = 1.0 - delays.len() as f64 / (packets.len() as f64).max(1.0);
+    // What never comes takes as long as the run is judged.
+    let latency = |flow: &crate::FlowRecord| {
+        let waited = flow.received.iter().filter_map(|p| {
+            let sent = flow.sent.get(p.seq as usize)?;
+            judged(seconds(run, sent.at)).then(|| p.at.since(sent.at).as_secs_f64() * 1e3)
+        });
+        quantile(waited.collect(), P95).unwrap_or((to - from) * 1e3)
+    };
     let (mut delivered, mut app_p95_ms, mut start_mbps) = (0.0, 0.0, 0.0);
     if let Some(flow) = run.flows.first() {
         start_mbps = rate(received(flow, &|t| (0.0..from).contains(&t)), from);
@@ -56,18 +72,16 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
         came.dedup();
         let sent_in = |seq: &&u64| flow.sent.get(**seq as usize).is_some_and(|p| judged(seconds(run, p.at)));
         delivered = came.iter().filter(sent_in).count() as f64 / (offered as f64).max(1.0);
-        let waited = flow.received.iter().filter_map(|p| {
-            let sent = flow.sent.get(p.seq as usize)?;
-            judged(seconds(run, sent.at)).then(|| p.at.since(sent.at).as_secs_f64() * 1e3)
-        });
-        app_p95_ms = quantile(waited.collect(), P95).unwrap_or(f64::INFINITY);
+        app_p95_ms = latency(flow);
     }
+    let short = run.flows.iter().find(|flow| flow.kind == "short");
     Figures {
         mbps,
         p95_ms: quantile(delays, P95).unwrap_or(0.0),
         lost,
         delivered,
         app_p95_ms,
+        short_p95_ms: short.map_or(0.0, latency),
         start_mbps,
         capacity_mbps: capacity(point, plan),
     }

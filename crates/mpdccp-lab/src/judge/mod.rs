@@ -1,16 +1,20 @@
 //! `mpdccp lab judge`: congestion controls on links nobody chose. Points are drawn from one written distribution, every variant and the
 //! references run on each, and one criterion judges all (docs/judge.md).
 
+mod criterion;
+mod dice;
 mod draw;
 mod figures;
 mod options;
 mod report;
+mod text;
 mod verdict;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use criterion::Criterion;
 use draw::{Company, Point};
 use figures::figures;
 pub use options::Options;
@@ -22,7 +26,7 @@ use crate::sim::Sim;
 use crate::{Backend, LabError, Plan};
 
 /// What is judged if the user does not say.
-pub const VARIANTS: [&str; 5] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250"];
+pub const VARIANTS: [&str; 6] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250", "ccid252"];
 /// What all is measured by.
 const REFERENCES: [&str; 2] = ["cubic", "bbr"];
 
@@ -48,7 +52,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     let results: Mutex<BTreeMap<u64, Result<Vec<Row>, LabError>>> = Mutex::new(BTreeMap::new());
     let work = || {
         while let Some(index) = indices.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            let rows = rows(&distribution.point(options.seed, *index), &variants);
+            let rows = rows(&distribution.criterion, &distribution.point(options.seed, *index), &variants);
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, indices.len() as u64);
             if let Ok(mut results) = results.lock() {
                 results.insert(*index, rows);
@@ -68,9 +72,9 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
 }
 
 /// All variants at one point.
-fn rows(point: &Point, variants: &[&str]) -> Result<Vec<Row>, LabError> {
+fn rows(criterion: &Criterion, point: &Point, variants: &[&str]) -> Result<Vec<Row>, LabError> {
     let mut labels = REFERENCES.to_vec();
-    if variants.contains(&"ccid2") && point.company == Company::Alone {
+    if variants.contains(&"ccid2") && matches!(point.company, Company::Alone | Company::Short) {
         labels.push("reno");
     }
     labels.extend(variants);
@@ -87,7 +91,7 @@ fn rows(point: &Point, variants: &[&str]) -> Result<Vec<Row>, LabError> {
         }
     }
     let row = |label: &&str| {
-        let verdict = verdict(point, label, &runs)?;
+        let verdict = verdict(criterion, point, label, &runs)?;
         Some(Row {
             index: point.index,
             class: class(point),
@@ -129,7 +133,8 @@ mod tests {
         // The class of sources that limit themselves, and one of a shared link, on a thin line so that it is quick.
         let mut point = distribution.point(3, 8);
         (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);
-        let twice: Vec<Vec<Row>> = (0..2).map(|_| rows(&point, &["ccid5", "ccid7"]).unwrap()).collect();
+        let twice: Vec<Vec<Row>> =
+            (0..2).map(|_| rows(&distribution.criterion, &point, &["ccid5", "ccid7"]).unwrap()).collect();
         assert_eq!(twice[0].len(), 2);
         assert_eq!(twice[0], twice[1]);
         assert!(twice[0].iter().all(|row| row.figures.mbps[0] > 0.0), "{:?}", twice[0]);

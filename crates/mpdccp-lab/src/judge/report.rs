@@ -43,7 +43,7 @@ fn wilson(met: usize, of: usize) -> (f64, f64) {
     let (n, p) = (of as f64, met as f64 / of.max(1) as f64);
     let middle = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
     let half = Z / (1.0 + Z * Z / n) * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-    (100.0 * (middle - half), 100.0 * (middle + half))
+    (100.0 * (middle - half).max(0.0), 100.0 * (middle + half).min(1.0))
 }
 
 fn by_class<'a>(rows: &'a [Row], label: &str) -> BTreeMap<&'a str, Vec<&'a Row>> {
@@ -146,6 +146,7 @@ mod tests {
         let (low, high) = wilson(81, 263);
         assert!((low - 25.5).abs() < 0.1 && (high - 36.6).abs() < 0.1, "{low} {high}");
         assert!(wilson(10, 10).0 > 70.0 && wilson(0, 10).1 < 30.0);
+        assert_eq!(format!("{:.0} {:.0}", wilson(0, 1).0, wilson(1, 1).1), "0 100");
     }
 
     #[test]

@@ -4,30 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::draw::{Company, PACKET, Point};
+use super::criterion::Criterion;
+use super::draw::{Company, Point};
 use super::figures::Figures;
-
-/// A variant may be lower than the best reference by this factor: of the rate alone, of what it gets in company, ...
-const RATE: f64 = 0.9;
-const COMPANY: f64 = 0.5;
-/// ... of the link where no reference keeps the limits of delay and loss, ...
-const CAPACITY: f64 = 0.8;
-/// ... and for those that are held to a TCP of their kind.
-const TWIN_RATE: f64 = 0.95;
-const TWIN: f64 = 1.1;
-/// Queueing may be higher than BBR's by this factor, and by so many ms and packets.
-const DELAY: f64 = 1.5;
-const DELAY_MS: f64 = 3.0;
-const DELAY_PACKETS: f64 = 2.0;
-/// Share of packets lost beyond the path's own.
-const LOST: f64 = 0.02;
-/// A share lost that is smaller than this is chance.
-const FEW_LOST: f64 = 0.001;
-/// Limits of what an application sees, of the best reference's.
-const APP: f64 = 1.1;
-/// Jain's index, and how far it may lie below a reference's where round trips differ.
-const JAIN: f64 = 0.9;
-const JAIN_BELOW: f64 = 0.05;
 
 /// All runs of a point by label; those of a variant without its company have `-alone` behind it.
 pub(super) type Runs = BTreeMap<String, Figures>;
@@ -63,59 +42,61 @@ fn first(f: &Figures) -> f64 {
     f.mbps.first().copied().unwrap_or(0.0)
 }
 
-/// Delay of a queue that may stand, ms: BBR's and some more.
-fn delay_bound(point: &Point, bbr_ms: f64) -> f64 {
-    let packets = if point.mbps > 0.0 { DELAY_PACKETS * PACKET * 8.0 / point.mbps / 1e3 } else { 0.0 };
-    DELAY * bbr_ms + DELAY_MS + packets
-}
-
 /// The verdict on `label`; none if runs are missing.
-pub(super) fn verdict(point: &Point, label: &str, runs: &Runs) -> Option<Verdict> {
+pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) -> Option<Verdict> {
     let (own, cubic, bbr) = (runs.get(label)?, runs.get("cubic")?, runs.get("bbr")?);
     let best_start = cubic.start_mbps.max(bbr.start_mbps);
     let start = if best_start > 0.0 { own.start_mbps / best_start } else { 1.0 };
     let mut v = Verdict { met: true, ratio: f64::INFINITY, start, ..Verdict::default() };
     let path_ms = runs.get("udp").map_or(0.0, |udp| udp.p95_ms);
     let queueing = |f: &Figures| (f.p95_ms - path_ms).max(0.0);
-    let bound = delay_bound(point, queueing(bbr));
+    let bound = c.bound(point.mbps, queueing(bbr));
     match &point.company {
         Company::Alone if point.app_limited() => {
             let best = cubic.delivered.max(bbr.delivered);
-            v.ratio = own.delivered * APP / best.max(1e-9);
+            v.ratio = own.delivered * c.app / best.max(1e-9);
             v.want(v.ratio >= 1.0, || {
                 format!("delivered {:.1} % of {:.1} %", own.delivered * 100.0, best * 100.0)
             });
             let least = cubic.app_p95_ms.min(bbr.app_p95_ms);
-            let most = APP * least + (bound - DELAY * queueing(bbr));
+            let most = c.app * least + (bound - c.delay * queueing(bbr));
             v.want(own.app_p95_ms <= most, || format!("p95 {:.1} ms, at most {most:.1}", own.app_p95_ms));
+            if point.adapts() {
+                let in_time = [cubic, bbr].into_iter().filter(|f| f.app_p95_ms <= most);
+                v.rate("video", first(own), c.rate * in_time.map(first).fold(0.0, f64::max));
+            }
         }
-        Company::Alone => {
+        Company::Alone | Company::Short => {
+            let most = c.app * cubic.short_p95_ms.max(bbr.short_p95_ms);
+            v.want(own.short_p95_ms <= most, || {
+                format!("short flows {:.1} ms, at most {most:.1}", own.short_p95_ms)
+            });
             if let Some(twin) = runs.get(twin(label)) {
-                v.rate("rate", first(own), TWIN_RATE * first(twin));
-                let most = TWIN * queueing(twin) + (delay_bound(point, 0.0) - DELAY_MS);
+                v.rate("rate", first(own), c.twin_rate * first(twin));
+                let most = c.twin * queueing(twin) + c.packets_ms(point.mbps);
                 v.want(queueing(own) <= most, || {
                     format!("queueing {:.1} ms, at most {most:.1}", queueing(own))
                 });
-                let most = TWIN * (twin.lost - point.own_loss).max(0.0) + FEW_LOST;
+                let most = c.twin * (twin.lost - point.own_loss).max(0.0) + c.few_lost;
                 let lost = own.lost - point.own_loss;
                 v.want(lost <= most, || format!("{:.2} % lost, at most {:.2}", lost * 100.0, most * 100.0));
             } else {
-                let fits = |f: &&Figures| f.lost - point.own_loss <= LOST && queueing(f) <= bound;
+                let fits = |f: &&Figures| f.lost - point.own_loss <= c.lost && queueing(f) <= bound;
                 let best = [cubic, bbr].into_iter().filter(fits).map(first).max_by(f64::total_cmp);
-                v.rate("rate", first(own), best.map_or(CAPACITY * own.capacity_mbps, |best| RATE * best));
+                v.rate("rate", first(own), best.map_or(c.capacity * own.capacity_mbps, |best| c.rate * best));
                 v.want(queueing(own) <= bound, || {
                     format!("queueing {:.1} ms, at most {bound:.1}", queueing(own))
                 });
                 let lost = own.lost - point.own_loss;
-                v.want(lost <= LOST, || format!("{:.1} % lost beyond the path's own", lost * 100.0));
+                v.want(lost <= c.lost, || format!("{:.1} % lost beyond the path's own", lost * 100.0));
             }
         }
         Company::Own(_) => {
             let alone = runs.get(&format!("{label}-alone"))?;
             let total = |f: &Figures| f.mbps.iter().sum::<f64>();
-            v.rate("together", total(own), RATE * first(alone));
-            let others = jain(cubic).max(jain(bbr)) - JAIN_BELOW;
-            let least = if point.unequal() { others.min(JAIN) } else { JAIN };
+            v.rate("together", total(own), c.rate * first(alone));
+            let others = jain(cubic).max(jain(bbr)) - c.jain_below;
+            let least = if point.unequal() { others.min(c.jain) } else { c.jain };
             v.want(jain(own) >= least, || format!("Jain {:.2}, at least {least:.2}", jain(own)));
         }
         Company::Tcp(others) => {
@@ -123,10 +104,10 @@ pub(super) fn verdict(point: &Point, label: &str, runs: &Runs) -> Option<Verdict
             for (i, cc) in others.iter().enumerate() {
                 let kin = runs.get(*cc)?;
                 let rate = |f: &Figures| f.mbps.get(i + 1).copied().unwrap_or(0.0);
-                v.rate(&format!("left to {cc}"), rate(own), COMPANY * rate(kin));
+                v.rate(&format!("left to {cc}"), rate(own), c.company * rate(kin));
             }
             let least = others.iter().filter_map(|cc| runs.get(*cc)).map(first).min_by(f64::total_cmp)?;
-            v.rate("rate", first(own), COMPANY * least);
+            v.rate("rate", first(own), c.company * least);
             if !others.contains(&"cubic") && twin(label).is_empty() {
                 v.want(queueing(own) <= bound, || {
                     format!("queueing {:.1} ms, at most {bound:.1}", queueing(own))
@@ -169,7 +150,7 @@ mod tests {
     }
 
     fn met(point: &Point, runs: &Runs) -> bool {
-        verdict(point, "ccid5", runs).unwrap().met
+        verdict(&super::super::draw::read().unwrap().criterion, point, "ccid5", runs).unwrap().met
     }
 
     #[test]
@@ -184,6 +165,25 @@ mod tests {
         // BBR loses too much as well: 80 % of the link.
         let with = |own| runs(own, figures(&[10.0], 80.0, 0.0), figures(&[10.0], 24.0, 0.1));
         assert!(met(&p, &with(figures(&[8.1], 24.0, 0.0))) && !met(&p, &with(figures(&[7.9], 24.0, 0.0))));
+    }
+
+    #[test]
+    fn a_video_has_the_rate_of_a_reference_in_time() {
+        let p = Point { source: Some("kind = \"video\"".to_owned()), ..point(Company::Alone) };
+        let with = |mbps, app_p95_ms| Figures { app_p95_ms, delivered: 1.0, ..figures(&[mbps], 24.0, 0.0) };
+        // CUBIC has more, too late.
+        let all = |own| runs(own, with(9.0, 900.0), with(4.0, 50.0));
+        assert!(met(&p, &all(with(3.7, 55.0))));
+        assert!(!met(&p, &all(with(3.5, 55.0))), "rate");
+        assert!(!met(&p, &all(with(4.0, 90.0))), "latency");
+    }
+
+    #[test]
+    fn short_flows_end_no_later_than_beside_the_worse_reference() {
+        let p = point(Company::Short);
+        let with = |short_p95_ms| Figures { short_p95_ms, ..figures(&[8.0], 24.0, 0.0) };
+        assert!(met(&p, &runs(with(105.0), with(100.0), with(60.0))));
+        assert!(!met(&p, &runs(with(115.0), with(100.0), with(60.0))));
     }
 
     #[test]
