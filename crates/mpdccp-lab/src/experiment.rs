@@ -284,8 +284,9 @@ fn conclude(
     let json =
         serde_json::to_string_pretty(&summary).map_err(|e| LabError::failed("writing summary.json", e))?;
     write(&options.out.join("summary.json"), &(json + "\n"))?;
+    write(&options.out.join("summary.csv"), &summary.csv())?;
     let comparisons = compare(scenario, &summary.runs);
     let report = options.out.join("report.html");
-    write(&report, &report::html(scenario, &summary, &comparisons, &figures))?;
+    write(&report, &report::document(scenario, &summary, &comparisons, &figures).html()?)?;
     Ok(Outcome { summary, comparisons, figures, report })
 }

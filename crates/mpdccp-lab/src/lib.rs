@@ -10,6 +10,7 @@ mod backend;
 mod bounds;
 pub mod code;
 pub mod comparison;
+mod document;
 pub mod estimate;
 pub mod experiment;
 pub mod export;

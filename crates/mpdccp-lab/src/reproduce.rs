@@ -4,7 +4,6 @@
 
 mod dcp;
 mod options;
-mod page;
 mod ratio;
 mod robustness;
 mod section;
@@ -12,16 +11,13 @@ mod spec;
 mod swept;
 mod table;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::report::{self, escape};
+use crate::document::Document;
 use crate::sim::Sim;
-use crate::{Backend, LabError, code};
-use options::command;
+use crate::{Backend, LabError};
 pub use options::{Options, Progress};
-use section::Section;
 use spec::Spec;
 
 /// The names of all sets that come with the program.
@@ -69,15 +65,16 @@ pub fn run(
         .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
     let report = options.out.join("report.html");
     let sim = Sim::default();
-    let mut sections = Vec::new();
+    let command = options::command(&spec.name, backend.name(), options);
+    let mut document = Document::new(&spec.title, &command);
     for (done, section) in chosen.iter().enumerate() {
         let scenario = section.scenario(options.quick, options.duration_s)?;
         watch(Progress::Experiment { scenario: &scenario, index: done + 1, total: chosen.len() });
         let lacking = section::lacking(section, &scenario, backend)?;
         let virtually = lacking || (options.around_in_sim && section.around);
         let backend: &dyn Backend = if virtually { &sim } else { backend };
-        sections.push(section::make(section, &scenario, backend, options, watch)?);
-        write(&spec, &sections, backend.name(), options, &report)?;
+        document.sections.push(section::make(section, &scenario, backend, options, watch)?);
+        document.write(&report)?;
     }
     Ok(report)
 }
@@ -93,24 +90,4 @@ fn find(name_or_file: &str) -> Result<Spec, LabError> {
     let text = fs::read_to_string(name_or_file)
         .map_err(|e| LabError::failed(format!("reading {name_or_file}"), e))?;
     Spec::parse(name_or_file, &text)
-}
-
-fn write(
-    spec: &Spec,
-    sections: &[Section],
-    backend: &str,
-    options: &Options,
-    report: &Path,
-) -> Result<(), LabError> {
-    let (title, command, commit) = (&spec.title, command(&spec.name, backend, options), code::words());
-    let version = env!("CARGO_PKG_VERSION");
-    let mut html = format!("<p><code>{command}</code>, version {version}, {commit}.</p>\n");
-    let mut markdown = format!("# {title}\n\n`{command}`, {commit}\n");
-    for section in sections {
-        let _ = write!(html, "<h2>{}</h2>\n{}", escape(&section.title), section.html);
-        let _ = write!(markdown, "\n## {}\n\n{}", section.title, section.markdown);
-    }
-    let failed = |e| LabError::failed(format!("writing {}", report.display()), e);
-    fs::write(report, report::page(title, &html)).map_err(failed)?;
-    fs::write(report.with_extension("md"), markdown).map_err(failed)
 }

@@ -1,29 +1,63 @@
-//! What the numbers say, in sentences: each names the time that its figure is taken over, and speaks of the scenario's own events.
+//! What the numbers say: the data that `templates/sentences.txt` puts into sentences.
+
+use std::collections::BTreeMap;
+
+use minijinja::{Value, context};
 
 use crate::Scenario;
-use crate::comparison::{Comparison, number};
+use crate::comparison::{Comparison, Row, number};
+use crate::document::render;
 use crate::estimate::{Estimate, Verdict, paired};
 
 /// A path is in use when it carries more than this, Mbit/s.
 const IN_USE: u32 = 3;
 
-/// What the numbers say of the variants in a cell.
+/// A sentence a line of the template, for the variants in a cell.
 pub fn sentences(scenario: &Scenario, all: &[Comparison], cell: &str) -> Vec<String> {
     let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
-    let mut out = Vec::new();
-    for c in &here {
-        out.push(received(scenario, c));
-        out.extend(losses(c));
-        out.extend(second_path(scenario, c));
-        out.extend(mirrored(c));
-    }
-    out.extend(compared(&here));
-    out.extend(here.iter().filter_map(|c| aims(c)));
-    out
+    let mut paths = scenario.paths.iter().filter(|p| !p.outside);
+    let second = paths.nth(1).map(|path| path.name.as_ref().clone());
+    let event = scenario.events_s().last().map(|t| scenario.event_words(*t));
+    let with = context! {
+        since => since(scenario),
+        second => second.filter(|_| event.is_some()),
+        event,
+        in_use => IN_USE,
+        variants => here.iter().map(|c| variant(c)).collect::<Vec<_>>(),
+        compared => compared(&here).unwrap_or_default(),
+    };
+    let text = render("sentences.txt", with).unwrap_or_else(|e| e.to_string());
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 fn text(estimate: Estimate) -> String {
     number(Some(estimate.median))
+}
+
+fn variant(c: &Comparison) -> Value {
+    let metrics: BTreeMap<&str, String> =
+        c.rows.iter().filter_map(|row| Some((row.metric, text(row.ours?)))).collect();
+    let told = [
+        ("goodput_mbps", "a goodput of ", " Mbit/s"),
+        ("lost_pct", "", " % of all packets that its application sent did not arrive"),
+        ("link_lost_pct", "", " % of its packets on the links were lost there"),
+    ];
+    let loss = |(metric, before, after): &(&str, &str, &str)| {
+        metrics.get(metric).map(|value| format!("{before}{value}{after}"))
+    };
+    let aim = |row: &Row| {
+        let (text, verdict) = row.aim.as_ref()?;
+        let verdict = verdict.map_or("not judged", Verdict::word);
+        Some(
+            context! { metric => row.metric, ours => row.ours.map_or("–".to_owned(), |e| e.text()), text, verdict },
+        )
+    };
+    context! {
+        shown => c.shown(),
+        losses => told.iter().filter_map(loss).collect::<Vec<_>>(),
+        aims => c.rows.iter().filter_map(aim).collect::<Vec<_>>(),
+        metrics,
+    }
 }
 
 /// The time that most metrics are taken over.
@@ -34,67 +68,6 @@ fn since(scenario: &Scenario) -> String {
         None if from > 0.0 => format!("From t = {from} s on "),
         None => "Over the whole run ".to_owned(),
     }
-}
-
-fn received(scenario: &Scenario, c: &Comparison) -> String {
-    let rate = c.estimate("rx_mbps").map_or("–".to_owned(), text);
-    let mut out = format!("{}{} received {rate} Mbit/s", since(scenario), c.shown());
-    if let (Some(p50), Some(p95)) = (c.estimate("app_p50_ms"), c.estimate("app_p95_ms")) {
-        out += &format!(
-            " at a latency of {} ms in the median and {} ms at the 95th percentile",
-            text(p50),
-            text(p95)
-        );
-    }
-    out + "."
-}
-
-fn losses(c: &Comparison) -> Option<String> {
-    let goodput = c.estimate("goodput_mbps").map(|e| format!("a goodput of {} Mbit/s", text(e)));
-    let said = [
-        ("lost_pct", "of all packets that its application sent did not arrive"),
-        ("link_lost_pct", "of its packets on the links were lost there"),
-    ];
-    let part = |(metric, words): &(&str, &str)| Some(format!("{} % {words}", text(c.estimate(metric)?)));
-    let parts: Vec<String> = goodput.into_iter().chain(said.iter().filter_map(part)).collect();
-    (!parts.is_empty()).then(|| format!("Over the whole run, for {}: {}.", c.shown(), parts.join(", ")))
-}
-
-fn second_path(scenario: &Scenario, c: &Comparison) -> Option<String> {
-    let mut paths = scenario.paths.iter().filter(|p| !p.outside);
-    let (_, second) = (paths.next()?, paths.next()?);
-    let event = scenario.events_s().last().map(|t| scenario.event_words(*t))?;
-    let (label, name) = (c.shown(), second.name.as_ref());
-    let first = c.estimate("second_path_first_ms");
-    let rise = c.estimate("second_path_ms");
-    Some(match (first, rise) {
-        (Some(first), Some(rise)) => format!(
-            "{label} sent its first packet over {name} {} ms after {event}, and had sent more than {IN_USE} Mbit/s over 100 ms {} ms after it.",
-            text(first),
-            text(rise)
-        ),
-        (None, Some(rise)) => format!(
-            "{label} used {name} before {event}, and had sent more than {IN_USE} Mbit/s over it for 100 ms {} ms after it.",
-            text(rise)
-        ),
-        (Some(first), None) => format!(
-            "{label} sent its first packet over {name} {} ms after {event}, and never more than {IN_USE} Mbit/s in 100 ms.",
-            text(first)
-        ),
-        (None, None) => {
-            format!("After {event} {label} never sent more than {IN_USE} Mbit/s over {name} in 100 ms.")
-        }
-    })
-}
-
-fn mirrored(c: &Comparison) -> Option<String> {
-    let (p50, apart) = (c.estimate("mirror_p50_ms")?, c.estimate("mirror_offset_ms")?);
-    Some(format!(
-        "Mirrored back to the client, the same packets of {} show {} ms in the median; p50, p95 and p99 of both ways to measure lie within {} ms.",
-        c.shown(),
-        text(p50),
-        text(apart)
-    ))
 }
 
 /// CCID 5 beside CCID 2, run by run: seeds are the same.
@@ -125,35 +98,4 @@ fn compared(here: &[&Comparison]) -> Option<String> {
     });
     let by = change.median.abs();
     Some(format!("The 95th percentile of latency is {by:.0} % {words} with ccid5 than with ccid2{interval}."))
-}
-
-fn aims(c: &Comparison) -> Option<String> {
-    let judged: Vec<_> = c.rows.iter().filter_map(|r| Some((r, r.aim.as_ref()?.1?))).collect();
-    let named = |of: Verdict| -> Vec<String> {
-        let these = judged.iter().filter(|(_, verdict)| *verdict == of);
-        let name = |(r, _): &(&crate::comparison::Row, Verdict)| {
-            let ours = r.ours.map_or("–".to_owned(), |e| e.text());
-            format!("{} ({ours}, aim {})", r.metric, r.aim.as_ref().map_or("", |a| a.0.as_str()))
-        };
-        these.map(name).collect()
-    };
-    let (missed, open) = (named(Verdict::Missed), named(Verdict::Open));
-    let met = judged.len() - missed.len() - open.len();
-    let mut out = match (judged.len(), met) {
-        (0, _) => return None,
-        (1, 1) => format!("{} reaches its aim", c.shown()),
-        (n, met) if n == met => format!("{} reaches all of its {n} aims", c.shown()),
-        (n, met) => format!("{} reaches {met} of its {n} aims", c.shown()),
-    };
-    if !missed.is_empty() {
-        out += &format!("; it misses {}", missed.join(", "));
-    }
-    if !open.is_empty() {
-        out += &format!("; the runs leave open {}", open.join(", "));
-    }
-    match c.rows.iter().filter(|r| r.aim.as_ref().is_some_and(|a| a.1.is_none())).count() {
-        0 => {}
-        n => out += &format!("; {n} could not be judged, for what they compare with was not run"),
-    }
-    Some(out + ".")
 }

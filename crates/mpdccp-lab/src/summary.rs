@@ -31,6 +31,25 @@ pub struct Summary {
     pub medians: Vec<Value>,
 }
 
+impl Summary {
+    /// A flow of a run a line, with the figures that Pantheon's reports have: rate, 95th percentile of delay, losses.
+    pub(crate) fn csv(&self) -> String {
+        let mut out = "scheme,cell,run,seed,flow,throughput_mbps,delay_p95_ms,loss_pct\n".to_owned();
+        let known = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
+        for run in &self.runs {
+            for flow in &run.flows {
+                let last = flow.phases.last();
+                let delay =
+                    last.and_then(|phase| phase.app_latency_ms.or(phase.wire_latency_ms)).map(|l| l.p95);
+                let figures = [last.map(|phase| phase.rx_mbps), delay, flow.lost_pct].map(known).join(",");
+                let Run { label, cell, repeat, seed, .. } = run;
+                out += &format!("{label},{cell},{repeat},{seed},{},{figures}\n", flow.name);
+            }
+        }
+        out
+    }
+}
+
 /// Where it was measured.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]

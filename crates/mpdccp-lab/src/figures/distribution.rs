@@ -53,13 +53,14 @@ fn panel(
 ) -> Panel {
     let from = scenario.measured_from_s();
     let mut series: Vec<Series> = Vec::new();
-    for (nth, column) in columns.iter().enumerate() {
+    for column in columns {
         let all = measured(scenario, column.run).flat_map(|i| latencies(column.run, i));
         let ms: Vec<f64> = all.filter(|(at, _)| *at >= from).map(|(_, ms)| ms).collect();
         if ms.is_empty() {
             continue;
         }
-        let (color, pale) = look(column.label, nth);
+        let nth = scenario.variants.iter().position(|v| *v.label.as_ref() == column.run.label).unwrap_or(0);
+        let (color, pale) = look(&column.run.label, nth);
         let variant = Some(column.label.to_owned());
         series.push(Series { variant: variant.clone(), pale, ..line(column.label, color, shares(ms)) });
         for reference in scenario.references_of(column.label, &column.run.cell) {

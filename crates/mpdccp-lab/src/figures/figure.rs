@@ -82,17 +82,8 @@ pub enum Shape {
 
 /// Index of the grey, which is for sums and limits.
 pub(crate) const GREY: usize = 4;
-/// Colours that colour-blind people tell apart (Okabe and Ito's, with a grey and a brown).
-pub(super) const PALETTE: [(u8, u8, u8); 8] = [
-    (0, 114, 178),
-    (213, 94, 0),
-    (0, 158, 115),
-    (204, 121, 167),
-    (90, 90, 90),
-    (230, 159, 0),
-    (86, 180, 233),
-    (120, 72, 32),
-];
+/// How many colours `figure.css` has: those that colour-blind people tell apart (Okabe and Ito's), a grey and a brown.
+pub(super) const COLORS: usize = 8;
 
 /// Colour of a variant, and whether it is drawn pale: two of a family share a colour.
 const FAMILIES: &[(&str, usize, bool)] = &[
@@ -105,9 +96,9 @@ const FAMILIES: &[(&str, usize, bool)] = &[
     ("tcp-bbr", 3, true),
 ];
 
-/// Colour and paleness of the variant that comes `nth`.
+/// Colour and paleness of the variant that its scenario declares as number `nth`: the same in all figures.
 pub(super) fn look(label: &str, nth: usize) -> (usize, bool) {
-    const FREE: [usize; 7] = [5, 6, 7, 0, 1, 2, 3];
+    const FREE: [usize; 3] = [5, 6, 7];
     let known = FAMILIES.iter().find(|(known, ..)| *known == label);
     known.map_or((FREE[nth % FREE.len()], nth >= FREE.len()), |(_, color, pale)| (*color, *pale))
 }

@@ -1,20 +1,19 @@
 //! The figures, drawn from records alone.
 //!
-//! A [`Figure`] is data: panels, series, ranges. `draw` makes SVG and PNG of it, `interactive` what a browser zooms into.
+//! A [`Figure`] is data: panels, series, ranges. `svg` draws it for a file and for a report.
 
 pub(crate) mod dcp;
 mod distribution;
-mod draw;
 mod events;
 mod figure;
-mod interactive;
 mod paper;
 mod range;
+mod svg;
 mod swept;
 mod thin;
 
 pub use distribution::distribution;
 pub use figure::{Figure, Mark, Panel, Series, Shape};
-pub(crate) use interactive::{SCRIPT, STYLE};
 pub use paper::{Column, delivery, inner_workings};
+pub(crate) use svg::{SCRIPT, STYLE, escape};
 pub use swept::over_parameter;

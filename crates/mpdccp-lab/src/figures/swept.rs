@@ -24,15 +24,18 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
     let span = xs.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
     let mut order: Vec<(&Median, f64)> = medians.iter().zip(xs).collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let mut cells: Vec<&str> = medians.iter().map(|m| m.cell.as_str()).collect();
-    let mut seen = HashSet::new();
-    cells.retain(|cell| seen.insert(*cell));
+    let distinct = |of: fn(&Median) -> &str| {
+        let mut seen = HashSet::new();
+        medians.iter().map(of).filter(|name| seen.insert(*name)).collect::<Vec<&str>>()
+    };
+    let (cells, labels) = (distinct(|m| &m.cell), distinct(|m| &m.label));
     let panel = |(i, metric): (usize, &String), cell: &str| {
         let mut series: Vec<Series> = Vec::new();
         for (m, x) in order.iter().filter(|(m, _)| m.cell == cell) {
             let Some(estimate) = m.shown.get(i).copied().flatten() else { continue };
             let at = series.iter().position(|s| s.name == m.label).unwrap_or_else(|| {
-                let (color, pale) = look(&m.label, series.len());
+                let (color, pale) =
+                    look(&m.label, labels.iter().position(|label| *label == m.label).unwrap_or(0));
                 let variant = Some(m.label.clone());
                 series.push(Series {
                     variant,
@@ -161,5 +164,22 @@ mod tests {
         let with = |high| [of(high), vec![median("a", "2 %", 5.0)]].concat();
         let log = |high| over_parameter("path.*.loss", &show, &with(high)).unwrap().rows[0][0].y_log;
         assert!(log(300.0) && !log(20.0));
+    }
+
+    #[test]
+    fn a_variant_keeps_its_colour_where_another_has_no_value() {
+        let show = ["app_p50_ms".to_owned(), "jain".to_owned()];
+        let both = |label, value, first: Option<f64>| {
+            let m = median(label, value, 1.0);
+            Median { shown: vec![first.map(Estimate::single), m.shown[0]], ..m }
+        };
+        let of = |value| [both("mine", value, None), both("theirs", value, Some(2.0))];
+        let figure = over_parameter("path.*.loss", &show, &[of("1 %"), of("2 %")].concat()).unwrap();
+        let color = |row: usize| {
+            let series = &figure.rows[row][0].series;
+            series.iter().find(|s| s.name == "theirs").map(|s| (s.color, s.pale))
+        };
+        assert!(color(0).is_some() && color(0) == color(1), "{:?} {:?}", color(0), color(1));
+        assert_ne!(color(1), figure.rows[1][0].series.first().map(|s| (s.color, s.pale)));
     }
 }

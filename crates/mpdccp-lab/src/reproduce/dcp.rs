@@ -1,14 +1,16 @@
 //! The DCP paper (2002): its two experiments, and what it planned or left open.
 
 mod experiments;
+mod row;
 mod sections;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use toml::Value;
 
-use super::options::{Options, Progress};
+use super::options::{Options, Progress, command};
+use crate::document::Document;
 use crate::friendliness::Seen;
 use crate::record::seconds;
 use crate::runs::{Keep, Runs};
@@ -20,6 +22,10 @@ use experiments::{
     ACKS, ASYMMETRIC, BIN_S, CROSS_TRAFFIC, ECHO_SEEDS, ECHOES, LONG_S, LOSSES, MANY, Made, QUICK_S, SEEDS,
     with_tcp,
 };
+
+/// Of the report.
+const TITLE: &str = "Experimentation of the Datagram Control Protocol (2002), made again";
+const SHORT: &str = "Quick runs are too short for their figures to say much.";
 
 /// One run to be made.
 struct Job {
@@ -63,13 +69,13 @@ pub(super) fn run(
     let made: Vec<Made> = jobs.iter().zip(results).map(named).collect::<Result<_, LabError>>()?;
     let figures = options.out.join("figures");
     fs::create_dir_all(&figures).map_err(|e| LabError::failed(format!("making {}", figures.display()), e))?;
-    let page = sections::page(&made, &figures)?;
     let report = options.out.join("report.html");
-    let write = |path: &Path, text: String| {
-        fs::write(path, text).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
-    };
-    write(&report, page.html(backend.name(), options))?;
-    write(&options.out.join("report.md"), page.markdown(backend.name(), options))?;
+    Document {
+        warnings: options.quick.then(|| SHORT.to_owned()).into_iter().collect(),
+        sections: sections::sections(&made, &figures)?,
+        ..Document::new(TITLE, &command(NAME, backend.name(), options))
+    }
+    .write(&report)?;
     Ok(report)
 }
 

@@ -1,8 +1,8 @@
 //! What several paths give together, beside each of them alone.
 
-use super::table::Table;
 use crate::bounds::Bounds;
 use crate::comparison::{Comparison, number};
+use crate::document::Table;
 use crate::estimate::{Estimate, Verdict};
 
 /// What is compared.
@@ -71,7 +71,7 @@ pub(super) fn beside_alone(
         others.iter().map(|label| sentence(label, (of_best, of_sum), &ratios)).collect();
     let pairs = theirs.iter().flat_map(|baseline| ours.iter().map(move |label| (label, baseline)));
     sentences.extend(pairs.map(|(label, baseline)| beside_baseline(label, baseline, &ratios)));
-    (Table { head, rows }, sentences)
+    (Table { head, rows, ..Table::default() }, sentences)
 }
 
 /// In how many cells one has no less than the other, and what part of it elsewhere.

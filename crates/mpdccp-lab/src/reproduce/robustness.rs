@@ -5,8 +5,6 @@ mod judge;
 mod matrix;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 
 use judge::Aim;
@@ -16,13 +14,13 @@ use dccp_cc::BBR1_WITHOUT;
 use toml::Spanned;
 
 use super::options::{Options, Progress};
+use crate::document::{Document, Section, Table};
 use crate::estimate::{Estimate, Verdict};
-use crate::report::{self, escape};
 use crate::runs::{Keep, Runs};
 use crate::scenario::{Scenario, Variant};
 use crate::sim::Sim;
 use crate::store::{AllSeries, Kept, Store};
-use crate::{LabError, Plan, code, sweep};
+use crate::{LabError, Plan, sweep};
 
 /// The sets' names.
 pub(super) const NAMES: [&str; 2] = [CCIDS, SWITCHES];
@@ -102,11 +100,27 @@ pub(super) fn run(
         SWITCHES => "CCID 5, and without each of its switches, on access links",
         _ => &matrix.title,
     };
-    let mut report = Report::new(set, title, variants, options);
+    let quick = if options.quick { " --quick" } else { "" };
+    let command = format!("mpdccp lab reproduce {set}{quick} --seed {}", options.seed);
+    let mut document = Document::new(title, &command);
+    let mut sums = Vec::new();
     for (class, points) in &classes {
-        report.class(class, points, &results);
+        let Some(first) = points.first() else { continue };
+        let (table, met) = table(class, points, &variants, &results);
+        sums.push((class.name.clone(), met));
+        let aims: Vec<String> = first.aims.iter().map(Aim::text).collect();
+        document.sections.push(Section {
+            title: class.name.clone(),
+            about: format!("{}; ✗: missed.", aims.join("; ")),
+            tables: vec![table],
+            ..Section::default()
+        });
     }
-    report.write(options)
+    let summary = Section { tables: vec![summary(&variants, &sums)], ..Section::default() };
+    document.sections.insert(0, summary);
+    let path = options.out.join("report.html");
+    document.write(&path)?;
+    Ok(path)
 }
 
 /// Figures of all runs by class, point and variant.
@@ -160,128 +174,44 @@ fn make(
 /// Aims met and judged, by variant.
 type Sums = BTreeMap<&'static str, (u32, u32)>;
 
-/// Both forms of the report, as far as it is.
-struct Report {
-    variants: Vec<&'static str>,
-    title: String,
-    head: String,
-    markdown: String,
-    html: String,
-    /// A row for each class.
-    sums: Vec<(String, Sums)>,
+/// A class's table, and what its points come to.
+fn table(class: &Class, points: &[Point], variants: &[&'static str], results: &Results) -> (Table, Sums) {
+    let mut sums = Sums::new();
+    let mut row = |point: &Point| {
+        let cells = variants.iter().map(|&label| {
+            let (text, met) = cell(class, point, label, results);
+            let sum = sums.entry(label).or_default();
+            sum.0 += u32::from(met == Some(true));
+            sum.1 += u32::from(met.is_some());
+            text
+        });
+        std::iter::once(point.name.clone()).chain(cells).collect()
+    };
+    let rows = points.iter().map(&mut row).collect();
+    let head = std::iter::once("").chain(variants.iter().copied()).map(str::to_owned).collect();
+    (Table { head, rows, ..Table::default() }, sums)
 }
 
-impl Report {
-    fn new(set: &str, title: &str, variants: Vec<&'static str>, options: &Options) -> Report {
-        let quick = if options.quick { " --quick" } else { "" };
-        let command = format!("mpdccp lab reproduce {set}{quick} --seed {}", options.seed);
-        let head = format!("{command}, version {}, {}", env!("CARGO_PKG_VERSION"), code::words());
-        Report {
-            variants,
-            title: title.to_owned(),
-            head,
-            markdown: String::new(),
-            html: String::new(),
-            sums: Vec::new(),
-        }
-    }
-
-    fn class(&mut self, class: &Class, points: &[Point], results: &Results) {
-        let Some(first) = points.first() else { return };
-        let words: Vec<String> = first.aims.iter().map(Aim::text).collect();
-        let words = words.join("; ");
-        let _ = write!(
-            self.markdown,
-            "\n## {}\n\n{words}; ✗: missed.\n\n| | {} |\n|---|{}\n",
-            class.name,
-            self.variants.join(" | "),
-            "---|".repeat(self.variants.len())
-        );
-        let head: String = self.variants.iter().map(|label| format!("<th>{label}</th>")).collect();
-        let _ = write!(
-            self.html,
-            "<h2>{}</h2>\n<p>{}; ✗: missed.</p>\n<div class=\"wide\"><table><tr><th></th>{head}</tr>\n",
-            escape(&class.name),
-            escape(&words)
-        );
-        let mut sums = Sums::new();
-        for point in points {
-            let _ = write!(self.markdown, "| {}", point.name);
-            let _ = write!(self.html, "<tr><td>{}</td>", escape(&point.name));
-            for &label in &self.variants {
-                let (text, met) = cell(class, point, label, results);
-                let verdict = match met {
-                    Some(true) => " class=\"met\"",
-                    Some(false) => " class=\"missed\"",
-                    None => "",
-                };
-                let sum = sums.entry(label).or_default();
-                sum.0 += u32::from(met == Some(true));
-                sum.1 += u32::from(met.is_some());
-                let _ = write!(self.markdown, " | {text}");
-                let _ = write!(self.html, "<td{verdict}>{}</td>", escape(&text));
-            }
-            self.markdown.push_str(" |\n");
-            self.html.push_str("</tr>\n");
-        }
-        self.html.push_str("</table></div>\n");
-        self.sums.push((class.name.clone(), sums));
-    }
-
-    /// Points that meet their aims, of those that have one.
-    fn summary(&self) -> (String, String) {
-        let judged: Vec<&str> = self
-            .variants
-            .iter()
-            .copied()
-            .filter(|label| self.sums.iter().any(|(_, sums)| sums.get(label).is_some_and(|(_, n)| *n > 0)))
-            .collect();
-        let mut markdown = format!(
-            "| points that meet their aims | {} |\n|---|{}\n",
-            judged.join(" | "),
-            "---|".repeat(judged.len())
-        );
-        let head: String = judged.iter().map(|label| format!("<th>{label}</th>")).collect();
-        let mut html =
-            format!("<div class=\"wide\"><table><tr><th>points that meet their aims</th>{head}</tr>\n");
-        let mut all = Sums::new();
-        for (_, sums) in &self.sums {
-            for (label, (met, of)) in sums {
-                let sum = all.entry(label).or_default();
-                *sum = (sum.0 + met, sum.1 + of);
-            }
-        }
-        let rows = self.sums.iter().map(|(name, sums)| {
-            (
-                name.as_str(),
-                judged.iter().map(|l| sums.get(l).copied().unwrap_or_default()).collect::<Vec<_>>(),
-            )
-        });
-        let last = ("all", judged.iter().map(|l| all.get(l).copied().unwrap_or_default()).collect());
-        for (name, row) in rows.chain([last]) {
-            let text =
-                |(met, of): &(u32, u32)| if *of == 0 { String::new() } else { format!("{met} of {of}") };
-            let texts: Vec<String> = row.iter().map(text).collect();
-            let _ = writeln!(markdown, "| {name} | {} |", texts.join(" | "));
-            let cells: String = texts.iter().map(|t| format!("<td>{t}</td>")).collect();
-            let _ = writeln!(html, "<tr><td>{}</td>{cells}</tr>", escape(name));
-        }
-        html.push_str("</table></div>\n");
-        (markdown, html)
-    }
-
-    fn write(&self, options: &Options) -> Result<PathBuf, LabError> {
-        let (markdown, html) = self.summary();
-        let path = options.out.join("report.html");
-        let write = |path: &PathBuf, text: String| {
-            fs::write(path, text).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
+/// Points that meet their aims, of those that have one, by class.
+fn summary(variants: &[&'static str], classes: &[(String, Sums)]) -> Table {
+    let sum = |label: &str| {
+        let of_class = classes.iter().filter_map(|(_, sums)| sums.get(label));
+        of_class.fold((0, 0), |sum, (met, of)| (sum.0 + met, sum.1 + of))
+    };
+    let all: Sums =
+        variants.iter().map(|label| (*label, sum(label))).filter(|(_, (_, of))| *of > 0).collect();
+    let judged: Vec<&str> = variants.iter().copied().filter(|label| all.contains_key(label)).collect();
+    let row = |name: &str, sums: &Sums| {
+        let text = |label: &&str| match sums.get(label) {
+            Some((met, of)) if *of > 0 => format!("{met} of {of}"),
+            _ => String::new(),
         };
-        let page = format!("<p>{}.</p>\n{html}{}", escape(&self.head), self.html);
-        write(&path, report::page(&self.title, &page))?;
-        let all = format!("# {}\n\n{}.\n\n{markdown}{}", self.title, self.head, self.markdown);
-        write(&path.with_extension("md"), all)?;
-        Ok(path)
-    }
+        std::iter::once(name.to_owned()).chain(judged.iter().map(text)).collect::<Vec<_>>()
+    };
+    let head =
+        std::iter::once("points that meet their aims").chain(judged.iter().copied()).map(str::to_owned);
+    let rows = classes.iter().map(|(name, sums)| row(name, sums)).chain([row("all", &all)]);
+    Table { head: head.collect(), rows: rows.collect(), ..Table::default() }
 }
 
 /// What stands in a cell, and whether all aims that concern the variant are met there.

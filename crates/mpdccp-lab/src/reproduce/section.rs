@@ -1,6 +1,5 @@
 //! One experiment of a set: its runs or its sweep, and what the report says of it.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use super::options::{Options, Progress};
@@ -8,22 +7,15 @@ use super::spec::SectionSpec;
 use super::table::of_comparisons;
 use super::{ratio, swept};
 use crate::bounds::Bounds;
+use crate::document::{Section, Shown};
 use crate::experiment;
 use crate::figures::over_parameter;
-use crate::report::{self, escape};
+use crate::report;
 use crate::scenario::Scenario;
 use crate::{Backend, LabError, Plan, sweep};
 
 /// Runs of each variant of a quick reproduction in real time; in virtual time one is enough to see that all works.
 const QUICK_RUNS: u32 = 3;
-
-/// What stands in the report.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Section {
-    pub(super) title: String,
-    pub(super) html: String,
-    pub(super) markdown: String,
-}
 
 /// Whether `backend` lacks something for every variant of a section.
 pub(super) fn lacking(
@@ -53,11 +45,10 @@ pub(super) fn make(
         runs(spec, scenario, backend, options, cells, &out, watch)
     };
     match made {
-        Ok((html, markdown)) => Ok(Section { title, html, markdown }),
+        Ok(section) => Ok(Section { title, ..section }),
         Err(LabError::Failed(why)) => {
             watch(Progress::Failed(&why));
-            let html = format!("<p>Failed: {}</p>\n", escape(&why));
-            Ok(Section { title, html, markdown: format!("Failed: {why}\n") })
+            Ok(Section { title, about: format!("Failed: {why}"), ..Section::default() })
         }
         Err(e) => Err(e),
     }
@@ -80,7 +71,7 @@ fn runs(
     cells: Vec<String>,
     out: &Path,
     watch: &(dyn Fn(Progress<'_>) + Sync),
-) -> Result<(String, String), LabError> {
+) -> Result<Section, LabError> {
     let wanted = spec.runs.unwrap_or(scenario.runs);
     let quick_runs = if backend.parallel() { 1 } else { QUICK_RUNS.min(wanted) };
     let chosen = experiment::Options {
@@ -94,9 +85,7 @@ fn runs(
     };
     let outcome = experiment::run(scenario, backend, &chosen, &|event| watch(Progress::Run(event)))?;
     let n = outcome.comparisons.iter().map(|c| c.n).min().unwrap_or(0);
-    let made = made_by(backend, n, options.seed);
-    let mut html = format!("<p>{} {made}</p>\n", escape(scenario.about.trim()));
-    let mut markdown = format!("{made}\n\n");
+    let mut section = Section { about: about(scenario, backend, n, options.seed), ..Section::default() };
     if !spec.alone.is_empty() {
         let baselines = scenario.variants.iter().filter(|c| c.baseline.is_some());
         let baselines: Vec<&str> = baselines.map(|c| c.label.as_ref().as_str()).collect();
@@ -106,45 +95,26 @@ fn runs(
             (&spec.alone, least(spec.of_best), least(spec.of_sum)),
             &baselines,
         );
-        report::list(&mut html, &sentences);
-        for sentence in sentences {
-            let _ = writeln!(markdown, "- {sentence}");
-        }
-        html += &table.html();
-        let _ = writeln!(markdown, "\n{}", table.markdown());
+        section.sentences = sentences;
+        section.tables.push(table);
     }
+    // Other cells and the inner workings are in the experiment's own report.
     let headline = &scenario.headline().name;
-    for cell in &outcome.figures {
-        let title = if outcome.figures.len() > 1 {
-            format!("<h3>{}</h3>\n", escape(&cell.cell))
-        } else {
-            String::new()
-        };
-        html += &title;
-        // The inner workings are in the experiment's own report.
-        let mut cell = cell.clone();
-        cell.figures.truncate(1);
-        if cell.cell != *headline {
-            cell.figures.clear();
-        }
-        report::cell_html(&mut html, scenario, &outcome.comparisons, &cell);
-        if cell.cell == *headline {
-            for sentence in crate::sentences::sentences(scenario, &outcome.comparisons, &cell.cell) {
-                let _ = writeln!(markdown, "- {sentence}");
-            }
-            markdown.push('\n');
-        }
+    for cell in outcome.figures.iter().filter(|cell| cell.cell == *headline) {
+        let own = report::section(scenario, &outcome.comparisons, cell);
+        section.figures.extend(own.figures.into_iter().take(1));
+        section.sentences.extend(own.sentences);
     }
-    for table in of_comparisons(&outcome.comparisons, &spec.metrics) {
-        markdown += &table.markdown();
-        markdown.push('\n');
-    }
-    Ok((html, markdown))
+    section.tables.extend(of_comparisons(&outcome.comparisons, &spec.metrics));
+    Ok(section)
 }
 
-fn made_by(backend: &dyn Backend, n: u64, seed: u64) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("Backend {}, medians of {n} run{plural}{}, seeds from {seed}.", backend.name(), report::spread(n))
+fn about(scenario: &Scenario, backend: &dyn Backend, n: u64, seed: u64) -> String {
+    let (about, plural) = (scenario.about.trim(), if n == 1 { "" } else { "s" });
+    let (backend, spread) = (backend.name(), report::spread(n));
+    format!("{about} Backend {backend}, medians of {n} run{plural}{spread}, seeds from {seed}.")
+        .trim()
+        .to_owned()
 }
 
 /// Variants over parameters.
@@ -156,7 +126,7 @@ fn swept(
     cells: Vec<String>,
     out: &Path,
     watch: &(dyn Fn(Progress<'_>) + Sync),
-) -> Result<(String, String), LabError> {
+) -> Result<Section, LabError> {
     let wanted = spec.runs.or(scenario.sweep.as_ref().map(|s| s.seeds)).unwrap_or(1);
     let seeds = if options.quick { 1 } else { wanted };
     let chosen = sweep::Options {
@@ -169,23 +139,19 @@ fn swept(
         shard: sweep::Shard::default(),
     };
     let outcome = sweep::run(scenario, backend, &chosen, &|progress| watch(Progress::Sweep(progress)))?;
-    let made = made_by(backend, seeds.into(), options.seed);
-    let mut html = format!("<p>{} {made}</p>\n", escape(scenario.about.trim()));
-    let mut markdown = format!("{made}\n\n");
-    let sentences = swept::sentences(scenario, &outcome);
-    report::list(&mut html, &sentences);
-    for sentence in sentences {
-        let _ = writeln!(markdown, "- {sentence}");
-    }
+    let mut figures = Vec::new();
     if let Some(sweep) = &scenario.sweep
         && let [parameter] = sweep.parameters.keys().collect::<Vec<_>>()[..]
         && let Some(figure) = over_parameter(parameter, &sweep.show, &outcome.medians)
     {
         let caption = format!("Medians over the seeds{}.", report::spread(seeds.into()));
-        html += &report::figure(&figure.save(&out.join("sweep"))?, &caption);
+        figures.push(Shown { caption, html: figure.save(&out.join("sweep"))? });
     }
-    let table = swept::table(scenario, &outcome);
-    html += &table.html();
-    let _ = write!(markdown, "\n{}", table.markdown());
-    Ok((html, markdown))
+    Ok(Section {
+        title: String::new(),
+        about: about(scenario, backend, seeds.into(), options.seed),
+        figures,
+        tables: vec![swept::table(scenario, &outcome)],
+        sentences: swept::sentences(scenario, &outcome),
+    })
 }

@@ -1,6 +1,6 @@
 //! What a sweep shows, in sentences and a table.
 
-use super::table::Table;
+use crate::document::Table;
 use crate::estimate::{Estimate, Verdict};
 use crate::metrics::NAMES;
 use crate::scenario::{Aim, Scenario};
@@ -70,7 +70,7 @@ fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
             rows.push(first.into_iter().chain(cells.iter().map(value)).collect());
         }
     }
-    Table { head, rows }
+    Table { head, rows, ..Table::default() }
 }
 
 fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
@@ -108,7 +108,7 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
             rows.push(cells);
         }
     }
-    Table { head, rows }
+    Table { head, rows, ..Table::default() }
 }
 
 /// One verdict for all points.

@@ -1,14 +1,7 @@
-//! A table, for HTML and for Markdown.
+//! Tables of comparisons.
 
 use crate::comparison::{self, Comparison, Row};
-use crate::report::{class, entry};
-
-/// Rows of text under a head.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Table {
-    pub(super) head: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
-}
+use crate::document::Table;
 
 /// Metrics shown beside those that somebody has a figure of.
 const ALWAYS: &[&str] =
@@ -28,32 +21,8 @@ pub(super) fn of_comparisons(all: &[Comparison], wanted: &[String]) -> Vec<Table
     let mut tables = Vec::new();
     for cell in cells {
         let here: Vec<&Comparison> = all.iter().filter(|c| c.cell == cell).collect();
-        let titled = |mut lines: Vec<Vec<String>>| {
-            let mut head = lines.remove(0);
-            head[0] = format!("{cell}: {}", head[0]);
-            Table { head, rows: lines }
-        };
-        tables.push(titled(comparison::variants(&here, &metrics)));
-        let aims = comparison::aims(&here);
-        tables.extend((aims.len() > 1).then(|| titled(aims)));
+        tables.extend(Table::of(cell, comparison::upright(comparison::variants(&here, &metrics))));
+        tables.extend(Table::of(format!("{cell}, aims"), comparison::aims(&here)));
     }
     tables
-}
-
-impl Table {
-    pub(super) fn html(&self) -> String {
-        let row = |tag: &str, cells: &[String]| {
-            let cells: String =
-                cells.iter().map(|c| format!("<{tag}{}>{}</{tag}>", class(c), entry(c))).collect();
-            format!("<tr>{cells}</tr>\n")
-        };
-        let rows: String = self.rows.iter().map(|cells| row("td", cells)).collect();
-        format!("<div class=\"wide\"><table>{}{rows}</table></div>\n", row("th", &self.head))
-    }
-
-    pub(super) fn markdown(&self) -> String {
-        let row = |cells: &[String]| format!("| {} |\n", cells.join(" | ").replace('\n', " "));
-        let rule = format!("|{}\n", "---|".repeat(self.head.len()));
-        self.rows.iter().fold(row(&self.head) + &rule, |out, cells| out + &row(cells))
-    }
 }

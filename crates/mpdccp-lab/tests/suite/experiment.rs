@@ -128,7 +128,14 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
     }
 
     let report = fs::read_to_string(&outcome.report).unwrap();
-    assert_eq!(report.matches("<svg").count(), 3);
+    assert_eq!(report.matches("<figure>").count(), 3);
+    let table = fs::read_to_string(dir.path().join("summary.csv")).unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 1 + json["runs"].as_array().unwrap().len(), "{table}");
+    let phase = &json["runs"][0]["flows"][0]["phases"][1];
+    let figures =
+        [&phase["rx_mbps"], &phase["app_latency_ms"]["p95"]].map(|v| format!("{:.3}", v.as_f64().unwrap()));
+    assert!(lines[1].contains(&format!(",udp,{},", figures.join(","))), "{table}");
     assert!(!report.contains("src=") && !report.contains("href="), "self-contained");
     let cc = fs::read_to_string(dir.path().join("series/a_ccid5_0/cc.csv")).unwrap();
     assert!(cc.starts_with("t_s,path,phase,cwnd_bytes,inflight_bytes,pacing_mbps,delivery_mbps,btlbw_mbps,srtt_ms,min_rtt_ms,lost,queue_packets,queue_ms,app_limited\n0.000000,path1,probe-bw,30000,"));

@@ -1,10 +1,10 @@
-//! Figures come out as SVG and PNG that other programs can read.
+//! Figures come out as SVG that other programs can read.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::figures::{Column, delivery, distribution, inner_workings};
 
 #[test]
-fn figures_are_written_as_svg_and_png() {
+fn figures_are_written_as_svg_and_stand_in_the_report() {
     let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
     let runs = ["ccid2", "ccid5"].map(crate::common::run);
     let columns: Vec<Column<'_>> = runs.iter().map(|run| Column { label: &run.label, run }).collect();
@@ -18,14 +18,12 @@ fn figures_are_written_as_svg_and_png() {
         ("workings", inner_workings(&scenario, &columns)),
     ] {
         let html = figure.save(&dir.join(name)).unwrap();
-        assert!(html.contains("<script type=\"application/json\">"));
         let svg = std::fs::read_to_string(dir.join(name).with_extension("svg")).unwrap();
-        assert!(html.contains(&svg));
+        let paths = |text: &str| text.matches(" d=\"M").count();
+        assert_eq!(paths(&html), paths(&svg), "the same panels");
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("ccid5"));
         assert!(!svg.contains("NaN"));
-        let png = std::fs::read(dir.join(name).with_extension("png")).unwrap();
-        assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 10_000);
     }
     if std::env::var_os("KEEP_FIGURES").is_none() {
         std::fs::remove_dir_all(dir).unwrap();

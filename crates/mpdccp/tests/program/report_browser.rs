@@ -1,4 +1,4 @@
-//! A report in a real browser: the figures become plots that zoom and whose variants switch off, and stay figures without scripts.
+//! A report in a real browser: readers see values, zoom, and hide lines and variants.
 //! Runs where a Chromium is installed.
 
 use std::fs;
@@ -33,38 +33,28 @@ values = { app_p50_ms = 9 }
 
 /// Does what a reader does, and writes what is seen into the page.
 const READER: &str = r#"<script>
-addEventListener("load", () => setTimeout(() => {
-  const seen = [], all = s => [...document.querySelectorAll(s)];
-  const over = all(".u-over")[0], box = over.getBoundingClientRect();
-  const at = (type, share) => over.dispatchEvent(new MouseEvent(type, {
-    clientX: box.left + box.width * share, clientY: box.top + box.height / 2, button: 0, buttons: 1, movementX: 9, bubbles: true }));
-  const time = () => { at("mousemove", 0.5); return all(".u-legend .u-value")[0].textContent; };
-  const soon = then => setTimeout(then, 100);
-  seen.push("plots " + (all(".uplot").length > 8), "still hidden " + all(".static").every(s => s.hidden));
-  at("mouseenter", 0.5);
-  time();
-  soon(() => {
-    seen.push("before " + Math.round(time()));
-    at("mousedown", 0); at("mousemove", 0.25); at("mousemove", 0.5); at("mouseup", 0.5);
-    soon(() => {
-      time();
-      soon(() => {
-        seen.push("zoomed " + Math.round(time()));
-        all(".bar button")[0].click();
-        const tick = all(".bar label").find(l => l.textContent.includes("ccid2")).querySelector("input");
-        tick.click();
-        soon(() => {
-          time();
-          seen.push("panels off " + all(".panel").filter(p => p.hidden).every(p => p.textContent.includes("ccid2: ")));
-          seen.push("some off " + (all(".panel").filter(p => p.hidden).length > 2));
-          seen.push("lines off " + (all(".u-series.u-off").length > 0));
-          seen.push("width " + (document.documentElement.scrollWidth <= innerWidth));
-          document.body.append(Object.assign(document.createElement("pre"), { id: "seen", textContent: seen.join("; ") }));
-        });
-      });
-    });
-  });
-}, 200));
+addEventListener("load", () => {
+  const seen = [], all = s => [...document.querySelectorAll(s)], tip = document.querySelector(".tip");
+  const panel = all(".panel")[0], plot = panel.querySelector(".plot"), box = plot.querySelector(".page").getBoundingClientRect();
+  const at = (type, share) => panel.dispatchEvent(new PointerEvent(type, {
+    clientX: box.left + box.width * share, clientY: box.top + box.height / 2, bubbles: true }));
+  const time = () => { at("pointermove", 0.5); return tip.textContent.match(/time, s: ([0-9.]+)/)[1]; };
+  const shown = e => e.checkVisibility();
+  seen.push("panels " + (all(".panel").length > 8), "before " + Math.round(time()), "value " + /path1: [0-9.]+/.test(tip.textContent));
+  at("pointerdown", 0); at("pointermove", 0.5); at("pointerup", 0.5);
+  seen.push("zoomed " + Math.round(time()), "ticks " + panel.querySelector(".ticks").textContent.endsWith("4"));
+  all(".bar button")[0].click();
+  seen.push("back " + Math.round(time()));
+  const key = panel.querySelector(".key");
+  key.dispatchEvent(new MouseEvent("click"));
+  seen.push("line off " + all('.plot [data-s="0"]').filter(p => panel.contains(p)).every(p => !shown(p)));
+  all(".bar label").find(l => l.textContent.includes("ccid2")).querySelector("input").click();
+  const off = all(".panel").filter(p => !shown(p));
+  seen.push("panels off " + off.every(p => p.textContent.includes("ccid2: ")), "some off " + (off.length > 2));
+  seen.push("lines off " + (all('.line[data-variant="ccid2"]').every(l => !shown(l))));
+  seen.push("width " + (document.documentElement.scrollWidth <= innerWidth));
+  document.body.append(Object.assign(document.createElement("pre"), { id: "seen", textContent: seen.join("; ") }));
+});
 </script>"#;
 
 /// The first Chromium there is.
@@ -104,13 +94,13 @@ fn readers_zoom_and_switch_variants_off() {
     let report = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(!report.contains(" src=") && !report.contains(" href="), "it loads nothing");
     assert!(report.len() < 1_000_000, "{} bytes", report.len());
-    assert_eq!(report.matches("<div class=\"static\"><svg").count(), 3);
+    assert_eq!(report.matches("<figure>").count(), 3);
     let read = out.join("read.html");
     fs::write(&read, report.replace("</body>", &format!("{READER}</body>"))).unwrap();
     for width in [1200, 500] {
         let dom = dom(browser, &read, width);
         let seen = dom.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split("</pre>").next());
-        let expected = "plots true; still hidden true; before 4; zoomed 2; panels off true; some off true; lines off true; width true";
+        let expected = "panels true; before 4; value true; zoomed 2; ticks true; back 4; line off true; panels off true; some off true; lines off true; width true";
         assert_eq!(seen, Some(expected), "at {width} pixels");
     }
 }

@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use super::experiments::{
-    ACKS, ASYMMETRIC, BIN_S, CROSS_TRAFFIC, ECHOES, LONG_S, LOSSES, MANY, Made, NAME, with_tcp,
+    ACKS, ASYMMETRIC, BIN_S, CROSS_TRAFFIC, ECHOES, LONG_S, LOSSES, MANY, Made, with_tcp,
 };
+use super::row::{Row, section};
 use crate::LabError;
+use crate::document::Section;
 use crate::estimate::Verdict;
 use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
 use crate::metrics::NAMES;
-use crate::reproduce::page::{Page, Row, Section};
 
-/// The report of all runs; figures go into a directory.
-pub(super) fn page(runs: &[Made], figures: &Path) -> Result<Page, LabError> {
+/// The sections of the report of all runs; figures go into a directory.
+pub(super) fn sections(runs: &[Made], figures: &Path) -> Result<Vec<Section>, LabError> {
     let mut sections = vec![one_flow(runs, figures)?, among_tcp(runs, figures)?];
     sections.extend(long(runs));
     sections.extend(many(runs));
@@ -20,11 +21,7 @@ pub(super) fn page(runs: &[Made], figures: &Path) -> Result<Page, LabError> {
     sections.extend(asymmetric(runs));
     sections.extend(acknowledgements(runs));
     sections.extend(overhead(runs));
-    Ok(Page {
-        title: "Experimentation of the Datagram Control Protocol (2002), made again",
-        set: NAME,
-        sections,
-    })
+    Ok(sections)
 }
 
 /// The runs of a name, whatever their seed.
@@ -110,7 +107,7 @@ fn one_flow(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
         value(&rows[2]),
         verdict(&rows),
     );
-    Ok(Section { title: "One flow alone (figures 2 and 3)".to_owned(), sentence, figures: drawn, rows })
+    Ok(section("One flow alone (figures 2 and 3)", sentence, drawn, &rows))
 }
 
 fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
@@ -162,12 +159,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
         crate::comparison::number(Some(high)),
         verdict(&rows),
     );
-    Ok(Section {
-        title: "One flow among TCP flows (figures 4 and 5)".to_owned(),
-        sentence,
-        figures: drawn,
-        rows,
-    })
+    Ok(section("One flow among TCP flows (figures 4 and 5)", sentence, drawn, &rows))
 }
 
 fn many(runs: &[Made]) -> Option<Section> {
@@ -180,7 +172,7 @@ fn many(runs: &[Made]) -> Option<Section> {
         let each: Vec<String> =
             MANY.iter().zip(&rows).map(|(n, row)| format!("{} among {n}", value(row))).collect();
         let sentence = format!("Friendliness is {}. {}", each.join(", "), verdict(&rows));
-        Section { title: "More than nine TCP flows".to_owned(), sentence, figures: Vec::new(), rows }
+        section("More than nine TCP flows", sentence, Vec::new(), &rows)
     })
 }
 
@@ -195,7 +187,7 @@ fn long(runs: &[Made]) -> Option<Section> {
             value(&rows[4]),
             verdict(&rows),
         );
-        Section { title: "One flow alone for longer".to_owned(), sentence, figures: Vec::new(), rows }
+        section("One flow alone for longer", sentence, Vec::new(), &rows)
     })
 }
 
@@ -209,7 +201,7 @@ fn fast_link(runs: &[Made]) -> Option<Section> {
             value(&rows[1]),
             verdict(&rows),
         );
-        Section { title: "A faster link with a lower delay".to_owned(), sentence, figures: Vec::new(), rows }
+        section("A faster link with a lower delay", sentence, Vec::new(), &rows)
     })
 }
 
@@ -229,12 +221,9 @@ fn asymmetric(runs: &[Made]) -> Option<Section> {
         ));
         rows.extend([there, back]);
     }
-    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
-        title: "One CCID forward, another in reverse, over 10 Mbit/s and 256 kbit/s".to_owned(),
-        sentence: format!("Payload received: {}.", words.join("; ")),
-        figures: Vec::new(),
-        rows,
-    })
+    let sentence = format!("Payload received: {}.", words.join("; "));
+    let title = "One CCID forward, another in reverse, over 10 Mbit/s and 256 kbit/s";
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| section(title, sentence, Vec::new(), &rows))
 }
 
 fn acknowledgements(runs: &[Made]) -> Option<Section> {
@@ -250,11 +239,13 @@ fn acknowledgements(runs: &[Made]) -> Option<Section> {
         words.push(format!("{} with {label}", value(&bytes)));
         rows.extend([bytes, packets, of("of the link's rate delivered, %", "utilisation_pct")]);
     }
-    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
-        title: "What acknowledgements cost".to_owned(),
-        sentence: format!("Bytes in reverse for 100 forward: {}.", words.join(", ")),
-        figures: Vec::new(),
-        rows,
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| {
+        section(
+            "What acknowledgements cost",
+            format!("Bytes in reverse for 100 forward: {}.", words.join(", ")),
+            Vec::new(),
+            &rows,
+        )
     })
 }
 
@@ -276,10 +267,12 @@ fn overhead(runs: &[Made]) -> Option<Section> {
             }
         }
     }
-    rows.iter().any(|row| !row.ours.is_empty()).then(|| Section {
-        title: "Delay of ten packets and their echoes (section 4.3)".to_owned(),
-        sentence: format!("Without loss the last echo came after {}.", words.join(", ")),
-        figures: Vec::new(),
-        rows,
+    rows.iter().any(|row| !row.ours.is_empty()).then(|| {
+        section(
+            "Delay of ten packets and their echoes (section 4.3)",
+            format!("Without loss the last echo came after {}.", words.join(", ")),
+            Vec::new(),
+            &rows,
+        )
     })
 }

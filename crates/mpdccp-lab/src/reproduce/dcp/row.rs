@@ -1,0 +1,68 @@
+//! A line of the report's tables.
+
+use crate::bounds::Bounds;
+use crate::document::{Section, Shown, Table};
+use crate::estimate::{Estimate, Verdict};
+
+/// One line of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) what: String,
+    pub(super) paper: Option<&'static str>,
+    /// One a run.
+    pub(super) ours: Vec<f64>,
+    /// What is wanted.
+    pub(super) aim: Option<Bounds>,
+}
+
+impl Row {
+    /// Over the runs.
+    pub(super) fn estimate(&self) -> Option<Estimate> {
+        Estimate::of(&self.ours)
+    }
+
+    pub(super) fn median(&self) -> Option<f64> {
+        self.estimate().map(|e| e.median)
+    }
+
+    /// Whether it lies where it should.
+    pub(super) fn met(&self) -> Option<Verdict> {
+        Some(self.aim?.judge(self.estimate()?))
+    }
+
+    fn ours_text(&self) -> String {
+        let runs = |e: Estimate| if e.n > 1 { format!("{}, {} runs", e.text(), e.n) } else { e.text() };
+        self.estimate().map_or("–".to_owned(), runs)
+    }
+
+    fn aim_text(&self) -> String {
+        self.aim.map_or(String::new(), |aim| aim.text())
+    }
+
+    fn verdict(&self) -> &'static str {
+        self.met().map_or("", Verdict::word)
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let (paper, verdict) = (self.paper.unwrap_or("–").to_owned(), self.verdict().to_owned());
+        vec![self.what.clone(), paper, self.ours_text(), self.aim_text(), verdict]
+    }
+}
+
+/// A section of the report: figures (what each shows, itself as HTML), a table and a sentence made from its rows.
+pub(super) fn section(
+    title: &str,
+    sentence: String,
+    figures: Vec<(String, String)>,
+    rows: &[Row],
+) -> Section {
+    let head = ["", "paper", "ours", "aim", ""].map(str::to_owned).to_vec();
+    let rows = rows.iter().map(Row::cells).collect();
+    Section {
+        title: title.to_owned(),
+        figures: figures.into_iter().map(|(caption, html)| Shown { caption, html }).collect(),
+        tables: vec![Table { head, rows, ..Table::default() }],
+        sentences: vec![sentence],
+        ..Section::default()
+    }
+}
