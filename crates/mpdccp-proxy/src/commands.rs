@@ -2,14 +2,10 @@
 
 use crate::segment::Tuple;
 use crate::table::{Flow, Request};
-use dccp_net::Tun;
-use rustix::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// What the proxy's thread is asked to do.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// The far end is connected: let this host's SYN in, and accept.
     Accept {
@@ -42,7 +38,7 @@ pub enum Command {
 }
 
 /// What happened at the sockets.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The connection is established: a host of this end completed its handshake, or a far one accepted.
     Connected(Flow),
@@ -58,27 +54,4 @@ pub enum Event {
     Reset(Flow),
     /// Both directions ended.
     Ended(Flow),
-}
-
-/// A way to the proxy's thread.
-#[derive(Clone)]
-pub struct SocketsHandle {
-    pub(crate) commands: Sender<Command>,
-    pub(crate) wake: Arc<OwnedFd>,
-    pub(crate) tun: Tun,
-}
-
-impl SocketsHandle {
-    /// Sends commands; false if the thread has ended.
-    pub fn send(&self, commands: impl IntoIterator<Item = Command>) -> bool {
-        let alive = commands.into_iter().all(|command| self.commands.send(command).is_ok());
-        // A counter that is full wakes it just as well.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-        alive
-    }
-
-    /// The device of the private namespace, to which packets of proxied flows are written.
-    pub fn tun(&self) -> &Tun {
-        &self.tun
-    }
 }

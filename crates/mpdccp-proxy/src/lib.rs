@@ -9,21 +9,32 @@
 //! host - tunnel's interface - FlowTable - Namespace: kernel TCP - Sockets - streams - Sockets - kernel TCP - FlowTable - interface - host
 //! ```
 //!
+//! The flow table and the types of commands and events need no Linux: the rest is the feature `linux`, on by default.
+//!
 //! Nothing in the host's own namespace is touched, and nothing is left when the process dies: the private namespace ends with its thread.
 
 #![forbid(unsafe_code)]
 
 mod answer;
 mod commands;
+#[cfg(feature = "linux")]
 mod flow;
+#[cfg(feature = "linux")]
+mod handle;
+#[cfg(feature = "linux")]
 mod namespace;
 mod segment;
+#[cfg(feature = "linux")]
 mod sockets;
 mod table;
 
 pub use answer::Refusal;
-pub use commands::{Command, Event, SocketsHandle};
+pub use commands::{Command, Event};
+#[cfg(feature = "linux")]
+pub use handle::SocketsHandle;
+#[cfg(feature = "linux")]
 pub use namespace::{INTERFACE, Namespace};
 pub use segment::{Icmp, Segment, Tuple};
+#[cfg(feature = "linux")]
 pub use sockets::Sockets;
 pub use table::{AsPacket, Flow, FlowTable, Limits, Request, Verdict};

@@ -1,7 +1,8 @@
 //! The loop of the proxy's thread: kernel sockets in the private namespace, and the packets that they exchange with hosts.
 
-use crate::commands::{Command, Event, SocketsHandle};
+use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal};
+use crate::handle::SocketsHandle;
 use crate::namespace::{ECN_MARK, Namespace};
 use crate::segment::Tuple;
 use crate::table::{Flow, Request};
@@ -24,6 +25,8 @@ const BACKLOG: i32 = 4_096;
 const LISTENERS: usize = 1_024;
 /// Chunks read from one connection before others have their turn.
 const TURNS: usize = 4;
+/// Packets read from the device before others have their turn.
+const PACKETS: usize = 64;
 /// Bytes of the header that the kernel puts before each packet of a device with offload.
 const HEADER: usize = 10;
 /// Bytes of the largest packet with that header.
@@ -127,7 +130,10 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             loop {
                 match self.commands.try_recv() {
                     Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
+                        let rounds = 1 + self.connections.len() / PACKETS;
                         self.reset_all();
+                        // Hosts are told.
+                        (0..rounds).for_each(|_| self.read_device(&mut packet));
                         return Ok(());
                     }
                     Ok(command) => self.on_command(command),
@@ -153,7 +159,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
 
     /// A few packets of the namespace's kernel, so that others have their turn.
     fn read_device(&mut self, packet: &mut [u8]) {
-        for _ in 0..64 {
+        for _ in 0..PACKETS {
             match rustix::io::read(self.namespace.tun(), &mut *packet) {
                 Ok(n) => (self.on_packet)(&packet[..n]),
                 Err(_) => return,

@@ -72,6 +72,10 @@ pub enum Action {
     ForgetHome(u32),
     /// Hand a message to another shard.
     ToShard(u8, ShardMessage),
+    /// Tell the proxy's sockets.
+    Tcp(mpdccp_proxy::Command),
+    /// Write a packet to the interface.
+    WriteInner(Vec<u8>),
     /// Answer the command with this number.
     Reply(u64, Answer),
     /// Log an event.

@@ -24,6 +24,7 @@ mod sessions;
 mod setup;
 mod shards;
 pub mod status;
+mod tcp;
 mod tunnel;
 mod watch;
 

@@ -6,13 +6,11 @@ use crate::client::paths::Paths;
 use crate::client::quota::Quotas;
 use crate::client::timestamp::Timestamp;
 use crate::client::{self, servers};
-use crate::command::{Answer, Command, Keys};
 use crate::config::Config;
 use crate::drops::DropReason;
 use crate::host::HostEvent;
 use crate::message::Message;
 use crate::packet::forward::{Forward, Outcome, Packet};
-use crate::packet::marking::Marker;
 use crate::packet::mtu::{self, InterfaceMtu};
 use crate::peer::Peer;
 use crate::peers::Peers;
@@ -22,10 +20,11 @@ use crate::sessions::{self, Next};
 use crate::setup::{self, Setup};
 use crate::shards::{Shard, ShardMessage, Told};
 use crate::status::{PeerStatus, Status};
+use crate::tcp::Flows;
 use crate::watch::Watch;
-use crate::{Cx, Ports, reload, routes};
+use crate::{Cx, Ports, routes};
 use dccp_secure::PrivateKey;
-use mpdccp_proto::{Endpoint, Named, PathStatus, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, PathStatus, SessionEvent, SessionId};
 use mpdccp_units::{Duration, Time};
 
 /// How long closing may take.
@@ -44,6 +43,8 @@ pub struct Tunnel {
     leases: Leases,
     listener: Listener,
     shard: Shard,
+    /// TCP flows as streams, if this host can carry them.
+    flows: Option<Flows>,
     started: Time,
     running: bool,
     failure: Option<String>,
@@ -67,6 +68,9 @@ macro_rules! cx {
     };
 }
 
+mod commands;
+mod streams;
+
 impl Tunnel {
     /// A tunnel without an interface: [`start`](Self::start) comes once there is one. A client asks for its paths meanwhile.
     pub fn new(endpoint: &mut Endpoint, now: Time, setup: Setup) -> Tunnel {
@@ -84,6 +88,7 @@ impl Tunnel {
             leases: Leases::new(file(StateFile::Leases).filter(|_| cfg.assign.is_some()), &mut out),
             listener: Listener::default(),
             shard: Shard::new(shard, cfg.shards.0),
+            flows: None,
             started: now,
             running: false,
             failure: None,
@@ -164,10 +169,16 @@ impl Tunnel {
         let done = match packet {
             Packet::Interface(packet) => {
                 self.forward.read.count(1, packet.len() as u64);
+                if let Some(done) = self.divert(endpoint, now, &packet) {
+                    return done.outcome(packet);
+                }
                 let (cx, own) = (cx!(self, endpoint, now), &self.assigned.nets);
                 self.forward.send(cx, &self.peers, own, &self.shard, packet)
             }
             Packet::HandedOver(packet) => {
+                if let Some(done) = self.divert(endpoint, now, &packet) {
+                    return done.outcome(packet);
+                }
                 let (cx, own) = (cx!(self, endpoint, now), &self.assigned.nets);
                 self.forward.send_here(cx, &self.peers, own, &self.shard, packet)
             }
@@ -175,7 +186,14 @@ impl Tunnel {
                 Some(number) if data.first().is_some_and(|b| b >> 4 == 1) => {
                     self.handle_message(endpoint, now, number, &data)
                 }
-                Some(number) => self.forward.deliver(cx!(self, endpoint, now), &mut self.peers, number, data),
+                Some(number) => {
+                    let cx = cx!(self, endpoint, now);
+                    let done = self.forward.deliver(cx, &mut self.peers, number, data);
+                    if let (Ok(Outcome::Write(packet)), Some(flows)) = (&done, &mut self.flows) {
+                        flows.on_delivered(packet);
+                    }
+                    done
+                }
                 None => Err(DropReason::NoSession),
             },
         };
@@ -224,6 +242,7 @@ impl Tunnel {
         if self.leases.answer(cx, &mut self.peers, allowed, &self.shard, number).is_err() {
             self.count_drops(DropReason::NoAddressToAssign, 1);
         }
+        self.recheck_flows(endpoint, now);
     }
 
     /// Another shard said something.
@@ -255,6 +274,9 @@ impl Tunnel {
         session: SessionId,
         event: SessionEvent,
     ) {
+        if self.handle_stream_event(endpoint, now, session, &event) {
+            return;
+        }
         let cx = cx!(self, endpoint, now);
         match sessions::on_event(cx, &mut self.peers, &mut self.assigned, session, event) {
             Next::Nothing => {}
@@ -319,79 +341,6 @@ impl Tunnel {
                 self.stop();
             }
         }
-    }
-
-    /// The owner asks for something; [`Action::Reply`] with this number answers.
-    pub fn handle_command(&mut self, endpoint: &mut Endpoint, now: Time, id: u64, command: Command) {
-        let cx = cx!(self, endpoint, now);
-        let done = match command {
-            Command::PathAdd { peer, path } => {
-                match self.paths.add(cx, &mut self.peers, id, peer.as_deref(), path) {
-                    Ok(true) => Ok(()),
-                    // Answered once the host has opened it.
-                    Ok(false) => return,
-                    Err(e) => Err(e),
-                }
-            }
-            Command::PathDel { peer, name } => self.paths.delete(cx, &mut self.peers, peer.as_deref(), &name),
-            Command::PathPrio { peer, name, priority } => {
-                self.peers.set_prio(cx, peer.as_deref(), &name, priority)
-            }
-            Command::Scheduler { peer, kind } => self.peers.meant(peer.as_deref()).map(|number| {
-                // Kept for the sessions to come.
-                self.cfg.settings.scheduler = kind;
-                if let Some(session) = self.peers[number].session {
-                    endpoint.set_scheduler(now, session, kind);
-                }
-                if self.shard.is_home(number) {
-                    self.out.info(format!("peer {}: scheduler {}", self.peers[number].name(), kind.name()));
-                }
-            }),
-            Command::Drain => {
-                let answer = self.listener.drain(cx, &self.peers, self.shard.is_first());
-                return self.out.push(Action::Reply(id, answer));
-            }
-            Command::Reload(new, keys) => {
-                let words = self.reload(endpoint, now, *new, keys);
-                return self.out.push(Action::Reply(id, Answer::Reloaded(words)));
-            }
-            Command::ShutDown => {
-                self.shut_down(endpoint, now);
-                Ok(())
-            }
-        };
-        cx!(self, endpoint, now).reply(id, done);
-    }
-
-    /// Follows another configuration; in words what changed.
-    fn reload(&mut self, endpoint: &mut Endpoint, now: Time, new: Config, keys: Keys) -> String {
-        let before = self.assigned.routes(&self.cfg);
-        let mut gone = Vec::new();
-        let (cx, own) = (cx!(self, endpoint, now), &mut self.own_key);
-        let done = reload::follow(cx, &mut self.peers, &mut self.paths, own, (&new, keys), &mut gone);
-        self.cfg = new;
-        for number in gone {
-            let (cx, peer) = (cx!(self, endpoint, now), &mut self.peers[number]);
-            self.forward.carries(cx, peer, &self.shard, &self.assigned, None);
-        }
-        self.out.push(Action::SetMarking(Marker::new(&self.cfg)));
-        endpoint.cap_all(self.cfg.rate_of_shard());
-        self.forward.allowed = self.leases.allow(cx!(self, endpoint, now), &mut self.peers, &self.shard);
-        for number in self.peers.present().filter(|number| self.peers[*number].asked).collect::<Vec<_>>() {
-            self.assign(endpoint, now, number);
-        }
-        self.listener.update(&self.cfg, &self.peers, endpoint);
-        done.apply(cx!(self, endpoint, now), &self.peers);
-        let words = done.words();
-        if self.shard.is_first() {
-            let after = self.assigned.routes(&self.cfg);
-            routes::change(cx!(self, endpoint, now), &before, &after, false);
-            self.out.info(format!("reloaded: {words}"));
-        }
-        if self.cfg.is_client() {
-            self.paths.open(cx!(self, endpoint, now), &mut self.peers);
-        }
-        words
     }
 
     /// Closes all sessions, then stops.
@@ -480,6 +429,7 @@ impl Tunnel {
             no_address: self.assigned.error(&self.cfg),
             uptime_s: now.since(self.started).as_secs_f64(),
             tun: self.forward.status(),
+            tcp: self.flows.as_ref().map(Flows::status),
             endpoint: endpoint.stats().counters.iter().map(|(k, n)| (k.name().into(), *n)).collect(),
             shards: shard.into_iter().collect(),
             peers: peers.collect(),

@@ -181,8 +181,8 @@ impl End {
                 self.tunnel.count_written(1, packet.len() as u64);
                 Some(packet)
             }
-            // There is one shard.
-            Outcome::Done | Outcome::HandOver(..) => None,
+            // There is one shard, and no proxy.
+            Outcome::Done | Outcome::HandOver(..) | Outcome::Proxy(_) => None,
         }
     }
 

@@ -7,6 +7,12 @@ use mpdccp_proto::PathName;
 use toml::Spanned;
 
 impl Config {
+    /// Whether TCP connections of any peer are to travel as streams.
+    pub fn wants_streams(&self) -> bool {
+        let of_peers = self.peers.iter().filter_map(|peer| peer.get_ref().tcp);
+        std::iter::once(self.tcp).chain(of_peers).any(|tcp| tcp == super::Tcp::Streams)
+    }
+
     pub(super) fn check(&self, place: &Place<'_>) -> Result<(), ConfigError> {
         if self.interface.is_empty() || self.interface.len() > 15 || self.interface.contains(['/', ' ']) {
             return Err(

@@ -1,10 +1,9 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use super::{
-    Addresses, AllOr, Cipher, ConfigError, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
-    OuterEcn, Place, Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Volume,
+    Addresses, AllOr, Assign, Cipher, ConfigError, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore,
+    OuterDscp, OuterEcn, Place, Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Tcp, Volume,
 };
-use crate::message::{Gift, Message};
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
 use mpdccp_units::Rate;
@@ -72,6 +71,12 @@ pub struct Config {
     /// Lower the maximum segment size that TCP connections announce to what the paths carry.
     #[serde(default = "yes")]
     pub mss_clamp: bool,
+    /// How the TCP connections of hosts travel, unless a peer says otherwise.
+    #[serde(default, deserialize_with = "crate::config::word")]
+    pub tcp: Tcp,
+    /// This host can carry them as streams, as far as it is known.
+    #[serde(skip)]
+    pub proxy: bool,
     /// Takes and gives the kernel several segments of a flow at once, as network cards do.
     #[serde(default = "yes")]
     pub offload: bool,
@@ -144,6 +149,7 @@ const KEYS: &[&str] = &[
     "rate",
     "mtu_probing",
     "mss_clamp",
+    "tcp",
     "offload",
     "ecn",
     "dscp",
@@ -207,33 +213,6 @@ pub enum JoinAdvertised {
     Pairs,
 }
 
-/// `[assign]` of the file.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct Assign {
-    /// Addresses to give, one of each IP version that is there.
-    #[serde(deserialize_with = "crate::config::prefixes")]
-    pub pool: Vec<IpNet>,
-    /// What clients are to reach through the tunnel besides.
-    #[serde(default, deserialize_with = "crate::config::prefixes")]
-    pub routes: Vec<IpNet>,
-}
-
-impl Assign {
-    /// Says what is wrong with it.
-    pub fn check(&self) -> Result<(), String> {
-        if self.pool.is_empty() {
-            return Err("pool: at least one network is needed, such as \"10.0.0.0/24\"".into());
-        }
-        let host: IpNet = IpNet::from(IpAddr::from([0u8; 16]));
-        let gift = Gift { addresses: vec![host, host], routes: self.routes.clone(), mtu: 0 };
-        if !Message::Give(gift).fits() {
-            return Err("routes: there are too many to tell a client in one packet; put them together".into());
-        }
-        Ok(())
-    }
-}
-
 /// The other end of a session.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -255,6 +234,9 @@ pub struct Peer {
     pub rate: Option<RateLimit>,
     /// Most that this end takes from it.
     pub receive_rate: Option<RateLimit>,
+    /// How TCP connections to hosts behind it travel.
+    #[serde(default, deserialize_with = "crate::config::some_word")]
+    pub tcp: Option<Tcp>,
     /// Access networks: a client's own, or those that a server knows of.
     #[serde(default, rename = "path")]
     pub paths: Vec<Spanned<PathSpec>>,
@@ -407,6 +389,7 @@ impl Config {
         session.connection.service_code = SERVICE_CODE;
         session.connection.probe_mtu = self.mtu_probing;
         self.experiment.into_iter().for_each(|experiment| session.connection.use_experiment(experiment));
+        session.streams = self.proxy && self.wants_streams();
         session
     }
 
@@ -443,6 +426,7 @@ impl Config {
             ("addresses", self.addresses.is_as(&new.addresses)),
             ("mtu", self.mtu == new.mtu),
             ("offload", self.offload == new.offload),
+            ("tcp", self.wants_streams() == new.wants_streams()),
             ("routes", self.routes == new.routes),
             ("default_route", self.default_route == new.default_route),
             ("kill_switch", self.kill_switch == new.kill_switch),

@@ -18,6 +18,22 @@ pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Resu
     T::deserialize(d)
 }
 
+/// The same for a key that may be left out.
+pub(crate) fn some_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<Option<T>, D::Error> {
+    word(d).map(Some)
+}
+
+/// How TCP connections travel.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Tcp {
+    /// As the packets they consist of.
+    #[default]
+    Packets,
+    /// Ended at both ends of the tunnel, their bytes as streams.
+    Streams,
+}
+
 /// How DCCP travels.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]

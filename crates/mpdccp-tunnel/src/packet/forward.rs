@@ -34,6 +34,8 @@ pub enum Outcome {
     Done,
     /// Write this to the interface.
     Write(Vec<u8>),
+    /// Write this to the device of the proxy's namespace.
+    Proxy(Vec<u8>),
     /// The peer is at home on this shard.
     HandOver(u8, Vec<u8>),
 }

@@ -83,6 +83,9 @@ report! {
         Gauge rate_limit_mbps: Option<f64>,
         Gauge uptime_s: f64,
         Part tun: TunStatus,
+        /// TCP connections carried as streams, where this host can.
+        #[serde(default)]
+        Part tcp: Option<TcpStatus>,
         Part sockets: Vec<SocketStatus>,
         /// Packets that belong to no connection, by reason.
         Counter endpoint: BTreeMap<String, u64>,
@@ -120,6 +123,22 @@ report! {
         Counter written_packets: u64,
         Counter written_bytes: u64,
         Counter drops: BTreeMap<String, u64>,
+    }
+
+    /// TCP connections of hosts, carried as streams.
+    TcpStatus {
+        Gauge flows: u64,
+        /// Opened by a host of this end, and by one of the other.
+        Counter opened: u64,
+        Counter accepted: u64,
+        /// Those of them that were not established.
+        Counter refused: u64,
+        Counter resets: u64,
+        /// Bytes read from the hosts of this end, and written to them.
+        Counter read_bytes: u64,
+        Counter written_bytes: u64,
+        /// Connections that travel as packets, by reason.
+        Counter as_packets: BTreeMap<String, u64>,
     }
 
     /// A socket of an encapsulation.
@@ -270,6 +289,16 @@ impl Status {
         tun.written_packets += more.written_packets;
         tun.written_bytes += more.written_bytes;
         add_up(&mut tun.drops, more.drops);
+        if let (Some(tcp), Some(more)) = (&mut self.tcp, other.tcp) {
+            tcp.flows += more.flows;
+            tcp.opened += more.opened;
+            tcp.accepted += more.accepted;
+            tcp.refused += more.refused;
+            tcp.resets += more.resets;
+            tcp.read_bytes += more.read_bytes;
+            tcp.written_bytes += more.written_bytes;
+            add_up(&mut tcp.as_packets, more.as_packets);
+        }
         add_up(&mut self.endpoint, other.endpoint);
         add_up(&mut self.channels, other.channels);
         // They have the same, with the same numbers.

@@ -61,6 +61,9 @@ pub(crate) struct Host {
     pub(crate) log: Vec<String>,
     /// Inner packets that came out.
     pub(crate) received: Vec<Vec<u8>>,
+    /// What the proxy's sockets were told, and packets for their namespace.
+    pub(crate) told: Vec<mpdccp_proxy::Command>,
+    pub(crate) diverted: Vec<Vec<u8>>,
     /// What the clock shows beyond [`UNIX`] and the time, seconds.
     pub(crate) clock: i64,
     /// Last byte of the address that every name leads to.
@@ -103,6 +106,8 @@ impl Host {
             stopped: false,
             log: Vec::new(),
             received: Vec::new(),
+            told: Vec::new(),
+            diverted: Vec::new(),
             clock: 0,
             dns: 1,
             handshakes: Duration::ZERO,
@@ -149,6 +154,9 @@ impl Host {
         let carried = self.tunnel.carried().unwrap_or(mpdccp_tunnel::inner_mtu(1500, OVERHEAD));
         self.mtu = mpdccp_tunnel::interface_mtu(&cfg, carried).unwrap();
         self.addresses = cfg.addresses.iter().copied().collect();
+        if cfg.wants_streams() {
+            self.tunnel.set_proxy(&mut self.endpoint, Ok(()));
+        }
         self.tunnel.start(&mut self.endpoint, now, self.mtu);
         self.act(now);
     }
@@ -180,8 +188,15 @@ impl Host {
         match self.tunnel.handle_packet(&mut self.endpoint, now, packet) {
             Outcome::Done => {}
             Outcome::Write(packet) => self.received.push(packet),
+            Outcome::Proxy(packet) => self.diverted.push(packet),
             Outcome::HandOver(..) => panic!("there is one shard"),
         }
+        self.act(now);
+    }
+
+    /// What the proxy's sockets say.
+    pub(crate) fn sockets(&mut self, now: Time, event: mpdccp_proxy::Event) {
+        self.tunnel.handle_sockets(&mut self.endpoint, now, vec![event]);
         self.act(now);
     }
 
@@ -236,6 +251,14 @@ impl Host {
                 }
                 Action::Log(_, message) => {
                     self.log.push(message);
+                    None
+                }
+                Action::Tcp(command) => {
+                    self.told.push(command);
+                    None
+                }
+                Action::WriteInner(packet) => {
+                    self.received.push(packet);
                     None
                 }
                 Action::Stop => {

@@ -2,5 +2,6 @@
 
 mod features;
 mod host;
+mod tcp;
 mod world;
 mod worlds;

@@ -116,6 +116,8 @@ pub(crate) struct World {
     number: u64,
     /// Inner packets sent: by number, from which host.
     sent: BTreeMap<u64, usize>,
+    /// TCP segments that came out of an interface, and of which host's.
+    pub(crate) segments: Vec<(usize, Vec<u8>)>,
     /// Inner packets delivered, and where.
     pub(crate) delivered: BTreeMap<u64, usize>,
 }
@@ -140,6 +142,7 @@ impl World {
             flying: BinaryHeap::new(),
             number: 0,
             sent: BTreeMap::new(),
+            segments: Vec::new(),
             delivered: BTreeMap::new(),
         }
     }
@@ -291,6 +294,9 @@ impl World {
     fn come_out(&mut self, at: usize, packet: &[u8]) {
         if packet[9] == 1 {
             return self.hosts[at].log.push("icmp".into());
+        }
+        if packet[9] == 6 {
+            return self.segments.push((at, packet.to_vec()));
         }
         let number = u64::from_be_bytes(*packet[28..].first_chunk().unwrap());
         let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());

@@ -10,6 +10,7 @@ use crate::tunnel::host::state_files::StateFiles;
 use crate::tunnel::host::tun::Interface;
 use crate::tunnel::host::{keys, marking, routes, sockets, tun};
 use crate::tunnel::links::Links;
+use crate::tunnel::proxy::Proxy;
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
 use mpdccp_proto::{SessionEvent, SessionId};
 use mpdccp_tunnel::config::Config;
@@ -29,12 +30,16 @@ use std::sync::mpsc::Sender;
 const BUDGET: usize = 64;
 /// Which of the descriptors is [`HostWatch`].
 const HOST: u32 = 0;
+/// And which is [`Proxy`], if there is one; the interface is the last.
+const PROXY: u32 = 1;
 
 pub(crate) struct TunnelApp {
     pub(crate) tunnel: Tunnel,
     /// Goes before the interface does.
     _default_route: Option<DefaultRoute>,
     watch: HostWatch,
+    /// Ends TCP connections; before the interface goes, hosts are told.
+    proxy: Option<Proxy>,
     tun: Bursts,
     mtu: u16,
     pub(crate) names: Names,
@@ -92,12 +97,17 @@ impl TunnelApp {
             carried
         };
         let Interface { tun, mtu } = interface.map_or_else(|| tun::create(&cfg, carried), Ok)?;
+        let proxy = cfg.wants_streams().then(|| Proxy::start(&tun, mtu)).map(|started| {
+            tunnel.set_proxy(&mut core.endpoint, started.as_ref().map(drop).map_err(Clone::clone));
+            started.ok()
+        });
         let _default_route = if shard == 0 { DefaultRoute::set(&cfg)? } else { None };
         tunnel.start(&mut core.endpoint, now, mtu);
         let mut app = TunnelApp {
             tunnel,
             _default_route,
             watch: HostWatch::new()?,
+            proxy: proxy.flatten(),
             tun: Bursts::new(tun, mtu),
             mtu,
             names,
@@ -128,6 +138,9 @@ impl TunnelApp {
             if let Some(answer) = self.act(core, now, action) {
                 self.tunnel.handle_host(&mut core.endpoint, now, answer);
             }
+        }
+        if let Some(proxy) = &mut self.proxy {
+            proxy.send();
         }
     }
 
@@ -194,6 +207,12 @@ impl TunnelApp {
                 }
             }
             Action::ToShard(shard, message) => self.links.tell(shard, message),
+            Action::Tcp(command) => {
+                if let Some(proxy) = &mut self.proxy {
+                    proxy.put(command);
+                }
+            }
+            Action::WriteInner(packet) => self.write(core, packet),
             Action::Reply(id, answer) => {
                 if let Some(caller) = self.replies.remove(&id) {
                     // The caller may have given up.
@@ -255,12 +274,21 @@ impl TunnelApp {
     fn packet(&mut self, core: &mut Core, now: Time, packet: Packet) {
         match self.tunnel.handle_packet(&mut core.endpoint, now, packet) {
             Outcome::Done => {}
-            Outcome::Write(packet) => {
-                if let Some(written) = self.tun.write(packet, |block| core.endpoint.put_block(block)) {
-                    self.count(&written);
+            Outcome::Write(packet) => self.write(core, packet),
+            Outcome::Proxy(packet) => {
+                if let Some(proxy) = &self.proxy {
+                    proxy.write(&packet);
                 }
+                core.endpoint.put_block(packet);
             }
             Outcome::HandOver(shard, packet) => self.links.put(shard, packet),
+        }
+    }
+
+    /// Puts a packet into the burst for the interface.
+    fn write(&mut self, core: &mut Core, packet: Vec<u8>) {
+        if let Some(written) = self.tun.write(packet, |block| core.endpoint.put_block(block)) {
+            self.count(&written);
         }
     }
 
@@ -310,6 +338,7 @@ impl TunnelApp {
         }
         let dropped = self.links.hand_over();
         self.tunnel.count_drops(DropReason::OtherShardFull, dropped);
+        self.execute(core, now);
         // Answers to packets that are too large.
         self.flush(core);
     }
@@ -318,13 +347,20 @@ impl TunnelApp {
 impl App for TunnelApp {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let tun = self.reads().then(|| self.tun.as_fd());
-        std::iter::once(self.watch.as_fd()).chain(tun).collect()
+        let proxy = self.proxy.as_ref().map(|proxy| proxy.as_fd());
+        std::iter::once(self.watch.as_fd()).chain(proxy).chain(tun).collect()
     }
 
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32) {
         if index == HOST {
             self.watch.drain();
             return self.on_host(core, now, HostEvent::Changed);
+        }
+        if let (PROXY, Some(proxy)) = (index, &self.proxy) {
+            let events = proxy.events();
+            self.tunnel.handle_sockets(&mut core.endpoint, now, events);
+            self.execute(core, now);
+            return self.flush(core);
         }
         self.read(core, now);
     }
@@ -345,6 +381,8 @@ impl App for TunnelApp {
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         self.tunnel.handle_event(&mut core.endpoint, now, session, event);
         self.execute(core, now);
+        // Answers to connections that were refused.
+        self.flush(core);
     }
 
     fn on_link(&mut self, core: &mut Core, change: &LinkChange) {

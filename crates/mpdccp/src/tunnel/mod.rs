@@ -5,6 +5,7 @@ mod decrypt;
 mod face;
 mod host;
 mod links;
+mod proxy;
 mod shards;
 mod up;
 

@@ -29,4 +29,5 @@ mod tunnel_readme;
 mod tunnel_recipe;
 mod tunnel_service;
 mod tunnel_shards;
+mod tunnel_tcp;
 mod tunnel_trust;

@@ -37,6 +37,19 @@ fn keep_needed(cfg: &Config, file: &Path) -> std::io::Result<()> {
     Ok(set_no_new_privs(true)?)
 }
 
+/// The calling thread keeps CAP_NET_ADMIN alone.
+pub(crate) fn keep_net_admin() {
+    let only = || {
+        let kept = capabilities(None)?.permitted & CapabilitySet::NET_ADMIN;
+        let inheritable = CapabilitySet::empty();
+        set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
+        std::io::Result::Ok(set_no_new_privs(true)?)
+    };
+    if let Err(e) = only() {
+        tracing::warn!("cannot give up capabilities: {e}");
+    }
+}
+
 const OVERRIDE: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// Linux before 5.7 asks for CAP_NET_RAW.

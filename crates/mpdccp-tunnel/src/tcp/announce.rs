@@ -1,0 +1,113 @@
+//! The headers of a stream that carries a TCP connection: which one, and what came of it at the far end.
+
+use dccp_streams::Reason;
+use mpdccp_proxy::{Icmp, Refusal, Request, Tuple};
+use std::net::{IpAddr, SocketAddr};
+
+/// First byte of an opener's header: a TCP connection.
+const CONNECTION: u8 = 0;
+/// First byte of an answer.
+const CONNECTED: u8 = 0;
+const ICMP: u8 = 1;
+/// The SYN offers ECN.
+const ECN: u8 = 1;
+
+/// The opener's header.
+pub(super) fn request(request: &Request) -> Vec<u8> {
+    let Request { tuple, ttl, traffic_class, ecn } = *request;
+    let mut header = vec![CONNECTION, if ecn { ECN } else { 0 }, ttl, traffic_class];
+    for end in [tuple.from, tuple.to] {
+        header.extend(octets(end.ip()));
+        header.extend(end.port().to_be_bytes());
+    }
+    header
+}
+
+/// Reads it; `None` if it is none, or its addresses are of two versions.
+pub(super) fn read_request(header: &[u8]) -> Option<Request> {
+    let (&[CONNECTION, flags, ttl, traffic_class], ends) = header.split_first_chunk()? else { return None };
+    let (from, to) = ends.split_at(ends.len() / 2);
+    let tuple = Tuple { from: end(from)?, to: end(to)? };
+    Some(Request { tuple, ttl, traffic_class, ecn: flags & ECN != 0 })
+}
+
+fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+fn address(octets: &[u8]) -> Option<IpAddr> {
+    let v4 = || <[u8; 4]>::try_from(octets).ok().map(IpAddr::from);
+    v4().or_else(|| <[u8; 16]>::try_from(octets).ok().map(IpAddr::from))
+}
+
+fn end(bytes: &[u8]) -> Option<SocketAddr> {
+    let (ip, port) = bytes.split_last_chunk()?;
+    Some(SocketAddr::new(address(ip)?, u16::from_be_bytes(*port)))
+}
+
+/// The acceptor's answer: connected.
+pub(super) const ACCEPTED: [u8; 1] = [CONNECTED];
+
+/// The acceptor's answer: an ICMP error came.
+pub(super) fn icmp(icmp: &Icmp) -> Vec<u8> {
+    let mut answer = vec![ICMP, icmp.kind, icmp.code];
+    answer.extend(icmp.rest);
+    answer.extend(octets(icmp.from));
+    answer
+}
+
+/// Reads an answer: why there is no connection, if there is none.
+pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
+    match answer {
+        [CONNECTED] => Ok(()),
+        [ICMP, kind, code, a, b, c, d, from @ ..] => {
+            let icmp = |from| Icmp { from, kind: *kind, code: *code, rest: [*a, *b, *c, *d] };
+            Err(address(from).map_or(Refusal::Silence, |from| Refusal::Icmp(icmp(from))))
+        }
+        _ => Err(Refusal::Silence),
+    }
+}
+
+/// What a refusal without an ICMP message is on the wire.
+pub(super) fn reason(why: Refusal) -> Reason {
+    match why {
+        Refusal::Reset => Reason::Refused,
+        Refusal::Busy => Reason::Limit,
+        Refusal::Silence | Refusal::Icmp(_) => Reason::TimedOut,
+    }
+}
+
+/// What the host hears.
+pub(super) fn refusal(reason: Reason) -> Refusal {
+    match reason {
+        Reason::Refused | Reason::Reset => Refusal::Reset,
+        Reason::Limit | Reason::SessionLost => Refusal::Busy,
+        _ => Refusal::Silence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (from, to) in [("10.0.0.1:1000", "192.0.2.1:80"), ("[fd00::1]:1000", "[2001:db8::1]:443")] {
+            let tuple = Tuple { from: from.parse().unwrap(), to: to.parse().unwrap() };
+            let asked = Request { tuple, ttl: 61, traffic_class: 0x20, ecn: true };
+            let header = request(&asked);
+            assert_eq!(read_request(&header), Some(asked));
+            assert!((0..header.len()).all(|n| read_request(&header[..n]) != Some(asked)));
+            let error = Icmp { from: tuple.to.ip(), kind: 3, code: 13, rest: [0, 0, 5, 220] };
+            assert_eq!(read_answer(&icmp(&error)), Err(Refusal::Icmp(error)));
+        }
+        assert_eq!(read_answer(&ACCEPTED), Ok(()));
+        assert_eq!(read_answer(&[ICMP, 3]), Err(Refusal::Silence));
+        for why in [Refusal::Reset, Refusal::Busy, Refusal::Silence] {
+            assert_eq!(refusal(reason(why)), why);
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! The flows that travel as streams: a flow of the table, a socket of the proxy and a stream of a session belong together.
+
+use super::announce;
+use crate::Cx;
+use crate::action::Action;
+use crate::config::Tcp;
+use crate::packet::allowed::Allowed;
+use crate::peers::Peers;
+use crate::status::TcpStatus;
+use dccp_streams::{Event, Reason, StreamError, StreamId, Streams};
+use mpdccp_proto::{SessionId, is_unicast};
+use mpdccp_proxy::{Command, Event as Sockets, Flow, FlowTable, Limits, Refusal, Request, Tuple, Verdict};
+use std::collections::{HashMap, VecDeque};
+
+/// Bytes of one direction of a flow that are between its stream and its socket.
+const WINDOW: u64 = 256 << 10;
+/// Most bytes handed to a socket in one piece.
+const CHUNK: usize = 64 << 10;
+/// Priority of the streams, all the same.
+const PRIORITY: u8 = 3;
+
+/// What becomes of a packet read from the interface.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Divert {
+    /// It travels as a packet.
+    Packet,
+    /// It goes to the private namespace.
+    Proxy,
+    /// It is held, or was answered.
+    Done,
+}
+
+/// Which addresses are whose.
+#[derive(Clone, Copy)]
+pub(crate) struct Routes<'a> {
+    pub(crate) peers: &'a Peers,
+    pub(crate) allowed: &'a Allowed,
+}
+
+impl Routes<'_> {
+    fn wants(&self, cx: &Cx<'_>, number: usize) -> bool {
+        self.peers.get(number).is_some_and(|peer| peer.cfg.tcp.unwrap_or(cx.cfg.tcp) == Tcp::Streams)
+    }
+
+    /// The session that would carry a flow to this address as a stream.
+    fn session(&self, cx: &mut Cx<'_>, to: std::net::IpAddr) -> Option<SessionId> {
+        let number = self.allowed.peer(to).filter(|number| self.wants(cx, *number))?;
+        let session = self.peers[number].session?;
+        cx.endpoint.streams(cx.now, session, |_| session)
+    }
+}
+
+/// One flow and its stream.
+#[derive(Debug)]
+struct Carried {
+    session: SessionId,
+    stream: StreamId,
+    /// A host of this end opened it.
+    ours: bool,
+    /// The far end is connected.
+    open: bool,
+    /// Read from the host, and not yet taken by the stream; of the first so much was.
+    waiting: VecDeque<Vec<u8>>,
+    taken: usize,
+    /// The host sends no more.
+    finished: bool,
+    /// Handed to the socket, and not yet taken by the kernel.
+    unwritten: u64,
+    /// Both directions of the socket ended.
+    over: bool,
+}
+
+/// All flows of one end.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    table: FlowTable,
+    carried: HashMap<Flow, Carried>,
+    by_stream: HashMap<(SessionId, StreamId), Flow>,
+    /// Sessions whose peer wants no streams after all.
+    unwanted: Vec<SessionId>,
+    opened: u64,
+    accepted: u64,
+    refused: u64,
+    resets: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+}
+
+impl Flows {
+    pub(crate) fn new() -> Flows {
+        Flows {
+            table: FlowTable::new(Limits::default()),
+            carried: HashMap::new(),
+            by_stream: HashMap::new(),
+            unwanted: Vec::new(),
+            opened: 0,
+            accepted: 0,
+            refused: 0,
+            resets: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+        }
+    }
+
+    /// A packet was read from the interface.
+    pub(crate) fn on_packet(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>, packet: &[u8]) -> Divert {
+        let mut session = None;
+        let unwanted = &self.unwanted;
+        let verdict = self.table.on_packet(cx.now, packet, |segment| {
+            session = routes.session(cx, segment.tuple.to.ip()).filter(|session| !unwanted.contains(session));
+            session.is_some()
+        });
+        match (verdict, session) {
+            (Verdict::Open(flow, request), Some(session)) => self.open(cx, session, flow, &request),
+            (Verdict::Packet | Verdict::Open(..), _) => Divert::Packet,
+            (Verdict::Proxy(_), _) => Divert::Proxy,
+            (Verdict::Held(_), _) => Divert::Done,
+            (Verdict::Withdrawn(flow), _) => {
+                self.reset_stream(cx, flow, Reason::Reset);
+                Divert::Done
+            }
+        }
+    }
+
+    fn open(&mut self, cx: &mut Cx<'_>, session: SessionId, flow: Flow, request: &Request) -> Divert {
+        let header = announce::request(request);
+        let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&header, PRIORITY));
+        let Some(Ok(stream)) = stream else {
+            // It has as many as it may: this one is left to packets.
+            self.table.refused(cx.now, flow, Refusal::Silence);
+            return Divert::Packet;
+        };
+        self.opened += 1;
+        self.insert(flow, session, stream, true);
+        Divert::Done
+    }
+
+    fn insert(&mut self, flow: Flow, session: SessionId, stream: StreamId, ours: bool) {
+        self.by_stream.insert((session, stream), flow);
+        let carried = Carried {
+            session,
+            stream,
+            ours,
+            open: false,
+            waiting: VecDeque::new(),
+            taken: 0,
+            finished: false,
+            unwritten: 0,
+            over: false,
+        };
+        self.carried.insert(flow, carried);
+    }
+
+    fn remove(&mut self, flow: Flow) -> Option<Carried> {
+        let carried = self.carried.remove(&flow)?;
+        self.by_stream.remove(&(carried.session, carried.stream));
+        Some(carried)
+    }
+
+    /// A packet goes to the interface.
+    pub(crate) fn on_delivered(&mut self, packet: &[u8]) {
+        self.table.on_delivered(packet);
+    }
+
+    /// Something happened to a stream.
+    pub(crate) fn on_stream(
+        &mut self,
+        cx: &mut Cx<'_>,
+        routes: Routes<'_>,
+        session: SessionId,
+        event: Event,
+    ) {
+        let flow = |stream| self.by_stream.get(&(session, stream)).copied();
+        match event {
+            Event::Opened(stream) => {
+                if let Err(why) = self.connect(cx, routes, session, stream) {
+                    self.refused += 1;
+                    let _ = cx.endpoint.streams(cx.now, session, |s| s.reset(stream, why));
+                }
+            }
+            Event::Accepted(stream) => {
+                if let Some(flow) = flow(stream) {
+                    let answer = cx.endpoint.streams(cx.now, session, |s| {
+                        s.header(stream).map_or(Err(Refusal::Silence), announce::read_answer)
+                    });
+                    self.on_answer(cx, flow, answer.unwrap_or(Err(Refusal::Busy)));
+                }
+            }
+            Event::Readable(stream) => {
+                if let Some(flow) = flow(stream) {
+                    self.fill_socket(cx, flow);
+                }
+            }
+            Event::Writable(stream) => {
+                if let Some(flow) = flow(stream) {
+                    self.fill_stream(cx, flow);
+                }
+            }
+            Event::Delivered(_) => {}
+            Event::Reset(stream, why) | Event::Stopped(stream, why) => {
+                if let Some(flow) = flow(stream) {
+                    self.on_reset(cx, session, flow, why);
+                }
+            }
+        }
+    }
+
+    /// The peer announces a flow.
+    fn connect(
+        &mut self,
+        cx: &mut Cx<'_>,
+        routes: Routes<'_>,
+        session: SessionId,
+        stream: StreamId,
+    ) -> Result<(), Reason> {
+        let number = routes.peers.of(session).ok_or(Reason::SessionLost)?;
+        let request =
+            cx.endpoint.streams(cx.now, session, |s| s.header(stream).and_then(announce::read_request));
+        let request = request.flatten().ok_or(Reason::Protocol)?;
+        let Tuple { from, to } = request.tuple;
+        // As of a packet, whose destination is this host's to route.
+        let allowed = routes.wants(cx, number) && routes.allowed.peer(from.ip()) == Some(number);
+        if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
+            return Err(Reason::NotAllowed);
+        }
+        let flow = self.table.connect(cx.now, &request).map_err(announce::reason)?;
+        self.accepted += 1;
+        self.insert(flow, session, stream, false);
+        cx.out.push(Action::Tcp(Command::Connect { flow, request }));
+        Ok(())
+    }
+
+    /// The far end is connected, or is not.
+    fn on_answer(&mut self, cx: &mut Cx<'_>, flow: Flow, answer: Result<(), Refusal>) {
+        match answer {
+            Ok(()) => match self.table.accepted(flow) {
+                Some((tuple, syn)) => {
+                    if let Some(carried) = self.carried.get_mut(&flow) {
+                        carried.open = true;
+                    }
+                    cx.out.push(Action::Tcp(Command::Accept { flow, tuple, syn }));
+                    self.fill_socket(cx, flow);
+                }
+                None => self.reset_stream(cx, flow, Reason::Reset),
+            },
+            Err(why) => self.refuse(cx, flow, why),
+        }
+    }
+
+    /// The host whose SYN is held hears what it would have heard without the proxy.
+    fn refuse(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Refusal) {
+        self.refused += 1;
+        if let Some(answer) = self.table.refused(cx.now, flow, why) {
+            cx.out.push(Action::WriteInner(answer));
+        }
+        self.reset_stream(cx, flow, Reason::Cancelled);
+    }
+
+    /// The far end reset the stream.
+    fn on_reset(&mut self, cx: &mut Cx<'_>, session: SessionId, flow: Flow, why: Reason) {
+        let Some(carried) = self.carried.get(&flow) else { return };
+        if carried.ours && !carried.open {
+            if why == Reason::NotAllowed && !self.unwanted.contains(&session) {
+                self.unwanted.push(session);
+            }
+            return self.refuse(cx, flow, announce::refusal(why));
+        }
+        self.reset_host(cx, flow);
+        self.reset_stream(cx, flow, why);
+    }
+
+    fn reset_host(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+        self.resets += 1;
+        self.table.ended(cx.now, flow);
+        cx.out.push(Action::Tcp(Command::Reset(flow)));
+    }
+
+    fn reset_stream(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
+        if let Some(Carried { session, stream, .. }) = self.remove(flow) {
+            let _ = cx.endpoint.streams(cx.now, session, |s| s.reset(stream, why));
+        }
+    }
+
+    /// Something happened to the sockets.
+    pub(crate) fn on_sockets(&mut self, cx: &mut Cx<'_>, events: Vec<Sockets>) {
+        for event in events {
+            match event {
+                Sockets::Connected(flow) => self.on_connected(cx, flow),
+                Sockets::Failed(flow, refused) => self.on_failed(cx, flow, refused),
+                Sockets::Data(flow, bytes) => {
+                    let Some(carried) = self.carried.get_mut(&flow) else { continue };
+                    self.read_bytes += bytes.len() as u64;
+                    carried.waiting.push_back(bytes);
+                    self.fill_stream(cx, flow);
+                }
+                Sockets::Consumed(flow, bytes) => {
+                    let Some(carried) = self.carried.get_mut(&flow) else { continue };
+                    self.written_bytes += bytes;
+                    carried.unwritten = carried.unwritten.saturating_sub(bytes);
+                    self.fill_socket(cx, flow);
+                }
+                Sockets::Finished(flow) => {
+                    let Some(carried) = self.carried.get_mut(&flow) else { continue };
+                    carried.finished = true;
+                    self.fill_stream(cx, flow);
+                }
+                Sockets::Reset(flow) => {
+                    self.resets += 1;
+                    self.table.ended(cx.now, flow);
+                    self.reset_stream(cx, flow, Reason::Reset);
+                }
+                Sockets::Ended(flow) => {
+                    self.table.ended(cx.now, flow);
+                    if let Some(carried) = self.carried.get_mut(&flow) {
+                        carried.over = true;
+                        self.fill_stream(cx, flow);
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_connected(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+        self.table.connected(flow);
+        let Some(carried) = self.carried.get_mut(&flow) else {
+            return cx.out.push(Action::Tcp(Command::Reset(flow)));
+        };
+        if !carried.ours {
+            carried.open = true;
+            let stream = carried.stream;
+            let done =
+                cx.endpoint.streams(cx.now, carried.session, |s| s.accept(stream, &announce::ACCEPTED));
+            if done != Some(Ok(())) {
+                self.reset_host(cx, flow);
+                return self.reset_stream(cx, flow, Reason::Reset);
+            }
+        }
+        cx.out.push(Action::Tcp(Command::Credit(flow, WINDOW)));
+        self.fill_socket(cx, flow);
+    }
+
+    fn on_failed(&mut self, cx: &mut Cx<'_>, flow: Flow, refused: bool) {
+        let why = self.table.failed(cx.now, flow, refused);
+        let Some(Carried { session, stream, .. }) = self.remove(flow) else { return };
+        let _ = cx.endpoint.streams(cx.now, session, |s| match &why {
+            Refusal::Icmp(error) => {
+                s.accept(stream, &announce::icmp(error))?;
+                s.finish(stream)?;
+                s.stop(stream, Reason::Cancelled)
+            }
+            _ => s.reset(stream, announce::reason(why)),
+        });
+    }
+
+    /// Gives the stream what it takes of what the host sent, and the host room for as much.
+    fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+        let Some(carried) = self.carried.get_mut(&flow) else { return };
+        let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
+        let (stream, before) = (*stream, cx.now);
+        let done = cx.endpoint.streams(before, *session, |s| write(s, stream, waiting, taken, *finished));
+        let (written, ended) = done.unwrap_or_default();
+        if written > 0 && !*finished {
+            cx.out.push(Action::Tcp(Command::Credit(flow, written)));
+        }
+        if ended && *over {
+            self.remove(flow);
+        }
+    }
+
+    /// Gives the host's socket what it has room for of what the stream brought.
+    fn fill_socket(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+        let Some(carried) = self.carried.get_mut(&flow).filter(|carried| carried.open) else { return };
+        let stream = carried.stream;
+        while carried.unwritten < WINDOW {
+            let read = cx.endpoint.streams(cx.now, carried.session, |s| read(s, stream));
+            let Some((bytes, ended)) = read else { return };
+            carried.unwritten += bytes.len() as u64;
+            let more = bytes.len() >= CHUNK;
+            if !bytes.is_empty() {
+                cx.out.push(Action::Tcp(Command::Data(flow, bytes)));
+            }
+            if ended {
+                cx.out.push(Action::Tcp(Command::Finish(flow)));
+            }
+            if ended || !more {
+                return;
+            }
+        }
+    }
+
+    /// A session is over: its flows are reset, never finished. Hosts whose SYN is held try again by themselves.
+    pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, session: SessionId) {
+        self.unwanted.retain(|other| *other != session);
+        let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
+        for flow in of_it.map(|(flow, _)| *flow).collect::<Vec<_>>() {
+            self.give_up(cx, flow, Reason::SessionLost);
+        }
+    }
+
+    /// Resets flows that are not allowed any more.
+    pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>) {
+        let carried = &self.carried;
+        let allowed = |tuple: &Tuple, flow: &Flow| {
+            let session = carried.get(flow).map(|carried| carried.session);
+            let number = session.and_then(|session| routes.peers.of(session));
+            let right = |n: &usize| routes.wants(cx, *n) && routes.allowed.peer(tuple.to.ip()) == Some(*n);
+            number.as_ref().is_some_and(right)
+        };
+        let flows = carried
+            .keys()
+            .filter(|flow| self.table.tuple(**flow).is_some_and(|tuple| !allowed(&tuple, flow)));
+        for flow in flows.copied().collect::<Vec<_>>() {
+            self.give_up(cx, flow, Reason::NotAllowed);
+        }
+    }
+
+    fn give_up(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Reason) {
+        let held = self.carried.get(&flow).is_some_and(|carried| carried.ours && !carried.open);
+        match held {
+            true => drop(self.table.refused(cx.now, flow, Refusal::Busy)),
+            false => self.reset_host(cx, flow),
+        }
+        self.reset_stream(cx, flow, why);
+    }
+
+    pub(crate) fn status(&self) -> TcpStatus {
+        TcpStatus {
+            flows: self.table.len() as u64,
+            opened: self.opened,
+            accepted: self.accepted,
+            refused: self.refused,
+            resets: self.resets,
+            read_bytes: self.read_bytes,
+            written_bytes: self.written_bytes,
+            as_packets: self.table.as_packets().map(|(why, n)| (why.name().into(), n)).collect(),
+        }
+    }
+}
+
+/// Writes what a stream takes, and its end once all is written. How many bytes that were, and whether the end is.
+fn write(
+    streams: &mut Streams,
+    stream: StreamId,
+    waiting: &mut VecDeque<Vec<u8>>,
+    taken: &mut usize,
+    finished: bool,
+) -> (u64, bool) {
+    let mut written = 0;
+    while let Some(first) = waiting.front() {
+        match streams.write(stream, &first[*taken..]) {
+            Ok(n) => {
+                written += n as u64;
+                *taken += n;
+            }
+            Err(StreamError::Blocked) => return (written, false),
+            // It was reset, and that is told.
+            Err(_) => *taken = first.len(),
+        }
+        if *taken == first.len() {
+            waiting.pop_front();
+            *taken = 0;
+        }
+    }
+    if finished {
+        let _ = streams.finish(stream);
+    }
+    (written, finished)
+}
+
+/// Reads a piece of a stream, and whether it ends with that.
+fn read(streams: &mut Streams, stream: StreamId) -> (Vec<u8>, bool) {
+    let mut bytes = Vec::new();
+    loop {
+        let Ok(next) = streams.peek(stream) else { return (bytes, false) };
+        let n = next.len().min(CHUNK - bytes.len());
+        bytes.extend_from_slice(&next[..n]);
+        if n == 0 && bytes.len() == CHUNK {
+            return (bytes, false);
+        }
+        match streams.consume(stream, n) {
+            Ok(()) if n == 0 => return (bytes, true),
+            Ok(()) => {}
+            Err(_) => return (bytes, false),
+        }
+    }
+}

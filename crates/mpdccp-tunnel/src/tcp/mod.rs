@@ -1,0 +1,6 @@
+//! TCP connections of hosts, carried as streams of sessions (docs/tcp.md).
+
+mod announce;
+mod flows;
+
+pub(crate) use flows::{Divert, Flows, Routes};

@@ -1,0 +1,88 @@
+//! What the owner asks for, a new configuration among it.
+
+use super::Tunnel;
+use crate::action::Action;
+use crate::command::{Answer, Command, Keys};
+use crate::config::Config;
+use crate::packet::marking::Marker;
+use crate::{Cx, reload, routes};
+use mpdccp_proto::{Endpoint, Named};
+use mpdccp_units::Time;
+
+impl Tunnel {
+    /// The owner asks for something; [`Action::Reply`] with this number answers.
+    pub fn handle_command(&mut self, endpoint: &mut Endpoint, now: Time, id: u64, command: Command) {
+        let cx = cx!(self, endpoint, now);
+        let done = match command {
+            Command::PathAdd { peer, path } => {
+                match self.paths.add(cx, &mut self.peers, id, peer.as_deref(), path) {
+                    Ok(true) => Ok(()),
+                    // Answered once the host has opened it.
+                    Ok(false) => return,
+                    Err(e) => Err(e),
+                }
+            }
+            Command::PathDel { peer, name } => self.paths.delete(cx, &mut self.peers, peer.as_deref(), &name),
+            Command::PathPrio { peer, name, priority } => {
+                self.peers.set_prio(cx, peer.as_deref(), &name, priority)
+            }
+            Command::Scheduler { peer, kind } => self.peers.meant(peer.as_deref()).map(|number| {
+                // Kept for the sessions to come.
+                self.cfg.settings.scheduler = kind;
+                if let Some(session) = self.peers[number].session {
+                    endpoint.set_scheduler(now, session, kind);
+                }
+                if self.shard.is_home(number) {
+                    self.out.info(format!("peer {}: scheduler {}", self.peers[number].name(), kind.name()));
+                }
+            }),
+            Command::Drain => {
+                let answer = self.listener.drain(cx, &self.peers, self.shard.is_first());
+                return self.out.push(Action::Reply(id, answer));
+            }
+            Command::Reload(new, keys) => {
+                let words = self.reload(endpoint, now, *new, keys);
+                return self.out.push(Action::Reply(id, Answer::Reloaded(words)));
+            }
+            Command::ShutDown => {
+                self.shut_down(endpoint, now);
+                Ok(())
+            }
+        };
+        cx!(self, endpoint, now).reply(id, done);
+    }
+
+    /// Follows another configuration; in words what changed.
+    fn reload(&mut self, endpoint: &mut Endpoint, now: Time, new: Config, keys: Keys) -> String {
+        let before = self.assigned.routes(&self.cfg);
+        let mut gone = Vec::new();
+        let (cx, own) = (cx!(self, endpoint, now), &mut self.own_key);
+        let done = reload::follow(cx, &mut self.peers, &mut self.paths, own, (&new, keys), &mut gone);
+        let proxy = self.cfg.proxy;
+        self.cfg = new;
+        self.cfg.proxy = proxy;
+        for number in gone {
+            let (cx, peer) = (cx!(self, endpoint, now), &mut self.peers[number]);
+            self.forward.carries(cx, peer, &self.shard, &self.assigned, None);
+        }
+        self.out.push(Action::SetMarking(Marker::new(&self.cfg)));
+        endpoint.cap_all(self.cfg.rate_of_shard());
+        self.forward.allowed = self.leases.allow(cx!(self, endpoint, now), &mut self.peers, &self.shard);
+        for number in self.peers.present().filter(|number| self.peers[*number].asked).collect::<Vec<_>>() {
+            self.assign(endpoint, now, number);
+        }
+        self.listener.update(&self.cfg, &self.peers, endpoint);
+        done.apply(cx!(self, endpoint, now), &self.peers);
+        self.recheck_flows(endpoint, now);
+        let words = done.words();
+        if self.shard.is_first() {
+            let after = self.assigned.routes(&self.cfg);
+            routes::change(cx!(self, endpoint, now), &before, &after, false);
+            self.out.info(format!("reloaded: {words}"));
+        }
+        if self.cfg.is_client() {
+            self.paths.open(cx!(self, endpoint, now), &mut self.peers);
+        }
+        words
+    }
+}

@@ -1,0 +1,84 @@
+//! What the tunnel hears of TCP flows that travel as streams.
+
+use super::Tunnel;
+use crate::Cx;
+use crate::packet::allowed::addresses;
+use crate::packet::forward::Outcome;
+use crate::tcp::{Divert, Flows, Routes};
+use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
+use mpdccp_units::Time;
+
+macro_rules! routes {
+    ($self:ident) => {
+        Routes { peers: &$self.peers, allowed: &$self.forward.allowed }
+    };
+}
+
+impl Tunnel {
+    /// Whether this host can carry TCP connections as streams, or why not; before [`start`](Self::start).
+    pub fn set_proxy(&mut self, endpoint: &mut Endpoint, able: Result<(), String>) {
+        match able {
+            Ok(()) => {
+                self.cfg.proxy = true;
+                self.flows = Some(Flows::new());
+                self.listener.update(&self.cfg, &self.peers, endpoint);
+            }
+            Err(why) if self.shard.is_first() => {
+                self.out.warn(format!("TCP connections travel as packets, not as streams: {why}"));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Something happened to the proxy's sockets.
+    pub fn handle_sockets(&mut self, endpoint: &mut Endpoint, now: Time, events: Vec<mpdccp_proxy::Event>) {
+        if let Some(flows) = &mut self.flows {
+            flows.on_sockets(cx!(self, endpoint, now), events);
+        }
+    }
+
+    /// Whether a packet read from the interface belongs to the proxy; `None` if it travels as a packet.
+    pub(super) fn divert(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Option<Divert> {
+        let flows = self.flows.as_mut()?;
+        let routes = routes!(self);
+        let (_, destination) = addresses(packet)?;
+        let home = self.forward.allowed.peer(destination).is_some_and(|number| self.shard.is_home(number));
+        let cx = cx!(self, endpoint, now);
+        home.then(|| flows.on_packet(cx, routes, packet)).filter(|done| *done != Divert::Packet)
+    }
+
+    /// Something happened to a session; true if it concerns its streams alone.
+    pub(super) fn handle_stream_event(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Time,
+        session: SessionId,
+        event: &SessionEvent,
+    ) -> bool {
+        let Some(flows) = &mut self.flows else { return matches!(event, SessionEvent::Stream(_)) };
+        let (cx, routes) = (cx!(self, endpoint, now), routes!(self));
+        match event {
+            SessionEvent::Stream(event) => flows.on_stream(cx, routes, session, *event),
+            SessionEvent::Closed(_) => flows.on_session_end(cx, session),
+            _ => {}
+        }
+        matches!(event, SessionEvent::Stream(_))
+    }
+
+    /// Addresses may be another peer's now.
+    pub(super) fn recheck_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
+        if let Some(flows) = &mut self.flows {
+            flows.recheck(cx!(self, endpoint, now), routes!(self));
+        }
+    }
+}
+
+impl Divert {
+    /// What becomes of the packet.
+    pub(super) fn outcome(self, packet: Vec<u8>) -> Outcome {
+        match self {
+            Divert::Proxy => Outcome::Proxy(packet),
+            Divert::Packet | Divert::Done => Outcome::Done,
+        }
+    }
+}

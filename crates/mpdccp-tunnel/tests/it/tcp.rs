@@ -1,0 +1,215 @@
+//! TCP connections that travel as streams.
+
+use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use etherparse::PacketBuilder;
+use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
+use mpdccp_tunnel::Packet;
+use mpdccp_tunnel::status::TcpStatus;
+use mpdccp_units::Duration;
+
+const SERVER: usize = SERVERS[0];
+const SOON: Duration = Duration::from_millis(200);
+const STREAMS: &str = "tcp = \"streams\"";
+
+fn world(client: &str, server: &str) -> World {
+    let file = ClientFile { extra: client.into(), ..ClientFile::new() };
+    let mut world = World::new([file.clone(), file], &server_text([true; CLIENTS], server));
+    world.run(Duration::from_secs(5));
+    world
+}
+
+impl World {
+    /// A SYN that a host sends, from the inner address of host `source`.
+    fn syn(&mut self, host: usize, source: usize, to: usize, port: u16) {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv4(inner(source).octets(), inner(to).octets(), 64);
+        builder.tcp(port, 80, 7, 1_000).syn().write(&mut packet, &[]).unwrap();
+        let now = self.now;
+        self.hosts[host].packet(now, Packet::Interface(packet));
+        self.run(SOON);
+    }
+
+    fn says(&mut self, host: usize, event: Event) {
+        let now = self.now;
+        self.hosts[host].sockets(now, event);
+        self.run(SOON);
+    }
+
+    fn told(&mut self, host: usize) -> Vec<Told> {
+        std::mem::take(&mut self.hosts[host].told)
+    }
+
+    /// The flow that a host's sockets are to connect.
+    fn connecting(&mut self, host: usize) -> Flow {
+        match &self.told(host)[..] {
+            [Told::Connect { flow, .. }] => *flow,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn tcp(&self, host: usize) -> TcpStatus {
+        let host = &self.hosts[host];
+        host.tunnel.status(&host.endpoint, self.now, None).tcp.unwrap()
+    }
+
+    /// A flow that is open at both ends: its numbers.
+    fn open(&mut self, port: u16) -> [Flow; 2] {
+        self.syn(0, 0, SERVER, port);
+        let far = self.connecting(SERVER);
+        self.says(SERVER, Event::Connected(far));
+        let near = match &self.told(0)[..] {
+            [Told::Accept { flow, .. }] => *flow,
+            other => panic!("{other:?}"),
+        };
+        self.says(0, Event::Connected(near));
+        self.told(0);
+        self.told(SERVER);
+        [near, far]
+    }
+}
+
+#[test]
+fn a_connection_is_opened_at_the_far_end_and_its_bytes_and_ends_pass() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, far] = world.open(1_000);
+    world.says(0, Event::Data(near, b"ask".to_vec()));
+    assert_eq!(world.told(0), [Told::Credit(near, 3)]);
+    assert_eq!(world.told(SERVER), [Told::Data(far, b"ask".to_vec())]);
+    world.says(SERVER, Event::Finished(far));
+    assert_eq!(world.told(0), [Told::Finish(near)]);
+    world.says(0, Event::Data(near, b"more".to_vec()));
+    world.says(0, Event::Finished(near));
+    world.says(0, Event::Ended(near));
+    assert_eq!(world.told(SERVER)[..], [Told::Data(far, b"more".to_vec()), Told::Finish(far)]);
+    world.says(SERVER, Event::Ended(far));
+    let (client, server) = (world.tcp(0), world.tcp(SERVER));
+    assert_eq!((client.opened, server.accepted), (1, 1));
+    assert_eq!((client.flows, server.flows, client.resets, server.resets), (0, 0, 0, 0));
+    assert!(world.segments.is_empty(), "none travelled as a packet");
+}
+
+#[test]
+fn no_more_is_handed_to_a_socket_than_it_takes() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, far] = world.open(1_000);
+    for _ in 0..16 {
+        world.says(0, Event::Data(near, vec![7; 64 << 10]));
+        world.run(Duration::from_secs(1));
+    }
+    let bytes = |told: Vec<Told>| -> usize {
+        told.iter().map(|told| if let Told::Data(_, data) = told { data.len() } else { 0 }).sum()
+    };
+    let first = bytes(world.told(SERVER));
+    assert!((256 << 10..320 << 10).contains(&first), "{first}");
+    world.says(SERVER, Event::Consumed(far, 100_000));
+    let more = bytes(world.told(SERVER));
+    assert!((90_000..170_000).contains(&more), "{more}");
+}
+
+#[test]
+fn a_reset_passes_in_both_directions() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, far] = world.open(1_000);
+    world.says(SERVER, Event::Reset(far));
+    assert_eq!(world.told(0), [Told::Reset(near)]);
+    let [near, far] = world.open(1_001);
+    world.says(0, Event::Reset(near));
+    assert_eq!(world.told(SERVER), [Told::Reset(far)]);
+}
+
+#[test]
+fn a_host_hears_what_the_far_one_said() {
+    let mut world = world(STREAMS, STREAMS);
+    world.syn(0, 0, SERVER, 1_000);
+    let flow = world.connecting(SERVER);
+    world.says(SERVER, Event::Failed(flow, true));
+    let (at, answer) = world.segments.pop().unwrap();
+    let answer = Segment::parse(&answer).unwrap();
+    assert!(at == 0 && answer.resets && answer.tuple.to.port() == 1_000);
+    // Nobody answered: nothing, and the next SYN is left to packets.
+    world.syn(0, 0, SERVER, 1_001);
+    let flow = world.connecting(SERVER);
+    world.says(SERVER, Event::Failed(flow, false));
+    assert!(world.segments.is_empty());
+    world.syn(0, 0, SERVER, 1_001);
+    assert_eq!(world.segments.len(), 1);
+    assert_eq!(world.tcp(0).refused, 2);
+}
+
+#[test]
+fn an_icmp_error_is_handed_on_whole() {
+    let mut world = world(STREAMS, STREAMS);
+    world.syn(0, 0, SERVER, 1_000);
+    let flow = world.connecting(SERVER);
+    // A router says so of the SYN that the far end sent.
+    let mut quote = Vec::new();
+    let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
+    builder.tcp(1_000, 80, 9, 1_000).syn().write(&mut quote, &[]).unwrap();
+    let mut packet = Vec::new();
+    let error = etherparse::Icmpv4Type::Unknown { type_u8: 3, code_u8: 13, bytes5to8: [0; 4] };
+    let builder = PacketBuilder::ipv4([192, 0, 2, 99], inner(0).octets(), 64).icmpv4(error);
+    builder.write(&mut packet, &quote).unwrap();
+    let now = world.now;
+    world.hosts[SERVER].packet(now, Packet::Interface(packet));
+    assert_eq!(world.hosts[SERVER].diverted.len(), 1);
+    world.says(SERVER, Event::Failed(flow, false));
+    assert_eq!(world.hosts[0].log.pop().unwrap(), "icmp");
+}
+
+#[test]
+fn a_peer_opens_connections_from_its_own_addresses_only() {
+    let mut world = world(STREAMS, STREAMS);
+    world.syn(0, 1, SERVER, 1_000);
+    assert_eq!((world.told(SERVER).len(), world.tcp(SERVER).refused), (0, 1));
+    assert_eq!(world.tcp(SERVER).flows, 0);
+}
+
+#[test]
+fn an_end_that_wants_packets_gets_packets() {
+    for (client, server) in [(STREAMS, ""), ("", STREAMS), ("", "")] {
+        let mut world = world(client, server);
+        world.syn(0, 0, SERVER, 1_000);
+        assert_eq!(world.segments.len(), 1);
+    }
+    // One peer of several: after it has refused one, others are not tried.
+    let mut world = world(STREAMS, STREAMS);
+    let packets =
+        server_text([true; CLIENTS], STREAMS).replace("name = \"c0\"", "name = \"c0\"\ntcp = \"packets\"");
+    let now = world.now;
+    world.hosts[SERVER].reload(now, &packets);
+    world.run(SOON);
+    world.syn(0, 0, SERVER, 1_000);
+    assert!(world.segments.is_empty() && world.told(SERVER).is_empty());
+    world.syn(0, 0, SERVER, 1_001);
+    assert_eq!(world.segments.len(), 1);
+    // The other one's still travel as streams.
+    world.syn(1, 1, SERVER, 1_000);
+    world.connecting(SERVER);
+}
+
+#[test]
+fn a_session_that_ends_resets_its_connections_and_finishes_none() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, _] = world.open(1_000);
+    world.syn(0, 0, SERVER, 1_001);
+    let now = world.now;
+    world.hosts[SERVER].restart(now);
+    world.run(Duration::from_secs(90));
+    assert_eq!(world.told(0), [Told::Reset(near)], "the held one is forgotten");
+    // Its next SYN is held again, for the new session.
+    world.told(SERVER);
+    world.syn(0, 0, world.server_of(0).unwrap(), 1_001);
+    let server = world.server_of(0).unwrap();
+    world.connecting(server);
+}
+
+#[test]
+fn a_reload_resets_what_is_not_allowed_any_more() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, far] = world.open(1_000);
+    let now = world.now;
+    let other = server_text([true; CLIENTS], STREAMS).replace("10.0.0.2/32", "10.0.0.77/32");
+    world.hosts[SERVER].reload(now, &other);
+    world.run(SOON);
+    assert_eq!((world.told(SERVER), world.told(0)), (vec![Told::Reset(far)], vec![Told::Reset(near)]));
+}

@@ -1,0 +1,122 @@
+//! The thread that ends hosts' TCP connections, in a network namespace of its own.
+
+use crate::tunnel::host::privileges;
+use dccp_net::Tun;
+use mpdccp_proxy::{Command, Event, Sockets, SocketsHandle};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, IoSlice};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Bytes of the header before each packet of a device with offload.
+const HEADER: usize = 10;
+
+/// What happened that nobody has looked at yet.
+#[derive(Default)]
+struct Mailbox(Mutex<Vec<Event>>);
+
+impl Mailbox {
+    fn put(&self, events: Vec<Event>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
+    }
+
+    fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The thread, as the data thread sees it. Its connections are reset when this is dropped.
+pub(crate) struct Proxy {
+    sockets: SocketsHandle,
+    mailbox: Arc<Mailbox>,
+    wake: Arc<OwnedFd>,
+    commands: Vec<Command>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Starts it; `tun` is the interface, with packets of `mtu` bytes at most.
+    pub(crate) fn start(tun: &Tun, mtu: u16) -> Result<Proxy, String> {
+        if !tun.offloads() {
+            return Err("the interface has no offload; set `offload = true`".into());
+        }
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| e.to_string())?;
+        let (wake, mailbox) = (Arc::new(wake), Arc::new(Mailbox::default()));
+        let (interface, tell, letters) = (tun.clone(), wake.clone(), mailbox.clone());
+        let (started, ready) = channel();
+        let run = move || {
+            let on_events = move |events| {
+                letters.put(events);
+                // A counter that is full wakes just as well.
+                let _ = rustix::io::write(&tell, &1u64.to_ne_bytes());
+            };
+            // What the interface does not take is lost, as on any link.
+            let on_packet = move |packet: &[u8]| {
+                let _ = rustix::io::write(&interface, packet);
+            };
+            match Sockets::enter(mtu, on_events, on_packet) {
+                Ok((sockets, handle)) => {
+                    privileges::keep_net_admin();
+                    let _ = started.send(Ok(handle));
+                    if let Err(e) = sockets.run() {
+                        tracing::error!("the TCP proxy ends: {e}");
+                    }
+                }
+                Err(e) => drop(started.send(Err(why(&e)))),
+            }
+        };
+        let thread = std::thread::Builder::new().name("tcp".into()).spawn(run).map_err(|e| e.to_string())?;
+        let sockets = ready.recv().map_err(|_| "its thread broke down".to_owned())??;
+        Ok(Proxy { sockets, mailbox, wake, commands: Vec::new(), thread: Some(thread) })
+    }
+
+    /// Tells the sockets, once [`send`](Self::send) is called.
+    pub(crate) fn put(&mut self, command: Command) {
+        self.commands.push(command);
+    }
+
+    pub(crate) fn send(&mut self) {
+        if !self.commands.is_empty() {
+            self.sockets.send(self.commands.drain(..));
+        }
+    }
+
+    /// Hands a packet of a host to the private namespace. What it does not take is lost, as on any link.
+    pub(crate) fn write(&self, packet: &[u8]) {
+        let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.wake, &mut count);
+        self.mailbox.take()
+    }
+}
+
+fn why(e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "no permission for a network namespace; it needs CAP_SYS_ADMIN and CAP_NET_ADMIN".into()
+        }
+        _ => format!("no network namespace of its own: {e}"),
+    }
+}
+
+impl AsFd for Proxy {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.sockets.send([Command::Stop]);
+        if let Some(thread) = self.thread.take() {
+            // It broke down, and said so.
+            let _ = thread.join();
+        }
+    }
+}

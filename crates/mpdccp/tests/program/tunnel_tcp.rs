@@ -1,0 +1,204 @@
+//! TCP connections that travel as streams: what a host could notice.
+
+use crate::common::{Bed, CLIENT, SERVER, bed, inside, run, wait_for};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::process::Signal;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn up(common: &str) -> Option<Bed> {
+    let mut bed = bed()?;
+    bed.up(&format!("tcp = \"streams\"\n{common}"));
+    Some(bed)
+}
+
+fn at(ip: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.parse().unwrap(), port)
+}
+
+fn listen(bed: &Bed, end: usize, address: SocketAddr) -> TcpListener {
+    inside(&bed.space[end], move || TcpListener::bind(address).unwrap())
+}
+
+fn connect(bed: &Bed, end: usize, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let stream = inside(&bed.space[end], move || TcpStream::connect_timeout(&to, PATIENCE))?;
+    patient(&stream);
+    Ok(stream)
+}
+
+fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    let (stream, from) = listener.accept().unwrap();
+    patient(&stream);
+    (stream, from)
+}
+
+fn patient(stream: &TcpStream) {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+}
+
+/// A connection from the client's host to the server's.
+fn pair(bed: &Bed, port: u16) -> (TcpStream, TcpStream) {
+    let listener = listen(bed, 1, at(SERVER[0], port));
+    let near = connect(bed, 0, at(SERVER[0], port)).unwrap();
+    (near, accept(&listener).0)
+}
+
+fn tcp(bed: &Bed, end: &str, key: &str) -> u64 {
+    bed.status(end)["tcp"][key].as_u64().unwrap()
+}
+
+/// Bytes that say where they belong.
+fn pattern(n: usize) -> Vec<u8> {
+    (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
+}
+
+#[test]
+fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
+    let Some(mut bed) = up("") else { return };
+    for (end, from, to) in [(0, CLIENT, SERVER), (1, SERVER, CLIENT)] {
+        for version in 0..2 {
+            let address = at(to[version], 8_000);
+            let listener = listen(&bed, 1 - end, address);
+            let mut near = connect(&bed, end, address).unwrap();
+            let (mut far, seen) = accept(&listener);
+            assert_eq!(seen.ip().to_string(), from[version]);
+            assert_eq!((near.local_addr().unwrap(), near.peer_addr().unwrap()), (seen, address));
+            assert_eq!(far.local_addr().unwrap(), address);
+            // The server speaks first.
+            far.write_all(b"hello").unwrap();
+            let mut heard = [0; 5];
+            near.read_exact(&mut heard).unwrap();
+            assert_eq!(&heard, b"hello");
+        }
+    }
+    assert_eq!(["c", "s"].map(|end| tcp(&bed, end, "opened")), [2, 2]);
+    assert_eq!(["c", "s"].map(|end| tcp(&bed, end, "accepted")), [2, 2]);
+    wait_for("no flow is left", || tcp(&bed, "c", "flows") + tcp(&bed, "s", "flows") == 0);
+    bed.down();
+}
+
+#[test]
+fn every_byte_arrives_and_each_direction_ends_by_itself_while_a_path_dies() {
+    let Some(mut bed) = up("") else { return };
+    let (mut near, mut far) = pair(&bed, 8_000);
+    let data = pattern(30_000_000);
+    let sent = data.clone();
+    let sender = std::thread::spawn(move || {
+        near.write_all(&sent).unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        // The other direction is still open.
+        let mut answer = Vec::new();
+        near.read_to_end(&mut answer).unwrap();
+        answer
+    });
+    let mut got = vec![0; 5_000_000];
+    far.read_exact(&mut got).unwrap();
+    run("ip", &format!("-n {} link set p0 down", bed.space[0]));
+    far.read_to_end(&mut got).unwrap();
+    assert!(got == data, "{} of {} bytes", got.len(), data.len());
+    far.write_all(b"thanks").unwrap();
+    drop(far);
+    assert_eq!(sender.join().unwrap(), b"thanks");
+    assert!(tcp(&bed, "c", "read_bytes") == 30_000_000 && tcp(&bed, "s", "written_bytes") == 30_000_000);
+    bed.down();
+}
+
+#[test]
+fn a_refused_port_is_refused_and_a_reset_stays_a_reset() {
+    let Some(mut bed) = up("") else { return };
+    for ip in SERVER {
+        let refused = connect(&bed, 0, at(ip, 9)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+    }
+    assert_eq!(tcp(&bed, "c", "refused"), 2);
+    let (mut near, far) = pair(&bed, 8_000);
+    set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+    drop(far);
+    assert_eq!(near.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    let (near, mut far) = pair(&bed, 8_001);
+    set_socket_linger(&near, Some(Duration::ZERO)).unwrap();
+    drop(near);
+    assert_eq!(far.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    bed.down();
+}
+
+#[test]
+fn two_hundred_connections_at_once() {
+    let Some(mut bed) = up("") else { return };
+    let listener = listen(&bed, 1, at(SERVER[0], 8_000));
+    let server = std::thread::spawn(move || {
+        let all: Vec<_> = (0..200)
+            .map(|_| {
+                std::thread::spawn({
+                    let (mut stream, _) = accept(&listener);
+                    move || {
+                        let mut got = Vec::new();
+                        stream.read_to_end(&mut got).unwrap();
+                        stream.write_all(&got).unwrap();
+                    }
+                })
+            })
+            .collect();
+        all.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    let data = pattern(50_000);
+    let clients: Vec<_> = (0..200)
+        .map(|_| {
+            let (space, data) = (bed.space[0].clone(), data.clone());
+            std::thread::spawn(move || {
+                let mut stream =
+                    inside(&space, || TcpStream::connect_timeout(&at(SERVER[0], 8_000), PATIENCE)).unwrap();
+                patient(&stream);
+                stream.write_all(&data).unwrap();
+                stream.shutdown(Shutdown::Write).unwrap();
+                let mut got = Vec::new();
+                stream.read_to_end(&mut got).unwrap();
+                got == data
+            })
+        })
+        .collect();
+    assert!(clients.into_iter().all(|client| client.join().unwrap()));
+    server.join().unwrap();
+    assert_eq!(tcp(&bed, "s", "accepted"), 200);
+    bed.down();
+}
+
+#[test]
+fn a_killed_end_resets_the_flows_of_the_other_and_leaves_nothing() {
+    for killed in ["c", "s"] {
+        let Some(mut bed) = up("") else { return };
+        let (mut near, mut far) = pair(&bed, 8_000);
+        near.write_all(b"before").unwrap();
+        let mut got = [0; 6];
+        far.read_exact(&mut got).unwrap();
+        let namespaces = || run("lsns", "-t net -n -o NS").stdout.split(|b| *b == b'\n').count();
+        let before = namespaces();
+        bed.signal(killed, Signal::KILL);
+        // The other end learns of it when the killed one is back.
+        bed.again(killed);
+        let mut left = if killed == "c" { far } else { near };
+        assert_eq!(left.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        wait_for("as many namespaces as before", || namespaces() == before);
+        let (mut near, mut far) = pair(&bed, 8_001);
+        near.write_all(b"again!").unwrap();
+        far.read_exact(&mut got).unwrap();
+        bed.down();
+    }
+}
+
+#[test]
+fn without_a_namespace_of_its_own_connections_travel_as_packets() {
+    let Some(mut bed) = up("offload = false") else { return };
+    let (mut near, mut far) = pair(&bed, 8_000);
+    near.write_all(b"hello").unwrap();
+    let mut got = [0; 5];
+    far.read_exact(&mut got).unwrap();
+    assert!(bed.status("c")["tcp"].is_null());
+    assert!(bed.log("c").contains("TCP connections travel as packets, not as streams"));
+    bed.down();
+}
