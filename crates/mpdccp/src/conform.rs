@@ -32,22 +32,22 @@ pub(crate) struct Args {
     /// The target's DCCP port inside UDP.
     #[arg(long, value_name = "PORT", default_value_t = 5001, conflicts_with = "raw")]
     dccp_port: u16,
-    /// Send from this address; several are taken in turns for the subflows of a session.
+    /// Send from this address; several are used in turn for the subflows of a session.
     #[arg(long, value_name = "IP")]
     from: Vec<IpAddr>,
-    /// The target does not offer this: skip the tests that need it (`--list` shows what each needs).
+    /// Skip the tests that need this, because the target does not offer it (`--list` shows what each test needs).
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     lacks: Vec<String>,
-    /// Only tests whose name contains this.
+    /// Run only tests whose name contains this.
     #[arg(long, value_name = "WORD", default_value = "")]
     only: String,
     /// Play these files instead of the suite.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     script: Vec<PathBuf>,
-    /// Seconds that an expected packet may take; more for a slow target.
+    /// Longest wait for an expected packet, in seconds; increase it for a slow target.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     wait: u64,
-    /// Tests at a time.
+    /// Number of parallel tests.
     #[arg(long, value_name = "N", default_value_t = 16)]
     jobs: usize,
     /// Write JUnit XML to this file.
@@ -121,7 +121,7 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
     }
     let mut lacks = args.lacks.clone();
     lacks.push(if args.raw { "udp" } else { "raw" }.to_string());
-    // Against nobody, tests pass that wait for silence.
+    // Without a target, tests that wait for silence would pass.
     let greeting: Vec<Script> =
         all.into_iter().filter(|script| script.name == "handshake/response").collect();
     if let [Outcome { verdict: Verdict::Failed(failure), .. }] =

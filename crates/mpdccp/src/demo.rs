@@ -1,4 +1,4 @@
-//! `mpdccp demo`: the main job, once, for everybody to see.
+//! `mpdccp demo`: the main job in one command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why the program ends: one message that says what, where, and how to fix it.
+/// Why the program fails: one message that says what, where, and how to fix it.
 #[derive(Debug)]
 pub(crate) struct Error {
     message: String,

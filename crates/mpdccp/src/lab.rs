@@ -30,27 +30,27 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {
-    /// Name the scenarios that come with the program, with their variants and cells.
+    /// List the scenarios that come with the program, with their variants and cells.
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
     /// Run every variant at every point of a scenario's sweep: one CSV row for each run, resumable.
     Sweep(Part),
-    /// Make a set of experiments, such as those of a paper, and write one report.html and report.md of them.
+    /// Run a set of experiments, such as those of a paper, and write one report.html and report.md.
     Reproduce(reproduce::Args),
-    /// Run every congestion control on links drawn at random, and judge it beside TCP CUBIC and BBR in its place.
+    /// Run every congestion control on randomly drawn links, and judge it against TCP CUBIC and BBR.
     Judge(judge::Args),
-    /// Put the shards of a sweep together.
+    /// Merge the shards of a sweep.
     Merge(Merge),
-    /// Set two directories of results side by side, such as those of the simulator and of namespaces.
+    /// Compare two directories of results, such as those of the simulator and of namespaces.
     Compare(Compare),
 }
 
 #[derive(Args)]
 pub(crate) struct Compare {
-    /// What `lab run` or `lab reproduce` wrote.
+    /// Results of `lab run` or `lab reproduce`.
     first: PathBuf,
-    /// The same from elsewhere.
+    /// Results to compare with.
     second: PathBuf,
 }
 
@@ -58,22 +58,22 @@ pub(crate) struct Compare {
 pub(crate) struct Sweep {
     /// Name of a scenario, or a TOML file.
     scenario: String,
-    /// Where the runs are made: in virtual time, or on network namespaces with the real kernel and the real program.
+    /// Backend: virtual time, or network namespaces with the real kernel and program.
     #[arg(long, value_enum, default_value_t = Where::Sim)]
     backend: Where,
-    /// CSV file; finished runs are kept beside it in `runs`, and not made again. lab-out/SCENARIO/sweep.csv if absent.
+    /// CSV file, with finished runs stored beside it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Run in this cell; may be given several times; `all` for every cell. The headline cell if absent.
+    /// Run in this cell; repeatable; `all` for every cell. Default: the headline cell.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
-    /// Run this variant only; may be given several times.
+    /// Run this variant only; repeatable.
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs at a time in the simulator; as many as there are cores if absent.
+    /// Parallel runs in the simulator. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
 }
@@ -82,12 +82,12 @@ pub(crate) struct Sweep {
 pub(crate) struct Part {
     #[command(flatten)]
     sweep: Sweep,
-    /// Make only every Nth run, beginning with the Ith: one of N parts, which `lab merge` puts together.
+    /// Make every Nth run only, starting with the Ith: one of N parts for `lab merge`.
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
 }
 
-/// What a sweep is, and the CSV files of its parts.
+/// A sweep, and the CSV files of its parts.
 #[derive(Args)]
 pub(crate) struct Merge {
     #[command(flatten)]
@@ -101,25 +101,25 @@ pub(crate) struct Merge {
 pub(crate) struct Run {
     /// Name of a scenario (`mpdccp lab list`), or a TOML file.
     scenario: String,
-    /// Where the experiment runs: in virtual time, or on network namespaces with the real kernel and the real program.
+    /// Backend: virtual time, or network namespaces with the real kernel and program.
     #[arg(long, value_enum, default_value_t = Where::Netns)]
     backend: Where,
-    /// Run this variant only; may be given several times.
+    /// Run this variant only; repeatable.
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
-    /// Run in this cell; may be given several times; `all` for every cell. The headline cell if absent.
+    /// Run in this cell; repeatable; `all` for every cell. Default: the headline cell.
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
-    /// Runs of each variant in each cell; the scenario's number if absent.
+    /// Runs of each variant in each cell. Default: the scenario's number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
-    /// The first run's seed of everything random; repeats count on from it.
+    /// Seed of the first run; each repeat adds one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs at a time in the simulator; as many as there are cores if absent.
+    /// Parallel runs in the simulator. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-    /// Directory for what is written; lab-out/SCENARIO if absent.
+    /// Output directory. Default: lab-out/SCENARIO.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Write PATH.pcap beside the series of each run, for Wireshark: times and lengths of all packets at the client, without contents.
@@ -131,7 +131,7 @@ pub(crate) struct Run {
     /// Write PATH.up and PATH.down beside the series of each run, for mm-link: the rates of the links.
     #[arg(long)]
     mahimahi: bool,
-    /// Print summary.json to standard output; progress goes to standard error in any case.
+    /// Print summary.json to standard output; progress always goes to standard error.
     #[arg(long)]
     json: bool,
 }
@@ -149,7 +149,7 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     finish(result)
 }
 
-/// The exit code: 0 done, 1 failed, 2 the machine lacks something or what was asked for makes no sense, 130 interrupted.
+/// The exit code: 0 done, 1 failed, 2 wrong arguments or the machine lacks something, 130 interrupted.
 pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     eprintln!("mpdccp: {e}");
@@ -232,7 +232,7 @@ fn compare(args: &Compare) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Makes a sweep, or puts it together if there are parts.
+/// Runs a sweep, or merges its parts.
 fn sweep(args: &Sweep, shard: Shard, parts: &[PathBuf]) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let backend = args.backend.backend()?;

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Multipath DCCP in user space: bond several access networks, and measure how well it goes.
+/// Multipath DCCP in user space: bond several access networks, and measure the result.
 #[derive(Parser)]
 #[command(name = "mpdccp", version, after_help = EXAMPLES)]
 struct Cli {
@@ -54,7 +54,7 @@ const PERF_EXAMPLES: &str = "Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    /// A virtual interface whose IP packets take several paths at once, encrypted.
+    /// Run an encrypted tunnel over several paths at once.
     #[command(subcommand, after_help = tunnel::EXAMPLES)]
     Tunnel(tunnel::Command),
     #[cfg(feature = "lab")]
@@ -67,7 +67,7 @@ enum Command {
     /// Test an implementation of DCCP or Multipath DCCP against the rules of the RFCs.
     #[command(after_help = conform::EXAMPLES)]
     Conform(Box<conform::Args>),
-    /// Join two interfaces by an emulated link: rate, delay, queue, loss. No netem is needed.
+    /// Join two interfaces by an emulated link (rate, delay, queue, loss), without netem.
     Link(Box<link::Args>),
     /// Write manual pages and shell completions, for packages.
     #[command(hide = true)]
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     match panic::catch_unwind(run) {
         Ok(code) => code,
         Err(why) => match unwritten(&*why) {
-            // Nobody reads any more, as behind `| head`: what shells have of a program that SIGPIPE ended.
+            // The reader is gone, as behind `| head`: the exit code of a program that SIGPIPE ended.
             // Namespaces and interfaces have been removed on the way here.
             Some(text) if text.contains("Broken pipe") => ExitCode::from(141),
             Some(text) => {
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The text of a panic that says only that something could not be printed.
+/// The text of a panic whose only cause is that output failed.
 fn unwritten(why: &(dyn Any + Send)) -> Option<&str> {
     why.downcast_ref::<String>().map(String::as_str).filter(|text| text.starts_with("failed printing to"))
 }

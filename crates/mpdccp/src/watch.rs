@@ -28,7 +28,7 @@ impl Watch {
         }
     }
 
-    /// Shows an event on standard error. That it cannot be shown is no reason to stop.
+    /// Shows an event on standard error, ignoring errors.
     pub(crate) fn on(&mut self, event: Event<'_>) {
         if let What::Skipped(why) = event.what {
             eprintln!("skipped: {}: {why}", event.plan.variant.label.as_ref());
@@ -76,7 +76,7 @@ impl Watch {
         self.open = false;
     }
 
-    /// Replaces the changing line; without a terminal nothing changes, so nothing is shown.
+    /// Replaces the changing line; does nothing without a terminal.
     fn line(&mut self, text: &str) {
         if self.live {
             self.open = true;

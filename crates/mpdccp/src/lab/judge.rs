@@ -8,25 +8,25 @@ use mpdccp_lab::judge::{self, Options};
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Points to draw.
+    /// Number of points to draw.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     draws: u64,
-    /// Seed of the points; `release` for that of these sources of the congestion controls. Develop on numbers, publish `release`.
+    /// Seed of the points. Use numbers for development, and `release`, a hash of the congestion controls' sources, for published results.
     #[arg(long, default_value = "1", value_parser = seed)]
     seed: u64,
-    /// Only the point of this number.
+    /// Judge this point only.
     #[arg(long, value_name = "N")]
     point: Option<u64>,
-    /// Judge this variant only; may be given several times.
+    /// Judge this variant only; repeatable.
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
-    /// Points at a time.
+    /// Number of parallel points.
     #[arg(long, default_value_t = 1, value_name = "N")]
     jobs: usize,
-    /// Directory for judge.json and judge.md.
+    /// Output directory for judge.json and judge.md.
     #[arg(long, default_value = "lab-out/judge", value_name = "DIR")]
     out: PathBuf,
-    /// Compare with what another build wrote for the same seed.
+    /// Compare with this output directory of another build for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
 }

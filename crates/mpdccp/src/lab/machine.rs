@@ -26,7 +26,7 @@ impl Where {
     }
 }
 
-/// The namespace backend, once the machine has been found fit for it.
+/// The namespace backend, after checking that the machine supports it.
 pub(crate) fn netns() -> Result<Netns, LabError> {
     netns::check_environment()?;
     netns::install_handler()?;
@@ -34,7 +34,7 @@ pub(crate) fn netns() -> Result<Netns, LabError> {
     Ok(Netns::new(program))
 }
 
-/// Runs at a time if the user does not say.
+/// Default number of parallel runs.
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -12,29 +12,29 @@ use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Which set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `multipath` unequal
+    /// The set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `multipath` unequal
     /// paths together and each alone, `calibration` the model of TCP beside the kernel's, `robustness` every
     /// CCID on access links (simulator), `switches` CCID 5 without each of its deviations there; or a file in the format of scenarios/sets.
     set: String,
-    /// Where the experiments run; absent: on network namespaces, but what only lies around them in the simulator.
+    /// Backend. Default: network namespaces for the set's own experiments, the simulator for those around them.
     #[arg(long, value_enum)]
     backend: Option<Where>,
-    /// Headline cells, fewer and shorter runs: under 20 minutes.
+    /// Run headline cells only, with fewer and shorter runs: under 20 minutes.
     #[arg(long)]
     quick: bool,
-    /// Seconds of each run instead of what the set says (not of `dcp`, `robustness` and `switches`).
+    /// Duration of each run in seconds, instead of the set's (not for `dcp`, `robustness` and `switches`).
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
-    /// Run this experiment only (not of `dcp`), by the name of its scenario, or of a class of `robustness` and `switches`; may be given several times.
+    /// Run this experiment only (not for `dcp`), by the name of its scenario, or a class of `robustness` and `switches`; repeatable.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Runs at a time in the simulator; as many as there are cores if absent.
+    /// Parallel runs in the simulator. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-    /// Directory for what is written; lab-out/reproduce-SET-BACKEND if absent. Finished runs there are not made again.
+    /// Output directory. Default: lab-out/reproduce-SET-BACKEND. Finished runs there are not repeated.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -19,10 +19,10 @@ use std::str::FromStr;
     mpdccp link --a eth0@left --b eth0@right --a-addr 10.0.0.1/24 --b-addr 10.0.0.2/24 --rate 10M --delay 10ms --queue 125000B\n  \
     mpdccp link --a eth0@left --b eth0@right --a-addr 10.0.0.1/24 --b-addr 10.0.0.2/24 --model starlink")]
 pub(crate) struct Args {
-    /// Interface to make at one end, in this network namespace or in one that `ip netns add` made.
+    /// Interface to create at one end, in this network namespace or in a named one (`ip netns add`).
     #[arg(long, value_name = "NAME[@NETNS]")]
     pub(super) a: Place,
-    /// Interface to make at the other end.
+    /// Interface to create at the other end.
     #[arg(long, value_name = "NAME[@NETNS]")]
     pub(super) b: Place,
     /// Address of interface a; may be given several times.
@@ -31,68 +31,68 @@ pub(crate) struct Args {
     /// Address of interface b; may be given several times.
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
-    /// A link of a kind, its customer at a: rate, delay, queue and how they change. Other options say what differs.
+    /// Link model, with its customer at a: rate, delay, queue and how they change. Other options override it.
     #[arg(long, value_name = "NAME", value_parser = model)]
     model: Option<&'static Model>,
-    /// Rate from a to b, and back unless --up-rate is given: of IP packets, as in 10M or "10 Mbit/s". Unlimited if absent.
+    /// Rate from a to b, and in reverse unless --up-rate is given, in IP bytes: 10M, "10 Mbit/s". Unlimited by default.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
     /// Rate from b to a.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     up_rate: Option<Rate>,
-    /// Rate from a to b, and back unless --up-rate is given, as recorded in this file: each line a time in ms at which 1,500 bytes may
+    /// Rate from a to b, and in reverse unless --up-rate is given, recorded in this file: each line is a time in ms at which 1,500 bytes may
     /// leave (Mahimahi's format).
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
-    /// This much may leave at once after a pause, as with the kernel's tbf, as in 15kB.
+    /// Bytes that may leave at once after a pause, as with the kernel's tbf: 15kB.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "trace")]
     burst: Option<u32>,
-    /// Drop each way, before the queue, what exceeds a rate after a burst, as in 10M,60kB.
+    /// In each direction, before the queue, drop what exceeds a rate after a burst: 10M,60kB.
     #[arg(long, value_name = "RATE,SIZE", value_parser = policer)]
     policer: Option<Policer>,
-    /// Delay each way, as in 10ms; none if absent.
+    /// One-way delay in each direction: 10ms. None by default.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     delay: Option<Duration>,
-    /// Delay from b to a, if it is another.
+    /// Delay from b to a, if different.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     up_delay: Option<Duration>,
     /// Largest deviation from the delay, uniform, without reordering.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     jitter: Option<Duration>,
-    /// Deviations so far apart are hardly alike any more; without this each packet's is its own.
+    /// Time after which deviations are nearly independent. Without it each packet's is.
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "jitter")]
     jitter_memory: Option<Duration>,
-    /// Let jitter reorder.
+    /// Let jitter reorder packets.
     #[arg(long, requires = "jitter")]
     reorder: bool,
-    /// Share of packets lost each way, as in 1%.
+    /// Share of packets lost in each direction: 1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     loss: Option<f64>,
-    /// Share of packets lost from b to a, if it is another.
+    /// Share of packets lost from b to a, if different.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     up_loss: Option<f64>,
-    /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends, as in 0.2%,25%.
+    /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends: 0.2%,25%.
     #[arg(long, value_name = "BEGIN,END", value_parser = burst_loss, conflicts_with_all = ["loss", "up_loss"])]
     burst_loss: Option<LossModel>,
-    /// Share of packets that arrive twice each way, as in 0.1%.
+    /// Share of packets that arrive twice, in each direction: 0.1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     duplicate: Option<f64>,
-    /// Send as Wi-Fi does: wait for the medium this long on average, then send up to this many packets at once, as in 1ms,32.
+    /// Send as Wi-Fi does: wait for the medium this long on average, then send up to this many packets at once: 1ms,32.
     #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
     aggregation: Option<Aggregation>,
-    /// Packets below this size are acknowledgements, and dropped while a later one of their flow waits, as in 100B.
+    /// Packets below this size count as acknowledgements, and are dropped while a later one of their flow waits: 100B.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     thin_acks: Option<u32>,
-    /// What the queue of each direction holds, as in 125000B or 100packets; 1000packets if absent.
+    /// Size of each direction's queue: 125000B, 100packets. 1000packets by default.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
     queue: Option<QueueLimit>,
-    /// What the queue from b to a holds, if it is another.
+    /// Size of the queue from b to a, if different.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
     up_queue: Option<QueueLimit>,
     /// Queue discipline. RED starts dropping at a sixth of the queue limit and drops its full share from half of it on.
     #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
-    /// Mark ECN-capable packets where the queue would drop them early.
+    /// Mark ECN-capable packets instead of dropping them early.
     #[arg(long)]
     ecn: bool,
     /// Largest IP packet, bytes.
@@ -101,7 +101,7 @@ pub(crate) struct Args {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// End after this many seconds, or a time such as 500ms. Without this: when interrupted.
+    /// End after this many seconds, or a time such as 500ms. By default the link runs until interrupted.
     #[arg(short = 't', long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
     /// Report in JSON, one object per line.
@@ -119,7 +119,7 @@ enum Qdisc {
     DualPi2,
 }
 
-/// An interface, and the namespace it is to be in.
+/// An interface and its namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) name: String,
@@ -133,7 +133,7 @@ impl FromStr for Place {
             Some((name, netns)) => (name, Some(netns.to_owned())),
             None => (text, None),
         };
-        // What the kernel takes for an interface's name, and `ip netns` for a namespace's.
+        // Names that the kernel accepts for interfaces, and `ip netns` for namespaces.
         let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
         if name.is_empty() || name.len() > 15 || name.starts_with('.') || name.contains(bad) {
             return Err("an interface has a name of 1 to 15 bytes without space, / and :".into());
@@ -153,14 +153,14 @@ impl std::fmt::Display for Place {
 }
 
 impl Args {
-    /// How packets travel from a to b and from b to a.
+    /// The links from a to b and from b to a.
     pub(super) fn links(&self) -> Result<Links, Error> {
         if self.a == self.b {
             return Err(Error::usage(format!("--a and --b are both {}: two interfaces are joined", self.a)));
         }
         let trace = self.trace.as_deref().map(read_trace).transpose()?;
         let usual = self.model.map_or_else(Default::default, Model::usual);
-        // What is named stays, whatever the model does.
+        // Options override the model.
         let kept = [
             Kept { rate: self.rate, delay: self.delay, loss: self.loss },
             Kept {
@@ -232,16 +232,16 @@ impl Args {
 
 /// Both directions, and how a model changes them.
 pub(super) struct Links {
-    /// From a to b, and back.
+    /// From a to b, and from b to a.
     pub(super) begin: [LinkConfig; 2],
     kept: [Kept; 2],
     keeps_rate: bool,
     keeps_loss: bool,
-    /// None if they stay as they are.
+    /// `None` if they do not change.
     pub(super) course: Option<Box<dyn Iterator<Item = Step> + Send>>,
 }
 
-/// What options say of a direction.
+/// The options of a direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     rate: Option<Rate>,
@@ -273,13 +273,13 @@ fn model(name: &str) -> Result<&'static Model, String> {
     })
 }
 
-/// Two values with a comma between.
+/// Two values, separated by a comma.
 fn pair<A, B>(
     text: &str,
     first: impl Fn(&str) -> Result<A, String>,
     second: impl Fn(&str) -> Result<B, String>,
 ) -> Result<(A, B), String> {
-    let (a, b) = text.split_once(',').ok_or("expected two values with a comma between")?;
+    let (a, b) = text.split_once(',').ok_or("expected two values separated by a comma")?;
     Ok((first(a.trim())?, second(b.trim())?))
 }
 

@@ -61,7 +61,7 @@ fn run(args: &Args) -> Result<(), Error> {
         .name("link".into())
         .spawn(move || carry(cable, (links, course), (&stop, time), &reports))
         .map_err(|e| Error::runtime(format!("cannot start a thread: {e}")))?;
-    eprintln!("mpdccp: {} and {} are joined; Ctrl-C takes the link away", args.a, args.b);
+    eprintln!("mpdccp: {} and {} are joined; Ctrl-C removes the link", args.a, args.b);
     print(&lines, args.json)?;
     cable.join().unwrap_or_else(|_| Err(Error::runtime("the link's thread panicked")))
 }
@@ -72,7 +72,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
         name: place.name.clone(),
         addresses: addresses.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
         mtu,
-        // Each packet crosses the link by itself.
+        // The link carries single packets.
         offload: false,
     };
     let made = match &place.netns {
@@ -173,7 +173,7 @@ fn print(lines: &Receiver<Line>, json: bool) -> Result<(), Error> {
                 line.b_to_a.text()
             )
         };
-        // That nobody listens any more is no reason to take the link away.
+        // The link stays when the reader of its reports is gone.
         let _ = writeln!(out, "{text}");
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What each direction did in the last second.
+//! The counts of each direction in the last second.
 
 use hdrhistogram::Histogram;
 use linkem_net::{Delivered, Recorder};
@@ -20,11 +20,11 @@ pub(super) struct Meter {
 /// One direction over one interval.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Came to the link, IP bytes.
+    /// Entered the link, IP bytes.
     offered_mbps: f64,
-    /// Came out of it.
+    /// Left it, IP bytes.
     delivered_mbps: f64,
-    /// Packets that came out.
+    /// Packets that left it.
     delivered: u64,
     /// Packets the full queue dropped.
     overflow: u64,
@@ -38,7 +38,7 @@ pub(super) struct Report {
     refused: u64,
     /// Largest queue, bytes.
     queue_max_bytes: u64,
-    /// How late packets came out because this machine had other things to do, microseconds; none without packets.
+    /// How late packets left because this machine was busy, microseconds; none without packets.
     late_p50_us: Option<f64>,
     late_p99_us: Option<f64>,
     late_max_us: Option<f64>,
@@ -74,7 +74,7 @@ impl Recorder for Meter {
 }
 
 impl Meter {
-    /// What happened since the last report, `elapsed` ago.
+    /// Counts since the last report, `elapsed` ago.
     pub(super) fn report(&mut self, stats: &Stats, elapsed: Duration) -> Report {
         let before = std::mem::replace(&mut self.before, *stats);
         let mbps = |now: u64, before: u64| (now - before) as f64 * 8e-6 / elapsed.as_secs_f64().max(1e-9);

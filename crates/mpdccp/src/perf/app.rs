@@ -116,7 +116,7 @@ impl PerfApp {
         }
     }
 
-    /// Nobody is at the address tried: goes on to the next one. False if there is none.
+    /// The address does not answer: tries the next one. False if there is none.
     fn try_elsewhere(&mut self, core: &mut Core, now: Time) -> bool {
         if !self.plan.take_next_address() {
             return false;
@@ -139,7 +139,7 @@ impl PerfApp {
         }
     }
 
-    /// Nothing more is to come after a session has ended.
+    /// Whether the program is done after a session has ended.
     fn is_last(&self) -> bool {
         match self.plan.role {
             Role::Server { once, .. } => (once || self.ending) && self.transfers.is_empty(),
@@ -173,7 +173,7 @@ impl PerfApp {
             self.reporter.finish(None);
         }
         match (failure, self.is_last()) {
-            // A server goes on.
+            // A server continues.
             (Some(failure), false) if self.left == 0 => self.reporter.complain(&failure.to_string()),
             (Some(failure), _) => self.error = self.error.take().or(Some(failure)),
             (None, _) => {}

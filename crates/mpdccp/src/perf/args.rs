@@ -23,19 +23,19 @@ pub(crate) struct PerfArgs {
     /// Wait for connections, as `server` does.
     #[arg(short, long, conflicts_with = "client")]
     server: bool,
-    /// Connect to a server, as `client` does; for 10 seconds unless told otherwise.
+    /// Connect to a server, as `client` does; send for 10 seconds by default.
     #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
     client: Option<String>,
-    /// Server: the address to wait on, all by default. Client: the address to send from.
+    /// Server: the address to listen on, all by default. Client: the address to send from.
     #[arg(short = 'B', long, value_name = "IP")]
     bind: Option<IpAddr>,
     /// UDP port (6511 by default) or, with raw, DCCP port.
     #[arg(short, long)]
     port: Option<u16>,
-    /// Server: end after the first connection.
+    /// Server: exit after the first connection.
     #[arg(short = '1', long = "one-off", alias = "once")]
     once: bool,
-    /// Server: go on in the background; with --logfile, or nothing is heard of it.
+    /// Server: run in the background; use --logfile to see its output.
     #[arg(short = 'D', long, conflicts_with = "client")]
     daemon: bool,
     /// Server: send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open NATs and firewalls in front of the server.
@@ -48,7 +48,7 @@ pub(crate) struct PerfArgs {
 }
 
 impl PerfArgs {
-    /// Which JSON is wanted, and where it goes: a file or the standard output, with this title and perhaps the time.
+    /// The format of the output and its destination: a file or standard output, with this title and optionally the time.
     pub(super) fn json(&self) -> Option<(Json, Option<PathBuf>, Option<String>, bool)> {
         let common = match &self.command {
             Some(Command::Server(server)) => &server.common,
@@ -61,21 +61,21 @@ impl PerfArgs {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Wait for connections, and do what clients ask for.
+    /// Wait for connections, and run the tests that clients request.
     Server(ServerArgs),
-    /// Connect; send unless told to receive.
+    /// Connect to a server, and send unless --reverse.
     Client(ClientArgs),
 }
 
 #[derive(Args)]
 struct ServerArgs {
-    /// Address to wait on, with the UDP port (6511 by default) or, with raw, the DCCP port.
+    /// Address to listen on, with the UDP port (6511 by default) or, with raw, the DCCP port.
     #[arg(long, value_name = "HOST[:PORT]")]
     listen: String,
-    /// End after the first connection.
+    /// Exit after the first connection.
     #[arg(short = '1', long)]
     once: bool,
-    /// Go on in the background; with --logfile, or nothing is heard of it.
+    /// Run in the background; use --logfile to see its output.
     #[arg(short = 'D', long)]
     daemon: bool,
     /// Send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open NATs and firewalls in front of the server.
@@ -105,25 +105,25 @@ pub(super) struct ClientFlags {
     /// Both send.
     #[arg(long, conflicts_with = "echo")]
     pub(super) bidir: bool,
-    /// The server sends back what it gets: measures round trips, and what each way varies, which need no common clock.
+    /// The server returns each message: measures round trips and the variation of each direction, without a common clock.
     #[arg(long)]
     pub(super) echo: bool,
-    /// Make this many connections at a time.
+    /// Number of parallel connections.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) parallel: u32,
-    /// Leave the first seconds out of the results.
+    /// Exclude the first seconds from the results.
     #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds)]
     pub(super) omit: Duration,
-    /// A path from this address; given twice or more often, a multipath session is opened. Priority 0 to 15, default 3.
+    /// A path from this address. Two or more open a multipath session. Priority 0 to 15, default 3.
     #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
     pub(super) paths: Vec<PathArg>,
-    /// A multipath session, even over one path.
+    /// Open a multipath session even over one path.
     #[arg(long)]
     pub(super) multipath: bool,
     /// UDP port and DCCP port to send from (with raw: DCCP port), for a server that has --rendezvous.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
-    /// Wait this many milliseconds at most for the server's answer. If its name has several addresses, they are tried one after another
+    /// Give up after this many milliseconds without an answer from the server. Several addresses of its name are tried in turn
     /// within this time.
     #[arg(long, value_name = "MS", default_value_t = 4_500, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) connect_timeout: u32,
@@ -145,41 +145,41 @@ pub(super) struct Common {
     /// Only IPv6.
     #[arg(short = '6', long = "version6")]
     pub(super) ipv6: bool,
-    /// How packets travel.
+    /// Encapsulation of packets.
     #[arg(long, alias = "carrier", value_enum, default_value = "udp")]
     pub(super) encapsulation: EncapsulationArg,
     /// DCCP port, inside UDP or instead of the one of --listen or --connect with raw. [default: 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
-    /// Congestion control of what this end sends, and the one it prefers for what it receives: its number, or reno, cubic, bbr, prague.
+    /// Congestion control for sending, and the preferred one for receiving: a number, or reno, cubic, bbr, prague.
     #[arg(short = 'C', long, visible_alias = "congestion", default_value_t = 5, value_parser = ccid)]
     pub(super) ccid: u8,
-    /// Congestion control to insist on for what this end receives.
+    /// Congestion control required for receiving.
     #[arg(long, value_parser = ccid)]
     pub(super) rx_ccid: Option<u8>,
-    /// CCID 5 or 250 as tuned here or exactly after its draft.
+    /// Variant of CCID 5 or 250: tuned, or exactly as its draft specifies.
     #[arg(long, alias = "variant", default_value = "tuned", value_parser = choice::<Variant>())]
     pub(super) cc_variant: Variant,
-    /// Let paths that share a bottleneck take a part each instead of one together.
+    /// Let each path that shares a bottleneck take a full share there, instead of one share for all.
     #[arg(long)]
     pub(super) no_coupling: bool,
     /// Have the header checksum cover no more of the data than RFC 4340 section 9.2 says for this number, where the other end accepts it, and
     /// accept the same: 0 all, 1 nothing, 2 to 15 the first 4 to 56 bytes. Only with raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
-    /// Send, without telling the other end, which may be another program.
+    /// Send without a test request; the other end may be any DCCP program.
     #[arg(long, conflicts_with = "receive")]
     pub(super) send: bool,
-    /// Receive, without telling the other end.
+    /// Receive without a test request; the other end may be any DCCP program.
     #[arg(long)]
     pub(super) receive: bool,
-    /// Send at this constant rate instead of as fast as congestion control allows: bit/s, or with k, M, G; 0 for no limit.
+    /// Send at this constant rate, in bit/s or with k, M, G. 0 or absent: as fast as congestion control allows.
     #[arg(short = 'b', long, visible_alias = "bitrate", value_parser = pace)]
     pub(super) rate: Option<Rate>,
     /// Bytes of each message; K is 1024.
     #[arg(short = 'l', long, visible_alias = "length", default_value = "1200", value_parser = bytes)]
     pub(super) size: u64,
-    /// Send this many messages. Without this, --bytes and --time: until interrupted.
+    /// Send this many messages. Without --messages, --bytes and --time: send until interrupted.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: Option<u32>,
     /// Send as many messages as this many bytes take; K, M and G are powers of 1024.
@@ -188,22 +188,22 @@ pub(super) struct Common {
     /// Send for this long, seconds.
     #[arg(short, long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
-    /// Packets the sender's queue holds.
+    /// Size of the sender's queue, in packets.
     #[arg(long, value_name = "PACKETS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) queue: u32,
     /// Which path a packet takes.
     #[arg(long, default_value = SchedulerKind::default().name(), value_parser = choice::<SchedulerKind>())]
     pub(super) scheduler: SchedulerKind,
-    /// How received messages are put in order. [default: passive, or active-fixed with --reorder]
+    /// How to put received messages in order. [default: passive, or active-fixed with --reorder]
     #[arg(long, value_parser = choice::<ReorderKind>())]
     pub(super) reordering: Option<ReorderKind>,
-    /// Wait this many milliseconds at most for a message that is missing.
+    /// Longest wait for a missing message, in milliseconds.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=60_000))]
     pub(super) reorder: Option<u64>,
     /// Largest IP packet, bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
-    /// Give up a peer that has been silent for this many milliseconds.
+    /// Give up after this many milliseconds without a packet from the peer.
     #[arg(long, visible_alias = "snd-timeout", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
     pub(super) rcv_timeout: u32,
     /// Seconds between reports; 0 for none.
@@ -212,7 +212,7 @@ pub(super) struct Common {
     /// Print one JSON document at the end, with the fields that iperf3 has for UDP.
     #[arg(short = 'J', long, conflicts_with = "json_stream")]
     json: bool,
-    /// Print JSON objects as they come, one per line.
+    /// Print JSON objects as things happen, one per line.
     #[arg(long)]
     json_stream: bool,
     /// Print rates in k, m, g or tbit/s, or in K, M, G or TiB/s.
@@ -224,25 +224,25 @@ pub(super) struct Common {
     /// Append the output to this file.
     #[arg(long, value_name = "FILE")]
     pub(super) logfile: Option<PathBuf>,
-    /// Begin each line with this text.
+    /// Prefix each line with this text.
     #[arg(short = 'T', long, value_name = "TEXT")]
     pub(super) title: Option<String>,
-    /// Begin each line with the time, in UTC.
+    /// Prefix each line with the time, in UTC.
     #[arg(long)]
     pub(super) timestamps: bool,
-    /// Write the number of the process to this file, which goes when it ends.
+    /// Write the process ID to this file, and remove the file at the end.
     #[arg(short = 'I', long, value_name = "FILE")]
     pub(super) pidfile: Option<PathBuf>,
-    /// DSCP of what this end sends, as the TOS byte: 184, 0xb8 or 0270 for EF. Its two lowest bits are ECN's, and stay zero here.
+    /// DSCP of sent packets, as the TOS byte: 184, 0xb8 or 0270 for EF. The two lowest bits belong to ECN and must be zero.
     #[arg(short = 'S', long, value_name = "N", value_parser = tos, conflicts_with = "dscp")]
     pub(super) tos: Option<Dscp>,
-    /// DSCP of what this end sends: 0 to 63 or a name such as ef, af41, le.
+    /// DSCP of sent packets: 0 to 63 or a name such as ef, af41, le.
     #[arg(long, value_name = "DSCP")]
     pub(super) dscp: Option<Dscp>,
-    /// Nothing: these are datagrams anyway. For those who are used to iperf3.
+    /// Accepted for iperf3's sake, without effect: these are datagrams.
     #[arg(short = 'u', long)]
     pub(super) udp: bool,
-    /// Nothing: lines are written at once.
+    /// Accepted for iperf3's sake, without effect: every line is flushed.
     #[arg(long, hide = true)]
     pub(super) forceflush: bool,
     #[command(flatten)]
@@ -255,7 +255,7 @@ pub(super) struct Common {
     pub(super) qlog: Option<PathBuf>,
 }
 
-/// One end's command line, whichever form it had.
+/// One end's command line, in the short or the long form.
 pub(super) struct End {
     /// Of a client.
     pub(super) client_flags: Option<ClientFlags>,
@@ -337,19 +337,19 @@ pub(crate) enum Json {
 }
 
 impl Common {
-    /// Unless lines for people are wanted.
+    /// `None`: lines for people.
     pub(super) fn json(&self) -> Option<Json> {
         if self.json { Some(Json::Document) } else { self.json_stream.then_some(Json::Stream) }
     }
 
-    /// How many messages to send, if that was said.
+    /// Number of messages to send, if given.
     pub(super) fn messages(&self) -> Option<u32> {
         let size = self.size.max(1);
         self.messages.or(self.bytes.map(|bytes| u32::try_from(bytes.div_ceil(size)).unwrap_or(u32::MAX)))
     }
 }
 
-/// By number, or by the name that Linux has for what works alike.
+/// A CCID by number, or by Linux's name for the algorithm.
 fn ccid(text: &str) -> Result<u8, String> {
     const NAMES: [(&str, u8); 4] = [("reno", 2), ("bbr", 5), ("cubic", 7), ("prague", 252)];
     if let Some((_, ccid)) = NAMES.iter().find(|(name, _)| *name == text) {
@@ -360,7 +360,7 @@ fn ccid(text: &str) -> Result<u8, String> {
     Ccid::try_from(n).map(|ccid| ccid.0)
 }
 
-/// As iperf3, which takes 0 for no limit.
+/// As with iperf3, 0 means no limit.
 fn pace(text: &str) -> Result<Rate, String> {
     if text == "0" { Ok(Rate::ZERO) } else { rate(text) }
 }
@@ -388,7 +388,7 @@ fn bytes(text: &str) -> Result<u64, String> {
         _ => (text, 0),
     };
     let bytes = digits.parse().ok().and_then(|n: u64| n.checked_mul(1 << shift)).filter(|n| *n > 0);
-    bytes.ok_or_else(|| format!("`{text}` is no number of bytes, expected such as 1000000, 500K or 1G"))
+    bytes.ok_or_else(|| format!("`{text}` is not a number of bytes; examples: 1000000, 500K, 1G"))
 }
 
 /// Seconds, as iperf3 takes them, or a time with its unit.
@@ -409,7 +409,7 @@ mod tests {
         perf: PerfArgs,
     }
 
-    /// As docs/perf.md promises: what nobody answers is told of within 5 s, and who falls silent is given up after 10.
+    /// As docs/perf.md says: no answer is reported within 5 s, and a silent peer is given up after 10.
     #[test]
     fn how_long_it_waits_unless_told_otherwise() {
         for line in [&["perf", "-c", "host"][..], &["perf", "client", "--connect", "host"]] {

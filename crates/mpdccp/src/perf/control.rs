@@ -1,5 +1,5 @@
-//! What both ends say to each other beside the messages: what is to be done, and in the end what arrived. Datagrams of JSON behind a
-//! number that no message has; each is repeated until it is answered.
+//! Control datagrams between both ends: the test's parameters, and in the end the results. They are JSON behind a number that no message
+//! has; each is repeated until it is answered.
 
 use crate::perf::counts::In;
 use crate::perf::cpu::Share;
@@ -17,7 +17,7 @@ const MAX_LEN: usize = 1200;
 /// Longest time that a client may ask for, as `seconds` of the command line has it.
 const MAX_TIME_MS: u64 = 1_000_000_000;
 
-/// What a client asks for.
+/// The test that a client requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Test {
     /// The client sends.
@@ -62,13 +62,13 @@ impl Test {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Control {
-    /// Client: what is to be done.
+    /// Client: the test's parameters.
     Hello { version: u32, test: Test },
-    /// Server: it begins.
+    /// Server: accepts.
     Ready,
-    /// Server: it will not.
+    /// Server: refuses.
     Refused { why: String },
-    /// Whoever sends: that was all.
+    /// The sender has sent everything.
     Done,
     /// The answer: what arrived, and what part of a processor that took.
     Results {
@@ -98,7 +98,7 @@ impl Control {
     }
 }
 
-/// A peer's words without what would rule a terminal.
+/// A peer's text without control characters for a terminal.
 fn printable(text: &str) -> String {
     let shown = |c: &char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
     text.chars().map(|c| if shown(&c) { c } else { char::REPLACEMENT_CHARACTER }).collect()

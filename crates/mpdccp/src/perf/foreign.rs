@@ -1,4 +1,4 @@
-//! Flags of iperf3 that mean nothing here, or that something else does: whoever gives one is told what.
+//! Flags of iperf3 that do not exist here. Each ends with an error that names the alternative.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -17,15 +17,15 @@ const fn flag(short: Option<char>, long: &'static str, value: bool, instead: &'s
 }
 
 const NO_LOGIN: &str = "there is no login here; `mpdccp tunnel` encrypts, and perf runs through it";
-const AS_IT_IS: &str = "that is so anyway; leave it away";
-const NO_CHOICE: &str = "there is no such choice here; leave it away";
+const AS_IT_IS: &str = "this is always the case; remove the flag";
+const NO_CHOICE: &str = "there is no such choice here; remove the flag";
 
 const FLAGS: &[Flag] = &[
     flag(
         Some('w'),
         "window",
         true,
-        "congestion control sets the window; --queue PACKETS bounds what waits before it",
+        "congestion control sets the window; --queue PACKETS limits the queue before it",
     ),
     flag(
         Some('M'),
@@ -40,14 +40,14 @@ const FLAGS: &[Flag] = &[
         Some('F'),
         "file",
         true,
-        "messages hold zeros; the example `file` of the crate dccp (docs/library.md) sends a file",
+        "messages hold zeros; the example `file` of the crate dccp-sockets (docs/library.md) sends a file",
     ),
     flag(Some('X'), "xbind", true, "--path LOCAL, once for each address, makes a session over several paths"),
     flag(Some('m'), "mptcp", false, "--path LOCAL, once for each path, makes a multipath session"),
-    flag(Some('L'), "flowlabel", true, "the system chooses IPv6 flow labels; leave it away"),
+    flag(Some('L'), "flowlabel", true, "the system chooses IPv6 flow labels; remove the flag"),
     flag(Some('d'), "debug", false, "--qlog FILE and --pcap FILE show it packet by packet"),
     flag(Some('v'), "version", false, "`mpdccp --version` prints the version"),
-    flag(None, "sctp", false, "this is DCCP throughout; leave it away"),
+    flag(None, "sctp", false, "perf uses DCCP only; remove the flag"),
     flag(None, "nstreams", true, "-P N makes that many connections"),
     flag(
         None,
@@ -57,9 +57,9 @@ const FLAGS: &[Flag] = &[
     ),
     flag(None, "extra-data", true, "--title TEXT is in each JSON object"),
     flag(None, "fq-rate", true, "-b RATE sets the rate, and congestion control paces"),
-    flag(None, "pacing-timer", true, "pacing needs no setting here; leave it away"),
+    flag(None, "pacing-timer", true, "pacing needs no setting; remove the flag"),
     flag(None, "bind-dev", true, "-B IP with an address of that interface, or `ip vrf exec`"),
-    flag(None, "idle-timeout", true, "a server goes on for ever; `timeout SECONDS mpdccp perf -s` ends it"),
+    flag(None, "idle-timeout", true, "a server runs until interrupted; use `timeout SECONDS mpdccp perf -s`"),
     flag(None, "dont-fragment", false, AS_IT_IS),
     flag(None, "repeating-payload", false, NO_CHOICE),
     flag(None, "udp-counters-64bit", false, NO_CHOICE),

@@ -1,4 +1,4 @@
-//! What a transfer looks like at one moment, and between two.
+//! A transfer's counts at one moment, and between two.
 
 use crate::perf::meter::Span;
 use mpdccp_proto::PathState;

@@ -1,5 +1,5 @@
-//! What is in a datagram: number, clock and time of sending, in an echo when it came to the server, then zeros. The number alone is enough
-//! for a receiver.
+//! The content of a datagram: number, clock and time of sending, in an echo the arrival at the server, then zeros. The number alone is
+//! enough for a receiver.
 
 use mpdccp_units::{Duration, Time};
 
@@ -55,14 +55,14 @@ impl Stamp {
     }
 }
 
-/// A server notes when a message came that it sends back, by its own clock, if there is room.
+/// A server writes the arrival time of an echoed message, by its own clock, if there is room.
 pub(crate) fn note_arrival(bytes: &mut [u8], now: Time) {
     if let Some(place) = bytes.get_mut(ECHOED) {
         place.copy_from_slice(&now.as_nanos().to_be_bytes());
     }
 }
 
-/// When an echo came to the server, by the server's clock, if it told.
+/// When an echo arrived at the server, by the server's clock, if known.
 pub(crate) fn arrival(bytes: &[u8]) -> Option<Time> {
     let at = u64::from_be_bytes(bytes.get(ECHOED)?.try_into().ok()?);
     (at != 0).then(|| Time::from_nanos(at))

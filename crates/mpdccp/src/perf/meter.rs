@@ -1,4 +1,4 @@
-//! What a receiver counts.
+//! A receiver's counts.
 
 use crate::perf::message::{self, ClockId};
 use hdrhistogram::Histogram;
@@ -11,12 +11,12 @@ pub(crate) struct Span {
     pub(crate) bytes: u64,
     /// One-way latency, microseconds.
     latency: Option<Histogram<u64>>,
-    /// Of echoes that tell when they came to the server: the way there, and the way back.
+    /// Of echoes with an arrival time: the forward and the reverse direction.
     forward: Transits,
     reverse: Transits,
 }
 
-/// Transit times of one way, each off by the difference of the clocks. What they have above the least does not depend on it.
+/// Transit times of one direction, each off by the difference of the clocks. Their excess above the minimum does not depend on it.
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,
@@ -73,7 +73,7 @@ impl Span {
         })
     }
 
-    /// What echoes tell of the one-way latency.
+    /// The one-way latency as estimated from echoes.
     pub(crate) fn one_way(&self) -> OneWay {
         let half = |all: Latency| Latency { p50: all.p50 / 2.0, p99: all.p99 / 2.0, max: all.max / 2.0 };
         OneWay {
@@ -89,9 +89,9 @@ impl Span {
 pub(crate) struct OneWay {
     /// Half the round trip.
     pub(crate) estimate: Option<Latency>,
-    /// What the way to the server took beyond the least that it took.
+    /// The forward direction's excess above its minimum.
     pub(crate) forward: Option<AboveLeast>,
-    /// The way back.
+    /// The reverse direction's.
     pub(crate) reverse: Option<AboveLeast>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Latency {
 /// Counts messages by their numbers.
 pub(crate) struct Meter {
     clock: ClockId,
-    /// What comes are echoes.
+    /// Messages are echoes.
     pub(crate) echo: bool,
     pub(crate) total: Span,
     /// Since [`Meter::lap`].
@@ -197,7 +197,7 @@ impl Meter {
         self.transit.map(|_| self.jitter / 1e6)
     }
 
-    /// Numbers that did not come (yet).
+    /// Missing numbers.
     pub(crate) fn lost(&self) -> u64 {
         (self.next - self.base).saturating_sub(self.total.messages)
     }

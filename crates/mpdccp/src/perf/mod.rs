@@ -48,7 +48,7 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
     error.code
 }
 
-/// Returns the error of a run whose JSON document tells of it already.
+/// Returns the error of a run whose JSON document already has it.
 fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {
@@ -86,7 +86,7 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     }
 }
 
-/// Holds the number of the process, and goes with it.
+/// A file with the process ID, removed at the end.
 struct PidFile(PathBuf);
 
 impl PidFile {

@@ -1,4 +1,4 @@
-//! Where lines go, and what stands before them.
+//! The destination of lines, and their prefix.
 
 use clap::ValueEnum;
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl Output {
     /// Appends to the file, if there is one.
     ///
     /// # Errors
-    /// What the system says of the file.
+    /// If the file cannot be opened.
     pub(crate) fn new(log: Option<&Path>, title: Option<String>, timestamps: bool) -> io::Result<Output> {
         let open = |path| OpenOptions::new().append(true).create(true).open(path);
         Ok(Output { log: log.map(open).transpose()?, title, timestamps })
@@ -103,7 +103,7 @@ impl Output {
         self.timestamps.then(|| SystemTime.format_time(&mut Writer::new(&mut time)).ok())?.map(|()| time)
     }
 
-    /// Whoever read the output may be gone; the transfer goes on.
+    /// The reader may be gone; the transfer continues.
     fn line(&self, line: &str) {
         let mut log = self.log.as_ref();
         let mut stdout = io::stdout();

@@ -1,4 +1,4 @@
-//! What to do, made of the command line and checked.
+//! The test plan, from the command line, checked.
 
 use crate::error::Error;
 use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What to do, checked.
+/// A checked test plan.
 pub(crate) struct Plan {
     pub(crate) role: Role,
     pub(crate) encapsulation: EncapsulationArg,
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     pub(crate) interval: Option<Duration>,
     /// How long a client waits for an answer, at all addresses together.
     pub(crate) patience: Duration,
-    /// How long a session lives on without a word from the peer.
+    /// How long a session survives without a packet from the peer.
     pub(crate) survive: Duration,
     /// Of outer headers.
     pub(crate) dscp: u8,
@@ -162,7 +162,7 @@ impl Plan {
 }
 
 fn mode(client_flags: Option<&ClientFlags>, common: &Common) -> Mode {
-    // As with iperf3: 0 is no limit.
+    // As with iperf3, 0 means no limit.
     let time = common.time.filter(|time| !time.is_zero());
     let rate = common.rate.filter(|rate| *rate != Rate::ZERO);
     let size = usize::try_from(common.size).unwrap_or(usize::MAX);
@@ -214,7 +214,7 @@ impl TryFrom<PerfArgs> for Plan {
                 || !client_flags.omit.is_zero())
         {
             return Err(Error::usage(
-                "--reverse, --bidir, --echo and --omit are agreed with the server: take --send or --receive away",
+                "--reverse, --bidir, --echo and --omit are requested from the server; remove --send or --receive",
             ));
         }
         let patience = client_flags.as_ref().map_or(0, |client_flags| client_flags.connect_timeout);
@@ -234,16 +234,14 @@ impl TryFrom<PerfArgs> for Plan {
         ];
         let sends = !matches!(mode, Mode::Obey | Mode::Plain(None));
         if let Some((flag, _)) = sender_only.iter().find(|(_, given)| *given && !sends) {
-            return Err(Error::usage(format!(
-                "{flag} is for the end that sends; add --send or take it away"
-            )));
+            return Err(Error::usage(format!("{flag} is for the sending end; add --send or remove it")));
         }
         if common.size < message::MIN_LEN as u64 {
             return Err(Error::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
         }
         if common.coverage > 0 && common.encapsulation == EncapsulationArg::Udp {
             return Err(Error::usage(
-                "--coverage is for --encapsulation raw: inside UDP the checksum of UDP covers everything",
+                "--coverage is for --encapsulation raw; inside UDP, the UDP checksum covers everything",
             ));
         }
         let common = &common;
@@ -284,7 +282,7 @@ impl TryFrom<PerfArgs> for Plan {
     }
 }
 
-/// Messages come as they are, unless a way of ordering them was asked for.
+/// Messages are delivered as they arrive, unless the command line says otherwise.
 fn reorder(common: &Common) -> ReorderConfig {
     let wait = common.reorder.map(Duration::from_millis);
     let cfg = match (common.reordering, wait) {
@@ -314,7 +312,7 @@ fn places(
     if is_client && places.iter().any(|place| place.port() == 0 || !is_unicast(place.ip())) {
         return Err(wrong("no host can be there; expected the address of one, and a port other than 0"));
     }
-    // A server waits on one.
+    // A server listens on one.
     places.truncate(if is_client { usize::MAX } else { 1 });
     let ips = paths.iter().map(|path| path.local).chain(places.iter().map(SocketAddr::ip));
     if let Some(ip) = ips.into_iter().find(|ip| !version(*ip)) {

@@ -1,4 +1,4 @@
-//! What is printed: lines for people, or JSON for programs.
+//! Output: lines for people, or JSON for programs.
 
 use crate::perf::args::Json;
 use crate::perf::counts::{In, Out};
@@ -23,7 +23,7 @@ pub(crate) struct Reporter {
     unit: Unit,
     /// Lines name their session.
     several: bool,
-    /// Sessions whose paths are worth telling of.
+    /// Sessions whose paths are reported.
     multipath: BTreeSet<SessionId>,
     /// Others whose peer is silent.
     silent: BTreeSet<SessionId>,
@@ -167,7 +167,7 @@ impl Reporter {
     pub(crate) fn complain(&self, complaint: &str) {
         match self.output.is_file() {
             true => self.output.text(complaint),
-            // Whoever read it may be gone.
+            // The reader may be gone.
             false => drop(writeln!(std::io::stderr(), "mpdccp: {complaint}")),
         }
     }
@@ -186,7 +186,7 @@ impl Reporter {
         let place = if address.port() == 0 { address.ip().to_string() } else { address.to_string() };
         let text = format!("listening on {place}, DCCP port {dccp_port}");
         if self.output.is_file() || (daemon::is_one() && matches!(self.format, Format::Document(_))) {
-            // For whoever waits until it does.
+            // A script may wait for this line.
             let _ = writeln!(std::io::stdout(), "{text}");
         }
         self.print(&Record::Listening { address, dccp_port }, || text);
@@ -222,7 +222,7 @@ impl Reporter {
         });
     }
 
-    /// Nothing is heard from the peer on a path. Without another one the session ends if that lasts for `survive`.
+    /// The peer is silent on a path. Without another path the session ends after `survive`.
     pub(crate) fn silent(&mut self, session: SessionId, path: PathId, survive: Duration) {
         self.path(session, path, "suspect");
         if self.multipath.contains(&session) || !self.silent.insert(session) {

@@ -1,4 +1,4 @@
-//! What a sender sends, and when it has sent it all.
+//! The messages of a sender, and when it is done.
 
 use crate::perf::message::{self, ClockId};
 use mpdccp_units::{Duration, Rate, Time};

@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 /// Bytes of a data packet beside its payload: header and MP_SEQ.
 const DCCP_HEADER: usize = 28;
-/// Longer than anything waits: a queue of a few packets needs no other bound.
+/// Longer than any packet waits: the number of packets bounds the queue.
 const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(3600);
 /// Sessions of a server at a time, ...
 pub(crate) const MAX_SESSIONS: usize = 512;
@@ -37,7 +37,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
             max_sojourn: NO_SOJOURN_LIMIT,
             ..QueueConfig::default()
         },
-        // A server takes what comes.
+        // A server accepts all.
         fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
         survive: Seconds(plan.survive),
         ..Settings::default()
@@ -84,7 +84,8 @@ fn open_socket(core: &mut Core, encapsulation: EncapsulationArg, bind: Bind) -> 
     })
 }
 
-/// Says it if the messages would not fit into packets.
+/// # Errors
+/// If the messages do not fit into packets.
 fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     let most = usize::from(mtu.saturating_sub(overhead)).saturating_sub(DCCP_HEADER);
     match plan.size() {
@@ -165,7 +166,7 @@ fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
         socket.connect(remote)?;
         Ok(socket.local_addr()?.ip())
     };
-    find().map_err(|e: io::Error| Error::usage(format!("no way to {}: {e}", remote.ip())))
+    find().map_err(|e: io::Error| Error::usage(format!("no route to {}: {e}", remote.ip())))
 }
 
 fn open_path(
@@ -181,7 +182,7 @@ fn open_path(
     sockets.push(socket);
     let overhead = core.net.socket(socket).map_or(0, |c| c.overhead());
     let mtu = core.net.path_mtu(socket, remote);
-    let mtu = mtu.map_err(|e| Error::usage(format!("no way to {}: {e}", remote.ip())))?.min(plan.mtu);
+    let mtu = mtu.map_err(|e| Error::usage(format!("no route to {}: {e}", remote.ip())))?.min(plan.mtu);
     check_size(plan, mtu, overhead)?;
     Ok(PathConfig {
         route: Route { socket, local: None, remote },

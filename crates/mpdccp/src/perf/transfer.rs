@@ -1,4 +1,4 @@
-//! One session: what is sent and received in it, and when it is over.
+//! One session: what it sends and receives, and when it ends.
 
 use crate::perf::control::{Control, Test, VERSION};
 use crate::perf::counts::In;
@@ -15,14 +15,14 @@ use mpdccp_units::{Duration, Time};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Control datagrams are repeated after this long, ...
 const REPEAT: Duration = Duration::from_millis(250);
-/// ... and so often.
+/// ... and this often.
 const REPEATS: u32 = 14;
 /// How long a client waits for the end of what it receives, after the end of what it sends.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// How long a server waits for a client to close after it refused.
 const REFUSED: Duration = Duration::from_secs(2);
-/// What it says then.
+/// Its reason.
 const CROWDED: &str = "too many sessions from this address for those that are free";
 
 /// What a session is for.
@@ -32,7 +32,7 @@ pub(crate) enum Mode {
     Plain(Option<Load>),
     /// A client that tells the server what to do.
     Ask(Test),
-    /// A server that does as it is told.
+    /// A server that runs the client's test.
     Obey,
 }
 
@@ -131,7 +131,7 @@ impl Transfer {
         transfer
     }
 
-    /// A server has no session to spare for this client: tells it so when it asks, and closes soon.
+    /// A server without a free session for this client refuses its request, and closes soon.
     pub(crate) fn refuse(&mut self, now: Time) {
         self.refused = true;
         self.stage = Stage::Lingering { until: now + REFUSED };
@@ -222,7 +222,7 @@ impl Transfer {
         }
     }
 
-    /// What arrived is known, or will not be.
+    /// The peer's results are known, or will not arrive.
     fn on_results(&mut self, core: &mut Core, now: Time, session: SessionId) {
         self.say = None;
         let both = self.test.as_ref().is_some_and(|test| test.up && test.down);
@@ -245,7 +245,7 @@ impl Transfer {
         self.say = None;
         if self.stage == Stage::Greeting {
             self.failure = Some(
-                "the other end does not answer as `mpdccp perf server` does; with --send or --receive at both ends it need not".into(),
+                "the other end is not `mpdccp perf server`; use --send or --receive at both ends to test without it".into(),
             );
             self.close(core, now, session);
         } else {
