@@ -119,6 +119,7 @@
 mod backlog;
 mod connection;
 mod connector;
+mod errno;
 mod error;
 mod listener;
 mod options;

@@ -43,10 +43,16 @@ impl Descriptor {
         Ok(fd)
     }
 
+    /// Makes it readable, and says so again if it is: an event loop that asked for edges, and does not read what waits, hears of it.
+    pub(crate) fn tell(&mut self) {
+        self.readable = false;
+        self.show(true);
+    }
+
     /// Makes it readable or not. A system call is made only if that changes.
     pub(crate) fn show(&mut self, readable: bool) {
         let Some(fd) = self.fd.as_ref().filter(|_| self.readable != readable) else { return };
-        // Neither can fail: the counter is 0 or 1.
+        // Neither can fail: the counter is far from its end.
         let _ = match readable {
             true => rustix::io::write(fd, &1u64.to_ne_bytes()),
             false => rustix::io::read(fd, &mut [0; 8]),

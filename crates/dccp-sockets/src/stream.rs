@@ -163,6 +163,12 @@ impl State {
         self.descriptor.show(readable);
     }
 
+    /// Has the descriptor tell, even one that is readable already.
+    fn announce(&mut self) {
+        self.news = true;
+        self.descriptor.tell();
+    }
+
     /// Whether the data thread must be told now.
     pub(crate) fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
@@ -385,8 +391,7 @@ impl Stream {
         }
         let room = left < waited && !state.outgoing.would_wait();
         if room && std::mem::take(&mut state.wants_room) {
-            state.news = true;
-            state.show();
+            state.announce();
         }
         drop(state);
         if room {
@@ -419,8 +424,8 @@ impl Stream {
 
     pub(crate) fn open(&self, multipath: bool, ends: Option<Ends>) {
         let mut state = lock(&self.state);
-        (state.opened, state.ends, state.news) = (Some(multipath), ends, true);
-        state.show();
+        (state.opened, state.ends) = (Some(multipath), ends);
+        state.announce();
         drop(state);
         self.happened.notify();
     }
@@ -447,8 +452,7 @@ impl Stream {
             state.events.pop_front();
         }
         state.events.push_back(event);
-        state.news = true;
-        state.show();
+        state.announce();
         drop(state);
         self.happened.notify();
     }
@@ -463,7 +467,7 @@ impl Stream {
         (state.stats.queued, state.stats.oldest) = (0, None);
         state.end = Some(reason);
         state.events.push_back(Event::Closed(reason));
-        state.show();
+        state.announce();
         drop(state);
         self.writable.notify();
         self.readable.notify();

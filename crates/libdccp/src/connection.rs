@@ -1,10 +1,12 @@
 //! Connections: made, used, ended.
 
-use crate::errno::{Outcome, answer, answer_size, failure, invalid, of_reason};
+use crate::errno::{Outcome, answer, answer_size, failure, invalid};
 use crate::handles::{Table, output};
 use crate::memory::{bytes, room, take};
 use crate::options::{addresses, dccp_options, dccp_path, path, peer, read};
-use dccp_sockets::{Connection, Connector, Delivery, PathId, PublicKey, RecvError, SendError};
+use dccp_sockets::{
+    ConnectError, Connection, Connector, Delivery, FinishError, PathId, PublicKey, RecvError, SendError,
+};
 use rustix::io::Errno;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::net::SocketAddr;
@@ -312,7 +314,7 @@ unsafe fn messages(datagrams: *const dccp_msg, count: c_uint) -> Outcome<Vec<dcc
 /// write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_fd(conn: *mut dccp_conn) -> c_int {
-    answer(|| Ok(connection(conn)?.descriptor()?.as_raw_fd() as usize))
+    answer(|| Ok(connection(conn)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
 }
 
 /// What the connection is ready for: DCCP_READABLE and the like.
@@ -413,6 +415,6 @@ pub extern "C" fn dccp_end(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.end() {
         None => Err(failure(Errno::INPROGRESS, "the connection is not over")),
         Some(reason) if reason.is_orderly() => Ok(0),
-        Some(reason) => Err(failure(of_reason(reason), reason.to_string())),
+        Some(reason) => Err(FinishError(reason).into()),
     })
 }

@@ -1,12 +1,9 @@
 //! Errors and panics become negative errno values.
 
-use dccp_sockets::{
-    AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError,
-};
+use dccp_sockets::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
-use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Why a call failed.
@@ -57,106 +54,17 @@ pub extern "C" fn dccp_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// The errno value of an end that is an error.
-pub(crate) fn of_reason(reason: Reason) -> Errno {
-    match reason {
-        Reason::Aborted | Reason::ResetByUs(_) => Errno::CONNABORTED,
-        Reason::Silent | Reason::NoAnswer | Reason::HandshakeTimeout | Reason::NoPath => Errno::TIMEDOUT,
-        Reason::NoMultipath => Errno::PROTO,
-        _ => Errno::CONNRESET,
-    }
+/// Errors of the library have a number and a text of their own.
+macro_rules! failures {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                failure(Errno::from_raw_os_error(error.errno()), error.to_string())
+            }
+        }
+    )*};
 }
-
-fn of_io(error: &io::Error) -> Errno {
-    // The library says of what the system's error is: that is its source.
-    let system = || error.get_ref()?.source()?.downcast_ref::<io::Error>();
-    match (Errno::from_io_error(system().unwrap_or(error)), error.kind()) {
-        (Some(errno), _) => errno,
-        (None, ErrorKind::InvalidInput) => Errno::INVAL,
-        // The resolver has numbers of its own.
-        (None, _) => Errno::HOSTUNREACH,
-    }
-}
-
-impl From<ConnectError> for Failure {
-    fn from(error: ConnectError) -> Failure {
-        let errno = match &error {
-            ConnectError::NoAddress => Errno::HOSTUNREACH,
-            ConnectError::Options(_) => Errno::INVAL,
-            ConnectError::TimedOut => Errno::TIMEDOUT,
-            ConnectError::Refused(Reason::ResetByPeer(ResetCode::TooBusy)) => Errno::USERS,
-            ConnectError::Refused(Reason::ResetByPeer(_)) => Errno::CONNREFUSED,
-            ConnectError::Refused(reason) => of_reason(*reason),
-            ConnectError::Forked => Errno::PERM,
-            ConnectError::Io(error) => of_io(error),
-            _ => Errno::IO,
-        };
-        failure(errno, error.to_string())
-    }
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        failure(of_io(&error), error.to_string())
-    }
-}
-
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Failure {
-        let errno = match error {
-            SendError::Full => Errno::AGAIN,
-            SendError::TooBig { .. } => Errno::MSGSIZE,
-            SendError::Empty => Errno::INVAL,
-            SendError::Closed(reason) if reason.is_orderly() => Errno::PIPE,
-            SendError::Closed(reason) => of_reason(reason),
-            SendError::Forked => Errno::PERM,
-            _ => Errno::IO,
-        };
-        failure(errno, error.to_string())
-    }
-}
-
-impl From<RecvError> for Failure {
-    fn from(error: RecvError) -> Failure {
-        let errno = match error {
-            RecvError::TimedOut => Errno::TIMEDOUT,
-            RecvError::Empty => Errno::AGAIN,
-            RecvError::BufferTooSmall { .. } => Errno::MSGSIZE,
-            RecvError::Forked => Errno::PERM,
-            RecvError::Closed(reason) => of_reason(reason),
-            _ => Errno::IO,
-        };
-        failure(errno, error.to_string())
-    }
-}
-
-impl From<AcceptError> for Failure {
-    fn from(error: AcceptError) -> Failure {
-        let errno = match error {
-            AcceptError::TimedOut => Errno::TIMEDOUT,
-            AcceptError::Empty => Errno::AGAIN,
-            AcceptError::Forked => Errno::PERM,
-            _ => Errno::CONNABORTED,
-        };
-        failure(errno, error.to_string())
-    }
-}
-
-impl From<FinishError> for Failure {
-    fn from(error: FinishError) -> Failure {
-        failure(of_reason(error.0), error.to_string())
-    }
-}
-
-impl From<CcidError> for Failure {
-    fn from(error: CcidError) -> Failure {
-        let errno = match error {
-            CcidError::NotOpen => Errno::NOTCONN,
-            _ => Errno::INVAL,
-        };
-        failure(errno, error.to_string())
-    }
-}
+failures!(AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError);
 
 #[cfg(test)]
 mod tests {

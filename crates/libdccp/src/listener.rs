@@ -5,7 +5,7 @@ use crate::errno::{answer, failure};
 use crate::handles::{Table, output};
 use crate::memory::give_text;
 use crate::options::{addresses, dccp_options, peer, read};
-use dccp_sockets::{AcceptError, Listener};
+use dccp_sockets::{AcceptError, ConnectError, Listener};
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 use std::ptr::null;
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn dccp_accept(
 /// A descriptor for poll() and epoll, readable while a connection waits to be accepted. Do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_listener_fd(listener: *mut dccp_listener) -> c_int {
-    answer(|| Ok(LISTENERS.get(listener)?.descriptor()?.as_raw_fd() as usize))
+    answer(|| Ok(LISTENERS.get(listener)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
 }
 
 /// Writes the address it listens on, as "192.0.2.1:6511" with a null byte; DCCP_ADDRESS_SIZE bytes are enough. Its length, or -ERANGE.

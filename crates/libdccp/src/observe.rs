@@ -1,9 +1,9 @@
 //! What a connection tells of itself: counters, paths, events, addresses, keys.
 
 use crate::connection::{connection, dccp_conn, expired, limit};
-use crate::errno::{answer, failure, of_reason};
+use crate::errno::{answer, failure};
 use crate::memory::{Structure, give, give_text};
-use dccp_sockets::{Event, PathId, PathState, Rate, Reason};
+use dccp_sockets::{Event, FinishError, PathId, PathState, Rate, Reason};
 use rustix::io::Errno;
 use std::ffi::{c_char, c_int, c_uint};
 use std::time::Duration;
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn dccp_next_event(
             reason: [0; DCCP_REASON_SIZE],
         };
         let ended = |reason: Reason| dccp_event {
-            error: if reason.is_orderly() { 0 } else { -of_reason(reason).raw_os_error() },
+            error: if reason.is_orderly() { 0 } else { -FinishError(reason).errno() },
             reason: array(reason.name()),
             ..empty
         };

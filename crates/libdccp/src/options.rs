@@ -2,7 +2,9 @@
 
 use crate::errno::{Failure, Outcome, invalid};
 use crate::memory::{Structure, bytes, needed_text, take, take_all, text};
-use dccp_sockets::{Encapsulation, Named, Options, Path, PublicKey, ReorderKind, SchedulerKind, SendPolicy};
+use dccp_sockets::{
+    ConnectError, Encapsulation, Named, Options, Path, PublicKey, ReorderKind, SchedulerKind, SendPolicy,
+};
 use std::ffi::{c_char, c_void};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -316,7 +318,7 @@ pub(crate) unsafe fn addresses(from: *const c_char) -> Outcome<Vec<SocketAddr>> 
     // SAFETY: the caller says so.
     let text = unsafe { needed_text(from, "the address") }?;
     let found = text.to_socket_addrs().map_err(|e| {
-        let Failure { errno, text: why } = e.into();
+        let Failure { errno, text: why } = ConnectError::Io(e).into();
         crate::errno::failure(errno, format!("address `{text}`: {why}"))
     })?;
     Ok(found.collect())

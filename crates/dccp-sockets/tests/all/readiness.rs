@@ -5,7 +5,7 @@ use dccp_sockets::{
     AcceptError, ConnectError, Connection, Connector, Delivery, Event, Listener, Options, RecvError,
     SendError,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -204,4 +204,22 @@ fn waiting_with_a_limit_gives_up_and_leaves_what_there_is() {
     here.send_timeout(b"one", Delivery::default(), PATIENT).unwrap();
     assert!(here.finish_timeout(PATIENT).unwrap().is_ok());
     assert_eq!(here.event_timeout(PATIENT), Some(Event::Closed(dccp_sockets::Reason::Closed)));
+}
+
+#[test]
+fn news_make_an_edge_although_nobody_reads_what_waits() {
+    let (_listener, here, there) = pair(Options::default(), Options::default());
+    let fd = here.descriptor().unwrap();
+    let edges = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    epoll::add(&edges, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)
+        .unwrap();
+    let mut buffer = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }];
+    let mut edge = |tv_sec| epoll::wait(&edges, &mut buffer, Some(&Timespec { tv_sec, tv_nsec: 0 })).unwrap();
+    there.send(b"unread").unwrap();
+    while !here.ready().readable {
+        assert_eq!(edge(20), 1);
+    }
+    while edge(0) > 0 {}
+    there.finish().unwrap();
+    assert_eq!(edge(20), 1, "the end, beside the datagram");
 }

@@ -1,0 +1,103 @@
+//! The errno values closest to errors, for interfaces that have numbers: C, Python, sockets of other systems.
+
+use crate::{AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError};
+use rustix::io::Errno;
+use std::io::{self, ErrorKind};
+
+/// Of an end that is an error.
+fn of_reason(reason: Reason) -> Errno {
+    match reason {
+        Reason::Aborted | Reason::ResetByUs(_) => Errno::CONNABORTED,
+        Reason::Silent | Reason::NoAnswer | Reason::HandshakeTimeout | Reason::NoPath => Errno::TIMEDOUT,
+        Reason::NoMultipath => Errno::PROTO,
+        _ => Errno::CONNRESET,
+    }
+}
+
+fn of_io(error: &io::Error) -> Errno {
+    // This crate says of what the system's error is: that is its source.
+    let system = || error.get_ref()?.source()?.downcast_ref::<io::Error>();
+    match (Errno::from_io_error(system().unwrap_or(error)), error.kind()) {
+        (Some(errno), _) => errno,
+        (None, ErrorKind::InvalidInput) => Errno::INVAL,
+        // The resolver has numbers of its own.
+        (None, _) => Errno::HOSTUNREACH,
+    }
+}
+
+impl ConnectError {
+    /// The errno value closest to it.
+    pub fn errno(&self) -> i32 {
+        let errno = match self {
+            ConnectError::NoAddress => Errno::HOSTUNREACH,
+            ConnectError::Options(_) => Errno::INVAL,
+            ConnectError::TimedOut => Errno::TIMEDOUT,
+            ConnectError::Refused(Reason::ResetByPeer(ResetCode::TooBusy)) => Errno::USERS,
+            ConnectError::Refused(Reason::ResetByPeer(_)) => Errno::CONNREFUSED,
+            ConnectError::Refused(reason) => of_reason(*reason),
+            ConnectError::Forked => Errno::PERM,
+            ConnectError::Io(error) => of_io(error),
+        };
+        errno.raw_os_error()
+    }
+}
+
+impl SendError {
+    /// The errno value closest to it: EPIPE after an end in good order.
+    pub fn errno(&self) -> i32 {
+        let errno = match self {
+            SendError::Full => Errno::AGAIN,
+            SendError::TooBig { .. } => Errno::MSGSIZE,
+            SendError::Empty => Errno::INVAL,
+            SendError::Closed(reason) if reason.is_orderly() => Errno::PIPE,
+            SendError::Closed(reason) => of_reason(*reason),
+            SendError::Forked => Errno::PERM,
+        };
+        errno.raw_os_error()
+    }
+}
+
+impl RecvError {
+    /// The errno value closest to it. An end in good order is no error where calls return 0 then.
+    pub fn errno(&self) -> i32 {
+        let errno = match self {
+            RecvError::TimedOut => Errno::TIMEDOUT,
+            RecvError::Empty => Errno::AGAIN,
+            RecvError::BufferTooSmall { .. } => Errno::MSGSIZE,
+            RecvError::Forked => Errno::PERM,
+            RecvError::Closed(reason) => of_reason(*reason),
+        };
+        errno.raw_os_error()
+    }
+}
+
+impl AcceptError {
+    /// The errno value closest to it.
+    pub fn errno(&self) -> i32 {
+        let errno = match self {
+            AcceptError::TimedOut => Errno::TIMEDOUT,
+            AcceptError::Empty => Errno::AGAIN,
+            AcceptError::Forked => Errno::PERM,
+            AcceptError::Closed => Errno::CONNABORTED,
+        };
+        errno.raw_os_error()
+    }
+}
+
+impl FinishError {
+    /// The errno value closest to it.
+    pub fn errno(&self) -> i32 {
+        of_reason(self.0).raw_os_error()
+    }
+}
+
+impl CcidError {
+    /// The errno value closest to it.
+    pub fn errno(&self) -> i32 {
+        let errno = match self {
+            CcidError::NotOpen => Errno::NOTCONN,
+            CcidError::Unknown(_) => Errno::INVAL,
+        };
+        errno.raw_os_error()
+    }
+}

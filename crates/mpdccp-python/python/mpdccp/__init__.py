@@ -1,0 +1,16 @@
+"""DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets in user space: datagrams with congestion control.
+
+connect() and Listener are blocking; mpdccp.aio has the same for asyncio. Errors are those of Python's own sockets:
+ConnectionRefusedError, TimeoutError, BrokenPipeError and other OSErrors; ValueError for what cannot be.
+
+Every timeout is in seconds: None waits without limit, 0 does not wait and raises BlockingIOError instead.
+"""
+
+from ._mpdccp import Connection, Connector, Event, Listener, Path, PathStats, Stats, __version__
+
+__all__ = ["Connection", "Connector", "Event", "Listener", "Path", "PathStats", "Stats", "connect"]
+
+
+def connect(address, **options):
+    """Connects to a listener: connect("example.org:6511", ccid=5, service="SC:chat")."""
+    return Connector(**options).connect(address)

@@ -1,0 +1,9 @@
+from typing import Unpack
+
+from ._mpdccp import Connection, Connector, Event, Listener, Path, PathStats, Stats
+from ._types import Address, Options
+
+__all__ = ["Connection", "Connector", "Event", "Listener", "Path", "PathStats", "Stats", "connect"]
+__version__: str
+
+def connect(address: Address, **options: Unpack[Options]) -> Connection: ...

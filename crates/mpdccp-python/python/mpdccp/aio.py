@@ -1,0 +1,289 @@
+"""The sockets for asyncio:
+
+    async with await aio.connect("example.org:6511", ccid=5, paths=["eth0", "wwan0"]) as connection:
+        await connection.send(b"hello")
+        async for datagram in connection:
+            ...
+
+Each event loop watches one descriptor, however many connections it has, and is not called for each datagram: only when
+a connection that was waited for becomes ready. Calls can be cancelled at any time without loss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import weakref
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from . import _mpdccp
+from ._mpdccp import Event, Path, Stats
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from typing_extensions import Buffer
+
+    from ._types import Address, Options
+
+__all__ = ["Connection", "Connector", "Listener", "connect", "listen"]
+
+_READABLE, _WRITABLE, _EVENT, _CHANGE = range(4)
+
+
+class _Hub:
+    """The descriptors of all sockets of a loop, behind one."""
+
+    _of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Hub] = weakref.WeakKeyDictionary()
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)
+        self._epoll = select.epoll()
+        self._sockets: dict[int, _Waiting] = {}
+
+    @classmethod
+    def here(cls) -> _Hub:
+        loop = asyncio.get_running_loop()
+        hub = cls._of_loop.get(loop)
+        if hub is None:
+            hub = cls._of_loop[loop] = cls(loop)
+        return hub
+
+    def add(self, fd: int, socket: _Waiting) -> None:
+        loop = self._loop()
+        if not self._sockets and loop is not None:
+            loop.add_reader(self._epoll.fileno(), self._ready)
+        # Edges: a socket that nobody waits for does not keep the loop awake.
+        self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
+        self._sockets[fd] = socket
+
+    def remove(self, fd: int) -> None:
+        if self._sockets.pop(fd, None) is None:
+            return
+        self._epoll.unregister(fd)
+        loop = self._loop()
+        if not self._sockets and loop is not None and not loop.is_closed():
+            loop.remove_reader(self._epoll.fileno())
+
+    def _ready(self) -> None:
+        for fd, _ in self._epoll.poll(0, max(len(self._sockets), 1)):
+            socket = self._sockets.get(fd)
+            if socket is not None:
+                socket._look()
+
+
+class _Waiting:
+    """A socket, and the tasks that wait for it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._waiters: tuple[list[asyncio.Future[None]], ...] = ([], [], [], [])
+        self._hub = _Hub.here()
+        self._hub.add(fd, self)
+
+    def _flags(self) -> tuple[bool, ...]:
+        raise NotImplementedError
+
+    def _look(self) -> tuple[bool, ...]:
+        """What it is ready for; wakes the tasks that wait for that."""
+        flags = self._flags()
+        for ready, waiters in zip(flags, self._waiters):
+            if ready:
+                for waiter in waiters:
+                    if not waiter.done():
+                        waiter.set_result(None)
+                waiters.clear()
+        return flags
+
+    async def _until(self, what: int) -> None:
+        # What became ready before this look is in its answer, what does after it makes an edge.
+        if what != _CHANGE and self._look()[what]:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[what].append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters[what]:
+                self._waiters[what].remove(waiter)
+
+    def _leave(self) -> None:
+        self._hub.remove(self._fd)
+        for waiters in self._waiters:
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            waiters.clear()
+
+
+class Connection(_Waiting):
+    """A connection; `native` is the blocking one below it, for stats(), set_ccid() and all that does not wait."""
+
+    def __init__(self, native: _mpdccp.Connection) -> None:
+        self.native = native
+        super().__init__(native.fileno())
+
+    def _flags(self) -> tuple[bool, ...]:
+        readable, writable, event, closed = self.native.ready()
+        return readable or closed, writable or closed, event or closed, True
+
+    async def send(self, data: Buffer, *, priority: int = 0, expires: float | None = None) -> None:
+        """Queues a datagram and waits while the queue is full."""
+        while True:
+            try:
+                return self.native.send(data, priority=priority, expires=expires, timeout=0)
+            except BlockingIOError:
+                await self._until(_WRITABLE)
+
+    async def recv(self) -> bytes:
+        """The next datagram; b"" after the end in good order."""
+        while (data := self.native.try_recv()) is None:
+            await self._until(_READABLE)
+        return data
+
+    async def recv_many(self, most: int = 64) -> list[bytes]:
+        """Waits for a datagram and gives all that are there; [] after the end in good order."""
+        while True:
+            try:
+                return self.native.recv_many(most, timeout=0)
+            except BlockingIOError:
+                await self._until(_READABLE)
+
+    async def next_event(self) -> Event | None:
+        """The next event, None after the last."""
+        while True:
+            try:
+                return self.native.next_event(timeout=0)
+            except BlockingIOError:
+                await self._until(_EVENT)
+
+    async def finish(self) -> Stats:
+        """Sends what is queued, waits until it is acknowledged or given up for lost, and closes; the counters."""
+        while True:
+            try:
+                stats = self.native.finish(timeout=0)
+            except BlockingIOError:
+                await self._until(_CHANGE)
+            else:
+                self._leave()
+                return stats
+
+    def close(self) -> None:
+        """Closes it in the background."""
+        self._leave()
+        self.native.close()
+
+    def abort(self, why: str | None = None) -> None:
+        """Ends it at once."""
+        self._leave()
+        self.native.abort(why)
+
+    def stats(self) -> Stats:
+        return self.native.stats()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self.recv()
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.abort()
+        elif self.native.end is None:
+            await self.finish()
+        else:
+            self.close()
+
+
+async def _addresses(address: Address) -> Iterable[tuple[str, int]]:
+    if isinstance(address, str):
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdigit():
+            raise ValueError(f"address {address!r}: expected HOST:PORT, such as example.org:6511 or [::1]:6511")
+        address = host.removeprefix("[").removesuffix("]"), int(port)
+    found = await asyncio.get_running_loop().getaddrinfo(*address, type=2)
+    return [(str(info[4][0]), int(info[4][1])) for info in found]
+
+
+class Connector:
+    """Makes connections that share one thread and, to the same peer, one socket."""
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        self._native = _mpdccp.Connector(**options)
+
+    async def connect(self, address: Address, peer_key: str | None = None) -> Connection:
+        last: OSError | None = None
+        for host, port in await _addresses(address):
+            connection = Connection(self._native.start(host, port, peer_key))
+            try:
+                while not connection.native.opened():
+                    await connection._until(_CHANGE)
+                return connection
+            except OSError as error:
+                connection.abort()
+                last = error
+            except BaseException:
+                connection.abort()
+                raise
+        raise last or OSError("no address of that name")
+
+
+async def connect(address: Address, **options: Unpack[Options]) -> Connection:
+    """Connects to a listener; of several addresses of a name, to the first that answers."""
+    return await Connector(**options).connect(address)
+
+
+class Listener(_Waiting):
+    """Waits for connections; `native` is the blocking one below it."""
+
+    def __init__(self, native: _mpdccp.Listener) -> None:
+        self.native = native
+        self.address = native.address
+        super().__init__(native.fileno())
+
+    def _flags(self) -> tuple[bool, ...]:
+        return (bool(select.select([self._fd], [], [], 0)[0]), False, False, False)
+
+    async def accept(self) -> Connection:
+        while (native := self.native.try_accept()) is None:
+            await self._until(_READABLE)
+        return Connection(native)
+
+    def close(self) -> None:
+        """Listens no more; connections that were accepted go on."""
+        self._leave()
+        self.native.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Connection:
+        try:
+            return await self.accept()
+        except ConnectionAbortedError:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def listen(address: Address, **options: Unpack[Options]) -> Listener:
+    """Listens on an address of this host; port 0 is any that is free."""
+    host, port = next(iter(await _addresses(address)))
+    return Listener(_mpdccp.Listener((host, port), **options))

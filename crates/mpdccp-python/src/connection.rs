@@ -1,0 +1,342 @@
+//! Connections.
+
+use crate::error::{connect, os, recv, send};
+use crate::observe::{Event, Stats};
+use crate::options::{Address, PathLike, options, public_key};
+use crate::wait::{wait, wait_or_fail};
+use dccp_sockets::{ConnectError, Delivery, PathId, RecvError, SendError};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyMemoryView, PySlice};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Larger than every datagram.
+const MOST: usize = 1 << 16;
+
+/// Bytes of the caller: those of `bytes` itself, or a copy of another buffer, which may change meanwhile.
+enum Data<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Copy(Vec<u8>),
+}
+
+impl<'py> Data<'py> {
+    fn of(object: &Bound<'py, PyAny>) -> PyResult<Data<'py>> {
+        match object.cast::<PyBytes>() {
+            Ok(bytes) => Ok(Data::Bytes(bytes.clone())),
+            Err(_) => Ok(Data::Copy(PyBuffer::<u8>::get(object)?.to_vec(object.py())?)),
+        }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Data::Bytes(bytes) => bytes.as_bytes(),
+            Data::Copy(copy) => copy,
+        }
+    }
+}
+
+fn pair(addr: SocketAddr) -> (String, u16) {
+    (addr.ip().to_string(), addr.port())
+}
+
+/// A datagram, or that the connection ended in good order.
+fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
+    match received {
+        Err(RecvError::Closed(reason)) if reason.is_orderly() => Ok(at_end),
+        received => received.map_err(recv),
+    }
+}
+
+/// A connection: datagrams both ways, as fast as congestion control allows. Threads may share it.
+#[pyclass(frozen)]
+pub(crate) struct Connection(pub(crate) dccp_sockets::Connection);
+
+#[pymethods]
+impl Connection {
+    /// Queues a datagram and waits while the queue is full.
+    #[pyo3(signature = (data, *, priority=0, expires=None, timeout=None))]
+    fn send(
+        &self,
+        data: &Bound<'_, PyAny>,
+        priority: u8,
+        expires: Option<f64>,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let py = data.py();
+        let expires_in = expires.map(Duration::try_from_secs_f64).transpose();
+        let expires_in = expires_in.map_err(|e| PyValueError::new_err(format!("expires: {e}")))?;
+        let delivery = Delivery { priority, expires_in };
+        let data = Data::of(data)?;
+        let data = data.as_slice();
+        let sent = wait_or_fail(py, timeout, |slice| match self.0.send_timeout(data, delivery, slice) {
+            Err(SendError::Full) => None,
+            sent => Some(sent),
+        });
+        sent?.map_err(send)
+    }
+
+    /// Queues as many datagrams as there is room for; how many.
+    fn send_many(&self, datagrams: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let all = datagrams.try_iter()?.map(|data| Data::of(&data?)).collect::<PyResult<Vec<_>>>()?;
+        match self.0.try_send_many(all.iter().map(Data::as_slice)) {
+            Err(SendError::Full) => Ok(0),
+            sent => sent.map_err(send),
+        }
+    }
+
+    /// The next datagram; b"" after the end in good order.
+    #[pyo3(signature = (timeout=None))]
+    fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
+        let received = wait_or_fail(py, timeout, |slice| match self.0.recv_timeout(slice) {
+            Err(RecvError::TimedOut) => None,
+            received => Some(received),
+        });
+        Ok(PyBytes::new(py, &end(received?, Vec::new())?))
+    }
+
+    /// The next datagram if one is there, b"" after the end in good order, None otherwise.
+    fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        match self.0.try_recv() {
+            Err(RecvError::Empty) => Ok(None),
+            received => Ok(Some(PyBytes::new(py, &end(received, Vec::new())?))),
+        }
+    }
+
+    /// Copies the next datagram into a writable buffer; its bytes, 0 after the end in good order.
+    #[pyo3(signature = (buffer, timeout=None))]
+    fn recv_into(&self, buffer: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<usize> {
+        let py = buffer.py();
+        let given = PyBuffer::<u8>::get(buffer)?;
+        if given.readonly() || !given.is_c_contiguous() {
+            return Err(PyValueError::new_err("the buffer must be writable and contiguous"));
+        }
+        // Python's code may write the buffer while this waits: the datagram goes into memory of its own first.
+        let mut room = vec![0; given.item_count().min(MOST)];
+        let received = wait_or_fail(py, timeout, |slice| match self.0.recv_into_timeout(&mut room, slice) {
+            Err(RecvError::TimedOut) => None,
+            received => Some(received),
+        });
+        let len = end(received?, 0)?;
+        let part = PyMemoryView::from(buffer)?.get_item(PySlice::new(py, 0, len as isize, 1))?;
+        PyBuffer::<u8>::get(&part)?.copy_from_slice(py, &room[..len])?;
+        Ok(len)
+    }
+
+    /// Waits for a datagram and gives all that are there, `most` at most; [] after the end in good order.
+    #[pyo3(signature = (most=64, timeout=None))]
+    fn recv_many<'py>(
+        &self,
+        py: Python<'py>,
+        most: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let first = self.recv(py, timeout)?;
+        let mut all = vec![first];
+        while all.len() < most && !all[0].as_bytes().is_empty() {
+            match self.0.try_recv() {
+                Ok(data) => all.push(PyBytes::new(py, &data)),
+                Err(_) => break,
+            }
+        }
+        all.retain(|data| !data.as_bytes().is_empty());
+        Ok(all)
+    }
+
+    /// The next event, None after the last.
+    #[pyo3(signature = (timeout=None))]
+    fn next_event(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Event>> {
+        wait_or_fail(py, timeout, |slice| match self.0.event_timeout(slice) {
+            Some(event) => Some(Some(event.into())),
+            None => self.0.end().map(|_| None),
+        })
+    }
+
+    /// Sends what is queued and waits until it is acknowledged or given up for lost, and the connection closed; the counters.
+    #[pyo3(signature = (timeout=None))]
+    fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stats> {
+        let finished = wait_or_fail(py, timeout, |slice| self.0.finish_timeout(slice))?;
+        finished.map(Stats::from).map_err(|e| os(e.errno(), e))
+    }
+
+    /// Closes it in the background: calls of other threads that wait on it return.
+    fn close(&self) {
+        self.0.close();
+    }
+
+    /// Ends it at once; the peer gets the text.
+    #[pyo3(signature = (why=None))]
+    fn abort(&self, why: Option<&str>) {
+        match why {
+            Some(why) => self.0.abort_with(why),
+            None => self.0.abort(),
+        }
+        self.0.close();
+    }
+
+    /// Whether it is open, for one that `Connector.start` gave; None while that is not known.
+    #[pyo3(signature = (timeout=Some(0.0)), text_signature = "($self, timeout=0.0)")]
+    fn opened(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<bool>> {
+        match wait(py, timeout, |slice| self.0.opened(slice))? {
+            None => Ok(None),
+            Some(Ok(())) => Ok(Some(true)),
+            Some(Err(e)) => Err(connect(e)),
+        }
+    }
+
+    /// What it is ready for: to be received from, sent to, asked for events; and whether it is over. Arms the descriptor again.
+    fn ready(&self) -> (bool, bool, bool, bool) {
+        let ready = self.0.ready();
+        (ready.readable, ready.writable, ready.event, ready.closed)
+    }
+
+    /// A descriptor for selectors, for reading only; it belongs to the connection.
+    fn fileno(&self) -> PyResult<i32> {
+        Ok(self.0.descriptor()?.as_raw_fd())
+    }
+
+    /// Counters and state.
+    fn stats(&self, py: Python<'_>) -> Stats {
+        py.detach(|| self.0.stats()).into()
+    }
+
+    /// Adds a path to a client's multipath session; its number.
+    fn add_path(&self, py: Python<'_>, path: PathLike) -> PyResult<u32> {
+        let path = path.path()?;
+        py.detach(|| self.0.add_path(path)).map(|PathId(number)| number).map_err(connect)
+    }
+
+    /// Closes a path in good order.
+    fn remove_path(&self, path: u32) {
+        self.0.remove_path(PathId(path));
+    }
+
+    /// Changes a path's priority at both ends.
+    fn set_priority(&self, path: u32, priority: u8) {
+        self.0.set_priority(PathId(path), priority);
+    }
+
+    /// Changes the congestion control of what this end sends.
+    fn set_ccid(&self, py: Python<'_>, ccid: u8) -> PyResult<()> {
+        py.detach(|| self.0.set_ccid(ccid)).map_err(|e| os(e.errno(), e))
+    }
+
+    /// Largest datagram that all paths carry at present, bytes.
+    #[getter]
+    fn max_datagram(&self) -> usize {
+        self.0.max_datagram_size()
+    }
+
+    /// Whether it is a multipath session (RFC 9897).
+    #[getter]
+    fn is_multipath(&self) -> bool {
+        self.0.is_multipath()
+    }
+
+    /// Where the peer was when the connection opened.
+    #[getter]
+    fn peer_address(&self) -> Option<(String, u16)> {
+        self.0.peer_addr().map(pair)
+    }
+
+    /// The address of this host that it was opened from or at.
+    #[getter]
+    fn local_address(&self) -> Option<(String, u16)> {
+        self.0.local_addr().map(pair)
+    }
+
+    /// The peer's public key, if the connection is encrypted.
+    #[getter]
+    fn peer_key(&self) -> Option<String> {
+        self.0.peer_key().map(|key| key.to_string())
+    }
+
+    /// The Service Code.
+    #[getter]
+    fn service(&self) -> Option<String> {
+        self.0.service().map(|code| code.to_string())
+    }
+
+    /// What the peer said when it ended the connection.
+    #[getter]
+    fn peer_said(&self) -> Option<String> {
+        self.0.peer_said()
+    }
+
+    /// Why it ended, such as "closed_by_peer"; None while it has not.
+    #[getter]
+    fn end(&self) -> Option<&'static str> {
+        self.0.end().map(|reason| reason.name())
+    }
+
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let data = self.recv(py, None)?;
+        Ok((!data.as_bytes().is_empty()).then_some(data))
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    /// Finishes it; after an exception, aborts it.
+    #[pyo3(signature = (kind, _value, _trace))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<Py<PyAny>>,
+        _value: Option<Py<PyAny>>,
+        _trace: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        if kind.is_some() {
+            self.abort(None);
+            return Ok(());
+        }
+        if self.0.end().is_none() {
+            self.finish(py, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes connections that share one thread and, to the same peer, one socket.
+#[pyclass(frozen)]
+pub(crate) struct Connector(dccp_sockets::Connector);
+
+#[pymethods]
+impl Connector {
+    #[new]
+    #[pyo3(signature = (**kwargs))]
+    fn new(kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Connector> {
+        dccp_sockets::Connector::new(options(kwargs)?).map(Connector).map_err(connect)
+    }
+
+    /// Connects; of several addresses of a name, to the first that answers. With keys, to the peer of this public key, or the first of the
+    /// options.
+    #[pyo3(signature = (address, peer_key=None))]
+    fn connect(&self, py: Python<'_>, address: Address, peer_key: Option<&str>) -> PyResult<Connection> {
+        let key = peer_key.map(public_key).transpose()?;
+        let mut last = connect(ConnectError::NoAddress);
+        for to in address.resolve(py)? {
+            let connection = self.0.start(to, key);
+            match wait(py, None, |slice| connection.opened(slice))? {
+                Some(Err(e)) => last = connect(e),
+                _ => return Ok(Connection(connection)),
+            }
+        }
+        Err(last)
+    }
+
+    /// Sends the first packet to an address in numbers and does not wait: the descriptor is readable once `opened` has an answer.
+    #[pyo3(signature = (host, port, peer_key=None))]
+    fn start(&self, host: &str, port: u16, peer_key: Option<&str>) -> PyResult<Connection> {
+        let key = peer_key.map(public_key).transpose()?;
+        let host = host.parse().map_err(|e| PyOSError::new_err(format!("address {host:?}: {e}")))?;
+        Ok(Connection(self.0.start(SocketAddr::new(host, port), key)))
+    }
+}

@@ -1,0 +1,37 @@
+//! Errors are the `OSError` of their number, so `ConnectionRefusedError`, `TimeoutError` and the like, as those of Python's own sockets are.
+
+use dccp_sockets::{ConnectError, RecvError, SendError};
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use std::fmt::Display;
+
+/// An `OSError`; Python makes the subclass of its number.
+pub(crate) fn os(errno: i32, text: impl Display) -> PyErr {
+    PyOSError::new_err((errno, text.to_string()))
+}
+
+/// The time was over.
+pub(crate) fn expired(timeout: Option<f64>) -> PyErr {
+    match timeout {
+        Some(0.0) => os(SendError::Full.errno(), "it would have to wait"),
+        _ => os(RecvError::TimedOut.errno(), "timed out"),
+    }
+}
+
+pub(crate) fn connect(error: ConnectError) -> PyErr {
+    match error {
+        ConnectError::Options(what) => PyValueError::new_err(what),
+        error => os(error.errno(), error),
+    }
+}
+
+pub(crate) fn send(error: SendError) -> PyErr {
+    match error {
+        SendError::Empty => PyValueError::new_err(error.to_string()),
+        error => os(error.errno(), error),
+    }
+}
+
+pub(crate) fn recv(error: RecvError) -> PyErr {
+    os(error.errno(), error)
+}

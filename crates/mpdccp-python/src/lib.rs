@@ -1,0 +1,24 @@
+//! DCCP sockets for Python: the native half of the package `mpdccp`. Its other half, for asyncio, is in `python/mpdccp`; docs/python.md is the
+//! guide.
+
+mod connection;
+mod error;
+mod listener;
+mod observe;
+mod options;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// The module, as Python loads it.
+#[pymodule]
+fn _mpdccp(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<connection::Connection>()?;
+    module.add_class::<connection::Connector>()?;
+    module.add_class::<listener::Listener>()?;
+    module.add_class::<observe::Event>()?;
+    module.add_class::<observe::PathStats>()?;
+    module.add_class::<observe::Stats>()?;
+    module.add_class::<options::Path>()
+}

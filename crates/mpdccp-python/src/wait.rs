@@ -1,0 +1,44 @@
+//! Calls that wait: other threads of Python run meanwhile, and Ctrl-C ends them.
+
+use crate::error;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::time::{Duration, Instant};
+
+/// How long Ctrl-C takes at most.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Tries until there is a result; `None` once the time is over. Without a time it waits without limit; 0 tries once.
+pub(crate) fn wait<T: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    mut attempt: impl FnMut(Duration) -> Option<T> + Send,
+) -> PyResult<Option<T>> {
+    let limit = timeout.map(|seconds| {
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|e| PyValueError::new_err(format!("timeout {seconds}: {e}; seconds from 0 on, or None")))
+    });
+    let until = limit.transpose()?.and_then(|limit| Instant::now().checked_add(limit));
+    loop {
+        let left = match (timeout, until) {
+            (Some(_), Some(until)) => until.saturating_duration_since(Instant::now()),
+            _ => SLICE,
+        };
+        if let Some(result) = py.detach(|| attempt(left.min(SLICE))) {
+            return Ok(Some(result));
+        }
+        py.check_signals()?;
+        if left.is_zero() {
+            return Ok(None);
+        }
+    }
+}
+
+/// As [`wait`]; when the time is over, `BlockingIOError` if it was 0, else `TimeoutError`.
+pub(crate) fn wait_or_fail<T: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    attempt: impl FnMut(Duration) -> Option<T> + Send,
+) -> PyResult<T> {
+    wait(py, timeout, attempt)?.ok_or_else(|| error::expired(timeout))
+}

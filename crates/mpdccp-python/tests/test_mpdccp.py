@@ -1,0 +1,292 @@
+"""The installed package: scripts/test-python builds the wheel, installs it, and runs this."""
+
+import array
+import asyncio
+import errno
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import mpdccp
+from mpdccp import aio
+
+PATIENT = 20
+
+
+def pair(server=None, client=None):
+    listener = mpdccp.Listener("127.0.0.1:0", **(server or {}))
+    here = mpdccp.connect(listener.address, **(client or {}))
+    return listener, here, listener.accept(PATIENT)
+
+
+class Blocking(unittest.TestCase):
+    def test_an_echo(self):
+        with mpdccp.Listener("127.0.0.1:0", ccid=2, service=["SC:chat", "SC:echo"]) as listener:
+
+            def serve():
+                connection = listener.accept(PATIENT)
+                for datagram in connection:
+                    connection.send(datagram)
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            with mpdccp.connect(listener.address, ccid=5, service="SC:echo") as connection:
+                self.assertEqual(connection.service, "SC:echo")
+                self.assertEqual(connection.peer_address, listener.address)
+                for text in (b"hello", bytearray(b"again"), memoryview(b"view"), array.array("B", b"array")):
+                    connection.send(text)
+                    self.assertEqual(connection.recv(PATIENT), bytes(text))
+                room = bytearray(8)
+                connection.send(b"into")
+                self.assertEqual(connection.recv_into(room, PATIENT), 4)
+                self.assertEqual(room, b"into\0\0\0\0")
+                with self.assertRaises(ValueError):
+                    connection.recv_into(memoryview(b"read only"))
+                stats = connection.stats()
+                self.assertEqual((stats.sent, stats.received), (5, 5))
+                self.assertEqual(stats.paths[0].ccids, (5, 2))
+            self.assertEqual(connection.end, "closed")
+            thread.join()
+
+    def test_batches(self):
+        _listener, here, there = pair()
+        sent = [b"%d" % n for n in range(10)]
+        self.assertEqual(here.send_many(sent), 10)
+        received = []
+        while len(received) < 10:
+            received += there.recv_many(timeout=PATIENT)
+        self.assertEqual(received, sent)
+        here.finish(PATIENT)
+        self.assertEqual(there.recv_many(timeout=PATIENT), [])
+
+    def test_errors_are_those_of_sockets(self):
+        listener, here, there = pair(server={"service": "SC:one"}, client={"service": "SC:one"})
+        with self.assertRaises(ConnectionRefusedError):
+            mpdccp.connect(listener.address, service="SC:two")
+        with self.assertRaises(BlockingIOError):
+            here.recv(0)
+        with self.assertRaises(TimeoutError):
+            here.recv(0.01)
+        with self.assertRaises(OSError) as large:
+            here.send(bytes(here.max_datagram + 1))
+        self.assertEqual(large.exception.errno, errno.EMSGSIZE)
+        with self.assertRaises(ValueError):
+            here.send(b"")
+        with self.assertRaises(TypeError):
+            here.send("text")
+        there.abort("enough")
+        with self.assertRaises(ConnectionResetError):
+            here.recv(PATIENT)
+        self.assertEqual(here.peer_said, "enough")
+        with self.assertRaises(ConnectionResetError):
+            here.send(b"late")
+        _listener, here, _there = pair()
+        here.finish(PATIENT)
+        self.assertEqual(here.recv(PATIENT), b"")
+        with self.assertRaises(BrokenPipeError):
+            here.send(b"late")
+
+    def test_bad_options_are_refused(self):
+        for options, error in [
+            ({"ccdi": 5}, TypeError),
+            ({"ccid": 99}, ValueError),
+            ({"ccid": "five"}, TypeError),
+            ({"service": "echo"}, ValueError),
+            ({"scheduler": "best"}, ValueError),
+            ({"private_key": "secret"}, ValueError),
+            ({"send_policy": "never"}, ValueError),
+            ({"queue_time": -1}, ValueError),
+            ({"paths": ["nosuchdevice"]}, OSError),
+        ]:
+            with self.subTest(options), self.assertRaises(error) as raised:
+                mpdccp.connect("127.0.0.1:9", **options)
+            self.assertNotIn("secret", str(raised.exception))
+        for address in ("127.0.0.1", ("127.0.0.1", 70000)):
+            with self.subTest(address), self.assertRaises((ValueError, OSError, TypeError)):
+                mpdccp.connect(address)
+
+    def test_two_paths(self):
+        with mpdccp.Listener("127.0.0.1:0") as listener:
+            paths = ["127.0.0.1", mpdccp.Path("127.0.0.2", priority=5)]
+            connection = mpdccp.connect(listener.address, paths=paths)
+            self.assertTrue(connection.is_multipath)
+            up = set()
+            while len(up) < 2:
+                event = connection.next_event(PATIENT)
+                if event.kind == "path_up":
+                    up.add(event.path)
+            self.assertEqual(len(connection.stats().paths), 2)
+            connection.remove_path(max(up))
+            while (event := connection.next_event(PATIENT)).kind != "path_down":
+                pass
+            self.assertEqual(event.reason, "removed")
+
+    def test_closing_wakes_other_threads(self):
+        _listener, here, _there = pair()
+        got = []
+        thread = threading.Thread(target=lambda: got.append(here.recv()))
+        thread.start()
+        time.sleep(0.05)
+        here.close()
+        thread.join(PATIENT)
+        self.assertEqual(got, [b""])
+
+    def test_ctrl_c_ends_a_call_that_waits(self):
+        program = (
+            "import mpdccp\n"
+            "l = mpdccp.Listener('127.0.0.1:0')\n"
+            "print('waits', flush=True)\n"
+            "try: l.accept()\n"
+            "except KeyboardInterrupt: print('interrupted')\n"
+        )
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(child.stdout.readline(), "waits\n")
+            time.sleep(0.2)
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.communicate(timeout=PATIENT)[0], "interrupted\n")
+        finally:
+            child.kill()
+            child.wait()
+
+    def test_a_selector_sees_what_comes(self):
+        _listener, here, there = pair()
+        while True:
+            try:
+                here.next_event(0)
+            except BlockingIOError:
+                break
+        here.ready()
+        self.assertEqual(select.select([here], [], [], 0)[0], [])
+        there.send(b"ping")
+        self.assertEqual(select.select([here], [], [], PATIENT)[0], [here])
+        self.assertEqual(here.try_recv(), b"ping")
+        self.assertIsNone(here.try_recv())
+
+    def test_a_fork_gets_errors(self):
+        _listener, here, _there = pair()
+        child = os.fork()
+        if child == 0:
+            try:
+                here.send(b"from the child")
+            except PermissionError:
+                os._exit(0)
+            finally:
+                os._exit(1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_encryption(self):
+        # The keys of RFC 7748 section 6.1.
+        ours, theirs = (
+            ("dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=", "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo="),
+            ("XasIfmJKikt54X+Lg4AO5m87sSkmGLb9HC+LJ/+I4Os=", "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08="),
+        )
+        listener, here, there = pair(
+            server={"private_key": theirs[0], "peers": [ours[1]]},
+            client={"private_key": ours[0], "peers": [theirs[1]]},
+        )
+        self.assertEqual((here.peer_key, there.peer_key), (theirs[1], ours[1]))
+        listener.remove_peer(ours[1])
+        with self.assertRaises(TimeoutError):
+            mpdccp.connect(
+                listener.address, private_key=ours[0], peers=[theirs[1]], connect_timeout=0.1, survive=0.1
+            )
+
+
+class Asyncio(unittest.IsolatedAsyncioTestCase):
+    async def test_many_echoes(self):
+        async with await aio.listen("127.0.0.1:0") as listener:
+
+            async def echo(connection):
+                async with connection:
+                    async for datagram in connection:
+                        await connection.send(datagram)
+
+            async def serve():
+                async with asyncio.TaskGroup() as group:
+                    async for connection in listener:
+                        group.create_task(echo(connection))
+
+            server = asyncio.create_task(serve())
+            connector = aio.Connector(queue=2)
+
+            async def client(number):
+                async with await connector.connect(listener.address) as connection:
+                    sent = [b"%d of %d" % (n, number) for n in range(50)]
+
+                    async def send():
+                        for datagram in sent:
+                            await connection.send(datagram)
+
+                    sending = asyncio.create_task(send())
+                    received = []
+                    while len(received) < len(sent):
+                        received += await asyncio.wait_for(connection.recv_many(), PATIENT)
+                    await sending
+                    self.assertEqual(received, sent)
+
+            await asyncio.gather(*(client(number) for number in range(20)))
+            server.cancel()
+            await asyncio.gather(server, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    async def test_a_loop_watches_one_descriptor_and_sleeps_while_nobody_waits(self):
+        listener = await aio.listen("127.0.0.1:0")
+        connections = [await aio.connect(listener.address) for _ in range(3)]
+        accepted = [await listener.accept() for _ in range(3)]
+        loop = asyncio.get_running_loop()
+        self.assertEqual(len(loop._selector.get_map()), 2, "the loop's own and ours")
+        looks = []
+        hub = aio._Hub.here()
+        ready, hub._ready = hub._ready, lambda: (looks.append(1), ready())
+        loop.add_reader(hub._epoll.fileno(), hub._ready)
+        for n in range(100):
+            accepted[0].native.send(b"%d" % n)
+        while connections[0].stats().received < 100:
+            await asyncio.sleep(0.01)
+        self.assertLess(len(looks), 20, "unread datagrams do not keep the loop awake")
+        self.assertEqual([await connections[0].recv() for _ in range(100)], [b"%d" % n for n in range(100)])
+        for connection in connections + accepted:
+            connection.close()
+        listener.close()
+        self.assertEqual(len(loop._selector.get_map()), 1)
+
+    async def test_a_sender_hears_of_room_although_nobody_reads(self):
+        listener = await aio.listen("127.0.0.1:0")
+        connection = await aio.connect(listener.address, queue=1)
+        there = await listener.accept()
+        await there.send(b"unread")
+        while connection.stats().received < 1:
+            await asyncio.sleep(0.01)
+        for _ in range(200):
+            await asyncio.wait_for(connection.send(bytes(1000)), PATIENT)
+        await asyncio.wait_for(connection.finish(), PATIENT)
+
+    async def test_errors_and_cancelling(self):
+        listener = await aio.listen("127.0.0.1:0", service="SC:one")
+        with self.assertRaises(ConnectionRefusedError):
+            await aio.connect(listener.address, service="SC:two")
+        with self.assertRaises(ValueError):
+            await aio.connect("127.0.0.1")
+        connection = await aio.connect("127.0.0.1:%d" % listener.address[1], service="SC:one")
+        there = await listener.accept()
+        with self.assertRaises(TimeoutError):
+            await asyncio.wait_for(connection.recv(), 0.05)
+        await there.send(b"kept")
+        self.assertEqual(await asyncio.wait_for(connection.recv(), PATIENT), b"kept")
+        there.abort("enough")
+        with self.assertRaises(ConnectionResetError):
+            await asyncio.wait_for(connection.recv(), PATIENT)
+        events = []
+        while (event := await asyncio.wait_for(connection.next_event(), PATIENT)) is not None:
+            events.append(event.kind)
+        self.assertEqual(events[-1], "closed")
+
+
+if __name__ == "__main__":
+    unittest.main()
