@@ -30,7 +30,7 @@ impl Refusals {
         stranger: Option<&PublicKey>,
     ) -> Option<String> {
         let why = match (reason, stranger) {
-            (Reason::UnknownPeer, Some(key)) => format!("its key {key} is no peer's"),
+            (Reason::UnknownPeer, Some(key)) => format!("no peer is configured with its key {key}"),
             (Reason::Stranger, _) => "it does not know the public key of this end".into(),
             (Reason::BadHandshake, _) => "its handshake cannot be read; another preshared key?".into(),
             (Reason::OldHandshake, _) => "its handshake is not new: a replay, or its clock went back".into(),

@@ -69,7 +69,7 @@ pub struct SessionConfig {
     pub flow_order: bool,
     /// Carry reliable byte streams beside datagrams (docs/streams.md), where the peer does too.
     pub streams: bool,
-    /// The longest that is worth waiting for a repair.
+    /// Longest wait for a repair.
     pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,

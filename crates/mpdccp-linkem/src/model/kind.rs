@@ -27,7 +27,7 @@ pub(super) type Course = Box<dyn Iterator<Item = Step> + Send>;
 /// What changes with time in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
-    /// Zero while nothing is served: what comes waits.
+    /// Zero during an outage, when packets queue.
     pub rate: Rate,
     /// One-way propagation.
     pub delay: Duration,

@@ -25,7 +25,7 @@ fn rates(steps: &[Step], way: usize) -> impl Iterator<Item = f64> + '_ {
     steps.iter().map(move |step| step.ways[way].rate.mbps()).filter(|rate| *rate > 0.0)
 }
 
-/// Lengths of the stretches in which nothing is served.
+/// Lengths of the outages.
 fn gaps(steps: &[Step]) -> Vec<Duration> {
     let mut gaps = Vec::new();
     let mut since = None;

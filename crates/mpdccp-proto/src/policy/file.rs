@@ -303,7 +303,9 @@ impl TryFrom<Value> for Network {
             Value::Word(word) => read(word),
             Value::Number(_) => None,
         }
-        .ok_or_else(|| "networks: expected such as \"192.0.2.0/24\", \"2001:db8::/32\" or one address".into())
+        .ok_or_else(|| {
+            "networks: expected a prefix or an address, such as \"192.0.2.0/24\" or \"2001:db8::/32\"".into()
+        })
     }
 }
 

@@ -11,7 +11,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// A hole may last as long as the paths that may still fill it needed of late.
 #[derive(Debug)]
 pub(super) struct Adaptive {
-    /// What would come later than this is not worth waiting for.
+    /// Longest wait for a missing packet.
     pub(super) max: Duration,
 }
 

@@ -114,7 +114,7 @@ impl Session {
             if path.ours && !path.removed {
                 // What was up and is not known to the peer any more, or silent, is most likely behind a NAT that forgot it, or was away.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
-                // Who just refused the join would refuse the next one, too.
+                // Do not retry: the peer refuses joins.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
                 match lost && path.is_missed(now) {
                     true if refused => path.connect_at = Some(now + path.rto),

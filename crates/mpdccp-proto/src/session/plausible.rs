@@ -13,7 +13,7 @@ pub(super) struct Plausible {
     other: Option<(Seq, u32)>,
 }
 
-/// What is to be thought of an MP_SEQ.
+/// Whether an MP_SEQ is plausible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     Fits,

@@ -28,7 +28,7 @@ pub enum Reason {
     Displaced,
     /// The session is plain DCCP, which has one path.
     Plain,
-    /// Silent for longer than it is worth waiting.
+    /// No packet for longer than the path timeout.
     Silent,
     /// No answer from the peer.
     NoAnswer,

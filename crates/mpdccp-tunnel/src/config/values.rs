@@ -369,7 +369,7 @@ pub(crate) fn prefixes<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<IpNet>, D:
 }
 
 fn no_volume(text: &str) -> String {
-    format!("`{text}` is no volume, expected such as \"500MB\", \"50GB\" or \"1.5TB\"")
+    format!("invalid volume `{text}`; examples: \"500MB\", \"50GB\", \"1.5TB\"")
 }
 
 /// Number of a server, 0 to 16777215; 0 where nobody looks.
@@ -381,7 +381,7 @@ impl TryFrom<i64> for ServerNumber {
     type Error = String;
     fn try_from(n: i64) -> Result<ServerNumber, String> {
         let number = u32::try_from(n).ok().filter(|n| *n < 1 << 24);
-        number.map(ServerNumber).ok_or_else(|| format!("{n} is no server number, expected 0 to 16777215"))
+        number.map(ServerNumber).ok_or_else(|| format!("invalid server number {n}, expected 0 to 16777215"))
     }
 }
 
@@ -433,7 +433,7 @@ impl TryFrom<i64> for Day {
     type Error = String;
     fn try_from(n: i64) -> Result<Day, String> {
         let day = u32::try_from(n).ok().filter(|day| (1..=28).contains(day));
-        day.map(Day).ok_or_else(|| format!("{n} is no day that every month has, expected 1 to 28"))
+        day.map(Day).ok_or_else(|| format!("invalid day {n}, expected 1 to 28"))
     }
 }
 

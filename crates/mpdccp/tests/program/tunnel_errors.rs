@@ -83,7 +83,7 @@ fn a_wrong_key_is_named_with_its_line_and_what_is_allowed() {
     for (from, to, what) in [
         ("\"10.99.99.0/24\"", "\"10.99.99.0\"", "`10.99.99.0` is no prefix, expected one with its length"),
         ("name = \"a\"", "name = \"a\"\nrate = 20", "20 has no unit, expected a text such as \"10M\""),
-        ("name = \"a\"", "name = \"a\"\nquota = 20", "`20` is no volume, expected such as \"500MB\""),
+        ("name = \"a\"", "name = \"a\"\nquota = 20", "invalid volume `20`; examples: \"500MB\""),
     ] {
         assert!(CLIENT.contains(from));
         Case::new(&CLIENT.replace(from, to)).fails_with(&["tunnel.toml", "at line", what]);

@@ -23,7 +23,7 @@ pub(crate) enum Rule {
     Adaptive,
 }
 
-/// What is to be thought of a missing packet.
+/// The state of a missing packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Lost,

@@ -21,7 +21,7 @@ pub(crate) enum Rule {
     Three,
 }
 
-/// What is to be thought of a segment in flight.
+/// The state of a segment in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Lost,
