@@ -184,7 +184,7 @@ impl Reader<'_> {
             return if self.take("\"") {
                 Ok(Expr::Literal(Value::Bytes(text.into())))
             } else {
-                Err("a text has no end".into())
+                Err("a text lacks its closing quote".into())
             };
         }
         if self.take("0x") {
@@ -215,12 +215,12 @@ impl Reader<'_> {
             return match FUNCTIONS.iter().find(|(name, _)| *name == word) {
                 Some((_, wanted)) if *wanted == arguments.len() => Ok(Expr::Call(word, arguments)),
                 Some((_, wanted)) => Err(format!("{word} takes {wanted} arguments, not {}", arguments.len())),
-                None => Err(format!("there is no function `{word}`")),
+                None => Err(format!("unknown function `{word}`")),
             };
         }
         let named = NAMES.iter().find(|(name, _)| *name == word);
         named
             .map(|(_, n)| Expr::Literal(Value::Number(*n, 0)))
-            .ok_or(format!("`{word}` in `{}` is no value", self.text))
+            .ok_or(format!("`{word}` in `{}` is not a value", self.text))
     }
 }

@@ -128,7 +128,7 @@ impl Script {
                 Err(format!("{name}: no line `rfc NUMBER SECTION` says which rule this checks"))
             }
             Script { title, .. } if title.is_empty() => {
-                Err(format!("{name}: the first line is no comment that says the rule"))
+                Err(format!("{name}: the first line must be a comment that states the rule"))
             }
             script => Ok(script),
         }
@@ -150,7 +150,7 @@ impl Script {
         };
         let action = match (*verb, rest) {
             ("rfc", [number, sections @ ..]) if !sections.is_empty() => {
-                let number = number.parse().map_err(|_| format!("`{number}` is no number of an RFC"))?;
+                let number = number.parse().map_err(|_| format!("invalid RFC number `{number}`"))?;
                 self.rules.extend(sections.iter().map(|s| (number, s.trim_end_matches(',').to_string())));
                 return Ok(());
             }
@@ -196,7 +196,7 @@ impl Script {
             ("start", [number]) => Action::Start(Expr::parse(number)?),
             ("forget", []) => Action::Forget,
             ("negotiate", []) => Action::Negotiate,
-            _ => return Err(format!("`{line}` is no step; see docs/conformance.md")),
+            _ => return Err(format!("unknown step `{line}`; see docs/conformance.md")),
         };
         self.steps.push(Step { place: place.into(), text: line.into(), action });
         Ok(())
@@ -225,7 +225,7 @@ fn words(line: &str) -> Result<Vec<&str>, String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let error = || format!("`{text}` is no time; examples: 400ms, 3s");
+    let error = || format!("invalid time `{text}`; examples: 400ms, 3s");
     let number = |digits: &str| digits.parse().map_err(|_| error());
     match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(digits), _) => number(digits).map(Duration::from_millis),
@@ -258,7 +258,7 @@ fn known_field(name: &str, more: &[&str]) -> Result<(), String> {
 fn send(words: &[&str]) -> Result<Send, String> {
     let (words, name) = named(words);
     let (kind, rest) = words.split_first().ok_or("no packet type")?;
-    let ptype = packet::ptype(kind).ok_or(format!("`{kind}` is no packet type"))?;
+    let ptype = packet::ptype(kind).ok_or(format!("unknown packet type `{kind}`"))?;
     let mut send = Send { ptype, fields: Vec::new(), options: Vec::new(), name, times: 1 };
     for word in rest {
         if let Some(inner) = word.strip_prefix('<') {
@@ -275,7 +275,7 @@ fn send(words: &[&str]) -> Result<Send, String> {
         } else if let Some(times) = word.strip_prefix('x').and_then(|n| n.parse().ok()) {
             send.times = times;
         } else {
-            return Err(format!("`{word}` is no field, option or data of a packet"));
+            return Err(format!("`{word}` is neither a field nor an option nor data of a packet"));
         }
     }
     Ok(send)
@@ -285,7 +285,7 @@ fn matching(words: &[&str]) -> Result<Match, String> {
     let anywhere = words.first() == Some(&"anywhere");
     let words = &words[usize::from(anywhere)..];
     let (kinds, rest) = words.split_first().ok_or("no packet type; `*` stands for any")?;
-    let named = |kind: &str| packet::ptype(kind).ok_or(format!("`{kind}` is no packet type"));
+    let named = |kind: &str| packet::ptype(kind).ok_or(format!("unknown packet type `{kind}`"));
     let types =
         if *kinds == "*" { Vec::new() } else { kinds.split('|').map(named).collect::<Result<_, _>>()? };
     conditions(rest, Match { types, anywhere, ..Match::default() })
@@ -306,7 +306,7 @@ fn conditions(words: &[&str], mut found: Match) -> Result<Match, String> {
             known_field(field, &[])?;
             found.fields.push((field.into(), Pattern::parse(pattern)?));
         } else {
-            return Err(format!("`{word}` is no condition"));
+            return Err(format!("unknown condition `{word}`"));
         }
     }
     Ok(found)

@@ -51,7 +51,7 @@ impl FromStr for PathArg {
         };
         let ip = |text: &str| {
             text.parse::<IpAddr>()
-                .map_err(|_| format!("`{text}` is no IP address, expected LOCAL[@REMOTE][,PRIO]"))
+                .map_err(|_| format!("invalid IP address `{text}`, expected LOCAL[@REMOTE][,PRIO]"))
         };
         let prio = prio.parse().ok().filter(|prio| *prio <= 15);
         Ok(PathArg {
