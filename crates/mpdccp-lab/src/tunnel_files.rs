@@ -1,5 +1,6 @@
 //! The files of the tunnel's two ends, as a scenario has them: the same text for both backends.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use dccp_secure::PrivateKey;
 use toml::Table;
 
-use crate::scenario::{PathSpec, SECURITY};
+use crate::scenario::{PathSpec, Reload, SECURITY, TunnelSettings};
 use crate::sim::Side;
 use crate::{LabError, Plan};
 
@@ -20,6 +21,16 @@ pub(crate) fn path_address(index: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
 }
 
+/// The client's address on a path after it has changed so often.
+pub(crate) fn client_address(index: usize, changes: usize) -> Ipv4Addr {
+    path_address(index, if changes == 0 { 1 } else { u8::try_from(100 + changes).unwrap_or(u8::MAX) })
+}
+
+/// The name of a path's interface at both hosts; of one that several share, the first's.
+pub(crate) fn path_device(index: usize) -> String {
+    format!("path{index}")
+}
+
 /// What both files are made of.
 pub(crate) struct TunnelFiles<'a> {
     plan: Plan<'a>,
@@ -27,6 +38,10 @@ pub(crate) struct TunnelFiles<'a> {
     keys: Option<[PrivateKey; 2]>,
     /// Where the program puts its control sockets and state.
     dir: PathBuf,
+    /// What reloads changed so far: settings, which paths there are, priorities.
+    pub(crate) changed: TunnelSettings,
+    paths: Option<Vec<String>>,
+    priority: BTreeMap<String, u8>,
 }
 
 impl<'a> TunnelFiles<'a> {
@@ -41,7 +56,14 @@ impl<'a> TunnelFiles<'a> {
     ) -> Result<TunnelFiles<'a>, LabError> {
         let mut key = || random().map(PrivateKey::from_random);
         let keys = plan.scenario.is_sealed(plan.variant).then(|| Ok([key()?, key()?])).transpose()?;
-        Ok(TunnelFiles { plan: *plan, keys, dir })
+        Ok(TunnelFiles {
+            plan: *plan,
+            keys,
+            dir,
+            changed: TunnelSettings::default(),
+            paths: None,
+            priority: BTreeMap::new(),
+        })
     }
 
     /// The paths that the tunnel uses, with their places among all.
@@ -49,9 +71,24 @@ impl<'a> TunnelFiles<'a> {
         self.plan.paths().into_iter().enumerate().filter(|(_, path)| !path.outside)
     }
 
+    /// Has the files say what a reload changes.
+    pub(crate) fn follow(&mut self, reload: &Reload) {
+        self.changed = reload.tunnel.or(&self.changed);
+        if let Some(paths) = &reload.paths {
+            self.paths = Some(paths.iter().map(|name| name.as_ref().clone()).collect());
+        }
+        self.priority.extend(reload.priority.iter().map(|(name, prio)| (name.as_ref().clone(), *prio)));
+    }
+
+    /// How often the client's address on a path changes.
+    fn roams(&self, path: &PathSpec) -> usize {
+        let names = self.plan.scenario.events.iter().filter_map(|event| event.roam.as_ref());
+        names.filter(|name| name.as_ref() == path.name.as_ref()).count()
+    }
+
     /// The text of an end's file.
     pub(crate) fn text(&self, side: Side) -> String {
-        let settings = self.plan.scenario.tunnel_of(self.plan.variant).unwrap_or_default();
+        let settings = self.plan.scenario.tunnel_after(self.plan.variant, &self.changed).unwrap_or_default();
         // The figures to compare with were taken without encryption.
         let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
         let [own, other] = if side == Side::Client { [CLIENT, SERVER] } else { [SERVER, CLIENT] };
@@ -74,17 +111,22 @@ impl<'a> TunnelFiles<'a> {
         if let Some([_, other]) = keys {
             let _ = writeln!(out, "public_key = \"{}\"", other.public());
         } else if side == Side::Server {
-            let from: Vec<String> = self.used().map(|(i, _)| format!("\"{}\"", path_address(i, 1))).collect();
+            let all =
+                self.used().flat_map(|(i, path)| (0..=self.roams(&path)).map(move |n| client_address(i, n)));
+            let from: Vec<String> = all.map(|ip| format!("\"{ip}\"")).collect();
             let _ = writeln!(out, "from = [{}]", from.join(", "));
         }
-        for (i, path) in self.used().filter(|_| side == Side::Client) {
+        let listed = |path: &PathSpec| self.paths.as_ref().is_none_or(|all| all.contains(path.name.as_ref()));
+        for (i, path) in self.used().filter(|(_, path)| side == Side::Client && listed(path)) {
             let remote = SocketAddr::from((path_address(i, 2), dccp_wire::DCCP_UDP_PORT));
-            let (name, local) = (path.name.as_ref(), path_address(i, 1));
-            let _ = write!(
-                out,
-                "\n[[peer.path]]\nname = \"{name}\"\nlocal = \"{local}\"\nremote = \"{remote}\"\n"
-            );
-            if let Some(priority) = path.priority {
+            let name = path.name.as_ref();
+            // What leaves by an interface has whatever address that has.
+            let local = match self.roams(&path) {
+                0 => format!("local = \"{}\"", path_address(i, 1)),
+                _ => format!("interface = \"{}\"", path_device(i)),
+            };
+            let _ = write!(out, "\n[[peer.path]]\nname = \"{name}\"\n{local}\nremote = \"{remote}\"\n");
+            if let Some(priority) = self.priority.get(name).copied().or(path.priority) {
                 let _ = writeln!(out, "priority = {priority}");
             }
         }

@@ -4,7 +4,7 @@ use mpdccp_units::Rate;
 
 use super::Mark;
 use super::range::label;
-use crate::scenario::{LinkKeys, PathSpec, Scenario};
+use crate::scenario::{LinkKeys, PathSpec, Scenario, TunnelEvent};
 
 /// One mark for each moment of [`Scenario::events_s`].
 pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
@@ -17,13 +17,16 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
             (!words.is_empty()).then(|| (path.name.as_ref().clone(), words.join(", ")))
         };
         let changed: Vec<(String, String)> = scenario.paths.iter().filter_map(here).collect();
+        let events = scenario.events.iter().filter(|event| *event.at_s.as_ref() == at);
+        let events: Vec<String> = events.map(TunnelEvent::label).collect();
         let alike = changed.windows(2).all(|two| two[0].1 == two[1].1);
         let words = if alike && changed.len() == scenario.paths.len() {
             changed.first().map_or(String::new(), |(_, words)| words.clone())
         } else {
             changed.iter().map(|(path, words)| format!("{path}: {words}")).collect::<Vec<_>>().join("; ")
         };
-        Mark { at, label: words }
+        let words = [words].into_iter().filter(|words| !words.is_empty()).chain(events);
+        Mark { at, label: words.collect::<Vec<_>>().join("; ") }
     };
     scenario.events_s().into_iter().map(at).collect()
 }

@@ -151,20 +151,20 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
 }
 
 /// What carries the flows.
-enum Transport {
-    Tunnel(Box<Tunnel>),
+enum Transport<'a> {
+    Tunnel(Box<Tunnel<'a>>),
     Baseline(baseline::Running),
     /// The path itself.
     Direct,
 }
 
-impl Transport {
+impl<'a> Transport<'a> {
     fn start(
-        plan: &Plan<'_>,
+        plan: &Plan<'a>,
         program: &Path,
         dir: &Path,
         (client, server): (&Namespace, &Namespace),
-    ) -> Result<Transport, LabError> {
+    ) -> Result<Transport<'a>, LabError> {
         Ok(match (plan.scenario.mode, &plan.variant.baseline) {
             (Mode::Direct, _) => Transport::Direct,
             (Mode::Tunnel, None) => {
@@ -176,7 +176,7 @@ impl Transport {
         })
     }
 
-    fn tunnel(&self) -> Option<&Tunnel> {
+    fn tunnel(&self) -> Option<&Tunnel<'a>> {
         if let Transport::Tunnel(tunnel) = self { Some(tunnel) } else { None }
     }
 
@@ -224,7 +224,7 @@ impl Transport {
 }
 
 /// Where a flow goes: beside what carries the others, if it says so.
-fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport) -> Ipv4Addr {
+fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport<'_>) -> Ipv4Addr {
     let path = spec
         .via
         .as_ref()
@@ -233,7 +233,11 @@ fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport) -> Ipv4A
 }
 
 /// Sends probes until one comes through, and waits until all paths are up.
-fn wait_until_up(client: &Namespace, server: &Namespace, transport: &mut Transport) -> Result<(), LabError> {
+fn wait_until_up(
+    client: &Namespace,
+    server: &Namespace,
+    transport: &mut Transport<'_>,
+) -> Result<(), LabError> {
     let since = Instant::now();
     let probed = Receiver::start(server, tag::PROBE_PORT, tag::PROBE, false)?;
     while probed.counters.bytes.load(Ordering::Relaxed) == 0 || !transport.all_paths_up() {
@@ -266,7 +270,7 @@ impl World<'_> {
     /// Runs all flows to their end, sampling meanwhile, and gives what each sent.
     fn traffic(
         &self,
-        transport: &mut Transport,
+        transport: &mut Transport<'_>,
         watch: &mut dyn FnMut(&Sample),
     ) -> Result<Vec<Sent>, LabError> {
         let over = &AtomicBool::new(false);
@@ -288,7 +292,7 @@ impl World<'_> {
     }
 
     /// Tells sources that adapt what the tunnel's queue has dropped, about once a second: asking takes time.
-    fn tell_drops(&self, transport: &Transport, tick: Time) {
+    fn tell_drops(&self, transport: &Transport<'_>, tick: Time) {
         let adapts = self.specs.iter().any(|f| matches!(f.source(), Some(SourceSpec::Video { .. })));
         let whole = tick.since(self.start).as_millis().is_multiple_of(5 * TICK.as_millis());
         if let (Transport::Tunnel(tunnel), true, true) = (transport, adapts, whole)
@@ -299,15 +303,22 @@ impl World<'_> {
     }
 
     /// Waits for the end of the run, telling how it goes.
-    fn watch(&self, transport: &mut Transport, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
+    fn watch(&self, transport: &mut Transport<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
         let end = self.start + self.plan.scenario.duration() + DRAIN;
         let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / TICK.as_secs_f64();
         let mut before = (0, vec![0; self.links.len()]);
+        let mut events = self.plan.scenario.events.iter().peekable();
         let mut tick = self.start;
         while tick < end {
             tick += TICK;
             while Clock.now() < tick {
                 stop::check()?;
+                let passed = Clock.now().since(self.start).as_secs_f64();
+                if let Some(event) = events.next_if(|event| *event.at_s.as_ref() <= passed)
+                    && let Transport::Tunnel(tunnel) = transport
+                {
+                    tunnel.on_scenario(event, self.client)?;
+                }
                 std::thread::sleep(Duration::from_millis(20).min(tick.since(Clock.now())));
             }
             transport.check()?;

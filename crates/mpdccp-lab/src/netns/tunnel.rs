@@ -1,7 +1,8 @@
 //! Both ends of the tunnel as processes, and what they trace.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use mpdccp_units::Time;
 use serde_json::Value;
@@ -9,38 +10,37 @@ use serde_json::Value;
 use super::process::Process;
 use super::world::Namespace;
 use crate::record::TraceRow;
+use crate::scenario::{PathSpec, TunnelEvent};
 use crate::sim::Side;
-use crate::tunnel_files::TunnelFiles;
+use crate::tunnel_files::{TunnelFiles, client_address};
 use crate::{LabError, Plan};
 
 /// A running tunnel.
-pub(super) struct Tunnel {
+pub(super) struct Tunnel<'a> {
     // The client first: it is dropped first, and tells the server that it leaves.
     client: Process,
     server: Process,
-    trace: PathBuf,
     program: PathBuf,
-    socket: PathBuf,
-    /// How many there must be.
-    paths: usize,
+    dir: PathBuf,
+    files: TunnelFiles<'a>,
+    /// How often the client's addresses changed, by path.
+    roamed: BTreeMap<usize, usize>,
 }
 
-impl Tunnel {
+impl<'a> Tunnel<'a> {
     /// Starts `program` at both ends with what `plan` says; files go to `dir`.
     pub(super) fn start(
-        plan: &Plan<'_>,
+        plan: &Plan<'a>,
         program: &Path,
         dir: &Path,
         client: &Namespace,
         server: &Namespace,
-    ) -> Result<Tunnel, LabError> {
+    ) -> Result<Tunnel<'a>, LabError> {
         let random = || dccp_net::random_seed().map_err(|e| LabError::failed("making keys", e));
         let files = TunnelFiles::new(plan, dir.to_owned(), random)?;
         let start = |namespace: &Namespace, side: Side| {
             let role = side.name();
-            let file = dir.join(format!("{role}.toml"));
-            std::fs::write(&file, files.text(side))
-                .map_err(|e| LabError::failed("writing a tunnel's configuration", e))?;
+            let file = write(&files, dir, side)?;
             let trace = dir.join(format!("{role}-trace.csv"));
             let args =
                 ["tunnel", "up", "--config", &file.to_string_lossy(), "--trace", &trace.to_string_lossy()];
@@ -57,10 +57,10 @@ impl Tunnel {
         Ok(Tunnel {
             client,
             server,
-            trace: dir.join("client-trace.csv"),
             program: program.to_owned(),
-            socket: dir.join("client.sock"),
-            paths: files.used().count(),
+            dir: dir.to_owned(),
+            files,
+            roamed: BTreeMap::new(),
         })
     }
 
@@ -70,11 +70,48 @@ impl Tunnel {
         self.client.check()
     }
 
+    /// What a command of the program answers for an end.
+    fn ask(&self, side: Side, command: &[&str]) -> std::io::Result<Output> {
+        let socket = self.dir.join(format!("{}.sock", side.name()));
+        Command::new(&self.program).arg("tunnel").args(command).arg("--socket").arg(socket).output()
+    }
+
     /// The client's status, if it answers.
     fn status(&self) -> Option<Value> {
-        let args = ["tunnel", "status", "--json", "--socket"];
-        let out = Command::new(&self.program).args(args).arg(&self.socket).output().ok()?;
+        let out = self.ask(Side::Client, &["status", "--json"]).ok()?;
         serde_json::from_slice(&out.stdout).ok()
+    }
+
+    /// Executes an event of the scenario.
+    pub(super) fn on_scenario(&mut self, event: &TunnelEvent, client: &Namespace) -> Result<(), LabError> {
+        let mut commands = Vec::new();
+        if let Some(reload) = &event.reload {
+            self.files.follow(reload);
+            for side in [Side::Server, Side::Client] {
+                write(&self.files, &self.dir, side)?;
+                commands.push((side, &["reload"][..]));
+            }
+        }
+        if event.drain {
+            commands.push((Side::Server, &["drain", "--seconds", "0"]));
+        }
+        for (side, command) in commands {
+            let what = || format!("the tunnel's {}: {}", side.name(), command[0]);
+            let out = self.ask(side, command).map_err(|e| LabError::failed(what(), e))?;
+            // The client of a server that drains stays, since it knows no other.
+            if !out.status.success() && !event.drain {
+                return Err(LabError::failed(what(), String::from_utf8_lossy(&out.stderr).trim()));
+            }
+        }
+        let roams =
+            |path: &PathSpec| event.roam.as_ref().is_some_and(|name| name.as_ref() == path.name.as_ref());
+        if let Some((path, _)) = self.files.used().find(|(_, path)| roams(path)) {
+            let changes = self.roamed.entry(path).or_default();
+            let before = client_address(path, *changes);
+            *changes += 1;
+            client.change_address(path, before, client_address(path, *changes))?;
+        }
+        Ok(())
     }
 
     /// Whether every path of the client is up.
@@ -87,7 +124,7 @@ impl Tunnel {
             .flat_map(|p| p["paths"].as_array())
             .flatten()
             .collect();
-        paths.len() == self.paths && paths.iter().all(|path| path["state"] == "up")
+        paths.len() == self.files.used().count() && paths.iter().all(|path| path["state"] == "up")
     }
 
     /// Packets that the client's session queue has dropped.
@@ -113,9 +150,17 @@ impl Tunnel {
     pub(super) fn finish(mut self, path_names: &[String]) -> Vec<TraceRow> {
         self.client.end();
         self.server.end();
-        let text = std::fs::read_to_string(&self.trace).unwrap_or_default();
+        let text = std::fs::read_to_string(self.dir.join("client-trace.csv")).unwrap_or_default();
         parse_trace(&text, path_names)
     }
+}
+
+/// Writes an end's file; where it is.
+fn write(files: &TunnelFiles<'_>, dir: &Path, side: Side) -> Result<PathBuf, LabError> {
+    let file = dir.join(format!("{}.toml", side.name()));
+    let written = std::fs::write(&file, files.text(side));
+    written.map_err(|e| LabError::failed("writing a tunnel's configuration", e))?;
+    Ok(file)
 }
 
 /// Reads a trace by the names of its columns; lines that do not fit, such as one cut short, are left out.

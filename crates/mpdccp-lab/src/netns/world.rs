@@ -1,6 +1,7 @@
 //! The two namespaces of an experiment, gone again whatever happens.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,7 +10,7 @@ use linkem_net::Entrance;
 
 use super::link::MTU;
 use crate::LabError;
-use crate::tunnel_files::path_address;
+use crate::tunnel_files::{path_address, path_device};
 
 const PREFIX: &str = "mpdccp-lab-";
 
@@ -74,7 +75,7 @@ impl Namespace {
     /// Makes the end, with the given host number, of a link that carries these paths; it is called after the first.
     pub(super) fn path_device(&self, paths: &[usize], host: u8) -> Result<Tun, LabError> {
         let config = TunConfig {
-            name: format!("path{}", paths.first().copied().unwrap_or_default()),
+            name: path_device(paths.first().copied().unwrap_or_default()),
             addresses: paths.iter().map(|i| (path_address(*i, host).into(), 24)).collect(),
             mtu: MTU,
             // Each packet crosses the link by itself.
@@ -83,6 +84,23 @@ impl Namespace {
         self.inside(|| {
             Tun::create(&config).map_err(|e| LabError::failed(format!("making device {}", config.name), e))
         })
+    }
+}
+
+impl Namespace {
+    /// The end of a path has another address from now on.
+    pub(super) fn change_address(
+        &self,
+        path: usize,
+        before: Ipv4Addr,
+        after: Ipv4Addr,
+    ) -> Result<(), LabError> {
+        let device = path_device(path);
+        // The other way round the kernel would delete the new one too, as the second of its network.
+        for (what, address) in [("del", before), ("add", after)] {
+            ip(&["-n", &self.name, "address", what, &format!("{address}/24"), "dev", &device])?;
+        }
+        Ok(())
     }
 }
 
@@ -99,7 +117,7 @@ pub(super) fn name(role: &str) -> String {
 /// Packets of path `index`, client to server and back, that the kernel dropped at the device they came from: nobody took them in time.
 pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize) -> [u64; 2] {
     [client, server].map(|at| {
-        let device = format!("path{index}");
+        let device = path_device(index);
         let text = ip(&["-n", &at.name, "-s", "-j", "link", "show", &device]).unwrap_or_default();
         transmit_drops(&text).unwrap_or(0)
     })

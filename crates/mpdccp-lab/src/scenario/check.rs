@@ -3,12 +3,18 @@
 use core::ops::Range;
 use std::collections::BTreeSet;
 
+use mpdccp_tunnel::config::Config;
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 use super::place::{Places, Problem, of_link, value};
 use super::short::MAX_SHORT;
+use super::tunnel::SECURITY;
 use super::{Baseline, Cell, FlowKind, FlowSpec, Mode, PathSpec, Scenario, SourceSpec, Variant};
+use crate::Plan;
 use crate::metric_names::NAMES;
+use crate::sim::Side;
+use crate::tunnel_files::TunnelFiles;
 
 const TCP_CCS: &[&str] = &["reno", "cubic", "bbr"];
 
@@ -68,8 +74,82 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     }
     s.variants.iter().try_for_each(|c| variant(s, c))?;
     s.flows.iter().try_for_each(|f| flow(s, f, &places, duration))?;
+    events(s, duration)?;
     sweep(s)?;
     compare(s)
+}
+
+fn events(s: &Scenario, duration: f64) -> Result<(), Problem> {
+    let mut last = 0.0;
+    for event in &s.events {
+        let at = *event.at_s.as_ref();
+        let wrong = |message: &str| Err(problem(&event.at_s, message));
+        if s.mode != Mode::Tunnel {
+            return wrong("[[event]] is of the tunnel: it needs mode \"tunnel\"");
+        }
+        if !(at >= last && at < duration) {
+            return wrong("events lie between 0 and the scenario's end, in order of time");
+        }
+        last = at;
+        if event.things() != 1 {
+            return wrong("an event has one of `reload`, `roam`, `restart`, `kill` and `drain = true`");
+        }
+        if !event.away.is_zero() && event.restart.is_none() && event.kill.is_none() {
+            return wrong("`away` goes with `restart` and `kill`");
+        }
+        let names = event.reload.iter().flat_map(|r| r.paths.iter().flatten().chain(r.priority.keys()));
+        names.chain(&event.roam).try_for_each(|name| known_path(s, name))?;
+        if let Some(roam) = &event.roam {
+            let shares = |p: &PathSpec| {
+                p.shares
+                    .as_ref()
+                    .is_some_and(|of| p.name.as_ref() == roam.as_ref() || of.as_ref() == roam.as_ref())
+            };
+            if s.paths.iter().any(|p| shares(p) || p.outside && p.name.as_ref() == roam.as_ref()) {
+                return Err(problem(
+                    roam,
+                    "a path of the tunnel can roam if it shares its link with no other",
+                ));
+            }
+        }
+        if let Some(baseline) = s.variants.iter().find(|c| c.baseline.is_some()) {
+            return Err(problem(&baseline.label, "a scenario with [[event]] has no `baseline`"));
+        }
+    }
+    for variant in s.variants.iter().filter(|_| !s.events.is_empty()) {
+        follow(s, variant)?;
+    }
+    Ok(())
+}
+
+/// Whether the tunnel's files are right for a variant, before and after each reload.
+fn follow(s: &Scenario, variant: &Variant) -> Result<(), Problem> {
+    let plan = Plan { scenario: s, variant, cell: s.headline(), repeat: 0, seed: 0 };
+    let mut key = 0;
+    let random = || {
+        key += 1;
+        Ok([key; 32])
+    };
+    let mut files = TunnelFiles::new(&plan, PathBuf::new(), random).map_err(|e| general(e.to_string()))?;
+    let read = |files: &TunnelFiles<'_>| {
+        let read = |side| Config::parse(Path::new("the tunnel's file"), &files.text(side), 1);
+        Ok::<_, String>([read(Side::Client).map_err(|e| e.0)?, read(Side::Server).map_err(|e| e.0)?])
+    };
+    let mut now = read(&files).map_err(|e| problem(&variant.label, e))?;
+    for event in &s.events {
+        let Some(reload) = &event.reload else { continue };
+        if reload.tunnel.has(SECURITY) {
+            return Err(problem(&event.at_s, "`security` cannot change while the tunnel runs"));
+        }
+        files.follow(reload);
+        s.tunnel_after(variant, &files.changed)?;
+        let next = read(&files).map_err(|e| problem(&event.at_s, e))?;
+        for (now, next) in now.iter().zip(&next) {
+            now.check_change(next).map_err(|e| problem(&event.at_s, e))?;
+        }
+        now = next;
+    }
+    Ok(())
 }
 
 fn sweep(s: &Scenario) -> Result<(), Problem> {

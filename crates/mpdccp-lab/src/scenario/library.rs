@@ -58,6 +58,8 @@ pub const LIBRARY: &[Named] = library![
     "multipath/dips",
     "multipath/two-die",
     "multipath/odd",
+    "multipath/operation",
+    "multipath/operation-restarts",
     "calibration",
     "robustness",
     "examples/three-paths",

@@ -3,6 +3,7 @@
 mod baseline;
 mod check;
 mod compare;
+mod event;
 mod flow;
 mod keys;
 mod library;
@@ -29,6 +30,7 @@ use toml::{Spanned, Table};
 
 pub use baseline::Baseline;
 pub use compare::{Aim, Reference};
+pub use event::{Reload, TunnelEvent};
 pub use flow::{FlowChange, FlowKind, FlowSpec, LossDetection};
 pub use keys::LinkKeys;
 pub use library::{LIBRARY, Named};
@@ -91,6 +93,9 @@ pub struct Scenario {
     /// At least one.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
+    /// What is done to the tunnel meanwhile, in order of time.
+    #[serde(rename = "event", default)]
+    pub events: Vec<TunnelEvent>,
     /// At least one.
     #[serde(rename = "flow")]
     pub flows: Vec<FlowSpec>,
@@ -229,9 +234,10 @@ impl Scenario {
         self.events_s().last().copied().unwrap_or(0.0).max(self.warm_up.as_secs_f64())
     }
 
-    /// The moments at which a path changes, in order, each once.
+    /// The moments at which a path changes or something is done to the tunnel, in order, each once.
     pub fn events_s(&self) -> Vec<f64> {
-        let mut at: Vec<f64> = self.paths.iter().flat_map(|p| &p.events).map(|e| *e.at_s.as_ref()).collect();
+        let paths = self.paths.iter().flat_map(|p| &p.events).map(|e| *e.at_s.as_ref());
+        let mut at: Vec<f64> = paths.chain(self.events.iter().map(|e| *e.at_s.as_ref())).collect();
         at.sort_by(f64::total_cmp);
         at.dedup();
         at.retain(|t| *t > 0.0 && *t < *self.duration_s.as_ref());
@@ -251,6 +257,8 @@ impl Scenario {
                 before.iter().zip(after).flat_map(|(b, a)| a.words_after(b)).for_each(&mut say);
             }
         }
+        let here = self.events.iter().filter(|event| *event.at_s.as_ref() == at_s);
+        here.map(TunnelEvent::phrase).for_each(&mut say);
         words.unwrap_or("the change")
     }
 
@@ -271,6 +279,9 @@ impl Scenario {
         }
         if flows.iter().any(|f| f.loss_detection != LossDetection::Rack && f.ecn) {
             return Some("ECN of flows that are modelled");
+        }
+        if self.events.iter().any(|e| e.restart.is_some() || e.kill.is_some()) {
+            return Some("events that restart an end of the tunnel");
         }
         let what = "bulk sources, and in mode \"direct\" sources other than constant rate";
         (!flows.iter().all(simple)).then_some(what)
@@ -314,8 +325,20 @@ impl Scenario {
     /// # Errors
     /// What is wrong and where; never in a scenario that was checked.
     pub fn tunnel_of(&self, variant: &Variant) -> Result<Table, (Option<Range<usize>>, String)> {
-        let mut table = variant.tunnel.or(&self.tunnel).table()?;
-        if let Some(ccid) = &variant.ccid {
+        self.tunnel_after(variant, &TunnelSettings::default())
+    }
+
+    /// The same after reloads that changed these.
+    ///
+    /// # Errors
+    /// As with [`tunnel_of`](Self::tunnel_of).
+    pub(crate) fn tunnel_after(
+        &self,
+        variant: &Variant,
+        changed: &TunnelSettings,
+    ) -> Result<Table, (Option<Range<usize>>, String)> {
+        let mut table = changed.or(&variant.tunnel).or(&self.tunnel).table()?;
+        if let (Some(ccid), false) = (&variant.ccid, changed.has("ccid")) {
             table.insert("ccid".to_owned(), i64::from(*ccid.as_ref()).into());
             table.insert("cc_variant".to_owned(), variant.cc_variant.name().into());
         }

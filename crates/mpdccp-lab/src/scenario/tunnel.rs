@@ -35,6 +35,11 @@ impl TunnelSettings {
         TunnelSettings(all)
     }
 
+    /// Whether a key is given.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
     fn get(&self, key: &str) -> Option<&Spanned<Value>> {
         self.0.iter().find(|(k, _)| k.as_ref() == key).map(|(_, value)| value)
     }

@@ -3,69 +3,48 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
-use std::path::Path;
 
 use core::time::Duration;
 use dccp_net::{Arrived, ChannelRoutes, data_of, is_channel};
 use dccp_proto::{Ecn, Experiment, Route};
-use dccp_secure::{Aead, Channels, HEADER, OVERHEAD, PresharedKey, PrivateKey, TAG};
+use dccp_secure::{HEADER, OVERHEAD, TAG};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
-use mpdccp_tunnel::config::{Config, Security};
 use mpdccp_tunnel::{
-    Action, HostEvent, Keys, Looked, Marker, OpenPath, Outcome, Packet, Saved, Setup, Sizes, Tunnel,
+    Action, Answer, Command, HostEvent, Looked, Marker, OpenPath, Outcome, Packet, Saved, Sizes, Tunnel,
 };
 use mpdccp_units::Time;
 
+use super::outer::Outer;
+use super::program::{Program, WALL, make, read};
 use super::side::Side;
 use crate::LabError;
+use crate::scenario::TunnelEvent;
+use crate::tunnel_files::{TunnelFiles, client_address};
 
 /// IPv4 and UDP headers around each DCCP packet.
 pub(super) const HEADERS: u16 = 28;
 /// Largest packet of every path.
 pub(super) const MTU: u16 = 1500;
-/// Both ends' clocks show this at [`Time::ZERO`]: 2026-01-15.
-const WALL: Duration = Duration::from_secs(1_768_435_200);
 /// UDP ports of a client's sockets.
 const FIRST_PORT: u16 = 40_000;
 /// A server's only socket.
 const LISTEN: u32 = 0;
 
-/// A UDP datagram of the tunnel on its way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Outer {
-    from: SocketAddr,
-    to: SocketAddr,
-}
-
-impl Outer {
-    /// The path that leads there.
-    pub(super) fn path(&self) -> usize {
-        path_to(self.to.ip())
-    }
-
-    /// What queues tell flows apart by.
-    pub(super) fn flow(&self) -> u32 {
-        u32::from(self.from.port()) << 16 | u32::from(self.to.port())
-    }
-}
-
-/// The path that an outer address of a host is on.
-pub(super) fn path_to(ip: IpAddr) -> usize {
-    match ip {
-        IpAddr::V4(ip) => ip.octets()[2].into(),
-        IpAddr::V6(_) => 0,
-    }
-}
-
 #[derive(Debug)]
 struct Socket {
     local: SocketAddr,
+    /// The path whose interface it is bound to, if it is bound to no address.
+    path: Option<usize>,
     /// IP bytes sent and received.
     bytes: u64,
 }
 
 pub(super) struct End {
     side: Side,
+    program: Program,
+    seed: [u8; 32],
+    /// What outlives the program.
+    saved: Saved,
     tunnel: Tunnel,
     channels: Option<ChannelRoutes>,
     sockets: BTreeMap<u32, Socket>,
@@ -75,6 +54,15 @@ pub(super) struct End {
     pub(super) mtu: u16,
     /// Packets that the queues of its ended sessions dropped.
     lost: u64,
+    /// How often a client's addresses changed, by path.
+    roamed: BTreeMap<usize, usize>,
+    /// The program was asked to end; how long it is to be away then, and whether it ended.
+    ending: Option<Duration>,
+    ended: bool,
+    /// The program does not run; when it starts again.
+    down: Option<Time>,
+    /// Why the tunnel refused a command.
+    refused: Option<String>,
 }
 
 impl End {
@@ -89,34 +77,120 @@ impl End {
         experiment: Option<Experiment>,
         seed: [u8; 32],
     ) -> Result<(End, Endpoint), LabError> {
-        let (cfg, keys) = read(text, experiment)?;
+        let program = read(text, experiment)?;
         let mut endpoint = Endpoint::new(seed);
-        let marker = Marker::new(&cfg);
-        let setup =
-            Setup { cfg: cfg.clone(), keys: keys.clone(), saved: Saved::new(), shard: 0, seed, alive: None };
-        let mut tunnel = Tunnel::new(&mut endpoint, now, setup);
-        let unix = tunnel.handshake_time(WALL + now.since(Time::ZERO)).saturating_sub(now.since(Time::ZERO));
+        let (tunnel, channels) = make(now, side, &program, &Saved::new(), seed, &mut endpoint);
         let mut end = End {
             side,
+            seed,
+            saved: Saved::new(),
             tunnel,
-            channels: keys.own.clone().map(|own| ChannelRoutes::new(channels(own, &keys, side, unix, seed))),
+            channels,
             sockets: BTreeMap::new(),
             opened: 0,
-            marker,
+            marker: Marker::new(&program.0),
             mtu: 0,
             lost: 0,
+            roamed: BTreeMap::new(),
+            ending: None,
+            ended: false,
+            down: None,
+            refused: None,
+            program,
         };
-        end.act(now, &mut endpoint);
-        if side == Side::Server {
-            let local = SocketAddr::from((Ipv4Addr::UNSPECIFIED, dccp_wire::DCCP_UDP_PORT));
-            end.sockets.insert(LISTEN, Socket { local, bytes: 0 });
-            end.tunnel.listen(&mut endpoint, MTU, end.overhead());
-        }
-        let carried = end.tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::inner_mtu(MTU, end.overhead()));
-        end.mtu = mpdccp_tunnel::interface_mtu(&cfg, carried).map_err(|e| end.fault(e))?;
-        end.tunnel.start(&mut endpoint, now, end.mtu);
-        end.act(now, &mut endpoint);
+        end.begin(now, &mut endpoint);
         Ok((end, endpoint))
+    }
+
+    /// What the program does at its start.
+    fn begin(&mut self, now: Time, endpoint: &mut Endpoint) {
+        self.act(now, endpoint);
+        if self.side == Side::Server {
+            let local = SocketAddr::from((Ipv4Addr::UNSPECIFIED, dccp_wire::DCCP_UDP_PORT));
+            self.sockets.insert(LISTEN, Socket { local, path: None, bytes: 0 });
+            self.tunnel.listen(endpoint, MTU, self.overhead());
+        }
+        let carried = self.tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::inner_mtu(MTU, self.overhead()));
+        // Only a file that names an MTU can ask for more than that.
+        self.mtu = mpdccp_tunnel::interface_mtu(&self.program.0, carried).unwrap_or(carried);
+        self.tunnel.start(endpoint, now, self.mtu);
+        self.act(now, endpoint);
+    }
+
+    /// Starts the program again, with what it saved.
+    fn begin_again(&mut self, now: Time, endpoint: &mut Endpoint) {
+        self.down = None;
+        self.seed[31] = self.seed[31].wrapping_add(1);
+        *endpoint = Endpoint::new(self.seed);
+        (self.tunnel, self.channels) = make(now, self.side, &self.program, &self.saved, self.seed, endpoint);
+        self.marker = Marker::new(&self.program.0);
+        self.begin(now, endpoint);
+    }
+
+    /// The program is gone, with all it had open, and starts again at `until`.
+    fn die(&mut self, now: Time, endpoint: &mut Endpoint, until: Time) {
+        self.lost = self.dropped(now, endpoint);
+        *endpoint = Endpoint::new(self.seed);
+        self.sockets.clear();
+        self.channels = None;
+        (self.ending, self.ended, self.down) = (None, false, Some(until));
+    }
+
+    /// Ends the program if its sessions are closed, now that its last packets have left.
+    pub(super) fn settle(&mut self, now: Time, endpoint: &mut Endpoint) {
+        if self.ended {
+            let until = now + self.ending.unwrap_or_default();
+            self.die(now, endpoint, until);
+        }
+    }
+
+    /// Executes an event of the scenario, after `files` have followed it.
+    ///
+    /// # Errors
+    /// The tunnel refuses it.
+    pub(super) fn on_scenario(
+        &mut self,
+        now: Time,
+        endpoint: &mut Endpoint,
+        event: &TunnelEvent,
+        files: &TunnelFiles<'_>,
+    ) -> Result<(), LabError> {
+        let server = self.side == Side::Server;
+        if event.reload.is_some() {
+            let program = read(&files.text(self.side), self.program.0.experiment)?;
+            self.program.0.check_change(&program.0).map_err(|e| self.fault(e))?;
+            let command = Command::Reload(Box::new(program.0.clone()), program.1.clone());
+            self.program = program;
+            self.command(now, endpoint, command);
+        } else if event.drain && server {
+            self.command(now, endpoint, Command::Drain);
+        } else if let (Some(name), false) = (&event.roam, server) {
+            let path = files.used().find(|(_, path)| path.name.as_ref() == name.as_ref());
+            path.into_iter().for_each(|(path, _)| *self.roamed.entry(path).or_default() += 1);
+            if self.down.is_none() {
+                self.tunnel.handle_host(endpoint, now, HostEvent::Changed);
+                self.act(now, endpoint);
+            }
+        } else if event.kill == Some(self.side) {
+            self.die(now, endpoint, now + event.away);
+        } else if event.restart == Some(self.side) {
+            self.ending = Some(event.away);
+            self.command(now, endpoint, Command::ShutDown);
+        }
+        self.refused.take().map_or(Ok(()), |why| Err(self.fault(why)))
+    }
+
+    /// A program that does not run reads its file when it starts.
+    fn command(&mut self, now: Time, endpoint: &mut Endpoint, command: Command) {
+        if self.down.is_none() {
+            self.tunnel.handle_command(endpoint, now, 0, command);
+            self.act(now, endpoint);
+        }
+    }
+
+    /// The client's address on a path.
+    fn here(&self, path: usize) -> IpAddr {
+        client_address(path, self.roamed.get(&path).copied().unwrap_or(0)).into()
     }
 
     fn fault(&self, why: impl std::fmt::Display) -> LabError {
@@ -130,11 +204,20 @@ impl End {
 
     /// When to call [`on_timeout`](Self::on_timeout).
     pub(super) fn next_timeout(&self) -> Option<Time> {
+        if self.down.is_some() {
+            return self.down;
+        }
         let channels = self.channels.as_ref().and_then(|routes| routes.channels.poll_timeout());
         channels.into_iter().chain(self.tunnel.poll_timeout()).min()
     }
 
     pub(super) fn on_timeout(&mut self, now: Time, endpoint: &mut Endpoint) {
+        if let Some(at) = self.down {
+            if at <= now {
+                self.begin_again(now, endpoint);
+            }
+            return;
+        }
         if let Some(routes) = &mut self.channels
             && routes.channels.poll_timeout().is_some_and(|at| at <= now)
         {
@@ -149,7 +232,8 @@ impl End {
 
     /// The session with the other end.
     pub(super) fn session(&self) -> Option<SessionId> {
-        self.tunnel.sessions().next().map(|(session, _)| session)
+        let mut sessions = self.tunnel.sessions().filter(|_| self.down.is_none());
+        sessions.next().map(|(session, _)| session)
     }
 
     /// What the queues of its sessions dropped so far, for whatever reason.
@@ -174,6 +258,9 @@ impl End {
     }
 
     fn packet(&mut self, now: Time, endpoint: &mut Endpoint, packet: Packet) -> Option<Vec<u8>> {
+        if self.down.is_some() {
+            return None;
+        }
         let outcome = self.tunnel.handle_packet(endpoint, now, packet);
         self.act(now, endpoint);
         match outcome {
@@ -232,9 +319,10 @@ impl End {
     }
 
     fn outer(&mut self, route: &Route, len: usize) -> Option<Outer> {
+        let here = self.sockets.get(&route.socket)?.path.map(|path| self.here(path));
         let socket = self.sockets.get_mut(&route.socket)?;
         socket.bytes += len as u64 + u64::from(HEADERS);
-        let from = match route.local {
+        let from = match here.or(route.local) {
             Some(local) if socket.local.ip().is_unspecified() => SocketAddr::new(local, socket.local.port()),
             _ => socket.local,
         };
@@ -251,14 +339,16 @@ impl End {
         mut bytes: Vec<u8>,
     ) {
         let to = outer.to;
-        let takes = |local: &SocketAddr| {
-            local.port() == to.port() && (local.ip() == to.ip() || local.ip().is_unspecified())
+        let takes = |socket: &Socket| {
+            let local = socket.path.map_or(socket.local.ip(), |path| self.here(path));
+            socket.local.port() == to.port() && (local == to.ip() || local.is_unspecified())
         };
-        let Some((number, socket)) = self.sockets.iter_mut().find(|(_, socket)| takes(&socket.local)) else {
+        let number = self.sockets.iter().find(|(_, socket)| takes(socket)).map(|(number, _)| *number);
+        let Some((number, socket)) = number.and_then(|n| Some((n, self.sockets.get_mut(&n)?))) else {
             return;
         };
         socket.bytes += u64::from(ip_len);
-        let route = Route { socket: *number, local: Some(to.ip()), remote: outer.from };
+        let route = Route { socket: number, local: Some(to.ip()), remote: outer.from };
         let Some(routes) = &mut self.channels else {
             let kept = kept(&self.marker, ecn, &mut bytes);
             return endpoint.handle_datagram(now, &route, ecn, ip_len, &bytes[kept]);
@@ -310,6 +400,9 @@ impl End {
     fn act_silently(&mut self, action: Action) {
         match (action, &mut self.channels) {
             (Action::CloseSocket(socket), _) => self.close(socket),
+            (Action::Save(file, text), _) => drop(self.saved.insert(file, text)),
+            (Action::Reply(_, Answer::Error(why)), _) => self.refused = Some(why),
+            (Action::Stop, _) => self.ended = true,
             (Action::SetMarking(marker), _) => self.marker = marker,
             (Action::AddPeer { peer, key, preshared }, Some(routes)) => {
                 routes.channels.add_peer(peer, key, preshared);
@@ -317,7 +410,7 @@ impl End {
             (Action::RemovePeer(peer), Some(routes)) => routes.channels.remove_peer(peer),
             (Action::SetPrivateKey(key), Some(routes)) => routes.channels.set_private_key(key),
             (Action::ForgetHome(peer), Some(routes)) => routes.channels.forget_home(peer),
-            // Routes, files, queues of the interface and the log are the kernel's and the user's; there are no shards.
+            // Routes, queues of the interface and the log are the kernel's and the user's; there are no shards.
             _ => {}
         }
     }
@@ -325,11 +418,16 @@ impl End {
     fn open(&mut self, now: Time, path: &OpenPath) -> HostEvent {
         let (request, remote) = (path.request, path.remote);
         let failed = |why: &str| HostEvent::PathFailed { request, absent: false, why: why.to_owned() };
-        let Some(local) = path.local else { return failed("a path needs an address of its own") };
+        let bound = path.interface.as_ref().and_then(|name| name.strip_prefix("path")?.parse().ok());
+        let local = match (path.local, bound) {
+            (Some(local), _) => local,
+            (None, Some(_)) => Ipv4Addr::UNSPECIFIED.into(),
+            (None, None) => return failed("there is no such interface"),
+        };
         self.opened += 1;
         let mut socket = u32::from(self.opened);
         let local = SocketAddr::new(local, FIRST_PORT + self.opened);
-        self.sockets.insert(socket, Socket { local, bytes: 0 });
+        self.sockets.insert(socket, Socket { local, path: bound, bytes: 0 });
         if let Some(routes) = &mut self.channels {
             let under = Route { socket, local: None, remote };
             let Some(channel) = routes.open(now, path.peer, &under) else {
@@ -382,40 +480,4 @@ fn kept(marker: &Marker, ecn: Ecn, packet: &mut [u8]) -> Range<usize> {
         Some(data) => 0..data.start + marker.arrived(&mut packet[data], ecn),
         None => 0..packet.len(),
     }
-}
-
-/// A file with its keys.
-fn read(text: &str, experiment: Option<Experiment>) -> Result<(Config, Keys), LabError> {
-    let cfg = Config::parse(Path::new("the tunnel's file"), text, 1);
-    let mut cfg = cfg.map_err(|e| LabError::Failed(e.to_string()))?;
-    cfg.experiment = experiment;
-    if cfg.security == Security::None {
-        let peers = vec![None; cfg.peers.len()];
-        return Ok((cfg, Keys { own: None, peers }));
-    }
-    let own = cfg.private_key.as_ref().and_then(|key| key.0.parse::<PrivateKey>().ok());
-    let peer = |key: PublicKeyOf<'_>| Some((key.get_ref().public_key?.0, PresharedKey::default()));
-    let peers = cfg.peers.iter().map(peer).collect();
-    Ok((cfg, Keys { own, peers }))
-}
-
-type PublicKeyOf<'a> = &'a toml::Spanned<mpdccp_tunnel::config::Peer>;
-
-fn channels(private_key: PrivateKey, keys: &Keys, side: Side, unix: Duration, seed: [u8; 32]) -> Channels {
-    let settings = dccp_secure::Settings {
-        private_key,
-        accepts: side == Side::Server,
-        server: 0,
-        shard: 0,
-        aeads: Aead::preferred(),
-        unix,
-        seed,
-    };
-    let mut channels = Channels::new(settings);
-    for (number, key) in (0u32..).zip(&keys.peers) {
-        if let Some((key, preshared)) = key {
-            channels.add_peer(number, *key, preshared.clone());
-        }
-    }
-    channels
 }

@@ -6,7 +6,9 @@ mod end;
 mod flow;
 mod life;
 mod links;
+mod outer;
 mod probe;
+mod program;
 mod run;
 mod short;
 mod side;
@@ -15,7 +17,7 @@ mod stream;
 pub(crate) mod tcp;
 mod world;
 
-pub(crate) use side::Side;
+pub use side::Side;
 
 use core::time::Duration;
 use std::sync::Mutex;

@@ -7,15 +7,16 @@ use dccp_proto::Experiment;
 use mpdccp_proto::{PathName, SessionConfig, SessionEvent};
 use mpdccp_units::{Rate, Time};
 
-use super::end::path_to;
 use super::flow::{Flow, Over};
 use super::links::{Links, Progress};
+use super::outer::path_to;
 use super::probe;
 use super::stream::RETURN;
 use super::tcp::Sender;
 use super::tcp::segment;
 use super::world::{Arrived, World, WorldPath};
-use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, direct};
+use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, TunnelEvent, direct};
+use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
 /// Paths are joined and settle so long before t = 0, or before the idle time that comes first.
@@ -31,6 +32,9 @@ pub(super) struct Run<'a> {
     flows: Vec<Flow>,
     /// Path changes to come, latest first.
     events: Vec<(Time, usize, [LinkKeys; 2])>,
+    /// The tunnel's files, and what is done to it, latest first.
+    tunnel: Option<TunnelFiles<'a>>,
+    tunnel_events: Vec<(Time, &'a TunnelEvent)>,
     end: Time,
     links: Links,
     record: RunRecord,
@@ -75,9 +79,13 @@ impl<'a> Run<'a> {
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
         let mut world =
             World::new(plan, &paths, &configs).map_err(|e| LabError::failed("making the links", e))?;
+        let mut tunnel = None;
         if scenario.mode == Mode::Tunnel && plan.variant.baseline.is_none() {
-            world.start_tunnel(plan, experiment(plan))?;
+            tunnel = Some(world.start_tunnel(plan, experiment(plan))?);
         }
+        let mut tunnel_events: Vec<_> =
+            scenario.events.iter().map(|event| (at(*event.at_s.as_ref()), event)).collect();
+        tunnel_events.reverse();
         let record = RunRecord {
             label: plan.variant.label.as_ref().clone(),
             cell: plan.cell.name.clone(),
@@ -86,7 +94,8 @@ impl<'a> Run<'a> {
             start,
             ..RunRecord::default()
         };
-        Ok(Run { plan: *plan, world, flows, events, end, links: Links::new(paths.len()), record })
+        let links = Links::new(paths.len());
+        Ok(Run { plan: *plan, world, flows, events, tunnel, tunnel_events, end, links, record })
     }
 
     pub(super) fn go(mut self, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
@@ -97,6 +106,7 @@ impl<'a> Run<'a> {
         loop {
             let flows = self.flows.iter().filter_map(Flow::next_event);
             let events = self.events.last().map(|e| e.0);
+            let events = events.into_iter().chain(self.tunnel_events.last().map(|e| e.0));
             let next = flows.chain(events).chain(self.world.next_event()).chain(Some(next_trace)).min();
             now = now.max(next.unwrap_or(Time::MAX));
             if now > stop {
@@ -104,6 +114,11 @@ impl<'a> Run<'a> {
             }
             while let Some((_, path, change)) = self.events.pop_if(|e| e.0 <= now) {
                 self.world.change(now, path, &change)?;
+            }
+            while let Some((_, event)) = self.tunnel_events.pop_if(|e| e.0 <= now) {
+                if let Some(files) = &mut self.tunnel {
+                    self.world.on_scenario(now, event, files)?;
+                }
             }
             let links = &mut self.links;
             self.world.advance(now, &mut |at, path, side, event| links.on_event(at, path, side, event));

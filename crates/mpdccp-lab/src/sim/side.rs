@@ -1,7 +1,12 @@
+use serde::Deserialize;
+
 /// One of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The one that connects.
     Client,
+    /// The other one.
     Server,
 }
 

@@ -13,10 +13,12 @@ use mpdccp_units::Time;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use super::end::{self, End, HEADERS, MTU, Outer};
+use super::end::{self, End, HEADERS, MTU};
 use super::life::WakeUp;
+use super::outer::Outer;
 use super::probe;
 use super::side::Side;
+use crate::scenario::TunnelEvent;
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, Plan, Random};
 
@@ -206,15 +208,15 @@ impl World {
         })
     }
 
-    /// Starts the tunnel at both ends.
+    /// Starts the tunnel at both ends, with the files that are given back.
     ///
     /// # Errors
-    /// Its files are wrong.
-    pub(crate) fn start_tunnel(
+    /// They are wrong.
+    pub(crate) fn start_tunnel<'a>(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &Plan<'a>,
         experiment: Option<Experiment>,
-    ) -> Result<(), LabError> {
+    ) -> Result<TunnelFiles<'a>, LabError> {
         let mut key = 0;
         let random = || {
             let mut seed = plan.host_seed(key);
@@ -229,6 +231,26 @@ impl World {
             let host = &mut self.hosts[side.index()];
             let (end, endpoint) = End::start(self.now, side, &files.text(side), experiment, seed)?;
             (host.end, host.endpoint) = (Some(Box::new(end)), endpoint);
+        }
+        Ok(files)
+    }
+
+    /// Something is done to the tunnel now.
+    ///
+    /// # Errors
+    /// It refuses that.
+    pub(crate) fn on_scenario(
+        &mut self,
+        now: Time,
+        event: &TunnelEvent,
+        files: &mut TunnelFiles<'_>,
+    ) -> Result<(), LabError> {
+        self.now = self.now.max(now);
+        event.reload.iter().for_each(|reload| files.follow(reload));
+        for host in &mut self.hosts {
+            if let Some(end) = &mut host.end {
+                end.on_scenario(self.now, &mut host.endpoint, event, files)?;
+            }
         }
         Ok(())
     }
@@ -435,6 +457,10 @@ impl World {
             self.hosts[side.index()].end.as_mut().and_then(|end| end.poll_message())
         {
             self.enter_tunnel(outer, side, (Ecn::NotEct, None), message, watch);
+        }
+        let host = &mut self.hosts[side.index()];
+        if let (Some(end), false) = (&mut host.end, more) {
+            end.settle(now, &mut host.endpoint);
         }
         more
     }

@@ -17,4 +17,5 @@ mod sim_cells;
 mod sim_common;
 mod sim_direct;
 mod sim_golden;
+mod sim_tunnel;
 mod sweep;
