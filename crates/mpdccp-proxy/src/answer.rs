@@ -1,8 +1,8 @@
 //! What a host hears whose SYN is held, when the far end could not connect: exactly what it would have heard without the proxy.
 
-use crate::segment::{Icmp, Tuple};
+use crate::segment::{Icmp, Segment, Tuple};
 use etherparse::checksum::Sum16BitWords;
-use etherparse::{IpNumber, Ipv4Header, Ipv6Header, PacketBuilder};
+use etherparse::{IpHeaders, IpNumber, Ipv4Header, Ipv6Header, PacketBuilder, PacketBuilderStep, TcpHeader};
 use std::net::IpAddr;
 
 /// Why the far end could not connect.
@@ -36,13 +36,32 @@ impl Refusal {
 
 /// RST with ACK of the SYN and what it carried (RFC 9293 section 3.10.7.1).
 fn reset(tuple: Tuple, ack: u32) -> Option<Vec<u8>> {
-    let builder = match (tuple.to.ip(), tuple.from.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => PacketBuilder::ipv4(from.octets(), to.octets(), TTL),
-        (IpAddr::V6(from), IpAddr::V6(to)) => PacketBuilder::ipv6(from.octets(), to.octets(), TTL),
-        _ => return None,
-    };
+    write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).rst().ack(ack))
+}
+
+/// RST of a segment that belongs to no connection (RFC 9293 section 3.10.7.1); none of a RST.
+pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
+    let tuple = segment.tuple;
+    let tcp = back(tuple)?;
+    match (segment.resets, segment.ack) {
+        (true, _) => None,
+        (false, Some(ack)) => write(tcp.tcp(tuple.to.port(), tuple.from.port(), ack, 0).rst()),
+        (false, None) => reset(tuple, segment.seq.wrapping_add(segment.length)),
+    }
+}
+
+/// A packet from where another one went.
+fn back(tuple: Tuple) -> Option<PacketBuilderStep<IpHeaders>> {
+    match (tuple.to.ip(), tuple.from.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => Some(PacketBuilder::ipv4(from.octets(), to.octets(), TTL)),
+        (IpAddr::V6(from), IpAddr::V6(to)) => Some(PacketBuilder::ipv6(from.octets(), to.octets(), TTL)),
+        _ => None,
+    }
+}
+
+fn write(tcp: PacketBuilderStep<TcpHeader>) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(60);
-    builder.tcp(tuple.to.port(), tuple.from.port(), 0, 0).rst().ack(ack).write(&mut out, &[]).ok()?;
+    tcp.write(&mut out, &[]).ok()?;
     Some(out)
 }
 
@@ -89,7 +108,7 @@ fn error(tuple: Tuple, syn: &[u8], icmp: Icmp) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{Segment, quoted};
+    use crate::segment::quoted;
     use etherparse::{Icmpv6Slice, TcpSlice};
 
     fn syn(v6: bool) -> (Tuple, Vec<u8>) {

@@ -61,6 +61,8 @@ pub struct Segment {
     pub traffic_class: u8,
     /// Sequence number.
     pub seq: u32,
+    /// Acknowledgement number, if there is one.
+    pub ack: Option<u32>,
     /// Bytes of sequence space: data, SYN and FIN.
     pub length: u32,
 }
@@ -111,6 +113,7 @@ impl Segment {
             ttl,
             traffic_class,
             seq: tcp.sequence_number(),
+            ack: tcp.ack().then(|| tcp.acknowledgment_number()),
             length,
         })
     }

@@ -3,7 +3,7 @@
 //! A flow that was not open when the proxy first saw it, that is without a SYN, travels as packets, and a flow that was proxied never
 //! does: the sequence numbers of its two legs differ.
 
-use crate::answer::Refusal;
+use crate::answer::{Refusal, reset_of};
 use crate::segment::{Icmp, Segment, Tuple, quoted, with_checksum};
 use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
@@ -289,17 +289,22 @@ impl FlowTable {
     }
 
     /// A packet is about to be written to the interface. A SYN that the other end left to packets frees its ports from an ended flow, so
-    /// that the answers travel as packets too.
-    pub fn on_delivered(&mut self, packet: &[u8]) {
+    /// that the answers travel as packets too. Another segment of an ended flow comes from an end that lost its state: its numbers mean
+    /// nothing to the host here. It is not to be written; what is returned is to be sent back, so that its host learns that the flow is over.
+    pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         if self.remembered.is_empty() {
-            return;
+            return None;
         }
-        let Some(segment) = Segment::parse(packet).filter(|segment| segment.opens) else { return };
-        if let Some(entry) = self.entries.get_mut(&segment.tuple.reversed())
-            && matches!(entry.state, State::Ended)
-        {
+        let segment = Segment::parse(packet)?;
+        let entry = self.entries.get_mut(&segment.tuple.reversed())?;
+        if !matches!(entry.state, State::Ended) {
+            return None;
+        }
+        if segment.opens {
             entry.state = State::Packets;
+            return None;
         }
+        reset_of(&segment)
     }
 
     /// The far end is connected: the SYN of this flow may go to the private namespace now. `None` if it was withdrawn.

@@ -57,7 +57,17 @@ fn the_far_end_hands_the_answers_of_its_host_to_the_namespace() {
     table.ended(NOW, flow);
     let late = segment(2, 1, 1_000, |tcp| tcp.ack(8));
     assert_eq!(table.on_packet(NOW, &late, |_| true), Verdict::Proxy(flow), "never as a packet");
-    table.on_delivered(&syn(1_000));
+    let stale = segment(1, 2, 1_000, |tcp| tcp.ack(77));
+    let answer = table.on_delivered(&stale).unwrap();
+    let parsed = Segment::parse(&answer).unwrap();
+    assert_eq!(
+        (parsed.resets, parsed.seq, parsed.ack),
+        (true, 77, None),
+        "what the stale segment expects next"
+    );
+    assert_eq!(parsed.tuple, request.tuple.reversed());
+    assert_eq!(table.on_delivered(&segment(1, 2, 1_000, |tcp| tcp.rst())), None, "no RST of a RST");
+    assert_eq!(table.on_delivered(&syn(1_000)), None);
     assert_eq!(
         table.on_packet(NOW, &late, |_| true),
         Verdict::Packet,

@@ -167,8 +167,9 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
                     if Segment::parse(packet).is_some() {
                         own.segments.fetch_add(1, Ordering::Relaxed);
                     }
-                    other.table.lock().unwrap().on_delivered(packet);
-                    let _ = rustix::io::write(&other.tun, &buffer[..n]);
+                    if other.table.lock().unwrap().on_delivered(packet).is_none() {
+                        let _ = rustix::io::write(&other.tun, &buffer[..n]);
+                    }
                 }
                 Verdict::Proxy(_) => {
                     let handle = own.sockets.lock().unwrap().clone();

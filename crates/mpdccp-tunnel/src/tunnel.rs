@@ -24,7 +24,7 @@ use crate::tcp::Flows;
 use crate::watch::Watch;
 use crate::{Cx, Ports, routes};
 use dccp_secure::PrivateKey;
-use mpdccp_proto::{Endpoint, PathStatus, SessionEvent, SessionId};
+use mpdccp_proto::{Endpoint, PathStatus, PktInfo, SessionEvent, SessionId};
 use mpdccp_units::{Duration, Time};
 
 /// How long closing may take.
@@ -189,8 +189,14 @@ impl Tunnel {
                 Some(number) => {
                     let cx = cx!(self, endpoint, now);
                     let done = self.forward.deliver(cx, &mut self.peers, number, data);
-                    if let (Ok(Outcome::Write(packet)), Some(flows)) = (&done, &mut self.flows) {
-                        flows.on_delivered(packet);
+                    let back = match (&done, &mut self.flows) {
+                        (Ok(Outcome::Write(packet)), Some(flows)) => flows.on_delivered(packet),
+                        _ => None,
+                    };
+                    if let Some(back) = back {
+                        let info = PktInfo::of_ip(&back, endpoint.flow_key());
+                        endpoint.send(now, session, back, info);
+                        return Outcome::Done;
                     }
                     done
                 }

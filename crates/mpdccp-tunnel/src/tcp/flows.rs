@@ -157,9 +157,9 @@ impl Flows {
         Some(carried)
     }
 
-    /// A packet goes to the interface.
-    pub(crate) fn on_delivered(&mut self, packet: &[u8]) {
-        self.table.on_delivered(packet);
+    /// A packet is to go to the interface; what goes back to the peer instead.
+    pub(crate) fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+        self.table.on_delivered(packet)
     }
 
     /// Something happened to a stream.

@@ -203,6 +203,25 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     world.connecting(server);
 }
 
+/// The end that lost its state knows nothing of the connection, and sends what its host goes on to send as a packet.
+#[test]
+fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
+    let mut world = world(STREAMS, STREAMS);
+    world.open(1_000);
+    let now = world.now;
+    world.hosts[0].restart(now);
+    world.run(Duration::from_secs(10));
+    let mut packet = Vec::new();
+    let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
+    builder.tcp(1_000, 80, 8, 1_000).ack(4_711).write(&mut packet, b"more").unwrap();
+    let now = world.now;
+    world.hosts[0].packet(now, Packet::Interface(packet));
+    world.run(SOON);
+    let [(0, answer)] = &world.segments[..] else { panic!("{:?}", world.segments) };
+    let answer = Segment::parse(answer).unwrap();
+    assert_eq!((answer.resets, answer.seq), (true, 4_711));
+}
+
 #[test]
 fn a_reload_resets_what_is_not_allowed_any_more() {
     let mut world = world(STREAMS, STREAMS);

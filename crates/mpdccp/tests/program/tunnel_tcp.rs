@@ -181,8 +181,11 @@ fn a_killed_end_resets_the_flows_of_the_other_and_leaves_nothing() {
         bed.signal(killed, Signal::KILL);
         // The other end learns of it when the killed one is back.
         bed.again(killed);
-        let mut left = if killed == "c" { far } else { near };
+        let (mut left, mut lost) = if killed == "c" { (far, near) } else { (near, far) };
         assert_eq!(left.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        // Its host hears of it as soon as it says something.
+        lost.write_all(b"more").unwrap();
+        assert_eq!(lost.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         wait_for("as many namespaces as before", || namespaces() == before);
         let (mut near, mut far) = pair(&bed, 8_001);
         near.write_all(b"again!").unwrap();
