@@ -1,3 +1,4 @@
+use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 /// Where a socket is bound.
@@ -19,5 +20,14 @@ impl Bind {
             _ => SocketAddr::new(local, port),
         };
         Bind { addr, interface: None }
+    }
+
+    /// Whether nothing is chosen.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.addr.ip().is_unspecified() && self.interface.is_none()
+    }
+
+    pub(crate) fn set_interface(&self, socket: &socket2::Socket) -> io::Result<()> {
+        self.interface.as_ref().map_or(Ok(()), |name| socket.bind_device(Some(name.as_bytes())))
     }
 }

@@ -68,7 +68,7 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
     if shared {
         socket.set_reuse_port(true)?;
     }
-    bind_interface(&socket, bind)?;
+    bind.set_interface(&socket)?;
     socket.bind(&SockAddr::from(bind.addr))?;
     Ok(socket)
 }
@@ -91,23 +91,12 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     }
 }
 
-fn bind_interface(socket: &socket2::Socket, bind: &Bind) -> io::Result<()> {
-    match &bind.interface {
-        Some(name) => socket.bind_device(Some(name.as_bytes())),
-        None => Ok(()),
-    }
-}
-
-fn is_wildcard(bind: &Bind) -> bool {
-    bind.addr.ip().is_unspecified() && bind.interface.is_none()
-}
-
 /// Sets up what comes with each packet. quinn-udp's control buffer holds three of receive time, addresses, segment size
 /// and ECN field; with all four the ECN field falls off the end. Raw sockets have no segments. Of UDP sockets, those bound
 /// to an address can do without the address, the others have to do without the time.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
-    if !raw && is_wildcard(bind) {
+    if !raw && bind.is_wildcard() {
         setsockopt(socket, ReceiveTimestampns, &false)?;
     } else if !raw && bind.addr.is_ipv4() {
         setsockopt(socket, Ipv4PacketInfo, &false)?;
@@ -334,7 +323,7 @@ impl Socket {
         self.stats.rx_calls += 1;
         // Kernel times are wall-clock; what counts is how long ago it was.
         let wall = Duration::from_nanos(Clock.wall_nanos());
-        let wildcard = is_wildcard(&self.bind);
+        let wildcard = self.bind.is_wildcard();
         for (meta, bytes) in meta.iter().zip(&mut slices).take(n) {
             let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));
             // A step of the wall clock must not make packets old.

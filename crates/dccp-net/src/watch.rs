@@ -50,7 +50,7 @@ impl AsFd for HostWatch {
 
 /// Whether what a socket is bound to is there and has a carrier.
 pub(crate) fn present(bound: &Bind) -> io::Result<()> {
-    if bound.interface.is_none() && bound.addr.ip().is_unspecified() {
+    if bound.is_wildcard() {
         return Ok(());
     }
     judge(bound, getifaddrs()?)

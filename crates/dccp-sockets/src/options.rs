@@ -3,7 +3,7 @@ use dccp_proto::ServiceCode;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::{Ccid, Fallback, QueueConfig, SessionConfig, Settings};
+use mpdccp_proto::{Ccid, Fallback, QueueConfig, Seconds, SessionConfig, Settings};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -99,8 +99,6 @@ pub struct Options {
     max_per_source: Option<usize>,
     pub(crate) mtu: u16,
     pub(crate) connect_timeout: Duration,
-    pub(crate) keepalive: Option<Duration>,
-    pub(crate) survive: Duration,
     pub(crate) key: Option<PrivateKey>,
     pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
     pub(crate) qlog: Option<PathBuf>,
@@ -131,8 +129,6 @@ impl Default for Options {
             max_per_source: None,
             mtu: 1500,
             connect_timeout: Duration::from_secs(5),
-            keepalive: None,
-            survive: Duration::from_secs(60),
             key: None,
             peers: Vec::new(),
             qlog: None,
@@ -337,13 +333,13 @@ impl Options {
     /// How long a path may be idle before it is asked whether the peer is there; 12 s by default, twice that at a listener, 0 for never. Set it
     /// lower where NATs forget early, or to learn of a crashed peer sooner: within this time and that of [`survive`](Self::survive).
     pub fn keepalive(mut self, idle: Duration) -> Options {
-        self.keepalive = Some(idle);
+        self.settings.keepalive = Seconds(idle);
         self
     }
 
     /// How long a connection lives on without any path that works; 60 s by default.
     pub fn survive(mut self, time: Duration) -> Options {
-        self.survive = time;
+        self.settings.survive = Seconds(time);
         self
     }
 
@@ -420,8 +416,7 @@ impl Options {
             ..session.connection
         };
         let early_data = self.early_data.clone();
-        let keepalive = self.keepalive.unwrap_or(session.keepalive);
-        SessionConfig { multipath, keepalive, survive: self.survive, early_data, connection, ..session }
+        SessionConfig { multipath, early_data, connection, ..session }
     }
 }
 

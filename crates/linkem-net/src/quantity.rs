@@ -80,9 +80,9 @@ fn scaled(text: &str, what: &str, scales: &[(&str, f64)]) -> Result<f64, String>
 /// # Errors
 /// Says what is expected.
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
-    let long = [("Mbit/s", 1e6), ("Gbit/s", 1e9), ("kbit/s", 1e3), ("bit/s", 1.0)];
-    let short = [("M", 1e6), ("G", 1e9), ("k", 1e3)];
-    scaled(text, "rate", &[&long[..], &short].concat()).map(|bps| Rate::from_bps(bps.round() as u64))
+    let has_unit = text.trim_end().ends_with(char::is_alphabetic);
+    let rate = text.parse().ok().filter(|_| has_unit);
+    rate.ok_or_else(|| format!("`{text}` is not a rate: write a number and its unit, as in \"10 Mbit/s\""))
 }
 
 /// Reads a time with its unit.

@@ -33,7 +33,7 @@ impl Space {
         let space = tun.map(|tun| Space { name: name.clone(), tun });
         let ruled =
             space.and_then(|space| run("ip", &format!("netns exec {name} {command}")).map(|()| space));
-        ruled.inspect_err(|why| println!("skipped: {why}")).ok()
+        ruled.inspect_err(|why| println!("SKIPPED {why}")).ok()
     }
 
     /// Sends `bursts` of so many packets with pauses between them; when each was sent at the earliest and at the latest, and what came out.

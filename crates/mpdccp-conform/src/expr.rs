@@ -2,7 +2,7 @@
 
 use crate::value::Value;
 use dccp_wire::checksum::crc32c;
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 /// A parsed expression.

@@ -39,7 +39,7 @@ fn able() -> bool {
     match netns::check_environment() {
         Ok(()) => true,
         Err(e) => {
-            println!("skipped: {e}");
+            println!("SKIPPED {e}");
             false
         }
     }
@@ -244,7 +244,7 @@ fn any_command_is_traffic_and_any_command_a_tunnel() {
         return;
     }
     if std::process::Command::new("ping").arg("-V").output().is_err() {
-        println!("skipped: there is no ping");
+        println!("SKIPPED there is no ping");
         return;
     }
     let pings = &run_baseline(BASELINES, "plain-b").flows[0];
@@ -296,7 +296,7 @@ fn multipath_tcp_uses_both_paths() {
         return;
     }
     if fs::metadata("/proc/sys/net/mptcp/enabled").is_err() {
-        println!("skipped: this kernel has no Multipath TCP");
+        println!("SKIPPED this kernel has no Multipath TCP");
         return;
     }
     let stats = run_baseline(&BASELINES.replace("duration_s = 1", "duration_s = 3"), "mptcp");

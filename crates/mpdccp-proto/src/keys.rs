@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_wire::{KeyType, MpOption};
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use rand_core::RngCore;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;

@@ -171,6 +171,7 @@ settings! {
     keepalive: Seconds = Seconds(Duration::from_secs(12)),
         values: "`1` to `3600`",
         default: "12",
+        elsewhere: ["", "Options::keepalive"],
         |session, Seconds(keepalive)| session.keepalive = keepalive;
     /// How long a session lives on while no path is up, 1 to 3600 s.
     survive: Seconds = Seconds(Duration::from_secs(60)),

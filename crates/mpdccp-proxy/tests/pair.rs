@@ -48,7 +48,7 @@ impl Host {
         match told.recv().unwrap() {
             Ok(tun) => Some((Host { jobs }, tun)),
             Err(e) => {
-                println!("SKIPPED: no network namespace with a TUN device: {e}");
+                println!("SKIPPED no network namespace with a TUN device: {e}");
                 None
             }
         }

@@ -18,5 +18,5 @@ mod time;
 
 pub use core::time::Duration;
 pub use ecn::Ecn;
-pub use rate::Rate;
+pub use rate::{NoRate, Rate};
 pub use time::Time;

@@ -1,4 +1,5 @@
 use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 
 /// A data rate in bits per second.
@@ -93,6 +94,39 @@ impl fmt::Debug for Rate {
 }
 
 /// In Mbit/s, with three decimals unless told otherwise.
+/// Text that is no rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRate;
+
+impl fmt::Display for NoRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a rate up to 1 Tbit/s; examples: \"10 Mbit/s\", 10M, 500k")
+    }
+}
+
+impl core::error::Error for NoRate {}
+
+/// A number and bit/s, kbit/s, Mbit/s or Gbit/s, or k, M or G for short; bit/s without a unit. At most 1 Tbit/s.
+impl FromStr for Rate {
+    type Err = NoRate;
+
+    fn from_str(text: &str) -> Result<Rate, NoRate> {
+        let text = text.trim();
+        let (number, unit) = text.split_at(text.find(char::is_alphabetic).unwrap_or(text.len()));
+        let scale = match unit {
+            "" | "bit/s" => 1.0,
+            "k" | "kbit/s" => 1e3,
+            "M" | "Mbit/s" => 1e6,
+            "G" | "Gbit/s" => 1e9,
+            _ => return Err(NoRate),
+        };
+        // "-1" is a number to the parser.
+        let plain = number.trim().chars().all(|c| c.is_ascii_digit() || c == '.');
+        let bps = number.trim().parse::<f64>().ok().filter(|_| plain).map(|n| n * scale + 0.5);
+        bps.filter(|bps| *bps < 1e12 + 1.0).map(|bps| Rate(bps as u64)).ok_or(NoRate)
+    }
+}
+
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.*} Mbit/s", f.precision().unwrap_or(3), self.mbps())

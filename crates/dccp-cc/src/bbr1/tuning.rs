@@ -63,7 +63,7 @@ impl Tuning {
     };
 
     /// The draft as Linux's TCP has it.
-    pub const LINUX: Tuning = Tuning { linux: true, ..Tuning::DRAFT };
+    pub(crate) const LINUX: Tuning = Tuning { linux: true, ..Tuning::DRAFT };
 
     /// All deviations.
     pub const TUNED: Tuning = Tuning {

@@ -76,7 +76,7 @@ fn general_factor(open: f64, closed: &[f64], factors: &[f64]) -> f64 {
 ///
 /// The RFC keeps them between loss events. They follow from the lengths alone, though: so the closings are gone through again,
 /// which gives sender and receiver the same, and lets a late packet take a loss event back.
-pub fn discount_factors(lengths: &[f64]) -> Vec<f64> {
+pub(crate) fn discount_factors(lengths: &[f64]) -> Vec<f64> {
     let mut factors = alloc::vec![1.0; lengths.len()];
     for closing in (1..lengths.len()).rev() {
         let (open, closed) = (lengths[closing], &lengths[closing + 1..]);

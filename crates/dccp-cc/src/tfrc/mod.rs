@@ -12,6 +12,6 @@ mod receive_rates;
 mod segment_size;
 mod sender;
 
-pub use interval::{LossInterval, NINTERVAL, discount_factors, loss_event_rate};
+pub use interval::{LossInterval, NINTERVAL, loss_event_rate};
 pub use loss_history::{Arrived, Change, LossHistory};
 pub use sender::{Report, TfrcConfig, TfrcSender};

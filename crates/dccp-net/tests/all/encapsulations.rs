@@ -91,7 +91,7 @@ fn udp_over_ipv4() {
 #[test]
 fn udp_over_ipv6() {
     if UdpEncapsulation::new(bind("[::1]:0")).is_err() {
-        println!("skipped: no IPv6 here");
+        println!("SKIPPED no IPv6 here");
         return;
     }
     udp_pair("[::1]:0");
@@ -148,7 +148,7 @@ fn raw_pair(addr: &str, header: u32) {
             // Nothing but a missing privilege or a missing IPv6 may stand in the way.
             let kind = e.kind();
             assert!(matches!(kind, ErrorKind::PermissionDenied | ErrorKind::AddrNotAvailable), "{e}");
-            println!("skipped: raw sockets on {addr}: {e}");
+            println!("SKIPPED raw sockets on {addr}: {e}");
             return;
         }
     };

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Ports, Route};
 use dccp_wire::{Header, Opt, Packet, PacketType, Seq};
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use mpdccp_units::{Duration, Time};
 use sha2::Sha256;
 

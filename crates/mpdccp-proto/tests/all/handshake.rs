@@ -3,7 +3,7 @@
 use crate::common::End::{Client, Server};
 use crate::common::*;
 use dccp_wire::{MpOption, Opt, PacketType, Seq};
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use sha2::Sha256;

@@ -375,7 +375,7 @@ fn the_order_waits_by_the_rtt_that_the_peer_tells() {
 
 /// The keys of both ends, from the wire: what it takes to forge options that are authentic.
 fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
-    use hmac::{Hmac, KeyInit, Mac};
+    use hmac::{Hmac, Mac};
     let key = |from| {
         let of_key = |l: &Logged| match l.mp()[..] {
             [MpOption::Key { keys, .. }, ..] => Some(keys[1..].to_vec()),

@@ -282,7 +282,7 @@ impl Config {
     }
 
     /// Whether a path of a client can be used with these settings; says why not.
-    pub fn check_path(&self, path: &PathSpec) -> Result<(), String> {
+    pub(crate) fn check_path(&self, path: &PathSpec) -> Result<(), String> {
         if path.name.is_empty() || path.name.chars().any(char::is_control) {
             return Err(format!("name {:?}: expected a word or two", path.name));
         }

@@ -97,7 +97,7 @@ pub struct Addresses {
 
 impl Addresses {
     /// Whether a file says the same of them as the one before.
-    pub fn is_as(&self, other: &Addresses) -> bool {
+    pub(crate) fn is_as(&self, other: &Addresses) -> bool {
         self.auto == other.auto && (self.auto || self.nets == other.nets)
     }
 }
@@ -319,23 +319,8 @@ impl TryFrom<toml::Value> for RateLimit {
 /// # Errors
 /// Names the value and examples of what is expected. 0 and more than 1 Tbit/s are refused.
 pub fn rate(text: &str) -> Result<Rate, String> {
-    const UNITS: [(&str, f64); 7] = [
-        ("Mbit/s", 1e6),
-        ("Gbit/s", 1e9),
-        ("kbit/s", 1e3),
-        ("bit/s", 1.0),
-        ("M", 1e6),
-        ("G", 1e9),
-        ("k", 1e3),
-    ];
-    let unit = UNITS.iter().find_map(|(unit, scale)| Some((text.trim().strip_suffix(unit)?, *scale)));
-    let (number, scale) = unit.unwrap_or((text, 1.0));
-    // "1e20", "NaN" and "-1" are numbers to the parser.
-    let plain = number.trim().chars().all(|c| c.is_ascii_digit() || c == '.');
-    let bps = number.trim().parse::<f64>().ok().filter(|_| plain).map(|n| (n * scale).round());
-    bps.filter(|bps| (1.0..=1e12).contains(bps))
-        .map(|bps| Rate::from_bps(bps as u64))
-        .ok_or_else(|| format!("invalid rate `{text}`; examples: \"10 Mbit/s\", 10M, 500k"))
+    let rate = text.parse().ok().filter(|rate| *rate > Rate::ZERO);
+    rate.ok_or_else(|| format!("invalid rate `{text}`; examples: \"10 Mbit/s\", 10M, 500k"))
 }
 
 /// Bytes of a month, such as "500MB" or "50GB".

@@ -256,7 +256,7 @@ impl App for PerfApp {
                 return;
             }
             self.error = Some(Error::usage(format!(
-                "no answer from {}: is `mpdccp perf server` running there, and does every firewall on the way let it through?",
+                "no answer from {}: is `mpdccp perf -s` running there, and does every firewall on the way let it through?",
                 self.plan.peer()
             )));
             return core.stop();

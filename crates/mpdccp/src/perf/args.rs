@@ -5,7 +5,7 @@ use crate::perf::foreign::Foreign;
 use crate::perf::output::Unit;
 use crate::perf::peer_path::PathArg;
 use crate::quantity::rate;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use mpdccp_proto::policy::Dscp;
 use mpdccp_proto::reorder::ReorderKind;
 use mpdccp_proto::sched::SchedulerKind;
@@ -14,16 +14,13 @@ use mpdccp_units::{Duration, Rate};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// As `server` and `client`, or with the flags of iperf3.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct PerfArgs {
-    #[command(subcommand)]
-    command: Option<Command>,
-    /// Wait for connections, as `server` does.
+    /// Wait for connections, and do what clients ask for.
     #[arg(short, long, conflicts_with = "client")]
     server: bool,
-    /// Connect to a server, as `client` does; send for 10 seconds by default.
+    /// Connect to a server, with the UDP port (6511 by default) or, with raw, the DCCP port; send for 10 seconds by default.
     #[arg(short, long, value_name = "HOST[:PORT]", required_unless_present = "server")]
     client: Option<String>,
     /// Server: the address to listen on, all by default. Client: the address to send from.
@@ -50,50 +47,9 @@ pub(crate) struct PerfArgs {
 impl PerfArgs {
     /// The format of the output and its destination: a file or standard output, with this title and optionally the time.
     pub(super) fn json(&self) -> Option<(Json, Option<PathBuf>, Option<String>, bool)> {
-        let common = match &self.command {
-            Some(Command::Server(server)) => &server.common,
-            Some(Command::Client(client)) => &client.common,
-            None => &self.common,
-        };
+        let common = &self.common;
         common.json().map(|json| (json, common.logfile.clone(), common.title.clone(), common.timestamps))
     }
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Wait for connections, and run the tests that clients request.
-    Server(ServerArgs),
-    /// Connect to a server, and send unless --reverse.
-    Client(ClientArgs),
-}
-
-#[derive(Args)]
-struct ServerArgs {
-    /// Address to listen on, with the UDP port (6511 by default) or, with raw, the DCCP port.
-    #[arg(long, value_name = "HOST[:PORT]")]
-    listen: String,
-    /// Exit after the first connection.
-    #[arg(short = '1', long)]
-    once: bool,
-    /// Run in the background; use --logfile to see its output.
-    #[arg(short = 'D', long)]
-    daemon: bool,
-    /// Send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open NATs and firewalls in front of the server.
-    #[arg(long, alias = "invite", value_name = "HOST:PORT")]
-    rendezvous: Vec<SocketAddr>,
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Args)]
-struct ClientArgs {
-    /// Host to connect to, with the UDP port (6511 by default) or, with raw, the DCCP port.
-    #[arg(long, value_name = "HOST[:PORT]")]
-    connect: String,
-    #[command(flatten)]
-    client_flags: ClientFlags,
-    #[command(flatten)]
-    common: Common,
 }
 
 /// Flags of a client.
@@ -148,7 +104,7 @@ pub(super) struct Common {
     /// Encapsulation of packets.
     #[arg(long, alias = "carrier", value_enum, default_value = "udp")]
     pub(super) encapsulation: EncapsulationArg,
-    /// DCCP port, inside UDP or instead of the one of --listen or --connect with raw. [default: 5001]
+    /// DCCP port, inside UDP or instead of the one of -p or -c with raw. [default: 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
     /// Congestion control for sending, and the preferred one for receiving: a number, or reno, cubic, bbr, prague.
@@ -255,7 +211,7 @@ pub(super) struct Common {
     pub(super) qlog: Option<PathBuf>,
 }
 
-/// One end's command line, in the short or the long form.
+/// One end's command line.
 pub(super) struct End {
     /// Of a client.
     pub(super) client_flags: Option<ClientFlags>,
@@ -268,62 +224,25 @@ pub(super) struct End {
 
 impl From<PerfArgs> for End {
     fn from(args: PerfArgs) -> End {
-        match args.command {
-            Some(Command::Server(ServerArgs { listen, once, daemon, rendezvous, common })) => {
-                End { client_flags: None, place: listen, once, daemon, rendezvous, common }
-            }
-            Some(Command::Client(ClientArgs { connect, client_flags, common })) => {
-                let (once, daemon, rendezvous) = (false, false, Vec::new());
-                End { client_flags: Some(client_flags), place: connect, once, daemon, rendezvous, common }
-            }
-            None => {
-                let PerfArgs {
-                    client,
-                    bind,
-                    port,
-                    once,
-                    daemon,
-                    rendezvous,
-                    mut client_flags,
-                    mut common,
-                    ..
-                } = args;
-                let with_port = |host: String| match (port, host.parse::<Ipv6Addr>()) {
-                    (None, _) => host,
-                    (Some(port), Ok(ip)) => format!("[{ip}]:{port}"),
-                    (Some(port), Err(_)) => format!("{host}:{port}"),
-                };
-                let Some(host) = client else {
-                    let any = if common.ipv6 {
-                        IpAddr::from(Ipv6Addr::UNSPECIFIED)
-                    } else {
-                        Ipv4Addr::UNSPECIFIED.into()
-                    };
-                    let any = bind.unwrap_or(any).to_string();
-                    return End {
-                        client_flags: None,
-                        place: with_port(any),
-                        once,
-                        daemon,
-                        rendezvous,
-                        common,
-                    };
-                };
-                let local = bind.filter(|_| client_flags.paths.is_empty());
-                client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
-                if common.messages().is_none() && !common.receive {
-                    common.time.get_or_insert(Duration::from_secs(10));
-                }
-                End {
-                    client_flags: Some(client_flags),
-                    place: with_port(host),
-                    once,
-                    daemon,
-                    rendezvous,
-                    common,
-                }
-            }
+        let PerfArgs { client, bind, port, once, daemon, rendezvous, mut client_flags, mut common, .. } =
+            args;
+        let with_port = |host: String| match (port, host.parse::<Ipv6Addr>()) {
+            (None, _) => host,
+            (Some(port), Ok(ip)) => format!("[{ip}]:{port}"),
+            (Some(port), Err(_)) => format!("{host}:{port}"),
+        };
+        let Some(host) = client else {
+            let any =
+                if common.ipv6 { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
+            let any = bind.unwrap_or(any).to_string();
+            return End { client_flags: None, place: with_port(any), once, daemon, rendezvous, common };
+        };
+        let local = bind.filter(|_| client_flags.paths.is_empty());
+        client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
+        if common.messages().is_none() && !common.receive {
+            common.time.get_or_insert(Duration::from_secs(10));
         }
+        End { client_flags: Some(client_flags), place: with_port(host), once, daemon, rendezvous, common }
     }
 }
 
@@ -412,11 +331,10 @@ mod tests {
     /// As docs/perf.md says: no answer is reported within 5 s, and a silent peer is given up after 10.
     #[test]
     fn how_long_it_waits_unless_told_otherwise() {
-        for line in [&["perf", "-c", "host"][..], &["perf", "client", "--connect", "host"]] {
-            let end = End::from(Line::try_parse_from(line).unwrap_or_else(|e| panic!("{e}")).perf);
-            assert_eq!(end.client_flags.map(|client_flags| client_flags.connect_timeout), Some(4_500));
-            assert_eq!(end.common.rcv_timeout, 10_000);
-        }
+        let end =
+            End::from(Line::try_parse_from(["perf", "-c", "host"]).unwrap_or_else(|e| panic!("{e}")).perf);
+        assert_eq!(end.client_flags.map(|client_flags| client_flags.connect_timeout), Some(4_500));
+        assert_eq!(end.common.rcv_timeout, 10_000);
     }
 
     #[test]

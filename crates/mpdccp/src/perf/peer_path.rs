@@ -35,7 +35,7 @@ pub(crate) fn addresses(
 pub(crate) struct PathArg {
     /// Address on this host to send from.
     pub(crate) local: IpAddr,
-    /// Peer address of this path, if not that of `--connect`.
+    /// Peer address of this path, if not that of `-c`.
     pub(crate) remote: Option<IpAddr>,
     /// RFC 9897 section 3.2.10; 3 if left out.
     pub(crate) prio: u8,

@@ -303,7 +303,7 @@ fn places(
     const DCCP_PORT: u16 = 5001;
     let raw = common.encapsulation == EncapsulationArg::Raw;
     let default = if raw { DCCP_PORT } else { dccp_wire::DCCP_UDP_PORT };
-    let flag = if is_client { "--connect" } else { "--listen" };
+    let flag = if is_client { "-c" } else { "-B" };
     let version = |ip: IpAddr| if ip.is_ipv4() { !common.ipv6 } else { !common.ipv4 };
     let fits =
         |ip: IpAddr| version(ip) && paths.first().is_none_or(|path| path.local.is_ipv4() == ip.is_ipv4());

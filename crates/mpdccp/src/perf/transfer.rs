@@ -245,7 +245,7 @@ impl Transfer {
         self.say = None;
         if self.stage == Stage::Greeting {
             self.failure = Some(
-                "the other end is not `mpdccp perf server`; use --send or --receive at both ends to test without it".into(),
+                "the other end is not `mpdccp perf -s`; use --send or --receive at both ends to test without it".into(),
             );
             self.close(core, now, session);
         } else {

@@ -21,10 +21,8 @@ fn all_arrived(sender: &[Value], receiver: &[Value], n: u64, size: u64) {
 
 #[test]
 fn client_sends_over_udp() {
-    let [server, client] = Place::host().exchange(
-        "--listen 127.0.0.1:0 --ccid 2",
-        "--connect 127.0.0.1:{port} --ccid 2 --messages 500 --size 1000",
-    );
+    let [server, client] = Place::host()
+        .exchange("-s -B 127.0.0.1 -p 0 --ccid 2", "-c 127.0.0.1:{port} --ccid 2 --messages 500 --size 1000");
     all_arrived(&client, &server, 500, 1000);
     let open = record(&client, "open");
     assert_eq!((&open["multipath"], &open["tx_ccid"]), (&Value::Bool(false), &Value::from(2)));
@@ -33,8 +31,8 @@ fn client_sends_over_udp() {
 #[test]
 fn client_receives_over_udp() {
     let [server, client] = Place::host().exchange(
-        "--listen 127.0.0.1:0 --send --messages 300 --size 700 --variant draft",
-        "--connect 127.0.0.1:{port} --receive",
+        "-s -B 127.0.0.1 -p 0 --send --messages 300 --size 700 --variant draft",
+        "-c 127.0.0.1:{port} --receive",
     );
     all_arrived(&server, &client, 300, 700);
     assert_eq!(record(&server, "open")["tx_ccid"], 5);
@@ -43,8 +41,8 @@ fn client_receives_over_udp() {
 #[test]
 fn a_constant_rate_over_two_paths() {
     let [server, client] = Place::host().exchange(
-        "--listen 127.0.0.1:0 --reorder 200",
-        "--connect 127.0.0.1:{port} --path 127.0.0.2 --path 127.0.0.3,4 --scheduler rr --queue 500
+        "-s -B 127.0.0.1 -p 0 --reorder 200",
+        "-c 127.0.0.1:{port} --path 127.0.0.2 --path 127.0.0.3,4 --scheduler rr --queue 500
          --rate 4M --messages 1500 --size 500 --interval 0.5",
     );
     // 1,000 messages a second for 1.5 s.
@@ -64,7 +62,7 @@ fn ipv6_over_udp() {
         return crate::common::skipped("no IPv6 here");
     }
     let [server, client] =
-        Place::host().exchange("--listen [::1]:0 -6", "--connect [::1]:{port} -6 --messages 50 --size 1424");
+        Place::host().exchange("-s -B ::1 -p 0 -6", "-c [::1]:{port} -6 --messages 50 --size 1424");
     all_arrived(&client, &server, 50, 1424);
 }
 
@@ -72,18 +70,18 @@ fn ipv6_over_udp() {
 fn both_directions_over_raw() {
     let Some(place) = Place::namespace("raw") else { return };
     let [server, client] = place.exchange(
-        "--encapsulation raw --listen 127.0.0.1:5003 --ccid 2 --receive",
-        "--encapsulation raw --connect 127.0.0.1:5003 --ccid 2 --messages 500 --size 1000",
+        "--encapsulation raw -s -B 127.0.0.1 -p 5003 --ccid 2 --receive",
+        "--encapsulation raw -c 127.0.0.1:5003 --ccid 2 --messages 500 --size 1000",
     );
     all_arrived(&client, &server, 500, 1000);
     let [server, client] = place.exchange(
-        "--encapsulation raw --listen 127.0.0.1:5004 --send --messages 500 --size 1000",
-        "--encapsulation raw --connect 127.0.0.1:5004 --path 127.0.0.2 --receive",
+        "--encapsulation raw -s -B 127.0.0.1 -p 5004 --send --messages 500 --size 1000",
+        "--encapsulation raw -c 127.0.0.1:5004 --path 127.0.0.2 --receive",
     );
     all_arrived(&server, &client, 500, 1000);
     let [server, client] = place.exchange(
-        "--encapsulation raw --listen 127.0.0.1:5005 --coverage 1 --receive",
-        "--encapsulation raw --connect 127.0.0.1:5005 --coverage 1 --messages 500 --size 1000",
+        "--encapsulation raw -s -B 127.0.0.1 -p 5005 --coverage 1 --receive",
+        "--encapsulation raw -c 127.0.0.1:5005 --coverage 1 --messages 500 --size 1000",
     );
     all_arrived(&client, &server, 500, 1000);
 }
@@ -93,15 +91,15 @@ fn mistakes_get_one_line_and_exit_code_2() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
     for (args, words) in [
-        (format!("server --listen {taken}"), "in use"),
-        ("server --listen 203.0.113.7".into(), "no address 203.0.113.7"),
-        ("server --listen 127.0.0.1:http".into(), "expected a host or an IP address"),
-        ("-c 127.0.0.1 --reverse --send".into(), "agreed with the server"),
+        (format!("-s -B {} -p {}", taken.ip(), taken.port()), "in use"),
+        ("-s -B 203.0.113.7".into(), "no address 203.0.113.7"),
+        ("-c 127.0.0.1:http".into(), "expected a host or an IP address"),
+        ("-c 127.0.0.1 --reverse --send".into(), "requested from the server"),
         ("-c 127.0.0.1 -R --bidir".into(), "cannot be used with"),
-        ("server --listen 127.0.0.1 --rate 1M".into(), "--rate is for the end that sends"),
-        ("client --connect 127.0.0.1 --size 1500".into(), "packets of 1500 bytes carry"),
-        ("client --connect 127.0.0.1 --path ::1".into(), "IP version"),
-        ("client --connect 127.0.0.1 --size 3".into(), "at least 4 bytes"),
+        ("-s -B 127.0.0.1 --rate 1M".into(), "--rate is for the end that sends"),
+        ("-c 127.0.0.1 --size 1500".into(), "packets of 1500 bytes carry"),
+        ("-c 127.0.0.1 --path ::1".into(), "IP version"),
+        ("-c 127.0.0.1 --size 3".into(), "at least 4 bytes"),
         ("-c 224.0.0.1".into(), "no host can be there"),
         ("-c 0.0.0.0".into(), "no host can be there"),
         ("-c 127.0.0.1:0".into(), "a port other than 0"),
@@ -111,9 +109,9 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("-c 127.0.0.1 -4 -6".into(), "cannot be used with"),
         ("-s --qlog /nowhere/x".into(), "/nowhere/x"),
         ("-c 127.0.0.1 --coverage 1".into(), "--coverage is for --encapsulation raw"),
-        ("client --connect 127.0.0.1 --ccid 1".into(), "expected one of: 2, "),
-        ("client --connect 127.0.0.1 --rate fast".into(), "500k"),
-        ("server --listen 127.0.0.1:0 --pcap /nowhere/x".into(), "/nowhere/x"),
+        ("-c 127.0.0.1 --ccid 1".into(), "expected one of: 2, "),
+        ("-c 127.0.0.1 --rate fast".into(), "500k"),
+        ("-s -B 127.0.0.1 -p 0 --pcap /nowhere/x".into(), "/nowhere/x"),
     ] {
         let output = Place::host().run(&args);
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -124,8 +122,8 @@ fn mistakes_get_one_line_and_exit_code_2() {
 
 #[test]
 fn a_client_hears_what_the_server_received() {
-    let [server, client] = Place::host()
-        .exchange("--listen 127.0.0.1:0", "--connect localhost:{port} --messages 200 --size 500");
+    let [server, client] =
+        Place::host().exchange("-s -B 127.0.0.1 -p 0", "-c localhost:{port} --messages 200 --size 500");
     all_arrived(&client, &server, 200, 500);
     let heard = &record(&client, "summary")["peer_received"];
     assert_eq!((&heard["messages"], &heard["lost"]), (&Value::from(200), &Value::from(0)), "{heard}");
@@ -135,7 +133,7 @@ fn a_client_hears_what_the_server_received() {
 #[test]
 fn the_server_sends_when_it_is_asked_to() {
     let [server, client] =
-        Place::host().exchange("--listen 127.0.0.1:0", "--connect 127.0.0.1:{port} -R -n 210000 -l 700");
+        Place::host().exchange("-s -B 127.0.0.1 -p 0", "-c 127.0.0.1:{port} -R -n 210000 -l 700");
     all_arrived(&server, &client, 300, 700);
     assert_eq!(record(&server, "summary")["peer_received"]["messages"], 300);
 }
@@ -143,8 +141,8 @@ fn the_server_sends_when_it_is_asked_to() {
 #[test]
 fn both_send() {
     let [server, client] = Place::host().exchange(
-        "--listen 127.0.0.1:0 --queue 500",
-        "--connect 127.0.0.1:{port} --bidir -k 300 -l 700 -b 8M --queue 500",
+        "-s -B 127.0.0.1 -p 0 --queue 500",
+        "-c 127.0.0.1:{port} --bidir -k 300 -l 700 -b 8M --queue 500",
     );
     for end in [server, client] {
         let summary = record(&end, "summary");
@@ -157,8 +155,8 @@ fn both_send() {
 #[test]
 fn echoes_come_back() {
     let [server, client] = Place::host().exchange(
-        "--listen 127.0.0.1:0 --queue 500",
-        "--connect 127.0.0.1:{port} --echo -b 1M -k 100 -l 250 --queue 500",
+        "-s -B 127.0.0.1 -p 0 --queue 500",
+        "-c 127.0.0.1:{port} --echo -b 1M -k 100 -l 250 --queue 500",
     );
     assert_eq!(record(&server, "summary")["received"]["messages"], 100);
     let summary = record(&client, "summary");
@@ -180,10 +178,8 @@ fn echoes_come_back() {
 #[test]
 fn the_beginning_can_be_left_out() {
     // 1,000 messages a second for 0.5 s and 1 s.
-    let [server, client] = Place::host().exchange(
-        "--listen 127.0.0.1:0",
-        "--connect 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500 -i 0.1",
-    );
+    let [server, client] = Place::host()
+        .exchange("-s -B 127.0.0.1 -p 0", "-c 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500 -i 0.1");
     let (sent, received) = (record(&client, "summary"), record(&server, "summary"));
     assert!(received["received"]["messages"].as_u64().unwrap() < 1_400, "{received}");
     assert!(sent["sent"]["messages"].as_u64().unwrap() < 1_400, "{sent}");
@@ -198,7 +194,7 @@ fn the_beginning_can_be_left_out() {
 fn several_connections_with_the_flags_of_iperf3() {
     let place = Place::host();
     let output = place.against_server(
-        "--listen 127.0.0.1:0",
+        "-s -B 127.0.0.1 -p 0",
         "-c 127.0.0.1 -p {port} -B 127.0.0.2 -P 3 -k 50 --json-stream",
     );
     let text = String::from_utf8_lossy(&output.stdout);
@@ -214,7 +210,7 @@ fn several_connections_with_the_flags_of_iperf3() {
 #[test]
 fn one_json_document_has_the_fields_of_iperf3() {
     let client = "-c 127.0.0.1 -p {port} -P 2 -R -t 1.2 -i 0.5 -b 2M -J --title here";
-    let output = Place::host().against_server("--listen 127.0.0.1:0", client);
+    let output = Place::host().against_server("-s -B 127.0.0.1 -p 0", client);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -273,7 +269,7 @@ fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     for signal in [Signal::STOP, Signal::KILL] {
         let end = |server: &mut Child| kill_process(Pid::from_child(server), signal).is_ok();
         let (records, output) = Place::host().with_server(
-            "--listen 127.0.0.1:0",
+            "-s -B 127.0.0.1 -p 0",
             "-c 127.0.0.1:{port} -b 1M -t 0 --rcv-timeout 1500",
             end,
         );
@@ -294,7 +290,7 @@ fn all_addresses_of_a_name_are_tried() {
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
     for more in ["", " -P 3"] {
         let client = place
-            .against_server("--listen 127.0.0.1:0", &format!("-c there:{{port}} -k 5 --json-stream{more}"));
+            .against_server("-s -B 127.0.0.1 -p 0", &format!("-c there:{{port}} -k 5 --json-stream{more}"));
         let text = String::from_utf8_lossy(&client.stdout);
         assert!(client.status.success(), "{client:?}");
         assert!(text.contains("\"messages\":5,"), "{text}");
@@ -310,7 +306,7 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     // Messages of this size fit packets of IPv4 only: the first address fails when its socket is there.
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
     let mut sockets = String::new();
-    let (_, output) = place.with_server("--listen 127.0.0.1:0", "-c there:{port} -l 1440 -b 1M -t 2", |_| {
+    let (_, output) = place.with_server("-s -B 127.0.0.1 -p 0", "-c there:{port} -l 1440 -b 1M -t 2", |_| {
         sockets = place.command_output("ss", "-Huan");
         true
     });
@@ -319,7 +315,7 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     drop(hosts);
     // Nobody is at the first, which is that nearest to where it sends from.
     let hosts = place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
-    let (_, output) = place.with_server("--listen 127.0.0.7:0", "-c there:{port} -b 1M -t 2 -P 2", |_| {
+    let (_, output) = place.with_server("-s -B 127.0.0.7 -p 0", "-c there:{port} -b 1M -t 2 -P 2", |_| {
         sockets = place.command_output("ss", "-Huan state established");
         true
     });
@@ -331,17 +327,17 @@ fn addresses_that_fail_leave_no_sockets_behind() {
 
 #[test]
 fn a_peer_that_takes_no_part_is_told_of() {
-    let output = Place::host().against_server("--listen 127.0.0.1:0 --send", "-c 127.0.0.1:{port} -k 5");
+    let output = Place::host().against_server("-s -B 127.0.0.1 -p 0 --send", "-c 127.0.0.1:{port} -k 5");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{complaint}");
-    assert!(complaint.contains("does not answer as"), "{complaint}");
+    assert!(complaint.contains("the other end is not `mpdccp perf -s`"), "{complaint}");
 }
 
 #[test]
 fn a_wrong_dccp_port_is_refused() {
     let place = Place::host();
-    let args = "client --connect 127.0.0.1:{port} --dccp-port 1 --messages 1";
-    let refused = place.against_server("--listen 127.0.0.1:0", args);
+    let args = "-c 127.0.0.1:{port} --dccp-port 1 --messages 1";
+    let refused = place.against_server("-s -B 127.0.0.1 -p 0", args);
     let complaint = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{complaint}");
     assert!(complaint.contains("no connection to") && complaint.contains("ConnectionRefused"), "{complaint}");

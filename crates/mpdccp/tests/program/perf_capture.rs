@@ -104,9 +104,9 @@ fn frames(capture: &Path, prefix: &str, arguments: &[&str]) -> Vec<Frame> {
 fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, String) {
     let file = directory.join("session.pcap");
     let [server, client] = place.exchange(
-        &format!("--encapsulation {encapsulation} --listen 127.0.0.1:{}", if encapsulation == "raw" { 5001 } else { 0 }),
+        &format!("--encapsulation {encapsulation} -s -B 127.0.0.1 -p {}", if encapsulation == "raw" { 5001 } else { 0 }),
         &format!(
-            "--encapsulation {encapsulation} --connect 127.0.0.1:{{port}} --path 127.0.0.2 --path 127.0.0.3 --scheduler rr --send \
+            "--encapsulation {encapsulation} -c 127.0.0.1:{{port}} --path 127.0.0.2 --path 127.0.0.3 --scheduler rr --send \
              --rate 4M --messages {MESSAGES} --size 800 --queue 300 --pcap {}",
             file.display()
         ),

@@ -11,7 +11,7 @@ fn a_server_in_the_background_logs_and_ends() {
     let dir = tempfile::tempdir().unwrap();
     let (log, pid) = (dir.path().join("log"), dir.path().join("pid"));
     let files = format!("--logfile {} --pidfile {}", log.display(), pid.display());
-    let started = Place::host().run(&format!("server -D -f k --title there --listen 127.0.0.1:0 {files}"));
+    let started = Place::host().run(&format!("-D -f k --title there -s -B 127.0.0.1 -p 0 {files}"));
     assert!(started.status.success(), "{started:?}");
     let stdout = String::from_utf8(started.stdout).unwrap();
     let port = stdout.split(':').nth(1).unwrap().split(',').next().unwrap();
@@ -36,7 +36,7 @@ fn a_server_in_the_background_logs_and_ends() {
     );
     assert!(log.contains("lost 0/20 (0.00 %)") && log.contains(", jitter "), "{log}");
     // What keeps it from starting is said at once.
-    let failed = Place::host().run("server -D --listen 192.0.2.1:7");
+    let failed = Place::host().run("-D -s -B 192.0.2.1 -p 7");
     let complaint = String::from_utf8_lossy(&failed.stderr);
     assert!(failed.status.code() == Some(2) && complaint.contains("no address 192.0.2.1"), "{failed:?}");
 }
@@ -46,9 +46,9 @@ fn lines_say_what_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let pcap = dir.path().join("pcap");
     let [_, client] = Place::host().exchange(
-        "--listen 127.0.0.1:0",
+        "-s -B 127.0.0.1 -p 0",
         &format!(
-            "--connect 127.0.0.1:{{port}} -k 20 -S 0xb8 -V --title here --timestamps --pcap {}",
+            "-c 127.0.0.1:{{port}} -k 20 -S 0xb8 -V --title here --timestamps --pcap {}",
             pcap.display()
         ),
     );
@@ -79,7 +79,7 @@ fn flags_of_iperf3_without_a_meaning_here_say_what_to_use() {
         ("-c 127.0.0.1 --set-mss 1000", "--mtu"),
         ("-c 127.0.0.1 --get-server-output", "--logfile"),
         ("-s --bind-dev eth0", "-B IP"),
-        ("client --connect 127.0.0.1 -F file", "messages hold zeros"),
+        ("-c 127.0.0.1 -F file", "messages hold zeros"),
         ("-c 127.0.0.1 -S 0xb9", "ECN"),
         ("-c 127.0.0.1 --dscp gold", "af11"),
         ("-c 127.0.0.1 -f x", "-f"),

@@ -86,7 +86,7 @@ impl Place {
     /// Runs a client against a server that is ended afterwards. `{port}` in the client's arguments is the port on which the
     /// server listens: of UDP, or with raw encapsulation of DCCP.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
-        let mut server = self.serve(&format!("server --json-stream {server}"));
+        let mut server = self.serve(&format!("--json-stream {server}"));
         let output = self.run(&client.replace("{port}", &server.port));
         server.child.kill().unwrap();
         server.child.wait().unwrap();
@@ -101,7 +101,7 @@ impl Place {
         client: &str,
         mut act: impl FnMut(&mut Child) -> bool,
     ) -> (Vec<Value>, Output) {
-        let mut server = self.serve(&format!("server --json-stream {server}"));
+        let mut server = self.serve(&format!("--json-stream {server}"));
         let args = format!("{} --json-stream", client.replace("{port}", &server.port));
         let mut client = self.start(&args);
         let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
@@ -134,9 +134,9 @@ impl Place {
 
     /// Runs a server for one client, and returns what each printed. `{port}` as above.
     pub(crate) fn exchange(&self, server: &str, client: &str) -> [Vec<Value>; 2] {
-        let server_args = format!("server --json-stream --once {server}");
+        let server_args = format!("--json-stream --once {server}");
         let mut server = self.serve(&server_args);
-        let client_args = format!("client --json-stream {}", client.replace("{port}", &server.port));
+        let client_args = format!("--json-stream {}", client.replace("{port}", &server.port));
         let client = self.run(&client_args);
         let mut ended = finish(&server_args, server.child);
         // It is little: it fits the pipe.
