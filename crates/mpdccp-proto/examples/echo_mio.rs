@@ -1,0 +1,108 @@
+//! DCCP in an event loop of your own: the state machine, a UDP socket, and mio. On a microcontroller, its network stack and a
+//! timer take the place of mio; the calls are the same. Runs both ends of an echo, each in a loop of its own.
+
+use dccp_proto::{Ecn, Ports, Route, Sink};
+use mio::{Events, Interest, Poll, Token, net::UdpSocket};
+use mpdccp_proto::{Endpoint, ListenConfig, PathConfig, PathName, PeerFilter};
+use mpdccp_proto::{PktInfo, SessionConfig, SessionEvent};
+use mpdccp_units::Time;
+use std::{error::Error, fs::File, io::Read, net::SocketAddr, time::Instant};
+
+const DCCP_PORT: u16 = 5001;
+/// Bytes of IPv4 and UDP before each packet; congestion control counts them.
+const OVERHEAD: u16 = 28;
+
+/// Packets that are to leave.
+struct Outbox(Vec<(SocketAddr, Vec<u8>)>);
+
+impl Sink for Outbox {
+    fn reserve(&mut self, route: &Route, _ecn: Ecn, len: usize) -> &mut [u8] {
+        let last = self.0.len();
+        self.0.push((route.remote, vec![0; len]));
+        &mut self.0[last].1
+    }
+}
+
+/// Serves echoes, or with `text` connects to one, and returns its answer.
+fn run(mut socket: UdpSocket, text: Option<(SocketAddr, &str)>) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut seed = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut seed)?;
+    let mut endpoint = Endpoint::new(seed);
+    let start = Instant::now();
+    let clock = || Time::from_nanos(start.elapsed().as_nanos() as u64);
+    let route = |remote| Route { socket: 0, local: None, remote };
+    let session = SessionConfig { multipath: false, ..SessionConfig::default() };
+    match text {
+        Some((to, _)) => {
+            let ports = Ports { local: 50_000, remote: DCCP_PORT };
+            let (name, prio) = (PathName::default(), 3);
+            let path = PathConfig { route: route(to), ports, name, prio, mtu: 1500, overhead: OVERHEAD };
+            endpoint.connect(clock(), session, path);
+        }
+        None => endpoint.listen(ListenConfig {
+            port: DCCP_PORT,
+            session,
+            peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+            mtu: 1500,
+            overhead: OVERHEAD,
+            max_sessions: 100,
+            max_sessions_per_source: 10,
+        }),
+    }
+
+    let mut poll = Poll::new()?;
+    poll.registry().register(&mut socket, Token(0), Interest::READABLE)?;
+    let (mut events, mut out, mut buffer) = (Events::with_capacity(1), Outbox(Vec::new()), [0; 65_535]);
+    let mut answer = None;
+    loop {
+        endpoint.handle_timeout(clock());
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let wire = len as u32 + u32::from(OVERHEAD);
+            endpoint.handle_datagram(clock(), &route(from), Ecn::NotEct, wire, &buffer[..len]);
+        }
+        while let Some((session, event)) = endpoint.poll_event() {
+            match (event, text) {
+                (SessionEvent::Opened { .. }, Some((_, text))) => {
+                    let info = PktInfo { len: text.len(), ..PktInfo::default() };
+                    endpoint.send(clock(), session, text.into(), info);
+                }
+                (SessionEvent::Closed(why), Some(_)) => return answer.ok_or(why.to_string().into()),
+                _ => {}
+            }
+        }
+        while let Some((session, data)) = endpoint.poll_deliver() {
+            match text {
+                None => {
+                    let info = PktInfo { len: data.len(), ..PktInfo::default() };
+                    endpoint.send(clock(), session, data, info);
+                }
+                Some(_) => {
+                    endpoint.close(clock(), session);
+                    answer = Some(data);
+                }
+            }
+        }
+        endpoint.poll_transmit(clock(), &mut out);
+        for (to, packet) in out.0.drain(..) {
+            // What the socket does not take is lost, as on the way.
+            let _ = socket.send_to(&packet, to);
+        }
+        let timeout = endpoint.poll_timeout().map(|(at, _)| at.since(clock()));
+        poll.poll(&mut events, timeout)?;
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let server = UdpSocket::bind("127.0.0.1:0".parse()?)?;
+    let to = server.local_addr()?;
+    std::thread::spawn(|| run(server, None).map(drop).map_err(|e| e.to_string()));
+    let answer = run(UdpSocket::bind("127.0.0.1:0".parse()?)?, Some((to, "hello")))?;
+    assert_eq!(answer, b"hello");
+    println!("the server answered: {}", String::from_utf8_lossy(&answer));
+    Ok(())
+}
+
+#[test]
+fn the_echo_answers() {
+    main().unwrap();
+}
