@@ -158,7 +158,6 @@ impl End {
         let server = self.side == Side::Server;
         if event.reload.is_some() {
             let program = read(&files.text(self.side), self.program.0.experiment)?;
-            self.program.0.check_change(&program.0).map_err(|e| self.fault(e))?;
             let command = Command::Reload(Box::new(program.0.clone()), program.1.clone());
             self.program = program;
             self.command(now, endpoint, command);
