@@ -190,9 +190,8 @@ fn traced(
     };
     let mut series: Vec<Series> = column.run.paths.iter().enumerate().flat_map(of_path).collect();
     series.retain(|s| !s.points.is_empty());
-    let none = if series.is_empty() { " (none)" } else { "" };
     let y_cap = cap(scenario, &series);
-    Panel { title: format!("{}: {title}{none}", column.label), series, y_cap, ..panel(column, y_label) }
+    Panel { title: format!("{}: {title}", column.label), series, y_cap, ..panel(column, y_label) }
 }
 
 /// The highest of the points in each twentieth of a second.

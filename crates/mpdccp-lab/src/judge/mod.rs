@@ -18,12 +18,12 @@ use criterion::Criterion;
 use draw::{Company, Point};
 use figures::figures;
 pub use options::Options;
-use report::Row;
+use report::{Judged, Row};
 use verdict::{Runs, verdict};
 
 use crate::scenario::Scenario;
 use crate::sim::Sim;
-use crate::{Backend, LabError, Plan};
+use crate::{Backend, LabError, Plan, code};
 
 /// What is judged if the user does not say.
 pub const VARIANTS: [&str; 6] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250", "ccid252"];
@@ -68,7 +68,14 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     for result in results.into_inner().unwrap_or_default().into_values() {
         rows.extend(result?);
     }
-    report::write(options, &variants, &rows, before.as_deref())
+    let Options { draws, seed, out, .. } = options;
+    let judged = Judged {
+        made_by: format!("`mpdccp lab judge --draws {draws} --seed {seed}`, {}.", code::words()),
+        seed: *seed,
+        variants: variants.iter().map(|label| (*label).to_owned()).collect(),
+        rows,
+    };
+    report::write(out, &judged, before.as_ref())
 }
 
 /// All variants at one point.

@@ -8,9 +8,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figures, quantile};
-use super::options::Options;
 use super::verdict::Verdict;
-use crate::{LabError, code};
+use crate::LabError;
 
 /// Points with the lowest ratios that are named.
 const WORST: usize = 10;
@@ -28,8 +27,19 @@ pub(super) struct Row {
     pub(super) verdict: Verdict,
 }
 
+/// All that a run of the judge found: the tables can be made of it again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Judged {
+    /// The command and the build.
+    pub(super) made_by: String,
+    pub(super) seed: u64,
+    /// In the order of their tables.
+    pub(super) variants: Vec<String>,
+    pub(super) rows: Vec<Row>,
+}
+
 /// What another build wrote.
-pub(super) fn read(path: &Path) -> Result<Vec<Row>, LabError> {
+pub(super) fn read(path: &Path) -> Result<Judged, LabError> {
     let file = if path.is_dir() { path.join("judge.json") } else { path.to_owned() };
     let wrong = |e: &dyn core::fmt::Display| {
         LabError::Wrong(format!("reading {}: {e}; expected what `lab judge` wrote", file.display()))
@@ -55,17 +65,38 @@ fn by_class<'a>(rows: &'a [Row], label: &str) -> BTreeMap<&'a str, Vec<&'a Row>>
 }
 
 /// Writes both files, and gives the text.
-pub(super) fn write(
-    options: &Options,
-    variants: &[&str],
-    rows: &[Row],
-    before: Option<&[Row]>,
-) -> Result<String, LabError> {
-    let Options { draws, seed, .. } = options;
-    let mut text = format!("`mpdccp lab judge --draws {draws} --seed {seed}`, {}.\n", code::words());
-    for label in variants {
+pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Result<String, LabError> {
+    let text = text(judged, before.map(|before| &before.rows[..]));
+    fs::create_dir_all(out).map_err(|e| LabError::failed(format!("making {}", out.display()), e))?;
+    let json = serde_json::to_string(judged).map_err(|e| LabError::failed("writing JSON", e))?;
+    for (name, content) in [("judge.json", &json), ("judge.md", &text)] {
+        let path = out.join(name);
+        fs::write(&path, content).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
+    }
+    Ok(text)
+}
+
+/// A table for each variant, and its worst points.
+fn text(judged: &Judged, before: Option<&[Row]>) -> String {
+    let Judged { made_by, seed, variants, rows } = judged;
+    let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();
+    let tables: Vec<_> = variants.iter().map(|label| by_class(rows, label)).collect();
+    let mut text = format!(
+        "{made_by}\n\n| points met | {} |\n|---|{}\n",
+        variants.join(" | "),
+        "--:|".repeat(variants.len())
+    );
+    let mut classes: Vec<&str> = tables.iter().flat_map(BTreeMap::keys).copied().collect();
+    classes.sort_unstable();
+    classes.dedup();
+    for class in classes {
+        let cell = |table: &BTreeMap<&str, Vec<&Row>>| {
+            table.get(class).map_or(String::new(), |rows| format!("{} of {}", met(rows), rows.len()))
+        };
+        let _ = writeln!(text, "| {class} | {} |", tables.iter().map(cell).collect::<Vec<_>>().join(" | "));
+    }
+    for (label, table) in variants.iter().zip(&tables) {
         let all: Vec<&Row> = rows.iter().filter(|row| row.label == *label).collect();
-        let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();
         let _ = write!(
             text,
             "\n## {label}\n\n| class | met | 95 % interval | rate over the least: median | 5th percentile | start-up: median |\n|---|--:|--:|--:|--:|--:|\n"
@@ -86,8 +117,8 @@ pub(super) fn write(
                 of(&|row: &Row| row.verdict.start, 0.5),
             );
         };
-        for (class, rows) in by_class(rows, label) {
-            line(class, &rows);
+        for (class, rows) in table {
+            line(class, rows);
         }
         line("all", &all);
         let mut missed: Vec<&&Row> = all.iter().filter(|row| !row.verdict.met).collect();
@@ -106,14 +137,7 @@ pub(super) fn write(
             text += &compared(before, &all, label);
         }
     }
-    fs::create_dir_all(&options.out)
-        .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
-    let json = serde_json::to_string(rows).map_err(|e| LabError::failed("writing JSON", e))?;
-    for (name, content) in [("judge.json", &json), ("judge.md", &text)] {
-        let path = options.out.join(name);
-        fs::write(&path, content).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
-    }
-    Ok(text)
+    text
 }
 
 /// Points that another build met and this one does not, and the other way round.
@@ -140,6 +164,17 @@ fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
 mod tests {
     use super::*;
 
+    fn row(index: u64, met: bool) -> Row {
+        Row {
+            index,
+            class: String::new(),
+            words: String::new(),
+            label: "ccid5".to_owned(),
+            figures: Figures::default(),
+            verdict: Verdict { met, ..Verdict::default() },
+        }
+    }
+
     #[test]
     fn intervals_are_wilsons() {
         // Wilson (1927): 81 of 263 gives 25.5 to 36.6 %.
@@ -150,15 +185,29 @@ mod tests {
     }
 
     #[test]
-    fn two_builds_are_compared_point_by_point() {
-        let row = |index, met| Row {
-            index,
-            class: String::new(),
-            words: String::new(),
-            label: "ccid5".to_owned(),
-            figures: Figures::default(),
-            verdict: Verdict { met, ..Verdict::default() },
+    fn all_variants_stand_beside_each_other_by_class_and_come_back_from_the_file() {
+        let row = |label: &str, class: &str, met| Row {
+            label: label.to_owned(),
+            class: class.to_owned(),
+            ..row(1, met)
         };
+        let judged = Judged {
+            made_by: "`mpdccp lab judge`".to_owned(),
+            seed: 1,
+            variants: vec!["ccid5".to_owned(), "ccid7".to_owned()],
+            rows: vec![row("ccid5", "loss", true), row("ccid7", "loss", false), row("ccid5", "loss", false)],
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let written = write(dir.path(), &judged, None).unwrap();
+        assert!(
+            written.contains("| points met | ccid5 | ccid7 |\n|---|--:|--:|\n| loss | 1 of 2 | 0 of 1 |"),
+            "{written}"
+        );
+        assert_eq!(text(&read(dir.path()).unwrap(), None), written);
+    }
+
+    #[test]
+    fn two_builds_are_compared_point_by_point() {
         let before = [row(1, true), row(2, false), row(3, true)];
         let now = [row(1, false), row(2, true), row(3, true), row(4, true)];
         let text = compared(&before, &now.iter().collect::<Vec<_>>(), "ccid5");
