@@ -42,18 +42,17 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Sending worked, or did not for the reason given.
-    pub(crate) fn mark(&mut self, now: Time, socket: u32, remote: SocketAddr, error: Option<String>) {
+    /// Sending does not work, for the reason given.
+    pub(crate) fn mark(&mut self, now: Time, socket: u32, remote: SocketAddr, why: String) {
         let known = self.broken.iter().position(|b| b.socket == socket && b.remote == remote);
-        match (error, known) {
-            (None, Some(i)) if self.broken[i].retry_at.is_some() => self.mend(now, i),
-            (Some(why), Some(i)) if self.broken[i].retry_at.is_none() => {
+        match known {
+            Some(i) if self.broken[i].retry_at.is_none() => {
                 let broken = &mut self.broken[i];
                 broken.wait = (broken.wait * 2).min(MAX_WAIT);
                 broken.retry_at = Some(now + broken.wait);
                 self.changes.push(LinkChange { socket, remote, up: false, why });
             }
-            (Some(why), None) if self.broken.len() < MAX_BROKEN => {
+            None if self.broken.len() < MAX_BROKEN => {
                 let retry_at = Some(now + RETRY);
                 self.broken.push(Broken { socket, remote, retry_at, wait: RETRY, mended: now });
                 self.changes.push(LinkChange { socket, remote, up: false, why });
@@ -118,17 +117,14 @@ mod tests {
     fn each_change_is_told_once() {
         let mut links = Links::default();
         let t = Time::from_millis(5);
-        links.mark(t, 0, remote(), None);
-        assert!(ups(&mut links).is_empty());
         for _ in 0..3 {
-            links.mark(t, 0, remote(), Some("no route".into()));
+            links.mark(t, 0, remote(), "no route".into());
         }
         assert_eq!(ups(&mut links), [false]);
         assert_eq!(links.next_retry(), Some(t + RETRY));
         links.retry(t + RETRY, |_, _| false);
         assert!(ups(&mut links).is_empty());
         links.retry(t + RETRY * 2, |_, _| true);
-        links.mark(t + RETRY * 2, 0, remote(), None);
         assert_eq!(ups(&mut links), [true]);
         assert_eq!(links.next_retry(), None);
     }
@@ -139,7 +135,7 @@ mod tests {
         let mut t = Time::from_millis(5);
         let mut waits = Vec::new();
         for _ in 0..8 {
-            links.mark(t, 0, remote(), Some("refused".into()));
+            links.mark(t, 0, remote(), "refused".into());
             let next = links.next_retry().unwrap();
             waits.push(next.since(t).as_millis());
             t = next;
@@ -149,7 +145,7 @@ mod tests {
         // After a good while it starts from the beginning.
         t += PROBATION;
         links.retry(t, |_, _| true);
-        links.mark(t, 0, remote(), Some("refused".into()));
+        links.mark(t, 0, remote(), "refused".into());
         assert_eq!(links.next_retry(), Some(t + RETRY));
     }
 
@@ -157,7 +153,7 @@ mod tests {
     fn the_list_is_bounded() {
         let mut links = Links::default();
         for port in 0..1000 {
-            links.mark(Time::ZERO, 0, ([192, 0, 2, 1], port).into(), Some("no route".into()));
+            links.mark(Time::ZERO, 0, ([192, 0, 2, 1], port).into(), "no route".into());
         }
         assert_eq!(links.take_changes().len(), MAX_BROKEN);
         links.forget(0);

@@ -143,17 +143,17 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device_mtu(to.remote)
     }
 
-    /// Asks the system whether a destination can still be reached, without sending.
-    pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) {
+    /// Asks the system whether a destination can still be reached, without sending. Returns why not.
+    pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) -> Option<String> {
         let under = self.resolve(&Route { socket, local: None, remote }).socket;
         let present = self.socket(under).map_or(Ok(()), |encapsulation| encapsulation.present());
         let answer = present.and_then(|()| self.path_mtu(socket, remote));
         if self.shortage.is_behind(&answer) {
-            return;
+            return None;
         }
-        if let Err(e) = answer {
-            self.links.mark(now, socket, remote, Some(e.to_string()));
-        }
+        let why = answer.err()?.to_string();
+        self.links.mark(now, socket, remote, why.clone());
+        Some(why)
     }
 
     /// Receives once from a socket and hands everything to `endpoint`; the time handed on never runs backwards.
@@ -269,13 +269,9 @@ impl Net {
                     let form = if is_channel(route.socket) { Form::Sealed } else { Form::Dccp };
                     capture.sent(to.socket, &**encapsulation, &burst, packets, form);
                 }
-                match encapsulation.send(&burst) {
-                    Ok(()) => links.mark(now, route.socket, route.remote, None),
-                    Err(SendError::LinkDown(e)) => {
-                        links.mark(now, route.socket, route.remote, Some(e.to_string()));
-                    }
-                    // Counted; the congestion control will see the loss.
-                    Err(SendError::BufferFull | SendError::TooBig) => {}
+                // Anything else is counted, and the congestion control sees the loss. That a packet leaves is no sign that a broken link works.
+                if let Err(SendError::LinkDown(e)) = encapsulation.send(&burst) {
+                    links.mark(now, route.socket, route.remote, e.to_string());
                 }
             }
         }
@@ -399,7 +395,7 @@ mod tests {
         assert!(!all.is_empty());
         net.watch(now, socket, remote);
         assert_eq!(net.take_changes(), [], "the system could not look");
-        net.links.mark(now, socket, remote, Some("pulled".into()));
+        net.links.mark(now, socket, remote, "pulled".into());
         assert!(!net.take_changes()[0].up);
         let later = now + Duration::from_secs(1);
         net.retry(later, &poller);

@@ -78,7 +78,8 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
             flags if !flags.contains(InterfaceFlags::IFF_UP) => {
                 Err(io::Error::other(format!("{name} is switched off")))
             }
-            flags if !flags.contains(InterfaceFlags::IFF_RUNNING) => {
+            // The first may follow the second a second later.
+            flags if !flags.contains(InterfaceFlags::IFF_RUNNING | InterfaceFlags::IFF_LOWER_UP) => {
                 Err(io::Error::other(format!("{name} has no carrier")))
             }
             _ => Ok(()),
@@ -185,12 +186,15 @@ mod tests {
 
     #[test]
     fn what_a_path_is_bound_to_must_be_there_and_have_a_carrier() {
-        let (up, running) = (InterfaceFlags::IFF_UP, InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING);
+        let up = InterfaceFlags::IFF_UP;
+        let lately = up | InterfaceFlags::IFF_RUNNING;
+        let running = lately | InterfaceFlags::IFF_LOWER_UP;
         let host = || {
             [
                 entry("good", running, None),
                 entry("good", running, Some([192, 0, 2, 1])),
                 entry("pulled", up, Some([192, 0, 2, 2])),
+                entry("now", lately, None),
                 entry("off", InterfaceFlags::empty(), None),
             ]
         };
@@ -202,6 +206,7 @@ mod tests {
         assert_eq!(say(Some("good"), any), Ok(()));
         assert_eq!(say(None, [192, 0, 2, 1]), Ok(()));
         assert_eq!(say(Some("pulled"), any), Err("pulled has no carrier".into()));
+        assert_eq!(say(Some("now"), any), Err("now has no carrier".into()));
         assert_eq!(say(None, [192, 0, 2, 2]), Err("pulled has no carrier".into()));
         assert_eq!(say(Some("off"), any), Err("off is switched off".into()));
         assert!(say(Some("none"), any).unwrap_err().contains("No such device"));

@@ -15,8 +15,12 @@ pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
 /// Sending for this long without hearing anything, the initiator makes a new handshake: the responder may have been restarted.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Handshakes are repeated after one second, then after twice as long each time, up to this.
-const MOST_PATIENCE: Duration = Duration::from_secs(5);
+/// Handshakes are repeated after this time while the responder was heard lately, so that one that was restarted has its initiators back
+/// within a second; ...
+const DENSE: Duration = Duration::from_millis(600);
+const LATELY: Duration = Duration::from_secs(35);
+/// ... otherwise after at least the first, then twice as long each time, up to the second. All are up to a quarter shorter by chance.
+const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// A handshake is given up after this time; the next packet begins another.
 const GIVE_UP: Duration = Duration::from_secs(90);
 /// A responder keeps a channel this long without hearing anything: a client that slept finds it again.
@@ -103,12 +107,14 @@ pub(crate) struct Pending {
     pub(crate) code: Code,
     pub(crate) since: Time,
     pub(crate) again: Time,
-    pub(crate) tries: u32,
+    /// Before it is repeated, at most.
+    pub(crate) wait: Duration,
 }
 
 impl Pending {
-    pub(crate) fn patience(tries: u32) -> Duration {
-        (Duration::from_secs(1) * (1 << tries.min(8))).min(MOST_PATIENCE)
+    /// The wait after one of `before`, where the responder was `heard` last.
+    pub(crate) fn wait(now: Time, heard: Time, before: Duration) -> Duration {
+        if now.since(heard) < LATELY { DENSE } else { (before * 2).clamp(SPARSE.0, SPARSE.1) }
     }
 
     pub(crate) fn is_hopeless(&self, now: Time) -> bool {

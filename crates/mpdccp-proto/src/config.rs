@@ -84,6 +84,9 @@ pub struct SessionConfig {
     /// A path that hears nothing for this long is probed: keeps NAT bindings alive and finds dead paths. The server
     /// waits twice as long.
     pub keepalive: Duration,
+    /// Client with several paths: how long the first subflow may take on one before the next is tried; twice as long each time round, up to
+    /// three seconds, so that a slow path is not given up for ever.
+    pub first_attempt: Duration,
     /// How long the session lives on without any path that is up.
     pub survive: Duration,
     /// How long a connection that ended is in TIMEWAIT, two maximum segment lifetimes (RFC 4340 section 8.3): a client does not use its ports
@@ -115,6 +118,7 @@ impl Default for SessionConfig {
             private_options: false,
             max_paths: 8,
             keepalive: Duration::from_secs(12),
+            first_attempt: Duration::from_secs(3),
             survive: Duration::from_secs(60),
             time_wait: Duration::from_secs(240),
         }

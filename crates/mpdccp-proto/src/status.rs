@@ -1,11 +1,12 @@
 use crate::policy::RuleStats;
 use crate::queue::{QueueStats, QueueView};
 use crate::reorder::ReorderStats;
-use crate::{Counters, PathId, PathState};
+use crate::{Counters, PathId, PathName, PathState};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{ConnectionStats, Ports, Route, ccid::TxView};
+use mpdccp_units::Time;
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,4 +124,10 @@ pub struct PathStatus {
     pub tx: Option<TxView>,
     /// The connection's counters.
     pub stats: ConnectionStats,
+    /// What rules call it, at both ends.
+    pub name: PathName,
+    /// When something last arrived, or the path opened.
+    pub heard: Time,
+    /// When something newer of ours was last acknowledged, or the path opened.
+    pub answered: Time,
 }

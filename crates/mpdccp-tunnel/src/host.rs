@@ -85,6 +85,10 @@ pub struct Looked {
     pub remote: SocketAddr,
     /// Largest packets.
     pub sizes: Sizes,
+    /// Why nothing can leave there, if it is a path of this end.
+    pub fault: Option<String>,
+    /// Address of this host that packets leave from, if it is a path of this end.
+    pub source: Option<IpAddr>,
     /// IP bytes that the socket sent and received.
     pub carried: u64,
     /// Whether the peer ever proved its key.

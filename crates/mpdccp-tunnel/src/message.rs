@@ -8,6 +8,9 @@ const LEAVE: [u8; 2] = [0x10, 1];
 const ASK: [u8; 2] = [0x10, 2];
 const GIVE: [u8; 2] = [0x10, 3];
 const REFUSE: [u8; 2] = [0x10, 4];
+const NAMES: [u8; 2] = [0x10, 5];
+/// Longest name of a path that is told, bytes.
+const LONGEST_NAME: usize = 40;
 /// Largest message: it fits where IPv4 does.
 const MAX_MESSAGE: usize = 500;
 
@@ -48,6 +51,8 @@ pub(crate) enum Message {
     Ask,
     Give(Gift),
     Refuse(Refusal),
+    /// What a client calls its paths.
+    Names(Vec<String>),
 }
 
 impl Message {
@@ -57,6 +62,16 @@ impl Message {
             Message::Leave => LEAVE.to_vec(),
             Message::Ask => ASK.to_vec(),
             Message::Refuse(why) => [&REFUSE[..], &[*why as u8]].concat(),
+            Message::Names(names) => {
+                let mut out = NAMES.to_vec();
+                for name in names.iter().filter(|name| name.len() <= LONGEST_NAME) {
+                    if out.len() + 1 + name.len() <= MAX_MESSAGE {
+                        out.push(name.len() as u8);
+                        out.extend(name.as_bytes());
+                    }
+                }
+                out
+            }
             Message::Give(gift) => {
                 let mut out = [GIVE, gift.mtu.to_be_bytes()].concat();
                 let kinds = [(0x00, &gift.addresses), (0x10, &gift.routes)];
@@ -83,6 +98,16 @@ impl Message {
             (ASK, []) => Some(Message::Ask),
             (REFUSE, [1]) => Some(Message::Refuse(Refusal::NoPool)),
             (REFUSE, [2]) => Some(Message::Refuse(Refusal::Exhausted)),
+            (NAMES, mut rest) => {
+                let mut names = Vec::new();
+                while let [len, after @ ..] = rest {
+                    let (name, after) = after.split_at_checked(usize::from(*len))?;
+                    let name = std::str::from_utf8(name).ok().filter(|name| is_name(name))?;
+                    names.push(name.to_owned());
+                    rest = after;
+                }
+                (data.len() <= MAX_MESSAGE).then_some(Message::Names(names))
+            }
             (GIVE, [high, low, entries @ ..]) => {
                 let mut gift = Gift { mtu: u16::from_be_bytes([*high, *low]), ..Gift::default() };
                 let mut rest = entries;
@@ -112,6 +137,13 @@ impl Message {
     }
 }
 
+/// Whether a path may be called so by a peer: it goes to logs and terminals.
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && name.chars().all(|c| c.is_alphanumeric() || " -_.@:/+".contains(c))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,7 +160,10 @@ mod tests {
     #[test]
     fn messages_are_read_as_written() {
         let refusals = [Refusal::NoPool, Refusal::Exhausted].map(Message::Refuse);
-        for message in refusals.into_iter().chain([Message::Leave, Message::Ask, Message::Give(gift())]) {
+        let names = Message::Names(vec!["dsl".into(), "Büro LTE".into()]);
+        for message in
+            refusals.into_iter().chain([Message::Leave, Message::Ask, Message::Give(gift()), names])
+        {
             let bytes = message.to_bytes();
             assert_eq!(bytes[0] >> 4, 1, "not an IP packet");
             assert_eq!(Message::parse(&bytes), Some(message));
@@ -153,6 +188,12 @@ mod tests {
         for wrong in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1]] {
             assert_eq!(with(&[&[4, 8][..], &wrong].concat()), None);
         }
+        let named = |name: &[u8]| Message::parse(&[&NAMES[..], &[name.len() as u8], name].concat());
+        assert!(named(b"dsl").is_some());
+        for wrong in [&b""[..], b"\x1b[2J", b"a\nb", b"\xff", &[b'a'; LONGEST_NAME + 1]] {
+            assert_eq!(named(wrong), None, "{wrong:?}");
+        }
+        assert_eq!(Message::parse(&[0x10, 5, 3, b'd']), None);
         assert_eq!(Message::parse(&[0x10, 2, 0]), None);
         assert_eq!(Message::parse(&[0x10, 4, 9]), None);
     }

@@ -42,6 +42,8 @@ pub(crate) struct OpenPath {
     pub(crate) interface: Option<String>,
     pub(crate) socket: u32,
     pub(crate) remote: SocketAddr,
+    /// Address of this host that it leaves from.
+    pub(crate) source: Option<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
     /// Since when it does not work.

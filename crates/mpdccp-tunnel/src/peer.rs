@@ -9,17 +9,26 @@ use crate::message::Message;
 use crate::packet::mtu;
 use crate::packet::police::Policer;
 use crate::path::{OpenPath, WaitingPath};
+use crate::story::Stories;
 use dccp_proto::Route;
-use mpdccp_proto::{PathId, PathName, PathStatus, PktInfo, SessionId, SessionStatus};
+use mpdccp_proto::{PathId, PathName, PathStatus, PktInfo, SessionConfig, SessionId, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+/// How long it may take on the first of several paths at first: a first line that is dead costs no more than this at the start.
+const FIRST_ATTEMPT: Duration = Duration::from_millis(250);
 /// How long a session may take to open before another path is tried first.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// Wait before a lost session is opened again, doubled up to the maximum as long as that fails.
-const RETRY: Duration = Duration::from_millis(250);
-const MAX_RETRY: Duration = Duration::from_secs(8);
+/// A peer that had a session a moment ago is tried again at once, and without much patience: most outages of a server are short, and what
+/// is sent while it starts is lost.
+const MISSED: Duration = Duration::from_secs(35);
+const MISSED_PATIENCE: Duration = Duration::from_millis(1_500);
+/// Wait before a lost session is opened again, doubled up to the maximum as long as that fails, and to the second where sessions open and
+/// end at once. All are up to a quarter shorter by chance.
+const RETRY: Duration = Duration::from_millis(100);
+const MAX_RETRY: Duration = Duration::from_secs(2);
+const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
 /// After a session that ended sooner the next one waits longer, as after a failure.
 const BRIEF: Duration = Duration::from_secs(10);
 /// After every so many failed attempts the log says what may be wrong.
@@ -52,12 +61,17 @@ pub(crate) struct Peer {
     pub(crate) silent_since: Option<Time>,
     /// It proved its key once.
     pub(crate) heard: bool,
-    /// Why paths of this session that are not up went down, as logged: they try again every second.
-    downs: BTreeMap<String, String>,
+    /// What its paths went through, and since when it has no session.
+    pub(crate) stories: Stories,
+    away_since: Option<Time>,
+    /// Own paths by their sockets that do not answer, and as far as is known why, until the host has looked.
+    pub(crate) doubts: BTreeMap<u32, (PathId, String)>,
+    /// What a client calls its paths, as it told this end.
+    names: BTreeMap<PathName, String>,
     /// Where the other ends of this session's channels moved.
     places: BTreeMap<u32, SocketAddr>,
-    /// What the log called the paths of this session.
-    labels: BTreeMap<PathId, String>,
+    /// Names of the paths of this session, and what the log called them.
+    labels: BTreeMap<PathId, (String, String)>,
     /// When to connect; `None` for a server, or with a session.
     retry_at: Option<Time>,
     wait: Duration,
@@ -91,7 +105,10 @@ impl Peer {
             server: 0,
             silent_since: None,
             heard: false,
-            downs: BTreeMap::new(),
+            stories: Stories::default(),
+            away_since: None,
+            doubts: BTreeMap::new(),
+            names: BTreeMap::new(),
             places: BTreeMap::new(),
             labels: BTreeMap::new(),
             retry_at: None,
@@ -118,9 +135,11 @@ impl Peer {
         let late = self.give_up_at.is_some_and(|t| t <= cx.now);
         let given_up = self.session.filter(|_| late);
         if let Some(session) = given_up {
-            cx.out.warn(format!("peer {}: no session after {OPEN_PATIENCE:?}, trying again", self.name()));
             cx.endpoint.abort(cx.now, session);
             self.failures += 1;
+            if self.failures == 1 {
+                cx.out.warn(format!("peer {}: no answer yet; it is tried again and again", self.name()));
+            }
             if self.failures.is_multiple_of(HINT_EVERY) && !self.heard && self.keys.is_some() {
                 cx.out.warn(format!(
                     "peer {}: never an answer. Is its tunnel up, and do packets get there? An end with other keys does not answer either: \
@@ -129,11 +148,13 @@ impl Peer {
                     self.name()
                 ));
             }
-            self.on_closed(cx.now);
+            self.on_closed(cx);
         }
         if self.retry_at.is_some_and(|t| t <= cx.now) {
             self.connect(cx);
-            cx.out.info(format!("peer {}: connecting", self.name()));
+            if self.failures == 0 {
+                cx.out.info(format!("peer {}: connecting", self.name()));
+            }
         }
         given_up
     }
@@ -154,26 +175,31 @@ impl Peer {
         let (later, sooner) = self.paths.split_at(self.first);
         let mut order = sooner.iter().chain(later).map(|p| p.config(port, cx.cfg.dccp_port));
         let Some(first) = order.next() else { return };
-        let session = cx.endpoint.connect(cx.now, cx.cfg.session(), first);
+        let cfg = SessionConfig { first_attempt: FIRST_ATTEMPT, ..cx.cfg.session() };
+        let session = cx.endpoint.connect(cx.now, cfg, first);
         for path in order {
             cx.endpoint.add_path(cx.now, session, path);
         }
         self.session = Some(session);
-        self.give_up_at = Some(cx.now + OPEN_PATIENCE);
+        let patience = if self.is_missed(cx.now) { MISSED_PATIENCE } else { OPEN_PATIENCE };
+        self.give_up_at = Some(cx.now + patience);
         // If this one fails, the next attempt starts elsewhere.
         self.first += 1;
     }
 
-    pub(crate) fn on_opened(&mut self, now: Time) {
+    /// A session is open. Returns how long there was none, if there was one before.
+    pub(crate) fn on_opened(&mut self, now: Time) -> Option<Duration> {
         self.give_up_at = None;
         self.failures = 0;
         self.opened = Some(now);
         self.first = 0;
+        self.away_since.take().map(|at| now.since(at))
     }
 
     /// A session ended. Returns how many in a row did soon after they had opened, if that is worth a warning.
     pub(crate) fn on_ended(&mut self, now: Time) -> Option<u32> {
         let opened = self.opened.take()?;
+        self.away_since = Some(now);
         if now.since(opened) >= BRIEF {
             (self.brief, self.wait) = (0, RETRY);
             return None;
@@ -182,20 +208,29 @@ impl Peer {
         Some(self.brief).filter(|brief| *brief >= 4 && brief.is_power_of_two())
     }
 
+    /// It had a session a moment ago, which was not one of several brief ones.
+    fn is_missed(&self, now: Time) -> bool {
+        self.brief == 0 && self.away_since.is_some_and(|at| now.since(at) < MISSED)
+    }
+
     /// The session is gone; a client opens another one.
-    pub(crate) fn on_closed(&mut self, now: Time) {
+    pub(crate) fn on_closed(&mut self, cx: &mut Cx<'_>) {
         self.forget_session();
         self.give_up_at = None;
-        if !self.paths.is_empty() {
-            self.retry_at = Some(now + self.wait);
-            self.wait = (self.wait * 2).min(MAX_RETRY);
+        if self.paths.is_empty() {
+            return;
         }
+        let wait = if self.is_missed(cx.now) { RETRY } else { self.wait };
+        let most = if self.brief > 0 { MAX_BRIEF_RETRY } else { MAX_RETRY };
+        self.wait = (wait * 2).min(most);
+        let chance = u32::from(cx.ports.next() & 255);
+        self.retry_at = Some(cx.now + wait - wait / 4 * chance / 255);
     }
 
     /// Forgets the session and what was known of its paths.
     pub(crate) fn forget_session(&mut self) -> Option<SessionId> {
-        self.downs.clear();
         self.places.clear();
+        self.doubts.clear();
         self.labels.clear();
         self.session.take()
     }
@@ -218,19 +253,12 @@ impl Peer {
         self.paths.push(path);
     }
 
-    /// A path went down. Returns whether for another reason than the last time.
-    pub(crate) fn is_news(&mut self, path: &str, why: String) -> bool {
-        // A server's paths are where its clients were, as often as they moved.
-        if self.downs.len() >= MOST_REMEMBERED {
-            self.downs.clear();
+    /// A client says what it calls its paths.
+    pub(crate) fn on_names(&mut self, cx: &mut Cx<'_>, names: Vec<String>) {
+        self.names = names.into_iter().map(|name| (PathName::of(&name), name)).collect();
+        for path in self.status(cx).into_iter().flat_map(|status| status.paths) {
+            self.label(cx, path.id);
         }
-        let before = self.downs.insert(path.to_owned(), why.clone());
-        before.as_deref() != Some(&why)
-    }
-
-    /// A path is up.
-    pub(crate) fn on_up(&mut self, path: &str) {
-        self.downs.remove(path);
     }
 
     /// The other end of a channel moved.
@@ -310,20 +338,26 @@ impl Peer {
         ours.or_else(theirs)
     }
 
-    /// The configured name of a path, or its address.
+    /// The configured name of a path, that which the peer gave it, or its address.
     pub(crate) fn path_name(&self, path: &PathStatus) -> String {
-        self.cfg_of(path).map_or_else(|| path.route.remote.to_string(), |spec| spec.name.clone())
+        let told = || self.names.get(&path.name);
+        let name = self.cfg_of(path).map(|spec| &spec.name).or_else(told);
+        name.cloned().unwrap_or_else(|| path.route.remote.to_string())
     }
 
-    /// A path as the log names it; as it was named last, should it be gone.
-    pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> String {
+    /// A path's name, and how the log names it; as it was last, should it be gone.
+    pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> (String, String) {
         let status = self.status(cx);
         if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
             let (name, place) = (self.path_name(path), self.place(&path.route).to_string());
             let label = if name == place { format!("path {name}") } else { format!("path {name} ({place})") };
-            self.labels.insert(id, label);
+            if let Some((before, _)) =
+                self.labels.insert(id, (name.clone(), label)).filter(|(before, _)| *before != name)
+            {
+                self.stories.rename(&before, name);
+            }
         }
-        self.labels.get(&id).cloned().unwrap_or_else(|| "a path".into())
+        self.labels.get(&id).cloned().unwrap_or_else(|| ("?".into(), "a path".into()))
     }
 
     /// Has the host look at the destinations of this end's paths.
@@ -415,18 +449,6 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_goes_down_again_and_again_is_logged_once() {
-        let mut peer = peer();
-        let news = |peer: &mut Peer, path: &str, why: &str| peer.is_news(path, why.into());
-        assert!(news(&mut peer, "one", "silent") && news(&mut peer, "two", "silent"));
-        assert!(news(&mut peer, "one", "no answer") && !news(&mut peer, "one", "no answer"));
-        peer.on_up("one");
-        assert!(news(&mut peer, "one", "no answer"), "it was up meanwhile");
-        (0..1_000).for_each(|n| assert!(news(&mut peer, &n.to_string(), "moved")));
-        assert!(peer.downs.len() <= MOST_REMEMBERED, "bounded");
-    }
-
-    #[test]
     fn brief_sessions_make_the_next_one_wait_and_are_warned_of() {
         let (mut peer, mut now, mut warned) = (peer(), Time::from_millis(1), Vec::new());
         for _ in 0..8 {
@@ -435,7 +457,7 @@ mod tests {
             warned.extend(peer.on_ended(now));
         }
         assert_eq!(warned, [4, 8]);
-        peer.wait = MAX_RETRY;
+        peer.wait = MAX_BRIEF_RETRY;
         peer.on_opened(now);
         assert_eq!((peer.on_ended(now + BRIEF), peer.wait, peer.brief), (None, RETRY, 0));
     }

@@ -7,7 +7,7 @@ use crate::host::Looked;
 use crate::message::Message;
 use crate::peer::Peer;
 use mpdccp_proto::SessionId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 
@@ -157,20 +157,6 @@ impl Peers {
         failed
     }
 
-    /// A socket's path as the log names it, if it is known whose it is.
-    fn whose(&self, client: bool, socket: u32, peer: Option<u32>) -> Option<String> {
-        let ours = |peer: &Peer| {
-            let path = peer.paths.iter().find(|p| p.socket == socket)?;
-            Some(format!("peer {}: path {}", peer.name(), path.spec.name))
-        };
-        if let Some(peer) = peer {
-            let peer = self.get(peer as usize)?;
-            return ours(peer).or_else(|| Some(format!("peer {}", peer.name())));
-        }
-        // Without channels only a client's paths have sockets of their own.
-        self.iter().take_while(|_| client).find_map(ours)
-    }
-
     /// Sends a peer a message, should it be there.
     pub(crate) fn tell(&self, cx: &mut Cx<'_>, number: usize, message: &Message) {
         if let Some(peer) = self.get(number) {
@@ -189,28 +175,31 @@ impl Peers {
 
     /// Sending to a destination stopped or started to work.
     pub(crate) fn on_link(
-        &self,
+        &mut self,
         cx: &mut Cx<'_>,
         socket: u32,
         peer: Option<u32>,
         remote: SocketAddr,
         error: Option<String>,
     ) {
-        let whose = self.whose(cx.cfg.is_client(), socket, peer);
-        let whose = whose.map_or_else(String::new, |label| label + ": ");
-        match error {
-            None => cx.out.info(format!("{whose}sending to {remote} works again")),
-            Some(why) => cx.out.warn(format!("{whose}sending to {remote} fails: {why}")),
+        let over =
+            cx.endpoint.paths_over(socket, remote).into_iter().filter_map(|(session, _)| self.of(session));
+        let owns = |number: &usize| self.list[*number].paths.iter().any(|path| path.socket == socket);
+        let own = self.present().filter(|_| cx.cfg.is_client()).filter(owns);
+        let told: BTreeSet<usize> = over.chain(own).chain(peer.map(|number| number as usize)).collect();
+        for number in told.into_iter().filter(|number| self.get(*number).is_some()).collect::<Vec<_>>() {
+            self.list[number].on_link(cx, socket, error.clone());
         }
     }
 
     /// The other end of a channel is elsewhere now.
     pub(crate) fn on_moved(&mut self, cx: &mut Cx<'_>, socket: u32, peer: Option<u32>, remote: SocketAddr) {
-        if let Some(whose) = self.whose(cx.cfg.is_client(), socket, peer) {
-            cx.out.info(format!("{whose} is at {remote} now"));
-        }
-        if let Some(number) = peer.map(|n| n as usize).filter(|n| self.get(*n).is_some()) {
-            self.list[number].on_moved(socket, remote);
-        }
+        let Some(number) = peer.map(|n| n as usize).filter(|n| self.get(*n).is_some()) else { return };
+        let peer = &mut self.list[number];
+        let mut paths = peer.status(cx).into_iter().flat_map(|status| status.paths);
+        let name = paths.find(|path| path.route.socket == socket).map(|path| peer.path_name(&path));
+        let path = name.map_or_else(String::new, |name| format!(": path {name}"));
+        cx.out.info(format!("peer {}{path} is at {remote} now", peer.name()));
+        peer.on_moved(socket, remote);
     }
 }

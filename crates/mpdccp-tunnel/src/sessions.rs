@@ -2,8 +2,10 @@
 
 use crate::Cx;
 use crate::client::assigned::Assigned;
+use crate::message::Message;
 use crate::peers::Peers;
-use mpdccp_proto::{SessionEvent, SessionId};
+use crate::story;
+use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
 /// What else there is to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,40 +34,47 @@ pub(crate) fn on_event(
     let name = peer.cfg.name.clone();
     match event {
         SessionEvent::Opened { multipath } => {
-            peer.on_opened(cx.now);
+            let away = peer.on_opened(cx.now);
             assigned.ask(cx, peer, true);
             for ip in &cx.cfg.advertise {
                 cx.endpoint.advertise(cx.now, session, *ip, None);
             }
             cx.endpoint.cap(cx.now, session, peer.cfg.rate.map(|rate| rate.0));
             let plain = if multipath { "" } else { " without multipath" };
-            cx.out.info(format!("peer {name}: session open{plain}"));
+            let away = away.map_or_else(String::new, |time| format!(" again after {}", story::length(time)));
+            cx.out.info(format!("peer {name}: session open{away}{plain}"));
         }
         SessionEvent::PathUp(id) => {
             peer.limit_path(cx, id);
-            let path = peer.label(cx, id);
-            peer.on_up(&path);
-            cx.out.info(format!("peer {name}: {path} is up"));
+            if cx.cfg.is_client() {
+                let names = peer.paths.iter().map(|path| path.spec.name.clone()).collect();
+                peer.tell(cx, &Message::Names(names));
+            }
+            let (path, label) = peer.label(cx, id);
+            let away = peer.stories.recover(cx.now, &path);
+            let away = away.map_or_else(String::new, |time| format!(" again after {}", story::length(time)));
+            cx.out.info(format!("peer {name}: {label} is up{away}"));
             peer.look(cx, Some(id));
             return Next::Resize(number);
         }
         SessionEvent::PathMtu(id, mtu) => {
-            let path = peer.label(cx, id);
-            cx.out.info(format!("peer {name}: {path} carries packets of {mtu} bytes"));
+            let (_, label) = peer.label(cx, id);
+            cx.out.info(format!("peer {name}: {label} carries packets of {mtu} bytes"));
             return Next::Resize(number);
         }
         SessionEvent::PathSuspect(id) => {
-            let path = peer.label(cx, id);
-            cx.out.warn(format!(
-                "peer {name}: {path} is suspect: nothing is acknowledged, or its link is down"
-            ));
+            peer.suspects(cx, id);
         }
-        SessionEvent::PathDown(id, why) => {
-            let path = peer.label(cx, id);
-            if peer.is_news(&path, why.to_string()) {
-                cx.out.warn(format!("peer {name}: {path} is down: {why}"));
+        SessionEvent::PathDown(id, why) => match why {
+            // The next one is tried before this one has had much time.
+            Reason::NextTried => {}
+            Reason::Closed | Reason::ClosedByPeer | Reason::Removed | Reason::Replaced | Reason::Plain => {
+                let (path, label) = peer.label(cx, id);
+                peer.stories.forget(&path);
+                cx.out.info(format!("peer {name}: {label} is closed: {why}"));
             }
-        }
+            _ => peer.fails(cx, id, &why.to_string()),
+        },
         SessionEvent::Closed(why) => {
             cx.out.info(format!("peer {name}: session closed: {why}"));
             if let (Some(brief), true) = (peer.on_ended(cx.now), !cx.closing) {
@@ -74,7 +83,7 @@ pub(crate) fn on_event(
                      does another client have this one's key?"
                 ));
             }
-            peer.on_closed(cx.now);
+            peer.on_closed(cx);
             peers.forget(session);
             return Next::Over(number);
         }

@@ -231,6 +231,9 @@ impl Tunnel {
         match (Message::parse(data), self.cfg.is_client()) {
             (Some(Message::Leave), true) => self.next_server(endpoint, now, number, "it is to be taken away"),
             (Some(Message::Ask), false) => self.assign(endpoint, now, number),
+            (Some(Message::Names(names)), false) => {
+                self.peers[number].on_names(cx!(self, endpoint, now), names)
+            }
             (Some(Message::Give(gift)), true) if auto => {
                 self.assigned.on_given(cx!(self, endpoint, now), &self.peers[number], gift);
             }

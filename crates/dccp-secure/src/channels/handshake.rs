@@ -20,15 +20,15 @@ const COOKIE_LIFE: Duration = Duration::from_secs(120);
 impl Channels {
     /// Sends the first message of a handshake, again if it was sent before.
     pub(super) fn initiate(&mut self, now: Time, at: u32) {
-        let (seed, index) = (self.seed(), self.index(at));
+        let (seed, [chance, ..], index) = (self.seed(), self.seed(), self.index(at));
         let (Some(channel), Some(index)) = (self.channels.get_mut(at), index) else { return };
         let Some(peer) = self.peers.get(&channel.peer) else { return };
-        let (since, tries) = match channel.pending.take() {
+        let (since, before) = match channel.pending.take() {
             Some(pending) => {
                 self.indices.remove(pending.index & NO_SLOT);
-                (pending.since, pending.tries + 1)
+                (pending.since, pending.wait)
             }
-            None => (now, 0),
+            None => (now, Duration::ZERO),
         };
         let unix = self.settings.unix + Duration::from_nanos(now.as_nanos());
         self.initiated = self.initiated.max(Some(unix));
@@ -48,8 +48,10 @@ impl Channels {
         message[HEADER + 4..][..FIRST].copy_from_slice(&noise);
         let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
-        let again = now + Pending::patience(tries);
-        channel.pending = Some(Box::new(Pending { state, index, code, since, again, tries }));
+        let wait = Pending::wait(now, channel.heard, before);
+        // Clients of a server that was restarted do not come all at once.
+        let again = now + wait - wait / 4 * u32::from(chance) / 255;
+        channel.pending = Some(Box::new(Pending { state, index, code, since, again, wait }));
         self.outbox.push_back((channel.address, message));
     }
 

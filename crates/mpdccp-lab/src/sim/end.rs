@@ -453,6 +453,8 @@ impl End {
         let under = routes.and_then(|routes| Some(routes.resolve(socket)?.socket)).unwrap_or(socket);
         let heard = |routes: &ChannelRoutes| routes.channels.peer_stats(routes.peer(socket)?)?.heard;
         HostEvent::Looked(Looked {
+            fault: None,
+            source: None,
             socket,
             remote,
             sizes: SIZES,

@@ -218,7 +218,7 @@ impl Session {
             polled: Time::ZERO,
             options: OptionBuf::new(),
             alive: now,
-            first: FirstAttempt::new(now),
+            first: FirstAttempt::new(now, cfg.first_attempt),
             close_at: Time::MAX,
             close_reason: Reason::Closed,
             service_code: cfg.connection.service_code,

@@ -9,7 +9,7 @@ use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// With several paths given, how long the first subflow may take on one before the next is tried.
+/// The longest that the first subflow may take on one of several paths before the next is tried ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
 /// How long the handshake of a join, or any handshake of a server, may take: each holds a place among the paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
@@ -196,6 +196,9 @@ impl Session {
     fn try_next_first(&mut self, now: Time, last: usize) {
         let n = self.paths.len();
         let next = (1..=n).map(|k| (last + k) % n).find(|k| !self.paths[*k].removed);
+        if next.is_some_and(|next| next <= last) {
+            self.first.patience = (self.first.patience * 2).min(FIRST_ATTEMPT);
+        }
         if let Some(next) = next.and_then(|k| self.paths.get_mut(k)) {
             next.connect_at = Some(now);
             (self.first.path, self.first.since) = (next.id, now);
@@ -237,7 +240,7 @@ impl Session {
         let choice = self.paths.iter().filter(|p| !p.removed).count() > 1;
         let trying = self.paths.iter().any(|p| p.id == self.first.path && p.conn.is_some());
         (self.role == Role::Client && self.state == SessionState::Connecting && choice && trying)
-            .then(|| self.first.since + FIRST_ATTEMPT)
+            .then(|| self.first.since + self.first.patience)
     }
 
     pub(super) fn management_timeouts(&self) -> impl Iterator<Item = (Time, Wake)> {

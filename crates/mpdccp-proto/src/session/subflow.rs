@@ -84,12 +84,14 @@ pub(super) struct Subflow {
 pub(super) struct FirstAttempt {
     pub(super) path: PathId,
     pub(super) since: Time,
+    /// How long it may take.
+    pub(super) patience: Duration,
     pub(super) refused: usize,
 }
 
 impl FirstAttempt {
-    pub(super) fn new(now: Time) -> FirstAttempt {
-        FirstAttempt { path: PathId(0), since: now, refused: 0 }
+    pub(super) fn new(now: Time, patience: Duration) -> FirstAttempt {
+        FirstAttempt { path: PathId(0), since: now, patience, refused: 0 }
     }
 }
 
@@ -343,6 +345,9 @@ impl Subflow {
             max_payload: conn.map_or(0, |c| c.max_payload_open(options)),
             tx: conn.and_then(Connection::tx_view),
             stats: conn.map_or_else(ConnectionStats::default, |c| c.stats().clone()),
+            name: self.cfg.name,
+            heard: self.heard(),
+            answered: self.answered(),
         }
     }
 }

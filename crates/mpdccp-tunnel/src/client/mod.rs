@@ -53,6 +53,7 @@ pub(crate) fn charge(
     let owns = |peer: &&mut Peer| peer.paths.iter().any(|path| path.socket == looked.socket);
     if let Some(peer) = peers.iter_mut().find(owns) {
         peer.heard |= looked.heard;
+        peer.on_looked(cx, looked);
         quotas.charge(cx, peer, looked);
     }
 }

@@ -47,6 +47,11 @@ impl Names {
         }
     }
 
+    /// Whether an answer is under way.
+    pub(crate) fn is_pending(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|known| known.pending)
+    }
+
     /// The address to use, of the version of `local` if there is one: after `failed`, the next of the list, round and round.
     pub(crate) fn address(
         &self,

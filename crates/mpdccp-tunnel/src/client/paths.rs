@@ -49,11 +49,17 @@ impl Paths {
                             }));
                             path.opening = Some(opening);
                         }
+                        // An answer that is under way is no fault yet.
+                        Err(why) if self.is_asking(&peer.waiting[at]) => peer.waiting[at].why = why,
                         Err(why) => wait(cx, peer, at, why),
                     }
                 }
             }
         }
+    }
+
+    fn is_asking(&self, path: &WaitingPath) -> bool {
+        path.spec.remote.name().is_some_and(|name| self.names.is_pending(name))
     }
 
     /// What to open for a waiting path, or what it waits for.
@@ -120,6 +126,7 @@ impl Paths {
             interface,
             socket,
             remote,
+            source: None,
             mtu,
             overhead,
             bad_since: None,
@@ -241,7 +248,7 @@ impl Paths {
         if let Some(session) = peers[number].session {
             if peers[number].paths.is_empty() {
                 cx.endpoint.close(cx.now, session);
-                peers[number].on_closed(cx.now);
+                peers[number].on_closed(cx);
                 peers.forget(session);
             } else if let Some(id) = id {
                 cx.endpoint.remove_path(cx.now, session, id);

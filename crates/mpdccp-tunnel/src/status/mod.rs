@@ -233,7 +233,7 @@ report! {
         Gauge held_p95_ms: Option<f64>,
     }
 
-    /// One path. What is not known yet is null.
+    /// One path. What is not known, or does not hold since the path does not answer, is null.
     PathReport {
         Label name: String,
         Gauge id: Option<u32>,
@@ -241,6 +241,9 @@ report! {
         Label state: String,
         /// What it waits for.
         Label why: Option<String>,
+        /// Since when it is up, or since when it is not.
+        #[serde(default)]
+        Gauge since_s: Option<f64>,
         Gauge priority: u8,
         /// Most that is sent on it, what it may carry in a month, what it carried of that, and what that cost, if limits or costs are set.
         Gauge rate_limit_mbps: Option<f64>,
@@ -268,6 +271,9 @@ report! {
         Counter received_bytes: u64,
         Counter lost_packets: u64,
         Counter lost_bytes: u64,
+        /// Of what it sent lately.
+        #[serde(default)]
+        Gauge loss_percent: Option<f64>,
         Counter ce_packets: u64,
         Counter timeouts: u64,
         Counter drops: BTreeMap<String, u64>,

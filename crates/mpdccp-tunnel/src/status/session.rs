@@ -71,6 +71,8 @@ impl PeerStatus {
             status.drops.insert(DropReason::OverRate.name().into(), peer.policer.dropped);
         }
         for report in &mut status.paths {
+            let up = matches!(&*report.state, "up" | "standby");
+            report.since_s = peer.stories.since(&report.name, up).map(|at| now.since(at).as_secs_f64());
             let mut specs =
                 peer.paths.iter().map(|p| &p.spec).chain(peer.cfg.paths.iter().map(|p| p.get_ref()));
             if let Some(spec) = specs.find(|spec| spec.name == report.name) {
@@ -156,6 +158,9 @@ impl PathReport {
 
     fn of(path: &PathStatus, row: Option<&PathRow>, (name, remote): (String, SocketAddr)) -> PathReport {
         let tx = path.tx.as_ref();
+        // Figures of a path that does not answer are of the time before.
+        let live = tx.filter(|_| path.state.is_up());
+        let row = row.filter(|_| live.is_some());
         PathReport {
             name,
             id: Some(path.id.0),
@@ -166,22 +171,23 @@ impl PathReport {
             ccid_rx: path.ccids.map(|(_, rx)| rx),
             mtu: path.mtu,
             max_payload: path.max_payload,
-            phase: tx.map(|tx| tx.phase.into()),
+            phase: live.map(|tx| tx.phase.into()),
             cwnd_bytes: row.map(|row| row.cwnd),
-            inflight_bytes: tx.map(|tx| tx.inflight.bytes),
-            inflight_packets: tx.map(|tx| tx.inflight.packets),
-            srtt_ms: tx.and_then(|tx| tx.rtt.srtt()).map(ms),
-            min_rtt_ms: tx.and_then(|tx| tx.rtt.min()).map(|(rtt, _)| ms(rtt)),
-            pacing_mbps: tx.and_then(|tx| tx.pacing).map(|r| r.mbps()),
-            delivery_mbps: tx.map(|tx| tx.delivery_rate.mbps()),
-            btlbw_mbps: tx.and_then(|tx| tx.bottleneck).map(|r| r.mbps()),
-            app_limited: tx.map(|tx| tx.app_limited),
+            inflight_bytes: live.map(|tx| tx.inflight.bytes),
+            inflight_packets: live.map(|tx| tx.inflight.packets),
+            srtt_ms: live.and_then(|tx| tx.rtt.srtt()).map(ms),
+            min_rtt_ms: live.and_then(|tx| tx.rtt.min()).map(|(rtt, _)| ms(rtt)),
+            pacing_mbps: live.and_then(|tx| tx.pacing).map(|r| r.mbps()),
+            delivery_mbps: live.map(|tx| tx.delivery_rate.mbps()),
+            btlbw_mbps: live.and_then(|tx| tx.bottleneck).map(|r| r.mbps()),
+            app_limited: live.map(|tx| tx.app_limited),
             sent_packets: tx.map_or(0, |tx| tx.sent.packets),
             sent_bytes: tx.map_or(0, |tx| tx.sent.bytes),
             received_packets: path.stats.data_received,
             received_bytes: path.stats.bytes_received,
             lost_packets: tx.map_or(0, |tx| tx.lost.packets),
             lost_bytes: tx.map_or(0, |tx| tx.lost.bytes),
+            loss_percent: row.map(|row| f64::from(row.loss) * 100.0),
             ce_packets: tx.map_or(0, |tx| tx.ce),
             timeouts: tx.map_or(0, |tx| tx.timeouts),
             drops: path.stats.dropped.iter().map(|(k, n)| (k.name().into(), *n)).collect(),

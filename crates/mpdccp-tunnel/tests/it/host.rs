@@ -34,6 +34,8 @@ pub(crate) struct Access {
     pub(crate) ip: IpAddr,
     pub(crate) up: bool,
     pub(crate) mtu: u16,
+    /// What the client sends here is lost.
+    pub(crate) mute: bool,
 }
 
 /// A host and its tunnel.
@@ -301,9 +303,9 @@ impl Host {
 
     fn look(&mut self, now: Time, socket: u32, remote: SocketAddr, own: bool) -> Option<HostEvent> {
         let handshake = self.sockets.values().map(|s| s.handshake).max();
-        let (mut carried, unix) = (0, self.unix(now));
+        let (mut carried, mut source, unix) = (0, None, self.unix(now));
         if let Some(known) = self.sockets.get_mut(&socket) {
-            carried = known.bytes;
+            (carried, source) = (known.bytes, Some(self.access[&known.interface].ip));
             let up = self.access[&known.interface].up;
             if own && std::mem::replace(&mut known.up, up) != up {
                 for (session, path) in self.endpoint.paths_over(socket, remote) {
@@ -313,7 +315,17 @@ impl Host {
         }
         let sizes = Sizes { path: Some(1500), device: Some(1500) };
         let heard = true;
-        Some(HostEvent::Looked(Looked { socket, remote, sizes, carried, heard, handshake, unix }))
+        Some(HostEvent::Looked(Looked {
+            socket,
+            remote,
+            sizes,
+            fault: None,
+            source,
+            carried,
+            heard,
+            handshake,
+            unix,
+        }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod features;
 mod host;
+mod outages;
 mod tcp;
 mod world;
 mod worlds;

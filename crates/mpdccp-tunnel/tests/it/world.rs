@@ -129,7 +129,7 @@ impl World {
             let mut host = Host::new(now, 1 + n as u8, key(n), &files[n].text(n), None);
             for interface in 0..2u8 {
                 let ip = Ipv4Addr::new(192, 0, 2, 10 * n as u8 + interface).into();
-                host.access.insert(format!("p{interface}"), Access { ip, up: true, mtu: 1500 });
+                host.access.insert(format!("p{interface}"), Access { ip, up: true, mtu: 1500, mute: false });
             }
             host
         };
@@ -214,7 +214,7 @@ impl World {
         socket.bytes += u64::from(len);
         let (remote, interface) = (socket.remote.ip(), socket.interface.clone());
         let access = &self.hosts[client].access[&interface];
-        if !access.up || len > access.mtu {
+        if !access.up || len > access.mtu || access.mute && from == client {
             return;
         }
         let to =

@@ -67,6 +67,9 @@ pub(crate) enum Command {
         /// Only this peer; a server's other peers may be away.
         #[arg(long)]
         peer: Option<String>,
+        /// As JSON (docs/formats.md).
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         which: Which,
     },
@@ -233,9 +236,12 @@ fn run(command: Command) -> Result<(), Error> {
                 std::thread::sleep(FOLLOW);
             }
         }
-        Command::Health { all_paths, peer, which } => {
+        Command::Health { all_paths, peer, json, which } => {
             let status = control::status(&which.socket()?, peer.as_deref())?;
             let wrong = health::wrong(&status, peer.as_deref(), all_paths);
+            if json {
+                println!("{}", health::json(&wrong));
+            }
             if wrong.is_empty() { Ok(()) } else { Err(Error::runtime(wrong.join("; "))) }
         }
         Command::Reload { which } => {

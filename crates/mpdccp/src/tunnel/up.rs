@@ -68,12 +68,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     // Before there are threads: each has its own.
     privileges::give_up(&cfg, &file);
     let (all, reloaded) = (shards.clone(), file.clone());
-    control.serve(events, move |request| all.control(request, &reloaded))?;
+    control.serve(events.clone(), move |request| all.control(request, &reloaded))?;
     if let Some(listener) = metrics {
         metrics::serve(listener, shards.clone())?;
     }
     if let Some(listener) = page {
-        web::serve(listener, shards.clone())?;
+        web::serve(listener, shards.clone(), events)?;
     }
     let resolving = shards.first().clone();
     shards.first().run(move |_, app| {

@@ -29,5 +29,6 @@ mod tunnel_readme;
 mod tunnel_recipe;
 mod tunnel_service;
 mod tunnel_shards;
+mod tunnel_story;
 mod tunnel_tcp;
 mod tunnel_trust;

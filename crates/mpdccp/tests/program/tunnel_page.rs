@@ -48,8 +48,9 @@ fn a_browser_shows_the_paths() {
         "server: open",
         "one</td>",
         "two</td>",
-        "<td>up</td>",
+        "<td>up ",
         "192.168.71.2:6511",
+        "path one (192.168.71.2:6511) is up</li>",
     ] {
         assert!(body.contains(seen), "no {seen} in\n{dom}");
     }

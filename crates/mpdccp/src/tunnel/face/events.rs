@@ -61,6 +61,12 @@ impl Events {
         }
     }
 
+    /// The newest so many, newest first.
+    pub(crate) fn newest(&self, most: usize) -> Vec<Event> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.events.iter().rev().take(most).cloned().collect()
+    }
+
     /// Those after the one with this number.
     pub(crate) fn after(&self, number: u64) -> Vec<Event> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,6 +181,10 @@ mod tests {
         let all = events.after(0);
         assert_eq!((all.len(), all[0].number, all[KEPT - 1].number), (KEPT, 6, KEPT as u64 + 5));
         assert_eq!(events.after(KEPT as u64 + 4).len(), 1);
+        assert_eq!(
+            events.newest(2).iter().map(|e| e.number).collect::<Vec<_>>(),
+            [KEPT as u64 + 5, KEPT as u64 + 4]
+        );
         let event = Event { number: 1, time: 3_723.25, level: "WARN".into(), message: "silent".into() };
         assert_eq!(line(&event, false).unwrap(), "01:02:03.250 UTC  WARN silent");
         assert!(line(&event, true).unwrap().contains("\"message\":\"silent\""));

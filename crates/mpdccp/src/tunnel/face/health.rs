@@ -30,6 +30,11 @@ pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec
     wrong
 }
 
+/// The same for programs.
+pub(crate) fn json(wrong: &[String]) -> serde_json::Value {
+    serde_json::json!({ "healthy": wrong.is_empty(), "wrong": wrong })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,14 +1,19 @@
-//! Answers to GET requests, for Prometheus and browsers: one at a time, on a thread of its own, nothing but whole answers.
+//! Answers to GET requests, for Prometheus and browsers: nothing but whole answers, a thread for each connection, so that nobody waits for
+//! a slow one.
 
 use crate::error::Error;
+use std::collections::VecDeque;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest request that is read.
 const MAX_REQUEST: usize = 8192;
 /// How long a client may take to ask.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections at a time; one more ends the oldest, which has had its chance.
+const MOST: usize = 32;
 
 /// What a request is answered with.
 pub(crate) struct Response {
@@ -43,17 +48,35 @@ pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, E
     Ok(listener)
 }
 
-/// Answers each path with what `respond` says. The thread ends with the process. `pages` are for browsers, which have to ask by address.
+/// Answers each path with what `respond` says. The threads end with the process.
 pub(crate) fn serve(
     key: &'static str,
     listener: TcpListener,
-    pages: bool,
-    respond: impl Fn(&str) -> Response + Send + 'static,
+    respond: impl Fn(&str) -> Response + Send + Sync + 'static,
 ) -> Result<(), Error> {
-    std::thread::Builder::new().name(key.into()).spawn(move || {
-        for stream in listener.incoming().flatten() {
-            if let Err(e) = answer(&stream, pages, &respond) {
-                tracing::debug!("{key}: {e}");
+    let respond = Arc::new(respond);
+    let thread = move |name: &'static str| std::thread::Builder::new().name(name.into());
+    thread(key).spawn(move || {
+        let mut asking: VecDeque<Arc<TcpStream>> = VecDeque::new();
+        for stream in listener.incoming().flatten().map(Arc::new) {
+            // Those that were answered are held by nobody else.
+            asking.retain(|stream| Arc::strong_count(stream) > 1);
+            if asking.len() >= MOST
+                && let Some(oldest) = asking.pop_front()
+            {
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
+            let (respond, asks) = (respond.clone(), stream.clone());
+            let answers = thread(key).spawn(move || {
+                if let Err(e) = answer(&asks, &*respond) {
+                    tracing::debug!("{key}: {e}");
+                }
+                // It is still in the list.
+                let _ = asks.shutdown(Shutdown::Both);
+            });
+            match answers {
+                Ok(_) => asking.push_back(stream),
+                Err(e) => tracing::debug!("{key}: no thread: {e}"),
             }
         }
     })?;
@@ -74,7 +97,7 @@ fn is_address(request: &str) -> bool {
     name.is_empty() || name == "localhost" || name.parse::<std::net::IpAddr>().is_ok()
 }
 
-fn answer(mut stream: &TcpStream, pages: bool, respond: &impl Fn(&str) -> Response) -> std::io::Result<()> {
+fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = Vec::new();
     let mut piece = [0; 1024];
@@ -94,8 +117,11 @@ fn answer(mut stream: &TcpStream, pages: bool, respond: &impl Fn(&str) -> Respon
     let text = String::from_utf8_lossy(&request);
     let path = text.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
     let Response { code, kind, body } = match path {
-        Some(path) if !pages || is_address(&text) => respond(path),
-        Some(_) => Response { code: "421 Misdirected Request", ..Response::not_here("ask by address") },
+        Some(path) if is_address(&text) => respond(path),
+        Some(_) => Response {
+            code: "421 Misdirected Request",
+            ..Response::not_here("ask by address, as in http://192.0.2.1:9586/, not by name")
+        },
         None => Response { code: "405 Method Not Allowed", ..Response::not_here("only GET") },
     };
     let head = format!(
@@ -123,5 +149,25 @@ mod tests {
             assert!(!host(wrong), "{wrong}");
         }
         assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "no browser");
+    }
+
+    /// Connections that say nothing do not keep others out, however many they are.
+    #[test]
+    fn silent_clients_shut_nobody_out() {
+        let listener = listen("web", ([127, 0, 0, 1], 0).into()).unwrap();
+        let at = listener.local_addr().unwrap();
+        serve("web", listener, |_| Response::ok("text/plain", "here".into())).unwrap();
+        let mut silent: Vec<TcpStream> = (0..3 * MOST).map(|_| TcpStream::connect(at).unwrap()).collect();
+        let mut asks = TcpStream::connect(at).unwrap();
+        asks.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+        let mut text = String::new();
+        asks.read_to_string(&mut text).unwrap();
+        assert!(text.ends_with("here"), "{text}");
+        // The newest of them may still ask, so it was not its end that made room.
+        let newest = silent.last_mut().unwrap();
+        newest.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        text.clear();
+        newest.read_to_string(&mut text).unwrap();
+        assert!(text.ends_with("here"), "{text}");
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn render(status: &Status) -> String {
 
 /// Answers Prometheus.
 pub(crate) fn serve(listener: TcpListener, shards: Shards) -> Result<(), Error> {
-    http::serve("metrics", listener, false, move |path| match path {
+    http::serve("metrics", listener, move |path| match path {
         "/metrics" => {
             let status = shards.status(None);
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -4,9 +4,10 @@ use mpdccp_tunnel::status::Status;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-const HEAD: [&str; 13] = [
+const HEAD: [&str; 15] = [
     "path",
     "state",
+    "since",
     "prio",
     "remote",
     "phase",
@@ -15,9 +16,10 @@ const HEAD: [&str; 13] = [
     "srtt ms",
     "min ms",
     "rate Mbit/s",
+    "loss %",
+    "MTU",
     "sent",
     "received",
-    "lost",
 ];
 
 /// The status as text.
@@ -77,6 +79,7 @@ pub(crate) fn render(s: &Status) -> String {
             rows.push([
                 path.name.clone(),
                 path.state.clone(),
+                path.since_s.map_or("-".into(), since),
                 path.priority.to_string(),
                 path.remote.clone(),
                 path.phase.clone().unwrap_or("-".into()),
@@ -85,9 +88,10 @@ pub(crate) fn render(s: &Status) -> String {
                 num(path.srtt_ms),
                 num(path.min_rtt_ms),
                 num(path.delivery_mbps),
+                num(path.loss_percent),
+                if path.mtu == 0 { "-".into() } else { path.mtu.to_string() },
                 path.sent_packets.to_string(),
                 path.received_packets.to_string(),
-                path.lost_packets.to_string(),
             ]);
         }
         let width: Vec<usize> =
@@ -102,11 +106,10 @@ pub(crate) fn render(s: &Status) -> String {
             }
         }
         for path in &peer.paths {
-            let gb = |bytes: u64| bytes as f64 / 1e9;
-            let of = path.quota_bytes.map_or_else(String::new, |quota| format!(" of {:.1}", gb(quota)));
+            let of = path.quota_bytes.map_or_else(String::new, |quota| format!(" of {}", volume(quota)));
             let cost = path.cost.map_or_else(String::new, |cost| format!(", cost {cost:.2}"));
             if let Some(used) = path.quota_used_bytes {
-                let _ = writeln!(out, "  {} carried {:.1}{of} GB this month{cost}", path.name, gb(used));
+                let _ = writeln!(out, "  {} carried {}{of} this month{cost}", path.name, volume(used));
             }
         }
         for path in peer.paths.iter().filter(|path| !path.drops.is_empty()) {
@@ -116,7 +119,39 @@ pub(crate) fn render(s: &Status) -> String {
     out
 }
 
+/// A volume in the unit that fits.
+fn volume(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..1_000_000 => (1e3, "kB"),
+        1_000_000..1_000_000_000 => (1e6, "MB"),
+        _ => (1e9, "GB"),
+    };
+    format!("{:.1} {name}", bytes as f64 / unit)
+}
+
+/// A length of time, in as few characters as tell it.
+fn since(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6_000 => format!("{} min", seconds / 60),
+        6_000..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 fn counters(drops: &BTreeMap<String, u64>) -> String {
     let shown: Vec<String> = drops.iter().filter(|(_, n)| **n > 0).map(|(k, n)| format!("{n} {k}")).collect();
     if shown.is_empty() { String::new() } else { format!("; dropped: {}", shown.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volumes_and_times_have_units_that_fit() {
+        assert_eq!([0, 3_000_000, 5_200_000_000].map(volume), ["0.0 kB", "3.0 MB", "5.2 GB"]);
+        assert_eq!([7.9, 150.0, 7_200.0, 400_000.0].map(since), ["7 s", "2 min", "2 h", "4 d"]);
+    }
 }

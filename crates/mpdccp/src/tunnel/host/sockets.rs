@@ -115,9 +115,7 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
 
 /// What the system knows of a destination. Whether it can be reached is told to the endpoint, if the path is this end's `own`.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
-    if own {
-        core.net.watch(now, socket, remote);
-    }
+    let fault = own.then(|| core.net.watch(now, socket, remote)).flatten();
     let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
     let channels = core.net.channels();
     let heard = || channels?.peer_stats(core.net.peer_of(socket)?)?.heard;
@@ -125,6 +123,8 @@ pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, 
         socket,
         remote,
         sizes: sizes(core, socket, remote),
+        fault,
+        source: core.net.socket(under).filter(|_| own).and_then(|c| c.source(remote).ok()),
         carried: core.net.socket(under).map_or(0, |c| c.stats().tx_bytes + c.stats().rx_bytes),
         heard: channels.is_none() || heard().is_some(),
         handshake: channels.and_then(|channels| channels.initiated()),

@@ -1,0 +1,69 @@
+//! When paths of a peer fail: who notices, and what the log says.
+
+use crate::Cx;
+use crate::action::Action;
+use crate::host::Looked;
+use crate::peer::Peer;
+use crate::story;
+use dccp_proto::Route;
+use mpdccp_proto::{PathId, PathState};
+
+impl Peer {
+    /// A path of the session does not answer. The host may know why.
+    pub(crate) fn suspects(&mut self, cx: &mut Cx<'_>, id: PathId) {
+        let status = self.status(cx);
+        let Some(path) = status.iter().flat_map(|s| &s.paths).find(|path| path.id == id) else { return };
+        let (cause, Route { socket, remote, .. }) = (self.stories.cause(cx.now, path), path.route);
+        match self.paths.iter().any(|path| path.socket == socket) {
+            true => {
+                self.doubts.insert(socket, (id, cause));
+                cx.out.push(Action::Look { socket, remote, own: true });
+            }
+            false => self.fails(cx, id, &cause),
+        }
+    }
+
+    /// A path of the session fails: the log says so once, until it is up again.
+    pub(crate) fn fails(&mut self, cx: &mut Cx<'_>, id: PathId, cause: &str) {
+        let (path, label) = self.label(cx, id);
+        if self.stories.fail(cx.now, &path) {
+            let instead = story::instead(self.status(cx).as_ref(), Some(id), |path| self.path_name(path));
+            cx.out.warn(format!("peer {}: {label} fails: {cause}; {instead}", self.name()));
+        }
+    }
+
+    /// Whether a path of this end can leave, and where from.
+    pub(crate) fn on_looked(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
+        if let Some((id, cause)) = self.doubts.remove(&looked.socket) {
+            self.fails(cx, id, looked.fault.as_ref().unwrap_or(&cause));
+        }
+        let Some(source) = looked.source else { return };
+        let Some(path) = self.paths.iter_mut().find(|path| path.socket == looked.socket) else { return };
+        if let Some(before) = path.source.replace(source).filter(|before| *before != source) {
+            let name = &path.spec.name;
+            cx.out.info(format!(
+                "peer {}: path {name} sends from {source} now, before from {before}",
+                self.cfg.name
+            ));
+        }
+    }
+
+    /// The system says that sending through a socket does not work, or works again. What a session lives on fails by its own event; the
+    /// rest is told here.
+    pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, fault: Option<String>) {
+        self.stories.note(socket, fault.clone());
+        let (Some(why), Some(path)) = (fault, self.paths.iter().find(|path| path.socket == socket)) else {
+            return;
+        };
+        let name = path.spec.name.clone();
+        let status = self.status(cx);
+        let mut paths = status.iter().flat_map(|status| &status.paths);
+        let live = paths.find(|path| path.route.socket == socket);
+        let tells = live.is_some_and(|path| path.state == PathState::Suspect);
+        if !tells && self.stories.fail(cx.now, &name) {
+            let instead =
+                story::instead(status.as_ref(), live.map(|path| path.id), |path| self.path_name(path));
+            cx.out.warn(format!("peer {}: path {name} fails: {why}; {instead}", self.name()));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What paths go through, as the log tells it: one line when a path fails, with the cause and where its traffic goes, and one when it is
+//! back, with how long it was away.
+
+use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
+use mpdccp_units::{Duration, Time};
+use std::collections::BTreeMap;
+
+/// Most paths and faults remembered of one peer: a server's paths are where its clients were, as often as they moved.
+const MOST: usize = 64;
+
+/// Since when a path is as it is.
+#[derive(Clone, Copy, Debug)]
+struct Story {
+    since: Time,
+    /// It failed then, and was not up since.
+    failed: bool,
+}
+
+/// The paths of a peer by name, over its sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Stories {
+    paths: BTreeMap<String, Story>,
+    /// What the system says of sockets that cannot send.
+    faults: BTreeMap<u32, String>,
+}
+
+impl Stories {
+    /// A path failed. Returns whether that is news.
+    pub(crate) fn fail(&mut self, now: Time, path: &str) -> bool {
+        if self.paths.get(path).is_some_and(|story| story.failed) {
+            return false;
+        }
+        if self.paths.len() >= MOST {
+            self.paths.clear();
+        }
+        self.paths.insert(path.to_owned(), Story { since: now, failed: true });
+        true
+    }
+
+    /// A path is up. Returns how long it was away, if it had failed.
+    pub(crate) fn recover(&mut self, now: Time, path: &str) -> Option<Duration> {
+        let before = self.paths.get(path).copied();
+        if self.paths.len() >= MOST {
+            self.paths.clear();
+        }
+        self.paths.insert(path.to_owned(), Story { since: now, failed: false });
+        before.filter(|story| story.failed).map(|story| now.since(story.since))
+    }
+
+    /// A path is called otherwise from now on.
+    pub(crate) fn rename(&mut self, before: &str, now: String) {
+        if let Some(story) = self.paths.remove(before) {
+            self.paths.insert(now, story);
+        }
+    }
+
+    /// A path was closed in good order.
+    pub(crate) fn forget(&mut self, path: &str) {
+        self.paths.remove(path);
+    }
+
+    /// Since when a path is up, or since when it is not.
+    pub(crate) fn since(&self, path: &str, up: bool) -> Option<Time> {
+        self.paths.get(path).filter(|story| story.failed != up).map(|story| story.since)
+    }
+
+    /// Sending through a socket fails for this reason, or works again.
+    pub(crate) fn note(&mut self, socket: u32, fault: Option<String>) {
+        if self.faults.len() >= MOST {
+            self.faults.clear();
+        }
+        match fault {
+            Some(why) => self.faults.insert(socket, why),
+            None => self.faults.remove(&socket),
+        };
+    }
+
+    /// Why a path that was up does not answer, as far as this end knows.
+    pub(crate) fn cause(&self, now: Time, path: &PathStatus) -> String {
+        if let Some(why) = self.faults.get(&path.route.socket) {
+            return why.clone();
+        }
+        let (silent, unanswered) = (now.since(path.heard), now.since(path.answered));
+        match unanswered > silent * 2 {
+            true => {
+                let ms = unanswered.as_millis();
+                format!("one way only: packets arrive here, but none of ours was acknowledged for {ms} ms")
+            }
+            false => format!("no answer for {} ms", silent.as_millis()),
+        }
+    }
+}
+
+/// Where the traffic of a path goes that failed; `name` gives a path's name.
+pub(crate) fn instead(
+    status: Option<&SessionStatus>,
+    failed: Option<PathId>,
+    name: impl Fn(&PathStatus) -> String,
+) -> String {
+    let of = |state| {
+        let paths = status.into_iter().flat_map(|status| &status.paths);
+        let usable = paths.filter(|path| Some(path.id) != failed && path.state == state);
+        usable.map(&name).collect::<Vec<_>>()
+    };
+    let found = Some(of(PathState::Up)).filter(|up| !up.is_empty()).unwrap_or_else(|| of(PathState::Standby));
+    match found.is_empty() {
+        true => "no other path is up".into(),
+        false => format!("traffic moves to {}", found.join(" and ")),
+    }
+}
+
+/// A length of time as the log says it.
+pub(crate) fn length(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{:.1} s", time.as_secs_f64()),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_begins_once_and_has_a_length() {
+        let (mut stories, now) = (Stories::default(), Time::from_millis(1_000));
+        assert!(stories.fail(now, "one") && stories.fail(now, "two"));
+        assert!(!stories.fail(now + Duration::from_secs(5), "one"), "it is away already");
+        assert_eq!(stories.since("one", false), Some(now));
+        let back = now + Duration::from_secs(75);
+        assert_eq!(stories.recover(back, "one").map(length), Some("1 min 15 s".into()));
+        assert_eq!((stories.recover(back, "one"), stories.recover(back, "three")), (None, None));
+        assert_eq!((stories.since("one", true), stories.since("one", false)), (Some(back), None));
+        (0..1_000).for_each(|n| assert!(stories.fail(now, &n.to_string())));
+        (0..1_000).for_each(|n| stories.note(n, Some("no carrier".into())));
+        assert!(stories.paths.len() <= MOST && stories.faults.len() <= MOST, "bounded");
+    }
+
+    #[test]
+    fn lengths_are_told_in_fitting_units() {
+        let of = |ms| length(Duration::from_millis(ms));
+        assert_eq!(
+            [of(340), of(59_900), of(3_599_000), of(7_260_000)],
+            ["0.3 s", "59.9 s", "59 min 59 s", "2 h 1 min"]
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! What the log and the status say of outages.
+
+use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use mpdccp_tunnel::{Command, HostEvent};
+use mpdccp_units::Duration;
+use std::net::SocketAddr;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn up() -> World {
+    let mut world = World::usual();
+    world.run(SECOND * 5);
+    world.hosts.iter_mut().for_each(|host| host.log.clear());
+    world
+}
+
+/// Traffic both ways for a while.
+fn talk(world: &mut World, time: Duration) {
+    for _ in 0..time.as_millis() / 20 {
+        for (from, to) in [(0, SERVERS[0]), (SERVERS[0], 0)] {
+            world.send(from, inner(to), 500);
+        }
+        world.run(Duration::from_millis(20));
+    }
+}
+
+fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
+    let named = format!("path {path} ");
+    world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
+}
+
+/// The system tells a fault again and again while a cable is out, since now and then a packet seems to leave.
+#[test]
+fn an_outage_is_two_lines_with_cause_and_length() {
+    let mut world = up();
+    let (socket, remote) = world.hosts[0]
+        .sockets
+        .iter()
+        .find(|(_, s)| s.interface == "p0")
+        .map(|(n, s)| (*n, s.remote))
+        .unwrap();
+    let link =
+        |fault: Option<&str>| HostEvent::Link { socket, peer: None, remote, error: fault.map(Into::into) };
+    let fault = Some("p0 has no carrier");
+    world.hosts[0].tell(world.now, link(fault));
+    world.change(0, "p0", |access| access.up = false);
+    for _ in 0..10 {
+        talk(&mut world, SECOND);
+        world.hosts[0].tell(world.now, link(None));
+        world.hosts[0].tell(world.now, link(fault));
+    }
+    let dead = world.path(0, "a").unwrap();
+    assert!(dead.since_s.is_some_and(|s| (9.0..12.0).contains(&s)), "{:?}", dead.since_s);
+    let figures = (dead.srtt_ms, dead.delivery_mbps, dead.cwnd_bytes, dead.loss_percent, dead.phase);
+    assert_eq!(figures, (None, None, None, None, None), "they are of the time before");
+    world.hosts[0].tell(world.now, link(None));
+    world.change(0, "p0", |access| access.up = true);
+    talk(&mut world, SECOND * 10);
+    let lines = about(&world, 0, "a");
+    let [fails, back] = lines[..] else { panic!("{lines:#?}") };
+    assert!(fails.contains("fails: p0 has no carrier; traffic moves to b"), "{fails}");
+    assert!(back.contains("is up again after 1"), "{back}");
+    let alive = world.path(0, "a").unwrap();
+    assert!(alive.since_s.is_some() && alive.srtt_ms.is_some());
+}
+
+/// The server learns what its client calls its paths.
+#[test]
+fn both_ends_call_a_path_by_its_name() {
+    let mut world = up();
+    let paths = world.peer(SERVERS[0], "c0").unwrap().paths;
+    assert_eq!(paths.iter().map(|path| &*path.name).collect::<Vec<_>>(), ["a", "b"]);
+    world.change(0, "p1", |access| access.up = false);
+    talk(&mut world, SECOND * 5);
+    let lines = about(&world, SERVERS[0], "b");
+    assert!(
+        matches!(lines[..], [line] if line.contains("fails: no answer for") && line.contains("traffic moves to a")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
+    let mut world = up();
+    world.change(0, "p0", |access| access.mute = true);
+    talk(&mut world, SECOND * 3);
+    let lines = about(&world, 0, "a");
+    assert!(lines[0].contains("fails: one way only"), "{lines:?}");
+}
+
+/// A server that is away is one outage, however often its clients try.
+#[test]
+fn a_server_that_is_away_is_no_stream_of_lines() {
+    let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
+    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
+    world.run(SECOND * 5);
+    world.hosts[0].log.clear();
+    world.hosts[SERVERS[0]].stopped = true;
+    talk(&mut world, SECOND * 120);
+    let now = world.now;
+    world.hosts[SERVERS[0]].restart(now);
+    world.run(SECOND * 30);
+    let log = &world.hosts[0].log;
+    assert!(log.len() < 12, "{log:#?}");
+    assert!(log.iter().any(|line| line.contains("no other path is up")), "{log:#?}");
+    assert!(log.iter().any(|line| line.contains("session open again after")), "{log:#?}");
+}
+
+/// A name that is looked up is no fault.
+#[test]
+fn a_start_with_a_host_name_warns_of_nothing() {
+    let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };
+    let mut world = World::new([named, ClientFile::new()], &server_text([true; CLIENTS], ""));
+    world.run(SECOND * 5);
+    assert_eq!(world.server_of(0), Some(SERVERS[0]));
+    let log = &world.hosts[0].log;
+    assert!(log.iter().all(|line| !line.contains("waits")), "{log:?}");
+}
+
+#[test]
+fn an_address_that_changed_is_told_at_both_ends() {
+    let mut world = up();
+    let place = |ip: [u8; 4]| SocketAddr::from((ip, 40_000)).to_string();
+    world.change(0, "p0", |access| access.ip = [192, 0, 2, 200].into());
+    talk(&mut world, SECOND * 5);
+    let moved = format!("is at {} now", place([192, 0, 2, 200]));
+    assert!(
+        about(&world, SERVERS[0], "a").iter().any(|line| line.contains(&moved)),
+        "{:?}",
+        world.hosts[SERVERS[0]].log
+    );
+    assert!(
+        about(&world, 0, "a").iter().any(|line| line.contains("sends from 192.0.2.200 now")),
+        "{:?}",
+        world.hosts[0].log
+    );
+}
+
+/// Milliseconds until client 0 has a session with a server that comes up now.
+fn back(world: &mut World) -> u64 {
+    let now = world.now;
+    world.hosts[SERVERS[0]].restart(now);
+    for ms in (0..20_000).step_by(10) {
+        if world
+            .peer(0, "hub")
+            .is_some_and(|peer| peer.state == "open" && peer.paths.iter().any(crate::world::is_up))
+        {
+            return ms;
+        }
+        world.run(Duration::from_millis(10));
+    }
+    panic!("{:?}", world.hosts[0].log)
+}
+
+/// In order or killed, away for a moment or for half a minute: the client is back within a second after its server is.
+#[test]
+fn a_server_that_is_back_has_its_clients_back_within_a_second() {
+    for second in [None, Some(3)] {
+        for (seconds, orderly) in [(1, true), (1, false), (7, true), (7, false), (29, true), (29, false)] {
+            let one = || ClientFile { remote: "\"198.51.100.1\"".into(), second, ..ClientFile::new() };
+            let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
+            world.run(SECOND * 15);
+            let now = world.now;
+            if orderly {
+                world.hosts[SERVERS[0]].command(now, Command::ShutDown);
+                world.run(SECOND / 2);
+            }
+            world.hosts[SERVERS[0]].stopped = true;
+            talk(&mut world, SECOND * seconds);
+            let ms = back(&mut world);
+            assert!(ms <= 1_100, "{ms} ms after {seconds} s, orderly: {orderly}, second path: {second:?}");
+        }
+    }
+}
+
+#[test]
+fn a_dead_first_line_holds_the_start_up_for_a_moment_only() {
+    let mut world = World::usual();
+    world.change(0, "p0", |access| access.up = false);
+    let now = world.now;
+    world.hosts[0].restart(now);
+    let ms = back(&mut world);
+    assert!(ms <= 350, "{ms}");
+}

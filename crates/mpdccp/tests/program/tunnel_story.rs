@@ -1,0 +1,37 @@
+//! What the log of a running tunnel says of an outage.
+
+use crate::common::{bed, run, wait_for};
+
+/// A cable that is out: packets seem to leave now and then, which is no recovery.
+#[test]
+fn a_pulled_cable_is_two_lines_of_the_log() {
+    let Some(mut bed) = bed() else { return };
+    bed.up("");
+    // The cable is pulled at the other end, so that the interface here loses its carrier.
+    run("ip", &format!("-n {} link set p0 down", bed.space[1]));
+    let about = |log: &str| -> Vec<String> {
+        log.lines()
+            .filter(|line| line.contains("path one ") && !line.contains("bytes"))
+            .map(Into::into)
+            .collect()
+    };
+    wait_for("it is told", || {
+        bed.log("c").contains("path one fails: ") || bed.log("c").contains(") fails: ")
+    });
+    // Several looks at the interface, and many packets.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    run("ip", &format!("-n {} link set p0 up", bed.space[1]));
+    wait_for("it is back", || bed.client_path("one")["state"] == "up");
+    let health = bed.tunnel("c", &["health", "--json"]);
+    assert!(String::from_utf8_lossy(&health.stdout).contains("\"healthy\":true"));
+    bed.down();
+    let lines = about(&bed.log("c"));
+    let [_up, fails, back] = &lines[..] else { panic!("{lines:#?}") };
+    assert!(fails.contains("carrier; traffic moves to two"), "{fails}");
+    assert!(back.contains("is up again after "), "{back}");
+    let at_server = about(&bed.log("s"));
+    assert!(
+        at_server.iter().any(|line| line.contains("fails: ")),
+        "by the client's name for it: {at_server:#?}"
+    );
+}
