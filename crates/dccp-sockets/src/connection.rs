@@ -350,7 +350,7 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.remove_path(core.clock.now(), id, path));
     }
 
-    /// Changes a path's priority, here and at the peer (MP_PRIO); see [`Path::priority`].
+    /// Changes a path's priority, here and at the peer (MP_PRIO); see [`Path::priority`](crate::Path::priority).
     pub fn set_priority(&self, path: PathId, priority: u8) {
         let (id, priority) = (self.id(), priority.min(15));
         self.runtime.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));
