@@ -96,7 +96,7 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("-c 127.0.0.1:http".into(), "expected a host or an IP address"),
         ("-c 127.0.0.1 --reverse --send".into(), "requested from the server"),
         ("-c 127.0.0.1 -R --bidir".into(), "cannot be used with"),
-        ("-s -B 127.0.0.1 --rate 1M".into(), "--rate is for the end that sends"),
+        ("-s -B 127.0.0.1 --rate 1M".into(), "--rate is for the sending end"),
         ("-c 127.0.0.1 --size 1500".into(), "packets of 1500 bytes carry"),
         ("-c 127.0.0.1 --path ::1".into(), "IP version"),
         ("-c 127.0.0.1 --size 3".into(), "at least 4 bytes"),
