@@ -67,7 +67,7 @@ impl Core {
     }
 }
 
-/// What runs on top of the loop. All methods are called on the thread of [`Driver::run`].
+/// What runs on top of the loop. All methods are called on the thread of [`Driver::run`](crate::Driver::run).
 pub trait App {
     /// Descriptors to wait on, asked once at the start; they stay open until the loop ends.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;

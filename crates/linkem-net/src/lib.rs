@@ -1,4 +1,4 @@
-//! Emulated links in real time: a [`Cable`] carries packets between two TUN devices through [`linkem`]. `mpdccp link` and the lab's paths
+//! Emulated links in real time: a [`Cable`] carries packets between two TUN devices through [`mpdccp_linkem`]. `mpdccp link` and the lab's paths
 //! on network namespaces are made of it; here is also what both need around it: entering namespaces, running first, quantities as
 //! people write them.
 #![forbid(unsafe_code)]

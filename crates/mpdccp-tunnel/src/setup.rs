@@ -19,7 +19,7 @@ pub struct Setup {
     pub shard: u8,
     /// Random bytes.
     pub seed: [u8; 32],
-    /// How often [`Action::Alive`] has to come at least.
+    /// How often [`Action::Alive`](crate::Action::Alive) has to come at least.
     pub alive: Option<Duration>,
 }
 

@@ -90,7 +90,7 @@ impl Endpoint {
     }
 
     /// Tells the largest IP packet of a path, bytes. With [`dccp_proto::Config::probe_mtu`] it is tried first. What becomes of it is
-    /// told by [`SessionEvent::PathMtu`].
+    /// told by [`SessionEvent::PathMtu`](crate::SessionEvent::PathMtu).
     pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }

@@ -19,7 +19,7 @@ use mpdccp_units::Duration;
 /// Most rules; each has a queue.
 pub(crate) const MAX_RULES: usize = 16;
 
-/// The rules of one end for what it sends; the first that fits a packet counts. What is beyond [`MAX_RULES`] is left out.
+/// The rules of one end for what it sends; the first that fits a packet counts. What is beyond `MAX_RULES` is left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy(pub Vec<Rule>);
 
