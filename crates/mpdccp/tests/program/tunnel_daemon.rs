@@ -92,7 +92,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
 /// What a server in the client's namespace answers.
 fn fetch(bed: &Bed, path: &str) -> String {
     let space = format!("/run/netns/{}", bed.space[0]);
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let fetch = move || {
         let space = std::fs::File::open(space).unwrap();
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
