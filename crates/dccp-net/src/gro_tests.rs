@@ -58,7 +58,8 @@ fn build(spec: &Spec, sequence: u32) -> Vec<u8> {
         u64::from(if spec.tcp { TCP } else { UDP }) + carried as u64,
     );
     let sum = match (!checksum(&rest, pseudo)).wrapping_add(u16::from(spec.damaged)) {
-        0 => u16::MAX,
+        // RFC 768: in UDP 0 says that there is no checksum. In TCP it is a checksum like others.
+        0 if !spec.tcp => u16::MAX,
         sum => sum,
     };
     let bare = spec.bare && !spec.tcp && !spec.v6;
