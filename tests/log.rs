@@ -2,6 +2,9 @@
 
 use std::io::Write;
 use std::sync::Mutex;
+use std::thread::ThreadId;
+use tracing_subscriber::filter::dynamic_filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
 
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
@@ -17,12 +20,18 @@ impl Write for Log {
     }
 }
 
-pub(crate) fn subscriber() -> impl tracing::Subscriber + Send + Sync {
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG);
-    subscriber.with_ansi(false).with_writer(|| Log).finish()
+/// Logs what `thread` does, or what all threads do, from now until the process ends.
+///
+/// It is the process's subscriber, not the thread's: a callsite that another thread reaches first would ask
+/// that thread's subscriber, find none, and stay off for all threads.
+pub(crate) fn install(thread: Option<ThreadId>) {
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
+    let wanted = move || thread.is_none_or(|thread| thread == std::thread::current().id());
+    let subscriber = subscriber.with_writer(|| Log).finish().with(dynamic_filter_fn(move |_, _| wanted()));
+    tracing::subscriber::set_global_default(subscriber).unwrap();
 }
 
-/// What was written since the last call.
+/// The text logged since the last call.
 pub(crate) fn take() -> String {
     String::from_utf8(std::mem::take(&mut *LOG.lock().unwrap())).unwrap()
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 #[test]
 fn a_subscriber_sees_connections_paths_and_sessions() {
-    tracing::subscriber::set_global_default(log::subscriber()).unwrap();
+    log::install(None);
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
     let path = |last: u8| Path::from(IpAddr::from([127, 0, 0, last]));
     let options = Options::default().path(path(2)).path(path(3));

@@ -17,21 +17,19 @@ fn told() -> Vec<String> {
 
 #[test]
 fn every_state_is_told() {
-    tracing::subscriber::with_default(log::subscriber(), || {
-        let mut net = Net::open(Config::default(), Config::default());
-        let opening =
-            ["CLOSED REQUEST", "CLOSED RESPOND", "REQUEST PARTOPEN", "RESPOND OPEN", "PARTOPEN OPEN"];
-        assert_eq!(told(), opening);
-        let now = net.now;
-        net.end(CLIENT).close(now, false);
-        net.run(Duration::from_secs(241));
-        assert_eq!(told(), ["OPEN CLOSING", "OPEN CLOSED", "CLOSING TIMEWAIT", "TIMEWAIT CLOSED"]);
+    log::install(Some(std::thread::current().id()));
+    let mut net = Net::open(Config::default(), Config::default());
+    let opening = ["CLOSED REQUEST", "CLOSED RESPOND", "REQUEST PARTOPEN", "RESPOND OPEN", "PARTOPEN OPEN"];
+    assert_eq!(told(), opening);
+    let now = net.now;
+    net.end(CLIENT).close(now, false);
+    net.run(Duration::from_secs(241));
+    assert_eq!(told(), ["OPEN CLOSING", "OPEN CLOSED", "CLOSING TIMEWAIT", "TIMEWAIT CLOSED"]);
 
-        let mut net = Net::open(Config::default(), Config::default());
-        told();
-        let now = net.now;
-        net.end(SERVER).close(now, true);
-        net.run(Duration::from_secs(2));
-        assert_eq!(told(), ["OPEN CLOSEREQ", "OPEN CLOSING", "CLOSEREQ CLOSED", "CLOSING TIMEWAIT"]);
-    });
+    let mut net = Net::open(Config::default(), Config::default());
+    told();
+    let now = net.now;
+    net.end(SERVER).close(now, true);
+    net.run(Duration::from_secs(2));
+    assert_eq!(told(), ["OPEN CLOSEREQ", "OPEN CLOSING", "CLOSEREQ CLOSED", "CLOSING TIMEWAIT"]);
 }

@@ -1,8 +1,9 @@
 //! A middlebox between one client and a listener: loses packets in a fixed pattern, or all of them for a while.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(crate) struct Relay {
@@ -11,6 +12,8 @@ pub(crate) struct Relay {
     /// Nothing passes.
     pub(crate) cut: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
+    /// How often the relay waited in vain for a packet of the server.
+    quiet: Arc<AtomicU32>,
 }
 
 impl Relay {
@@ -21,6 +24,7 @@ impl Relay {
         back.connect(server).unwrap();
         let addr = front.local_addr().unwrap();
         let (cut, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let quiet = Arc::new(AtomicU32::new(0));
         for socket in [&front, &back] {
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         }
@@ -28,13 +32,21 @@ impl Relay {
         let client = Arc::new(std::sync::Mutex::new(None));
         for up in [true, false] {
             let (front, back) = (front.try_clone().unwrap(), back.try_clone().unwrap());
-            let (cut, over, client) = (cut.clone(), over.clone(), client.clone());
+            let (cut, over, client, quiet) = (cut.clone(), over.clone(), client.clone(), quiet.clone());
             std::thread::spawn(move || {
                 let (mut buffer, mut number) = ([0; 2048], 0u32);
                 while !over.load(Relaxed) {
                     let from = if up { &front } else { &back };
-                    // Errors are timeouts, and refusals while nobody listens.
-                    let Ok((len, sender)) = from.recv_from(&mut buffer) else { continue };
+                    let (len, sender) = match from.recv_from(&mut buffer) {
+                        Ok(received) => received,
+                        // A timeout, or a refusal while nobody listens.
+                        Err(e) => {
+                            if !up && e.kind() == ErrorKind::WouldBlock {
+                                quiet.fetch_add(1, Relaxed);
+                            }
+                            continue;
+                        }
+                    };
                     if up {
                         *client.lock().unwrap() = Some(sender);
                     }
@@ -51,7 +63,17 @@ impl Relay {
                 }
             });
         }
-        Relay { addr, cut, over }
+        Relay { addr, cut, over, quiet }
+    }
+
+    /// Packets pass again. The packets of a server that has ended are dropped first.
+    pub(crate) fn restore(&self) {
+        // The first of the two may have begun to wait before the server's last packet.
+        let enough = self.quiet.load(Relaxed) + 2;
+        while self.quiet.load(Relaxed) < enough {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.cut.store(false, Relaxed);
     }
 }
 

@@ -117,7 +117,7 @@ fn a_server_that_restarted_says_so_and_takes_the_client_again() {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    relay.cut.store(false, Relaxed);
+    relay.restore();
     let told = loop {
         if let Err(e) = here.send(b"still there?") {
             break e;

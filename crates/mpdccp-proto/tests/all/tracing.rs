@@ -10,17 +10,16 @@ use mpdccp_units::Duration;
 
 #[test]
 fn sessions_and_their_paths_are_told_of() {
-    tracing::subscriber::with_default(log::subscriber(), || {
-        let (mut net, id) = Net::connected(1, 2, config());
-        net.wires[1].up = false;
-        net.stream(Client, id, 0, 500, Duration::from_millis(4));
-        net.wires[1].up = true;
-        net.run(Duration::from_secs(3));
-        net.client.remove_path(net.now, id, PathId(0));
-        net.run(Duration::from_secs(1));
-        net.client.close(net.now, id);
-        net.run(Duration::from_secs(2));
-    });
+    log::install(Some(std::thread::current().id()));
+    let (mut net, id) = Net::connected(1, 2, config());
+    net.wires[1].up = false;
+    net.stream(Client, id, 0, 500, Duration::from_millis(4));
+    net.wires[1].up = true;
+    net.run(Duration::from_secs(3));
+    net.client.remove_path(net.now, id, PathId(0));
+    net.run(Duration::from_secs(1));
+    net.client.close(net.now, id);
+    net.run(Duration::from_secs(2));
     let text = log::take();
     let of = |server| {
         let span = format!("session{{id=0 server={server}}}: ");
