@@ -66,6 +66,10 @@ pub struct Config {
     pub timestamps: bool,
     /// Ask that data be covered by a Data Checksum option (RFC 4340 section 9.3.1).
     pub check_data_checksum: bool,
+    /// Never send a sequence number now and then (as RFC 9000 section 21.4), and end the connection with Reset code 11, Aggression Penalty, if the
+    /// peer acknowledges it: for peers that nobody vouches for, who could have us send faster than the path carries. Without effect while what
+    /// we send is under CCID 3 or 4, whose receivers count losses themselves.
+    pub skip_numbers: bool,
     /// Largest IP packet of the path, bytes.
     pub mtu: u16,
     /// Find out what the path really carries (RFC 8899); `mtu` is then where that begins and ends.
@@ -108,6 +112,7 @@ impl Default for Config {
             take_corrupt: false,
             timestamps: true,
             check_data_checksum: false,
+            skip_numbers: false,
             mtu: 1500,
             probe_mtu: false,
             overhead: 28,

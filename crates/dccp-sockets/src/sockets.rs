@@ -89,9 +89,12 @@ pub(crate) fn listen_config(
         None => vec![filter(0)],
         Some(_) => peers.iter().copied().map(filter).collect(),
     };
+    let mut session = options.session(true);
+    // Strangers may acknowledge what they do not have.
+    session.connection.skip_numbers = options.key.is_none();
     ListenConfig {
         port: places(options, addr).1,
-        session: options.session(true),
+        session,
         peers,
         mtu: options.mtu,
         // For IPv4; the endpoint adds what IPv6 takes more.

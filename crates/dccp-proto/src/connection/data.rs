@@ -62,6 +62,7 @@ impl Connection {
     /// Sends one data packet with `options` (encoded, the owner's) first. Call only while [`gate`](Self::gate) is open and with
     /// `payload` within [`max_payload`](Self::max_payload). Feedback never rides on a packet it would make longer than the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
+        self.skip_number();
         let seq = self.numbers.take();
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         // Option bytes of a DataAck that stays within the path MTU.
@@ -85,6 +86,17 @@ impl Connection {
         self.stats.data_sent += 1;
         self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, payload, sink);
         seq
+    }
+
+    /// Leaves a number out, if its time has come. To the peer a packet without data is missing (RFC 4340 section 7.7).
+    fn skip_number(&mut self) {
+        let vectors = self.halves.as_ref().is_some_and(|halves| !ccid::is_tfrc(halves.tx_ccid));
+        if let Some(skipped) = self.skipped.as_mut().filter(|_| vectors && self.state == State::Open)
+            && skipped.is_due(&mut self.rng)
+        {
+            skipped.note(self.numbers.take());
+            self.ndp_run = self.ndp_run.saturating_add(1);
+        }
     }
 
     /// The owner did not deliver the data of packet `seq`: the peer is told with Data Dropped (RFC 4340 section 11.7, RFC 9897 section 3.6).

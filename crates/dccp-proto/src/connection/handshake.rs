@@ -71,6 +71,7 @@ impl Connection {
         let iss = Seq::new(rng.next_u64());
         let state = if is_server { State::Respond } else { State::Request };
         trace(&route, ports, State::Closed, state);
+        let skipped = cfg.skip_numbers.then(|| skipped::Skipped::new(&mut rng));
         Connection {
             features: preferences::negotiator(&cfg, is_server),
             cfg,
@@ -92,6 +93,7 @@ impl Connection {
             timers: Timers::default(),
             outbox: Outbox::default(),
             extras: Default::default(),
+            skipped,
             ndp_run: 0,
             drops: dropped::DropReport::default(),
             peer_drops: dropped::PeerDrops::default(),

@@ -107,7 +107,7 @@ impl Connection {
             return Ok(Received { data: None, corrupt: false, seq, ndp: seen.ndp, reset: Some(reset) });
         }
         self.advance_handshake(now, packet, seq, ack, &seen);
-        self.feed_halves(now, ecn, len, packet, seq, ack, &seen);
+        self.feed_halves(now, ecn, len, packet, seq, ack, &seen)?;
         // Steps 13 to 15.
         match ptype {
             PacketType::CloseReq => self.on_close_req(now),
@@ -280,7 +280,7 @@ impl Connection {
         seq: Seq,
         ack: Option<Seq>,
         seen: &Seen<'_>,
-    ) {
+    ) -> Result<(), DropReason> {
         if seen.slow_receiver {
             self.stats.slow_receiver += 1;
         }
@@ -288,7 +288,7 @@ impl Connection {
             self.timestamp = Some((value, now));
         }
         let ptype = packet.header.ptype;
-        let Some(halves) = &mut self.halves else { return };
+        let Some(halves) = &mut self.halves else { return Ok(()) };
         let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
         // RFC 4340 section 11.7: as if it were marked. With TFRC the receiver counts the marks, elsewhere the sender is told by Data Dropped.
         let marked = seen.corrupt && ccid::is_tfrc(halves.rx_ccid);
@@ -312,7 +312,7 @@ impl Connection {
         }
         // RFC 4340 section 5.7: the number on a Sync acknowledges nothing. That on a Response is older than the halves.
         let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
-            return;
+            return Ok(());
         };
         let feedback = Feedback {
             ack,
@@ -320,6 +320,12 @@ impl Connection {
             elapsed: seen.elapsed,
             options: if seen.for_ccid { packet.option_bytes } else { &[] },
         };
+        // RFC 4340 section 12.3: a receiver that is not to be trusted.
+        if self.skipped.as_ref().is_some_and(|skipped| skipped.is_acknowledged(&feedback)) {
+            self.error_text = b"acknowledges packets that were never sent".into();
+            self.fail(Reset { code: ResetCode::AggressionPenalty, data: [0; 3] });
+            return Err(DropReason::NeverSent);
+        }
         self.drops.on_ack(&feedback);
         let buffer_drops = self.peer_drops.learn(ack, &seen.dropped);
         if buffer_drops > 0 {
@@ -332,6 +338,7 @@ impl Connection {
             halves.rx.on_rtt(rtt);
         }
         self.ecn.on_feedback(&view);
+        Ok(())
     }
 
     /// Step 16, and the reasons not to deliver. The second: it is corrupt, and wanted all the same.

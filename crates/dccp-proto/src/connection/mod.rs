@@ -12,6 +12,7 @@ mod output;
 mod pmtu;
 mod preferences;
 mod refuse;
+mod skipped;
 mod timeouts;
 mod timers;
 mod types;
@@ -77,6 +78,8 @@ pub struct Connection {
     timers: Timers,
     outbox: Outbox,
     extras: [Vec<u8>; Extra::COUNT],
+    /// With [`Config::skip_numbers`].
+    skipped: Option<skipped::Skipped>,
     /// Non-data packets sent since the last data packet (RFC 4340 section 7.7).
     ndp_run: u64,
     drops: dropped::DropReport,

@@ -97,6 +97,8 @@ pub enum DropReason {
     AckInvalid,
     /// An option after which the connection was reset (sections 5.8.2, 6.6.8 and 6.6.9).
     BadOption,
+    /// Acknowledges a packet that was never sent, after which the connection was reset (section 12.3).
+    NeverSent,
     /// Data only: Data Checksum mismatch.
     DataChecksum,
     /// Data only: not covered by the header checksum as far as it should be (section 9.2.1).
@@ -118,6 +120,7 @@ impl DropReason {
             DropReason::SequenceInvalid => "sequence_invalid",
             DropReason::AckInvalid => "ack_invalid",
             DropReason::BadOption => "bad_option",
+            DropReason::NeverSent => "never_sent",
             DropReason::DataChecksum => "data_checksum",
             DropReason::Coverage => "coverage",
             DropReason::DataNotAllowed => "data_not_allowed",

@@ -16,6 +16,7 @@ mod optional;
 mod rough_network;
 mod rules;
 mod signals;
+mod skipped;
 mod tfrc;
 mod tracing;
 mod validity;

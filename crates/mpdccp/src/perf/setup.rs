@@ -107,9 +107,12 @@ pub(crate) fn listen(
     let socket = open_socket(core, plan.encapsulation, Bind { addr, interface: None })?;
     let overhead = core.net.socket(socket).map_or(0, |c| c.overhead());
     check_size(plan, plan.mtu, overhead)?;
+    let mut session = session_config(plan, true);
+    // Strangers may acknowledge what they do not have.
+    session.connection.skip_numbers = true;
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,
-        session: session_config(plan, true),
+        session,
         peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
         mtu: plan.mtu,
         // For IPv4; the endpoint adds what IPv6 takes more.

@@ -1,0 +1,58 @@
+//! Sequence numbers that are never sent (as RFC 9000 section 21.4): a receiver that acknowledges one acknowledges what it does not have.
+
+use crate::ccid::Feedback;
+use alloc::collections::VecDeque;
+use dccp_wire::Seq;
+use rand_core::RngCore;
+
+/// The mean distance between two of them, data packets: at first, so that a false start is found soon, ...
+const FIRST_MEAN: u32 = 32;
+/// ... and at most, doubling each time, so that an honest receiver does not notice them.
+const LAST_MEAN: u32 = 2048;
+/// Most that are remembered. Older ones lie behind the Acknowledgement Window.
+const REMEMBERED: usize = 16;
+
+/// The numbers that were skipped lately, and when the next one is.
+#[derive(Debug)]
+pub(super) struct Skipped {
+    /// Data packets until then.
+    left: u32,
+    mean: u32,
+    /// Oldest first.
+    numbers: VecDeque<Seq>,
+}
+
+impl Skipped {
+    pub(super) fn new(rng: &mut impl RngCore) -> Skipped {
+        Skipped { left: distance(FIRST_MEAN, rng), mean: FIRST_MEAN, numbers: VecDeque::new() }
+    }
+
+    /// Whether to skip the number of the data packet that leaves now.
+    pub(super) fn is_due(&mut self, rng: &mut impl RngCore) -> bool {
+        self.left -= 1;
+        if self.left > 0 {
+            return false;
+        }
+        self.mean = (self.mean * 2).min(LAST_MEAN);
+        self.left = distance(self.mean, rng);
+        true
+    }
+
+    /// This number is never sent.
+    pub(super) fn note(&mut self, seq: Seq) {
+        if self.numbers.len() == REMEMBERED {
+            self.numbers.pop_front();
+        }
+        self.numbers.push_back(seq);
+    }
+
+    /// Whether the peer says that it has one of them.
+    pub(super) fn is_acknowledged(&self, feedback: &Feedback<'_>) -> bool {
+        feedback.newest_received(self.numbers.iter().copied()).is_some()
+    }
+}
+
+/// From 1 to twice the mean, all alike.
+fn distance(mean: u32, rng: &mut impl RngCore) -> u32 {
+    1 + rng.next_u32() % (2 * mean)
+}
