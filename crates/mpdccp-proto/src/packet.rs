@@ -38,7 +38,7 @@ pub struct PktInfo {
     pub dscp: u8,
     /// ECN field of the inner packet.
     pub ecn: Ecn,
-    /// Which policy rule it fell under, counted from 1; 0 for none. The session sees to it.
+    /// Which policy rule it fell under, counted from 1; 0 for none. The session finds it, unless it is given.
     pub class: u8,
 }
 

@@ -34,6 +34,8 @@ reasons! {
     TooBigTold = "too_big_told";
     /// Larger than the paths carry, and no answer is allowed.
     TooBig = "too_big";
+    /// Pieces of it did not come.
+    Incomplete = "incomplete";
     /// Came from a session that is over.
     NoSession = "no_session";
     /// Congestion was marked on a packet whose flow does not know marks.

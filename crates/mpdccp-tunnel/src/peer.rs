@@ -6,7 +6,8 @@ use crate::command::PeerKeys;
 use crate::config::{self, PathSpec, Prio};
 use crate::host::Sizes;
 use crate::message::Message;
-use crate::packet::mtu;
+use crate::packet::mtu::{self, Carried};
+use crate::packet::pieces::Pieces;
 use crate::packet::police::Policer;
 use crate::path::{OpenPath, WaitingPath};
 use crate::story::Stories;
@@ -54,8 +55,10 @@ pub(crate) struct Peer {
     pub(crate) policer: Policer,
     /// Not in the configuration any more.
     pub(crate) gone: bool,
-    /// Largest inner packet, once a path is up.
-    pub(crate) mtu: Option<u16>,
+    /// How large inner packets may be, once a path is up.
+    pub(crate) carried: Option<Carried>,
+    /// What came of packets in pieces.
+    pub(crate) pieces: Pieces,
     /// Which of its servers is in use, and since when none of its paths has been up.
     pub(crate) server: usize,
     pub(crate) silent_since: Option<Time>,
@@ -101,7 +104,8 @@ impl Peer {
             leased: Vec::new(),
             policer: Policer::default(),
             gone: false,
-            mtu: None,
+            carried: None,
+            pieces: Pieces::default(),
             server: 0,
             silent_since: None,
             heard: false,

@@ -17,11 +17,12 @@ pub(crate) enum Next {
     Over(usize),
 }
 
-/// Something happened to a session.
+/// Something happened to a session; the interface's packets are of up to `interface_mtu` bytes.
 pub(crate) fn on_event(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
     assigned: &mut Assigned,
+    interface_mtu: u16,
     session: SessionId,
     event: SessionEvent,
 ) -> Next {
@@ -57,9 +58,18 @@ pub(crate) fn on_event(
             peer.look(cx, Some(id));
             return Next::Resize(number);
         }
-        SessionEvent::PathMtu(id, mtu) => {
+        SessionEvent::PathMtu { path: id, before, now } => {
             let (_, label) = peer.label(cx, id);
-            cx.out.info(format!("peer {name}: {label} carries packets of {mtu} bytes"));
+            let line = format!("peer {name}: {label} carries packets of {now} bytes, before {before}");
+            let status = peer.status(cx);
+            let inner = status.iter().flat_map(|s| &s.paths).find(|p| p.id == id).map(|p| p.max_payload);
+            match inner.filter(|inner| now < before && *inner < interface_mtu.into()) {
+                Some(inner) => cx.out.warn(format!(
+                    "{line}; of {} those larger than {inner} take other paths, or their senders are told",
+                    cx.cfg.interface
+                )),
+                None => cx.out.info(line),
+            }
             return Next::Resize(number);
         }
         SessionEvent::PathSuspect(id) => {

@@ -12,6 +12,7 @@ use crate::host::HostEvent;
 use crate::message::Message;
 use crate::packet::forward::{Forward, Outcome, Packet};
 use crate::packet::mtu::{self, InterfaceMtu};
+use crate::packet::pieces::Pieces;
 use crate::peer::Peer;
 use crate::peers::Peers;
 use crate::server::leases::Leases;
@@ -134,7 +135,7 @@ impl Tunnel {
 
     /// The largest inner packet that the open paths of a client carry; `None` before one is open.
     pub fn carried(&self) -> Option<u16> {
-        let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).min();
+        let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).max();
         self.peers.iter().filter_map(carried).max()
     }
 
@@ -227,6 +228,9 @@ impl Tunnel {
         number: usize,
         data: &[u8],
     ) -> Result<Outcome, DropReason> {
+        if Pieces::is_piece(data) {
+            return self.forward.deliver_piece(cx!(self, endpoint, now), &mut self.peers, number, data);
+        }
         let auto = self.cfg.addresses.auto;
         match (Message::parse(data), self.cfg.is_client()) {
             (Some(Message::Leave), true) => self.next_server(endpoint, now, number, "it is to be taken away"),
@@ -287,7 +291,8 @@ impl Tunnel {
             return;
         }
         let cx = cx!(self, endpoint, now);
-        match sessions::on_event(cx, &mut self.peers, &mut self.assigned, session, event) {
+        let mtu = self.forward.mtu.mtu;
+        match sessions::on_event(cx, &mut self.peers, &mut self.assigned, mtu, session, event) {
             Next::Nothing => {}
             Next::Resize(number) => {
                 self.forward.on_paths(cx, &mut self.peers[number], &self.shard, &self.assigned);

@@ -1,6 +1,7 @@
 //! Sending application data.
 
 use super::output::{ACK_HEADER, Fixed};
+use super::pmtu::BASE;
 use super::*;
 use crate::{Gate, Sink, Why};
 use dccp_wire::{Opt, PacketType, checksum};
@@ -38,24 +39,33 @@ impl Connection {
     pub fn max_payload(&self, options: usize) -> usize {
         if self.state == State::PartOpen {
             let more = self.cookies.len() + self.extra(Extra::HandshakeAck).len() + MIN_FEEDBACK_ROOM;
-            return self.room_for_payload(ACK_HEADER, options + more);
+            return self.room_for_payload(self.known_mtu(), ACK_HEADER, options + more);
         }
-        self.max_payload_open(options)
+        self.room_for_payload(self.known_mtu(), DATA_HEADER, options)
     }
 
-    /// Largest payload beside `options` bytes of the owner's options, in OPEN.
+    /// Largest payload beside `options` bytes of the owner's options, in OPEN, once a probe of that size was answered.
     pub fn max_payload_open(&self, options: usize) -> usize {
-        self.room_for_payload(DATA_HEADER, options)
+        self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
 
-    fn room_for_payload(&self, header: usize, mut options: usize) -> usize {
+    /// What is probed and not answered yet may be too large.
+    fn known_mtu(&self) -> u16 {
+        match &self.pmtu {
+            Some(pmtu) => pmtu.known(),
+            None if self.cfg.probe_mtu => self.cfg.mtu.min(BASE),
+            None => self.cfg.mtu,
+        }
+    }
+
+    fn room_for_payload(&self, mtu: u16, header: usize, mut options: usize) -> usize {
         if self.negotiated.ndp {
             options += NDP_SLOT;
         }
         if self.negotiated.checksum {
             options += CHECKSUM_LEN;
         }
-        let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
+        let packet = usize::from(mtu).saturating_sub(usize::from(self.cfg.overhead));
         packet.saturating_sub(header + options.next_multiple_of(4))
     }
 
@@ -63,6 +73,7 @@ impl Connection {
     /// `payload` within [`max_payload`](Self::max_payload). Feedback never rides on a packet it would make longer than the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
         self.skip_number();
+        self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
         let seq = self.numbers.take();
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         // Option bytes of a DataAck that stays within the path MTU.

@@ -5,13 +5,16 @@ use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
 /// RFC 8899 section 5.1.2: a size that nearly every path carries, IPv6 included.
-const BASE: u16 = 1200;
+pub(super) const BASE: u16 = 1200;
 /// Tries before a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
 /// Tries before the size in use counts as lost in a black hole: more, since random loss must not look like one.
 const CONFIRM_TRIES: u8 = 5;
-/// When to look for more again (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1).
-const RAISE: Duration = Duration::from_secs(600);
+/// How long after a search the next data packet tries for more (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1): sooner than the 600 s there,
+/// since it costs one probe, and never on an idle path.
+const RAISE: Duration = Duration::from_secs(10);
+/// Fewer data packets than this since then are no traffic.
+const TRAFFIC: u32 = 8;
 /// Packets lost since the size in use was last confirmed that make it doubtful, ...
 const DOUBTFUL: u64 = 3;
 /// ... and how long a confirmation holds at least.
@@ -21,6 +24,19 @@ const FINE: u16 = 8;
 /// What most tunnels and access networks that carry less than 1500 do carry.
 const LIKELY: u16 = 1400;
 
+/// What a probe is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// Whether its size arrives.
+    Size,
+    /// Whether the path has grown.
+    Raise,
+    /// Whether anything arrives, where packets of this size do not and nothing else was sent.
+    Alive(u16),
+    /// Whether its size arrives where something just did.
+    Again,
+}
+
 /// A size being tried.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
@@ -28,8 +44,9 @@ struct Probe {
     /// Probes sent without an answer.
     sent: u8,
     began: Time,
-    /// The newest, which a SyncAck acknowledges.
-    seq: Option<Seq>,
+    /// Those of this size, any of which a SyncAck may acknowledge: where a queue grows, answers come later than the next probe leaves.
+    seqs: [Option<Seq>; CONFIRM_TRIES as usize],
+    why: Why,
     /// When to send the next, or to give up (PROBE_TIMER). From the round-trip time, so sooner than the second of RFC 8899 section 5.1.1: a black
     /// hole swallows data until five of them are over.
     due: Time,
@@ -47,8 +64,13 @@ pub(super) struct Pmtu {
     /// The least size that did not arrive, or one more than the largest.
     too_big: u16,
     probe: Option<Probe>,
+    /// From when on data is a reason to look for more.
     raise_at: Option<Time>,
+    /// Data packets since the last search.
+    data: u32,
     confirmed: Time,
+    /// No probe has been answered, or given up, yet.
+    fresh: bool,
     /// Losses up to the last confirmation; `None` until they are told.
     lost: Option<u64>,
 }
@@ -63,7 +85,9 @@ impl Pmtu {
             too_big: mtu.saturating_add(1),
             probe: None,
             raise_at: None,
+            data: 0,
             confirmed: now,
+            fresh: true,
             lost: None,
         };
         pmtu.try_size(now, mtu);
@@ -74,13 +98,22 @@ impl Pmtu {
         self.mtu
     }
 
+    /// The largest packet that is known to arrive: before the first answer no more than nearly every path carries.
+    pub(super) fn known(&self) -> u16 {
+        if self.fresh { self.mtu.min(BASE) } else { self.mtu }
+    }
+
     fn try_size(&mut self, now: Time, size: u16) {
-        self.probe = Some(Probe { size, sent: 0, began: now, seq: None, due: now });
+        self.try_for(now, size, Why::Size);
+    }
+
+    fn try_for(&mut self, now: Time, size: u16, why: Why) {
+        self.probe = Some(Probe { size, sent: 0, began: now, seqs: Default::default(), why, due: now });
     }
 
     /// When [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe) has something to do.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.probe.map(|probe| probe.due).or(self.raise_at)
+        self.probe.map(|probe| probe.due)
     }
 
     /// The size of a probe to send now; tell its number to [`on_sent`](Self::on_sent).
@@ -92,51 +125,78 @@ impl Pmtu {
     /// A probe left; an answer takes at most `answer`.
     pub(super) fn on_sent(&mut self, now: Time, seq: Seq, answer: Duration) {
         if let Some(probe) = &mut self.probe {
+            if let Some(place) = probe.seqs.get_mut(usize::from(probe.sent)) {
+                *place = Some(seq);
+            }
             probe.sent += 1;
-            probe.seq = Some(seq);
             probe.due = now + answer;
         }
     }
 
     /// A SyncAck came.
     pub(super) fn on_sync_ack(&mut self, now: Time, ack: Seq) {
-        let Some(probe) = self.probe.filter(|p| p.seq == Some(ack)) else { return };
+        let Some(probe) = self.probe.filter(|p| p.seqs.contains(&Some(ack))) else { return };
+        match probe.why {
+            Why::Size | Why::Again => {}
+            Why::Raise => self.too_big = self.max.saturating_add(1),
+            Why::Alive(size) => return self.try_for(now, size, Why::Again),
+        }
         (self.mtu, self.confirmed, self.lost) = (self.mtu.max(probe.size), now, None);
         self.too_big = self.too_big.max(self.mtu.saturating_add(1));
         self.search(now);
     }
 
+    /// A data packet leaves: where one carries less than it might, now and then that is a reason to ask whether it has grown, with a probe of
+    /// the least size that did not arrive.
+    pub(super) fn on_data(&mut self, now: Time) {
+        self.data = self.data.saturating_add(1);
+        if self.data >= TRAFFIC && self.probe.is_none() && self.raise_at.take_if(|at| *at <= now).is_some() {
+            self.try_for(now, self.too_big.min(self.max), Why::Raise);
+        }
+    }
+
     /// Time passed; `answered` is when anything newer of ours was last acknowledged.
     pub(super) fn on_timeout(&mut self, now: Time, answered: Time) {
-        if self.probe.is_none() && self.raise_at.is_some_and(|at| at <= now) {
-            self.too_big = self.max.saturating_add(1);
-            self.search(now);
-        }
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
-        if answered <= probe.began {
+        match probe.why {
+            Why::Raise => self.rest(now),
+            Why::Again => self.on_too_big(now, probe.size),
+            Why::Size if answered > probe.began => self.on_too_big(now, probe.size),
+            Why::Alive(size) if answered > probe.began => self.try_for(now, size, Why::Again),
+            // Nothing else was acknowledged: maybe since nothing else was sent.
+            Why::Size if probe.size > BASE => self.try_for(now, BASE, Why::Alive(probe.size)),
             // Nothing arrives there, whatever its size: not a matter of the MTU.
-            return self.try_size(now + HOLDS, probe.size);
+            Why::Size => self.try_size(now + HOLDS, probe.size),
+            Why::Alive(size) => self.try_size(now + HOLDS, size),
         }
-        self.too_big = probe.size;
+    }
+
+    /// Packets of this size do not arrive, though others do.
+    fn on_too_big(&mut self, now: Time, size: u16) {
+        self.too_big = size;
         // RFC 8899 section 4.3: a black hole.
-        if probe.size <= self.mtu {
-            self.mtu = if probe.size > BASE { BASE } else { probe.size };
+        if size <= self.mtu {
+            self.mtu = size.min(BASE);
         }
         self.search(now);
     }
 
     /// The next size to try, if there is one.
     fn search(&mut self, now: Time) {
+        self.fresh = false;
         let (good, bad) = (self.mtu, self.too_big);
         let fits = |size: u16| (good < size && size < bad).then_some(size);
         let middle = || (bad.saturating_sub(good) > FINE).then(|| good + (bad - good) / 2);
         match fits(self.hint).or(fits(self.max)).or(fits(LIKELY)).or_else(middle) {
             Some(size) => self.try_size(now, size),
-            None => {
-                self.probe = None;
-                self.raise_at = Some(now + RAISE).filter(|_| good < self.max);
-            }
+            None => self.rest(now),
         }
+    }
+
+    /// No more probes, until data makes it worth asking again.
+    fn rest(&mut self, now: Time) {
+        (self.probe, self.data) = (None, 0);
+        self.raise_at = Some(now + RAISE).filter(|_| self.mtu < self.max);
     }
 
     /// The system or the owner says what the path carries. Less than what is in use may be a forgery, so it only makes that doubtful
@@ -178,7 +238,12 @@ impl Pmtu {
 
 impl Probe {
     fn tries(&self, in_use: u16) -> u8 {
-        if self.size <= in_use { CONFIRM_TRIES } else { SEARCH_TRIES }
+        match self.why {
+            Why::Raise => 1,
+            Why::Alive(_) => SEARCH_TRIES,
+            Why::Size | Why::Again if self.size <= in_use => CONFIRM_TRIES,
+            Why::Size | Why::Again => SEARCH_TRIES,
+        }
     }
 }
 
@@ -233,7 +298,7 @@ mod tests {
         }
     }
 
-    /// RFC 8899 section 4.3: while it runs, from losses; and one that was found opens again after PMTU_RAISE_TIMER.
+    /// RFC 8899 section 4.3: while it runs, from losses; and one that was found opens again after PMTU_RAISE_TIMER, while data flows.
     #[test]
     fn losses_make_the_size_doubtful_and_time_makes_room() {
         let (mut pmtu, mut now) = new();
@@ -246,9 +311,37 @@ mod tests {
         assert_eq!(pmtu.poll_probe(now), Some(1500));
         travel(&mut pmtu, &mut now, 1400, true);
         assert_eq!(pmtu.mtu(), 1400);
+        // An idle line is not probed, and one that is used but still narrow once for each RAISE.
         now += RAISE;
+        assert_eq!((travel(&mut pmtu, &mut now, 1500, true), pmtu.mtu()), (0, 1400));
+        for _ in 0..10 {
+            (0..TRAFFIC).for_each(|_| pmtu.on_data(now));
+            assert!((1401..=1408).contains(&travel(&mut pmtu, &mut now, 1400, true)));
+        }
+        (0..TRAFFIC).for_each(|_| pmtu.on_data(now));
         travel(&mut pmtu, &mut now, 1500, true);
         assert_eq!(pmtu.mtu(), 1500);
+    }
+
+    /// A queue or a busy host lets each answer come after the next probe left.
+    #[test]
+    fn answers_that_come_late_count() {
+        let (mut pmtu, mut now) = new();
+        for n in 0..u64::from(CONFIRM_TRIES) {
+            assert_eq!(pmtu.poll_probe(now), Some(1500));
+            pmtu.on_sent(now, Seq::new(n), ANSWER);
+            now += ANSWER;
+            pmtu.on_timeout(now, now);
+        }
+        assert_eq!(pmtu.mtu(), 1200, "no answer at all");
+        let (mut pmtu, mut now) = new();
+        for n in 0..3 {
+            assert_eq!(pmtu.poll_probe(now), Some(1500));
+            pmtu.on_sent(now, Seq::new(n), ANSWER);
+            now += ANSWER;
+        }
+        pmtu.on_sync_ack(now, Seq::new(0));
+        assert_eq!((pmtu.mtu(), pmtu.poll_probe(now)), (1500, None));
     }
 
     /// RFC 8899 section 4.6.2.
@@ -301,6 +394,16 @@ mod tests {
         pmtu.on_hint(now, 1500);
         travel(&mut pmtu, &mut now, 1500, true);
         assert_eq!(pmtu.mtu(), 1500);
+    }
+
+    /// An idle line with a black hole is not probed for ever.
+    #[test]
+    fn a_search_ends_where_nothing_but_probes_is_sent() {
+        for carries in [1200, 1400] {
+            let (mut pmtu, mut now) = new();
+            travel(&mut pmtu, &mut now, carries, false);
+            assert_eq!((pmtu.mtu(), pmtu.next_timeout()), (carries, None));
+        }
     }
 
     /// RFC 8899 section 4.3: a path that carries nothing at all has no black hole.

@@ -2,9 +2,10 @@
 
 use super::rendezvous::{COPIES, Expected, MAX_EXPECTED};
 use super::{Endpoint, EndpointStats};
+
 use crate::policy::Policy;
 use crate::sched::SchedulerKind;
-use crate::{PathConfig, PathId, PathName, PathRow, QueueView, SessionId, SessionStatus};
+use crate::{PathConfig, PathId, PathName, PathRow, PktInfo, QueueView, SessionId, SessionStatus};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ports, Route};
@@ -93,6 +94,12 @@ impl Endpoint {
     /// told by [`SessionEvent::PathMtu`](crate::SessionEvent::PathMtu).
     pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
+    }
+
+    /// The largest datagram that would leave in place of this one, where rules and priorities send it, and its class, for
+    /// [`PktInfo::class`]. `None` if no path is up for it, or there is no such session.
+    pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<(usize, u8)> {
+        self.sessions.get(&session)?.session.room(now, info, data)
     }
 
     /// IP packets as large as this leave this host on a path; see [`dccp_proto::Connection::try_mtu`].

@@ -44,6 +44,15 @@ pub(crate) fn offer(
     }
 }
 
+/// The largest packet that need not take a worse path than small ones do.
+pub(crate) fn room(rows: &[PathRow]) -> Option<usize> {
+    let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
+    let rank = |row: &&PathRow| if all_zero { 0 } else { row.prio.min(SECONDARY + 1) };
+    let usable = || rows.iter().filter(|row| row.state.is_up() && (all_zero || row.prio > 0));
+    let best = usable().map(|row| rank(&row)).max()?;
+    usable().filter(|row| rank(row) == best).map(|row| row.max_payload).max()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{closed, row};
@@ -52,6 +61,16 @@ mod tests {
     use mpdccp_units::Duration;
 
     const NOW: Time = Time::from_millis(1_000);
+
+    #[test]
+    fn large_packets_are_no_reason_to_take_a_worse_path() {
+        let wide = |id, prio, most| PathRow { max_payload: most, ..row(id, prio, 10) };
+        assert_eq!(room(&[wide(0, 3, 900), wide(1, 4, 1000), wide(2, 2, 1400)]), Some(1000));
+        assert_eq!(room(&[wide(0, 1, 900), wide(1, 2, 800), wide(2, 0, 1400)]), Some(800));
+        assert_eq!(room(&[wide(0, 0, 900), wide(1, 0, 800)]), Some(900));
+        let down = PathRow { state: PathState::Suspect, ..wide(0, 3, 1400) };
+        assert_eq!((room(&[down.clone(), wide(1, 1, 900)]), room(&[down])), (Some(900), None));
+    }
 
     fn offered(backlog: u64, rows: &[PathRow]) -> Vec<u32> {
         let mut out = Vec::new();

@@ -89,10 +89,18 @@ impl ClassQueues {
         self.policy.0.get(class.checked_sub(1)?)
     }
 
+    /// The class that a packet belongs to: that which it has, or that of its rule.
+    pub(super) fn class_for(&self, info: &PktInfo, data: &[u8]) -> usize {
+        match usize::from(info.class) {
+            given if (1..self.all.len()).contains(&given) => given,
+            _ => self.policy.rule_for(info, data).map_or(0, |rule| rule + 1),
+        }
+    }
+
     /// Puts a packet into the class it belongs to, or drops it if its rule says so.
     pub(super) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
-        let rule = self.policy.rule_for(&info, &data);
-        let class = rule.map_or(0, |rule| rule + 1);
+        let class = self.class_for(&info, &data);
+        let rule = class.checked_sub(1);
         let ClassQueue { queue, stats, .. } = &mut self.all[class];
         stats.packets += 1;
         stats.bytes += data.len() as u64;

@@ -20,7 +20,14 @@ pub enum SessionEvent {
     /// A path is silent or its link is down; the session goes on without it.
     PathSuspect(PathId),
     /// The largest IP packet of a path is another one now, bytes.
-    PathMtu(PathId, u16),
+    PathMtu {
+        /// Which path.
+        path: PathId,
+        /// What it was.
+        before: u16,
+        /// What it is.
+        now: u16,
+    },
     /// Something happened to a stream; [`crate::Endpoint::streams`] reads and writes.
     Stream(dccp_streams::Event),
     /// The peer sent an option of the application's on this path ([`crate::SessionConfig::private_options`]).

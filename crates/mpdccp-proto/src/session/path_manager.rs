@@ -124,8 +124,8 @@ impl Session {
         let Some(mtu) = path.conn.as_ref().map(|conn| conn.mtu()).filter(|mtu| *mtu != path.cfg.mtu) else {
             return;
         };
-        path.cfg.mtu = mtu;
-        self.events.push_back(SessionEvent::PathMtu(path.id, mtu));
+        let before = core::mem::replace(&mut path.cfg.mtu, mtu);
+        self.events.push_back(SessionEvent::PathMtu { path: path.id, before, now: mtu });
     }
 
     /// The driver learned about the link of a path.

@@ -92,7 +92,7 @@ impl Session {
         let stats = old.stats();
         while let Some(Queued { info, data, .. }) = old.all.iter_mut().find_map(|class| class.queue.pop_any())
         {
-            self.classes.push(now, data, info);
+            self.classes.push(now, data, PktInfo { class: 0, ..info });
         }
         self.classes.all.iter_mut().for_each(|class| class.queue.set_stats(QueueStats::default()));
         self.classes.all[0].queue.set_stats(stats);

@@ -3,8 +3,10 @@
 use super::Session;
 use super::class_queues::{Source, Waiting};
 use super::repair::Copy;
+use super::subflow::Subflow;
 use crate::sched::{Pick, tiers};
 use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, SessionState, Wake};
+use alloc::vec::Vec;
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
@@ -157,6 +159,23 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
+    /// The largest datagram in place of this one, and its class; see [`Endpoint::room`](crate::Endpoint::room).
+    pub(crate) fn room(&self, now: Time, info: &PktInfo, data: &[u8]) -> Option<(usize, u8)> {
+        let options = self.options_len();
+        let row = |path: &Subflow| PathRow {
+            max_payload: path.conn.as_ref().map_or(0, |conn| conn.max_payload_open(options)),
+            ..path.row(now, options)
+        };
+        let mut rows: Vec<PathRow> = self.paths.iter().map(row).collect();
+        let class = self.classes.class_for(info, data);
+        if let Some(rule) = self.classes.rule(class) {
+            let mut allowed = Vec::new();
+            rule.rows(&PktInfo { len: 0, ..*info }, &rows, &mut allowed).then_some(())?;
+            rows = allowed;
+        }
+        Some((tiers::room(&rows)?, class as u8))
+    }
+
     /// Finds the paths that rules and priorities leave for a packet of this class, for [`offered`](Self::offered). False if the packet is
     /// to be dropped.
     fn offer(&mut self, now: Time, class: usize, info: &PktInfo, backlog: &QueueView) -> bool {
@@ -285,7 +304,6 @@ mod tests {
     use crate::reorder::ReorderConfig;
     use crate::{PathConfig, PathName, SessionConfig};
     use alloc::vec;
-    use alloc::vec::Vec;
     use dccp_proto::{Ecn, Ports, Route};
     use dccp_wire::{Packet, Seq};
     use mpdccp_units::Duration;

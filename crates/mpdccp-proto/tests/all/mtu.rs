@@ -33,7 +33,11 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
         net.run(Duration::from_millis(50));
     }
     assert_eq!(net.status(Client, id).paths[0].mtu, 1400);
-    assert!(net.events_of(Client).contains(&SessionEvent::PathMtu(PathId(0), 1400)));
+    assert!(net.events_of(Client).contains(&SessionEvent::PathMtu {
+        path: PathId(0),
+        before: 1200,
+        now: 1400
+    }));
     let got = net.numbers(Server);
     assert!(got.len() > 100 && *got.last().unwrap() == 199, "{} of 200 arrived", got.len());
     // RFC 8899 section 3 (7): losing a probe is no sign of congestion; nothing but Syncs was used for them.

@@ -7,7 +7,8 @@ use crate::drops::{DropReason, Drops};
 use crate::packet::allowed::{Allowed, addresses};
 use crate::packet::marking::REFUSED;
 use crate::packet::mss::clamp_mss;
-use crate::packet::mtu::{self, Answers, InterfaceMtu};
+use crate::packet::mtu::{self, Answers, Carried, InterfaceMtu};
+use crate::packet::pieces::{Joined, cut};
 use crate::packet::too_big::{TooBig, too_big};
 use crate::peer::Peer;
 use crate::peers::Peers;
@@ -60,6 +61,8 @@ pub(crate) struct Forward {
     pub(crate) allowed: Allowed,
     pub(crate) mtu: InterfaceMtu,
     answers: Answers,
+    /// Packets sent in pieces.
+    cut: u16,
     pub(crate) read: Count,
     pub(crate) written: Count,
     pub(crate) drops: Drops,
@@ -84,28 +87,52 @@ impl Forward {
             return Ok(Outcome::HandOver(shard.home(number), packet));
         }
         let session = peers[number].session.ok_or(DropReason::NotConnected)?;
-        let limit = peers[number].mtu.unwrap_or(self.mtu.mtu);
-        if packet.len() > usize::from(limit) {
-            return match too_big(&packet, limit) {
-                TooBig::Answer(answer) if self.answers.may(cx.now) => {
-                    self.drops.add(DropReason::TooBigTold, 1);
-                    Ok(Outcome::Write(answer))
-                }
-                TooBig::Answer(_) | TooBig::Drop => Err(DropReason::TooBig),
-                TooBig::Fragments(pieces) => {
-                    for piece in pieces {
-                        let info = PktInfo::of_ip(&piece, cx.endpoint.flow_key());
-                        cx.endpoint.send(cx.now, session, piece, info);
-                    }
-                    Ok(Outcome::Done)
-                }
-            };
+        let carried = peers[number].carried.unwrap_or(Carried::all(self.mtu.mtu));
+        let info = PktInfo::of_ip(&packet, cx.endpoint.flow_key());
+        if packet.len() > usize::from(carried.least) {
+            let (room, class) =
+                cx.endpoint.room(cx.now, session, &info, &packet).unwrap_or((carried.most.into(), 0));
+            if packet.len() > room {
+                let room = u16::try_from(room).unwrap_or(u16::MAX);
+                return self.send_too_big(cx, session, &packet, PktInfo { class, ..info }, room);
+            }
         }
         if cx.cfg.mss_clamp {
-            clamp_mss(&mut packet, limit);
+            clamp_mss(&mut packet, carried.segments);
         }
-        let info = PktInfo::of_ip(&packet, cx.endpoint.flow_key());
         cx.endpoint.send(cx.now, session, packet, info);
+        Ok(Outcome::Done)
+    }
+
+    /// A packet that is larger than the paths it may take carry.
+    fn send_too_big(
+        &mut self,
+        cx: &mut Cx<'_>,
+        session: SessionId,
+        packet: &[u8],
+        info: PktInfo,
+        room: u16,
+    ) -> Result<Outcome, DropReason> {
+        match too_big(packet, room) {
+            TooBig::Answer(answer) if self.answers.may(cx.now) => {
+                self.drops.add(DropReason::TooBigTold, 1);
+                return Ok(Outcome::Write(answer));
+            }
+            TooBig::Answer(_) | TooBig::Drop => return Err(DropReason::TooBig),
+            TooBig::Fragments(fragments) => {
+                for fragment in fragments {
+                    let info = PktInfo::of_ip(&fragment, cx.endpoint.flow_key());
+                    cx.endpoint.send(cx.now, session, fragment, info);
+                }
+            }
+            TooBig::Cut => {
+                self.cut = self.cut.wrapping_add(1);
+                for piece in cut(self.cut, packet, room.into()).ok_or(DropReason::TooBig)? {
+                    let info = PktInfo { len: piece.len(), ..info };
+                    cx.endpoint.send(cx.now, session, piece, info);
+                }
+            }
+        }
         Ok(Outcome::Done)
     }
 
@@ -145,7 +172,7 @@ impl Forward {
             return Err(DropReason::OverRate);
         }
         if cx.cfg.mss_clamp {
-            clamp_mss(&mut data, peer.mtu.unwrap_or(self.mtu.mtu));
+            clamp_mss(&mut data, peer.carried.map_or(self.mtu.mtu, |carried| carried.segments));
         }
         Ok(Outcome::Write(data))
     }
@@ -160,13 +187,32 @@ impl Forward {
         }
     }
 
-    /// A peer's packets may be as large as each of its paths carries.
+    /// A piece of a packet that a peer sent.
+    pub(crate) fn deliver_piece(
+        &mut self,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        number: usize,
+        piece: &[u8],
+    ) -> Result<Outcome, DropReason> {
+        match peers[number].pieces.join(piece) {
+            Joined::Whole(packet) => self.deliver(cx, peers, number, packet),
+            Joined::Partial(lost) => {
+                self.drops.add(DropReason::Incomplete, lost);
+                Ok(Outcome::Done)
+            }
+            Joined::Wrong => Err(DropReason::UnknownControl),
+        }
+    }
+
+    /// A peer's packets may be as large as its paths carry.
     pub(crate) fn on_paths(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, shard: &Shard, assigned: &Assigned) {
         let status = peer.status(cx);
         let paths = status.iter().flat_map(|status| &status.paths);
         let usable = paths.filter(|path| path.state.is_up() || path.state == PathState::Suspect);
         // Without a path it keeps what it was.
-        if let Some(carried) = usable.filter_map(|path| u16::try_from(path.max_payload).ok()).min() {
+        let sizes: Vec<u16> = usable.filter_map(|path| u16::try_from(path.max_payload).ok()).collect();
+        if let Some(carried) = Carried::by(&sizes) {
             self.carries(cx, peer, shard, assigned, Some(carried));
         }
     }
@@ -178,9 +224,10 @@ impl Forward {
         peer: &mut Peer,
         shard: &Shard,
         assigned: &Assigned,
-        now: Option<u16>,
+        now: Option<Carried>,
     ) {
-        let before = std::mem::replace(&mut peer.mtu, now);
+        let before = std::mem::replace(&mut peer.carried, now).map(|carried| carried.most);
+        let now = now.map(|carried| carried.most);
         if shard.is_first() {
             self.mtu.count(before, now);
             self.adapt_interface(cx, assigned);

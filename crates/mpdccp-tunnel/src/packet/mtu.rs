@@ -38,6 +38,31 @@ pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
 }
 
+/// How large a peer's packets may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carried {
+    /// Each path carries this.
+    pub(crate) least: u16,
+    /// Segments of TCP are to be no larger, so that they can use each path, except for those so narrow that it would cost too much.
+    pub(crate) segments: u16,
+    /// Some path carries this.
+    pub(crate) most: u16,
+}
+
+impl Carried {
+    /// Of the inner packets that paths carry.
+    pub(crate) fn by(paths: &[u16]) -> Option<Carried> {
+        let (least, most) = (*paths.iter().min()?, *paths.iter().max()?);
+        let wide = paths.iter().copied().filter(|carried| *carried >= LEAST_V6);
+        Some(Carried { least, segments: wide.min().unwrap_or(least), most })
+    }
+
+    /// Where nothing is known.
+    pub(crate) fn all(mtu: u16) -> Carried {
+        Carried { least: mtu, segments: mtu, most: mtu }
+    }
+}
+
 /// The interface's MTU, which the first shard rules, and what peers' paths carry.
 #[derive(Debug, Default)]
 pub(crate) struct InterfaceMtu {
@@ -82,16 +107,18 @@ pub(crate) fn least(v6: bool) -> u16 {
 /// # Errors
 /// The file asks for more, or for IPv6 where it has no room.
 pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
+    let v6 = cfg.addresses.iter().any(|a| a.addr().is_ipv6());
     let mtu = match cfg.mtu {
-        Mtu::Auto => carried,
+        // What no path carries is cut.
+        Mtu::Auto => carried.max(least(v6)),
         Mtu::Fixed(mtu) if mtu > carried => {
             return Err(format!("mtu = {mtu}: the paths carry inner packets of at most {carried} bytes"));
         }
         Mtu::Fixed(mtu) => mtu,
     };
-    if mtu < least(cfg.addresses.iter().any(|a| a.addr().is_ipv6())) {
+    if mtu < least(v6) {
         return Err(format!(
-            "addresses: IPv6 needs an MTU of {LEAST_V6} or more on {}, but it is {mtu}; leave the IPv6 address out",
+            "mtu = {mtu}: IPv6 needs {LEAST_V6} or more on {}; leave the IPv6 address out, or `mtu`",
             cfg.interface
         ));
     }
@@ -126,6 +153,15 @@ mod tests {
         assert_eq!(first(sizes, false, None), 552);
         assert_eq!(first(Sizes { path: Some(9000), device: Some(9000) }, true, Some(1400)), 1400);
         assert_eq!(first(Sizes::default(), true, None), DEFAULT);
+    }
+
+    #[test]
+    fn a_very_narrow_path_does_not_make_segments_small() {
+        let by = |paths: &[u16]| Carried::by(paths).map(|c| (c.least, c.segments, c.most));
+        assert_eq!(by(&[1412, 1404]), Some((1404, 1404, 1412)));
+        assert_eq!(by(&[1412, 1112, 1300]), Some((1112, 1300, 1412)));
+        assert_eq!(by(&[1112, 488]), Some((488, 488, 1112)));
+        assert_eq!(by(&[]), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Packets of the interface that are larger than the peer's paths carry: an ICMP answer, or fragments.
 
+use super::mtu::LEAST_V6;
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,8 +10,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(crate) enum TooBig {
     /// Its sender is told so with this ICMP packet.
     Answer(Vec<u8>),
-    /// It travels in pieces.
+    /// It travels as several packets.
     Fragments(Vec<Vec<u8>>),
+    /// Its sender need not send less, so the tunnel has to carry it, cut into pieces.
+    Cut,
     /// Nothing can be done.
     Drop,
 }
@@ -20,8 +23,6 @@ const TTL: u8 = 64;
 /// An ICMP error over IPv6 is no larger than this (RFC 4443 section 2.4c); over IPv4 no larger than 576 (RFC 1812 section 4.3.2.3).
 const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
-/// What every link carries of IPv6 (RFC 8200 section 5).
-const LEAST_V6: u16 = 1280;
 
 /// For a packet larger than `mtu`. An answer comes from the packet's destination: Linux ignores packets from its own addresses that
 /// come from outside, and the destination's is routed this way.
@@ -36,7 +37,10 @@ pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
         }
         Some(6) => {
             let Ok((header, payload)) = Ipv6Header::from_slice(packet) else { return TooBig::Drop };
-            packet_too_big(&header, payload, packet, mtu).map_or(TooBig::Drop, TooBig::Answer)
+            match packet.len() > LEAST_V6.into() {
+                true => packet_too_big(&header, payload, packet, mtu).map_or(TooBig::Drop, TooBig::Answer),
+                false => TooBig::Cut,
+            }
         }
         _ => TooBig::Drop,
     }
@@ -80,11 +84,8 @@ fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) 
     if is_icmp_error(header.next_header, payload) || !unicast(source) || !unicast(destination) {
         return None;
     }
-    // A sender does not go below what every link has to carry, so such a packet is lost.
+    // No sender goes below what every link has to carry.
     let mtu = u32::from(mtu.max(LEAST_V6));
-    if packet.len() <= mtu as usize {
-        return None;
-    }
     let quote = &packet[..packet.len().min(ICMP_V6 - 48)];
     let kind = Icmpv6Type::PacketTooBig { mtu };
     let icmp = Icmpv6Header::with_checksum(kind, header.destination, header.source, quote).ok()?;
@@ -176,6 +177,13 @@ mod tests {
         assert!(icmp.is_checksum_valid(ip.source, ip.destination));
     }
 
+    /// RFC 8200 section 5.
+    #[test]
+    fn what_every_link_carries_of_ipv6_is_cut() {
+        assert_eq!(too_big(&udp(6, 1232, true), 1000), TooBig::Cut);
+        assert!(matches!(too_big(&udp(6, 1233, true), 1000), TooBig::Answer(_)));
+    }
+
     #[test]
     fn what_may_be_fragmented_is() {
         let packet = udp(4, 3000, false);
@@ -204,7 +212,6 @@ mod tests {
         let mut group = udp(4, 1400, true);
         group[16] = 224;
         assert_eq!(too_big(&group, 1300), TooBig::Drop);
-        assert_eq!(too_big(&udp(6, 1200, true), 1000), TooBig::Drop);
         for len in 0..60 {
             for first in [0x00, 0x40, 0x45, 0x4f, 0x60] {
                 let mut bytes = vec![0xff; len];

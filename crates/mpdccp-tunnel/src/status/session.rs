@@ -63,7 +63,7 @@ impl PeerStatus {
             }),
         };
         status.number = number;
-        status.mtu = peer.mtu;
+        status.mtu = peer.carried.map(|carried| carried.most);
         status.leased = peer.leased.iter().map(|ip| ip.to_string()).collect();
         status.rate_limit_mbps = peer.cfg.rate.map(|rate| rate.0.mbps());
         status.receive_limit_mbps = peer.cfg.receive_rate.map(|rate| rate.0.mbps());

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use mpdccp_proto::Endpoint;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{
-    Action, Answer, HostEvent, Interface, Keys, Looked, Outcome, Packet, Saved, Setup, Sizes, Tunnel,
+    Action, Answer, HostEvent, Interface, Keys, Level, Looked, Outcome, Packet, Saved, Setup, Sizes, Tunnel,
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +61,8 @@ pub(crate) struct Host {
     pub(crate) commands: u64,
     pub(crate) stopped: bool,
     pub(crate) log: Vec<String>,
+    /// Of its lines, warnings.
+    pub(crate) warned: Vec<String>,
     /// Inner packets that came out.
     pub(crate) received: Vec<Vec<u8>>,
     /// What the proxy's sockets were told, and packets for their namespace.
@@ -107,6 +109,7 @@ impl Host {
             commands: 0,
             stopped: false,
             log: Vec::new(),
+            warned: Vec::new(),
             received: Vec::new(),
             told: Vec::new(),
             diverted: Vec::new(),
@@ -251,7 +254,10 @@ impl Host {
                     assert!(self.replies.insert(id, answer).is_none(), "answered twice");
                     None
                 }
-                Action::Log(_, message) => {
+                Action::Log(level, message) => {
+                    if level == Level::Warn {
+                        self.warned.push(message.clone());
+                    }
                     self.log.push(message);
                     None
                 }

@@ -3,6 +3,7 @@
 mod features;
 mod host;
 mod outages;
+mod sizes;
 mod tcp;
 mod world;
 mod worlds;

@@ -8,7 +8,7 @@ use mpdccp_tunnel::{HostEvent, Packet};
 use mpdccp_units::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const CLIENTS: usize = 2;
 /// Hosts: clients first.
@@ -24,6 +24,10 @@ pub(crate) fn inner(host: usize) -> Ipv4Addr {
     if host < CLIENTS { Ipv4Addr::new(10, 0, 0, 2 + host as u8) } else { Ipv4Addr::new(10, 0, 0, 1) }
 }
 
+pub(crate) fn inner6(host: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, inner(host).octets()[3].into())
+}
+
 pub(crate) fn key(host: usize) -> PrivateKey {
     PrivateKey::from_random([1 + host.min(SERVERS[0]) as u8; 32])
 }
@@ -34,6 +38,8 @@ pub(crate) struct ClientFile {
     /// Second path: none, or its priority.
     pub(crate) second: Option<u8>,
     pub(crate) quota: bool,
+    /// It has inner IPv6 too.
+    pub(crate) v6: bool,
     /// Of the servers.
     pub(crate) remote: String,
     pub(crate) extra: String,
@@ -42,21 +48,27 @@ pub(crate) struct ClientFile {
 impl ClientFile {
     pub(crate) fn new() -> ClientFile {
         let remote = "[\"198.51.100.1\", \"198.51.100.2\"]".into();
-        ClientFile { second: Some(3), quota: false, remote, extra: String::new() }
+        ClientFile { second: Some(3), quota: false, v6: false, remote, extra: String::new() }
     }
 
     pub(crate) fn text(&self, client: usize) -> String {
         let (inner, server) = (inner(client), key(SERVERS[0]).public());
         let (remote, extra) = (&self.remote, &self.extra);
-        let addresses =
-            if extra.contains("addresses") { String::new() } else { format!("addresses = [\"{inner}/24\"]") };
+        let (own6, net6) = match self.v6 {
+            true => (format!(", \"{}/64\"", inner6(client)), ", \"fd00::/64\""),
+            false => (String::new(), ""),
+        };
+        let addresses = match extra.contains("addresses") {
+            true => String::new(),
+            false => format!("addresses = [\"{inner}/24\"{own6}]"),
+        };
         let quota = if self.quota { "quota = \"1MB\"" } else { "" };
         let second = self.second.map_or_else(String::new, |prio| {
             format!("[[peer.path]]\nname = \"b\"\ninterface = \"p1\"\nremote = {remote}\npriority = {prio}\n")
         });
         format!(
             "role = \"client\"\nprivate_key = \"{}\"\n{addresses}\n{extra}\n[[peer]]\nname = \"hub\"\npublic_key = \"{server}\"\n\
-             allowed_ips = [\"10.0.0.0/24\", \"10.9.0.0/16\"]\n[[peer.path]]\nname = \"a\"\ninterface = \"p0\"\nremote = {remote}\n{quota}\n{second}",
+             allowed_ips = [\"10.0.0.0/24\", \"10.9.0.0/16\"{net6}]\n[[peer.path]]\nname = \"a\"\ninterface = \"p0\"\nremote = {remote}\n{quota}\n{second}",
             key(client).to_base64().as_str()
         )
     }
@@ -118,6 +130,8 @@ pub(crate) struct World {
     sent: BTreeMap<u64, usize>,
     /// TCP segments that came out of an interface, and of which host's.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
+    /// IPv6 packets that came out of an interface, and of which host's.
+    pub(crate) v6: Vec<(usize, Vec<u8>)>,
     /// Inner packets delivered, and where.
     pub(crate) delivered: BTreeMap<u64, usize>,
 }
@@ -143,6 +157,7 @@ impl World {
             number: 0,
             sent: BTreeMap::new(),
             segments: Vec::new(),
+            v6: Vec::new(),
             delivered: BTreeMap::new(),
         }
     }
@@ -292,6 +307,9 @@ impl World {
 
     /// A packet comes out of a host's interface: once, where it may, under its sender's address.
     fn come_out(&mut self, at: usize, packet: &[u8]) {
+        if packet[0] >> 4 == 6 {
+            return self.v6.push((at, packet.to_vec()));
+        }
         if packet[9] == 1 {
             return self.hosts[at].log.push("icmp".into());
         }

@@ -1,0 +1,183 @@
+//! Paths that carry less than others, less than IPv6 needs, or less than before.
+
+use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, inner6, server_text};
+use etherparse::{IpNumber, Ipv6Header};
+use mpdccp_tunnel::Packet;
+use mpdccp_units::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const SERVER: usize = SERVERS[0];
+/// Largest inner packet of a path of 1500 bytes.
+const FULL: usize = 1500 - 60 - 28;
+
+/// A world whose paths have been up for a while, with another line in the clients' files.
+fn up(extra: &str) -> World {
+    let client = || ClientFile { v6: true, extra: extra.into(), ..ClientFile::new() };
+    let mut server = server_text([true; CLIENTS], "");
+    for n in 0..CLIENTS {
+        let (v4, v6) = (inner(n), inner6(n));
+        server = server.replace(&format!("\"{v4}/32\""), &format!("\"{v4}/32\", \"{v6}/128\""));
+    }
+    server = server.replace("\"10.0.0.1/24\"", &format!("\"10.0.0.1/24\", \"{}/64\"", inner6(SERVER)));
+    let mut world = World::new([client(), client()], &server);
+    world.run(SECOND * 5);
+    world
+}
+
+/// Packets both ways for a while.
+fn talk(world: &mut World, time: Duration, len: usize) {
+    for _ in 0..time.as_millis() / 20 {
+        for (from, to) in [(0, SERVER), (SERVER, 0)] {
+            world.send(from, inner(to), len);
+        }
+        world.run(Duration::from_millis(20));
+    }
+}
+
+/// An access network of the first client swallows what is larger, and both ends have noticed.
+fn narrow(world: &mut World, interface: &str, mtu: u16) {
+    world.change(0, interface, |access| access.mtu = mtu);
+    talk(world, SECOND * 8, FULL);
+}
+
+fn passes(world: &mut World, from: usize, to: usize, len: usize) -> bool {
+    let number = world.send(from, inner(to), len);
+    world.run(SECOND);
+    world.delivered.get(&number) == Some(&to)
+}
+
+fn v6(from: usize, to: usize, len: usize) -> Vec<u8> {
+    let mut packet = Vec::new();
+    let header = Ipv6Header {
+        payload_length: len as u16 - 40,
+        next_header: IpNumber::UDP,
+        hop_limit: 9,
+        source: inner6(from).octets(),
+        destination: inner6(to).octets(),
+        ..Ipv6Header::default()
+    };
+    header.write(&mut packet).unwrap();
+    packet.extend((40..len).map(|n| n as u8));
+    packet
+}
+
+/// Linux takes no error that asks for less than what every link carries of IPv6, so the tunnel carries that.
+#[test]
+fn ipv6_packets_of_1280_bytes_pass_where_the_paths_carry_less() {
+    for mtu in [1200, 700] {
+        let mut world = up("");
+        // Below what is assumed of every path, its owner has to say so.
+        let mut file = ClientFile { v6: true, ..ClientFile::new() }.text(0);
+        if mtu < 1200 {
+            file = file.replace("interface =", &format!("mtu = {mtu}\ninterface ="));
+            world.hosts[0].reload(world.now, &file);
+        }
+        for interface in ["p0", "p1"] {
+            narrow(&mut world, interface, mtu);
+        }
+        for (from, to) in [(0, SERVER), (SERVER, 0)] {
+            if from == SERVER && mtu < 1200 {
+                continue;
+            }
+            world.v6.clear();
+            let packets = [1280, 1279, 1113].map(|len| v6(from, to, len));
+            for packet in &packets {
+                world.hosts[from].packet(world.now, Packet::Interface(packet.clone()));
+            }
+            world.run(SECOND);
+            assert!(world.v6 == packets.map(|packet| (to, packet)), "{from} to {to} over {mtu}");
+            world.v6.clear();
+            world.hosts[from].packet(world.now, Packet::Interface(v6(from, to, 1281)));
+            world.run(SECOND);
+            let [(at, answer)] = &world.v6[..] else { panic!("{:?}", world.v6) };
+            assert_eq!((*at, answer[6], answer[40], &answer[44..48]), (from, 58, 2, &[0, 0, 5, 0][..]));
+        }
+    }
+}
+
+#[test]
+fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
+    let mut world = up("scheduler = \"rr\"");
+    narrow(&mut world, "p0", 1200);
+    assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1200));
+    let warned = "path a (198.51.100.1:6511) carries packets of 1200 bytes, before 1500; of mpdccp0 those larger than 1112 take other paths";
+    assert!(world.hosts[0].warned.iter().any(|line| line.contains(warned)), "{:?}", world.hosts[0].warned);
+    assert_eq!(world.hosts[0].mtu, FULL as u16);
+    for (from, to) in [(0, SERVER), (SERVER, 0)] {
+        assert!(passes(&mut world, from, to, FULL), "{from} to {to}");
+    }
+    let sent = |world: &World| world.path(0, "a").unwrap().sent_packets;
+    let before = sent(&world);
+    talk(&mut world, SECOND, 1_000);
+    assert!(sent(&world) - before > 20, "small ones still take it");
+    // When the wide one dies, senders of large packets hear of it.
+    world.change(0, "p1", |access| access.up = false);
+    talk(&mut world, SECOND * 2, 500);
+    world.hosts[0].log.clear();
+    assert!(!passes(&mut world, 0, SERVER, FULL) && world.hosts[0].log.iter().any(|line| line == "icmp"));
+    assert!(passes(&mut world, 0, SERVER, 1_112));
+}
+
+/// A standby path may cost money: that it is wide is no reason to use it.
+#[test]
+fn a_wide_standby_path_is_no_place_for_large_packets() {
+    let mut world = up("");
+    let file = ClientFile { v6: true, second: Some(1), ..ClientFile::new() };
+    world.hosts[0].reload(world.now, &file.text(0));
+    narrow(&mut world, "p0", 1200);
+    let before = world.path(0, "b").unwrap().sent_packets;
+    world.hosts[0].log.clear();
+    assert!(!passes(&mut world, 0, SERVER, FULL) && world.hosts[0].log.iter().any(|line| line == "icmp"));
+    assert!(passes(&mut world, 0, SERVER, 1_112));
+    assert_eq!(world.path(0, "b").unwrap().sent_packets, before);
+}
+
+#[test]
+fn a_healed_path_grows_while_traffic_flows_and_is_not_probed_without() {
+    let mut world = up("scheduler = \"rr\"");
+    for interface in ["p0", "p1"] {
+        narrow(&mut world, interface, 1200);
+    }
+    talk(&mut world, SECOND * 12, 500);
+    for interface in ["p0", "p1"] {
+        world.hosts[0].access.get_mut(interface).unwrap().mtu = 1500;
+    }
+    world.run(SECOND * 120);
+    let sizes = |world: &World| ["a", "b"].map(|name| world.path(0, name).unwrap().mtu);
+    assert_eq!(sizes(&world), [1200, 1200], "idle");
+    let mut waited = 0;
+    while sizes(&world) != [1500, 1500] {
+        talk(&mut world, SECOND, 1_000);
+        waited += 1;
+        assert!(waited <= 30, "{:?}", sizes(&world));
+    }
+    assert!(passes(&mut world, 0, SERVER, FULL) && passes(&mut world, SERVER, 0, FULL));
+}
+
+/// From the first packet on, each is delivered, or its sender told, or it is counted, whatever the paths carry.
+#[test]
+fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
+    for mtu in [1500, 1300] {
+        let mut world = World::usual();
+        for interface in ["p0", "p1"] {
+            world.hosts[0].access.get_mut(interface).unwrap().mtu = mtu;
+        }
+        let mut numbers = Vec::new();
+        for _ in 0..1_000 {
+            numbers.push(world.send(0, inner(SERVER), 1_400));
+            world.run(Duration::from_millis(5));
+        }
+        world.run(SECOND);
+        let delivered = numbers.iter().filter(|number| world.delivered.contains_key(number)).count() as u64;
+        let host = &world.hosts[0];
+        let status = host.tunnel.status(&host.endpoint, world.now, None);
+        let queue = status.peers[0].queue.clone().unwrap();
+        let counted = status.tun.drops.values().sum::<u64>()
+            + queue.dropped_old
+            + queue.dropped_early
+            + queue.dropped_full
+            + queue.dropped_too_big;
+        assert_eq!(delivered + counted, 1_000, "{mtu}: {:?} {queue:?}", status.tun.drops);
+        assert!(delivered > 950 || mtu < 1500, "{delivered}: {:?} {queue:?}", status.tun.drops);
+    }
+}
