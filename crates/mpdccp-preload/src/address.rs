@@ -1,0 +1,54 @@
+//! Addresses as C has them.
+
+use libc::{c_int, sockaddr, socklen_t};
+use socket2::{SockAddr, SockAddrStorage};
+use std::net::SocketAddr;
+
+/// Reads an IP address and a port.
+///
+/// # Errors
+/// EFAULT, EINVAL or EAFNOSUPPORT.
+///
+/// # Safety
+/// `addr` is null or points to `len` bytes.
+pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Result<SocketAddr, i32> {
+    if addr.is_null() {
+        return Err(libc::EFAULT);
+    }
+    let mut storage = SockAddrStorage::zeroed();
+    if len < size_of::<libc::sa_family_t>() as socklen_t || len > storage.size_of() {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: the caller vouches for `len` bytes, and the storage has as many.
+    let given = unsafe {
+        std::ptr::copy_nonoverlapping(
+            addr.cast::<u8>(),
+            std::ptr::from_mut(&mut storage).cast::<u8>(),
+            len as usize,
+        );
+        SockAddr::new(storage, len)
+    };
+    let least = match c_int::from(given.family()) {
+        libc::AF_INET => size_of::<libc::sockaddr_in>(),
+        libc::AF_INET6 => size_of::<libc::sockaddr_in6>() - size_of::<u32>(),
+        _ => return Err(libc::EAFNOSUPPORT),
+    };
+    given.as_socket().filter(|_| len as usize >= least).ok_or(libc::EINVAL)
+}
+
+/// Writes as much of an address as fits, and its length.
+///
+/// # Safety
+/// `len` is null or points to the number of bytes that `addr`, if it is not null, points to.
+pub(crate) unsafe fn write(from: SocketAddr, addr: *mut sockaddr, len: *mut socklen_t) {
+    if addr.is_null() || len.is_null() {
+        return;
+    }
+    let from = SockAddr::from(from);
+    // SAFETY: the caller vouches for both.
+    unsafe {
+        let room = (*len).min(from.len()) as usize;
+        std::ptr::copy_nonoverlapping(from.as_ptr().cast::<u8>(), addr.cast::<u8>(), room);
+        *len = from.len();
+    }
+}

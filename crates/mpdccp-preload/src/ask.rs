@@ -1,0 +1,95 @@
+//! Asking the daemon, and telling its sockets from others. All system calls here go past libc, so that none comes back to this library.
+
+use libc::c_int;
+use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::ffi::{CStr, CString};
+
+/// The function of this name that the program would have called without this library.
+macro_rules! next {
+    ($name:literal, $kind:ty) => {{
+        static NEXT: std::sync::atomic::AtomicPtr<libc::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let mut function = NEXT.load(std::sync::atomic::Ordering::Relaxed);
+        if function.is_null() {
+            // SAFETY: the name is a C string.
+            function = unsafe { libc::dlsym(libc::RTLD_NEXT, $name.as_ptr()) };
+            NEXT.store(function, std::sync::atomic::Ordering::Relaxed);
+        }
+        // SAFETY: libc has a function of this name and of this type.
+        unsafe { std::mem::transmute::<*mut libc::c_void, $kind>(function) }
+    }};
+}
+pub(crate) use next;
+
+/// Gives the caller an error.
+pub(crate) fn fail(errno: i32) -> c_int {
+    // SAFETY: the pointer is to this thread's own.
+    unsafe { *libc::__errno_location() = errno };
+    -1
+}
+
+/// A descriptor as the daemon's crate wants it; `None` for no number of one.
+pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
+    // SAFETY: not -1; one that is closed only gives EBADF.
+    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// Whether this is a DCCP socket, by the name of its other end.
+pub(crate) fn is_ours(fd: c_int) -> bool {
+    let peer = borrow(fd).and_then(|fd| rustix::net::getpeername(fd).ok().flatten());
+    let peer = peer.and_then(|peer| SocketAddrUnix::try_from(peer).ok());
+    peer.is_some_and(|peer| peer.abstract_name().is_some_and(|name| name.starts_with(&NAME[1..])))
+}
+
+fn control() -> Result<OwnedFd, Errno> {
+    let variable = CString::new(CONTROL_VARIABLE).unwrap_or_default();
+    // SAFETY: the name is a C string; what is returned is one until the environment changes, and is copied at once.
+    let path = unsafe {
+        let path = libc::getenv(variable.as_ptr());
+        if path.is_null() { None } else { Some(CStr::from_ptr(path)) }
+    };
+    let addr = match path {
+        Some(path) => SocketAddrUnix::new(path)?,
+        None => SocketAddrUnix::new(CONTROL)?,
+    };
+    let flags = SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    rustix::net::connect(&fd, &addr)?;
+    Ok(fd)
+}
+
+/// Asks about a descriptor; the answer stands in `bytes`.
+///
+/// # Errors
+/// The errno for the caller; ECONNRESET if the daemon has gone, and with it all connections.
+pub(crate) fn ask<'a>(
+    request: &Request<'_>,
+    fd: Option<c_int>,
+    bytes: &'a mut [u8; MOST],
+) -> Result<(Answer<'a>, Option<OwnedFd>), i32> {
+    let gone = |_| libc::ECONNRESET;
+    let control = control().map_err(gone)?;
+    send(&control, request, fd.and_then(borrow)).map_err(gone)?;
+    let (len, fd) = loop {
+        match receive(&control, bytes, true) {
+            // The connection goes on, as with the kernel.
+            Err(Errno::INTR) if matches!(request, Request::Connect { .. }) => return Err(libc::EINTR),
+            Err(Errno::INTR) => {}
+            Err(_) | Ok((0, _)) => return Err(libc::ECONNRESET),
+            Ok(received) => break received,
+        }
+    };
+    let reply: Reply<'a> = postcard::from_bytes(&bytes[..len]).map_err(|_| libc::ECONNRESET)?;
+    reply.map(|answer| (answer, fd))
+}
+
+/// Asks for what has no answer but whether it was done: 0, or -1 and errno.
+pub(crate) fn tell(request: &Request<'_>, fd: c_int) -> c_int {
+    match ask(request, Some(fd), &mut [0; MOST]) {
+        Ok(_) => 0,
+        Err(errno) => fail(errno),
+    }
+}

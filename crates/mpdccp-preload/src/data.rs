@@ -1,0 +1,339 @@
+//! Reading and writing. Data passes through the kernel; only the edges differ from a Unix socket's: why a connection ended, addresses of
+//! senders, datagrams that are too long, and priorities.
+
+use crate::ask::{ask, borrow, fail, is_ours, next, tell};
+use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request, SOL_DCCP, dccp_option};
+use rustix::time::{ClockId, clock_gettime};
+use std::slice;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Datagrams of up to this many bytes fit everywhere.
+const SHORT: usize = 256;
+/// What the daemon says before there is a connection.
+const UNKNOWN: u64 = 536;
+
+/// Largest datagrams of sockets, asked for anew each second: descriptor, size, second.
+static SIZES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+fn largest(fd: c_int) -> u64 {
+    let slot = &SIZES[fd as usize % SIZES.len()];
+    let second = clock_gettime(ClockId::MonotonicCoarse).tv_sec as u64 & 0xffff;
+    let kept = slot.load(Relaxed);
+    if kept >> 32 == fd as u64 && kept & 0xffff == second {
+        return kept >> 16 & 0xffff;
+    }
+    let size = Request::Get { level: SOL_DCCP, name: dccp_option::GET_CUR_MPS };
+    match ask(&size, Some(fd), &mut [0; MOST]) {
+        Ok((Answer::Value(&[a, b, c, d]), _)) => {
+            let size = u64::from(u32::from_ne_bytes([a, b, c, d])).min(0xffff);
+            if size == UNKNOWN {
+                return u64::MAX;
+            }
+            slot.store((fd as u64) << 32 | size << 16 | second, Relaxed);
+            size
+        }
+        _ => u64::MAX,
+    }
+}
+
+fn too_long(fd: c_int, len: usize) -> bool {
+    len > SHORT && is_ours(fd) && len as u64 > largest(fd)
+}
+
+/// What a read gives the caller: after nothing, the error that ended the connection, if it was one.
+fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
+    if read != 0 || asked == 0 || !is_ours(fd) {
+        return read;
+    }
+    match ask(&Request::Ended, Some(fd), &mut [0; MOST]) {
+        Ok(_) => 0,
+        Err(errno) => fail(errno) as ssize_t,
+    }
+}
+
+/// # Safety
+/// `parts` is null or points to `count` of them.
+unsafe fn total(parts: *const iovec, count: usize) -> usize {
+    if parts.is_null() || count > libc::UIO_MAXIOV as usize {
+        return 0;
+    }
+    // SAFETY: the caller says so.
+    unsafe { slice::from_raw_parts(parts, count) }
+        .iter()
+        .fold(0, |sum, part| sum.saturating_add(part.iov_len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
+    let next = next!(c"read", unsafe extern "C" fn(c_int, *mut c_void, size_t) -> ssize_t);
+    // SAFETY: the caller's own arguments.
+    finish(fd, unsafe { next(fd, to, len) }, len)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    let next = next!(c"readv", unsafe extern "C" fn(c_int, *const iovec, c_int) -> ssize_t);
+    // SAFETY: the caller's own arguments.
+    unsafe { finish(fd, next(fd, parts, count), total(parts, count.max(0) as usize)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    let next = next!(c"recv", unsafe extern "C" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t);
+    // SAFETY: the caller's own arguments.
+    finish(fd, unsafe { next(fd, to, len, flags) }, len)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    to: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    addr: *mut sockaddr,
+    addr_len: *mut socklen_t,
+) -> ssize_t {
+    if !addr.is_null() && is_ours(fd) {
+        if !addr_len.is_null() {
+            // SAFETY: as of recvfrom(2). The kernel's DCCP names no sender either.
+            unsafe { *addr_len = 0 };
+        }
+        // SAFETY: the caller's own arguments.
+        return unsafe { recv(fd, to, len, flags) };
+    }
+    let next = next!(
+        c"recvfrom",
+        unsafe extern "C" fn(c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t
+    );
+    // SAFETY: the caller's own arguments.
+    finish(fd, unsafe { next(fd, to, len, flags, addr, addr_len) }, len)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    let next = next!(c"recvmsg", unsafe extern "C" fn(c_int, *mut msghdr, c_int) -> ssize_t);
+    // SAFETY: the caller's own arguments, which are those of recvmsg(2).
+    unsafe {
+        let Some(given) = message.as_mut() else { return next(fd, message, flags) };
+        let asked = total(given.msg_iov, given.msg_iovlen);
+        if given.msg_name.is_null() || !is_ours(fd) {
+            return finish(fd, next(fd, message, flags), asked);
+        }
+        let name = std::mem::replace(&mut given.msg_name, std::ptr::null_mut());
+        given.msg_namelen = 0;
+        let read = next(fd, message, flags);
+        (*message).msg_name = name;
+        finish(fd, read, asked)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: libc::c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    if !is_ours(fd) {
+        let next = next!(
+            c"recvmmsg",
+            unsafe extern "C" fn(c_int, *mut mmsghdr, libc::c_uint, c_int, *mut timespec) -> c_int
+        );
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, messages, count, flags, timeout) };
+    }
+    let mut flags = flags & !libc::MSG_WAITFORONE;
+    for done in 0..count {
+        // SAFETY: the caller gave `count` of them.
+        unsafe {
+            let message = messages.add(done as usize);
+            match recvmsg(fd, &raw mut (*message).msg_hdr, flags) {
+                -1 if done == 0 => return -1,
+                -1 => return done as c_int,
+                read => (*message).msg_len = read as libc::c_uint,
+            }
+        }
+        // What is there, after the first.
+        flags |= libc::MSG_DONTWAIT;
+    }
+    count as c_int
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, len: size_t, room: size_t) -> ssize_t {
+    if len > room {
+        std::process::abort();
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { read(fd, to, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    to: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    if len > room {
+        std::process::abort();
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { recv(fd, to, len, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    to: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+    addr: *mut sockaddr,
+    addr_len: *mut socklen_t,
+) -> ssize_t {
+    if len > room {
+        std::process::abort();
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { recvfrom(fd, to, len, flags, addr, addr_len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+    if too_long(fd, len) {
+        return fail(libc::EMSGSIZE) as ssize_t;
+    }
+    let next = next!(c"write", unsafe extern "C" fn(c_int, *const c_void, size_t) -> ssize_t);
+    // SAFETY: the caller's own arguments.
+    unsafe { next(fd, from, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: as of writev(2).
+    if too_long(fd, unsafe { total(parts, count.max(0) as usize) }) {
+        return fail(libc::EMSGSIZE) as ssize_t;
+    }
+    let next = next!(c"writev", unsafe extern "C" fn(c_int, *const iovec, c_int) -> ssize_t);
+    // SAFETY: the caller's own arguments.
+    unsafe { next(fd, parts, count) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    if too_long(fd, len) {
+        return fail(libc::EMSGSIZE) as ssize_t;
+    }
+    let next = next!(c"send", unsafe extern "C" fn(c_int, *const c_void, size_t, c_int) -> ssize_t);
+    // SAFETY: the caller's own arguments.
+    unsafe { next(fd, from, len, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendto(
+    fd: c_int,
+    from: *const c_void,
+    len: size_t,
+    flags: c_int,
+    addr: *const sockaddr,
+    addr_len: socklen_t,
+) -> ssize_t {
+    if too_long(fd, len) {
+        return fail(libc::EMSGSIZE) as ssize_t;
+    }
+    let next = next!(
+        c"sendto",
+        unsafe extern "C" fn(c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t
+    );
+    // SAFETY: the caller's own arguments.
+    unsafe { next(fd, from, len, flags, addr, addr_len) }
+}
+
+/// The priority of a datagram, if its control messages have one.
+///
+/// # Safety
+/// That of sendmsg(2).
+unsafe fn priority(message: &msghdr) -> Option<u32> {
+    // SAFETY: the macros of sendmsg(2) stay within the control messages.
+    unsafe {
+        let mut at: *mut cmsghdr = libc::CMSG_FIRSTHDR(message);
+        while let Some(control) = at.as_ref() {
+            let whole = control.cmsg_len >= libc::CMSG_LEN(size_of::<u32>() as u32) as usize;
+            if control.cmsg_level == SOL_DCCP && control.cmsg_type == DCCP_SCM_PRIORITY && whole {
+                return Some(libc::CMSG_DATA(at).cast::<u32>().read_unaligned());
+            }
+            at = libc::CMSG_NXTHDR(message, at);
+        }
+    }
+    None
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's own arguments, which are those of sendmsg(2).
+    unsafe {
+        if let Some(given) = message.as_ref() {
+            let len = total(given.msg_iov, given.msg_iovlen);
+            if too_long(fd, len) {
+                return fail(libc::EMSGSIZE) as ssize_t;
+            }
+            if given.msg_controllen > 0
+                && let Some(priority) = priority(given)
+                && is_ours(fd)
+            {
+                return send_first(fd, given, len, priority);
+            }
+        }
+    }
+    let next = next!(c"sendmsg", unsafe extern "C" fn(c_int, *const msghdr, c_int) -> ssize_t);
+    // SAFETY: the caller's own arguments.
+    unsafe { next(fd, message, flags) }
+}
+
+/// # Safety
+/// That of sendmsg(2).
+unsafe fn send_first(fd: c_int, message: &msghdr, len: usize, priority: u32) -> ssize_t {
+    let (mut bytes, mut filled) = ([0; MOST], 0);
+    let Some(room) = bytes.get_mut(..len).filter(|_| borrow(fd).is_some()) else {
+        return fail(libc::EMSGSIZE) as ssize_t;
+    };
+    // SAFETY: sendmsg(2) has the same demands.
+    for part in unsafe { slice::from_raw_parts(message.msg_iov, message.msg_iovlen) } {
+        if part.iov_len > 0 {
+            // SAFETY: as above.
+            let part = unsafe { slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
+            room[filled..filled + part.len()].copy_from_slice(part);
+            filled += part.len();
+        }
+    }
+    match tell(&Request::Send { priority, data: room }, fd) {
+        0 => len as ssize_t,
+        _ => -1,
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: libc::c_uint, flags: c_int) -> c_int {
+    if !is_ours(fd) {
+        let next =
+            next!(c"sendmmsg", unsafe extern "C" fn(c_int, *mut mmsghdr, libc::c_uint, c_int) -> c_int);
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, messages, count, flags) };
+    }
+    for done in 0..count {
+        // SAFETY: the caller gave `count` of them.
+        unsafe {
+            let message = messages.add(done as usize);
+            match sendmsg(fd, &raw const (*message).msg_hdr, flags) {
+                -1 if done == 0 => return -1,
+                -1 => return done as c_int,
+                sent => (*message).msg_len = sent as libc::c_uint,
+            }
+        }
+    }
+    count as c_int
+}

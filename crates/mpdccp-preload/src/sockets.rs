@@ -1,0 +1,233 @@
+//! Calls about sockets: making, naming, connecting, options.
+
+use crate::address;
+use crate::ask::{ask, borrow, fail, is_ours, next, tell};
+use libc::{c_int, c_void, sockaddr, socklen_t};
+use mpdccp_socketd::{Answer, MOST, Request, SOCK_DCCP, SOL_DCCP, receive};
+use rustix::fd::{IntoRawFd, OwnedFd};
+use rustix::io::{Errno, FdFlags};
+use std::net::SocketAddr;
+
+/// The descriptor with the flags of socket(2) and accept4(2).
+fn hand_out(fd: OwnedFd, flags: c_int) -> c_int {
+    if flags & libc::SOCK_CLOEXEC == 0 {
+        let _ = rustix::io::fcntl_setfd(&fd, FdFlags::empty());
+    }
+    if flags & libc::SOCK_NONBLOCK != 0 {
+        let _ = rustix::io::ioctl_fionbio(&fd, true);
+    }
+    fd.into_raw_fd()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    let next = next!(c"socket", extern "C" fn(c_int, c_int, c_int) -> c_int);
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let ip = domain == libc::AF_INET || domain == libc::AF_INET6;
+    if !ip || kind & !flags != SOCK_DCCP || (protocol != 0 && protocol != libc::IPPROTO_DCCP) {
+        return next(domain, kind, protocol);
+    }
+    match ask(&Request::Socket { v6: domain == libc::AF_INET6 }, None, &mut [0; MOST]) {
+        Ok((_, Some(fd))) => hand_out(fd, kind),
+        Ok((_, None)) => fail(libc::ENFILE),
+        // No daemon serves this program: the kernel says what it thinks of DCCP.
+        Err(libc::ECONNRESET) => next(domain, kind, protocol),
+        Err(errno) => fail(errno),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    if !is_ours(fd) {
+        let next = next!(c"bind", unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int);
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, addr, len) };
+    }
+    // SAFETY: as of bind(2).
+    match unsafe { address::read(addr, len) } {
+        Ok(addr) => tell(&Request::Bind(addr), fd),
+        Err(errno) => fail(errno),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    if !is_ours(fd) {
+        return next!(c"listen", extern "C" fn(c_int, c_int) -> c_int)(fd, backlog);
+    }
+    tell(&Request::Listen, fd)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    if !is_ours(fd) {
+        let next = next!(c"connect", unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int);
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, addr, len) };
+    }
+    let nonblocking =
+        |fd| rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f.contains(rustix::fs::OFlags::NONBLOCK));
+    let wait = !borrow(fd).is_some_and(nonblocking);
+    // SAFETY: as of connect(2).
+    match unsafe { address::read(addr, len) } {
+        Ok(to) => tell(&Request::Connect { to, wait }, fd),
+        Err(errno) => fail(errno),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if !is_ours(fd) {
+        let next = next!(c"accept", unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, addr, len) };
+    }
+    // SAFETY: as of accept(2).
+    unsafe { accept4(fd, addr, len, 0) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+    if !is_ours(fd) {
+        let next =
+            next!(c"accept4", unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int);
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, addr, len, flags) };
+    }
+    let mut bytes = [0; MOST];
+    let listening = Request::Get { level: libc::SOL_SOCKET, name: libc::SO_ACCEPTCONN };
+    match ask(&listening, Some(fd), &mut bytes) {
+        Ok((Answer::Value([0, ..]), _)) => return fail(libc::EINVAL),
+        Ok(_) => {}
+        Err(errno) => return fail(errno),
+    }
+    let Some(listener) = borrow(fd) else { return fail(libc::EBADF) };
+    match receive(listener, &mut bytes, true) {
+        Ok((read, Some(accepted))) => {
+            if let Ok(peer) = postcard::from_bytes::<SocketAddr>(&bytes[..read]) {
+                // SAFETY: as of accept4(2).
+                unsafe { address::write(peer, addr, len) };
+            }
+            hand_out(accepted, flags)
+        }
+        // The message was the connection's, and could not bring its descriptor.
+        Ok((1.., None)) => fail(libc::EMFILE),
+        Ok((0, None)) => fail(libc::ECONNRESET),
+        Err(e) => fail(Errno::raw_os_error(e)),
+    }
+}
+
+/// getsockname(2) and getpeername(2).
+unsafe fn name(fd: c_int, which: &Request<'_>, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    match ask(which, Some(fd), &mut [0; MOST]) {
+        Ok((Answer::Addr(known), _)) => {
+            // SAFETY: as of getsockname(2).
+            unsafe { address::write(known, addr, len) };
+            0
+        }
+        Ok(_) => fail(libc::ENOTCONN),
+        Err(errno) => fail(errno),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if !is_ours(fd) {
+        let next = next!(c"getsockname", unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, addr, len) };
+    }
+    // SAFETY: as of getsockname(2).
+    unsafe { name(fd, &Request::Local, addr, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if !is_ours(fd) {
+        let next = next!(c"getpeername", unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, addr, len) };
+    }
+    // SAFETY: as of getpeername(2).
+    unsafe { name(fd, &Request::Peer, addr, len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    let differs = matches!(
+        option,
+        libc::SO_ERROR | libc::SO_DOMAIN | libc::SO_TYPE | libc::SO_PROTOCOL | libc::SO_ACCEPTCONN
+    );
+    if level == libc::SOL_SOCKET && !differs || !is_ours(fd) {
+        let next = next!(
+            c"getsockopt",
+            unsafe extern "C" fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int
+        );
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, level, option, value, len) };
+    }
+    if value.is_null() || len.is_null() {
+        return fail(libc::EFAULT);
+    }
+    let mut bytes = [0; MOST];
+    match ask(&Request::Get { level, name: option }, Some(fd), &mut bytes) {
+        Ok((Answer::Value(known), _)) => {
+            // SAFETY: as of getsockopt(2).
+            let room = unsafe { *len } as usize;
+            if level == SOL_DCCP && room < known.len().max(size_of::<c_int>()) {
+                return fail(libc::EINVAL);
+            }
+            let written = known.len().min(room);
+            // SAFETY: `value` has `room` bytes.
+            unsafe {
+                std::ptr::copy_nonoverlapping(known.as_ptr(), value.cast::<u8>(), written);
+                *len = written as socklen_t;
+            }
+            0
+        }
+        Ok(_) => fail(libc::ENOPROTOOPT),
+        Err(errno) => fail(errno),
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    // The buffers of a Unix socket are not what bounds the queue.
+    let ignored =
+        matches!(option, libc::SO_SNDBUF | libc::SO_RCVBUF | libc::SO_SNDBUFFORCE | libc::SO_RCVBUFFORCE);
+    if level == libc::SOL_SOCKET && !ignored || !is_ours(fd) {
+        let next = next!(
+            c"setsockopt",
+            unsafe extern "C" fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int
+        );
+        // SAFETY: the caller's own arguments.
+        return unsafe { next(fd, level, option, value, len) };
+    }
+    if level != SOL_DCCP {
+        return 0;
+    }
+    if value.is_null() {
+        return fail(libc::EFAULT);
+    }
+    // SAFETY: as of setsockopt(2).
+    let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
+    tell(&Request::Set { name: option, value: &value[..value.len().min(1024)] }, fd)
+}
+
+/// Does nothing, as with the kernel's DCCP, which has no half-close.
+#[unsafe(no_mangle)]
+extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if is_ours(fd) { 0 } else { next!(c"shutdown", extern "C" fn(c_int, c_int) -> c_int)(fd, how) }
+}

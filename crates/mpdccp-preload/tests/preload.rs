@@ -1,0 +1,330 @@
+//! Programs that know only the kernel's interface: Python's socket module, and socat where it is installed.
+
+use dccp_net::Handle;
+use mpdccp_socketd::{Daemon, Settings};
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
+
+/// A daemon of its own for each test.
+struct Host {
+    dir: tempfile::TempDir,
+    handle: Handle<Daemon>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    fn new() -> Host {
+        let dir = tempfile::tempdir().unwrap();
+        let free = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+        let control = dir.path().join("socketd.sock");
+        let settings = Settings { control, udp_port: Some(free), ccid: 2, mtu: 1500 };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let driver = Daemon::driver(settings).unwrap();
+            sender.send(driver.handle()).unwrap();
+            driver.run().unwrap();
+        });
+        Host { dir, handle: receiver.recv().unwrap(), thread: Some(thread) }
+    }
+
+    fn stop(&mut self) {
+        self.handle.run(|core, _| core.stop());
+        self.thread.take().map(|thread| thread.join().unwrap());
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let library: PathBuf = std::env::current_exe().unwrap().with_file_name("libdccp_preload.so");
+        assert!(library.exists(), "{}", library.display());
+        let mut command = Command::new(program);
+        command.env("LD_PRELOAD", library).env("MPDCCP_SOCKETD", self.dir.path().join("socketd.sock"));
+        command
+    }
+
+    /// Runs a Python script after a common beginning; `None` without Python.
+    fn python(&self, script: &str) -> Option<Output> {
+        let begin = "\
+import errno, os, select, socket as s, struct, subprocess, sys, threading, time
+def new(family=s.AF_INET): return s.socket(family, 6, 33)
+def listening(family=s.AF_INET, host='127.0.0.1', service=7):
+    l = new(family); l.setsockopt(269, 2, struct.pack('!I', service)); l.bind((host, 0)); l.listen(5); return l
+def pair():
+    l = listening(); c = new(); c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(l.getsockname())
+    a, who = l.accept(); assert who == c.getsockname(), (who, c.getsockname())
+    l.close(); return c, a
+def fails(code, f, *args):
+    try: f(*args)
+    except OSError as e: assert e.errno == code, (errno.errorcode[e.errno], errno.errorcode[code])
+    else: raise AssertionError(errno.errorcode[code] + ' expected')
+";
+        let mut command = self.command("python3");
+        let run =
+            command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let Ok(mut child) = run else {
+            println!("SKIPPED preloading into Python: python3 is not installed");
+            return None;
+        };
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(format!("{begin}{script}\nprint('done')\n").as_bytes())
+            .unwrap();
+        Some(child.wait_with_output().unwrap())
+    }
+
+    fn passes(&self, script: &str) {
+        if let Some(output) = self.python(script) {
+            let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && text.contains("done"), "{}: {text}", output.status);
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[test]
+fn datagrams_go_both_ways_and_the_end_is_the_end() {
+    Host::new().passes(
+        "c, a = pair()
+for i in range(50): c.send(b'%d' % i)
+assert [a.recv(2000) for i in range(50)] == [b'%d' % i for i in range(50)]
+a.send(b''); a.send(b'after nothing')
+assert c.recv(10) == b'' and c.recv(20) == b'after nothing'
+a.send(b'whose?'); assert c.recvfrom(10) == (b'whose?', None), c
+fails(errno.EAGAIN, c.recv, 10, s.MSG_DONTWAIT)
+a.send(b'last'); a.close()
+assert c.recv(10) == b'last' and c.recv(10) == b'' and c.recv(10) == b''
+time.sleep(.1)
+fails(errno.EPIPE, c.send, b'x')",
+    );
+}
+
+#[test]
+fn addresses_and_options_are_those_of_dccp() {
+    Host::new().passes(
+        "l = listening(); c = new()
+assert c.getsockname() == ('0.0.0.0', 0)
+fails(errno.ENOTCONN, c.getpeername)
+c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(l.getsockname()); a, _ = l.accept()
+assert c.getpeername() == l.getsockname() == a.getsockname() and a.getpeername() == c.getsockname()
+get = lambda x, o, level=269: x.getsockopt(level, o)
+assert (get(c, s.SO_TYPE, s.SOL_SOCKET), get(c, 39, 1), get(c, 38, 1)) == (6, s.AF_INET, 33)
+assert get(l, s.SO_ACCEPTCONN, 1) == 1 and get(c, s.SO_ACCEPTCONN, 1) == 0
+assert c.getsockopt(269, 2, 4) == struct.pack('!I', 7)
+assert 1000 < get(c, 5) <= 1472 and (get(c, 14), get(c, 15)) == (2, 2)
+assert set(c.getsockopt(269, 12, 64)) >= {2, 3, 4, 5, 7}
+assert get(c, 17) == 5; c.setsockopt(269, 17, 20); assert get(c, 17) == 20
+fails(errno.EINVAL, c.setsockopt, 269, 17, -1)
+for o in (1, 3, 4): c.setsockopt(269, o, 1)
+fails(errno.ENOPROTOOPT, c.setsockopt, 269, 99, 1)
+fails(errno.ENOPROTOOPT, c.getsockopt, 269, 99)
+fails(errno.EISCONN, c.setsockopt, 269, 13, b'\\x05')
+fails(errno.EINVAL, new().setsockopt, 269, 13, b'\\x63')
+fails(errno.EINVAL, new().setsockopt, 269, 10, 16)
+d = new(); d.setsockopt(269, 13, b'\\x05'); d.setsockopt(269, 2, struct.pack('!I', 7)); d.connect(l.getsockname())
+assert get(d, 14) == 5
+c.setsockopt(s.SOL_SOCKET, s.SO_SNDBUF, 1 << 20)
+c.shutdown(s.SHUT_WR); c.send(b'no half-close'); assert a.recv(99) == b'no half-close'",
+    );
+}
+
+#[test]
+fn refusals_have_the_kernels_numbers() {
+    Host::new().passes(
+        "l = listening(); to = l.getsockname()
+c = new(); fails(errno.EBADRQC, c.connect, to)
+c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(to)
+fails(errno.EISCONN, c.connect, to)
+fails(errno.EINVAL, c.listen)
+fails(errno.EINVAL, new().accept)
+fails(errno.EADDRINUSE, new().bind, to)
+fails(errno.EADDRNOTAVAIL, new().bind, ('192.0.2.1', 0))
+fails(errno.ENETUNREACH, new().connect, ('224.0.0.1', 5))
+l.close(); time.sleep(.05)
+fails(errno.ECONNREFUSED, new().connect, to)
+b = new(); b.bind(to)
+if os.getuid() == 0:
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534); fails(errno.EACCES, new().bind, ('127.0.0.1', 80)); os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0",
+    );
+}
+
+#[test]
+fn poll_sees_a_pending_connect_an_accept_and_its_failure() {
+    Host::new().passes(
+        "def polled(x, what, ms=0):
+    p = select.poll(); p.register(x, what); return p.poll(ms)
+l = listening(); l.setblocking(False)
+fails(errno.EAGAIN, l.accept)
+c = new(); c.setblocking(False); c.setsockopt(269, 2, struct.pack('!I', 7))
+fails(errno.EINPROGRESS, c.connect, l.getsockname())
+assert polled(l, select.POLLIN, 9000); assert polled(c, select.POLLOUT, 9000)
+assert c.getsockopt(s.SOL_SOCKET, s.SO_ERROR) == 0
+a, _ = l.accept(); c.send(b'x'); assert polled(a, select.POLLIN, 9000); assert a.recv(9) == b'x'
+n = new(); n.setblocking(False)
+fails(errno.EINPROGRESS, n.connect, l.getsockname())
+assert polled(n, select.POLLOUT, 9000) and n.getsockopt(s.SOL_SOCKET, s.SO_ERROR) == errno.EBADRQC
+n.setsockopt(269, 2, struct.pack('!I', 7)); n.setblocking(True); n.connect(l.getsockname())",
+    );
+}
+
+/// In a network namespace of its own, which only root can make.
+#[test]
+fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() {
+    let thread = std::thread::spawn(|| {
+        if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
+            return println!("SKIPPED a socket daemon in a network namespace: it needs root");
+        }
+        let ip = |args: &str| assert!(Command::new("ip").args(args.split(' ')).status().unwrap().success());
+        ip("link set lo up");
+        // What is sent there is gone.
+        ip("link add hole type veth peer name far");
+        ip("addr add 192.0.2.1/24 dev hole");
+        ip("link set hole up");
+        ip("link set far up");
+        ip("neigh add 192.0.2.77 lladdr 02:00:00:00:00:01 dev hole");
+        let host = Host::new();
+        host.passes(
+            "x = new(); x.setblocking(False); x.bind(('192.0.2.1', 0))
+fails(errno.EINPROGRESS, x.connect, ('192.0.2.77', 5))
+p = select.poll(); p.register(x, select.POLLOUT); assert p.poll(50) == []
+fails(errno.EALREADY, x.connect, ('192.0.2.77', 5))
+fails(errno.ENETUNREACH, new().connect, ('198.51.100.1', 5))
+elsewhere = 'import socket as s\\ntry: s.socket(2, 6, 33)\\nexcept OSError: print(1)'
+assert subprocess.run(['unshare', '-n', sys.executable, '-c', elsewhere], capture_output=True).stdout == b'1\\n'",
+        );
+    });
+    thread.join().unwrap();
+}
+
+#[test]
+fn datagrams_that_are_too_long_are_refused_by_every_call() {
+    Host::new().passes(
+        "c, a = pair(); most = c.getsockopt(269, 5)
+c.send(b'x' * most); assert len(a.recv(9000)) == most
+long = b'x' * (most + 1)
+for f in (c.send, lambda d: os.write(c.fileno(), d), lambda d: c.sendmsg([d[:9], d[9:]]), lambda d: os.writev(c.fileno(), [d]), lambda d: c.sendto(d, c.getpeername())):
+    fails(errno.EMSGSIZE, f, long)
+os.write(c.fileno(), b'short'); assert a.recv(9) == b'short'",
+    );
+}
+
+#[test]
+fn a_socket_survives_dup_fork_exec_and_the_process() {
+    Host::new().passes(
+        "c, a = pair(); d = os.dup(c.fileno()); c.close()
+os.write(d, b'dup'); assert a.recv(9) == b'dup'
+if os.fork() == 0:
+    os.write(d, b'fork'); os._exit(0)
+assert a.recv(9) == b'fork'; os.wait()
+os.set_inheritable(d, True)
+child = '''import socket as s, sys
+x = s.socket(fileno=int(sys.argv[1])); assert (x.family, x.type, x.proto) == (s.AF_INET, 6, 33), x
+x.getpeername()
+for i in range(40): x.send(b'exec %d' % i)'''
+subprocess.run([sys.executable, '-c', child, str(d)], close_fds=False, check=True)
+os.close(d)
+# All has been closed at once, and still leaves.
+assert [a.recv(99) for i in range(40)] == [b'exec %d' % i for i in range(40)]
+assert a.recv(9) == b''",
+    );
+}
+
+#[test]
+fn datagrams_may_have_priorities() {
+    Host::new().passes(
+        "l = listening(); c = new(); c.setsockopt(269, 2, struct.pack('!I', 7)); c.setsockopt(269, 16, 1); c.setsockopt(269, 17, 100)
+c.connect(l.getsockname()); a, _ = l.accept()
+for i in range(60): c.sendmsg([b'%d' % (i % 3) + b'x' * 1000], [(269, 1, struct.pack('I', i % 3))])
+got = []
+a.settimeout(2)
+try:
+    while len(got) < 60: got.append(a.recv(2000)[:1])
+except TimeoutError: pass
+assert sorted(got) == sorted(b'%d' % (i % 3) for i in range(60)), got",
+    );
+}
+
+#[test]
+fn ipv6_sockets_take_both_families() {
+    Host::new().passes(
+        "try: s.socket(s.AF_INET6, s.SOCK_DGRAM).bind(('::1', 0))
+except OSError: print('done'); sys.exit()
+l = listening(s.AF_INET6, '::')
+for family, host in ((s.AF_INET6, '::1'), (s.AF_INET, '127.0.0.1')):
+    c = new(family); c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect((host, l.getsockname()[1]))
+    a, who = l.accept(); c.send(b'hi'); assert a.recv(9) == b'hi' and a.family == s.AF_INET6
+    assert who[:2] == (('::ffff:' if family == s.AF_INET else '') + host, c.getsockname()[1]), who
+    assert a.getpeername()[:2] == who[:2]",
+    );
+}
+
+#[test]
+fn without_its_daemon_a_connection_is_reset() {
+    let mut host = Host::new();
+    let mut command = host.command("python3");
+    let script = "import socket as s, sys
+l = s.socket(2, 6, 33); l.bind(('127.0.0.1', 0)); l.listen()
+c = s.socket(2, 6, 33); c.connect(l.getsockname()); print('open', flush=True)
+try: c.recv(9)
+except ConnectionResetError: print('reset')
+try: s.socket(2, 6, 33)
+except OSError: print('no dccp')";
+    let child = command.args(["-c", script]).stdout(Stdio::piped()).spawn();
+    let Ok(mut child) = child else {
+        return println!("SKIPPED preloading into Python: python3 is not installed");
+    };
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    host.stop();
+    std::io::Read::read_to_string(&mut stdout, &mut line).unwrap();
+    assert_eq!(line, "open\nreset\nno dccp\n");
+    child.wait().unwrap();
+}
+
+#[test]
+fn socat_connects_and_listens() {
+    let host = Host::new();
+    let has = Command::new("socat").arg("-V").output();
+    let Ok(version) = has else {
+        return println!("SKIPPED preloading into socat: it is not installed");
+    };
+    let address = |verb: &str, rest: &str| match String::from_utf8_lossy(&version.stdout)
+        .contains("socat version 1.7")
+    {
+        true => format!("SOCKET-{verb}:2:33:{rest},type=6"),
+        false => format!("DCCP-{verb}:{rest}"),
+    };
+    let to = |port: u16| match String::from_utf8_lossy(&version.stdout).contains("socat version 1.7") {
+        true => format!("x{port:04x}7f0000010000000000000000"),
+        false => format!("127.0.0.1:{port}"),
+    };
+    let listen = address("LISTEN", &if to(1).starts_with('x') { to(5003) } else { "5003".into() });
+    let mut server = host.command("socat").args([&listen, "EXEC:cat"]).spawn().unwrap();
+    // It says nothing once it listens; a connection before is refused.
+    let echoed = loop {
+        let connect = address("CONNECT", &to(5003));
+        let mut client = host.command("socat");
+        client.args(["-", &connect]);
+        let mut client =
+            client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        client.stdin.take().unwrap().write_all(b"as ever\n").unwrap();
+        let output = client.wait_with_output().unwrap();
+        if output.status.success() {
+            break output.stdout;
+        }
+        assert!(server.try_wait().unwrap().is_none(), "the listener ended");
+    };
+    assert_eq!(String::from_utf8_lossy(&echoed), "as ever\n");
+    server.wait().unwrap();
+}

@@ -1,0 +1,140 @@
+//! The Unix socket at which the preload library asks.
+
+use super::Daemon;
+use crate::{MOST, Reply, Request};
+use dccp_net::Core;
+use mpdccp_units::Time;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, Mode};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Marks tokens that are no inodes.
+const FLAG: u64 = 1 << 63;
+/// Requests of one user at a time: threads that wait for their connections.
+const MOST_OF_A_USER: usize = 256;
+
+/// Who asks.
+struct Asker {
+    fd: OwnedFd,
+    uid: u32,
+}
+
+pub(super) struct Control {
+    listener: OwnedFd,
+    path: PathBuf,
+    namespace: Option<u64>,
+    askers: BTreeMap<u64, Asker>,
+    next: u64,
+}
+
+/// The network namespace of a socket, as a number; `None` before Linux 5.14.
+fn namespace(fd: impl AsFd) -> Option<u64> {
+    let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
+    let fd = fd.as_fd().as_raw_fd();
+    let to = (&raw mut cookie).cast();
+    #[allow(unsafe_code, reason = "no library has this option")]
+    // SAFETY: the kernel writes at most `len` bytes, which `cookie` has.
+    let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, to, &raw mut len) };
+    (result == 0).then_some(cookie)
+}
+
+fn seqpacket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+impl Control {
+    pub(super) fn open(path: &Path, epoll: &OwnedFd) -> io::Result<Control> {
+        let about = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir).map_err(about)?;
+        }
+        let (listener, addr) = (seqpacket()?, SocketAddrUnix::new(path)?);
+        // One that was killed leaves its name.
+        if rustix::net::connect(seqpacket()?, &addr).is_ok() {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                format!(
+                    "{}: another daemon serves programs here; choose another with --socket",
+                    path.display()
+                ),
+            ));
+        }
+        if std::fs::symlink_metadata(path).is_ok_and(|file| FileType::from_raw_mode(mode(&file)).is_socket())
+        {
+            std::fs::remove_file(path).map_err(about)?;
+        }
+        rustix::net::bind(&listener, &addr).map_err(|e| about(e.into()))?;
+        // For programs of all users; each has its own sockets only.
+        rustix::fs::chmod(path, Mode::from_raw_mode(0o666))?;
+        rustix::net::listen(&listener, 128)?;
+        epoll::add(epoll, &listener, EventData::new_u64(FLAG), EventFlags::IN)?;
+        let namespace = namespace(&listener);
+        Ok(Control { listener, path: path.to_owned(), namespace, askers: BTreeMap::new(), next: FLAG })
+    }
+
+    pub(super) fn is(token: u64) -> bool {
+        token & FLAG != 0
+    }
+
+    fn accept(&mut self, epoll: &OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
+            let Ok(peer) = sockopt::socket_peercred(&fd) else { continue };
+            let uid = peer.uid.as_raw();
+            // Programs of another network namespace have other networks: DCCP is not there for them.
+            let here = namespace(&fd) == self.namespace;
+            if !here || self.askers.values().filter(|asker| asker.uid == uid).count() >= MOST_OF_A_USER {
+                continue;
+            }
+            self.next += 1;
+            if epoll::add(epoll, &fd, EventData::new_u64(self.next), EventFlags::IN).is_ok() {
+                self.askers.insert(self.next, Asker { fd, uid });
+            }
+        }
+    }
+
+    /// Answers, and ends the exchange.
+    pub(super) fn answer(&mut self, asker: u64, reply: &Reply<'_>, fd: Option<BorrowedFd<'_>>) {
+        if let Some(asker) = self.askers.remove(&asker) {
+            // It may have gone.
+            let _ = crate::send(&asker.fd, reply, fd);
+        }
+    }
+}
+
+fn mode(file: &std::fs::Metadata) -> u32 {
+    std::os::unix::fs::MetadataExt::mode(file)
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Daemon {
+    pub(super) fn on_control(&mut self, core: &mut Core, now: Time, token: u64) {
+        if token == FLAG {
+            return self.control.accept(&self.epoll);
+        }
+        let Some(asker) = self.control.askers.get(&token) else { return };
+        let (mut bytes, uid) = ([0; MOST], asker.uid);
+        let (len, fd) = match crate::receive(&asker.fd, &mut bytes, false) {
+            Ok((len, fd)) if len > 0 => (len, fd),
+            // It closed, perhaps interrupted by a signal; its connection goes on.
+            _ => {
+                self.control.askers.remove(&token);
+                return;
+            }
+        };
+        match postcard::from_bytes::<Request<'_>>(&bytes[..len]) {
+            Ok(request) => self.on_request(core, now, (token, uid), request, fd),
+            Err(_) => self.control.askers.remove(&token).map(drop).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The daemon: one endpoint for all programs of a network namespace.
+
+mod control;
+mod network;
+mod pump;
+mod requests;
+mod socket;
+
+use crate::NAME;
+use control::Control;
+use dccp_net::{App, Core, Driver};
+use mpdccp_proto::{Endpoint, Reason, SessionEvent, SessionId};
+use mpdccp_units::Time;
+use network::Network;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::time::Timespec;
+use socket::{Socket, State};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::path::PathBuf;
+
+/// Sockets that ended and were not asked about yet; their errors and addresses are kept.
+const MOST_ENDED: usize = 4096;
+/// Sockets of one user.
+const MOST_OF_A_USER: usize = 1024;
+/// Send buffer of a program's end: as small as the kernel has it, so that datagrams wait in the send queue, which the program can bound, and not
+/// before it.
+const SMALL: usize = 1;
+
+/// Settings of the daemon.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Unix socket to listen on for programs.
+    pub control: PathBuf,
+    /// UDP port of this daemon and of its peers (RFC 6773); `None` for native DCCP, IP protocol 33.
+    pub udp_port: Option<u16>,
+    /// CCID of sockets that do not choose one.
+    pub ccid: u8,
+    /// Largest IP packet, bytes.
+    pub mtu: u16,
+}
+
+/// The daemon, an application of the data loop.
+pub struct Daemon {
+    settings: Settings,
+    epoll: OwnedFd,
+    control: Control,
+    network: Network,
+    /// By the inode of the program's end.
+    sockets: BTreeMap<u64, Socket>,
+    sessions: BTreeMap<SessionId, u64>,
+    /// Sockets whose programs are not read until their send queues have room.
+    full: BTreeSet<u64>,
+    /// Sockets that ended, oldest first.
+    ended: VecDeque<u64>,
+}
+
+impl Daemon {
+    /// Opens the sockets. Programs are served while the driver runs.
+    ///
+    /// # Errors
+    /// What the system says, and of what.
+    pub fn driver(settings: Settings) -> io::Result<Driver<Daemon>> {
+        let endpoint = Endpoint::new(dccp_net::random_seed()?);
+        Driver::new(endpoint, |core| {
+            let network = Network::open(core, &settings)?;
+            let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+            let control = Control::open(&settings.control, &epoll)?;
+            Ok(Daemon {
+                settings,
+                epoll,
+                control,
+                network,
+                sockets: BTreeMap::new(),
+                sessions: BTreeMap::new(),
+                full: BTreeSet::new(),
+                ended: VecDeque::new(),
+            })
+        })
+    }
+
+    /// A pair for a socket of a program: its inode, the daemon's end, the program's.
+    fn pair() -> rustix::io::Result<(u64, OwnedFd, OwnedFd)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        // Messages then come with credentials, which tells an empty one from the end.
+        sockopt::set_socket_passcred(&ours, true)?;
+        sockopt::set_socket_send_buffer_size(&theirs, SMALL)?;
+        let inode = rustix::fs::fstat(&theirs)?.st_ino;
+        let name = [&NAME[1..], format!("{inode:x}").as_bytes()].concat();
+        rustix::net::bind(&ours, &SocketAddrUnix::new_abstract_name(&name)?)?;
+        Ok((inode, ours, theirs))
+    }
+
+    /// Keeps a new socket; the program's end of it.
+    fn create(&mut self, uid: u32, v6: bool) -> rustix::io::Result<(u64, OwnedFd)> {
+        let open = |socket: &&Socket| socket.uid == uid && socket.fd.is_some();
+        if self.sockets.values().filter(open).count() >= MOST_OF_A_USER {
+            return Err(Errno::NFILE);
+        }
+        let (inode, ours, theirs) = Daemon::pair()?;
+        let data = EventData::new_u64(inode);
+        epoll::add(&self.epoll, &ours, data, EventFlags::RDHUP)?;
+        self.sockets.insert(inode, Socket::new(ours, uid, v6, self.settings.ccid));
+        Ok((inode, theirs))
+    }
+
+    /// Hears of what the program sends from now on; before that, only of its end.
+    fn watch(&self, inode: u64) {
+        let Some(fd) = self.sockets.get(&inode).and_then(|socket| socket.fd.as_ref()) else { return };
+        let data = EventData::new_u64(inode);
+        if epoll::modify(&self.epoll, fd, data, EventFlags::IN) == Err(Errno::NOENT) {
+            let _ = epoll::add(&self.epoll, fd, data, EventFlags::IN);
+        }
+    }
+
+    /// The program sent something, or closed its end: its socket is pumped, and not watched, until there is no more.
+    fn on_program(&mut self, core: &mut Core, now: Time, inode: u64) {
+        let Some(socket) = self.sockets.get_mut(&inode) else { return };
+        if let Some(fd) = &socket.fd {
+            let _ = epoll::delete(&self.epoll, fd);
+        }
+        match socket.state {
+            State::Open(_) => {
+                self.full.insert(inode);
+            }
+            State::Connecting { session, .. } => {
+                socket.fd = None;
+                core.endpoint.abort(now, session);
+            }
+            State::Listening => {
+                socket.local.iter().for_each(|local| core.endpoint.unlisten(local.port()));
+                self.forget(inode);
+            }
+            State::Fresh | State::Ended => self.forget(inode),
+        }
+    }
+
+    fn forget(&mut self, inode: u64) {
+        self.full.remove(&inode);
+        if let Some(socket) = self.sockets.remove(&inode) {
+            self.network.release(&socket);
+        }
+    }
+
+    fn on_opened(&mut self, core: &mut Core, now: Time, session: SessionId) {
+        match self.sessions.get(&session).copied() {
+            None => self.accept(core, now, session),
+            Some(inode) => {
+                let local = self.network.local(core, now, session);
+                let Some(socket) = self.sockets.get_mut(&inode) else { return };
+                let State::Connecting { asker, .. } = socket.state else { return };
+                socket.state = State::Open(session);
+                socket.local = local.or(socket.local);
+                socket.take_filler();
+                self.watch(inode);
+                if let Some(asker) = asker {
+                    self.control.answer(asker, &Ok(crate::Answer::Done), None);
+                }
+            }
+        }
+    }
+
+    /// A client's session: its socket waits at the listening one, as a message with its descriptor.
+    fn accept(&mut self, core: &mut Core, now: Time, session: SessionId) {
+        if self.hand_over(core, now, session).is_none() {
+            core.endpoint.abort(now, session);
+        }
+    }
+
+    fn hand_over(&mut self, core: &mut Core, now: Time, session: SessionId) -> Option<()> {
+        let (local, peer) = (self.network.local(core, now, session)?, network::peer(core, now, session)?);
+        let listening = self.network.listening(local.port())?;
+        let listener = self.sockets.get(&listening)?;
+        let bound = listener.local?;
+        let here = bound.ip().is_unspecified() || bound.ip().to_canonical() == local.ip();
+        if !here || (!listener.v6 && peer.is_ipv6()) {
+            return None;
+        }
+        let (uid, v6, options) = (listener.uid, listener.v6, listener.options.clone());
+        let (inode, theirs) = self.create(uid, v6).ok()?;
+        let socket = self.sockets.get_mut(&inode)?;
+        (socket.options, socket.state) = (options, State::Open(session));
+        (socket.local, socket.peer) = (Some(local), Some(peer));
+        self.sessions.insert(session, inode);
+        self.watch(inode);
+        let peer = self.sockets.get(&inode)?.shown(peer);
+        let sent =
+            self.sockets.get(&listening)?.fd.as_ref().map(|fd| crate::send(fd, &peer, Some(theirs.as_fd())));
+        if !matches!(sent, Some(Ok(()))) {
+            self.sessions.remove(&session);
+            self.forget(inode);
+            return None;
+        }
+        Some(())
+    }
+
+    fn on_closed(&mut self, session: SessionId, reason: Reason) {
+        let Some(inode) = self.sessions.remove(&session) else { return };
+        let Some(socket) = self.sockets.get_mut(&inode) else { return };
+        let error = network::errno(reason);
+        match socket.state {
+            State::Connecting { asker, .. } if socket.fd.is_some() => {
+                // The program may try again, elsewhere too.
+                socket.state = State::Fresh;
+                socket.take_filler();
+                match asker {
+                    Some(asker) => self.control.answer(asker, &Err(error.raw_os_error()), None),
+                    None => socket.error = error.raw_os_error(),
+                }
+            }
+            State::Open(_) if socket.fd.is_some() => {
+                if !reason.is_orderly() {
+                    socket.error = error.raw_os_error();
+                }
+                socket.state = State::Ended;
+                // What the program still sends would make its end an error before it has read all.
+                while matches!(socket.next(), Some(Some(_))) {}
+                socket.fd = None;
+                self.full.remove(&inode);
+                self.ended.push_back(inode);
+                if self.ended.len() > MOST_ENDED {
+                    self.ended.pop_front().into_iter().for_each(|oldest| self.forget_ended(oldest));
+                }
+            }
+            _ => self.forget(inode),
+        }
+    }
+
+    /// Its inode may be that of a newer socket.
+    fn forget_ended(&mut self, inode: u64) {
+        if self.sockets.get(&inode).is_some_and(|socket| matches!(socket.state, State::Ended)) {
+            self.forget(inode);
+        }
+    }
+}
+
+impl App for Daemon {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.epoll.as_fd()]
+    }
+
+    fn on_readable(&mut self, core: &mut Core, now: Time, _: u32) {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let ready = epoll::wait(&self.epoll, &mut events[..], Some(&zero)).unwrap_or(0);
+        for event in &events[..ready] {
+            let token = event.data.u64();
+            match Control::is(token) {
+                true => self.on_control(core, now, token),
+                false => self.on_program(core, now, token),
+            }
+        }
+    }
+
+    fn on_deliver(&mut self, _: &mut Core, _: Time, session: SessionId, data: Vec<u8>) {
+        let inode = self.sessions.get(&session);
+        if let Some(socket) = inode.and_then(|inode| self.sockets.get(inode)) {
+            socket.deliver(&data);
+        }
+    }
+
+    fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
+        match event {
+            SessionEvent::Opened { .. } => self.on_opened(core, now, session),
+            SessionEvent::Closed(reason) => self.on_closed(session, reason),
+            _ => {}
+        }
+    }
+
+    fn fill(&mut self, core: &mut Core, now: Time) -> bool {
+        let mut any = false;
+        for inode in self.full.clone() {
+            any |= self.pump(core, now, inode);
+        }
+        any
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn on_timeout(&mut self, _: &mut Core, _: Time) {}
+}

@@ -1,0 +1,218 @@
+//! Sockets toward the network, and the ports on them.
+
+use super::Settings;
+use super::socket::{Options, Socket};
+use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
+use dccp_proto::{Ports, Route};
+use dccp_wire::ResetCode;
+use mpdccp_proto::{
+    Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, Reason, SessionConfig, SessionId,
+    is_unicast,
+};
+use mpdccp_units::{Duration, Time};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+/// First port of those for short-lived use (RFC 6335 section 6).
+const EPHEMERAL: u16 = 49_152;
+/// Programs bound their queues, and nothing in them is too old.
+const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(1 << 31);
+
+pub(super) struct Network {
+    /// The UDP port of peers.
+    udp_port: Option<u16>,
+    mtu: u16,
+    /// For connections of this host's programs: IPv4, IPv6 where the host has it.
+    out: (u32, Option<u32>),
+    /// Header bytes of IPv4, and UDP.
+    overhead: u16,
+    /// Ports in use: the listening socket's inode, if it is one.
+    ports: BTreeMap<u16, Option<u64>>,
+    next_port: u16,
+}
+
+impl Network {
+    pub(super) fn open(core: &mut Core, settings: &Settings) -> io::Result<Network> {
+        let mut open = |ip: IpAddr, port: u16| {
+            let bind = Bind { addr: SocketAddr::new(ip, port), interface: None };
+            match settings.udp_port {
+                Some(_) => UdpEncapsulation::new(bind).and_then(|socket| core.add_socket(socket)),
+                None => RawEncapsulation::marked(bind, None).and_then(|socket| core.add_socket(socket)),
+            }
+        };
+        let (v4, v6) = (IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED));
+        let about = |e: io::Error| match settings.udp_port {
+            Some(port) => {
+                io::Error::new(e.kind(), format!("UDP port {port}: {e}; choose another with --udp-port"))
+            }
+            None => {
+                io::Error::new(e.kind(), format!("a raw socket of IP protocol 33: {e}; it needs CAP_NET_RAW"))
+            }
+        };
+        // Raw sockets see all of a protocol: the same are for both.
+        let first = open(v4, settings.udp_port.unwrap_or(0)).map_err(about)?;
+        let second = match open(v6, settings.udp_port.unwrap_or(0)) {
+            Ok(socket) => Some(socket),
+            Err(e) if Errno::from_io_error(&e) == Some(Errno::AFNOSUPPORT) => None,
+            Err(e) => return Err(about(e)),
+        };
+        let out = match settings.udp_port {
+            None => (first, second),
+            Some(_) => (open(v4, 0)?, second.map(|_| open(v6, 0)).transpose()?),
+        };
+        Ok(Network {
+            udp_port: settings.udp_port,
+            mtu: settings.mtu,
+            out,
+            overhead: core.net.socket(first).map_or(0, |socket| socket.overhead()),
+            ports: BTreeMap::new(),
+            next_port: core.ephemeral_port(),
+        })
+    }
+
+    /// bind(2): the address with its port.
+    pub(super) fn bind(&mut self, uid: u32, addr: SocketAddr) -> Result<SocketAddr, Errno> {
+        if (1..1024).contains(&addr.port()) && uid != 0 {
+            return Err(Errno::ACCESS);
+        }
+        if self.ports.contains_key(&addr.port()) {
+            return Err(Errno::ADDRINUSE);
+        }
+        // Whether the host has the address is the kernel's to say.
+        UdpSocket::bind(SocketAddr::new(addr.ip(), 0)).map_err(|_| Errno::ADDRNOTAVAIL)?;
+        let port = if addr.port() == 0 { self.free_port().ok_or(Errno::ADDRINUSE)? } else { addr.port() };
+        self.ports.insert(port, None);
+        Ok(SocketAddr::new(addr.ip(), port))
+    }
+
+    fn free_port(&mut self) -> Option<u16> {
+        for _ in EPHEMERAL..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = port.checked_add(1).unwrap_or(EPHEMERAL);
+            if !self.ports.contains_key(&port) {
+                return Some(port);
+            }
+        }
+        None
+    }
+
+    pub(super) fn release(&mut self, socket: &Socket) {
+        // Accepted sockets share the port of the one that listens.
+        if let Some(local) = socket.local
+            && socket.owns_port
+        {
+            self.ports.remove(&local.port());
+        }
+    }
+
+    /// The socket that listens at a port, by its inode.
+    pub(super) fn listening(&self, port: u16) -> Option<u64> {
+        self.ports.get(&port).copied().flatten()
+    }
+
+    pub(super) fn listen(&mut self, core: &mut Core, inode: u64, port: u16, options: &Options) {
+        self.ports.insert(port, Some(inode));
+        core.endpoint.listen(ListenConfig {
+            port,
+            session: session(options),
+            peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+            mtu: self.mtu,
+            overhead: self.overhead,
+            max_sessions: 4096,
+            max_sessions_per_source: 1024,
+        });
+    }
+
+    /// connect(2) from a port of ours.
+    pub(super) fn connect(
+        &self,
+        (core, now): (&mut Core, Time),
+        local: SocketAddr,
+        to: SocketAddr,
+        options: &Options,
+    ) -> Result<SessionId, Errno> {
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        let remote = SocketAddr::new(to.ip(), self.udp_port.unwrap_or(0));
+        let socket = if to.is_ipv4() { Some(self.out.0) } else { self.out.1 };
+        let socket = socket.ok_or(Errno::AFNOSUPPORT)?;
+        if !is_unicast(to.ip()) || to.port() == 0 {
+            return Err(Errno::NETUNREACH);
+        }
+        let system = |e: io::Error| Errno::from_io_error(&e).unwrap_or(Errno::NETUNREACH);
+        let mtu = core.net.path_mtu(socket, remote).map_err(system)?;
+        let from = local.ip().to_canonical();
+        let route = Route { socket, local: (!from.is_unspecified()).then_some(from), remote };
+        let path = PathConfig {
+            route,
+            ports: Ports { local: local.port(), remote: to.port() },
+            name: PathName::default(),
+            prio: 3,
+            mtu: mtu.min(self.mtu),
+            overhead: if to.is_ipv4() { self.overhead } else { self.overhead + 20 },
+        };
+        Ok(core.endpoint.connect(now, session(options), path))
+    }
+
+    /// This end of a session.
+    pub(super) fn local(&self, core: &Core, now: Time, session: SessionId) -> Option<SocketAddr> {
+        let status = core.endpoint.status(now, session)?;
+        let path = status.paths.first()?;
+        let ip =
+            path.route.local.or_else(|| core.net.socket(path.route.socket)?.source(path.route.remote).ok());
+        Some(SocketAddr::new(ip?.to_canonical(), path.ports.local))
+    }
+}
+
+/// The peer of a session.
+pub(super) fn peer(core: &Core, now: Time, session: SessionId) -> Option<SocketAddr> {
+    let status = core.endpoint.status(now, session)?;
+    let path = status.paths.first()?;
+    Some(SocketAddr::new(path.route.remote.ip().to_canonical(), path.ports.remote))
+}
+
+fn session(options: &Options) -> SessionConfig {
+    let (first, others) = options.services.split_first().unwrap_or((&0, &[]));
+    let connection = dccp_proto::Config {
+        service_code: *first,
+        also_services: others.to_vec(),
+        tx_ccids: options.tx_ccids.clone(),
+        rx_ccids: options.rx_ccids.clone(),
+        coverage: options.send_coverage,
+        min_coverage: options.receive_coverage,
+        ..dccp_proto::Config::default()
+    };
+    let queue = QueueConfig {
+        max_bytes: usize::MAX,
+        max_packets: usize::MAX,
+        max_sojourn: NO_SOJOURN_LIMIT,
+        ..QueueConfig::default()
+    };
+    SessionConfig {
+        multipath: false,
+        fallback: Fallback::Plain,
+        connection,
+        queue,
+        ..SessionConfig::default()
+    }
+}
+
+/// How the kernel's DCCP tells of an end.
+pub(super) fn errno(reason: Reason) -> Errno {
+    match reason {
+        Reason::ResetByPeer(code) => match code {
+            ResetCode::NoConnection | ResetCode::ConnectionRefused => Errno::CONNREFUSED,
+            ResetCode::PacketError => Errno::NOMSG,
+            ResetCode::OptionError => Errno::ILSEQ,
+            ResetCode::MandatoryError => Errno::OPNOTSUPP,
+            ResetCode::BadServiceCode => Errno::BADRQC,
+            ResetCode::TooBusy => Errno::USERS,
+            ResetCode::BadInitCookie => Errno::BADR,
+            ResetCode::AggressionPenalty => Errno::DQUOT,
+            _ => Errno::CONNRESET,
+        },
+        Reason::Silent | Reason::NoAnswer | Reason::HandshakeTimeout | Reason::NoPath => Errno::TIMEDOUT,
+        _ => Errno::CONNRESET,
+    }
+}

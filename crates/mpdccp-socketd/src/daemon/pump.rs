@@ -1,0 +1,61 @@
+//! From a program's socket into its session's send queue.
+
+use super::Daemon;
+use super::socket::State;
+use dccp_net::Core;
+use mpdccp_proto::PktInfo;
+use mpdccp_units::Time;
+
+/// Most datagrams of one program in one turn, so that each has its share.
+const BURST: usize = 32;
+
+impl Daemon {
+    /// Moves what fits; true if that was something.
+    pub(super) fn pump(&mut self, core: &mut Core, now: Time, inode: u64) -> bool {
+        let session = match self.sockets.get(&inode).map(|socket| &socket.state) {
+            Some(State::Open(session)) => *session,
+            _ => {
+                self.full.remove(&inode);
+                return false;
+            }
+        };
+        let below = core.endpoint.backlog(now, session).packets;
+        let Some(socket) = self.sockets.get_mut(&inode) else { return false };
+        let room = match socket.options.queue {
+            _ if socket.options.priority => BURST,
+            0 => BURST,
+            queue => BURST.min(queue.saturating_sub(below) as usize),
+        };
+        let (mut any, mut dry) = (false, false);
+        for _ in 0..room {
+            match socket.next() {
+                Some(Some(data)) if socket.options.priority => socket.enqueue(0, data),
+                Some(Some(data)) => {
+                    core.endpoint.send(now, session, data, PktInfo::default());
+                    any = true;
+                }
+                Some(None) => dry = true,
+                None => (dry, socket.fd) = (true, None),
+            }
+            if dry {
+                break;
+            }
+        }
+        // By priority, the next is chosen when the one before has left.
+        if below == 0 && !socket.waiting.is_empty() {
+            core.endpoint.send(now, session, socket.waiting.remove(0).1, PktInfo::default());
+            any = true;
+        }
+        if dry && socket.waiting.is_empty() {
+            if socket.fd.is_some() {
+                self.full.remove(&inode);
+                self.watch(inode);
+            } else if below == 0 && !any {
+                // The program has closed, and all that it sent has left.
+                self.full.remove(&inode);
+                core.endpoint.close(now, session);
+            }
+        }
+        any
+    }
+}

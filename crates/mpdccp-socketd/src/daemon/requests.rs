@@ -1,0 +1,196 @@
+//! What programs ask for.
+
+use super::Daemon;
+use super::socket::{State, known_ccids};
+use crate::{Answer, CCID_LEVEL_OPTIONS, Request, SOCK_DCCP, SOL_DCCP, SOL_SOCKET, dccp_option as option};
+use dccp_net::Core;
+use mpdccp_proto::SessionStatus;
+use mpdccp_units::Time;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::FileType;
+use rustix::io::Errno;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// What the kernel says of a socket that has no connection yet.
+const MPS_BEFORE: i32 = 536;
+
+/// An answer with what it holds.
+enum Outcome {
+    Done,
+    Addr(SocketAddr),
+    Value(Vec<u8>),
+    Socket(OwnedFd),
+    /// Answered when the connection is open or over.
+    Later,
+}
+
+impl Daemon {
+    pub(super) fn on_request(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        (asker, uid): (u64, u32),
+        request: Request<'_>,
+        fd: Option<OwnedFd>,
+    ) {
+        let outcome = match (request, fd) {
+            (Request::Socket { v6 }, _) => self.create(uid, v6).map(|(_, theirs)| Outcome::Socket(theirs)),
+            (request, Some(fd)) => self.answer(core, now, (asker, uid), request, &fd),
+            (_, None) => Err(Errno::BADF),
+        };
+        let (reply, fd) = match &outcome {
+            Ok(Outcome::Later) => return,
+            Ok(Outcome::Done) => (Ok(Answer::Done), None),
+            Ok(Outcome::Addr(addr)) => (Ok(Answer::Addr(*addr)), None),
+            Ok(Outcome::Value(value)) => (Ok(Answer::Value(value)), None),
+            Ok(Outcome::Socket(fd)) => (Ok(Answer::Done), Some(fd.as_fd())),
+            Err(e) => (Err(e.raw_os_error()), None),
+        };
+        self.control.answer(asker, &reply, fd);
+    }
+
+    fn answer(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        (asker, uid): (u64, u32),
+        request: Request<'_>,
+        fd: &OwnedFd,
+    ) -> Result<Outcome, Errno> {
+        let file = rustix::fs::fstat(fd)?;
+        let inode = match FileType::from_raw_mode(file.st_mode) {
+            FileType::Socket => file.st_ino,
+            _ => return Err(Errno::NOTSOCK),
+        };
+        let socket = self.sockets.get_mut(&inode).ok_or(Errno::CONNRESET)?;
+        match request {
+            Request::Socket { .. } => Err(Errno::INVAL),
+            Request::Bind(addr) => {
+                if socket.local.is_some() || !matches!(socket.state, State::Fresh) {
+                    return Err(Errno::INVAL);
+                }
+                if addr.is_ipv6() != socket.v6 {
+                    return Err(Errno::AFNOSUPPORT);
+                }
+                socket.local = Some(self.network.bind(uid, addr)?);
+                socket.owns_port = true;
+                Ok(Outcome::Done)
+            }
+            Request::Listen => {
+                match socket.state {
+                    State::Listening => return Ok(Outcome::Done),
+                    State::Fresh => {}
+                    _ => return Err(Errno::INVAL),
+                }
+                let local = self.bound(uid, inode)?;
+                let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
+                socket.state = State::Listening;
+                self.network.listen(core, inode, local.port(), &socket.options);
+                Ok(Outcome::Done)
+            }
+            Request::Connect { to, wait } => {
+                match socket.state {
+                    State::Fresh => {}
+                    State::Connecting { .. } => return Err(Errno::ALREADY),
+                    State::Open(_) => return Err(Errno::ISCONN),
+                    State::Listening | State::Ended => return Err(Errno::INVAL),
+                }
+                if to.is_ipv6() != socket.v6 {
+                    return Err(Errno::AFNOSUPPORT);
+                }
+                let local = self.bound(uid, inode)?;
+                let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
+                let session = self.network.connect((core, now), local, to, &socket.options)?;
+                self.sessions.insert(session, inode);
+                socket.error = 0;
+                socket.peer = Some(to);
+                socket.state = State::Connecting { session, asker: wait.then_some(asker) };
+                if wait {
+                    return Ok(Outcome::Later);
+                }
+                socket.fill(fd.as_fd());
+                Err(Errno::INPROGRESS)
+            }
+            Request::Get { level, name } => self.get(core, now, inode, level, name).map(Outcome::Value),
+            Request::Set { name, value } => {
+                socket.set(name, value)?;
+                if matches!(socket.state, State::Listening)
+                    && let Some(local) = socket.local
+                {
+                    self.network.listen(core, inode, local.port(), &socket.options);
+                }
+                Ok(Outcome::Done)
+            }
+            Request::Local => {
+                let any: IpAddr =
+                    if socket.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+                Ok(Outcome::Addr(socket.shown(socket.local.unwrap_or(SocketAddr::new(any, 0)))))
+            }
+            Request::Peer => match (&socket.state, socket.peer) {
+                (State::Open(_), Some(peer)) => Ok(Outcome::Addr(socket.shown(peer))),
+                _ => Err(Errno::NOTCONN),
+            },
+            Request::Ended => match std::mem::take(&mut socket.error) {
+                0 => Ok(Outcome::Done),
+                error => Err(Errno::from_raw_os_error(error)),
+            },
+            Request::Send { priority, data } => match socket.state {
+                State::Open(_) => {
+                    socket.enqueue(priority, data.to_vec());
+                    self.full.insert(inode);
+                    Ok(Outcome::Done)
+                }
+                _ => Err(Errno::NOTCONN),
+            },
+        }
+    }
+
+    /// The address that a socket is bound to; without one, it gets a port.
+    fn bound(&mut self, uid: u32, inode: u64) -> Result<SocketAddr, Errno> {
+        let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
+        if let Some(local) = socket.local {
+            return Ok(local);
+        }
+        let any = if socket.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let local = self.network.bind(uid, SocketAddr::new(any, 0))?;
+        (socket.local, socket.owns_port) = (Some(local), true);
+        Ok(local)
+    }
+
+    fn get(&mut self, core: &Core, now: Time, inode: u64, level: i32, name: i32) -> Result<Vec<u8>, Errno> {
+        let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
+        let status = match socket.state {
+            State::Open(session) => core.endpoint.status(now, session),
+            _ => None,
+        };
+        let ccids = |status: Option<SessionStatus>| status?.paths.first()?.ccids;
+        let options = &socket.options;
+        let value = match (level, name) {
+            (SOL_SOCKET, libc::SO_ERROR) => std::mem::take(&mut socket.error),
+            (SOL_SOCKET, libc::SO_DOMAIN) if socket.v6 => libc::AF_INET6,
+            (SOL_SOCKET, libc::SO_DOMAIN) => libc::AF_INET,
+            (SOL_SOCKET, libc::SO_TYPE) => SOCK_DCCP,
+            (SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_DCCP,
+            (SOL_SOCKET, libc::SO_ACCEPTCONN) => i32::from(matches!(socket.state, State::Listening)),
+            (SOL_DCCP, option::PACKET_SIZE) => 0,
+            (SOL_DCCP, option::SERVICE) => {
+                return Ok(options.services.iter().flat_map(|code| code.to_be_bytes()).collect());
+            }
+            (SOL_DCCP, option::GET_CUR_MPS) => {
+                let mps = status.and_then(|status| status.max_payload);
+                mps.map_or(MPS_BEFORE, |mps| mps.try_into().unwrap_or(i32::MAX))
+            }
+            (SOL_DCCP, option::SERVER_TIMEWAIT) => i32::from(options.server_timewait),
+            (SOL_DCCP, option::SEND_CSCOV) => options.send_coverage.into(),
+            (SOL_DCCP, option::RECV_CSCOV) => options.receive_coverage.into(),
+            (SOL_DCCP, option::AVAILABLE_CCIDS) => return Ok(known_ccids().collect()),
+            (SOL_DCCP, option::TX_CCID) => ccids(status).ok_or(Errno::NOPROTOOPT)?.0.into(),
+            (SOL_DCCP, option::RX_CCID) => ccids(status).ok_or(Errno::NOPROTOOPT)?.1.into(),
+            (SOL_DCCP, option::QPOLICY_ID) => options.priority.into(),
+            (SOL_DCCP, option::QPOLICY_TXQLEN) => options.queue.try_into().unwrap_or(i32::MAX),
+            (SOL_DCCP, name) if name >= CCID_LEVEL_OPTIONS => return Err(Errno::OPNOTSUPP),
+            _ => return Err(Errno::NOPROTOOPT),
+        };
+        Ok(value.to_ne_bytes().to_vec())
+    }
+}

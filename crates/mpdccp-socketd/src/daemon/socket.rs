@@ -1,0 +1,240 @@
+//! A socket of a program.
+
+use crate::dccp_option as option;
+use mpdccp_proto::SessionId;
+use rustix::cmsg_space;
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+
+/// Longest datagram a program can have in its small send buffer, and more.
+const LONGEST: usize = 65_536;
+/// Most messages that make a socket unwritable.
+const MOST_FILLER: u32 = 64;
+
+/// Where a socket stands.
+pub(super) enum State {
+    Fresh,
+    Listening,
+    /// Waits for the peer. The asker of a blocking call is answered then.
+    Connecting {
+        session: SessionId,
+        asker: Option<u64>,
+    },
+    Open(SessionId),
+    /// The connection is over, and the program's socket at its end.
+    Ended,
+}
+
+/// What setsockopt set.
+#[derive(Clone)]
+pub(super) struct Options {
+    /// In host byte order; the first is a client's.
+    pub(super) services: Vec<u32>,
+    /// Congestion control for what is sent and what is received, most preferred first.
+    pub(super) tx_ccids: Vec<u8>,
+    pub(super) rx_ccids: Vec<u8>,
+    pub(super) send_coverage: u8,
+    pub(super) receive_coverage: u8,
+    pub(super) server_timewait: bool,
+    /// Datagrams of higher priority leave first.
+    pub(super) priority: bool,
+    /// Most datagrams that wait; 0 for any number.
+    pub(super) queue: u32,
+}
+
+pub(super) struct Socket {
+    /// The daemon's end, until the program's is closed and read to its end, or the connection is over.
+    pub(super) fd: Option<OwnedFd>,
+    pub(super) uid: u32,
+    pub(super) v6: bool,
+    pub(super) local: Option<SocketAddr>,
+    /// The port is this socket's, and not that of the listening one.
+    pub(super) owns_port: bool,
+    pub(super) peer: Option<SocketAddr>,
+    pub(super) options: Options,
+    pub(super) state: State,
+    /// For SO_ERROR.
+    pub(super) error: i32,
+    /// Messages of our own that make the program's end unwritable.
+    filler: u32,
+    /// Datagrams by priority, when that counts.
+    pub(super) waiting: Vec<(u32, Vec<u8>)>,
+}
+
+impl Socket {
+    pub(super) fn new(fd: OwnedFd, uid: u32, v6: bool, ccid: u8) -> Socket {
+        // As the kernel's, which offers all it has, its default first.
+        let ccids: Vec<u8> =
+            std::iter::once(ccid).chain(known_ccids().filter(|other| *other != ccid)).collect();
+        let options = Options {
+            services: vec![0],
+            tx_ccids: ccids.clone(),
+            rx_ccids: ccids,
+            send_coverage: 0,
+            receive_coverage: 0,
+            server_timewait: false,
+            priority: false,
+            // As the kernel's.
+            queue: 5,
+        };
+        Socket {
+            fd: Some(fd),
+            uid,
+            v6,
+            local: None,
+            owns_port: false,
+            peer: None,
+            options,
+            state: State::Fresh,
+            error: 0,
+            filler: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// An address as this family of sockets has it.
+    pub(super) fn shown(&self, addr: SocketAddr) -> SocketAddr {
+        match addr.ip() {
+            IpAddr::V4(ip) if self.v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), addr.port()),
+            _ => addr,
+        }
+    }
+
+    /// Makes the program's end unwritable while the connection opens, as poll has it.
+    pub(super) fn fill(&mut self, theirs: BorrowedFd<'_>) {
+        while self.filler < MOST_FILLER
+            && send(theirs, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
+        {
+            self.filler += 1;
+        }
+    }
+
+    pub(super) fn take_filler(&mut self) {
+        for _ in 0..std::mem::take(&mut self.filler) {
+            self.next();
+        }
+    }
+
+    /// The program's next datagram; `Some(None)` if there is none now, `None` at its end.
+    pub(super) fn next(&self) -> Option<Option<Vec<u8>>> {
+        let fd = self.fd.as_ref()?;
+        let mut bytes = vec![0; LONGEST];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmCredentials(1), ScmRights(4))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
+            Ok(read) => {
+                // Descriptors that came along are closed here.
+                let message = control.drain().any(|m| matches!(m, RecvAncillaryMessage::ScmCredentials(_)));
+                bytes.truncate(read.bytes);
+                (message || read.bytes > 0).then_some(Some(bytes))
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Some(None),
+            Err(_) => None,
+        }
+    }
+
+    /// To the program. One that does not read loses datagrams, as with the kernel's sockets.
+    pub(super) fn deliver(&self, data: &[u8]) {
+        if let Some(fd) = &self.fd
+            && let Err(e) = send(fd, data, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+        {
+            tracing::debug!("a datagram did not reach its program: {e}");
+        }
+    }
+
+    /// Queues a datagram by its priority; beyond the queue's length the least urgent is dropped.
+    pub(super) fn enqueue(&mut self, priority: u32, data: Vec<u8>) {
+        let behind = self.waiting.iter().position(|(other, _)| *other < priority);
+        self.waiting.insert(behind.unwrap_or(self.waiting.len()), (priority, data));
+        if self.options.queue > 0 {
+            self.waiting.truncate(self.options.queue as usize);
+        }
+    }
+
+    /// setsockopt of SOL_DCCP.
+    pub(super) fn set(&mut self, name: i32, value: &[u8]) -> Result<(), Errno> {
+        let fresh = matches!(self.state, State::Fresh);
+        let number = || value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::INVAL);
+        match name {
+            option::PACKET_SIZE | option::CHANGE_L | option::CHANGE_R => {}
+            option::CCID | option::TX_CCID | option::RX_CCID => {
+                let known = |ccid: &u8| known_ccids().any(|known| known == *ccid);
+                if value.is_empty() || value.len() > 16 || !value.iter().all(known) {
+                    return Err(Errno::INVAL);
+                }
+                if !fresh {
+                    return Err(Errno::ISCONN);
+                }
+                if name != option::RX_CCID {
+                    self.options.tx_ccids = value.to_vec();
+                }
+                if name != option::TX_CCID {
+                    self.options.rx_ccids = value.to_vec();
+                }
+            }
+            option::SERVICE => {
+                let (codes, rest) = value.as_chunks::<4>();
+                let codes: Vec<u32> = codes.iter().map(|code| u32::from_be_bytes(*code)).collect();
+                if codes.is_empty() || codes.len() > 33 || !rest.is_empty() || codes.contains(&u32::MAX) {
+                    return Err(Errno::INVAL);
+                }
+                self.options.services = codes;
+            }
+            option::SEND_CSCOV | option::RECV_CSCOV => {
+                let coverage = u8::try_from(number()?).ok().filter(|c| *c <= 15).ok_or(Errno::INVAL)?;
+                if !fresh {
+                    return Err(Errno::ISCONN);
+                }
+                match name {
+                    option::SEND_CSCOV => self.options.send_coverage = coverage,
+                    _ => self.options.receive_coverage = coverage,
+                }
+            }
+            option::SERVER_TIMEWAIT => match self.state {
+                State::Listening => self.options.server_timewait = number()? != 0,
+                _ => return Err(Errno::OPNOTSUPP),
+            },
+            option::QPOLICY_ID => match number()? {
+                _ if !fresh => return Err(Errno::ISCONN),
+                policy @ 0..=1 => self.options.priority = policy == 1,
+                _ => return Err(Errno::INVAL),
+            },
+            option::QPOLICY_TXQLEN => {
+                self.options.queue = u32::try_from(number()?).map_err(|_| Errno::INVAL)?;
+            }
+            _ => {
+                number()?;
+                return Err(Errno::NOPROTOOPT);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Congestion controls to choose from.
+pub(super) fn known_ccids() -> impl Iterator<Item = u8> {
+    mpdccp_proto::Ccid::known()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_urgent_leaves_first_and_the_least_urgent_is_dropped() {
+        let (inode, ours, _theirs) = super::super::Daemon::pair().unwrap();
+        assert!(inode > 0);
+        let mut socket = Socket::new(ours, 0, false, 2);
+        socket.options.queue = 4;
+        for (priority, data) in [(1, b'a'), (0, b'b'), (2, b'c'), (1, b'd'), (2, b'e')] {
+            socket.enqueue(priority, vec![data]);
+        }
+        let queued: Vec<u8> = socket.waiting.iter().map(|(_, data)| data[0]).collect();
+        assert_eq!(queued, b"cead");
+    }
+}

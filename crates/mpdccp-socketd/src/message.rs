@@ -1,0 +1,117 @@
+//! Requests of the preload library and the daemon's answers: one message each, over a Unix socket that serves one request.
+
+use rustix::cmsg_space;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Result;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+
+/// Where the daemon listens if nobody says otherwise.
+pub const CONTROL: &str = "/run/mpdccp/socketd.sock";
+/// The environment variable that says otherwise.
+pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
+/// The abstract name of the daemon's end of a pair begins like this: by it a descriptor is known to be a DCCP socket.
+pub const NAME: &[u8] = b"\0mpdccp.socket.";
+/// Longest message, bytes.
+pub const MOST: usize = 8192;
+
+/// A request. All but [`Socket`](Self::Socket) come with the descriptor that they are about: having it is the right to use it.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Request<'a> {
+    /// A new socket, IPv6 or IPv4. The answer comes with its descriptor.
+    Socket {
+        /// AF_INET6.
+        v6: bool,
+    },
+    /// bind(2).
+    Bind(SocketAddr),
+    /// listen(2).
+    Listen,
+    /// connect(2).
+    Connect {
+        /// The peer.
+        to: SocketAddr,
+        /// Answer once it is known how that ended; otherwise at once, with EINPROGRESS.
+        wait: bool,
+    },
+    /// getsockopt(2).
+    Get {
+        /// SOL_SOCKET or SOL_DCCP.
+        level: i32,
+        /// Option.
+        name: i32,
+    },
+    /// setsockopt(2) of SOL_DCCP.
+    Set {
+        /// Option.
+        name: i32,
+        /// Its value as the program gave it.
+        value: &'a [u8],
+    },
+    /// getsockname(2).
+    Local,
+    /// getpeername(2).
+    Peer,
+    /// Reading gave nothing: [`Answer::Done`] for an end in good order and for an empty datagram, otherwise the error.
+    Ended,
+    /// A datagram with a priority.
+    Send {
+        /// Larger is more urgent.
+        priority: u32,
+        /// Payload.
+        data: &'a [u8],
+    },
+}
+
+/// What a request gave.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer<'a> {
+    /// It is done.
+    Done,
+    /// An address.
+    Addr(SocketAddr),
+    /// An option's value.
+    Value(#[serde(borrow)] &'a [u8]),
+}
+
+/// An answer, or an errno.
+pub type Reply<'a> = core::result::Result<Answer<'a>, i32>;
+
+/// Sends a message, with a descriptor if one is given. Never raises SIGPIPE.
+///
+/// # Errors
+/// What the system says; EMSGSIZE if the message is longer than [`MOST`].
+pub fn send(to: impl AsFd, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> Result<()> {
+    let mut bytes = [0; MOST];
+    let message = postcard::to_slice(message, &mut bytes).map_err(|_| rustix::io::Errno::MSGSIZE)?;
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = fd.as_slice();
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(to, &[IoSlice::new(message)], &mut control, flags).map(|_| ())
+}
+
+/// Receives a message into `bytes`: its length, and the descriptor that came with it.
+///
+/// # Errors
+/// What the system says.
+pub fn receive(from: impl AsFd, bytes: &mut [u8], wait: bool) -> Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let wait = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+    let read = recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC | wait)?;
+    let fd = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    Ok((read.bytes, fd))
+}
