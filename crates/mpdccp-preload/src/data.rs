@@ -41,6 +41,11 @@ fn too_long(fd: c_int, len: usize) -> bool {
     len > SHORT && is_ours(fd) && len as u64 > largest(fd)
 }
 
+/// Whether a read asks for the error queue, which is always empty and which a Unix socket does not know.
+fn of_error_queue(fd: c_int, flags: c_int) -> bool {
+    flags & libc::MSG_ERRQUEUE != 0 && is_ours(fd)
+}
+
 /// What a read gives the caller: after nothing, the error that ended the connection, if it was one.
 fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
     if read != 0 || asked == 0 || !is_ours(fd) {
@@ -80,6 +85,9 @@ unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssiz
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    if of_error_queue(fd, flags) {
+        return fail(libc::EAGAIN) as ssize_t;
+    }
     let next = next!(c"recv", unsafe extern "C" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t);
     // SAFETY: the caller's own arguments.
     finish(fd, unsafe { next(fd, to, len, flags) }, len)
@@ -94,7 +102,7 @@ unsafe extern "C" fn recvfrom(
     addr: *mut sockaddr,
     addr_len: *mut socklen_t,
 ) -> ssize_t {
-    if !addr.is_null() && is_ours(fd) {
+    if (!addr.is_null() || flags & libc::MSG_ERRQUEUE != 0) && is_ours(fd) {
         if !addr_len.is_null() {
             // SAFETY: as of recvfrom(2). The kernel's DCCP names no sender either.
             unsafe { *addr_len = 0 };
@@ -116,6 +124,9 @@ unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
     // SAFETY: the caller's own arguments, which are those of recvmsg(2).
     unsafe {
         let Some(given) = message.as_mut() else { return next(fd, message, flags) };
+        if of_error_queue(fd, flags) {
+            return fail(libc::EAGAIN) as ssize_t;
+        }
         let asked = total(given.msg_iov, given.msg_iovlen);
         if given.msg_name.is_null() || !is_ours(fd) {
             return finish(fd, next(fd, message, flags), asked);

@@ -32,7 +32,9 @@ impl Host {
 
     fn stop(&mut self) {
         self.handle.run(|core, _| core.stop());
-        self.thread.take().map(|thread| thread.join().unwrap());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
     }
 
     fn command(&self, program: &str) -> Command {
@@ -99,6 +101,7 @@ a.send(b''); a.send(b'after nothing')
 assert c.recv(10) == b'' and c.recv(20) == b'after nothing'
 a.send(b'whose?'); assert c.recvfrom(10) == (b'whose?', None), c
 fails(errno.EAGAIN, c.recv, 10, s.MSG_DONTWAIT)
+for f in (c.recv, c.recvfrom, c.recvmsg): fails(errno.EAGAIN, lambda: f(10, *([0] if f == c.recvmsg else []), s.MSG_ERRQUEUE))
 a.send(b'last'); a.close()
 assert c.recv(10) == b'last' and c.recv(10) == b'' and c.recv(10) == b''
 time.sleep(.1)
@@ -265,6 +268,39 @@ for family, host in ((s.AF_INET6, '::1'), (s.AF_INET, '127.0.0.1')):
     a, who = l.accept(); c.send(b'hi'); assert a.recv(9) == b'hi' and a.family == s.AF_INET6
     assert who[:2] == (('::ffff:' if family == s.AF_INET else '') + host, c.getsockname()[1]), who
     assert a.getpeername()[:2] == who[:2]",
+    );
+}
+
+#[test]
+fn a_hostile_program_does_no_harm_to_others() {
+    Host::new().passes(
+        "import random
+c, a = pair()
+random.seed(1)
+def ask(data, fds=()):
+    x = s.socket(s.AF_UNIX, s.SOCK_SEQPACKET); x.connect(os.environ['MPDCCP_SOCKETD'])
+    s.send_fds(x, [data], fds) if fds else x.send(data)
+    x.settimeout(.005)
+    try: return x.recv(99)
+    except OSError: return b''
+null, other = os.open('/dev/null', os.O_RDWR), s.socketpair(s.AF_UNIX, s.SOCK_SEQPACKET)[0]
+for i in range(600):
+    data = bytes([random.randrange(10)]) + random.randbytes(random.randrange(64))
+    ask(data, random.choice(((), (null,), (other.fileno(),), (null, null, null))))
+# Many sockets: of these there is an end.
+held = []
+try:
+    for i in range(2000): held.append(new())
+except OSError as e: assert e.errno == errno.ENFILE, e
+assert 900 < len(held) < 1100, len(held)
+held.clear()
+# Descriptors among the data, and what no caller of send could send.
+s.send_fds(c, [b'with descriptors'], [null, null])
+assert a.recv(99) == b'with descriptors'
+syscall = __import__('ctypes').CDLL(None).syscall
+syscall(1, c.fileno(), b'x' * 4000, 4000)
+c.send(b'still here'); assert a.recv(9000) == b'still here'
+d, b = pair(); d.send(b'new'); assert b.recv(9) == b'new'",
     );
 }
 

@@ -109,9 +109,12 @@ pub fn receive(from: impl AsFd, bytes: &mut [u8], wait: bool) -> Result<(usize, 
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let wait = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     let read = recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC | wait)?;
-    let fd = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
+    let mut fd = None;
+    // All of it: rustix cannot go on behind a message when it drops the rest.
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message {
+            fd = fds.next();
+        }
+    }
     Ok((read.bytes, fd))
 }

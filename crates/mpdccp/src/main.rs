@@ -12,6 +12,7 @@ mod lab;
 mod link;
 mod perf;
 mod quantity;
+mod socketd;
 mod tunnel;
 #[cfg(feature = "lab")]
 mod watch;
@@ -69,6 +70,12 @@ enum Command {
     Conform(Box<conform::Args>),
     /// Join two interfaces by an emulated link (rate, delay, queue, loss), without netem.
     Link(Box<link::Args>),
+    /// Serve DCCP sockets to programs that were written for the kernel's.
+    #[command(after_help = socketd::SOCKETD_EXAMPLES)]
+    Socketd(socketd::SocketdArgs),
+    /// Run a program whose DCCP sockets `mpdccp socketd` serves.
+    #[command(after_help = socketd::RUN_EXAMPLES)]
+    Run(socketd::RunArgs),
     /// Write manual pages and shell completions, for packages.
     #[command(hide = true)]
     Generate(generate::Args),
@@ -121,6 +128,8 @@ fn run() -> ExitCode {
         Command::Perf(command) => perf::main(*command),
         Command::Conform(args) => conform::main(&args),
         Command::Link(args) => link::main(*args),
+        Command::Socketd(args) => socketd::serve(&args),
+        Command::Run(args) => socketd::run(args),
         Command::Generate(args) => generate::main(&args, Cli::command()),
         Command::Genkey => keys::genkey(),
         Command::Pubkey => keys::pubkey(),

@@ -1,9 +1,6 @@
 //! The Unix socket at which the preload library asks.
 
-use super::Daemon;
-use crate::{MOST, Reply, Request};
-use dccp_net::Core;
-use mpdccp_units::Time;
+use crate::{MOST, Reply};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode};
@@ -81,6 +78,32 @@ impl Control {
         token & FLAG != 0
     }
 
+    /// What an asker sent into `bytes`, with its user and the descriptor that came along.
+    pub(super) fn receive(
+        &mut self,
+        token: u64,
+        bytes: &mut [u8; MOST],
+        epoll: &OwnedFd,
+    ) -> Option<(usize, u32, Option<OwnedFd>)> {
+        if token == FLAG {
+            self.accept(epoll);
+            return None;
+        }
+        let asker = self.askers.get(&token)?;
+        match crate::receive(&asker.fd, bytes, false) {
+            Ok((len, fd)) if len > 0 => Some((len, asker.uid, fd)),
+            // It closed, perhaps interrupted by a signal; its connection goes on.
+            _ => {
+                self.forget(token);
+                None
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self, asker: u64) {
+        self.askers.remove(&asker);
+    }
+
     fn accept(&mut self, epoll: &OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
@@ -114,27 +137,5 @@ fn mode(file: &std::fs::Metadata) -> u32 {
 impl Drop for Control {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-impl Daemon {
-    pub(super) fn on_control(&mut self, core: &mut Core, now: Time, token: u64) {
-        if token == FLAG {
-            return self.control.accept(&self.epoll);
-        }
-        let Some(asker) = self.control.askers.get(&token) else { return };
-        let (mut bytes, uid) = ([0; MOST], asker.uid);
-        let (len, fd) = match crate::receive(&asker.fd, &mut bytes, false) {
-            Ok((len, fd)) if len > 0 => (len, fd),
-            // It closed, perhaps interrupted by a signal; its connection goes on.
-            _ => {
-                self.control.askers.remove(&token);
-                return;
-            }
-        };
-        match postcard::from_bytes::<Request<'_>>(&bytes[..len]) {
-            Ok(request) => self.on_request(core, now, (token, uid), request, fd),
-            Err(_) => self.control.askers.remove(&token).map(drop).unwrap_or_default(),
-        }
     }
 }

@@ -4,7 +4,10 @@ mod control;
 mod network;
 mod pump;
 mod requests;
+mod settings;
 mod socket;
+
+pub use settings::Settings;
 
 use crate::NAME;
 use control::Control;
@@ -20,7 +23,6 @@ use rustix::time::Timespec;
 use socket::{Socket, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::path::PathBuf;
 
 /// Sockets that ended and were not asked about yet; their errors and addresses are kept.
 const MOST_ENDED: usize = 4096;
@@ -29,19 +31,6 @@ const MOST_OF_A_USER: usize = 1024;
 /// Send buffer of a program's end: as small as the kernel has it, so that datagrams wait in the send queue, which the program can bound, and not
 /// before it.
 const SMALL: usize = 1;
-
-/// Settings of the daemon.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Unix socket to listen on for programs.
-    pub control: PathBuf,
-    /// UDP port of this daemon and of its peers (RFC 6773); `None` for native DCCP, IP protocol 33.
-    pub udp_port: Option<u16>,
-    /// CCID of sockets that do not choose one.
-    pub ccid: u8,
-    /// Largest IP packet, bytes.
-    pub mtu: u16,
-}
 
 /// The daemon, an application of the data loop.
 pub struct Daemon {
@@ -66,9 +55,9 @@ impl Daemon {
     pub fn driver(settings: Settings) -> io::Result<Driver<Daemon>> {
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
         Driver::new(endpoint, |core| {
-            let network = Network::open(core, &settings)?;
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
             let control = Control::open(&settings.control, &epoll)?;
+            let network = Network::open(core, &settings)?;
             Ok(Daemon {
                 settings,
                 epoll,

@@ -1,6 +1,6 @@
 //! Sockets toward the network, and the ports on them.
 
-use super::Settings;
+use super::settings::Settings;
 use super::socket::{Options, Socket};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};

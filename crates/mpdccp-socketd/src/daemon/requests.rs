@@ -2,7 +2,9 @@
 
 use super::Daemon;
 use super::socket::{State, known_ccids};
-use crate::{Answer, CCID_LEVEL_OPTIONS, Request, SOCK_DCCP, SOL_DCCP, SOL_SOCKET, dccp_option as option};
+use crate::{
+    Answer, CCID_LEVEL_OPTIONS, MOST, Request, SOCK_DCCP, SOL_DCCP, SOL_SOCKET, dccp_option as option,
+};
 use dccp_net::Core;
 use mpdccp_proto::SessionStatus;
 use mpdccp_units::Time;
@@ -25,14 +27,12 @@ enum Outcome {
 }
 
 impl Daemon {
-    pub(super) fn on_request(
-        &mut self,
-        core: &mut Core,
-        now: Time,
-        (asker, uid): (u64, u32),
-        request: Request<'_>,
-        fd: Option<OwnedFd>,
-    ) {
+    pub(super) fn on_control(&mut self, core: &mut Core, now: Time, asker: u64) {
+        let mut bytes = [0; MOST];
+        let Some((len, uid, fd)) = self.control.receive(asker, &mut bytes, &self.epoll) else { return };
+        let Ok(request) = postcard::from_bytes::<Request<'_>>(&bytes[..len]) else {
+            return self.control.forget(asker);
+        };
         let outcome = match (request, fd) {
             (Request::Socket { v6 }, _) => self.create(uid, v6).map(|(_, theirs)| Outcome::Socket(theirs)),
             (request, Some(fd)) => self.answer(core, now, (asker, uid), request, &fd),

@@ -128,8 +128,11 @@ impl Socket {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // Descriptors that came along are closed here.
-                let message = control.drain().any(|m| matches!(m, RecvAncillaryMessage::ScmCredentials(_)));
+                // Descriptors that came along are closed here. All is looked at: rustix cannot go on behind a message when it drops the rest.
+                let mut message = false;
+                for part in control.drain() {
+                    message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));
+                }
                 bytes.truncate(read.bytes);
                 (message || read.bytes > 0).then_some(Some(bytes))
             }

@@ -1,0 +1,125 @@
+//! `mpdccp socketd` and `mpdccp run`: programs written for the kernel's DCCP sockets, unchanged.
+
+use crate::error::Error;
+use clap::Args as ClapArgs;
+use mpdccp_proto::Ccid;
+use mpdccp_socketd::{CONTROL, CONTROL_VARIABLE, Daemon, Settings};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+pub(crate) const SOCKETD_EXAMPLES: &str = "Examples:
+  mpdccp socketd                                           for all users of this host; as root
+  mpdccp socketd --socket /tmp/dccp.sock --udp-port 7000   for yourself
+  mpdccp socketd --raw                                     for peers with the kernel's DCCP; needs CAP_NET_RAW
+Then: mpdccp run -- PROGRAM";
+pub(crate) const RUN_EXAMPLES: &str = "Examples:
+  mpdccp run -- socat - DCCP-CONNECT:192.0.2.1:5001
+  mpdccp run -- python3 server.py
+  mpdccp run --socket /tmp/dccp.sock -- iperf -s";
+
+/// The library that programs load.
+const LIBRARY: &str = "libdccp_preload.so";
+
+/// The flags of `mpdccp socketd`.
+#[derive(ClapArgs)]
+pub(crate) struct SocketdArgs {
+    /// Unix socket at which programs find the daemon.
+    #[arg(long, value_name = "PATH", default_value = CONTROL)]
+    socket: PathBuf,
+    /// UDP port of this daemon and of the peers' (RFC 6773).
+    #[arg(long, value_name = "PORT", default_value_t = 6511, value_parser = clap::value_parser!(u16).range(1..))]
+    udp_port: u16,
+    /// Send IP protocol 33 instead of UDP, as the kernel's DCCP does. Needs CAP_NET_RAW.
+    #[arg(long, conflicts_with = "udp_port")]
+    raw: bool,
+    /// Congestion control of sockets that do not choose one.
+    #[arg(long, value_name = "CCID", default_value_t = 2)]
+    ccid: u8,
+    /// Largest IP packet in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
+    mtu: u16,
+}
+
+/// The flags of `mpdccp run`.
+#[derive(ClapArgs)]
+pub(crate) struct RunArgs {
+    /// Unix socket of the daemon; the default is that of `mpdccp socketd`.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+fn finish(result: Result<(), Error>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mpdccp: {error}");
+            error.code
+        }
+    }
+}
+
+/// Serves programs until it is asked to end.
+pub(crate) fn serve(args: &SocketdArgs) -> ExitCode {
+    finish(daemon(args))
+}
+
+fn daemon(args: &SocketdArgs) -> Result<(), Error> {
+    if !Ccid::known().any(|ccid| ccid == args.ccid) {
+        let known: Vec<String> = Ccid::known().map(|ccid| ccid.to_string()).collect();
+        return Err(Error::usage(format!("--ccid {}: unknown; choose from {}", args.ccid, known.join(", "))));
+    }
+    let settings = Settings {
+        control: args.socket.clone(),
+        udp_port: (!args.raw).then_some(args.udp_port),
+        ccid: args.ccid,
+        mtu: args.mtu,
+    };
+    let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
+    let handle = driver.handle();
+    ctrlc::set_handler(move || {
+        handle.run(|core, _| core.stop());
+    })
+    .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
+    println!("serving programs at {}; start them with: mpdccp run -- PROGRAM", args.socket.display());
+    driver.run()?;
+    Ok(())
+}
+
+/// Becomes the program, with the library.
+pub(crate) fn run(args: RunArgs) -> ExitCode {
+    finish(exec(args))
+}
+
+fn exec(args: RunArgs) -> Result<(), Error> {
+    let socket = args.socket.or_else(|| std::env::var_os(CONTROL_VARIABLE).map(PathBuf::from));
+    let socket = std::path::absolute(socket.as_deref().unwrap_or(Path::new(CONTROL)))?;
+    if !socket.exists() {
+        return Err(Error::usage(format!(
+            "no daemon serves programs at {}; start it with: mpdccp socketd --socket {0}",
+            socket.display()
+        )));
+    }
+    let program = std::env::current_exe()?;
+    let here = program.parent().unwrap_or(Path::new("/"));
+    let places = [here.join(LIBRARY), here.join("../lib/mpdccp").join(LIBRARY)];
+    let library = places.iter().find(|place| place.exists()).ok_or_else(|| {
+        Error::usage(format!(
+            "{LIBRARY} is missing; expected at {}. It is built by: cargo build --release -p mpdccp-preload",
+            places.each_ref().map(|place| place.display().to_string()).join(" or ")
+        ))
+    })?;
+    let mut preload = library.clone().into_os_string();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(" ");
+        preload.push(others);
+    }
+    let (name, rest) = args.program.split_first().ok_or_else(|| Error::usage("no program is named"))?;
+    let failed =
+        Command::new(name).args(rest).env("LD_PRELOAD", preload).env(CONTROL_VARIABLE, socket).exec();
+    Err(Error::usage(format!("cannot start {}: {failed}", name.display())))
+}
