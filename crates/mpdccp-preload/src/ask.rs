@@ -61,6 +61,29 @@ fn control() -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+/// While it lives, nobody cancels the thread: no caller's code runs meanwhile, and destructors here must.
+struct Uncancelled(c_int);
+
+impl Uncancelled {
+    fn new() -> Uncancelled {
+        let mut old = 0;
+        // SAFETY: 1 is PTHREAD_CANCEL_DISABLE of Linux's C libraries, and `old` is ours.
+        unsafe { pthread_setcancelstate(1, &raw mut old) };
+        Uncancelled(old)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { pthread_setcancelstate(self.0, std::ptr::null_mut()) };
+    }
+}
+
 /// Asks about a descriptor; the answer stands in `bytes`.
 ///
 /// # Errors
@@ -70,6 +93,7 @@ pub(crate) fn ask<'a>(
     fd: Option<c_int>,
     bytes: &'a mut [u8; MOST],
 ) -> Result<(Answer<'a>, Option<OwnedFd>), i32> {
+    let _uncancelled = Uncancelled::new();
     let gone = |_| libc::ECONNRESET;
     let control = control().map_err(gone)?;
     send(&control, request, fd.and_then(borrow)).map_err(gone)?;

@@ -70,31 +70,31 @@ unsafe fn total(parts: *const iovec, count: usize) -> usize {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
-    let next = next!(c"read", unsafe extern "C" fn(c_int, *mut c_void, size_t) -> ssize_t);
+unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
+    let next = next!(c"read", unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t);
     // SAFETY: the caller's own arguments.
     finish(fd, unsafe { next(fd, to, len) }, len)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    let next = next!(c"readv", unsafe extern "C" fn(c_int, *const iovec, c_int) -> ssize_t);
+unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    let next = next!(c"readv", unsafe extern "C-unwind" fn(c_int, *const iovec, c_int) -> ssize_t);
     // SAFETY: the caller's own arguments.
     unsafe { finish(fd, next(fd, parts, count), total(parts, count.max(0) as usize)) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     if of_error_queue(fd, flags) {
         return fail(libc::EAGAIN) as ssize_t;
     }
-    let next = next!(c"recv", unsafe extern "C" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t);
+    let next = next!(c"recv", unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t);
     // SAFETY: the caller's own arguments.
     finish(fd, unsafe { next(fd, to, len, flags) }, len)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recvfrom(
+unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     to: *mut c_void,
     len: size_t,
@@ -112,15 +112,22 @@ unsafe extern "C" fn recvfrom(
     }
     let next = next!(
         c"recvfrom",
-        unsafe extern "C" fn(c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t
+        unsafe extern "C-unwind" fn(
+            c_int,
+            *mut c_void,
+            size_t,
+            c_int,
+            *mut sockaddr,
+            *mut socklen_t,
+        ) -> ssize_t
     );
     // SAFETY: the caller's own arguments.
     finish(fd, unsafe { next(fd, to, len, flags, addr, addr_len) }, len)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    let next = next!(c"recvmsg", unsafe extern "C" fn(c_int, *mut msghdr, c_int) -> ssize_t);
+unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    let next = next!(c"recvmsg", unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t);
     // SAFETY: the caller's own arguments, which are those of recvmsg(2).
     unsafe {
         let Some(given) = message.as_mut() else { return next(fd, message, flags) };
@@ -140,7 +147,7 @@ unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> s
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn recvmmsg(
+unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     count: libc::c_uint,
@@ -150,7 +157,7 @@ unsafe extern "C" fn recvmmsg(
     if !is_ours(fd) {
         let next = next!(
             c"recvmmsg",
-            unsafe extern "C" fn(c_int, *mut mmsghdr, libc::c_uint, c_int, *mut timespec) -> c_int
+            unsafe extern "C-unwind" fn(c_int, *mut mmsghdr, libc::c_uint, c_int, *mut timespec) -> c_int
         );
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, messages, count, flags, timeout) };
@@ -173,7 +180,7 @@ unsafe extern "C" fn recvmmsg(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, len: size_t, room: size_t) -> ssize_t {
+unsafe extern "C-unwind" fn __read_chk(fd: c_int, to: *mut c_void, len: size_t, room: size_t) -> ssize_t {
     if len > room {
         std::process::abort();
     }
@@ -182,7 +189,7 @@ unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, len: size_t, room: s
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __recv_chk(
+unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     to: *mut c_void,
     len: size_t,
@@ -197,7 +204,7 @@ unsafe extern "C" fn __recv_chk(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __recvfrom_chk(
+unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     to: *mut c_void,
     len: size_t,
@@ -214,38 +221,38 @@ unsafe extern "C" fn __recvfrom_chk(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
     if too_long(fd, len) {
         return fail(libc::EMSGSIZE) as ssize_t;
     }
-    let next = next!(c"write", unsafe extern "C" fn(c_int, *const c_void, size_t) -> ssize_t);
+    let next = next!(c"write", unsafe extern "C-unwind" fn(c_int, *const c_void, size_t) -> ssize_t);
     // SAFETY: the caller's own arguments.
     unsafe { next(fd, from, len) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: as of writev(2).
     if too_long(fd, unsafe { total(parts, count.max(0) as usize) }) {
         return fail(libc::EMSGSIZE) as ssize_t;
     }
-    let next = next!(c"writev", unsafe extern "C" fn(c_int, *const iovec, c_int) -> ssize_t);
+    let next = next!(c"writev", unsafe extern "C-unwind" fn(c_int, *const iovec, c_int) -> ssize_t);
     // SAFETY: the caller's own arguments.
     unsafe { next(fd, parts, count) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+unsafe extern "C-unwind" fn send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     if too_long(fd, len) {
         return fail(libc::EMSGSIZE) as ssize_t;
     }
-    let next = next!(c"send", unsafe extern "C" fn(c_int, *const c_void, size_t, c_int) -> ssize_t);
+    let next = next!(c"send", unsafe extern "C-unwind" fn(c_int, *const c_void, size_t, c_int) -> ssize_t);
     // SAFETY: the caller's own arguments.
     unsafe { next(fd, from, len, flags) }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendto(
+unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     from: *const c_void,
     len: size_t,
@@ -258,7 +265,14 @@ unsafe extern "C" fn sendto(
     }
     let next = next!(
         c"sendto",
-        unsafe extern "C" fn(c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t
+        unsafe extern "C-unwind" fn(
+            c_int,
+            *const c_void,
+            size_t,
+            c_int,
+            *const sockaddr,
+            socklen_t,
+        ) -> ssize_t
     );
     // SAFETY: the caller's own arguments.
     unsafe { next(fd, from, len, flags, addr, addr_len) }
@@ -284,7 +298,7 @@ unsafe fn priority(message: &msghdr) -> Option<u32> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments, which are those of sendmsg(2).
     unsafe {
         if let Some(given) = message.as_ref() {
@@ -300,7 +314,7 @@ unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) ->
             }
         }
     }
-    let next = next!(c"sendmsg", unsafe extern "C" fn(c_int, *const msghdr, c_int) -> ssize_t);
+    let next = next!(c"sendmsg", unsafe extern "C-unwind" fn(c_int, *const msghdr, c_int) -> ssize_t);
     // SAFETY: the caller's own arguments.
     unsafe { next(fd, message, flags) }
 }
@@ -328,10 +342,17 @@ unsafe fn send_first(fd: c_int, message: &msghdr, len: usize, priority: u32) -> 
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: libc::c_uint, flags: c_int) -> c_int {
+unsafe extern "C-unwind" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: libc::c_uint,
+    flags: c_int,
+) -> c_int {
     if !is_ours(fd) {
-        let next =
-            next!(c"sendmmsg", unsafe extern "C" fn(c_int, *mut mmsghdr, libc::c_uint, c_int) -> c_int);
+        let next = next!(
+            c"sendmmsg",
+            unsafe extern "C-unwind" fn(c_int, *mut mmsghdr, libc::c_uint, c_int) -> c_int
+        );
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, messages, count, flags) };
     }

@@ -20,8 +20,8 @@ fn hand_out(fd: OwnedFd, flags: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    let next = next!(c"socket", extern "C" fn(c_int, c_int, c_int) -> c_int);
+extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    let next = next!(c"socket", extern "C-unwind" fn(c_int, c_int, c_int) -> c_int);
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let ip = domain == libc::AF_INET || domain == libc::AF_INET6;
     if !ip || kind & !flags != SOCK_DCCP || (protocol != 0 && protocol != libc::IPPROTO_DCCP) {
@@ -37,9 +37,9 @@ extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next = next!(c"bind", unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int);
+        let next = next!(c"bind", unsafe extern "C-unwind" fn(c_int, *const sockaddr, socklen_t) -> c_int);
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
@@ -51,17 +51,17 @@ unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if !is_ours(fd) {
-        return next!(c"listen", extern "C" fn(c_int, c_int) -> c_int)(fd, backlog);
+        return next!(c"listen", extern "C-unwind" fn(c_int, c_int) -> c_int)(fd, backlog);
     }
     tell(&Request::Listen, fd)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+unsafe extern "C-unwind" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next = next!(c"connect", unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int);
+        let next = next!(c"connect", unsafe extern "C-unwind" fn(c_int, *const sockaddr, socklen_t) -> c_int);
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
@@ -76,9 +76,10 @@ unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+unsafe extern "C-unwind" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next = next!(c"accept", unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
+        let next =
+            next!(c"accept", unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
@@ -87,10 +88,17 @@ unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+unsafe extern "C-unwind" fn accept4(
+    fd: c_int,
+    addr: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
     if !is_ours(fd) {
-        let next =
-            next!(c"accept4", unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int);
+        let next = next!(
+            c"accept4",
+            unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int
+        );
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len, flags) };
     }
@@ -131,9 +139,10 @@ unsafe fn name(fd: c_int, which: &Request<'_>, addr: *mut sockaddr, len: *mut so
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+unsafe extern "C-unwind" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next = next!(c"getsockname", unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
+        let next =
+            next!(c"getsockname", unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
@@ -142,9 +151,10 @@ unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut sockl
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+unsafe extern "C-unwind" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if !is_ours(fd) {
-        let next = next!(c"getpeername", unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
+        let next =
+            next!(c"getpeername", unsafe extern "C-unwind" fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int);
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
@@ -153,7 +163,7 @@ unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut sockl
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getsockopt(
+unsafe extern "C-unwind" fn getsockopt(
     fd: c_int,
     level: c_int,
     option: c_int,
@@ -167,7 +177,7 @@ unsafe extern "C" fn getsockopt(
     if level == libc::SOL_SOCKET && !differs || !is_ours(fd) {
         let next = next!(
             c"getsockopt",
-            unsafe extern "C" fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int
+            unsafe extern "C-unwind" fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int
         );
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, level, option, value, len) };
@@ -197,7 +207,7 @@ unsafe extern "C" fn getsockopt(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn setsockopt(
+unsafe extern "C-unwind" fn setsockopt(
     fd: c_int,
     level: c_int,
     option: c_int,
@@ -210,7 +220,7 @@ unsafe extern "C" fn setsockopt(
     if level == libc::SOL_SOCKET && !ignored || !is_ours(fd) {
         let next = next!(
             c"setsockopt",
-            unsafe extern "C" fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int
+            unsafe extern "C-unwind" fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int
         );
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, level, option, value, len) };
@@ -228,6 +238,6 @@ unsafe extern "C" fn setsockopt(
 
 /// Does nothing, as with the kernel's DCCP, which has no half-close.
 #[unsafe(no_mangle)]
-extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    if is_ours(fd) { 0 } else { next!(c"shutdown", extern "C" fn(c_int, c_int) -> c_int)(fd, how) }
+extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if is_ours(fd) { 0 } else { next!(c"shutdown", extern "C-unwind" fn(c_int, c_int) -> c_int)(fd, how) }
 }

@@ -116,6 +116,7 @@ fn addresses_and_options_are_those_of_dccp() {
 assert c.getsockname() == ('0.0.0.0', 0)
 fails(errno.ENOTCONN, c.getpeername)
 c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(l.getsockname()); a, _ = l.accept()
+e = new(); e.setsockopt(269, 2, struct.pack('!I', 7)); e.connect(('0.0.0.0', l.getsockname()[1])); l.accept()
 assert c.getpeername() == l.getsockname() == a.getsockname() and a.getpeername() == c.getsockname()
 get = lambda x, o, level=269: x.getsockopt(level, o)
 assert (get(c, s.SO_TYPE, s.SOL_SOCKET), get(c, 39, 1), get(c, 38, 1)) == (6, s.AF_INET, 33)
@@ -269,6 +270,46 @@ for family, host in ((s.AF_INET6, '::1'), (s.AF_INET, '127.0.0.1')):
     assert who[:2] == (('::ffff:' if family == s.AF_INET else '') + host, c.getsockname()[1]), who
     assert a.getpeername()[:2] == who[:2]",
     );
+}
+
+/// As D-ITG does: a thread that waits for data, and one that asks the daemon why there is no more.
+#[test]
+fn a_thread_can_be_cancelled_wherever_it_is() {
+    let host = Host::new();
+    let source = host.dir.path().join("cancel.c");
+    std::fs::write(
+        &source,
+        r#"#include <arpa/inet.h>
+#include <assert.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+static void *reads(void *fd) { char b[9]; for (;;) recv(*(int *)fd, b, sizeof b, 0); return 0; }
+int main(void) {
+    for (int i = 0; i < 200; i++) {
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t len = sizeof to; pthread_t thread; void *how;
+        int l = socket(AF_INET, 6, 33), c = socket(AF_INET, 6, 33), a;
+        assert(!bind(l, (void *)&to, len) && !listen(l, 1) && !getsockname(l, (void *)&to, &len));
+        assert(!connect(c, (void *)&to, len) && (a = accept(l, 0, 0)) >= 0);
+        assert(!pthread_create(&thread, 0, reads, &a));
+        if (i % 2) close(c);
+        usleep(i * 10);
+        assert(!pthread_cancel(thread) && !pthread_join(thread, &how) && how == PTHREAD_CANCELED);
+        if (!(i % 2)) close(c);
+        close(a); close(l);
+    }
+}
+"#,
+    )
+    .unwrap();
+    let program = source.with_extension("");
+    let compiled = Command::new("cc").arg(&source).args(["-pthread", "-o"]).arg(&program).status();
+    if compiled.is_err() {
+        return println!("SKIPPED cancelled threads: there is no C compiler");
+    }
+    let run = host.command(program.to_str().unwrap()).output().unwrap();
+    assert!(run.status.success(), "{}: {}", run.status, String::from_utf8_lossy(&run.stderr));
 }
 
 #[test]

@@ -133,7 +133,13 @@ impl Network {
         to: SocketAddr,
         options: &Options,
     ) -> Result<SessionId, Errno> {
-        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        // The unspecified address is this host, as the kernel has it.
+        let ip = match to.ip().to_canonical() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let to = SocketAddr::new(ip, to.port());
         let remote = SocketAddr::new(to.ip(), self.udp_port.unwrap_or(0));
         let socket = if to.is_ipv4() { Some(self.out.0) } else { self.out.1 };
         let socket = socket.ok_or(Errno::AFNOSUPPORT)?;
