@@ -1,7 +1,7 @@
 //! What of a configuration does not go together, and what to write instead.
 
-use super::Place;
-use super::{Config, ConfigError, Encapsulation, JoinAdvertised, PathSpec, Peer, Remote, Role, Security};
+use super::review::Found;
+use super::{Config, Encapsulation, HostPort, JoinAdvertised, PathSpec, Peer, Remote, Role, Security};
 use ipnet::IpNet;
 use mpdccp_proto::PathName;
 use toml::Spanned;
@@ -13,75 +13,85 @@ impl Config {
         std::iter::once(self.tcp).chain(of_peers).any(|tcp| tcp == super::Tcp::Streams)
     }
 
-    pub(super) fn check(&self, place: &Place<'_>) -> Result<(), ConfigError> {
-        if self.interface.is_empty() || self.interface.len() > 15 || self.interface.contains(['/', ' ']) {
-            return Err(
-                place.whole("interface: a name of 1 to 15 characters without `/` and spaces is needed")
-            );
-        }
-        self.check_assignment().map_err(|e| place.whole(e))?;
-        if self.peers.is_empty() {
-            return Err(place.whole("at least one [[peer]] is needed"));
-        }
+    /// Everything that does not go together.
+    pub(super) fn check(&self) -> Vec<Found> {
+        let mut found = Vec::new();
+        let mut say = |at: &str, wrong: Result<(), String>| {
+            found.extend(wrong.err().map(|message| Found { at: at.into(), message }));
+        };
+        say("interface", self.check_interface());
+        say("addresses", self.check_addresses());
+        say("assign", self.check_assign());
+        say("peer", self.check_peers());
         for (key, at) in [("metrics", self.metrics), ("web", self.web)] {
-            if let Some(at) = at.filter(|at| at.port.is_none()) {
-                let example = "expected \"127.0.0.1:9586\" or the like";
-                return Err(place.whole(format!("{key}: {at} has no port, {example}")));
-            }
+            say(key, check_port(key, at));
         }
+        say("dccp_port", check(self.dccp_port > 0, "dccp_port = 0: expected 1 to 65535"));
+        say("default_route", self.check_default_route());
+        let needs = check(self.default_route || !self.kill_switch, "kill_switch needs default_route = true");
+        say("kill_switch", needs);
+        say("shards", self.check_shards().map_err(str::to_owned));
+        self.check_own_keys(&mut say);
+        say("advertise", self.check_advertise());
+        let joins = self.role == Role::Client || self.join_advertised == JoinAdvertised::No;
+        say("join_advertised", check(joins, "join_advertised is for role = \"client\""));
+        say("policy_rule", self.check_policy());
+        say("listen", self.check_listen());
+        for (i, peer) in self.peers.iter().map(Spanned::get_ref).enumerate() {
+            let (at, name) = (format!("peer.{i}"), &peer.name);
+            for earlier in self.peers[..i].iter().map(Spanned::get_ref) {
+                if earlier.name == *name {
+                    say(&format!("{at}.name"), Err(format!("two peers are named `{name}`")));
+                }
+                if earlier.public_key.is_some() && earlier.public_key == peer.public_key {
+                    let message = format!("peer `{name}`: another peer has its key, `{}`", earlier.name);
+                    say(&format!("{at}.public_key"), Err(message));
+                }
+                self.check_apart((earlier, peer), &at, &mut say);
+            }
+            self.check_peer(i, peer, &mut say);
+        }
+        found
+    }
+
+    fn check_interface(&self) -> Result<(), String> {
+        let name = &self.interface;
+        let fits =
+            (1..=15).contains(&name.len()) && !name.contains(['/', ' ']) && name != "." && name != "..";
+        check(
+            fits,
+            format!("interface {name:?}: a name of 1 to 15 characters without `/` and spaces is needed"),
+        )
+    }
+
+    fn check_peers(&self) -> Result<(), String> {
+        check(!self.peers.is_empty(), "at least one [[peer]] is needed, the other end of the tunnel")
+    }
+
+    fn check_default_route(&self) -> Result<(), String> {
         let everything =
             self.peers.iter().flat_map(|p| &p.get_ref().allowed_ips).any(|net| net.prefix_len() == 0);
-        let wrong = match (self.default_route, self.kill_switch) {
-            (true, _) if self.role == Role::Server => Some("default_route is for role = \"client\""),
+        match (self.default_route, self.role) {
+            (true, Role::Server) => Err("default_route is for role = \"client\"".into()),
             (true, _) if !everything => {
-                Some("default_route needs a peer with \"0.0.0.0/0\" or \"::/0\" in allowed_ips")
+                Err("default_route needs a peer with \"0.0.0.0/0\" or \"::/0\" in allowed_ips".into())
             }
-            (false, true) => Some("kill_switch needs default_route = true"),
-            _ => None,
-        };
-        if let Some(wrong) = wrong {
-            return Err(place.whole(wrong));
+            _ => Ok(()),
         }
-        self.check_shards().map_err(|e| place.whole(e))?;
-        self.check_own_keys().map_err(|e| place.whole(e))?;
-        self.check_advertised().map_err(|e| place.whole(e))?;
-        self.check_policy().map_err(|e| place.whole(e))?;
-        match self.role {
-            Role::Server if self.listen.0.is_empty() => {
-                return Err(
-                    place.whole("role = \"server\" needs `listen`, such as listen = [\"0.0.0.0:6511\"]")
-                );
+    }
+
+    fn check_listen(&self) -> Result<(), String> {
+        let raw = self.encapsulation == Encapsulation::Raw;
+        match (self.role, self.listen.0.iter().find(|at| raw && at.port.is_some())) {
+            (Role::Server, _) if self.listen.0.is_empty() => {
+                Err("role = \"server\" needs `listen`, such as listen = [\"0.0.0.0:6511\"]".into())
             }
-            Role::Client if !self.listen.0.is_empty() => {
-                return Err(place
-                    .whole("`listen` is for role = \"server\"; a client's paths say where it sends from"));
+            (Role::Client, _) if !self.listen.0.is_empty() => {
+                Err("`listen` is for role = \"server\"; a client's paths say where it sends from".into())
             }
-            _ => {}
+            (_, Some(at)) => Err(format!("listen: {at}: {NO_PORT}")),
+            _ => Ok(()),
         }
-        if let Some(addr) =
-            self.listen.0.iter().find(|a| self.encapsulation == Encapsulation::Raw && a.port.is_some())
-        {
-            return Err(place.whole(format!("listen: {addr}: {NO_PORT}")));
-        }
-        for (i, peer) in self.peers.iter().enumerate() {
-            if self.peers[..i].iter().any(|p| p.get_ref().name == peer.get_ref().name) {
-                return Err(
-                    place.error(peer.span(), format!("two peers are named `{}`", peer.get_ref().name))
-                );
-            }
-            let key = &peer.get_ref().public_key;
-            if key.is_some() && self.peers[..i].iter().any(|p| p.get_ref().public_key == *key) {
-                return Err(place.error(
-                    peer.span(),
-                    format!("peer `{}`: another peer has its key", peer.get_ref().name),
-                ));
-            }
-            self.check_peer(place, peer)?;
-            for earlier in self.peers[..i].iter().map(Spanned::get_ref) {
-                self.check_apart(earlier, peer.get_ref()).map_err(|e| place.error(peer.span(), e))?;
-            }
-        }
-        Ok(())
     }
 
     /// Whether it is known which shard a datagram is for.
@@ -98,19 +108,14 @@ impl Config {
         }
     }
 
-    /// Only a server advertises, and only what can be joined; only a client joins.
-    fn check_advertised(&self) -> Result<(), String> {
-        match (self.role, self.advertise.is_empty(), self.join_advertised) {
-            (Role::Client, false, _) => Err("advertise is for role = \"server\"".into()),
-            (Role::Server, _, JoinAdvertised::Mesh | JoinAdvertised::Pairs) => {
-                Err("join_advertised is for role = \"client\"".into())
-            }
-            _ => match self.advertise.iter().find(|ip| ip.is_unspecified() || ip.is_multicast()) {
-                Some(ip) => {
-                    Err(format!("advertise: {ip} is no address of one host that clients could reach"))
-                }
-                None => Ok(()),
-            },
+    /// Only a server advertises, and only what can be joined.
+    fn check_advertise(&self) -> Result<(), String> {
+        if self.role == Role::Client && !self.advertise.is_empty() {
+            return Err("advertise is for role = \"server\"".into());
+        }
+        match self.advertise.iter().find(|ip| ip.is_unspecified() || ip.is_multicast()) {
+            Some(ip) => Err(format!("advertise: {ip} is no address of one host that clients could reach")),
+            None => Ok(()),
         }
     }
 
@@ -130,21 +135,14 @@ impl Config {
         }
     }
 
-    /// Whether somebody has addresses, and somebody else asks for them.
-    fn check_assignment(&self) -> Result<(), String> {
-        let wrong = match (&self.assign, self.role) {
+    /// Whether this end has addresses, or asks somebody for them.
+    fn check_addresses(&self) -> Result<(), String> {
+        let wrong = match self.role {
             _ if self.addresses.is_empty() && !self.addresses.auto => {
                 "addresses: at least one is needed, such as \"10.0.0.1/24\""
             }
-            (Some(_), Role::Client) => {
-                "[assign] is for role = \"server\"; a client asks with addresses = \"auto\""
-            }
-            (None, Role::Server) if self.addresses.auto => "addresses = \"auto\" is for role = \"client\"",
-            (Some(_), Role::Server) if self.addresses.auto => {
-                "addresses: a server needs its own, such as \"10.0.0.1/24\""
-            }
-            (Some(_), _) if self.security == Security::None => {
-                "[assign] needs keys, to know who is who; security = \"none\" has none"
+            Role::Server if self.addresses.auto => {
+                "addresses = \"auto\" is for role = \"client\"; a server needs its own, such as \"10.0.0.1/24\""
             }
             _ if self.addresses.auto && self.security == Security::None => {
                 "addresses = \"auto\" needs keys, to know who is who; security = \"none\" has none"
@@ -152,182 +150,211 @@ impl Config {
             _ if self.addresses.auto && self.peers.len() > 1 => {
                 "addresses = \"auto\" needs a single [[peer]], which assigns them"
             }
-            _ => "",
+            _ => return Ok(()),
         };
-        if !wrong.is_empty() {
-            return Err(wrong.into());
-        }
-        if let Some(peer) = self.peers.iter().map(Spanned::get_ref).find(|p| p.allowed_ips.is_empty())
-            && self.assign.is_none()
-        {
-            return Err(format!(
-                "peer `{}`: allowed_ips is missing: the inner addresses behind it, such as [\"10.0.0.0/24\"]",
-                peer.name
-            ));
-        }
-        self.assign.as_ref().map_or(Ok(()), |assign| assign.check().map_err(|e| format!("assign: {e}")))
+        Err(wrong.into())
     }
 
-    /// Whether `later` can be told from a peer before it in the file.
-    fn check_apart(&self, earlier: &Peer, later: &Peer) -> Result<(), String> {
+    /// Whether this end can assign addresses.
+    fn check_assign(&self) -> Result<(), String> {
+        let Some(assign) = &self.assign else { return Ok(()) };
+        match (self.role, self.security) {
+            (Role::Client, _) => {
+                Err("[assign] is for role = \"server\"; a client asks with addresses = \"auto\"".into())
+            }
+            (_, Security::None) => {
+                Err("[assign] needs keys, to know who is who; security = \"none\" has none".into())
+            }
+            _ => assign.check().map_err(|e| format!("assign: {e}")),
+        }
+    }
+
+    /// Whether a peer can be told from one before it in the file.
+    fn check_apart(
+        &self,
+        (earlier, later): (&Peer, &Peer),
+        at: &str,
+        say: &mut dyn FnMut(&str, Result<(), String>),
+    ) {
         let (first, second) = (&earlier.name, &later.name);
         let taken = |net: &&IpNet| earlier.allowed_ips.iter().any(|other| other.trunc() == net.trunc());
         if let Some(net) = later.allowed_ips.iter().find(taken) {
-            return Err(format!("peers `{first}` and `{second}` both have {net} in allowed_ips"));
+            let message = format!("peers `{first}` and `{second}` both have {net} in allowed_ips");
+            say(&format!("{at}.allowed_ips"), Err(message));
         }
         if self.role == Role::Client || self.security == Security::Noise {
-            return Ok(());
+            return;
         }
         // The first peer that an address fits counts, so the later one would never be let in from there.
         let (known, own) = (earlier.origins(), later.origins());
-        if known.is_empty() {
-            return Err(format!(
-                "peer `{first}` may come from any address, so `{second}` must stand before it"
-            ));
-        }
-        match own.iter().find(|ip| known.contains(ip)) {
-            Some(ip) => Err(format!(
+        let message = match own.iter().find(|ip| known.contains(ip)) {
+            _ if earlier.is_anywhere() => {
+                format!("peer `{first}` may come from any address, so `{second}` must stand before it")
+            }
+            Some(ip) => format!(
                 "peers `{first}` and `{second}` may both come from {ip}; a server tells its peers apart by their addresses"
-            )),
-            None => Ok(()),
-        }
+            ),
+            None => return,
+        };
+        say(&format!("{at}.from"), Err(message));
     }
 
-    fn check_peer(&self, place: &Place<'_>, spanned: &Spanned<Peer>) -> Result<(), ConfigError> {
-        let peer = spanned.get_ref();
-        let name = &peer.name;
-        match self.role {
-            Role::Client if peer.paths.is_empty() => {
-                return Err(place.error(
-                    spanned.span(),
-                    format!("peer `{name}`: a client needs at least one [[peer.path]]"),
-                ));
+    fn check_peer(&self, i: usize, peer: &Peer, say: &mut dyn FnMut(&str, Result<(), String>)) {
+        let (at, name) = (format!("peer.{i}"), &peer.name);
+        let under = |key: &str| format!("{at}.{key}");
+        let allowed = !peer.allowed_ips.is_empty() || self.assign.is_some();
+        let missing = format!(
+            "peer `{name}`: allowed_ips is missing: the inner addresses behind it, such as [\"10.0.0.0/24\"]"
+        );
+        say(&under("allowed_ips"), check(allowed, missing));
+        let has_paths = self.role == Role::Server || !peer.paths.is_empty();
+        let missing = format!(
+            "peer `{name}`: a client needs at least one [[peer.path]], the line that packets take: name, interface and remote"
+        );
+        say(&under("path"), check(has_paths, missing));
+        let told = self.role == Role::Client
+            || self.security == Security::Noise
+            || peer.is_anywhere()
+            || !peer.origins().is_empty();
+        let missing =
+            format!("peer `{name}`: say where it may come from: from = [\"203.0.113.7\"], or from = \"any\"");
+        say(&under("from"), check(told, missing));
+        self.check_keys(peer, &mut |key, wrong| {
+            say(&under(key), Err(format!("peer `{name}`: {wrong}")));
+        });
+        let (most, count) = (self.session().max_paths, peer.paths.len());
+        let few = self.role == Role::Server || count <= most;
+        let many = format!("peer `{name}`: {count} paths, expected at most {most}");
+        say(&under(&format!("path.{most}")), check(few, many));
+        for (j, path) in peer.paths.iter().map(Spanned::get_ref).enumerate() {
+            let under = |key: &str| under(&format!("path.{j}.{key}"));
+            let taken = peer.paths[..j].iter().any(|p| p.get_ref().name == path.name);
+            say(&under("name"), check(!taken, format!("peer `{name}`: two paths are named `{}`", path.name)));
+            let servers = path.remote.count() == peer.paths[0].get_ref().remote.count();
+            let differ = format!(
+                "peer `{name}`: each path needs as many remotes as the first, one for each server, in their order"
+            );
+            say(&under("remote"), check(servers, differ));
+            for (key, wrong) in self.wrong_of_path(path) {
+                say(&under(key), Err(format!("peer `{name}`, path `{}`: {wrong}", path.name)));
             }
-            Role::Server
-                if self.security == Security::None && peer.origins().is_empty() && !peer.is_anywhere() =>
-            {
-                return Err(place.error(
-                    spanned.span(),
-                    format!("peer `{name}`: say where it may come from: from = [\"203.0.113.7\"], or from = \"any\""),
-                ));
-            }
-            _ => {}
         }
-        self.check_keys(peer).map_err(|e| place.error(spanned.span(), format!("peer `{name}`: {e}")))?;
-        let most = self.session().max_paths;
-        if let (Role::Client, Some(path)) = (self.role, peer.paths.get(most)) {
-            let message = format!("peer `{name}`: {} paths, expected at most {most}", peer.paths.len());
-            return Err(place.error(path.span(), message));
-        }
-        for (i, path) in peer.paths.iter().enumerate() {
-            let taken = peer.paths[..i].iter().any(|p| p.get_ref().name == path.get_ref().name);
-            if taken {
-                return Err(place.error(
-                    path.span(),
-                    format!("peer `{name}`: two paths are named `{}`", path.get_ref().name),
-                ));
-            }
-            let servers = path.get_ref().remote.count();
-            if servers != peer.paths[0].get_ref().remote.count() {
-                return Err(place.error(
-                    path.span(),
-                    format!("peer `{name}`: each path needs as many remotes as the first, one for each server, in their order"),
-                ));
-            }
-            self.check_path(path.get_ref()).map_err(|e| {
-                place.error(path.span(), format!("peer `{name}`, path `{}`: {e}", path.get_ref().name))
-            })?;
-        }
-        Ok(())
     }
 
     /// Whether the keys given are those that the security asks for.
-    fn check_own_keys(&self) -> Result<(), &'static str> {
-        let own = (self.private_key.is_some(), self.private_key_file.is_some());
-        match (self.security, own) {
-            (Security::Noise, (false, false)) => Err(NO_KEYS),
-            (Security::Noise, (true, true)) => Err("private_key and private_key_file: give one of them"),
-            (Security::None, (false, false))
-                if self.ciphers.is_none() && !self.capture_plaintext && self.keylog.is_none() =>
-            {
-                Ok(())
+    fn check_own_keys(&self, say: &mut dyn FnMut(&str, Result<(), String>)) {
+        let given = [
+            ("private_key", self.private_key.is_some()),
+            ("private_key_file", self.private_key_file.is_some()),
+            ("ciphers", self.ciphers.is_some()),
+            ("capture_plaintext", self.capture_plaintext),
+            ("keylog", self.keylog.is_some()),
+        ];
+        if self.security == Security::None {
+            for (key, _) in given.iter().filter(|(_, given)| *given) {
+                say(key, Err(format!("security = \"none\" has no {key}; leave out one of them")));
             }
-            (Security::None, _) => Err(
-                "security = \"none\" has no private_key, private_key_file, ciphers, capture_plaintext or keylog; leave them out",
-            ),
-            (Security::Noise, _) if self.ciphers.as_ref().is_some_and(Vec::is_empty) => {
-                Err("ciphers: at least one is needed")
-            }
-            (Security::Noise, _) => Ok(()),
+            return;
         }
+        match (self.private_key.is_some(), self.private_key_file.is_some()) {
+            (false, false) => say("private_key", Err(NO_KEYS.into())),
+            (true, true) => {
+                say("private_key", Err("private_key and private_key_file: give one of them".into()));
+            }
+            _ => {}
+        }
+        let some = self.ciphers.as_ref().is_none_or(|ciphers| !ciphers.is_empty());
+        say("ciphers", check(some, "ciphers: at least one is needed; without the key all are tried"));
     }
 
-    fn check_keys(&self, peer: &Peer) -> Result<(), &'static str> {
-        let shared = (peer.preshared_key.is_some(), peer.preshared_key_file.is_some());
-        match self.security {
-            Security::Noise if peer.public_key.is_none() => Err(
-                "public_key is missing: the other end's, as `mpdccp pubkey` prints it from its private key",
-            ),
-            Security::Noise if shared == (true, true) => {
-                Err("preshared_key and preshared_key_file: give one of them")
+    fn check_keys(&self, peer: &Peer, wrong: &mut dyn FnMut(&str, String)) {
+        let (psk, psk_file) = (peer.preshared_key.is_some(), peer.preshared_key_file.is_some());
+        if self.security == Security::None {
+            let given = [
+                ("public_key", peer.public_key.is_some()),
+                ("preshared_key", psk),
+                ("preshared_key_file", psk_file),
+            ];
+            for (key, _) in given.iter().filter(|(_, given)| *given) {
+                wrong(key, format!("security = \"none\" has no {key}; leave out one of them"));
             }
-            Security::Noise if peer.from.is_some() => Err(
-                "`from` is for security = \"none\"; peers are told apart by their keys, wherever they are",
-            ),
-            Security::None if peer.public_key.is_some() || shared != (false, false) => Err(
-                "security = \"none\" has no public_key, preshared_key or preshared_key_file; leave them out",
-            ),
-            _ => Ok(()),
+            return;
+        }
+        if peer.public_key.is_none() {
+            let what =
+                "public_key is missing: the other end's, as `mpdccp pubkey` prints it from its private key";
+            wrong("public_key", what.into());
+        }
+        if psk && psk_file {
+            wrong("preshared_key", "preshared_key and preshared_key_file: give one of them".into());
+        }
+        if peer.from.is_some() {
+            let what =
+                "`from` is for security = \"none\"; peers are told apart by their keys, wherever they are";
+            wrong("from", what.into());
         }
     }
 
     /// Whether a path of a client can be used with these settings; says why not.
     pub(crate) fn check_path(&self, path: &PathSpec) -> Result<(), String> {
-        if path.name.is_empty() || path.name.chars().any(char::is_control) {
-            return Err(format!("name {:?}: expected a word or two", path.name));
-        }
+        self.wrong_of_path(path).into_iter().next().map_or(Ok(()), |(_, wrong)| Err(wrong))
+    }
+
+    /// What of a path does not go with these settings, and which key that is.
+    fn wrong_of_path(&self, path: &PathSpec) -> Vec<(&'static str, String)> {
+        let (mut found, server) = (Vec::new(), self.role == Role::Server);
+        let mut say = |key, wrong: bool, message: String| {
+            if wrong {
+                found.push((key, message));
+            }
+        };
+        let odd = path.name.is_empty() || path.name.chars().any(char::is_control);
+        say("name", odd, format!("name {:?}: expected a word or two", path.name));
         let nowhere = |r: &&Remote| {
             r.port == Some(0) || r.ip().is_some_and(|ip| ip.is_unspecified() || ip.is_multicast())
         };
-        if let Some(remote) = path.remote.all().iter().find(nowhere) {
-            return Err(format!(
-                "remote {remote}: nobody is there, expected the other end's address and port"
-            ));
+        for remote in path.remote.all().iter().filter(nowhere) {
+            let what = "nobody is there, expected the other end's address and port";
+            say("remote", true, format!("remote {remote}: {what}"));
         }
-        if let (Encapsulation::Raw, Some(remote)) =
-            (self.encapsulation, path.remote.all().iter().find(|r| r.port.is_some()))
-        {
-            return Err(format!("remote {remote}: {NO_PORT}"));
+        let raw = self.encapsulation == Encapsulation::Raw;
+        for remote in path.remote.all().iter().filter(|r| raw && r.port.is_some()) {
+            say("remote", true, format!("remote {remote}: {NO_PORT}"));
         }
-        if self.role == Role::Server && path.remote.count() > 1 {
-            return Err("remote: at a server a path has one".into());
+        say("remote", server && path.remote.count() > 1, "remote: at a server a path has one".into());
+        if let (true, Some(name)) = (server, path.remote.name()) {
+            say("remote", true, format!("remote {name}: at a server the address of the client is needed"));
         }
-        if path.cost.is_some_and(|cost| !(0.0..=1e9).contains(&cost)) {
-            return Err("cost: expected what a gigabyte costs, 0 or more".into());
-        }
-        if self.role == Role::Server && (path.quota.is_some() || path.cost.is_some()) {
-            return Err("quota and cost are for role = \"client\", whose access network it is".into());
+        let cost = path.cost.is_some_and(|cost| !(0.0..=1e9).contains(&cost));
+        say("cost", cost, "cost: expected what a gigabyte costs, 0 or more".into());
+        for (key, given) in [("quota", path.quota.is_some()), ("cost", path.cost.is_some())] {
+            let what = format!("{key} is for role = \"client\", whose access network it is");
+            say(key, server && given, what);
         }
         let apart =
             |remote: &Remote| path.local.zip(remote.ip()).is_some_and(|(a, b)| a.is_ipv4() != b.is_ipv4());
-        if path.remote.all().iter().any(apart) {
-            return Err("local and remote are of different IP versions".into());
-        }
-        if let (Role::Server, Some(name)) = (self.role, path.remote.name()) {
-            return Err(format!("remote {name}: at a server the address of the client is needed"));
-        }
+        let versions = path.remote.all().iter().any(apart);
+        say("local", versions, "local and remote are of different IP versions".into());
         let begin = path.interface.as_deref().map(|name| name.strip_suffix('*').unwrap_or(name));
-        if begin.is_some_and(|begin| begin.is_empty() || begin.len() > 15 || begin.contains(['*', '/', ' ']))
-        {
-            return Err(
-                "interface: a name such as \"eth0\", or how some begin, such as \"wwan*\", is needed".into(),
-            );
-        }
-        if self.role == Role::Client && path.local.is_none() && path.interface.is_none() {
-            return Err("say where it leaves from: local = \"ADDRESS\" or interface = \"NAME\"".into());
-        }
-        Ok(())
+        let odd = begin
+            .is_some_and(|begin| begin.is_empty() || begin.len() > 15 || begin.contains(['*', '/', ' ']));
+        let what = "interface: a name such as \"eth0\", or how some begin, such as \"wwan*\", is needed";
+        say("interface", odd, what.into());
+        let leaves = server || path.local.is_some() || path.interface.is_some();
+        let what = "say where it leaves from: local = \"ADDRESS\" or interface = \"NAME\"";
+        say("interface", !leaves, what.into());
+        found
     }
+}
+
+/// A complaint, unless all is well.
+fn check(well: bool, message: impl Into<String>) -> Result<(), String> {
+    if well { Ok(()) } else { Err(message.into()) }
+}
+
+fn check_port(key: &str, at: Option<HostPort>) -> Result<(), String> {
+    let Some(at) = at.filter(|at| at.port.is_none()) else { return Ok(()) };
+    Err(format!("{key}: {at} has no port, expected \"127.0.0.1:9586\" or the like"))
 }
 
 const NO_KEYS: &str = "no keys: give this end private_key_file = \"FILE\" and each peer its public_key (`mpdccp genkey > FILE` \

@@ -1,18 +1,16 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use super::{
-    Addresses, AllOr, Assign, Cipher, ConfigError, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore,
-    OuterDscp, OuterEcn, Place, Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Tcp, Volume,
+    Addresses, AllOr, Assign, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp, OuterEcn,
+    Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Tcp, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
 use mpdccp_units::Rate;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use toml::{Spanned, Value};
+use std::path::PathBuf;
+use toml::Spanned;
 
 /// DCCP Service Code of the tunnel, "MPTU" (RFC 4340 section 8.1.2).
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
@@ -117,19 +115,13 @@ pub struct Config {
     /// Settings of the sessions, read apart so that their errors can say the line.
     #[serde(skip)]
     pub settings: Settings,
-    /// Keys of the file that have a new name: the old one and the new one.
-    #[serde(skip)]
-    pub renamed: Vec<(&'static str, &'static str)>,
     /// Not in a file: the congestion control of a trial in the simulator.
     #[serde(skip)]
     pub experiment: Option<dccp_proto::Experiment>,
-    /// The same keys, and those that are not known.
-    #[serde(flatten)]
-    others: BTreeMap<String, IgnoredAny>,
 }
 
 /// Keys of the file beside those of the settings.
-const KEYS: &[&str] = &[
+pub(super) const KEYS: &[&str] = &[
     "role",
     "interface",
     "encapsulation",
@@ -167,7 +159,7 @@ const KEYS: &[&str] = &[
 ];
 
 /// Deprecated names of keys, and the current ones.
-const RENAMED: &[(&str, &str)] = &[("carrier", "encapsulation"), ("steer", "policy_rule")];
+pub(super) const RENAMED: &[(&str, &str)] = &[("carrier", "encapsulation"), ("steer", "policy_rule")];
 
 /// Which end of the tunnel this is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -249,7 +241,7 @@ impl Peer {
     }
 
     /// What costs more than the cheapest path is for what those before it cannot carry, unless it has a priority of its own.
-    fn rank_by_cost(&mut self) {
+    pub(super) fn rank_by_cost(&mut self) {
         let cost = |path: &PathSpec| path.cost.unwrap_or_default();
         let cheapest = self.paths.iter().map(|p| cost(p.get_ref())).fold(f64::INFINITY, f64::min);
         for path in self.paths.iter_mut().map(Spanned::as_mut) {
@@ -341,43 +333,6 @@ fn yes() -> bool {
 }
 
 impl Config {
-    /// Reads and checks the text of a file. `cores` is how many threads `shards = "auto"` means.
-    ///
-    /// # Errors
-    /// Names file, line, key and what is allowed.
-    pub fn parse(file: &Path, text: &str, cores: usize) -> Result<Config, ConfigError> {
-        let place = Place { file, text };
-        let whole = |e: toml::de::Error| place.whole(e.to_string().trim_end());
-        let mut cfg: Config = toml::from_str(text).map_err(whole)?;
-        let keys: BTreeMap<Spanned<String>, Spanned<Value>> = toml::from_str(text).map_err(whole)?;
-        let has = |name: &str| keys.keys().any(|key| key.as_ref() == name);
-        cfg.renamed = RENAMED.iter().copied().filter(|(old, _)| has(old)).collect();
-        if let Some((old, new)) = cfg.renamed.iter().find(|(_, new)| has(new)) {
-            return Err(place.whole(format!("`{old}` is the old name of `{new}`; keep only `{new}`")));
-        }
-        for (key, value) in keys.into_iter().filter(|(key, _)| cfg.others.contains_key(key.as_ref())) {
-            let renamed = RENAMED.iter().find(|(old, _)| key.as_ref() == old);
-            let name = renamed.map_or(key.as_ref().as_str(), |(_, new)| new);
-            if !Settings::KEYS.contains(&name) {
-                let known: Vec<String> =
-                    KEYS.iter().chain(Settings::KEYS).map(|k| format!("`{k}`")).collect();
-                let known = known.join(", ");
-                let message = format!("unknown field `{}`, expected one of {known}", key.as_ref());
-                return Err(place.error(key.span(), message));
-            }
-            let at = value.span();
-            let set = cfg.settings.set(name, value.into_inner());
-            set.map_err(|e| place.error(at, format!("{name}: {}", e.message())))?;
-        }
-        if cfg.shards == ShardCount::AUTO {
-            cfg.shards =
-                ShardCount(u8::try_from(cores).unwrap_or(ShardCount::MOST).clamp(1, ShardCount::MOST));
-        }
-        cfg.check(&place)?;
-        cfg.peers.iter_mut().for_each(|peer| peer.as_mut().rank_by_cost());
-        Ok(cfg)
-    }
-
     /// Whether this end is the client.
     pub fn is_client(&self) -> bool {
         self.role == Role::Client
@@ -445,6 +400,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn the_examples_are_right_but_for_the_keys() {
@@ -471,13 +427,20 @@ mod tests {
         assert_eq!((old.encapsulation, new.encapsulation), (Encapsulation::Raw, Encapsulation::Raw));
         assert_eq!(old.settings.policy_rule.0.len(), 1);
         assert_eq!(old.settings.policy_rule, new.settings.policy_rule);
-        assert_eq!((old.renamed, new.renamed), (RENAMED.to_vec(), Vec::new()));
+        let warned = |encapsulation, rule| Config::review(&text(encapsulation, rule), 1).warnings;
+        let (old, new) = (warned("carrier", "steer"), warned("encapsulation", "policy_rule"));
+        assert_eq!(old.len(), new.len() + RENAMED.len());
+        assert!(
+            old.iter()
+                .any(|w| w.line == 5
+                    && w.message == "key `carrier` is deprecated; rename it to `encapsulation`")
+        );
         for both in [
             text("carrier = \"udp\"\nencapsulation", "steer"),
             text("carrier", "steer") + "[[policy_rule]]\ndrop = true\n",
         ] {
             let error = Config::parse(Path::new("t"), &both, 1).unwrap_err().0;
-            assert!(error.contains("is the old name of") || error.contains("duplicate field"), "{error}");
+            assert!(error.contains("is the old name of"), "{error}");
         }
     }
 }

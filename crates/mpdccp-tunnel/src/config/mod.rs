@@ -1,20 +1,24 @@
-//! The configuration file: what it may say (`file`, `values`, `remote`), and what does not go together (`checks`).
+//! The configuration file: what it may say (`file`, `values`, `remote`), what does not go together (`checks`), what is hardly meant (`suspicious`), and
+//! how all of it is found (`review`, `names`).
 
 mod assign;
 mod checks;
 mod error;
 mod file;
+mod names;
 mod remote;
+mod review;
+mod suspicious;
 mod values;
 
 pub use assign::Assign;
 pub use error::ConfigError;
 pub use file::{Config, JoinAdvertised, PathSpec, Peer, Role, Security};
 pub use remote::{Host, HostPort, Remote, Remotes};
+pub use review::{Remark, Review};
 pub use values::{
     Addresses, AllOr, Cipher, Day, Encapsulation, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio, RateLimit,
     Secret, ServerNumber, ShardCount, Tcp, Volume, rate,
 };
 
-use error::Place;
 pub(crate) use values::{path_mtu, prefixes, some_word, word};

@@ -1,5 +1,6 @@
 //! Tunnels on simulated hosts in virtual time.
 
+mod config;
 mod features;
 mod host;
 mod outages;

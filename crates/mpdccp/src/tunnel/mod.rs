@@ -13,7 +13,7 @@ use crate::choice::choice;
 use crate::error::Error;
 use clap::{Args, Subcommand};
 use face::control::{self, Answer, NewPath, Request};
-use face::{events, health, live, table};
+use face::{check, events, health, live, table};
 use mpdccp_proto::Named;
 use mpdccp_proto::sched::SchedulerKind;
 use std::path::PathBuf;
@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 pub(crate) const EXAMPLES: &str = "Examples (docs/tunnel.md has both configuration files):
+  mpdccp tunnel check client.toml
   mpdccp tunnel up --config client.toml
   mpdccp tunnel status --watch
   mpdccp tunnel events --follow
@@ -58,6 +59,14 @@ pub(crate) enum Command {
         follow: bool,
         #[command(flatten)]
         which: Which,
+    },
+    /// Say everything that is wrong with a configuration file, and what in it is hardly meant; exit code 2 if something is wrong.
+    Check {
+        /// The file.
+        file: PathBuf,
+        /// As JSON (docs/formats.md).
+        #[arg(long)]
+        json: bool,
     },
     /// For scripts: exit code 0 if every session is open over at least one path, otherwise 1 and what is wrong.
     Health {
@@ -236,6 +245,7 @@ fn run(command: Command) -> Result<(), Error> {
                 std::thread::sleep(FOLLOW);
             }
         }
+        Command::Check { file, json } => check::run(&file, json),
         Command::Health { all_paths, peer, json, which } => {
             let status = control::status(&which.socket()?, peer.as_deref())?;
             let wrong = health::wrong(&status, peer.as_deref(), all_paths);

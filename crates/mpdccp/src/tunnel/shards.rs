@@ -73,11 +73,11 @@ impl Shards {
 
     /// Reads the file again and has the tunnel follow it; in words what changed, or why nothing did.
     pub(crate) fn reload(&self, file: &Path) -> Result<String, String> {
-        let cfg = control::load(file).map_err(|e| e.to_string())?;
+        let cfg = control::load_with_keys(file).map_err(|e| format!("{e}; nothing was changed"))?;
         let new = cfg.clone();
         let checked = self.first().call(move |_, app| app.tunnel.config().check_change(&new));
         checked.unwrap_or_else(|| Err(ENDING.into()))?;
-        let keys = keys::read(&cfg).map_err(|e| format!("{e}; nothing was changed"))?;
+        let keys = keys::read(&cfg).map_err(|e| e.to_string())?;
         // Nothing can go wrong from here on, so that either all shards follow it or none.
         match Shards::command(&self.0, &Command::Reload(Box::new(cfg), keys)) {
             Answer::Reloaded(words) => Ok(words),

@@ -38,7 +38,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let events = log(args.log_format, args.verbose);
-    let cfg = control::load(&args.config)?;
+    let cfg = control::load_with_keys(&args.config)?;
     let file = std::fs::canonicalize(&args.config)?;
     let control = ControlSocket::bind(control::path(&cfg))?;
     let at = |key, at: Option<HostPort>| at.map(|at| http::listen(key, at.socket_addr(0))).transpose();

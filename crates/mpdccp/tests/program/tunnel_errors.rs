@@ -86,19 +86,19 @@ fn a_wrong_key_is_named_with_its_line_and_what_is_allowed() {
         ("name = \"a\"", "name = \"a\"\nquota = 20", "invalid volume `20`; examples: \"500MB\""),
     ] {
         assert!(CLIENT.contains(from));
-        Case::new(&CLIENT.replace(from, to)).fails_with(&["tunnel.toml", "at line", what]);
+        Case::new(&CLIENT.replace(from, to)).fails_with(&["tunnel.toml: line ", what]);
     }
     Case::new(&CLIENT.replace("interface =", "interfase =")).fails_with(&[
         "tunnel.toml",
         "line 5",
-        "unknown field `interfase`",
-        "`interface`",
+        "unknown key `interfase`",
+        "did you mean `interface`?",
     ]);
     Case::new(&CLIENT.replace("local =", "locale =")).fails_with(&[
         "tunnel.toml",
         "line 12",
-        "unknown field `locale`",
-        "`local`",
+        "unknown key `locale`",
+        "did you mean `local`?",
     ]);
 }
 
@@ -142,7 +142,7 @@ fn wrong_values_name_what_is_allowed() {
     to("127.0.0.1:0").fails_with(&["path `a`", "remote 127.0.0.1:0", "nobody is there"]);
     to("0.0.0.0").fails_with(&["path `a`", "remote 0.0.0.0", "nobody is there"]);
     to("224.0.0.5:6511").fails_with(&["path `a`", "remote 224.0.0.5:6511", "nobody is there"]);
-    Case::new(&CLIENT.replace("name = \"a\"", "name = \"\"")).fails_with(&["line 10", "name \"\""]);
+    Case::new(&CLIENT.replace("name = \"a\"", "name = \"\"")).fails_with(&["line 11", "name \"\""]);
     for mtu in ["100", "100000", "-1"] {
         let words = ["line 14", &format!("mtu = {mtu}, expected 576 to 9000")];
         Case::new(&format!("{CLIENT}mtu = {mtu}")).fails_with(&words);
@@ -243,7 +243,7 @@ fn what_is_missing_is_named() {
     Case::new(&CLIENT.replace("local", "#")).fails_with(&["path `a`", "local", "interface"]);
     let doubled =
         format!("{CLIENT}[[peer.path]]\nname = \"a\"\nlocal = \"127.0.0.1\"\nremote = \"127.0.0.1\"\n");
-    Case::new(&doubled).fails_with(&["line 14", "two paths are named `a`"]);
+    Case::new(&doubled).fails_with(&["line 15", "two paths are named `a`"]);
     let case = Case::new("");
     std::fs::remove_file(case.path("tunnel.toml")).unwrap();
     case.fails_with(&["tunnel.toml", "No such file"]);
@@ -255,18 +255,18 @@ fn peers_must_be_told_apart() {
         format!("{SERVER}[[peer]]\nname = \"two\"\nallowed_ips = [\"{allowed}\"]\nfrom = {from}\n")
     };
     Case::new(&second("10.99.99.2/32", "[\"192.0.2.1\"]")).fails_with(&[
-        "line 12",
+        "line 14",
         "`one` and `two`",
         "10.99.99.2/32",
         "allowed_ips",
     ]);
     Case::new(&second("10.99.99.3/32", "[\"192.0.2.1\", \"127.0.0.1\"]")).fails_with(&[
-        "line 12",
+        "line 15",
         "`one` and `two`",
         "127.0.0.1",
     ]);
     let any = second("10.99.99.3/32", "[\"192.0.2.1\"]").replacen("[\"127.0.0.1\"]", "\"any\"", 1);
-    Case::new(&any).fails_with(&["line 12", "`one` may come from any address", "`two` must stand before"]);
+    Case::new(&any).fails_with(&["line 15", "`one` may come from any address", "`two` must stand before"]);
 }
 
 #[test]
@@ -311,6 +311,61 @@ fn native_dccp_has_no_udp_port() {
         "no UDP port",
         "dccp_port",
     ]);
+}
+
+/// `tunnel check` with a file.
+fn checked(file: &std::path::Path, more: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    let output = command.args(["tunnel", "check"]).arg(file).args(more).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_file_is_checked_without_starting_anything() {
+    let case = Case::new(&format!("rate = \"100\"\n{CLIENT}"));
+    let file = case.path("tunnel.toml");
+    let (code, said) = checked(&file, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    for words in ["warning: line 2: rate of 100 bit/s", "no errors, 1 warning"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let wrong = CLIENT.replace("interface =", "interfase =").replace("local =", "priority = 16\nlocale =");
+    let wrong = wrong.replace("security = \"none\"", "private_key_file = \"/nonexistent/key\"");
+    std::fs::write(&file, wrong).unwrap();
+    let (code, said) = checked(&file, &["--json"]);
+    assert_eq!(code, Some(2), "{said}");
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let errors = said["errors"].as_array().unwrap();
+    let of = |key: &str| errors.iter().find(|e| e["key"] == key).map_or(0, |e| e["line"].as_u64().unwrap());
+    let lines =
+        ["private_key_file", "interfase", "peer.public_key", "peer.path.priority", "peer.path.locale"]
+            .map(of);
+    assert_eq!(lines, [3, 4, 6, 11, 12], "{said}");
+    assert_eq!(checked(&case.path("none.toml"), &[]).0, Some(2));
+    assert!(!case.path("control.sock").exists());
+}
+
+/// Whoever may not look is not told to start a tunnel.
+#[test]
+fn a_lack_of_rights_is_told_from_a_tunnel_that_is_not_there() {
+    let (closed, open) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::set_permissions(closed.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(open.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let binary = open.path().join("mpdccp");
+    std::fs::copy(env!("CARGO_BIN_EXE_mpdccp"), &binary).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary);
+    command.args(["tunnel", "status", "--socket"]).arg(closed.path().join("control.sock"));
+    match command.output() {
+        Ok(output) if String::from_utf8_lossy(&output.stderr).starts_with("setpriv") => {
+            crate::common::skipped("only root can become somebody else");
+        }
+        Ok(output) => {
+            let message = String::from_utf8_lossy(&output.stderr);
+            assert!(message.contains("only root") && !message.contains("tunnel up"), "{message}");
+        }
+        Err(e) => crate::common::skipped(format!("no setpriv: {e}")),
+    }
 }
 
 #[test]

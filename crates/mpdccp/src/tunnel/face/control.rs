@@ -2,10 +2,11 @@
 
 use crate::error::Error;
 use crate::tunnel::face::events::{Event, Events};
+use crate::tunnel::host::keys;
 use mpdccp_proto::Named;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_tunnel::Command;
-use mpdccp_tunnel::config::{Config, PathSpec, Prio};
+use mpdccp_tunnel::config::{Config, PathSpec, Prio, Review};
 use mpdccp_tunnel::status::Status;
 use rustix::fs::{Access, FlockOperation, Mode, access, flock};
 use rustix::process::umask;
@@ -126,14 +127,46 @@ fn directories() -> [PathBuf; 2] {
 /// # Errors
 /// Names file, line, key and what is allowed.
 pub(crate) fn load(file: &Path) -> Result<Config, Error> {
+    review(file)?.result(file).map_err(|e| Error::usage(e.to_string()))
+}
+
+/// Reads and checks a configuration file, its keys too, to run a tunnel with it.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_with_keys(file: &Path) -> Result<Config, Error> {
+    let review = check(file)?;
+    for warning in &review.warnings {
+        tracing::warn!("{}: {warning}", file.display());
+    }
+    review.result(file).map_err(|e| Error::usage(e.to_string()))
+}
+
+/// All that can be said of a configuration file and its keys.
+pub(crate) fn check(file: &Path) -> Result<Review, Error> {
+    let mut review = review(file)?;
+    let Some(cfg) = &review.draft else { return Ok(review) };
+    let wrong = keys::check(cfg);
+    let peers = || cfg.peers.iter().map(|peer| peer.get_ref());
+    let secret = cfg.private_key.is_some() || peers().any(|peer| peer.preshared_key.is_some());
+    let mode = std::fs::metadata(file)?.mode();
+    if secret && mode & 0o077 != 0 {
+        let shown = file.display();
+        let what =
+            format!("others can read the keys in this file (mode {:03o}): chmod 600 {shown}", mode & 0o777);
+        review.warn("private_key", what);
+    }
+    for (at, message) in wrong {
+        review.add(&at, message);
+    }
+    Ok(review)
+}
+
+fn review(file: &Path) -> Result<Review, Error> {
     let text = std::fs::read_to_string(file)
         .map_err(|e| Error::usage(format!("cannot read configuration {}: {e}", file.display())))?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let cfg = Config::parse(file, &text, cores).map_err(|e| Error::usage(e.to_string()))?;
-    for (old, new) in &cfg.renamed {
-        tracing::warn!("{}: key `{old}` is deprecated; rename it to `{new}`", file.display());
-    }
-    Ok(cfg)
+    Ok(Config::review(&text, cores))
 }
 
 /// Where the control socket of a tunnel is.
@@ -264,10 +297,11 @@ fn answer(
 /// Asks a running tunnel.
 pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     let none = |e: std::io::Error| {
-        Error::usage(format!(
-            "no tunnel answers at {}: {e}; start one with `mpdccp tunnel up`",
-            path.display()
-        ))
+        let fix = match e.kind() {
+            ErrorKind::PermissionDenied => "only root and its owner may ask it; use sudo",
+            _ => "start one with `mpdccp tunnel up`",
+        };
+        Error::usage(format!("no tunnel answers at {}: {e}; {fix}", path.display()))
     };
     let mut stream = UnixStream::connect(path).map_err(none)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -298,6 +332,8 @@ pub(crate) fn odd() -> Error {
 
 /// The socket of the one tunnel that runs here.
 pub(crate) fn only_one() -> Result<PathBuf, Error> {
+    // The directory of the system's tunnels is closed to others, and so is what runs there.
+    let hidden = std::fs::read_dir(DIRECTORY).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
     let found: Vec<PathBuf> = directories()
         .iter()
         .flat_map(std::fs::read_dir)
@@ -309,6 +345,10 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
         .collect();
     match &found[..] {
         [one] => Ok(one.clone()),
+        [] if hidden => Err(Error::usage(format!(
+            "no tunnel of this user is running, and only root may look into {DIRECTORY}: use sudo, or start one with \
+             `mpdccp tunnel up --config FILE`"
+        ))),
         [] => Err(Error::usage("no tunnel is running here; start one with `mpdccp tunnel up --config FILE`")),
         several => {
             let named: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();

@@ -1,5 +1,6 @@
 //! What people and programs see of a running tunnel.
 
+pub(crate) mod check;
 pub(crate) mod control;
 pub(crate) mod events;
 pub(crate) mod health;

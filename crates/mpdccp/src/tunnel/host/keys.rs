@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use dccp_net::{Clock, Core};
-use dccp_secure::{Aead, Channels, KeyError, OVERHEAD, PresharedKey, PrivateKey, Settings};
+use dccp_secure::{Aead, Channels, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings};
 use mpdccp_tunnel::config::{Config, Peer, Secret, Security};
 use mpdccp_tunnel::{Keys, Tunnel};
 use mpdccp_units::Duration;
@@ -73,23 +73,41 @@ pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
         return Ok(Keys { own: None, peers: vec![None; cfg.peers.len()] });
     }
     let private = private_key(cfg)?;
-    let own = private.public();
-    let peers = cfg.peers.iter().map(|p| p.get_ref()).map(|peer| {
-        let Some(key) = peer.public_key else { return Ok(None) };
-        let wrong = if private.is_written_as(&key.0) {
-            Some("public_key is the private key of this end, which nobody else may know; the other end's public key is needed")
-        } else if key.0 == own {
-            Some("public_key is that of this end; the other end's is needed")
-        } else {
-            None
-        };
-        if let Some(message) = wrong {
-            return Err(Error::usage(format!("peer `{}`: {message}", peer.name)));
-        }
-        Ok(Some((key.0, preshared(peer)?)))
-    });
+    let peers = cfg.peers.iter().map(|peer| of_peer(&private, peer.get_ref()));
     let peers = peers.collect::<Result<_, _>>()?;
     Ok(Keys { own: Some(private), peers })
+}
+
+/// Everything that is wrong with the keys, and at which key of the file.
+pub(crate) fn check(cfg: &Config) -> Vec<(String, String)> {
+    if cfg.security == Security::None {
+        return Vec::new();
+    }
+    let file = if cfg.private_key_file.is_some() { "_file" } else { "" };
+    let private = match private_key(cfg) {
+        Ok(private) => private,
+        Err(e) => return vec![(format!("private_key{file}"), e.to_string())],
+    };
+    let peers = cfg.peers.iter().map(|peer| peer.get_ref()).enumerate();
+    let wrong = peers.filter_map(|(i, peer)| {
+        let e = of_peer(&private, peer).err()?.to_string();
+        let key = ["preshared_key_file", "preshared_key"].into_iter().find(|key| e.contains(key));
+        Some((format!("peer.{i}.{}", key.unwrap_or("public_key")), e))
+    });
+    wrong.collect()
+}
+
+/// The keys of a peer.
+fn of_peer(private: &PrivateKey, peer: &Peer) -> Result<Option<(PublicKey, PresharedKey)>, Error> {
+    let Some(key) = peer.public_key else { return Ok(None) };
+    let wrong = if private.is_written_as(&key.0) {
+        "public_key is the private key of this end, which nobody else may know; the other end's public key is needed"
+    } else if key.0 == private.public() {
+        "public_key is that of this end; the other end's is needed"
+    } else {
+        return Ok(Some((key.0, preshared(peer)?)));
+    };
+    Err(Error::usage(format!("peer `{}`: {wrong}", peer.name)))
 }
 
 fn preshared(peer: &Peer) -> Result<PresharedKey, Error> {

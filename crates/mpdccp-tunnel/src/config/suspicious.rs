@@ -1,0 +1,98 @@
+//! Values that are allowed and hardly meant.
+
+use super::review::Found;
+use super::{Config, HostPort, PathSpec, Peer, RateLimit, Role, Volume};
+use mpdccp_units::Rate;
+use std::net::IpAddr;
+use toml::Spanned;
+
+/// Nobody bounds a line of today below this.
+const SLOW: Rate = Rate::from_bps(64_000);
+/// Or buys less for a month.
+const LITTLE: u64 = 100_000_000;
+
+impl Config {
+    /// What its owner should look at again.
+    pub(super) fn suspicious(&self) -> Vec<Found> {
+        let mut found = Vec::new();
+        let mut say = |at: String, message: Option<String>| {
+            found.extend(message.map(|message| Found { at, message }));
+        };
+        say("rate".into(), slow(self.rate));
+        for (key, at) in [("metrics", self.metrics), ("web", self.web)] {
+            say(key.into(), at.and_then(|at| reachable(key, at)));
+        }
+        let idle = self.capture_plaintext && self.capture.is_none();
+        say(
+            "capture_plaintext".into(),
+            idle.then(|| "capture_plaintext does nothing without `capture`".into()),
+        );
+        for (i, peer) in self.peers.iter().map(Spanned::get_ref).enumerate() {
+            say(format!("peer.{i}.rate"), slow(peer.rate));
+            say(format!("peer.{i}.receive_rate"), slow(peer.receive_rate));
+            let specs: Vec<&PathSpec> = peer.paths.iter().map(Spanned::get_ref).collect();
+            for (j, path) in specs.iter().enumerate() {
+                let at = |key: &str| format!("peer.{i}.path.{j}.{key}");
+                say(at("rate"), slow(path.rate));
+                say(at("quota"), path.quota.and_then(little));
+                let never = path.quota_day != Default::default() && path.quota.is_none();
+                say(at("quota_day"), never.then(|| "quota_day does nothing without `quota`".into()));
+                let twin =
+                    specs[..j].iter().find(|other| self.role == Role::Client && is_same_line(other, path));
+                let twice = |other: &&PathSpec| {
+                    let (first, second) = (&other.name, &path.name);
+                    format!(
+                        "paths `{first}` and `{second}` leave through the same line to the same place, so they carry no more than one"
+                    )
+                };
+                say(at("interface"), twin.map(twice));
+                say(at("remote"), self.routed_into_itself(peer, path));
+            }
+            let never = |path: &&PathSpec| path.priority.is_some_and(|prio| prio.0 == 0);
+            let all = !specs.is_empty() && specs.iter().all(never);
+            let what = "all paths have priority 0 (never), so all are used as if none had";
+            say(format!("peer.{i}.path.0.priority"), all.then(|| what.into()));
+        }
+        found
+    }
+
+    /// The tunnel's own packets would be sent into it.
+    fn routed_into_itself(&self, peer: &Peer, path: &PathSpec) -> Option<String> {
+        let remotes = path.remote.all().iter().filter_map(|remote| remote.ip());
+        let covers =
+            |ip: &IpAddr| peer.allowed_ips.iter().find(|net| net.prefix_len() > 0 && net.contains(ip));
+        let (ip, net) = remotes.filter_map(|ip| Some((ip, covers(&ip)?))).next()?;
+        // A path that names its interface leaves there whatever the routes say.
+        let bound = path.interface.is_some();
+        (self.routes && !bound && self.role == Role::Client).then(|| {
+            format!("remote {ip} lies in {net} of allowed_ips, which is routed into the tunnel: its own packets would go there")
+        })
+    }
+}
+
+fn slow(rate: Option<RateLimit>) -> Option<String> {
+    let rate = rate.filter(|rate| rate.0 < SLOW)?.0;
+    let bps = rate.bps();
+    let meant = if bps < 1_000 { format!("{bps}M") } else { format!("{}k", bps / 1_000) };
+    let unit = if bps < 1_000 { format!("; did you mean \"{meant}\"?") } else { String::new() };
+    Some(format!("rate of {bps} bit/s: hardly anything passes{unit}"))
+}
+
+fn little(volume: Volume) -> Option<String> {
+    let bytes = volume.0;
+    (bytes < LITTLE)
+        .then(|| format!("quota of {} MB a month: it is used up within seconds", bytes / 1_000_000))
+}
+
+fn reachable(key: &str, at: HostPort) -> Option<String> {
+    let what = "there is no access control; use 127.0.0.1 and `ssh -L`";
+    (!at.ip.is_loopback()).then(|| format!("{key}: others can reach {at}, and {what}"))
+}
+
+fn is_same_line(one: &PathSpec, other: &PathSpec) -> bool {
+    let pattern = |path: &PathSpec| path.pattern().is_some();
+    one.interface == other.interface
+        && one.local == other.local
+        && one.remote == other.remote
+        && !pattern(one)
+}

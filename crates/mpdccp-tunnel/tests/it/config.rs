@@ -1,0 +1,62 @@
+//! Wrong and suspicious configurations, each with all that is said of it: `config.toml`.
+
+use mpdccp_tunnel::config::Config;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Cases {
+    client: String,
+    server: String,
+    case: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    /// `client` or `server`.
+    of: String,
+    /// What to write there instead of what.
+    replace: Vec<[String; 2]>,
+    #[serde(default)]
+    errors: Vec<String>,
+    #[serde(default)]
+    warnings: Vec<String>,
+}
+
+#[test]
+fn all_that_is_wrong_is_said_with_line_and_key_and_how_to_fix_it() {
+    let cases: Cases = toml::from_str(include_str!("config.toml")).unwrap();
+    assert!(cases.case.len() >= 40);
+    let mut wrong = Vec::new();
+    for (number, case) in (1..).zip(cases.case) {
+        let mut text = if case.of == "client" { cases.client.clone() } else { cases.server.clone() };
+        for [from, to] in &case.replace {
+            assert!(text.contains(from.as_str()), "case {number}: no {from}");
+            text = text.replacen(from.as_str(), to, 1);
+        }
+        let review = Config::review(&text, 1);
+        let lines = |remarks: &[mpdccp_tunnel::config::Remark]| -> Vec<String> {
+            remarks.iter().map(ToString::to_string).collect()
+        };
+        let (errors, warnings) = (lines(&review.errors), lines(&review.warnings));
+        assert_eq!(review.result("f".as_ref()).is_ok(), errors.is_empty(), "case {number}");
+        if (&errors, &warnings) != (&case.errors, &case.warnings) {
+            wrong.push(format!(
+                "case {number}: {:?}\nerrors = {errors:#?}\nwarnings = {warnings:#?}",
+                case.replace
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Each key of the file is one that the reader knows.
+#[test]
+fn a_key_of_another_section_is_told_where_it_belongs() {
+    let text = "role = \"client\"\nremote = \"192.0.2.1\"\n[[peer]]\nscheduler = \"rr\"\n";
+    let errors = Config::review(text, 1).errors;
+    let said = |words: &str| errors.iter().any(|error| error.to_string().contains(words));
+    assert!(
+        said("`remote`; it belongs in [[peer.path]]") && said("`scheduler`; it belongs in the top"),
+        "{errors:?}"
+    );
+}
