@@ -38,6 +38,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let events = log(args.log_format, args.verbose);
+    privileges::guard_memory();
     let cfg = control::load_with_keys(&args.config)?;
     let file = std::fs::canonicalize(&args.config)?;
     let control = ControlSocket::bind(control::path(&cfg))?;

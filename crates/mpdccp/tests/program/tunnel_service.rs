@@ -109,6 +109,12 @@ fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
             u64::from_str_radix(line.trim(), 16).unwrap()
         };
         assert_eq!((get("CapInh:"), get("CapAmb:"), get("NoNewPrivs:")), (0, 0, 1));
+        let limits = std::fs::read_to_string(format!("/proc/{thread}/limits")).unwrap();
+        let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+        assert!(
+            core.split_whitespace().take(2).all(|limit| limit == "0"),
+            "keys must not get into core files: {core}"
+        );
         [get("CapEff:"), get("CapPrm:")]
     };
     bed.threads(end).into_iter().map(of).collect()

@@ -3,6 +3,7 @@
 use crate::tunnel::face::control;
 use dccp_net::{Bind, UdpEncapsulation};
 use mpdccp_tunnel::config::{Config, Encapsulation};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -35,6 +36,16 @@ fn keep_needed(cfg: &Config, file: &Path) -> std::io::Result<()> {
     }
     set(needed, needed & had)?;
     Ok(set_no_new_privs(true)?)
+}
+
+/// Keeps the keys in this process's memory out of core files, and from other processes of its user (ptrace, /proc).
+pub(crate) fn guard_memory() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    // The limit alone would not do where cores go to a program.
+    if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
+        tracing::warn!("keys may get into core files: {e}");
+    }
 }
 
 /// The calling thread keeps CAP_NET_ADMIN alone.
@@ -72,5 +83,17 @@ fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == rustix::process::geteuid().as_raw(),
         Err(e) => e.kind() == ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guarded_process_leaves_no_core() {
+        guard_memory();
+        assert_eq!(rustix::process::dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+        assert_eq!(rustix::process::getrlimit(Resource::Core).maximum, Some(0));
     }
 }
