@@ -1,11 +1,13 @@
 //! A TUN device read and written in bursts: the kernel hands over and takes several segments of a flow in one call.
 
 use crate::Tun;
-use crate::gro::{Coalescer, MOST_PARTS};
+use crate::gro::{Coalescer, MOST_PARTS, NEEDS_CHECKSUM};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{Errno, writev};
 use std::io::{self, IoSlice};
-use tun_rs::{IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_LEN};
+use tun_rs::{
+    IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split,
+};
 
 /// Largest IP packet, and so the largest super-packet.
 const LARGEST: usize = 65_535;
@@ -66,12 +68,33 @@ impl Bursts {
     /// # Errors
     /// What the system says, the device being gone among it; `InvalidData` for a burst that cannot be cut, which is lost.
     pub fn read(&mut self) -> io::Result<usize> {
-        match self.tun.device().recv_multiple(&mut self.whole, &mut self.packets, &mut self.sizes, 0) {
-            Ok(n) => Ok(n),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            Err(e) if e.raw_os_error().is_none() => Err(io::Error::new(io::ErrorKind::InvalidData, e)),
-            Err(e) => Err(e),
+        self.read_unless(|_| false).map(Option::unwrap_or_default)
+    }
+
+    /// As [`read`](Self::read), but shows a super-packet whole, behind its header, before it is cut: `taken` says that it need not be.
+    /// `None` if there was nothing to read, and no packets of what was taken.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read).
+    pub fn read_unless(&mut self, taken: impl FnOnce(&[u8]) -> bool) -> io::Result<Option<usize>> {
+        let whole = self.tun.offloads();
+        let room = if whole { &mut self.whole[..] } else { &mut self.packets[0][..] };
+        let n = match self.tun.device().recv(room) {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        if !whole {
+            self.sizes[0] = n;
+            return Ok(Some(1));
         }
+        let Bursts { whole, packets, sizes, .. } = self;
+        let (header, _) = whole[..n].split_first_chunk::<VIRTIO_NET_HDR_LEN>().ok_or_else(uncut)?;
+        let header = VirtioNetHdr::decode(header)?;
+        if header.gso_type != 0 && taken(&whole[..n]) {
+            return Ok(Some(0));
+        }
+        cut(header, &mut whole[VIRTIO_NET_HDR_LEN..n], packets, sizes).map(Some)
     }
 
     /// Packet `i` of the burst that was read last.
@@ -145,6 +168,46 @@ impl Bursts {
             }
         }
     }
+}
+
+fn uncut() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+/// Cuts a packet as its header says, and completes its checksum.
+fn cut(
+    mut header: VirtioNetHdr,
+    packet: &mut [u8],
+    packets: &mut [Vec<u8>],
+    sizes: &mut [usize],
+) -> io::Result<usize> {
+    let start = usize::from(header.csum_start);
+    if header.gso_type == 0 {
+        if header.flags & NEEDS_CHECKSUM != 0 {
+            let at = start + usize::from(header.csum_offset);
+            let field = packet.get_mut(at..at + 2).ok_or_else(uncut)?;
+            let pseudo_header = u16::from_be_bytes([field[0], field[1]]);
+            field.fill(0);
+            // A sum of 0 would say that a datagram has none.
+            let sum = match !checksum(&packet[start..], pseudo_header.into()) {
+                0 => u16::MAX,
+                sum => sum,
+            };
+            packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        packets[0].get_mut(..packet.len()).ok_or_else(uncut)?.copy_from_slice(packet);
+        sizes[0] = packet.len();
+        return Ok(1);
+    }
+    // The kernel's length of headers may be that of a whole packet, of one that was forwarded.
+    let behind = match header.gso_type {
+        VIRTIO_NET_HDR_GSO_UDP_L4 => 8,
+        _ => usize::from(packet.get(start + 12).ok_or_else(uncut)? >> 4) * 4,
+    };
+    header.hdr_len = u16::try_from(start + behind).map_err(|_| uncut())?;
+    let v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    gso_split(packet, header, packets, sizes, 0, v6)
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
 fn write_one(tun: &Tun, packet: &[u8], written: &mut Written) {

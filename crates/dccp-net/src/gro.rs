@@ -24,7 +24,7 @@ const UDP: u8 = 17;
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field holds the sum of the pseudo-header, the kernel does the rest when it has to.
-const NEEDS_CHECKSUM: u8 = 1;
+pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
 /// Where the parts of a packet lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use crate::segment::{Icmp, Segment, Tuple};
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, Ipv6Header, PacketBuilder, PacketBuilderStep, TcpHeader};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Why the far end could not connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,19 @@ pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
         (false, Some(ack)) => write(tcp.tcp(tuple.to.port(), tuple.from.port(), ack, 0).rst()),
         (false, None) => reset(tuple, segment.seq.wrapping_add(segment.length)),
     }
+}
+
+/// A bare segment from where a SYN of this traffic class went.
+pub(crate) fn answer(tuple: Tuple, traffic_class: u8) -> Option<Vec<u8>> {
+    let mut out = write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).ack(0))?;
+    match tuple.to {
+        SocketAddr::V4(_) => out[1] = traffic_class & !3,
+        SocketAddr::V6(_) => {
+            out[0] |= traffic_class >> 4;
+            out[1] |= traffic_class << 4 & 0xc0;
+        }
+    }
+    Some(out)
 }
 
 /// A packet from where another one went.

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How long a connection may take. What is not answered by then is left to packets, before a host's first retransmission (RFC 6298: one second).
 const PATIENCE: Duration = Duration::from_millis(900);
+/// How long a host may take to complete its handshake: longer than the namespace's kernel repeats its SYN-ACK (tcp_synack_retries), 63 s.
+const HANDSHAKE: Duration = Duration::from_secs(70);
 /// Connections that a listener holds before they are accepted; there is one flow for each.
 const BACKLOG: i32 = 4_096;
 /// Idle listeners are closed when there are so many.
@@ -61,7 +63,7 @@ pub struct Sockets<E, P> {
     connecting: HashMap<Flow, (Socket, u64, Instant)>,
     connections: HashMap<Flow, (Connection, u64)>,
     /// What came for flows whose host has not completed its handshake yet: the server may speak first.
-    early: HashMap<Flow, Vec<Command>>,
+    early: HashMap<Flow, (Instant, Vec<Command>)>,
     /// Connections with something left to do.
     active: HashSet<Flow>,
     next: u64,
@@ -152,7 +154,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         if !self.active.is_empty() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
-        let first = self.connecting.values().map(|(_, _, since)| *since + PATIENCE).min()?;
+        let connecting = self.connecting.values().map(|(_, _, since)| *since + PATIENCE);
+        let first = connecting.chain(self.early.values().map(|(since, _)| *since + HANDSHAKE)).min()?;
         let left = first.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         Timespec::try_from(left).ok()
     }
@@ -219,7 +222,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 }
             },
             Command::Data(flow, _) | Command::Credit(flow, _) | Command::Finish(flow) => {
-                if let Some(early) = self.early.get_mut(&flow) {
+                if let Some((_, early)) = self.early.get_mut(&flow) {
                     return early.push(command);
                 }
                 let Some((connection, _)) = self.connections.get_mut(&flow) else { return };
@@ -256,7 +259,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             listener.pending.insert(tuple.from, flow);
         }
         let header: &[u8] = if self.namespace.tun().offloads() { &[0; HEADER] } else { &[] };
-        self.early.insert(flow, Vec::new());
+        self.early.insert(flow, (Instant::now(), Vec::new()));
         rustix::io::writev(self.namespace.tun(), &[IoSlice::new(header), IoSlice::new(syn)])?;
         Ok(())
     }
@@ -347,7 +350,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 self.connections.insert(flow, (Connection::new(socket), number));
                 self.events.push(Event::Connected(flow));
                 self.active.insert(flow);
-                early.into_iter().flatten().for_each(|command| self.on_command(command));
+                early.into_iter().flat_map(|(_, early)| early).for_each(|command| self.on_command(command));
             }
             Err(_) => {
                 Connection::new(socket).reset();
@@ -356,9 +359,14 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Connections that nobody answers.
+    /// Connections that nobody answers, and hosts that do not complete their handshake.
     fn give_up(&mut self) {
         let now = Instant::now();
+        let late = self.early.iter().filter(|(_, (since, _))| now.duration_since(*since) >= HANDSHAKE);
+        for flow in late.map(|(flow, _)| *flow).collect::<Vec<_>>() {
+            self.reset(flow);
+            self.events.push(Event::Reset(flow));
+        }
         let late = self.connecting.iter().filter(|(_, (_, _, since))| now.duration_since(*since) >= PATIENCE);
         let late: Vec<Flow> = late.map(|(flow, _)| *flow).collect();
         for flow in late {

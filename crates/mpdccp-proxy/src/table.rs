@@ -3,7 +3,7 @@
 //! A flow that was not open when the proxy first saw it, that is without a SYN, travels as packets, and a flow that was proxied never
 //! does: the sequence numbers of its two legs differ.
 
-use crate::answer::{Refusal, reset_of};
+use crate::answer::{Refusal, answer, reset_of};
 use crate::segment::{Icmp, Segment, Tuple, quoted, with_checksum};
 use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
@@ -31,19 +31,22 @@ pub enum AsPacket {
     Limit,
     /// The far end's SYN stayed unanswered.
     Unanswered,
+    /// A policy rule is for its packets.
+    Policy,
     /// The embedding said so.
     NotWanted,
 }
 
 impl AsPacket {
     /// All of them, in the order of [`FlowTable::as_packets`].
-    pub const ALL: [AsPacket; 7] = [
+    pub const ALL: [AsPacket; 8] = [
         AsPacket::Midstream,
         AsPacket::EndToEndOption,
         AsPacket::AccurateEcn,
         AsPacket::NotPlain,
         AsPacket::Limit,
         AsPacket::Unanswered,
+        AsPacket::Policy,
         AsPacket::NotWanted,
     ];
 
@@ -56,6 +59,7 @@ impl AsPacket {
             AsPacket::NotPlain => "not_plain",
             AsPacket::Limit => "limit",
             AsPacket::Unanswered => "unanswered",
+            AsPacket::Policy => "policy",
             AsPacket::NotWanted => "not_wanted",
         }
     }
@@ -74,6 +78,8 @@ pub enum Verdict {
     Held(Flow),
     /// The host withdrew its held SYN: tell the far end.
     Withdrawn(Flow),
+    /// As [`Proxy`](Verdict::Proxy), and the host gave up before its handshake was complete: end the flow at the far end and in the namespace.
+    Aborted(Flow),
 }
 
 /// What the far end needs to know to connect.
@@ -87,6 +93,13 @@ pub struct Request {
     pub traffic_class: u8,
     /// The SYN offers ECN.
     pub ecn: bool,
+}
+
+impl Request {
+    /// A packet as the answers will be, for whoever asks which rules hold for them.
+    pub fn answer(&self) -> Vec<u8> {
+        answer(self.tuple, self.traffic_class).unwrap_or_default()
+    }
 }
 
 /// Bounds of the table.
@@ -113,6 +126,8 @@ enum State {
     Held(Held),
     /// This end was asked and is connecting; an ICMP error that came meanwhile.
     Connecting(Option<Icmp>),
+    /// The far end is connected, and the host completes its handshake with the private namespace.
+    Accepting,
     Open,
     /// Its late segments still belong to the private namespace.
     Ended,
@@ -168,7 +183,12 @@ impl FlowTable {
     }
 
     /// What to do with a packet read from the interface. `wanted` says whether a flow that opens may be proxied.
-    pub fn on_packet(&mut self, now: Time, packet: &[u8], wanted: impl FnOnce(&Segment) -> bool) -> Verdict {
+    pub fn on_packet(
+        &mut self,
+        now: Time,
+        packet: &[u8],
+        wanted: impl FnOnce(&Segment) -> Result<(), AsPacket>,
+    ) -> Verdict {
         let Some(segment) = Segment::parse(packet) else {
             return self.on_other(packet);
         };
@@ -190,7 +210,15 @@ impl FlowTable {
                 self.end(now, flow, State::Ended);
                 Verdict::Withdrawn(flow)
             }
-            Some(Entry { flow, state: State::Open | State::Connecting(_), .. }) => Verdict::Proxy(*flow),
+            Some(Entry { flow, state: State::Accepting, .. }) if segment.resets => {
+                let flow = *flow;
+                // The namespace's kernel drops a handshake that is reset without a word.
+                self.end(now, flow, State::Ended);
+                Verdict::Aborted(flow)
+            }
+            Some(Entry { flow, state: State::Open | State::Connecting(_) | State::Accepting, .. }) => {
+                Verdict::Proxy(*flow)
+            }
             Some(Entry { flow, state: State::Ended, .. }) if !segment.opens => Verdict::Proxy(*flow),
             Some(Entry { state: State::Packets, .. }) => self.as_packet(AsPacket::Unanswered, false),
             Some(_) | None if segment.opens => self.on_syn(packet, &segment, wanted(&segment)),
@@ -198,10 +226,10 @@ impl FlowTable {
         }
     }
 
-    fn on_syn(&mut self, packet: &[u8], segment: &Segment, wanted: bool) -> Verdict {
+    fn on_syn(&mut self, packet: &[u8], segment: &Segment, wanted: Result<(), AsPacket>) -> Verdict {
         let source = segment.tuple.from.ip();
-        let reason = if !wanted {
-            Some(AsPacket::NotWanted)
+        let reason = if let Err(why) = wanted {
+            Some(why)
         } else if segment.end_to_end_option {
             Some(AsPacket::EndToEndOption)
         } else if segment.accurate_ecn || segment.traffic_class & 3 == 1 {
@@ -282,7 +310,9 @@ impl FlowTable {
         self.forget(now);
         let tuple = request.tuple.reversed();
         match self.entries.get(&tuple).map(|entry| &entry.state) {
-            Some(State::Held(_) | State::Connecting(_) | State::Open) => Err(Refusal::Busy),
+            Some(State::Held(_) | State::Connecting(_) | State::Accepting | State::Open) => {
+                Err(Refusal::Busy)
+            }
             _ if !self.has_room(request.tuple.from.ip()) => Err(Refusal::Silence),
             _ => Ok(self.insert(tuple, State::Connecting(None))),
         }
@@ -313,9 +343,8 @@ impl FlowTable {
         let entry =
             self.entries.get(&tuple).filter(|e| e.flow == flow && matches!(e.state, State::Held(_)))?;
         debug_assert_eq!(entry.flow, flow);
-        self.not_half_open(tuple, flow);
         let entry = self.entries.get_mut(&tuple)?;
-        match std::mem::replace(&mut entry.state, State::Open) {
+        match std::mem::replace(&mut entry.state, State::Accepting) {
             State::Held(held) => Some((tuple, held.syn)),
             _ => None,
         }
@@ -338,7 +367,10 @@ impl FlowTable {
     /// This end's connection is established.
     pub fn connected(&mut self, flow: Flow) {
         let Some(tuple) = self.tuples.get(&flow).copied() else { return };
-        if matches!(self.entries.get(&tuple), Some(Entry { state: State::Connecting(_), .. })) {
+        if matches!(
+            self.entries.get(&tuple),
+            Some(Entry { state: State::Connecting(_) | State::Accepting, .. })
+        ) {
             self.not_half_open(tuple, flow);
             if let Some(entry) = self.entries.get_mut(&tuple) {
                 entry.state = State::Open;
@@ -371,7 +403,7 @@ impl FlowTable {
         let Some(tuple) = self.tuples.get(&flow).copied() else { return };
         if matches!(
             self.entries.get(&tuple),
-            Some(Entry { state: State::Held(_) | State::Connecting(_), .. })
+            Some(Entry { state: State::Held(_) | State::Connecting(_) | State::Accepting, .. })
         ) {
             self.not_half_open(tuple, flow);
         }

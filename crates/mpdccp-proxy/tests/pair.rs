@@ -1,7 +1,9 @@
 //! Two hosts in namespaces of their own, each with a tunnel's interface and a proxy, and instead of a tunnel between them a function call.
 
 use dccp_net::{Tun, TunConfig};
-use mpdccp_proxy::{Command, Event, Flow, FlowTable, Limits, Segment, Sockets, SocketsHandle, Verdict};
+use mpdccp_proxy::{
+    AsPacket, Command, Event, Flow, FlowTable, Limits, Segment, Sockets, SocketsHandle, Verdict,
+};
 use mpdccp_units::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -160,7 +162,10 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
         let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 50_000_000 }));
         while let Ok(n) = rustix::io::read(own.tun.as_fd(), &mut buffer) {
             let packet = &buffer[HEADER..n];
-            let verdict = own.table.lock().unwrap().on_packet(now(), packet, wanted);
+            let verdict =
+                own.table.lock().unwrap().on_packet(now(), packet, |segment| {
+                    wanted(segment).then_some(()).ok_or(AsPacket::NotWanted)
+                });
             match verdict {
                 Verdict::Packet => {
                     own.packets.fetch_add(1, Ordering::Relaxed);
@@ -171,10 +176,14 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
                         let _ = rustix::io::write(&other.tun, &buffer[..n]);
                     }
                 }
-                Verdict::Proxy(_) => {
+                Verdict::Proxy(_) | Verdict::Aborted(_) => {
                     let handle = own.sockets.lock().unwrap().clone();
                     if let Some(handle) = handle {
                         let _ = rustix::io::write(handle.tun(), &buffer[..n]);
+                    }
+                    if let Verdict::Aborted(flow) = verdict {
+                        tell(own, Command::Reset(flow));
+                        end_twin(own, other, flow);
                     }
                 }
                 Verdict::Held(_) => {}
@@ -189,14 +198,16 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
                         Err(why) => drop(own.table.lock().unwrap().refused(now(), flow, why)),
                     }
                 }
-                Verdict::Withdrawn(flow) => {
-                    if let Some(far) = own.twin.lock().unwrap().remove(&flow) {
-                        other.table.lock().unwrap().ended(now(), far);
-                        tell(other, Command::Reset(far));
-                    }
-                }
+                Verdict::Withdrawn(flow) => end_twin(own, other, flow),
             }
         }
+    }
+}
+
+fn end_twin(own: &End, other: &End, flow: Flow) {
+    if let Some(far) = own.twin.lock().unwrap().remove(&flow) {
+        other.table.lock().unwrap().ended(now(), far);
+        tell(other, Command::Reset(far));
     }
 }
 
@@ -212,7 +223,11 @@ fn on_events(own: &End, other: &End, events: Vec<Event>) {
     for event in events {
         match event {
             Event::Connected(flow) => {
-                let far = twin(flow).unwrap();
+                // Its host reset it meanwhile.
+                let Some(far) = twin(flow) else {
+                    tell(own, Command::Reset(flow));
+                    continue;
+                };
                 tell(own, Command::Credit(flow, WINDOW));
                 let accepted = {
                     own.table.lock().unwrap().connected(flow);

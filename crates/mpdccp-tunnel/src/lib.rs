@@ -41,6 +41,7 @@ pub use packet::mtu::{
 };
 pub use setup::{Saved, Setup};
 pub use shards::ShardMessage;
+pub use tcp::Divert;
 pub use tunnel::Tunnel;
 
 use action::Actions;

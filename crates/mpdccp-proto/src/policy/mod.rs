@@ -74,7 +74,7 @@ pub struct RuleStats {
 
 impl Policy {
     /// The rule for a packet.
-    pub(crate) fn rule_for(&self, info: &PktInfo, data: &[u8]) -> Option<usize> {
+    pub fn rule_for(&self, info: &PktInfo, data: &[u8]) -> Option<usize> {
         self.0.iter().position(|rule| rule.criteria.fit(info, data))
     }
 }

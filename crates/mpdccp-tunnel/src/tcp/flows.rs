@@ -1,27 +1,29 @@
 //! The flows that travel as streams: a flow of the table, a socket of the proxy and a stream of a session belong together.
 
 use super::announce;
+use super::transfer::{CHUNK, read, write};
 use crate::Cx;
 use crate::action::Action;
 use crate::config::Tcp;
 use crate::packet::allowed::Allowed;
+use crate::peer::Peer;
 use crate::peers::Peers;
 use crate::status::TcpStatus;
-use dccp_streams::{Event, Reason, StreamError, StreamId, Streams};
-use mpdccp_proto::{SessionId, is_unicast};
-use mpdccp_proxy::{Command, Event as Sockets, Flow, FlowTable, Limits, Refusal, Request, Tuple, Verdict};
+use dccp_streams::{Event, Reason, StreamId};
+use mpdccp_proto::{PktInfo, SessionId, is_unicast};
+use mpdccp_proxy::{
+    AsPacket, Command, Event as Sockets, Flow, FlowTable, Limits, Refusal, Request, Tuple, Verdict,
+};
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of one direction of a flow that are between its stream and its socket.
 const WINDOW: u64 = 256 << 10;
-/// Most bytes handed to a socket in one piece.
-const CHUNK: usize = 64 << 10;
 /// Priority of the streams, all the same.
 const PRIORITY: u8 = 3;
 
 /// What becomes of a packet read from the interface.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Divert {
+pub enum Divert {
     /// It travels as a packet.
     Packet,
     /// It goes to the private namespace.
@@ -39,7 +41,11 @@ pub(crate) struct Routes<'a> {
 
 impl Routes<'_> {
     fn wants(&self, cx: &Cx<'_>, number: usize) -> bool {
-        self.peers.get(number).is_some_and(|peer| peer.cfg.tcp.unwrap_or(cx.cfg.tcp) == Tcp::Streams)
+        let wants = |peer: &Peer| {
+            // What exceeds a rate is dropped, and that is for packets.
+            peer.cfg.tcp.unwrap_or(cx.cfg.tcp) == Tcp::Streams && peer.cfg.receive_rate.is_none()
+        };
+        self.peers.get(number).is_some_and(wants)
     }
 
     /// The session that would carry a flow to this address as a stream.
@@ -87,9 +93,11 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    pub(crate) fn new() -> Flows {
+    /// As many at a time as its sockets allow.
+    pub(crate) fn new(flows: usize) -> Flows {
+        let usual = Limits::default();
         Flows {
-            table: FlowTable::new(Limits::default()),
+            table: FlowTable::new(Limits { flows: flows.min(usual.flows), ..usual }),
             carried: HashMap::new(),
             by_stream: HashMap::new(),
             unwanted: Vec::new(),
@@ -108,7 +116,8 @@ impl Flows {
         let unwanted = &self.unwanted;
         let verdict = self.table.on_packet(cx.now, packet, |segment| {
             session = routes.session(cx, segment.tuple.to.ip()).filter(|session| !unwanted.contains(session));
-            session.is_some()
+            session.ok_or(AsPacket::NotWanted)?;
+            if has_rule(cx, packet) { Err(AsPacket::Policy) } else { Ok(()) }
         });
         match (verdict, session) {
             (Verdict::Open(flow, request), Some(session)) => self.open(cx, session, flow, &request),
@@ -118,6 +127,11 @@ impl Flows {
             (Verdict::Withdrawn(flow), _) => {
                 self.reset_stream(cx, flow, Reason::Reset);
                 Divert::Done
+            }
+            (Verdict::Aborted(flow), _) => {
+                cx.out.push(Action::Tcp(Command::Reset(flow)));
+                self.reset_stream(cx, flow, Reason::Reset);
+                Divert::Proxy
             }
         }
     }
@@ -222,6 +236,9 @@ impl Flows {
         let allowed = routes.wants(cx, number) && routes.allowed.peer(from.ip()) == Some(number);
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);
+        }
+        if has_rule(cx, &request.answer()) {
+            return Err(Reason::TimedOut);
         }
         let flow = self.table.connect(cx.now, &request).map_err(announce::reason)?;
         self.accepted += 1;
@@ -437,50 +454,8 @@ impl Flows {
     }
 }
 
-/// Writes what a stream takes, and its end once all is written. How many bytes that were, and whether the end is.
-fn write(
-    streams: &mut Streams,
-    stream: StreamId,
-    waiting: &mut VecDeque<Vec<u8>>,
-    taken: &mut usize,
-    finished: bool,
-) -> (u64, bool) {
-    let mut written = 0;
-    while let Some(first) = waiting.front() {
-        match streams.write(stream, &first[*taken..]) {
-            Ok(n) => {
-                written += n as u64;
-                *taken += n;
-            }
-            Err(StreamError::Blocked) => return (written, false),
-            // It was reset, and that is told.
-            Err(_) => *taken = first.len(),
-        }
-        if *taken == first.len() {
-            waiting.pop_front();
-            *taken = 0;
-        }
-    }
-    if finished {
-        let _ = streams.finish(stream);
-    }
-    (written, finished)
-}
-
-/// Reads a piece of a stream, and whether it ends with that.
-fn read(streams: &mut Streams, stream: StreamId) -> (Vec<u8>, bool) {
-    let mut bytes = Vec::new();
-    loop {
-        let Ok(next) = streams.peek(stream) else { return (bytes, false) };
-        let n = next.len().min(CHUNK - bytes.len());
-        bytes.extend_from_slice(&next[..n]);
-        if n == 0 && bytes.len() == CHUNK {
-            return (bytes, false);
-        }
-        match streams.consume(stream, n) {
-            Ok(()) if n == 0 => return (bytes, true),
-            Ok(()) => {}
-            Err(_) => return (bytes, false),
-        }
-    }
+/// Whether a policy rule is for this packet and the others of its flow.
+fn has_rule(cx: &Cx<'_>, packet: &[u8]) -> bool {
+    let policy = &cx.cfg.settings.policy_rule;
+    !policy.0.is_empty() && policy.rule_for(&PktInfo::of_ip(packet, cx.endpoint.flow_key()), packet).is_some()
 }

@@ -2,5 +2,7 @@
 
 mod announce;
 mod flows;
+mod transfer;
 
-pub(crate) use flows::{Divert, Flows, Routes};
+pub use flows::Divert;
+pub(crate) use flows::{Flows, Routes};

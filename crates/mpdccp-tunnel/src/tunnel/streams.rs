@@ -15,12 +15,12 @@ macro_rules! routes {
 }
 
 impl Tunnel {
-    /// Whether this host can carry TCP connections as streams, or why not; before [`start`](Self::start).
-    pub fn set_proxy(&mut self, endpoint: &mut Endpoint, able: Result<(), String>) {
+    /// How many TCP connections this host can carry as streams at a time, or why none; before [`start`](Self::start).
+    pub fn set_proxy(&mut self, endpoint: &mut Endpoint, able: Result<usize, String>) {
         match able {
-            Ok(()) => {
+            Ok(flows) => {
                 self.cfg.proxy = true;
-                self.flows = Some(Flows::new());
+                self.flows = Some(Flows::new(flows));
                 self.listener.update(&self.cfg, &self.peers, endpoint);
             }
             Err(why) if self.shard.is_first() => {
@@ -35,6 +35,14 @@ impl Tunnel {
         if let Some(flows) = &mut self.flows {
             flows.on_sockets(cx!(self, endpoint, now), events);
         }
+    }
+
+    /// What becomes of a super-packet that was read from the interface, before it is cut: of [`Divert::Packet`] the packets are to be cut and
+    /// handled by themselves.
+    pub fn divert_whole(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Divert {
+        let Some(done) = self.divert(endpoint, now, packet) else { return Divert::Packet };
+        self.forward.read.count(1, packet.len() as u64);
+        done
     }
 
     /// Whether a packet read from the interface belongs to the proxy; `None` if it travels as a packet.

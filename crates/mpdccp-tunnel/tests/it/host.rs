@@ -160,7 +160,7 @@ impl Host {
         self.mtu = mpdccp_tunnel::interface_mtu(&cfg, carried).unwrap();
         self.addresses = cfg.addresses.iter().copied().collect();
         if cfg.wants_streams() {
-            self.tunnel.set_proxy(&mut self.endpoint, Ok(()));
+            self.tunnel.set_proxy(&mut self.endpoint, Ok(usize::MAX));
         }
         self.tunnel.start(&mut self.endpoint, now, self.mtu);
         self.act(now);

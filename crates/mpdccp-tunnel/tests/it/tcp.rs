@@ -187,6 +187,60 @@ fn an_end_that_wants_packets_gets_packets() {
     world.connecting(SERVER);
 }
 
+/// A half-open scan, or a host that changed its mind: the kernel of the namespace says nothing of it.
+#[test]
+fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
+    let mut world = world(STREAMS, STREAMS);
+    world.syn(0, 0, SERVER, 1_000);
+    let far = world.connecting(SERVER);
+    world.says(SERVER, Event::Connected(far));
+    let [Told::Accept { flow, .. }] = world.told(0)[..] else { panic!("no SYN was let in") };
+    world.told(SERVER);
+    let mut packet = Vec::new();
+    let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
+    builder.tcp(1_000, 80, 8, 0).rst().write(&mut packet, &[]).unwrap();
+    let now = world.now;
+    world.hosts[0].packet(now, Packet::Interface(packet));
+    world.run(SOON);
+    assert_eq!((world.told(0), world.told(SERVER)), (vec![Told::Reset(flow)], vec![Told::Reset(far)]));
+    assert_eq!([0, SERVER].map(|host| world.tcp(host).flows), [0, 0]);
+    assert_eq!(world.hosts[0].diverted.len(), 1, "the namespace hears of it");
+}
+
+#[test]
+fn rules_for_packets_hold_since_what_they_are_for_travels_as_packets() {
+    let rule = "\n[[policy_rule]]\nprotocol = \"tcp\"\nports = 80\nscheduler = \"srtt\"\n";
+    let ruled = STREAMS.to_owned() + rule;
+    let mut world = world(&ruled, STREAMS);
+    world.syn(0, 0, SERVER, 1_000);
+    assert_eq!((world.segments.len(), world.tcp(0).as_packets["policy"]), (1, 1));
+    // The far end's rule is for its host's answers: the next SYN travels.
+    let mut world = self::world(STREAMS, &ruled);
+    world.syn(0, 0, SERVER, 1_000);
+    assert!(world.segments.is_empty() && world.told(SERVER).is_empty());
+    world.syn(0, 0, SERVER, 1_000);
+    assert_eq!(world.segments.len(), 1);
+    // Not so what no rule is for.
+    let other = STREAMS.to_owned() + &rule.replace("80", "81");
+    let mut world = self::world(STREAMS, &other);
+    world.syn(0, 0, SERVER, 1_000);
+    world.connecting(SERVER);
+}
+
+#[test]
+fn a_peer_whose_rate_is_limited_at_the_receiver_sends_packets() {
+    let mut world = world(STREAMS, STREAMS);
+    let limited = server_text([true; CLIENTS], STREAMS)
+        .replace("name = \"c0\"", "name = \"c0\"\nreceive_rate = \"1M\"");
+    let now = world.now;
+    world.hosts[SERVER].reload(now, &limited);
+    world.run(SOON);
+    world.syn(0, 0, SERVER, 1_000);
+    world.syn(0, 0, SERVER, 1_001);
+    assert!(world.told(SERVER).is_empty());
+    assert_eq!(world.segments.len(), 1);
+}
+
 #[test]
 fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     let mut world = world(STREAMS, STREAMS);

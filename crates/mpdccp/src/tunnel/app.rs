@@ -10,7 +10,7 @@ use crate::tunnel::host::state_files::StateFiles;
 use crate::tunnel::host::tun::Interface;
 use crate::tunnel::host::{keys, marking, routes, sockets, tun};
 use crate::tunnel::links::Links;
-use crate::tunnel::proxy::Proxy;
+use crate::tunnel::proxy::{self, Proxy};
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
 use mpdccp_proto::{SessionEvent, SessionId};
 use mpdccp_tunnel::config::Config;
@@ -98,7 +98,8 @@ impl TunnelApp {
         };
         let Interface { tun, mtu } = interface.map_or_else(|| tun::create(&cfg, carried), Ok)?;
         let proxy = cfg.wants_streams().then(|| Proxy::start(&tun, mtu)).map(|started| {
-            tunnel.set_proxy(&mut core.endpoint, started.as_ref().map(drop).map_err(Clone::clone));
+            let able = started.as_ref().map(|_| proxy::room(cfg.shards.0)).map_err(Clone::clone);
+            tunnel.set_proxy(&mut core.endpoint, able);
             started.ok()
         });
         let _default_route = if shard == 0 { DefaultRoute::set(&cfg)? } else { None };
@@ -316,9 +317,14 @@ impl TunnelApp {
     fn read(&mut self, core: &mut Core, now: Time) {
         let mut read = 0;
         while read < BUDGET {
-            match self.tun.read() {
-                Ok(0) => break,
-                Ok(packets) => {
+            let (tunnel, proxy) = (&mut self.tunnel, &self.proxy);
+            let whole = |whole: &[u8]| {
+                proxy.as_ref().is_some_and(|proxy| proxy.takes(tunnel, &mut core.endpoint, now, whole))
+            };
+            match self.tun.read_unless(whole) {
+                Ok(None) => break,
+                Ok(Some(0)) => read += 1,
+                Ok(Some(packets)) => {
                     for i in 0..packets {
                         let packet = self.tun.take(i, || core.endpoint.take_block());
                         self.packet(core, now, Packet::Interface(packet));

@@ -2,9 +2,13 @@
 
 use crate::tunnel::host::privileges;
 use dccp_net::Tun;
+use mpdccp_proto::Endpoint;
 use mpdccp_proxy::{Command, Event, Sockets, SocketsHandle};
+use mpdccp_tunnel::{Divert, Tunnel};
+use mpdccp_units::Time;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, IoSlice};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,12 +92,37 @@ impl Proxy {
         let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
     }
 
+    /// Takes a super-packet of the interface, behind its header, if it belongs to a connection that travels as a stream. A kernel that
+    /// refuses it gets its parts.
+    pub(crate) fn takes(
+        &self,
+        tunnel: &mut Tunnel,
+        endpoint: &mut Endpoint,
+        now: Time,
+        whole: &[u8],
+    ) -> bool {
+        match tunnel.divert_whole(endpoint, now, whole.get(HEADER..).unwrap_or_default()) {
+            Divert::Packet => false,
+            Divert::Proxy => rustix::io::write(self.sockets.tun(), whole).is_ok(),
+            Divert::Done => true,
+        }
+    }
+
     /// What happened since the last call.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut count);
         self.mailbox.take()
     }
+}
+
+/// How many connections one of so many shards has descriptors for, once the process has all that it may have. Each needs one.
+pub(crate) fn room(shards: u8) -> usize {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Refused, it stays as it is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |n| n as usize);
+    (limit / 2 / usize::from(shards.max(1))).max(1)
 }
 
 fn why(e: &io::Error) -> String {

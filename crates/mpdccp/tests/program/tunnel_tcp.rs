@@ -5,6 +5,7 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Longer than anything here takes.
@@ -104,6 +105,8 @@ fn every_byte_arrives_and_each_direction_ends_by_itself_while_a_path_dies() {
     far.write_all(b"thanks").unwrap();
     drop(far);
     assert_eq!(sender.join().unwrap(), b"thanks");
+    let read = bed.status("c")["tun"]["read_packets"].as_u64().unwrap();
+    assert!(read < 30_000_000 / 1_400 / 2, "{read} packets: the kernel's super-packets were cut");
     assert!(tcp(&bed, "c", "read_bytes") == 30_000_000 && tcp(&bed, "s", "written_bytes") == 30_000_000);
     bed.down();
 }
@@ -127,44 +130,58 @@ fn a_refused_port_is_refused_and_a_reset_stays_a_reset() {
     bed.down();
 }
 
+/// Runs a script in an end's namespace.
+fn python(bed: &Bed, end: usize, script: &str) -> Child {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &bed.space[end], "python3", "-c", script]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Sends back what it gets, once that has ended.
+const ECHO: &str = r#"
+import asyncio, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
+async def echo(reader, writer):
+    writer.write(await reader.read())
+    await writer.drain()
+    writer.close()
+async def main():
+    await (await asyncio.start_server(echo, "10.71.0.1", 8000, backlog=2000)).serve_forever()
+asyncio.run(main())
+"#;
+
+/// A thousand connections, all open before the first is used.
+const MANY: &str = r#"
+import asyncio, resource, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
+async def connect():
+    for _ in range(600):
+        try:
+            return await asyncio.open_connection("10.71.0.1", 8000)
+        except ConnectionRefusedError:
+            # It does not listen yet.
+            await asyncio.sleep(0.05)
+async def use(n, reader, writer):
+    data = bytes([n % 256]) * 50_000
+    writer.write(data)
+    writer.write_eof()
+    assert await reader.read() == data, n
+async def main():
+    reader, writer = await connect()
+    pairs = [(reader, writer)] + await asyncio.gather(*(connect() for _ in range(999)))
+    await asyncio.gather(*(use(n, *pair) for n, pair in enumerate(pairs)))
+asyncio.run(asyncio.wait_for(main(), 100))
+"#;
+
 #[test]
-fn two_hundred_connections_at_once() {
+fn a_thousand_connections_at_once() {
     let Some(mut bed) = up("") else { return };
-    let listener = listen(&bed, 1, at(SERVER[0], 8_000));
-    let server = std::thread::spawn(move || {
-        let all: Vec<_> = (0..200)
-            .map(|_| {
-                std::thread::spawn({
-                    let (mut stream, _) = accept(&listener);
-                    move || {
-                        let mut got = Vec::new();
-                        stream.read_to_end(&mut got).unwrap();
-                        stream.write_all(&got).unwrap();
-                    }
-                })
-            })
-            .collect();
-        all.into_iter().for_each(|thread| thread.join().unwrap());
-    });
-    let data = pattern(50_000);
-    let clients: Vec<_> = (0..200)
-        .map(|_| {
-            let (space, data) = (bed.space[0].clone(), data.clone());
-            std::thread::spawn(move || {
-                let mut stream =
-                    inside(&space, || TcpStream::connect_timeout(&at(SERVER[0], 8_000), PATIENCE)).unwrap();
-                patient(&stream);
-                stream.write_all(&data).unwrap();
-                stream.shutdown(Shutdown::Write).unwrap();
-                let mut got = Vec::new();
-                stream.read_to_end(&mut got).unwrap();
-                got == data
-            })
-        })
-        .collect();
-    assert!(clients.into_iter().all(|client| client.join().unwrap()));
-    server.join().unwrap();
-    assert_eq!(tcp(&bed, "s", "accepted"), 200);
+    let mut server = python(&bed, 1, ECHO);
+    let said = python(&bed, 0, MANY).wait_with_output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let _ = server.kill();
+    server.wait().unwrap();
+    assert_eq!(tcp(&bed, "s", "accepted"), 1_000);
     bed.down();
 }
 
