@@ -52,6 +52,8 @@ fn a_descriptor_is_readable_until_all_is_drained() {
     }
     assert!(!readable(fd, 0) && !there.ready().readable);
     here.finish().unwrap();
+    // Until the last: one before it makes the descriptor readable, too.
+    there.events().for_each(drop);
     assert!(readable(fd, 20) && there.ready().closed, "the end stays readable");
     assert!(readable(fd, 0));
 }

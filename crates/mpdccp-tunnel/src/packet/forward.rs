@@ -226,8 +226,8 @@ impl Forward {
         assigned: &Assigned,
         now: Option<Carried>,
     ) {
-        let before = std::mem::replace(&mut peer.carried, now).map(|carried| carried.most);
-        let now = now.map(|carried| carried.most);
+        let before = std::mem::replace(&mut peer.carried, now).map(|carried| carried.segments);
+        let now = now.map(|carried| carried.segments);
         if shard.is_first() {
             self.mtu.count(before, now);
             self.adapt_interface(cx, assigned);

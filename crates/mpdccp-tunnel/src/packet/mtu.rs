@@ -89,7 +89,7 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// The MTU to set, if it is another one: as large as some peer's paths carry, and at most what the server wants.
+    /// The MTU to set, if it is another one: as large as all paths of some peer carry but the very narrow ones, and at most what the server wants.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));
