@@ -3,14 +3,14 @@
 
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
-use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request, SOL_DCCP, dccp_option};
+use mpdccp_socketd::{Answer, DCCP_SCM_PRIORITY, MOST, Request};
 use rustix::time::{ClockId, clock_gettime};
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Datagrams of up to this many bytes fit everywhere.
 const SHORT: usize = 256;
-/// What the daemon says before there is a connection.
+/// The daemon's answer before there is a connection.
 const UNKNOWN: u64 = 536;
 
 /// Largest datagrams of sockets, asked for anew each second: descriptor, size, second.
@@ -23,7 +23,7 @@ fn largest(fd: c_int) -> u64 {
     if kept >> 32 == fd as u64 && kept & 0xffff == second {
         return kept >> 16 & 0xffff;
     }
-    let size = Request::Get { level: SOL_DCCP, name: dccp_option::GET_CUR_MPS };
+    let size = Request::Get { level: libc::SOL_DCCP, name: libc::DCCP_SOCKOPT_GET_CUR_MPS };
     match ask(&size, Some(fd), &mut [0; MOST]) {
         Ok((Answer::Value(&[a, b, c, d]), _)) => {
             let size = u64::from(u32::from_ne_bytes([a, b, c, d])).min(0xffff);
@@ -46,7 +46,7 @@ fn of_error_queue(fd: c_int, flags: c_int) -> bool {
     flags & libc::MSG_ERRQUEUE != 0 && is_ours(fd)
 }
 
-/// What a read gives the caller: after nothing, the error that ended the connection, if it was one.
+/// The result of a read: where it is 0, and an error ended the connection, that error.
 fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
     if read != 0 || asked == 0 || !is_ours(fd) {
         return read;
@@ -173,7 +173,7 @@ unsafe extern "C-unwind" fn recvmmsg(
                 read => (*message).msg_len = read as libc::c_uint,
             }
         }
-        // What is there, after the first.
+        // After the first, only datagrams that have arrived.
         flags |= libc::MSG_DONTWAIT;
     }
     count as c_int
@@ -288,7 +288,7 @@ unsafe fn priority(message: &msghdr) -> Option<u32> {
         let mut at: *mut cmsghdr = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = at.as_ref() {
             let whole = control.cmsg_len >= libc::CMSG_LEN(size_of::<u32>() as u32) as usize;
-            if control.cmsg_level == SOL_DCCP && control.cmsg_type == DCCP_SCM_PRIORITY && whole {
+            if control.cmsg_level == libc::SOL_DCCP && control.cmsg_type == DCCP_SCM_PRIORITY && whole {
                 return Some(libc::CMSG_DATA(at).cast::<u32>().read_unaligned());
             }
             at = libc::CMSG_NXTHDR(message, at);

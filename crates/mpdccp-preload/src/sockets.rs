@@ -3,7 +3,7 @@
 use crate::address;
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
 use libc::{c_int, c_void, sockaddr, socklen_t};
-use mpdccp_socketd::{Answer, MOST, Request, SOCK_DCCP, SOL_DCCP, receive};
+use mpdccp_socketd::{Answer, MOST, Request, SOCK_DCCP, receive};
 use rustix::fd::{IntoRawFd, OwnedFd};
 use rustix::io::{Errno, FdFlags};
 use std::net::SocketAddr;
@@ -190,7 +190,7 @@ unsafe extern "C-unwind" fn getsockopt(
         Ok((Answer::Value(known), _)) => {
             // SAFETY: as of getsockopt(2).
             let room = unsafe { *len } as usize;
-            if level == SOL_DCCP && room < known.len().max(size_of::<c_int>()) {
+            if level == libc::SOL_DCCP && room < known.len().max(size_of::<c_int>()) {
                 return fail(libc::EINVAL);
             }
             let written = known.len().min(room);
@@ -225,7 +225,7 @@ unsafe extern "C-unwind" fn setsockopt(
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, level, option, value, len) };
     }
-    if level != SOL_DCCP {
+    if level != libc::SOL_DCCP {
         return 0;
     }
     if value.is_null() {

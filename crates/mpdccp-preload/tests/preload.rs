@@ -190,7 +190,7 @@ fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() 
         }
         let ip = |args: &str| assert!(Command::new("ip").args(args.split(' ')).status().unwrap().success());
         ip("link set lo up");
-        // What is sent there is gone.
+        // Packets sent there are lost.
         ip("link add hole type veth peer name far");
         ip("addr add 192.0.2.1/24 dev hole");
         ip("link set hole up");

@@ -5,14 +5,13 @@
 //! options) into [`Request`]s.
 
 mod message;
-mod options;
 
 #[cfg(feature = "daemon")]
 mod daemon;
 
 #[cfg(feature = "daemon")]
 pub use daemon::{Daemon, Settings};
-pub use message::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
-pub use options::{
-    CCID_LEVEL_OPTIONS, DCCP_SCM_PRIORITY, SOCK_DCCP, SOL_DCCP, SOL_SOCKET, option as dccp_option,
+pub use message::{
+    Answer, CONTROL, CONTROL_VARIABLE, DCCP_SCM_PRIORITY, MOST, NAME, Reply, Request, SOCK_DCCP, receive,
+    send,
 };

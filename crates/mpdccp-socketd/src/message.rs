@@ -18,6 +18,10 @@ pub const CONTROL: &str = "/run/mpdccp/socketd.sock";
 pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
 /// The abstract name of the daemon's end of a pair begins like this: by it a descriptor is known to be a DCCP socket.
 pub const NAME: &[u8] = b"\0mpdccp.socket.";
+/// Socket type of DCCP (linux/net.h), which the crate libc does not have.
+pub const SOCK_DCCP: i32 = 6;
+/// Control message with a datagram's priority, a 32-bit number, of level SOL_DCCP (linux/dccp.h).
+pub const DCCP_SCM_PRIORITY: i32 = 1;
 /// Longest message, bytes.
 pub const MOST: usize = 8192;
 

@@ -15,9 +15,8 @@ pub(crate) const SOCKETD_EXAMPLES: &str = "Examples:
   mpdccp socketd --raw                                     for peers with the kernel's DCCP; needs CAP_NET_RAW
 Then: mpdccp run -- PROGRAM";
 pub(crate) const RUN_EXAMPLES: &str = "Examples:
-  mpdccp run -- socat - DCCP-CONNECT:192.0.2.1:5001
   mpdccp run -- python3 server.py
-  mpdccp run --socket /tmp/dccp.sock -- iperf -s";
+  mpdccp run --socket /tmp/dccp.sock -- ITGRecv";
 
 /// The library that programs load.
 const LIBRARY: &str = "libdccp_preload.so";
@@ -38,7 +37,7 @@ pub(crate) struct SocketdArgs {
     #[arg(long, value_name = "CCID", default_value_t = 2)]
     ccid: u8,
     /// Largest IP packet in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
     mtu: u16,
 }
 

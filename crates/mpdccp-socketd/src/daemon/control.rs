@@ -14,7 +14,7 @@ const FLAG: u64 = 1 << 63;
 /// Requests of one user at a time: threads that wait for their connections.
 const MOST_OF_A_USER: usize = 256;
 
-/// Who asks.
+/// A program that asks.
 struct Asker {
     fd: OwnedFd,
     uid: u32,
@@ -78,7 +78,7 @@ impl Control {
         token & FLAG != 0
     }
 
-    /// What an asker sent into `bytes`, with its user and the descriptor that came along.
+    /// Receives a request into `bytes`: its length, the user, and the descriptor that came with it.
     pub(super) fn receive(
         &mut self,
         token: u64,

@@ -20,7 +20,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::time::Timespec;
-use socket::{Socket, State};
+use socket::{MOST_FILLER, Socket, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
@@ -51,7 +51,7 @@ impl Daemon {
     /// Opens the sockets. Programs are served while the driver runs.
     ///
     /// # Errors
-    /// What the system says, and of what.
+    /// The system's error, and what it concerns.
     pub fn driver(settings: Settings) -> io::Result<Driver<Daemon>> {
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
         Driver::new(endpoint, |core| {
@@ -207,8 +207,12 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // What the program still sends would make its end an error before it has read all.
-                while matches!(socket.next(), Some(Some(_))) {}
+                // A datagram left unread would make the program's end an error before it has read all. One that goes on sending gets it.
+                for _ in 0..MOST_FILLER {
+                    if !matches!(socket.next(), Some(Some(_))) {
+                        break;
+                    }
+                }
                 socket.fd = None;
                 self.full.remove(&inode);
                 self.ended.push_back(inode);

@@ -21,10 +21,9 @@ impl Daemon {
         };
         let below = core.endpoint.backlog(now, session).packets;
         let Some(socket) = self.sockets.get_mut(&inode) else { return false };
-        let room = match socket.options.queue {
-            _ if socket.options.priority => BURST,
-            0 => BURST,
-            queue => BURST.min(queue.saturating_sub(below) as usize),
+        let room = match socket.options.priority {
+            true => BURST,
+            false => BURST.min(socket.most_queued().saturating_sub(below) as usize),
         };
         let (mut any, mut dry) = (false, false);
         for _ in 0..room {

@@ -2,10 +2,9 @@
 
 use super::Daemon;
 use super::socket::{State, known_ccids};
-use crate::{
-    Answer, CCID_LEVEL_OPTIONS, MOST, Request, SOCK_DCCP, SOL_DCCP, SOL_SOCKET, dccp_option as option,
-};
+use crate::{Answer, MOST, Request, SOCK_DCCP};
 use dccp_net::Core;
+use libc::{SOL_DCCP, SOL_SOCKET};
 use mpdccp_proto::SessionStatus;
 use mpdccp_units::Time;
 use rustix::fd::{AsFd, OwnedFd};
@@ -172,23 +171,23 @@ impl Daemon {
             (SOL_SOCKET, libc::SO_TYPE) => SOCK_DCCP,
             (SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_DCCP,
             (SOL_SOCKET, libc::SO_ACCEPTCONN) => i32::from(matches!(socket.state, State::Listening)),
-            (SOL_DCCP, option::PACKET_SIZE) => 0,
-            (SOL_DCCP, option::SERVICE) => {
+            (SOL_DCCP, libc::DCCP_SOCKOPT_PACKET_SIZE) => 0,
+            (SOL_DCCP, libc::DCCP_SOCKOPT_SERVICE) => {
                 return Ok(options.services.iter().flat_map(|code| code.to_be_bytes()).collect());
             }
-            (SOL_DCCP, option::GET_CUR_MPS) => {
+            (SOL_DCCP, libc::DCCP_SOCKOPT_GET_CUR_MPS) => {
                 let mps = status.and_then(|status| status.max_payload);
                 mps.map_or(MPS_BEFORE, |mps| mps.try_into().unwrap_or(i32::MAX))
             }
-            (SOL_DCCP, option::SERVER_TIMEWAIT) => i32::from(options.server_timewait),
-            (SOL_DCCP, option::SEND_CSCOV) => options.send_coverage.into(),
-            (SOL_DCCP, option::RECV_CSCOV) => options.receive_coverage.into(),
-            (SOL_DCCP, option::AVAILABLE_CCIDS) => return Ok(known_ccids().collect()),
-            (SOL_DCCP, option::TX_CCID) => ccids(status).ok_or(Errno::NOPROTOOPT)?.0.into(),
-            (SOL_DCCP, option::RX_CCID) => ccids(status).ok_or(Errno::NOPROTOOPT)?.1.into(),
-            (SOL_DCCP, option::QPOLICY_ID) => options.priority.into(),
-            (SOL_DCCP, option::QPOLICY_TXQLEN) => options.queue.try_into().unwrap_or(i32::MAX),
-            (SOL_DCCP, name) if name >= CCID_LEVEL_OPTIONS => return Err(Errno::OPNOTSUPP),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_SERVER_TIMEWAIT) => i32::from(options.server_timewait),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_SEND_CSCOV) => options.send_coverage.into(),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_RECV_CSCOV) => options.receive_coverage.into(),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_AVAILABLE_CCIDS) => return Ok(known_ccids().collect()),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_TX_CCID) => ccids(status).ok_or(Errno::NOPROTOOPT)?.0.into(),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_RX_CCID) => ccids(status).ok_or(Errno::NOPROTOOPT)?.1.into(),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_QPOLICY_ID) => options.priority.into(),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_QPOLICY_TXQLEN) => options.queue.try_into().unwrap_or(i32::MAX),
+            (SOL_DCCP, name) if name >= libc::DCCP_SOCKOPT_CCID_RX_INFO => return Err(Errno::OPNOTSUPP),
             _ => return Err(Errno::NOPROTOOPT),
         };
         Ok(value.to_ne_bytes().to_vec())

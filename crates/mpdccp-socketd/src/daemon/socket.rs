@@ -1,6 +1,5 @@
 //! A socket of a program.
 
-use crate::dccp_option as option;
 use mpdccp_proto::SessionId;
 use rustix::cmsg_space;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -10,10 +9,12 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 
-/// Longest datagram a program can have in its small send buffer, and more.
-const LONGEST: usize = 65_536;
-/// Most messages that make a socket unwritable.
-const MOST_FILLER: u32 = 64;
+/// Longest datagram, bytes: more than any path carries.
+const LONGEST: usize = 9216;
+/// Most datagrams in a send queue, whatever a program asks for: they are the daemon's memory.
+const MOST_QUEUED: u32 = 256;
+/// Most messages that make a socket unwritable, and more than its small send buffer holds.
+pub(super) const MOST_FILLER: u32 = 64;
 
 /// Where a socket stands.
 pub(super) enum State {
@@ -42,7 +43,7 @@ pub(super) struct Options {
     pub(super) server_timewait: bool,
     /// Datagrams of higher priority leave first.
     pub(super) priority: bool,
-    /// Most datagrams that wait; 0 for any number.
+    /// Most datagrams that wait; 0 for as many as there may be.
     pub(super) queue: u32,
 }
 
@@ -122,22 +123,30 @@ impl Socket {
     /// The program's next datagram; `Some(None)` if there is none now, `None` at its end.
     pub(super) fn next(&self) -> Option<Option<Vec<u8>>> {
         let fd = self.fd.as_ref()?;
-        let mut bytes = vec![0; LONGEST];
+        let mut bytes = [0; LONGEST];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmCredentials(1), ScmRights(4))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // Descriptors that came along are closed here. All is looked at: rustix cannot go on behind a message when it drops the rest.
+                // Descriptors that came along are closed here. The loop sees all messages: rustix cannot go on behind one when it drops
+                // the rest.
                 let mut message = false;
                 for part in control.drain() {
                     message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));
                 }
-                bytes.truncate(read.bytes);
-                (message || read.bytes > 0).then_some(Some(bytes))
+                (message || read.bytes > 0).then(|| Some(bytes[..read.bytes].to_vec()))
             }
             Err(Errno::AGAIN | Errno::INTR) => Some(None),
             Err(_) => None,
+        }
+    }
+
+    /// Most datagrams that wait.
+    pub(super) fn most_queued(&self) -> u32 {
+        match self.options.queue {
+            0 => MOST_QUEUED,
+            queue => queue.min(MOST_QUEUED),
         }
     }
 
@@ -154,9 +163,7 @@ impl Socket {
     pub(super) fn enqueue(&mut self, priority: u32, data: Vec<u8>) {
         let behind = self.waiting.iter().position(|(other, _)| *other < priority);
         self.waiting.insert(behind.unwrap_or(self.waiting.len()), (priority, data));
-        if self.options.queue > 0 {
-            self.waiting.truncate(self.options.queue as usize);
-        }
+        self.waiting.truncate(self.most_queued() as usize);
     }
 
     /// setsockopt of SOL_DCCP.
@@ -164,8 +171,8 @@ impl Socket {
         let fresh = matches!(self.state, State::Fresh);
         let number = || value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::INVAL);
         match name {
-            option::PACKET_SIZE | option::CHANGE_L | option::CHANGE_R => {}
-            option::CCID | option::TX_CCID | option::RX_CCID => {
+            libc::DCCP_SOCKOPT_PACKET_SIZE | libc::DCCP_SOCKOPT_CHANGE_L | libc::DCCP_SOCKOPT_CHANGE_R => {}
+            libc::DCCP_SOCKOPT_CCID | libc::DCCP_SOCKOPT_TX_CCID | libc::DCCP_SOCKOPT_RX_CCID => {
                 let known = |ccid: &u8| known_ccids().any(|known| known == *ccid);
                 if value.is_empty() || value.len() > 16 || !value.iter().all(known) {
                     return Err(Errno::INVAL);
@@ -173,14 +180,14 @@ impl Socket {
                 if !fresh {
                     return Err(Errno::ISCONN);
                 }
-                if name != option::RX_CCID {
+                if name != libc::DCCP_SOCKOPT_RX_CCID {
                     self.options.tx_ccids = value.to_vec();
                 }
-                if name != option::TX_CCID {
+                if name != libc::DCCP_SOCKOPT_TX_CCID {
                     self.options.rx_ccids = value.to_vec();
                 }
             }
-            option::SERVICE => {
+            libc::DCCP_SOCKOPT_SERVICE => {
                 let (codes, rest) = value.as_chunks::<4>();
                 let codes: Vec<u32> = codes.iter().map(|code| u32::from_be_bytes(*code)).collect();
                 if codes.is_empty() || codes.len() > 33 || !rest.is_empty() || codes.contains(&u32::MAX) {
@@ -188,26 +195,26 @@ impl Socket {
                 }
                 self.options.services = codes;
             }
-            option::SEND_CSCOV | option::RECV_CSCOV => {
+            libc::DCCP_SOCKOPT_SEND_CSCOV | libc::DCCP_SOCKOPT_RECV_CSCOV => {
                 let coverage = u8::try_from(number()?).ok().filter(|c| *c <= 15).ok_or(Errno::INVAL)?;
                 if !fresh {
                     return Err(Errno::ISCONN);
                 }
                 match name {
-                    option::SEND_CSCOV => self.options.send_coverage = coverage,
+                    libc::DCCP_SOCKOPT_SEND_CSCOV => self.options.send_coverage = coverage,
                     _ => self.options.receive_coverage = coverage,
                 }
             }
-            option::SERVER_TIMEWAIT => match self.state {
+            libc::DCCP_SOCKOPT_SERVER_TIMEWAIT => match self.state {
                 State::Listening => self.options.server_timewait = number()? != 0,
                 _ => return Err(Errno::OPNOTSUPP),
             },
-            option::QPOLICY_ID => match number()? {
+            libc::DCCP_SOCKOPT_QPOLICY_ID => match number()? {
                 _ if !fresh => return Err(Errno::ISCONN),
                 policy @ 0..=1 => self.options.priority = policy == 1,
                 _ => return Err(Errno::INVAL),
             },
-            option::QPOLICY_TXQLEN => {
+            libc::DCCP_SOCKOPT_QPOLICY_TXQLEN => {
                 self.options.queue = u32::try_from(number()?).map_err(|_| Errno::INVAL)?;
             }
             _ => {
@@ -237,7 +244,11 @@ mod tests {
         for (priority, data) in [(1, b'a'), (0, b'b'), (2, b'c'), (1, b'd'), (2, b'e')] {
             socket.enqueue(priority, vec![data]);
         }
+        assert_eq!(socket.most_queued(), 4);
         let queued: Vec<u8> = socket.waiting.iter().map(|(_, data)| data[0]).collect();
         assert_eq!(queued, b"cead");
+        socket.options.queue = 0;
+        (0..1000).for_each(|n| socket.enqueue(n, Vec::new()));
+        assert_eq!(socket.waiting.len(), MOST_QUEUED as usize);
     }
 }
