@@ -96,7 +96,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A packet as the answers will be, for whoever asks which rules hold for them.
+    /// A packet like the answers, to look up which rules hold for them.
     pub fn answer(&self) -> Vec<u8> {
         answer(self.tuple, self.traffic_class).unwrap_or_default()
     }

@@ -49,7 +49,7 @@ impl Connection {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
 
-    /// What is probed and not answered yet may be too large.
+    /// A size may be too large until a probe of it is answered.
     fn known_mtu(&self) -> u16 {
         match &self.pmtu {
             Some(pmtu) => pmtu.known(),

@@ -24,7 +24,7 @@ const FINE: u16 = 8;
 /// What most tunnels and access networks that carry less than 1500 do carry.
 const LIKELY: u16 = 1400;
 
-/// What a probe is for.
+/// The purpose of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     /// Whether its size arrives.

@@ -23,9 +23,9 @@ pub enum SessionEvent {
     PathMtu {
         /// Which path.
         path: PathId,
-        /// What it was.
+        /// The size before.
         before: u16,
-        /// What it is.
+        /// The size now.
         now: u16,
     },
     /// Something happened to a stream; [`crate::Endpoint::streams`] reads and writes.
