@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 pub(crate) const SOCKETD_EXAMPLES: &str = "Examples:
   mpdccp socketd                                           for all users of this host; as root
   mpdccp socketd --socket /tmp/dccp.sock --udp-port 7000   for yourself
-  mpdccp socketd --raw                                     for peers with the kernel's DCCP; needs CAP_NET_RAW
+  mpdccp socketd --raw                                     IP protocol 33 instead of UDP; needs CAP_NET_RAW
 Then: mpdccp run -- PROGRAM";
 pub(crate) const RUN_EXAMPLES: &str = "Examples:
   mpdccp run -- python3 server.py
