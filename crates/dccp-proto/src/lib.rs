@@ -37,5 +37,5 @@ pub use connection::{
     State, Timer, refuse,
 };
 pub use features::Side;
-pub use route::{Ecn, Gate, Route, Sink, Why};
+pub use route::{Ecn, Gate, Outbox, Route, Sink, Why};
 pub use service_code::{BadServiceCode, ServiceCode};

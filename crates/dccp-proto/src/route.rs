@@ -1,3 +1,4 @@
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 pub use mpdccp_units::Ecn;
 use mpdccp_units::Time;
@@ -17,6 +18,16 @@ pub struct Route {
 pub trait Sink {
     /// Room for one packet of exactly `len` bytes; the caller fills all of it, and it leaves with the next flush.
     fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8];
+}
+
+/// Packets that collect in memory, as simulators and tests want them: where to, ECN field, bytes. What a caller does not fill shows as 0xee.
+pub type Outbox = Vec<(Route, Ecn, Vec<u8>)>;
+
+impl Sink for Outbox {
+    fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
+        self.push((*route, ecn, alloc::vec![0xee; len]));
+        self.last_mut().map_or(&mut [], |(_, _, bytes)| bytes)
+    }
 }
 
 /// Whether one more data packet may leave.

@@ -257,7 +257,7 @@ mod tests {
         assert!(ours.finish(&second).is_none());
     }
 
-    /// Messages and records as tools/channel-vectors makes them from docs/security.md, without this program.
+    /// Messages and records as a Python script made them from docs/security.md alone, which shares no code with this program.
     #[test]
     fn vectors_of_an_independent_implementation() {
         let vectors = include_str!("../tests/vectors.txt");

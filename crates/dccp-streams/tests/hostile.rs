@@ -1,5 +1,6 @@
 //! Bytes of anybody's: no panic, no memory without bound. What idle streams cost.
 
+#[path = "all/common.rs"]
 mod common;
 
 use common::{Link, MTU, Net};

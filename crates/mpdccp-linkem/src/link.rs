@@ -11,7 +11,7 @@ use crate::policer::Bucket;
 use crate::queue::{Queue, Transmitter};
 use crate::random::Random;
 use crate::server::Server;
-use crate::{DropReason, LinkConfig, LossModel, RateModel, Stats, Verdict};
+use crate::{DropReason, LinkConfig, RateModel, Stats, Verdict};
 
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,18 +208,6 @@ impl<P: Clone> Link<P> {
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
-    }
-
-    /// Changes the loss of packets not yet sent.
-    ///
-    /// # Errors
-    /// If the model makes no sense; then nothing changes.
-    pub fn set_loss(&mut self, now: Time, loss: LossModel) -> Result<(), ConfigError> {
-        loss.validate()?;
-        self.advance(now);
-        self.loss.set_model(loss);
-        self.config.loss = loss;
-        Ok(())
     }
 
     /// Takes the link down: what is queued or in transmission is dropped, and so is everything pushed until [`Link::set_up`]. What

@@ -47,7 +47,7 @@ pub use counter::{Counter, Counters};
 pub use endpoint::{Endpoint, EndpointStats};
 pub use ids::{PathId, PathName, SessionId};
 pub use names::Named;
-pub use packet::{FlowKey, PktInfo};
+pub use packet::{FlowKey, PktInfo, Room};
 pub use path::{PathRow, PathState};
 pub use queue::{Discipline, QueueConfig, QueueStats, QueueView};
 pub use session::{Reason, SessionEvent, is_unicast};

@@ -42,6 +42,17 @@ pub struct PktInfo {
     pub class: u8,
 }
 
+/// How large a datagram may be, by the paths that rules and priorities leave to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Leaves at once.
+    pub known: usize,
+    /// Leaves once a probe has shown that the path carries it, unless it shows that it does not.
+    pub hoped: usize,
+    /// Its class, for [`PktInfo::class`].
+    pub class: u8,
+}
+
 impl PktInfo {
     /// Reads addresses, protocol, ports, DSCP and ECN of an IPv4 or IPv6 packet; anything else is flow 0.
     ///

@@ -55,13 +55,13 @@ fn thousands_at_one_listener_are_all_served() {
         }
     }
     net.run(Duration::from_millis(500));
-    assert_eq!(net.server.session_count(), most);
+    assert_eq!(net.server.sessions().len(), most);
     let late = connect(&mut net, CONNECTIONS);
     net.run(Duration::from_millis(500));
     let refused = |(_, session, event): &(End, SessionId, SessionEvent)| {
         *session == late && matches!(event, SessionEvent::Closed(_))
     };
-    assert!(net.events.iter().any(refused) && net.server.session_count() == most);
+    assert!(net.events.iter().any(refused) && net.server.sessions().len() == most);
 
     // The first takes all it can get; the others send now and then.
     let greedy = sessions[0];
@@ -98,7 +98,7 @@ fn thousands_at_one_listener_are_all_served() {
     }
     net.drain();
     net.run(Duration::from_secs(10));
-    assert_eq!((net.client.session_count(), net.server.session_count()), (0, 0));
+    assert_eq!((net.client.sessions().len(), net.server.sessions().len()), (0, 0));
     net.events = Vec::new();
     let ended = held(&mut net);
     assert!(ended < MOST_ENDED, "{ended} bytes each");

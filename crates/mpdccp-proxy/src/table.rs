@@ -455,11 +455,6 @@ impl FlowTable {
         self.tuples.get(&flow).copied()
     }
 
-    /// Flows whose tuple the embedding does not allow any more, after a reload or a changed lease.
-    pub fn not_allowed(&self, allowed: impl Fn(&Tuple) -> bool) -> Vec<Flow> {
-        self.tuples.iter().filter(|(_, tuple)| !allowed(tuple)).map(|(flow, _)| *flow).collect()
-    }
-
     /// SYNs that travelled as packets, by reason.
     pub fn as_packets(&self) -> impl Iterator<Item = (AsPacket, u64)> {
         AsPacket::ALL.into_iter().zip(self.counts)

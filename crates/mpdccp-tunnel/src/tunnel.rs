@@ -174,14 +174,14 @@ impl Tunnel {
                     return done.outcome(packet);
                 }
                 let (cx, own) = (cx!(self, endpoint, now), &self.assigned.nets);
-                self.forward.send(cx, &self.peers, own, &self.shard, packet)
+                self.forward.send(cx, &mut self.peers, own, &self.shard, packet)
             }
             Packet::HandedOver(packet) => {
                 if let Some(done) = self.divert(endpoint, now, &packet) {
                     return done.outcome(packet);
                 }
                 let (cx, own) = (cx!(self, endpoint, now), &self.assigned.nets);
-                self.forward.send_here(cx, &self.peers, own, &self.shard, packet)
+                self.forward.send_here(cx, &mut self.peers, own, &self.shard, packet)
             }
             Packet::Session(session, data) => match self.peers.of(session) {
                 Some(number) if data.first().is_some_and(|b| b >> 4 == 1) => {

@@ -15,9 +15,9 @@ fn mp_seq(n: u64) -> Vec<u8> {
 /// One data packet, past the harness's queue.
 fn transmit(net: &mut Net, side: usize, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let now = net.now;
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     net.end(side).transmit(now, options, payload, &mut wire);
-    wire.0.pop().unwrap().1
+    wire.pop().unwrap().2
 }
 
 #[test]
@@ -420,10 +420,10 @@ fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let option = |len: u8| [vec![200, len], vec![7; usize::from(len) - 2]].concat();
     [100, 20].into_iter().for_each(|len| net.end(CLIENT).send_options(&option(len)));
     net.end(CLIENT).set_mtu(mpdccp_units::Time::ZERO, 130);
-    let (now, mut wire) = (net.now, Wire::default());
-    while net.end(CLIENT).poll_transmit(now, &mut wire) && wire.0.len() < 10 {}
-    assert_eq!((wire.0.len(), net.end(CLIENT).stats().options_dropped), (1, 1));
-    assert!(wire.0[0].1.windows(2).any(|w| w == [200, 20]), "the other leaves");
+    let (now, mut wire) = (net.now, Outbox::new());
+    while net.end(CLIENT).poll_transmit(now, &mut wire) && wire.len() < 10 {}
+    assert_eq!((wire.len(), net.end(CLIENT).stats().options_dropped), (1, 1));
+    assert!(wire[0].2.windows(2).any(|w| w == [200, 20]), "the other leaves");
 }
 
 #[test]

@@ -188,9 +188,9 @@ fn initial_numbers_follow_the_seed_alone() {
         let ports = dccp_proto::Ports { local: 1, remote: 2 };
         let now = mpdccp_units::Time::ZERO;
         let mut client = dccp_proto::Connection::client(Config::default(), now, route(), ports, [seed; 32]);
-        let mut wire = Wire::default();
+        let mut wire = Outbox::new();
         client.poll_transmit(now, &mut wire);
-        dccp_wire::Packet::parse(&wire.0[0].1).unwrap().header.seq.value()
+        dccp_wire::Packet::parse(&wire[0].2).unwrap().header.seq.value()
     };
     let all: std::collections::BTreeSet<u64> = (0..=255).map(first).collect();
     assert_eq!(all.len(), 256);

@@ -182,9 +182,9 @@ fn a_request_of_linux_gets_all_its_answers_at_once() {
         };
         let now = Time::from_millis(5);
         let mut server = Connection::server(cfg, now, route(), &request, [1; 32]).unwrap();
-        let mut wire = Wire::default();
+        let mut wire = Outbox::new();
         server.poll_transmit(now, &mut wire);
-        let response = Packet::parse(&wire.0[0].1).unwrap();
+        let response = Packet::parse(&wire[0].2).unwrap();
         let asked = request.options().flatten().filter_map(|o| match o {
             Opt::ChangeL(f, _) => Some((Side::Local, f)),
             Opt::ChangeR(f, _) => Some((Side::Remote, f)),
@@ -226,9 +226,9 @@ fn a_response_of_linux_opens_a_client() {
             ..Config::default()
         };
         let mut client = new_client(cfg, now);
-        let mut wire = Wire::default();
+        let mut wire = Outbox::new();
         client.poll_transmit(now, &mut wire);
-        let request = Packet::parse(&wire.0[0].1).unwrap();
+        let request = Packet::parse(&wire[0].2).unwrap();
         // Acknowledge our Request instead of the one in the capture.
         bytes[18..24].copy_from_slice(&request.header.seq.value().to_be_bytes()[2..]);
         let response = Packet::parse(&bytes).unwrap();
@@ -242,9 +242,9 @@ fn a_response_of_linux_opens_a_client() {
         for n in 0..2 {
             let at = later + Duration::from_millis(200 * n);
             client.handle_timeout(at);
-            let mut wire = Wire::default();
+            let mut wire = Outbox::new();
             client.poll_transmit(at, &mut wire);
-            let ack = Packet::parse(&wire.0[0].1).unwrap();
+            let ack = Packet::parse(&wire[0].2).unwrap();
             assert_eq!(ack.header.ptype, PacketType::Ack);
             let confirms = ack.options().flatten();
             let confirms = confirms.filter(|o| matches!(o, Opt::ConfirmL(..) | Opt::ConfirmR(..))).count();
@@ -260,9 +260,9 @@ fn answered(options: &[u8]) -> (Connection, Time) {
     let now = Time::from_millis(5);
     let mut client = new_client(Config::default(), now);
     client.set_extra(Extra::HandshakeAck, &[200, 3, 7]);
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     client.poll_transmit(now, &mut wire);
-    let request = Packet::parse(&wire.0[0].1).unwrap();
+    let request = Packet::parse(&wire[0].2).unwrap();
     let response = dccp_wire::Header {
         ptype: PacketType::Response,
         src_port: 5002,
@@ -280,9 +280,9 @@ fn answered(options: &[u8]) -> (Connection, Time) {
 fn init_cookies_come_back_in_part_open() {
     let cookies = [36, 5, 1, 2, 3, 36, 3, 9];
     let (mut client, now) = answered(&cookies);
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
-    let ack = Packet::parse(&wire.0[0].1).unwrap();
+    let ack = Packet::parse(&wire[0].2).unwrap();
     assert!(ack.option_bytes.starts_with(&[&cookies[..], &[200, 3, 7]].concat()), "{:?}", ack.option_bytes);
     assert!(!client.poll_transmit(now, &mut wire));
 }
@@ -292,15 +292,15 @@ fn cookies_that_leave_no_room_are_an_option_error() {
     let cookie = [&[36, 255][..], &[1; 253]].concat();
     let (mut client, now) = answered(&cookie.repeat(3));
     assert_eq!(client.state(), State::Closed);
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
-    let reset = Packet::parse(&wire.0[0].1).unwrap().header.reset.unwrap();
+    let reset = Packet::parse(&wire[0].2).unwrap().header.reset.unwrap();
     assert_eq!((reset.code, reset.data[0]), (ResetCode::OptionError, 36));
     // Two fit, with an answer to each Change.
     let (mut client, now) = answered(&[&cookie.repeat(2)[..], &[32, 4, 99, 1]].concat());
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
-    let ack = Packet::parse(&wire.0[0].1).unwrap();
+    let ack = Packet::parse(&wire[0].2).unwrap();
     assert!(ack.options().any(|o| o == Ok(Opt::ConfirmR(99, &[]))));
     assert!(!client.poll_transmit(now, &mut wire));
 }

@@ -16,9 +16,9 @@ fn options(list: &[Opt<'_>]) -> OptionBuf {
 fn answered(response_options: &[u8]) -> (Connection, Header, Time) {
     let now = Time::from_millis(5);
     let mut client = new_client(Config::default(), now);
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     client.poll_transmit(now, &mut wire);
-    let request = Packet::parse(&wire.0[0].1).unwrap().header;
+    let request = Packet::parse(&wire[0].2).unwrap().header;
     let response = Header {
         ptype: PacketType::Response,
         src_port: 5002,
@@ -39,9 +39,9 @@ fn hear(client: &mut Connection, now: Time, header: &Header, options: &[u8]) {
 
 /// The Init Cookies on the next packet.
 fn cookies(client: &mut Connection, now: Time) -> Vec<Vec<u8>> {
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
-    let packet = Packet::parse(&wire.0[0].1).unwrap();
+    let packet = Packet::parse(&wire[0].2).unwrap();
     let cookie = |option| if let Ok(Opt::InitCookie(value)) = option { Some(value.to_vec()) } else { None };
     packet.options().filter_map(cookie).collect()
 }
@@ -131,11 +131,11 @@ fn a_sync_leaves_a_client_in_partopen() {
     let later = |ptype, by: u64| Header { ptype, seq: Seq::new(77 + by), ..response };
     hear(&mut client, now, &later(PacketType::Sync, 1), &[]);
     assert_eq!(client.state(), State::PartOpen);
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     while client.poll_transmit(now, &mut wire) {}
     let answers =
-        |(_, bytes): &(_, Vec<u8>)| Packet::parse(bytes).unwrap().header.ptype == PacketType::SyncAck;
-    assert!(wire.0.iter().any(answers), "the Sync was valid");
+        |(_, _, bytes): &(_, _, Vec<u8>)| Packet::parse(bytes).unwrap().header.ptype == PacketType::SyncAck;
+    assert!(wire.iter().any(answers), "the Sync was valid");
     hear(&mut client, now, &later(PacketType::Ack, 2), &[]);
     assert_eq!(client.state(), State::Open);
 }

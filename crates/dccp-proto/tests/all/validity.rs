@@ -12,7 +12,7 @@ fn dropped(net: &mut Net, side: usize, reason: DropReason) -> u64 {
 /// Data that leaves whether the congestion window allows it or not, and is lost.
 fn burn(net: &mut Net, side: usize, packets: usize) {
     let now = net.now;
-    let mut wire = Wire::default();
+    let mut wire = Outbox::new();
     for _ in 0..packets {
         net.end(side).transmit(now, &[], b"lost", &mut wire);
     }
@@ -25,9 +25,9 @@ fn syncs_after_a_burst_of_loss_longer_than_the_window() {
         let mut net = Net::open(Config::default(), Config::default());
         burn(&mut net, CLIENT, lost);
         let now = net.now;
-        let mut wire = Wire::default();
+        let mut wire = Outbox::new();
         net.end(CLIENT).transmit(now, &[], b"first", &mut wire);
-        let first = wire.0.pop().unwrap().1;
+        let first = wire.pop().unwrap().2;
         assert_eq!(net.inject(SERVER, &first, Default::default()), syncs == 0);
         net.run(Duration::from_millis(500));
         assert_eq!(net.types(SERVER).iter().filter(|t| **t == PacketType::Sync).count(), syncs);

@@ -192,13 +192,6 @@ impl Channels {
         }
     }
 
-    /// Sends to another address from now on.
-    pub fn set_address(&mut self, channel: ChannelId, address: Address) {
-        if let Some(channel) = self.channel_mut(channel) {
-            channel.address = address;
-        }
-    }
-
     /// Where a channel's datagrams go now.
     pub fn address(&self, channel: ChannelId) -> Option<Address> {
         self.channel(channel).map(|channel| channel.address)
@@ -337,10 +330,6 @@ impl Channels {
 
     fn channel(&self, id: ChannelId) -> Option<&Channel> {
         self.channels.get(*self.by_id.get(&id)?)
-    }
-
-    fn channel_mut(&mut self, id: ChannelId) -> Option<&mut Channel> {
-        self.channels.get_mut(*self.by_id.get(&id)?)
     }
 
     fn insert(

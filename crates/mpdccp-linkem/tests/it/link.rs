@@ -120,14 +120,14 @@ fn a_shorter_delay_does_not_overtake() {
 
 #[test]
 fn lost_packets_use_the_link() {
-    let mut link = link(config());
-    link.set_loss(Time::ZERO, LossModel::Bernoulli(1.0)).unwrap();
+    let lossy = |loss| LinkConfig { loss, ..config() };
+    let mut link = link(lossy(LossModel::Bernoulli(1.0)));
     link.push(Time::ZERO, bytes(1_250), 0);
     link.push(Time::ZERO, bytes(1_250), 1);
-    link.set_loss(ms(1), LossModel::None).unwrap();
+    link.reconfigure(ms(1), lossy(LossModel::None)).unwrap();
     assert_eq!(drain(&mut link), [(1, ms(7))]);
     assert_eq!(link.stats().lost.packets, 1);
-    assert!(link.set_loss(ms(2), LossModel::Bernoulli(1.5)).is_err());
+    assert!(link.reconfigure(ms(2), lossy(LossModel::Bernoulli(1.5))).is_err());
 }
 
 #[test]

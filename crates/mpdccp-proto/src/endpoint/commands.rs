@@ -5,7 +5,7 @@ use super::{Endpoint, EndpointStats};
 
 use crate::policy::Policy;
 use crate::sched::SchedulerKind;
-use crate::{PathConfig, PathId, PathName, PathRow, PktInfo, QueueView, SessionId, SessionStatus};
+use crate::{PathConfig, PathId, PathName, PathRow, PktInfo, QueueView, Room, SessionId, SessionStatus};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ports, Route};
@@ -49,7 +49,7 @@ impl Endpoint {
     /// Bounds what this end sends in all its sessions together, in bits of datagrams; none for no bound. Those that have something to send
     /// have equal shares of it, and what one does not need is the others'.
     pub fn cap_all(&mut self, rate: Option<Rate>) {
-        self.shared.set(rate);
+        self.total_cap.set(rate);
     }
 
     /// Bounds the bytes of packets that wait in the queues of all sessions together (256 MiB unless told otherwise). Where it is met, a session
@@ -96,9 +96,8 @@ impl Endpoint {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
-    /// The largest datagram that would leave in place of this one, where rules and priorities send it, and its class, for
-    /// [`PktInfo::class`]. `None` if no path is up for it, or there is no such session.
-    pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<(usize, u8)> {
+    /// How large a datagram in place of this one may be. `None` if no path is up for it, or there is no such session.
+    pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<Room> {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
@@ -187,11 +186,6 @@ impl Endpoint {
     /// Live sessions.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.sessions.keys().copied().collect()
-    }
-
-    /// How many sessions are alive.
-    pub fn session_count(&self) -> usize {
-        self.sessions.len()
     }
 
     /// The paths that go over a socket to `remote`.

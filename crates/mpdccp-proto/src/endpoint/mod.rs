@@ -2,15 +2,15 @@
 
 mod accept;
 mod commands;
+mod congestion_groups;
 mod cookies;
 mod demux;
-mod groups;
 mod listener;
 mod memory;
 mod occupancy;
 mod rendezvous;
-mod shared;
 mod strangers;
+mod total_cap;
 
 use crate::Counters;
 use crate::blocks::Blocks;
@@ -22,12 +22,12 @@ use crate::{
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use congestion_groups::Groups;
 use cookies::Cookies;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_wire::Packet;
 use demux::Demux;
-use groups::Groups;
 use listener::Listener;
 use memory::Memory;
 use mpdccp_units::Time;
@@ -35,8 +35,8 @@ use occupancy::Occupancy;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use rendezvous::Rendezvous;
-use shared::Shared;
 use strangers::Strangers;
+use total_cap::TotalCap;
 use tracing::Span;
 
 /// Counters of packets that belong to no connection.
@@ -103,7 +103,7 @@ pub struct Endpoint {
     timers: BTreeSet<(Time, SessionId)>,
     dirty: Vec<SessionId>,
     /// A bound on what they send together.
-    shared: Shared,
+    total_cap: TotalCap,
     /// And on what waits.
     memory: Memory,
     /// Sessions that may have datagrams for the application.
@@ -139,7 +139,7 @@ impl Endpoint {
             shard: None,
             timers: BTreeSet::new(),
             dirty: Vec::new(),
-            shared: Shared::default(),
+            total_cap: TotalCap::default(),
             memory: Memory::default(),
             ready: VecDeque::new(),
             events: VecDeque::new(),
@@ -238,7 +238,7 @@ impl Endpoint {
             return Some((Time::ZERO, Wake::NotDrained));
         }
         let listen = self.rendezvous.next_timeout().map(|at| (at, Wake::Listen));
-        let turn = self.shared.next().map(|at| (at, Wake::Turn));
+        let turn = self.total_cap.next().map(|at| (at, Wake::Turn));
         let timer = self.timers.first().and_then(|(_, id)| self.sessions.get(id)?.armed);
         listen.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
@@ -270,17 +270,17 @@ impl Endpoint {
         self.rendezvous.transmit(now, sink);
         let mut dirty = core::mem::take(&mut self.dirty);
         // With a bound on all of them they have their turns for data afterwards.
-        let allowance = self.shared.is_set().then_some(0);
+        let allowance = self.total_cap.is_set().then_some(0);
         for id in dirty.drain(..) {
             self.transmit(now, id, allowance, sink);
         }
         // Keeps the memory; nothing was marked meanwhile.
         self.dirty = dirty;
-        while let Some((id, bytes)) = self.shared.turn(now) {
+        while let Some((id, bytes)) = self.total_cap.turn(now) {
             if let Some(entry) = self.sessions.get_mut(&id) {
                 entry.waiting = false;
                 let rest = self.transmit(now, id, Some(bytes), sink);
-                self.shared.on_sent(now, bytes - rest);
+                self.total_cap.on_sent(now, bytes - rest);
             }
         }
     }
@@ -311,7 +311,7 @@ impl Endpoint {
         }
         entry.armed = next;
         if held && !core::mem::replace(&mut entry.waiting, true) {
-            self.shared.wait(id, rest);
+            self.total_cap.wait(id, rest);
         }
         // A stream may have room for more.
         self.gather(id);

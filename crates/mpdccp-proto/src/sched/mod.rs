@@ -1,6 +1,6 @@
 //! Schedulers: which path a packet takes. A scheduler reads rows and returns a pick; it never sees a connection.
 //!
-//! The rows it gets are those that priorities leave (`tiers`), so all schedulers mean the same by them. A row's gate may be shut:
+//! The rows it gets are those that priorities leave (`priorities`), so all schedulers mean the same by them. A row's gate may be shut:
 //! to wait for it is a choice too.
 
 use crate::names::Named;
@@ -17,11 +17,11 @@ mod ecf;
 mod extra;
 mod handover;
 mod otias;
+pub(crate) mod priorities;
 mod redundant;
 mod rr;
 mod scheduler;
 mod srtt;
-pub(crate) mod tiers;
 mod trial;
 mod weighted;
 

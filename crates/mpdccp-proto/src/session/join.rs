@@ -1,7 +1,7 @@
 //! Further subflows: MP_JOIN with nonces and HMACs (RFC 9897 sections 3.2.2, 3.2.6 and 3.3).
 
 use super::handshake::{Hello, reset};
-use super::probing::Probing;
+use super::liveness::Liveness;
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Reason, Role, Session, encode};
 use crate::keys::{By, Tag, same};
@@ -205,10 +205,10 @@ impl Session {
             match (path.state, &mut path.conn) {
                 (PathState::Up, Some(conn)) => {
                     conn.probe();
-                    path.probing = Probing::suspect(now);
+                    path.liveness = Liveness::suspect(now);
                     self.on_suspect(now, i);
                 }
-                (PathState::Suspect, _) if path.probing.silent_for(now) >= REPLACE_AFTER => {
+                (PathState::Suspect, _) if path.liveness.silent_for(now) >= REPLACE_AFTER => {
                     self.give_up(now, i, Reason::Replaced)
                 }
                 _ => {}

@@ -1,6 +1,6 @@
 //! Which paths there are: adding, connecting, trying again, removing.
 
-use super::probing::Probing;
+use super::liveness::Liveness;
 use super::signal::Signal;
 use super::subflow::Subflow;
 use super::{Reason, Role, Session, SessionEvent};
@@ -134,12 +134,12 @@ impl Session {
         let path = &mut self.paths[i];
         match (path.state, up) {
             (PathState::Up, false) => {
-                path.probing = Probing::link_down(now);
+                path.liveness = Liveness::link_down(now);
                 self.on_suspect(now, i);
                 self.tell_silence(i);
             }
             (PathState::Suspect, true) => {
-                path.probing = Probing::suspect(now);
+                path.liveness = Liveness::suspect(now);
                 if let Some(conn) = &mut path.conn {
                     conn.probe();
                 }
@@ -208,7 +208,7 @@ impl Session {
     /// Timers of paths.
     pub(super) fn manage_paths(&mut self, now: Time) {
         for i in 0..self.paths.len() {
-            self.check_probing(now, i);
+            self.check_liveness(now, i);
             if self.patience(&self.paths[i]).is_some_and(|t| t <= now) {
                 let reason = if self.paths[i].state == PathState::Down {
                     Reason::Closed
@@ -247,7 +247,7 @@ impl Session {
         let open = self.state == SessionState::Open;
         let active = open || self.state == SessionState::Connecting;
         let live = self.paths.iter().filter(move |p| open && p.is_live());
-        let live = live.map(|p| (p.probing.next(&self.evidence(p)), Wake::Probe));
+        let live = live.map(|p| (p.liveness.next(&self.evidence(p)), Wake::Probe));
         let patience = self.paths.iter().filter_map(move |p| self.patience(p).filter(|_| active));
         let connect = self.paths.iter().filter_map(move |p| p.connect_time().filter(|_| active));
         live.chain(patience.map(|t| (t, Wake::Patience)))

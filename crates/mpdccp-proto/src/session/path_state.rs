@@ -1,6 +1,6 @@
 //! How each path fares: what its connection went through, whether it answers, what its neighbours and the peer are told.
 
-use super::probing::{Evidence, Probing, Step};
+use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
 use super::subflow::{Stage, Subflow};
 use super::{Gone, Reason, Role, Session, SessionEvent, encode};
@@ -49,7 +49,7 @@ impl Session {
             self.tell_rtt(now, i);
             self.follow_fates(now, i);
         }
-        self.check_probing(now, i);
+        self.check_liveness(now, i);
     }
 
     fn on_opened(&mut self, now: Time, i: usize) {
@@ -143,7 +143,7 @@ impl Session {
             false => (keepalive.saturating_mul(2), survive),
         };
         // While data flows, a path that carries none must be known to work for when it is needed.
-        let data_at = self.paths.iter().map(|p| p.data_at.max(p.probing.asked())).max();
+        let data_at = self.paths.iter().map(|p| p.data_at.max(p.liveness.asked())).max();
         let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
         // Without another path there is nowhere to turn to, and no hurry.
         let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
@@ -157,18 +157,18 @@ impl Session {
         }
     }
 
-    pub(super) fn check_probing(&mut self, now: Time, i: usize) {
+    pub(super) fn check_liveness(&mut self, now: Time, i: usize) {
         let Some(path) = self.paths.get(i) else { return };
         if !path.is_live() || self.state != SessionState::Open {
             return;
         }
         // Most packets: judging would take longer than all else that they ask of the session.
-        if path.probing.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
+        if path.liveness.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
         }
         let evidence = self.evidence(path);
         let path = &mut self.paths[i];
-        let step = path.probing.check(now, &evidence);
+        let step = path.liveness.check(now, &evidence);
         match (step, &mut path.conn) {
             (Step::Nothing, _) | (_, None) => {}
             (Step::Probe, Some(conn)) => conn.probe(),
@@ -194,7 +194,7 @@ impl Session {
             let meant = (path.local_addr, path.remote_addr) == (local_addr, remote_addr) && path.is_up();
             if let Some(conn) = path.conn.as_mut().filter(|_| meant) {
                 conn.probe();
-                path.probing = Probing::suspect(now);
+                path.liveness = Liveness::suspect(now);
                 self.on_suspect(now, k);
             }
         }

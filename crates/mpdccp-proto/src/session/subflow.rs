@@ -1,8 +1,8 @@
 use super::cap::Cap;
+use super::liveness::Liveness;
 use super::loss_rate::LossRate;
-use super::probing::Probing;
 use crate::keys::Tag;
-use crate::sched::tiers::STANDBY;
+use crate::sched::priorities::STANDBY;
 use crate::{PathConfig, PathId, PathRow, PathState, PathStatus};
 use dccp_cc::{Amount, RttEstimator};
 use dccp_proto::ccid::Late;
@@ -50,7 +50,7 @@ pub(super) struct Subflow {
     pub(super) answer: Duration,
     /// When data last arrived.
     pub(super) data_at: Time,
-    pub(super) probing: Probing,
+    pub(super) liveness: Liveness,
     pub(super) loss: LossRate,
     /// Bounds the rate of its data packets.
     pub(super) cap: Cap,
@@ -125,7 +125,7 @@ impl Subflow {
             rto: RttEstimator::INITIAL_RTO,
             answer: RttEstimator::INITIAL_RTO,
             data_at: Time::ZERO,
-            probing: Probing::NEW,
+            liveness: Liveness::NEW,
             loss: LossRate::default(),
             cap: Cap::default(),
             local_addr: 0,
@@ -163,7 +163,7 @@ impl Subflow {
     /// Its connection is open.
     pub(super) fn open(&mut self, now: Time) {
         (self.opened, self.up_since) = (now, now);
-        self.probing = Probing::NEW;
+        self.liveness = Liveness::NEW;
         self.state = PathState::Up;
         self.was_up = true;
         self.connect_gap = CONNECT_GAP.0;
@@ -255,7 +255,7 @@ impl Subflow {
     ) -> Option<Seq> {
         let answered = self.answered();
         let conn = self.conn.as_mut()?;
-        self.probing.on_sent(now, answered);
+        self.liveness.on_sent(now, answered);
         let sent = |conn: &Connection| conn.tx_view().map_or(0, |view| view.sent.bytes);
         let before = if self.cap.is_set() { sent(conn) } else { 0 };
         let seq = conn.transmit(now, options, payload, sink);

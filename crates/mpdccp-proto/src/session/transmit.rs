@@ -3,9 +3,8 @@
 use super::Session;
 use super::class_queues::{Source, Waiting};
 use super::repair::Copy;
-use super::subflow::Subflow;
-use crate::sched::{Pick, tiers};
-use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, SessionState, Wake};
+use crate::sched::{Pick, priorities};
+use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, Room, SessionState, Wake};
 use alloc::vec::Vec;
 use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt};
@@ -159,21 +158,22 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// The largest datagram in place of this one, and its class; see [`Endpoint::room`](crate::Endpoint::room).
-    pub(crate) fn room(&self, now: Time, info: &PktInfo, data: &[u8]) -> Option<(usize, u8)> {
+    /// See [`Endpoint::room`](crate::Endpoint::room).
+    pub(crate) fn room(&self, now: Time, info: &PktInfo, data: &[u8]) -> Option<Room> {
         let options = self.options_len();
-        let row = |path: &Subflow| PathRow {
-            max_payload: path.conn.as_ref().map_or(0, |conn| conn.max_payload_open(options)),
-            ..path.row(now, options)
-        };
-        let mut rows: Vec<PathRow> = self.paths.iter().map(row).collect();
+        let mut rows: Vec<PathRow> = self.paths.iter().map(|path| path.row(now, options)).collect();
         let class = self.classes.class_for(info, data);
         if let Some(rule) = self.classes.rule(class) {
             let mut allowed = Vec::new();
             rule.rows(&PktInfo { len: 0, ..*info }, &rows, &mut allowed).then_some(())?;
             rows = allowed;
         }
-        Some((tiers::room(&rows)?, class as u8))
+        let known = priorities::room(&rows)?;
+        for row in &mut rows {
+            let conn = self.paths.iter().find(|path| path.id == row.id).and_then(|path| path.conn.as_ref());
+            row.max_payload = conn.map_or(0, |conn| conn.max_payload_open(options));
+        }
+        Some(Room { known, hoped: priorities::room(&rows)?, class: class as u8 })
     }
 
     /// Finds the paths that rules and priorities leave for a packet of this class, for [`offered`](Self::offered). False if the packet is
@@ -188,9 +188,9 @@ impl Session {
                 &self.allowed
             }
         };
-        self.offered_all = class == 0 && tiers::offers_all(info, rows);
+        self.offered_all = class == 0 && priorities::offers_all(info, rows);
         if !self.offered_all {
-            tiers::offer(now, info, backlog, rows, &mut self.offered);
+            priorities::offer(now, info, backlog, rows, &mut self.offered);
         }
         true
     }
@@ -304,25 +304,16 @@ mod tests {
     use crate::reorder::ReorderConfig;
     use crate::{PathConfig, PathName, SessionConfig};
     use alloc::vec;
-    use dccp_proto::{Ecn, Ports, Route};
+    use dccp_proto::{Ecn, Outbox, Ports, Route};
     use dccp_wire::{Packet, Seq};
     use mpdccp_units::Duration;
 
-    struct Out(Vec<Vec<u8>>);
-
-    impl Sink for Out {
-        fn reserve(&mut self, _: &Route, _: Ecn, len: usize) -> &mut [u8] {
-            self.0.push(vec![0; len]);
-            self.0.last_mut().unwrap()
-        }
-    }
-
     /// Packets from `a` arrive at `b`; returns the MP_SEQs on them.
     fn carry(now: Time, a: &mut Session, b: &mut Session) -> Vec<Seq> {
-        let mut out = Out(Vec::new());
+        let mut out = Outbox::new();
         a.poll_transmit(now, &mut out);
         let mut numbers = Vec::new();
-        for bytes in out.0 {
+        for (_, _, bytes) in out {
             let packet = Packet::parse(&bytes).unwrap();
             if let Some(Ok(Opt::Mp(MpOption::Seq(seq)))) = packet.options().next() {
                 numbers.push(seq);
@@ -345,9 +336,9 @@ mod tests {
         client.next_mp_seq = Seq::new(mp_seq);
         client.poll_connect(now).unwrap();
         client.connect(now, PathId(0), ports);
-        let mut out = Out(Vec::new());
+        let mut out = Outbox::new();
         client.poll_transmit(now, &mut out);
-        let request = Packet::parse(&out.0[0]).unwrap();
+        let request = Packet::parse(&out[0].2).unwrap();
         let (cfg, request) = (&cfg, &request);
         let offer = Offer {
             cfg,

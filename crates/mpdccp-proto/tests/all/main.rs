@@ -8,6 +8,7 @@ mod families;
 mod faults;
 mod flood;
 mod handshake;
+mod interleavings;
 mod mtu;
 mod options;
 mod paths;

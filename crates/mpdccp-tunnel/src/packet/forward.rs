@@ -15,7 +15,7 @@ use crate::peers::Peers;
 use crate::shards::{Shard, Told};
 use crate::status::TunStatus;
 use ipnet::IpNet;
-use mpdccp_proto::{PathState, PktInfo, SessionId};
+use mpdccp_proto::{PathState, PktInfo, Room, SessionId};
 
 /// A packet for the tunnel.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Forward {
     pub(crate) fn send(
         &mut self,
         cx: &mut Cx<'_>,
-        peers: &Peers,
+        peers: &mut Peers,
         own: &[IpNet],
         shard: &Shard,
         mut packet: Vec<u8>,
@@ -89,12 +89,21 @@ impl Forward {
         let session = peers[number].session.ok_or(DropReason::NotConnected)?;
         let carried = peers[number].carried.unwrap_or(Carried::all(self.mtu.mtu));
         let info = PktInfo::of_ip(&packet, cx.endpoint.flow_key());
-        if packet.len() > usize::from(carried.least) {
-            let (room, class) =
-                cx.endpoint.room(cx.now, session, &info, &packet).unwrap_or((carried.most.into(), 0));
-            if packet.len() > room {
-                let room = u16::try_from(room).unwrap_or(u16::MAX);
-                return self.send_too_big(cx, session, &packet, PktInfo { class, ..info }, room);
+        if !carried.proven || packet.len() > usize::from(carried.least) {
+            let most = usize::from(carried.most);
+            let unknown = Room { known: most, hoped: most, class: 0 };
+            let room = cx.endpoint.room(cx.now, session, &info, &packet).unwrap_or(unknown);
+            if let Some(carried) = peers[number].carried.as_mut().filter(|_| room.known >= room.hoped) {
+                carried.proven = true;
+            }
+            let info = PktInfo { class: room.class, ..info };
+            if packet.len() > room.hoped {
+                let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
+                return self.send_too_big(cx, session, &packet, info, room);
+            }
+            // The sender is not told of a size that may grow within a round trip, nor does the packet wait for that.
+            if packet.len() > room.known {
+                return self.send_pieces(cx, session, &packet, info, room.known);
             }
         }
         if cx.cfg.mss_clamp {
@@ -125,13 +134,24 @@ impl Forward {
                     cx.endpoint.send(cx.now, session, fragment, info);
                 }
             }
-            TooBig::Cut => {
-                self.cut = self.cut.wrapping_add(1);
-                for piece in cut(self.cut, packet, room.into()).ok_or(DropReason::TooBig)? {
-                    let info = PktInfo { len: piece.len(), ..info };
-                    cx.endpoint.send(cx.now, session, piece, info);
-                }
-            }
+            TooBig::Cut => return self.send_pieces(cx, session, packet, info, room.into()),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// A packet in pieces of at most `room` bytes.
+    fn send_pieces(
+        &mut self,
+        cx: &mut Cx<'_>,
+        session: SessionId,
+        packet: &[u8],
+        info: PktInfo,
+        room: usize,
+    ) -> Result<Outcome, DropReason> {
+        self.cut = self.cut.wrapping_add(1);
+        for piece in cut(self.cut, packet, room).ok_or(DropReason::TooBig)? {
+            let info = PktInfo { len: piece.len(), ..info };
+            cx.endpoint.send(cx.now, session, piece, info);
         }
         Ok(Outcome::Done)
     }
@@ -140,7 +160,7 @@ impl Forward {
     pub(crate) fn send_here(
         &mut self,
         cx: &mut Cx<'_>,
-        peers: &Peers,
+        peers: &mut Peers,
         own: &[IpNet],
         shard: &Shard,
         packet: Vec<u8>,

@@ -47,6 +47,8 @@ pub(crate) struct Carried {
     pub(crate) segments: u16,
     /// Some path carries this.
     pub(crate) most: u16,
+    /// No path is so new that it has yet to show what it carries.
+    pub(crate) proven: bool,
 }
 
 impl Carried {
@@ -54,12 +56,12 @@ impl Carried {
     pub(crate) fn by(paths: &[u16]) -> Option<Carried> {
         let (least, most) = (*paths.iter().min()?, *paths.iter().max()?);
         let wide = paths.iter().copied().filter(|carried| *carried >= LEAST_V6);
-        Some(Carried { least, segments: wide.min().unwrap_or(least), most })
+        Some(Carried { least, segments: wide.min().unwrap_or(least), most, proven: false })
     }
 
     /// Where nothing is known.
     pub(crate) fn all(mtu: u16) -> Carried {
-        Carried { least: mtu, segments: mtu, most: mtu }
+        Carried { least: mtu, segments: mtu, most: mtu, proven: true }
     }
 }
 

@@ -1,10 +1,10 @@
-//! IPv6 packets that no host may be asked to make smaller, where the paths carry less: they travel in pieces, which the other end puts
-//! together.
+//! Packets that travel in pieces, which the other end puts together: those of IPv6 that no host may be asked to make smaller, where the
+//! paths carry less, and large ones while no path is known to carry them yet.
 //!
 //! A piece is a message of the tunnel: `10 06`, a number that all pieces of a packet have, in two bytes, and a byte whose upper half says
 //! which piece it is and whose lower half says which is the last.
 
-use super::mtu::LEAST_V6;
+use super::mtu;
 use std::collections::VecDeque;
 
 const PIECE: [u8; 2] = [0x10, 6];
@@ -63,7 +63,7 @@ impl Pieces {
         let parts = &mut self.0[at].1;
         parts[which] = Some(data.to_vec());
         // No more is kept of a packet than it may have.
-        if parts.iter().flatten().map(Vec::len).sum::<usize>() > usize::from(LEAST_V6) {
+        if parts.iter().flatten().map(Vec::len).sum::<usize>() > usize::from(mtu::MOST) {
             self.0.remove(at);
             return Joined::Wrong;
         }
@@ -115,7 +115,7 @@ mod tests {
         for wrong in [&[0x10, 6][..], &[0x10, 6, 0, 0, 0x01], &[0x10, 6, 0, 0, 0x21, 7]] {
             assert_eq!(pieces.join(wrong), Joined::Wrong, "{wrong:?}");
         }
-        let large = [&[0x10, 6, 9, 9, 0x01][..], &[0; 1281]].concat();
+        let large = [&[0x10, 6, 9, 9, 0x01][..], &[0; 9001]].concat();
         assert_eq!((pieces.join(&large), pieces.0.len()), (Joined::Wrong, MOST));
     }
 }

@@ -174,6 +174,41 @@ fn a_quota_that_a_reload_takes_away_binds_no_more() {
     assert_eq!(world.path(0, "a").unwrap().priority, 3);
 }
 
+/// Packets of 1000 bytes delivered of those that one host sends another, 8 Mbit/s for two seconds.
+fn delivered(world: &mut World, from: usize, to: usize) -> usize {
+    let mut numbers = Vec::new();
+    for _ in 0..2_000 {
+        numbers.push(world.send(from, inner(to), 1_000));
+        world.run(Duration::from_millis(1));
+    }
+    world.run(SECOND);
+    numbers.iter().filter(|number| world.delivered.contains_key(number)).count()
+}
+
+#[test]
+fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
+    let mut world = up();
+    let server = SERVERS[0];
+    assert!(delivered(&mut world, server, 0) > 1_800 && delivered(&mut world, 0, server) > 1_800);
+    // 1 Mbit/s, a second or two of queue more.
+    let kept = 180..400;
+    let of_peer = |what: &str| server_text([true; CLIENTS], "").replace("name = \"c0\"", what);
+    world.reload(server, &of_peer("name = \"c0\"\nrate = \"1M\""));
+    let carried = delivered(&mut world, server, 0);
+    assert!(kept.contains(&carried), "{carried} to the peer");
+    assert!(delivered(&mut world, server, 1) > 1_800, "another peer");
+    world.reload(server, &of_peer("name = \"c0\"\nreceive_rate = \"1M\""));
+    let carried = delivered(&mut world, 0, server);
+    assert!(kept.contains(&carried), "{carried} from the peer");
+    let tunnel = &world.hosts[server];
+    assert!(tunnel.tunnel.status(&tunnel.endpoint, world.now, None).tun.drops["over_rate"] > 1_000);
+    world.reload(server, &of_peer("name = \"c0\""));
+    let file = ClientFile { second: None, ..ClientFile::new() }.text(0);
+    world.reload(0, &file.replace("interface =", "rate = \"1M\"\ninterface ="));
+    let carried = delivered(&mut world, 0, server);
+    assert!(kept.contains(&carried), "{carried} over the path");
+}
+
 const POOL: &str = "[assign]\npool = [\"10.0.0.0/29\"]\nroutes = [\"10.9.0.0/16\", \"172.16.0.0/12\"]\n";
 
 fn assigned() -> World {

@@ -5,7 +5,8 @@ use ipnet::IpNet;
 use mpdccp_proto::Endpoint;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{
-    Action, Answer, HostEvent, Interface, Keys, Level, Looked, Outcome, Packet, Saved, Setup, Sizes, Tunnel,
+    Action, Answer, HostEvent, Interface, Keys, Level, Looked, Outcome, Packet, Saved, Setup, ShardMessage,
+    Sizes, Tunnel,
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,9 +73,15 @@ pub(crate) struct Host {
     pub(crate) clock: i64,
     /// Last byte of the address that every name leads to.
     pub(crate) dns: u8,
+    /// The latest of its addresses that a server gave.
+    pub(crate) given: Option<Ipv4Addr>,
+    /// For other shards: messages, and packets that are for their peers.
+    pub(crate) to_shards: Vec<(u8, ShardMessage)>,
+    pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
     handshakes: Duration,
     began: Time,
     seed: u8,
+    shard: u8,
 }
 
 fn parse(text: &str) -> Config {
@@ -87,9 +94,17 @@ fn keys(cfg: &Config, own: &PrivateKey) -> Keys {
 }
 
 impl Host {
-    pub(crate) fn new(now: Time, seed: u8, key: PrivateKey, text: &str, listen: Option<IpAddr>) -> Host {
+    /// A client, or a shard of a server.
+    pub(crate) fn new(
+        now: Time,
+        seed: u8,
+        key: PrivateKey,
+        text: &str,
+        server: Option<(IpAddr, u8)>,
+    ) -> Host {
         let mut endpoint = Endpoint::new([seed; 32]);
-        let tunnel = make(&mut endpoint, now, seed, &key, text, Saved::new());
+        let shard = server.map_or(0, |(_, shard)| shard);
+        let tunnel = make(&mut endpoint, now, (seed, shard), &key, text, Saved::new());
         Host {
             key,
             text: text.into(),
@@ -100,7 +115,7 @@ impl Host {
             access: BTreeMap::new(),
             channels: BTreeMap::new(),
             newest: BTreeMap::new(),
-            listen,
+            listen: server.map(|(ip, _)| ip),
             saved: Saved::new(),
             routes: BTreeSet::new(),
             addresses: BTreeSet::new(),
@@ -115,9 +130,13 @@ impl Host {
             diverted: Vec::new(),
             clock: 0,
             dns: 1,
+            given: None,
+            to_shards: Vec::new(),
+            handed_over: Vec::new(),
             handshakes: Duration::ZERO,
             began: now,
             seed,
+            shard,
         }
     }
 
@@ -136,7 +155,7 @@ impl Host {
         self.seed = self.seed.wrapping_add(10);
         self.endpoint = Endpoint::new([self.seed; 32]);
         let saved = self.saved.clone();
-        self.tunnel = make(&mut self.endpoint, now, self.seed, &self.key, &self.text, saved);
+        self.tunnel = make(&mut self.endpoint, now, (self.seed, self.shard), &self.key, &self.text, saved);
         self.sockets.clear();
         self.channels.clear();
         self.newest.clear();
@@ -194,7 +213,7 @@ impl Host {
             Outcome::Done => {}
             Outcome::Write(packet) => self.received.push(packet),
             Outcome::Proxy(packet) => self.diverted.push(packet),
-            Outcome::HandOver(..) => panic!("there is one shard"),
+            Outcome::HandOver(shard, packet) => self.handed_over.push((shard, packet)),
         }
         self.act(now);
     }
@@ -231,6 +250,11 @@ impl Host {
                 Action::SetAddresses { remove, add } => {
                     assert!(remove.iter().all(|net| self.addresses.remove(net)));
                     assert!(add.iter().all(|net| self.addresses.insert(*net)));
+                    let v4 = |net: &IpNet| match net.addr() {
+                        IpAddr::V4(ip) => Some(ip),
+                        IpAddr::V6(_) => None,
+                    };
+                    self.given = add.iter().find_map(v4).or(self.given);
                     Some(HostEvent::AddressesSet(Ok(())))
                 }
                 Action::SetMtu(mtu) => {
@@ -274,7 +298,11 @@ impl Host {
                     None
                 }
                 Action::Resolve(name) => Some(self.resolve(name)),
-                Action::SetPrivateKey(_) | Action::ToShard(..) => panic!("not in these worlds"),
+                Action::ToShard(shard, message) => {
+                    self.to_shards.push((shard, message));
+                    None
+                }
+                Action::SetPrivateKey(_) => panic!("not in these worlds"),
                 Action::AssignQueues(_)
                 | Action::AssignQueue(..)
                 | Action::SetMarking(_)
@@ -335,8 +363,15 @@ impl Host {
     }
 }
 
-fn make(endpoint: &mut Endpoint, now: Time, seed: u8, key: &PrivateKey, text: &str, saved: Saved) -> Tunnel {
+fn make(
+    endpoint: &mut Endpoint,
+    now: Time,
+    (seed, shard): (u8, u8),
+    key: &PrivateKey,
+    text: &str,
+    saved: Saved,
+) -> Tunnel {
     let cfg = parse(text);
-    let setup = Setup { keys: keys(&cfg, key), cfg, saved, shard: 0, seed: [seed; 32], alive: None };
+    let setup = Setup { keys: keys(&cfg, key), cfg, saved, shard, seed: [seed; 32], alive: None };
     Tunnel::new(endpoint, now, setup)
 }

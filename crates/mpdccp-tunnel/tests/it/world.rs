@@ -1,19 +1,23 @@
 //! Two clients, two servers with one key, and the network between them: 10 ms each way, encryption by assertion.
 
 use crate::host::{Access, Host, OVERHEAD};
-use dccp_proto::{Ecn, Route, Sink};
+use dccp_proto::{Ecn, Outbox, Route};
 use dccp_secure::PrivateKey;
 use mpdccp_tunnel::status::{PathReport, PeerStatus};
-use mpdccp_tunnel::{HostEvent, Packet};
+use mpdccp_tunnel::{Command, HostEvent, Packet};
 use mpdccp_units::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const CLIENTS: usize = 2;
-/// Hosts: clients first.
+/// Hosts: clients first, then servers, which are the first shards of theirs, then their second ones.
 pub(crate) const SERVERS: [usize; 2] = [2, 3];
-const DELAY: Duration = Duration::from_millis(10);
+const HOSTS: usize = 4;
+/// The host that a shard is part of.
+fn whole(shard: usize) -> usize {
+    if shard < HOSTS { shard } else { shard - SERVERS.len() }
+}
 
 pub(crate) fn server_ip(server: usize) -> IpAddr {
     Ipv4Addr::new(198, 51, 100, server as u8 - 1).into()
@@ -35,6 +39,8 @@ pub(crate) fn key(host: usize) -> PrivateKey {
 /// What a client's file says of its paths.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientFile {
+    /// Interface of the first path, or a pattern.
+    pub(crate) interface: &'static str,
     /// Second path: none, or its priority.
     pub(crate) second: Option<u8>,
     pub(crate) quota: bool,
@@ -48,7 +54,7 @@ pub(crate) struct ClientFile {
 impl ClientFile {
     pub(crate) fn new() -> ClientFile {
         let remote = "[\"198.51.100.1\", \"198.51.100.2\"]".into();
-        ClientFile { second: Some(3), quota: false, v6: false, remote, extra: String::new() }
+        ClientFile { interface: "p0", second: Some(3), quota: false, v6: false, remote, extra: String::new() }
     }
 
     pub(crate) fn text(&self, client: usize) -> String {
@@ -68,8 +74,9 @@ impl ClientFile {
         });
         format!(
             "role = \"client\"\nprivate_key = \"{}\"\n{addresses}\n{extra}\n[[peer]]\nname = \"hub\"\npublic_key = \"{server}\"\n\
-             allowed_ips = [\"10.0.0.0/24\", \"10.9.0.0/16\"{net6}]\n[[peer.path]]\nname = \"a\"\ninterface = \"p0\"\nremote = {remote}\n{quota}\n{second}",
-            key(client).to_base64().as_str()
+             allowed_ips = [\"10.0.0.0/24\", \"10.9.0.0/16\"{net6}]\n[[peer.path]]\nname = \"a\"\ninterface = \"{}\"\nremote = {remote}\n{quota}\n{second}",
+            key(client).to_base64().as_str(),
+            self.interface
         )
     }
 }
@@ -110,24 +117,16 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
-#[derive(Default)]
-struct Outbox(Vec<(Route, Vec<u8>)>);
-
-impl Sink for Outbox {
-    fn reserve(&mut self, route: &Route, _: Ecn, len: usize) -> &mut [u8] {
-        self.0.push((*route, vec![0; len]));
-        &mut self.0.last_mut().unwrap().1
-    }
-}
-
 /// All hosts, and packets on their way.
 pub(crate) struct World {
     pub(crate) now: Time,
+    /// Each way.
+    pub(crate) delay: Duration,
     pub(crate) hosts: Vec<Host>,
     flying: BinaryHeap<Reverse<Flying>>,
     number: u64,
-    /// Inner packets sent: by number, from which host.
-    sent: BTreeMap<u64, usize>,
+    /// Inner packets sent: by number, from which host, and its address.
+    sent: BTreeMap<u64, (usize, Ipv4Addr)>,
     /// TCP segments that came out of an interface, and of which host's.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
     /// IPv6 packets that came out of an interface, and of which host's.
@@ -147,11 +146,17 @@ impl World {
             }
             host
         };
-        let serve = |n: usize| Host::new(now, 1 + n as u8, key(n), server, Some(server_ip(n)));
-        let mut hosts: Vec<Host> = (0..CLIENTS).map(client).chain(SERVERS.map(serve)).collect();
+        let serve = |(n, shard): (usize, u8)| {
+            Host::new(now, 1 + n as u8 + shard * 2, key(n), server, Some((server_ip(n), shard)))
+        };
+        let mut hosts: Vec<Host> = (0..CLIENTS).map(client).chain(SERVERS.map(|n| serve((n, 0)))).collect();
+        if hosts[SERVERS[0]].tunnel.config().shards.0 == 2 {
+            hosts.extend(SERVERS.map(|n| serve((n, 1))));
+        }
         hosts.iter_mut().for_each(|host| host.begin(now));
         World {
             now,
+            delay: Duration::from_millis(10),
             hosts,
             flying: BinaryHeap::new(),
             number: 0,
@@ -171,6 +176,9 @@ impl World {
         let end = self.now + duration;
         loop {
             (0..self.hosts.len()).for_each(|n| self.settle(n));
+            while self.exchange() {
+                (0..self.hosts.len()).for_each(|n| self.settle(n));
+            }
             let timeout = |host: &Host| {
                 let endpoint = host.endpoint.poll_timeout().map(|(at, _)| at);
                 endpoint.into_iter().chain(host.tunnel.poll_timeout()).min().filter(|_| !host.stopped)
@@ -195,6 +203,63 @@ impl World {
         self.now = end;
     }
 
+    /// The shards of a host.
+    fn shards(&self, host: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..self.hosts.len()).filter(move |shard| whole(*shard) == host)
+    }
+
+    /// What shards have for each other; false if there was nothing.
+    fn exchange(&mut self) -> bool {
+        let (now, mut any) = (self.now, false);
+        for from in 0..self.hosts.len() {
+            let host = &mut self.hosts[from];
+            let (told, packets) =
+                (std::mem::take(&mut host.to_shards), std::mem::take(&mut host.handed_over));
+            any |= !told.is_empty() || !packets.is_empty();
+            let shard = |n: u8| whole(from) + usize::from(n) * SERVERS.len();
+            for (n, message) in told {
+                let host = &mut self.hosts[shard(n)];
+                host.tunnel.handle_shard(&mut host.endpoint, now, message);
+                host.act(now);
+            }
+            for (n, packet) in packets {
+                self.hosts[shard(n)].packet(now, Packet::HandedOver(packet));
+            }
+        }
+        any
+    }
+
+    /// Has a host follow another file.
+    pub(crate) fn reload(&mut self, host: usize, text: &str) {
+        let now = self.now;
+        for shard in self.shards(host) {
+            self.hosts[shard].reload(now, text);
+        }
+    }
+
+    /// Starts a host anew, with another file.
+    pub(crate) fn restart(&mut self, host: usize, text: &str) {
+        let (now, saved) = (self.now, self.hosts[host].saved.clone());
+        for shard in self.shards(host) {
+            let host = &mut self.hosts[shard];
+            (host.text, host.saved) = (text.into(), saved.clone());
+            host.restart(now);
+        }
+    }
+
+    /// Asks all shards of a host for something.
+    pub(crate) fn command(&mut self, host: usize, command: &Command) {
+        let now = self.now;
+        for shard in self.shards(host) {
+            self.hosts[shard].command(now, command.clone());
+        }
+    }
+
+    /// Inner address of a host.
+    pub(crate) fn address(&self, host: usize) -> Ipv4Addr {
+        self.hosts[host].given.unwrap_or(inner(host))
+    }
+
     /// Drains a host: what came in goes to its tunnel, what leaves is on its way.
     fn settle(&mut self, number: usize) {
         let now = self.now;
@@ -204,15 +269,15 @@ impl World {
             while let Some((session, data)) = host.endpoint.poll_deliver() {
                 host.packet(now, Packet::Session(session, data));
             }
-            let mut outbox = Outbox::default();
+            let mut outbox = Outbox::new();
             host.endpoint.poll_transmit(now, &mut outbox);
-            let mut happened = !outbox.0.is_empty();
+            let mut happened = !outbox.is_empty();
             while let Some((session, event)) = host.endpoint.poll_event() {
                 host.tunnel.handle_event(&mut host.endpoint, now, session, event);
                 happened = true;
             }
             let received = std::mem::take(&mut host.received);
-            outbox.0.into_iter().for_each(|(route, bytes)| self.leave(number, route, bytes));
+            outbox.into_iter().for_each(|(route, _, bytes)| self.leave(number, route, bytes));
             received.into_iter().for_each(|packet| self.come_out(number, &packet));
             if !happened {
                 return;
@@ -236,7 +301,8 @@ impl World {
             if from == client { SERVERS.into_iter().find(|s| server_ip(*s) == remote) } else { Some(client) };
         let Some(to) = to else { return };
         self.number += 1;
-        let (at, number, socket) = (self.now + DELAY, self.number, route.socket);
+        let (at, number, socket) = (self.now + self.delay, self.number, route.socket);
+        let from = whole(from);
         self.flying.push(Reverse(Flying { at, number, to, from, socket, bytes }));
     }
 
@@ -253,6 +319,8 @@ impl World {
         }
         let (own, theirs) = (self.hosts[to].key.public(), self.hosts[from].key.public());
         let Some(&peer) = self.hosts[to].peers.get(&theirs) else { return };
+        let shards = self.shards(to).count() as u8;
+        let to = to + usize::from(dccp_secure::home(peer, shards)) * SERVERS.len();
         if !self.hosts[from].peers.contains_key(&own) {
             return;
         }
@@ -296,10 +364,11 @@ impl World {
         let mut packet = vec![0; len.max(36)];
         packet[..4].copy_from_slice(&[0x45, 0, (len.max(36) >> 8) as u8, len.max(36) as u8]);
         (packet[6], packet[8], packet[9]) = (0x40, 64, 17);
-        packet[12..16].copy_from_slice(&inner(from).octets());
+        let own = self.address(from);
+        packet[12..16].copy_from_slice(&own.octets());
         packet[16..20].copy_from_slice(&to.octets());
         packet[28..36].copy_from_slice(&self.number.to_be_bytes());
-        self.sent.insert(self.number, from);
+        self.sent.insert(self.number, (from, own));
         let now = self.now;
         self.hosts[from].packet(now, Packet::Interface(packet));
         self.number
@@ -307,6 +376,7 @@ impl World {
 
     /// A packet comes out of a host's interface: once, where it may, under its sender's address.
     fn come_out(&mut self, at: usize, packet: &[u8]) {
+        let at = whole(at);
         if packet[0] >> 4 == 6 {
             return self.v6.push((at, packet.to_vec()));
         }
@@ -318,11 +388,11 @@ impl World {
         }
         let number = u64::from_be_bytes(*packet[28..].first_chunk().unwrap());
         let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());
-        let from = self.sent[&number];
-        assert_eq!(packet[12..16], inner(from).octets());
+        let (from, own) = self.sent[&number];
+        assert_eq!(packet[12..16], own.octets());
         // A server's host gets whatever its clients send; a client's only what is for it, from a server.
         assert!(
-            at >= CLIENTS && from < CLIENTS || at < CLIENTS && from >= CLIENTS && to == inner(at),
+            at >= CLIENTS && from < CLIENTS || at < CLIENTS && from >= CLIENTS && to == self.address(at),
             "{from} to {at}"
         );
         assert_eq!(self.delivered.insert(number, at), None, "delivered twice");
@@ -330,7 +400,7 @@ impl World {
 
     /// Whether a packet gets from one host to the other.
     pub(crate) fn reaches(&mut self, from: usize, to: usize) -> bool {
-        let number = self.send(from, inner(to), 100);
+        let number = self.send(from, self.address(to), 100);
         self.run(Duration::from_millis(500));
         self.delivered.get(&number) == Some(&to)
     }
@@ -343,8 +413,11 @@ impl World {
     }
 
     pub(crate) fn peer(&self, host: usize, name: &str) -> Option<PeerStatus> {
-        let host = &self.hosts[host];
-        host.tunnel.status(&host.endpoint, self.now, Some(name)).peers.pop()
+        let status = |shard: usize| {
+            let host = &self.hosts[shard];
+            host.tunnel.status(&host.endpoint, self.now, Some(name)).peers.pop()
+        };
+        self.shards(host).find_map(status)
     }
 
     pub(crate) fn path(&self, client: usize, name: &str) -> Option<PathReport> {

@@ -1,6 +1,6 @@
 //! Random worlds against a small model: who may talk to whom, which path may carry what, and nothing left over.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, is_up, server_text};
+use crate::world::{CLIENTS, ClientFile, SERVERS, World, is_up, server_text};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ enum Op {
     Link { client: usize, interface: u8, up: bool },
     Roam { client: usize, interface: u8, to: u8 },
     Mtu { client: usize, interface: u8, mtu: u16 },
-    Client { client: usize, second: Option<u8>, quota: bool },
+    Client { client: usize, pattern: bool, second: Option<u8>, quota: bool },
     Server { server: usize, peers: [bool; CLIENTS] },
     Drain(usize),
     Restart(usize),
@@ -32,8 +32,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (client(), 0u8..2, any::<bool>()).prop_map(|(client, interface, up)| Op::Link { client, interface, up }),
         1 => (client(), 0u8..2, 100u8..250).prop_map(|(client, interface, to)| Op::Roam { client, interface, to }),
         1 => (client(), 0u8..2, 1280u16..=1500).prop_map(|(client, interface, mtu)| Op::Mtu { client, interface, mtu }),
-        2 => (client(), prop::option::of(1u8..=5), any::<bool>())
-            .prop_map(|(client, second, quota)| Op::Client { client, second, quota }),
+        2 => (client(), any::<bool>(), prop::option::of(1u8..=5), any::<bool>())
+            .prop_map(|(client, pattern, second, quota)| Op::Client { client, pattern, second, quota }),
         2 => (server(), any::<[bool; CLIENTS]>()).prop_map(|(server, peers)| Op::Server { server, peers }),
         1 => server().prop_map(Op::Drain),
         1 => host().prop_map(Op::Restart),
@@ -49,7 +49,14 @@ fn op() -> impl Strategy<Value = Op> {
 struct Model {
     clients: [ClientFile; CLIENTS],
     peers: [[bool; CLIENTS]; 2],
+    /// More lines of the servers' files.
+    of_servers: &'static str,
 }
+
+/// One shard or two, and addresses by the file or from a pool.
+const SERVER_LINES: [&str; 4] = ["", "shards = 2", POOL, POOL_OF_TWO];
+const POOL: &str = "[assign]\npool = [\"10.0.0.0/28\"]\nroutes = [\"10.9.0.0/16\"]\n";
+const POOL_OF_TWO: &str = "shards = 2\n[assign]\npool = [\"10.0.0.0/28\"]\nroutes = [\"10.9.0.0/16\"]\n";
 
 fn play(world: &mut World, model: &mut Model, op: Op) {
     let now = world.now;
@@ -60,23 +67,30 @@ fn play(world: &mut World, model: &mut Model, op: Op) {
             world.change(client, &format!("p{interface}"), |a| a.ip = [192, 0, 2, to].into());
         }
         Op::Mtu { client, interface, mtu } => world.change(client, &format!("p{interface}"), |a| a.mtu = mtu),
-        Op::Client { client, second, quota } if !world.hosts[client].stopped => {
-            model.clients[client] = ClientFile { second, quota, ..model.clients[client].clone() };
+        Op::Client { client, pattern, second, quota } if !world.hosts[client].stopped => {
+            // A pattern takes whichever interface works.
+            let (interface, second) = if pattern { ("p*", None) } else { ("p0", second) };
+            model.clients[client] = ClientFile { interface, second, quota, ..model.clients[client].clone() };
             world.hosts[client].reload(now, &model.clients[client].text(client));
         }
         Op::Server { server, peers } => {
             model.peers[server - SERVERS[0]] = peers;
-            world.hosts[server].reload(now, &server_text(peers, ""));
+            world.reload(server, &server_text(peers, model.of_servers));
         }
-        Op::Drain(server) => drop(world.hosts[server].command(now, Command::Drain)),
-        Op::Restart(host) => world.hosts[host].restart(now),
+        Op::Drain(server) => world.command(server, &Command::Drain),
+        Op::Restart(host) => {
+            let text = world.hosts[host].text.clone();
+            world.restart(host, &text);
+        }
         Op::ShutDown(client) => drop(world.hosts[client].command(now, Command::ShutDown)),
         Op::Carry { client, bytes } => {
             world.hosts[client].sockets.values_mut().for_each(|socket| socket.bytes += bytes);
         }
         Op::Dns(last) => world.hosts.iter_mut().for_each(|host| host.dns = last),
         Op::Clock { client, seconds } => world.hosts[client].clock = seconds,
-        Op::Send { from, to, len } if !world.hosts[from].stopped => drop(world.send(from, inner(to), len)),
+        Op::Send { from, to, len } if !world.hosts[from].stopped => {
+            world.send(from, world.address(to), len);
+        }
         Op::Client { .. } | Op::Send { .. } => {}
     }
     for server in SERVERS {
@@ -121,13 +135,17 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn worlds_heal(named in any::<bool>(), ops in prop::collection::vec(op(), 1..25)) {
+    fn worlds_heal(named in any::<bool>(), lines in 0..SERVER_LINES.len(), ops in prop::collection::vec(op(), 1..25)) {
         let mut clients = [ClientFile::new(), ClientFile::new()];
         if named {
             clients[1].remote = "\"hub.test\"".into();
         }
-        let mut model = Model { clients, peers: [[true; CLIENTS]; 2] };
-        let mut world = World::new(model.clients.clone(), &server_text([true; CLIENTS], ""));
+        let of_servers = SERVER_LINES[lines];
+        if of_servers.contains("pool") {
+            clients.iter_mut().for_each(|client| client.extra = "addresses = \"auto\"".into());
+        }
+        let mut model = Model { clients, peers: [[true; CLIENTS]; 2], of_servers };
+        let mut world = World::new(model.clients.clone(), &server_text([true; CLIENTS], of_servers));
         for op in ops {
             play(&mut world, &mut model, op);
         }
@@ -141,11 +159,7 @@ proptest! {
                 world.hosts[client].restart(now);
             }
         }
-        let now = world.now;
-        for server in SERVERS {
-            world.hosts[server].text = server_text([true; CLIENTS], "");
-            world.hosts[server].restart(now);
-        }
+        SERVERS.iter().for_each(|server| world.restart(*server, &server_text([true; CLIENTS], of_servers)));
         model.peers = [[true; CLIENTS]; 2];
         world.run(Duration::from_secs(90));
         for client in 0..CLIENTS {
@@ -162,9 +176,11 @@ proptest! {
             let server = server.unwrap();
             prop_assert!(world.reaches(client, server), "client {client} to {server}: {:?}", world.hosts[client].log);
             prop_assert!(world.reaches(server, client), "{server} to client {client}: {:?}", world.hosts[server].log);
-            let now = world.now;
-            world.hosts[client].command(now, Command::ShutDown);
         }
+        if world.server_of(0) == world.server_of(1) {
+            prop_assert_ne!(world.address(0), world.address(1), "an address of two clients");
+        }
+        (0..CLIENTS).for_each(|client| world.command(client, &Command::ShutDown));
         world.run(Duration::from_secs(3));
         for client in 0..CLIENTS {
             prop_assert!(world.hosts[client].stopped, "client {client} ends");

@@ -1,7 +1,8 @@
 //! Two connections and the network between them, in virtual time.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
-use dccp_proto::{Config, Connection, Ecn, Event, Gate, Outcome, Ports, Route, Sink, State, refuse};
+pub use dccp_proto::Outbox;
+use dccp_proto::{Config, Connection, Ecn, Event, Gate, Outcome, Ports, Route, State, refuse};
 use dccp_wire::{Header, Packet, PacketType, Reset, ResetCode, Seq};
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -11,16 +12,6 @@ pub const SERVER: usize = 1;
 
 /// Bytes of IP and UDP header the harness pretends to add.
 pub const OVERHEAD: usize = 28;
-
-#[derive(Default)]
-pub struct Wire(pub Vec<(Ecn, Vec<u8>)>);
-
-impl Sink for Wire {
-    fn reserve(&mut self, _route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
-        self.0.push((ecn, vec![0xee; len]));
-        &mut self.0.last_mut().unwrap().1
-    }
-}
 
 /// What the network does to one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +148,7 @@ impl Net {
             match made {
                 Ok(connection) => self.ends[to] = Some(connection),
                 Err(reset) => {
-                    let mut wire = Wire::default();
+                    let mut wire = Outbox::new();
                     refuse(&packet, reset, &[], &route(), &mut wire);
                     self.launch(to, wire);
                 }
@@ -215,7 +206,7 @@ impl Net {
     pub fn pump(&mut self) {
         for side in [CLIENT, SERVER] {
             let Some(end) = self.ends[side].as_mut() else { continue };
-            let mut wire = Wire::default();
+            let mut wire = Outbox::new();
             for _ in 0..1000 {
                 let mut busy = end.poll_transmit(self.now, &mut wire);
                 if !self.to_send[side].is_empty() && matches!(end.gate(self.now), Gate::Open { .. }) {
@@ -234,8 +225,8 @@ impl Net {
         }
     }
 
-    fn launch(&mut self, from: usize, wire: Wire) {
-        for (ecn, bytes) in wire.0 {
+    fn launch(&mut self, from: usize, wire: Outbox) {
+        for (_, ecn, bytes) in wire {
             let sent = Sent { from, at: self.now, index: self.counts[from], ecn, bytes };
             self.counts[from] += 1;
             self.log.push(sent.clone());

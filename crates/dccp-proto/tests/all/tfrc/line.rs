@@ -1,23 +1,13 @@
 //! Two connections and an emulated link each way, in virtual time; each end sends as much as it may.
 
 use dccp_proto::ccid::TxView;
-use dccp_proto::{Config, Connection, Ecn, Gate, Outcome, Ports, Route, Sink, State};
+use dccp_proto::{Config, Connection, Gate, Outbox, Outcome, Ports, Route, State};
 use dccp_wire::{Packet, PacketType};
 use mpdccp_linkem::{Link, LinkConfig, Meta, Verdict};
 use mpdccp_units::{Duration, Time};
 
 pub(crate) const CLIENT: usize = 0;
 pub(crate) const SERVER: usize = 1;
-
-#[derive(Default)]
-struct Wire(Vec<(Ecn, Vec<u8>)>);
-
-impl Sink for Wire {
-    fn reserve(&mut self, _route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
-        self.0.push((ecn, vec![0; len]));
-        &mut self.0.last_mut().unwrap().1
-    }
-}
 
 /// What one end sends.
 #[derive(Clone, Copy, Debug)]
@@ -77,9 +67,9 @@ impl Line {
         let [up, down] = links;
         let mut links =
             [Link::new(up, seed * 2, start).unwrap(), Link::new(down, seed * 2 + 1, start).unwrap()];
-        let mut wire = Wire::default();
+        let mut wire = Outbox::new();
         client.poll_transmit(start, &mut wire);
-        let (ecn, request) = wire.0.remove(0);
+        let (_, ecn, request) = wire.remove(0);
         links[CLIENT].push(start, Meta { bytes: request.len() as u32 + OVERHEAD, ecn, flow: 0 }, request);
         let (now, request) = loop {
             let now = links[CLIENT].next_event().unwrap();
@@ -110,8 +100,8 @@ impl Line {
         self.ends[side].tx_view().unwrap()
     }
 
-    fn launch(&mut self, from: usize, wire: Wire) {
-        for (ecn, bytes) in wire.0 {
+    fn launch(&mut self, from: usize, wire: Outbox) {
+        for (_, ecn, bytes) in wire {
             let packet = Packet::parse(&bytes).unwrap();
             let data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
             let ccval = packet.header.ccval;
@@ -126,7 +116,7 @@ impl Line {
 
     fn pump(&mut self) {
         for side in [CLIENT, SERVER] {
-            let mut wire = Wire::default();
+            let mut wire = Outbox::new();
             for _ in 0..10_000 {
                 let end = &mut self.ends[side];
                 let mut busy = end.poll_transmit(self.now, &mut wire);

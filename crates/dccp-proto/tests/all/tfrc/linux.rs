@@ -4,7 +4,7 @@ use super::ccids;
 use super::line::route;
 use dccp_proto::Side;
 use dccp_proto::ccid::{self, AckDue, Arrival, Feedback, HalfConfig};
-use dccp_proto::{CcOptions, Connection, Ecn, Sink};
+use dccp_proto::{CcOptions, Connection, Ecn, Outbox};
 use dccp_wire::{Opt, OptionBuf, Options, Packet, PacketType, feature};
 use mpdccp_units::{Duration, Time};
 
@@ -122,15 +122,6 @@ fn our_sender_obeys_what_linux_reports() {
     assert!((view.delivery_rate.mbps() - 1.06).abs() < 0.1, "{:?}", view.delivery_rate);
 }
 
-struct One(Vec<u8>);
-
-impl Sink for One {
-    fn reserve(&mut self, _route: &dccp_proto::Route, _ecn: Ecn, len: usize) -> &mut [u8] {
-        self.0 = vec![0; len];
-        &mut self.0
-    }
-}
-
 #[test]
 fn a_request_of_linux_is_answered_with_what_it_insists_on() {
     let frames = capture();
@@ -138,9 +129,9 @@ fn a_request_of_linux_is_answered_with_what_it_insists_on() {
     let mut config = ccids(3, 3);
     config.service_code = request.header.service_code.unwrap();
     let mut server = Connection::server(config, Time::ZERO, route(), &request, [1; 32]).unwrap();
-    let mut wire = One(Vec::new());
+    let mut wire = Outbox::new();
     assert!(server.poll_transmit(Time::ZERO, &mut wire));
-    let response = Packet::parse(&wire.0).unwrap();
+    let response = Packet::parse(&wire[0].2).unwrap();
     assert_eq!(response.header.ptype, PacketType::Response);
     let confirmed = |wanted: Opt<'_>| response.options().any(|option| option == Ok(wanted));
     // Linux asked with Mandatory for Loss Event Rates and NDP Count of ours.

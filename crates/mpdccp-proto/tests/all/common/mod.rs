@@ -3,13 +3,13 @@
 
 pub mod stranger;
 
-use dccp_proto::{Config, Ecn, Ports, Route, Sink};
+use dccp_proto::{Config, Ecn, Ports, Route};
 use dccp_wire::{MpOption, Opt, Packet, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub const PORT: u16 = 5001;
@@ -92,19 +92,12 @@ pub struct Net {
     pub log: Vec<Logged>,
     /// Changes packets on their way; false drops them.
     pub meddler: Option<Meddler>,
+    /// How long each copy of the next packets takes; then all take what their wires say.
+    pub fates: VecDeque<&'static [Duration]>,
     /// Which peer the server's encapsulation vouches for on each path.
     pub vouched: Vec<u32>,
     pub events: Vec<(End, SessionId, SessionEvent)>,
     pub got: BTreeMap<End, Vec<Vec<u8>>>,
-}
-
-struct Out(Vec<(Route, Ecn, Vec<u8>)>);
-
-impl Sink for Out {
-    fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
-        self.0.push((*route, ecn, vec![0; len]));
-        &mut self.0.last_mut().unwrap().2
-    }
 }
 
 fn v4(a: u8, path: usize) -> IpAddr {
@@ -189,6 +182,7 @@ impl Net {
             rng: ChaCha8Rng::seed_from_u64(seed.into()),
             log: Vec::new(),
             meddler: None,
+            fates: VecDeque::new(),
             vouched: Vec::new(),
             events: Vec::new(),
             got: BTreeMap::new(),
@@ -230,7 +224,7 @@ impl Net {
     /// Takes everything out of both ends.
     pub fn drain(&mut self) {
         for from in [Client, Server] {
-            let mut out = Out(Vec::new());
+            let mut out = Vec::new();
             let now = self.now;
             self.end(from).poll_transmit(now, &mut out);
             while let Some((_, data)) = self.end(from).poll_deliver() {
@@ -239,7 +233,7 @@ impl Net {
             while let Some((id, event)) = self.end(from).poll_event() {
                 self.events.push((from, id, event));
             }
-            for (route, ecn, bytes) in out.0 {
+            for (route, ecn, bytes) in out {
                 self.launch(from, route, ecn, bytes);
             }
         }
@@ -247,18 +241,17 @@ impl Net {
 
     /// What an end sends now, kept from the network.
     pub fn intercept(&mut self, from: End) -> Vec<Vec<u8>> {
-        let (mut out, now) = (Out(Vec::new()), self.now);
+        let (mut out, now) = (Vec::new(), self.now);
         self.end(from).poll_transmit(now, &mut out);
-        out.0.into_iter().map(|(_, _, bytes)| bytes).collect()
+        out.into_iter().map(|(_, _, bytes)| bytes).collect()
     }
 
     /// A stranger's datagram to the server, and what goes back to it at once.
     pub fn strike(&mut self, from: Route, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.inject(Server, from, Ecn::NotEct, bytes);
-        let (mut out, now) = (Out(Vec::new()), self.now);
+        let (mut out, now) = (Vec::new(), self.now);
         self.server.poll_transmit(now, &mut out);
-        let (back, others): (Vec<_>, Vec<_>) =
-            out.0.into_iter().partition(|(to, ..)| to.remote == from.remote);
+        let (back, others): (Vec<_>, Vec<_>) = out.into_iter().partition(|(to, ..)| to.remote == from.remote);
         for (route, ecn, bytes) in others {
             self.launch(Server, route, ecn, bytes);
         }
@@ -279,6 +272,13 @@ impl Net {
         if let Some(meddler) = &mut self.meddler
             && !meddler(from, path, &mut bytes)
         {
+            return;
+        }
+        if let Some(copies) = self.fates.pop_front().filter(|_| self.wires[path].up) {
+            for delay in copies {
+                self.count += 1;
+                self.flying.insert((self.now + *delay, self.count), (from, path, ecn, bytes.clone()));
+            }
             return;
         }
         let dice = self.rng.next_u64() % 1000;

@@ -1,8 +1,6 @@
 //! Many streams over paths that lose, copy, reorder, die and come back, against what was written.
 
-mod common;
-
-use common::{Link, Net};
+use crate::common::{Link, Net};
 use dccp_streams::{Config, Event, Reason, StreamError, StreamId};
 use mpdccp_units::Duration;
 use proptest::prelude::*;

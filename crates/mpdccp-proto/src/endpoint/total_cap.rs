@@ -11,12 +11,12 @@ const TURN: i64 = 1500;
 
 /// The bound, and who waits for a turn with how many bytes of earlier ones; it is less than nothing.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct TotalCap {
     cap: Cap,
     waiting: VecDeque<(SessionId, i64)>,
 }
 
-impl Shared {
+impl TotalCap {
     pub(super) fn set(&mut self, rate: Option<Rate>) {
         self.cap.set(rate);
     }

@@ -1,8 +1,6 @@
 //! Streams beside each other: fair shares, priorities, readers that are slow.
 
-mod common;
-
-use common::{Link, Net};
+use crate::common::{Link, Net};
 use dccp_streams::{Config, Event, Reason, StreamId};
 use mpdccp_units::Duration;
 

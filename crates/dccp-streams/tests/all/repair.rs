@@ -1,8 +1,6 @@
 //! What is lost is found out and sent again, and nothing else.
 
-mod common;
-
-use common::{Link, Net};
+use crate::common::{Link, Net};
 use dccp_streams::{Event, Reason};
 use mpdccp_units::Duration;
 

@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_millis(100);
 /// A path on which data came, and then does not, is asked too: whoever only receives would otherwise learn of a dead path, or of a
 /// NAT that forgot it, no sooner than an idle one.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Probing {
+pub(super) enum Liveness {
     /// It answers, as far as we know.
     Answering {
         /// When the first packet still unanswered left.
@@ -68,41 +68,41 @@ pub(super) struct Evidence {
     pub(super) patience: Duration,
 }
 
-impl Probing {
-    pub(super) const NEW: Probing = Probing::Answering { asked: None, again: None, checked: Time::ZERO };
+impl Liveness {
+    pub(super) const NEW: Liveness = Liveness::Answering { asked: None, again: None, checked: Time::ZERO };
 
     /// The link was reported down.
-    pub(super) fn link_down(now: Time) -> Probing {
+    pub(super) fn link_down(now: Time) -> Liveness {
         let probe_at = now + PROBE_GAP.0;
-        Probing::Suspect { since: now, trust_after: probe_at, probed: now, probe_at }
+        Liveness::Suspect { since: now, trust_after: probe_at, probed: now, probe_at }
     }
 
     /// The path is not used until it answers a probe. The caller sends the first one.
-    pub(super) fn suspect(now: Time) -> Probing {
-        Probing::Suspect { since: now, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
+    pub(super) fn suspect(now: Time) -> Liveness {
+        Liveness::Suspect { since: now, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
 
     /// How long the path has been silent; zero if it is not.
     pub(super) fn silent_for(&self, now: Time) -> Duration {
         match *self {
-            Probing::Suspect { since, .. } => now.since(since),
-            Probing::Answering { .. } => Duration::ZERO,
+            Liveness::Suspect { since, .. } => now.since(since),
+            Liveness::Answering { .. } => Duration::ZERO,
         }
     }
 
     /// When a packet last left that had to be answered, about; probes do not count, or one would be the reason for the next.
     pub(super) fn asked(&self) -> Time {
         match *self {
-            Probing::Answering { asked, checked, .. } => {
+            Liveness::Answering { asked, checked, .. } => {
                 asked.filter(|asked| *asked != checked).unwrap_or(Time::ZERO)
             }
-            Probing::Suspect { since, .. } => since,
+            Liveness::Suspect { since, .. } => since,
         }
     }
 
     /// A packet left that the peer must answer.
     pub(super) fn on_sent(&mut self, now: Time, answered: Time) {
-        if let Probing::Answering { asked, again, .. } = self
+        if let Liveness::Answering { asked, again, .. } = self
             && asked.is_none_or(|asked| answered > asked)
         {
             (*asked, *again) = (Some(now), None);
@@ -111,20 +111,20 @@ impl Probing {
 
     /// Something has just arrived, and all that asked for an answer has one: [`check`](Self::check) would find it fine.
     pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
-        matches!(*self, Probing::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
+        matches!(*self, Liveness::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
     }
 
     /// When to [`check`](Self::check) again.
     pub(super) fn next(&self, e: &Evidence) -> Time {
         match *self {
-            Probing::Answering { asked, again, checked } => {
+            Liveness::Answering { asked, again, checked } => {
                 match (asked.filter(|asked| e.answered <= *asked), again) {
                     (Some(asked), again) => again.unwrap_or(asked) + e.answer,
                     (None, _) if e.data > checked => e.heard + (e.answer * 2).max(QUIET).min(e.keepalive),
                     (None, _) => e.heard + e.keepalive,
                 }
             }
-            Probing::Suspect { since, probed, probe_at, .. } => {
+            Liveness::Suspect { since, probed, probe_at, .. } => {
                 let probe_at = if e.heard > probed { probe_at.min(probed + PROBE_GAP.0) } else { probe_at };
                 probe_at.min(since + e.patience)
             }
@@ -133,17 +133,17 @@ impl Probing {
 
     /// Judges.
     pub(super) fn check(&mut self, now: Time, e: &Evidence) -> Step {
-        if let Probing::Suspect { trust_after, .. } = *self
+        if let Liveness::Suspect { trust_after, .. } = *self
             && e.answered > trust_after
         {
-            *self = Probing::NEW;
+            *self = Liveness::NEW;
             return Step::Up;
         }
         if now < self.next(e) {
             return Step::Nothing;
         }
         match self {
-            Probing::Answering { asked, again, checked } => {
+            Liveness::Answering { asked, again, checked } => {
                 if asked.is_none_or(|asked| e.answered > asked) {
                     (*asked, *again, *checked) = (Some(now), None, now);
                     Step::Probe
@@ -151,11 +151,11 @@ impl Probing {
                     *again = Some(now);
                     Step::Probe
                 } else {
-                    *self = Probing::suspect(now);
+                    *self = Liveness::suspect(now);
                     Step::Suspect
                 }
             }
-            Probing::Suspect { since, probed, probe_at, .. } => {
+            Liveness::Suspect { since, probed, probe_at, .. } => {
                 let silence = now.since(*since);
                 if silence >= e.patience {
                     return Step::Down;
@@ -197,7 +197,7 @@ mod tests {
                 .into_iter()
                 .flat_map(|c| times.into_iter().flat_map(move |d| times.into_iter().map(move |a| (c, d, a))))
             {
-                let mut l = Probing::Answering { asked, again, checked };
+                let mut l = Liveness::Answering { asked, again, checked };
                 assert!(!l.is_answered(ms(1000), ms(999), answered), "nothing came");
                 if !l.is_answered(ms(1000), ms(1000), answered) {
                     continue;
@@ -206,17 +206,17 @@ mod tests {
                 let keepalive = Duration::from_nanos(1);
                 let e = Evidence { answered, data, answer: Duration::ZERO, keepalive, ..heard(1000) };
                 assert_eq!(l.check(ms(1000), &e), Step::Nothing, "{l:?} {e:?}");
-                let Probing::Answering { asked: a, again: b, checked: c } = l else { panic!("{l:?}") };
+                let Liveness::Answering { asked: a, again: b, checked: c } = l else { panic!("{l:?}") };
                 assert_eq!((a, b, c), (asked, again, checked));
             }
         }
         assert!(left > 0);
-        assert!(!Probing::suspect(ms(900)).is_answered(ms(1000), ms(1000), ms(1000)), "it is revived");
+        assert!(!Liveness::suspect(ms(900)).is_answered(ms(1000), ms(1000), ms(1000)), "it is revived");
     }
 
     #[test]
     fn silence_is_asked_once_more_then_believed() {
-        let mut l = Probing::NEW;
+        let mut l = Liveness::NEW;
         l.on_sent(ms(1000), ms(990));
         l.on_sent(ms(1030), ms(990));
         let e = heard(990);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn an_answer_ends_the_wait() {
-        let mut l = Probing::NEW;
+        let mut l = Liveness::NEW;
         l.on_sent(ms(1000), ms(990));
         assert_eq!(l.next(&heard(1010)), ms(13_010), "idle from here");
         l.on_sent(ms(2000), ms(1010));
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn an_idle_path_is_asked_and_found_dead() {
-        let mut l = Probing::NEW;
+        let mut l = Liveness::NEW;
         assert_eq!(l.check(ms(12_000), &heard(0)), Step::Probe);
         assert_eq!(l.check(ms(12_039), &heard(0)), Step::Nothing);
         assert_eq!(l.check(ms(12_040), &heard(0)), Step::Probe);
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn who_only_receives_asks_when_data_stays_away() {
-        let mut l = Probing::NEW;
+        let mut l = Liveness::NEW;
         let data = Evidence { data: ms(990), ..heard(1000) };
         assert_eq!(l.check(ms(1099), &data), Step::Nothing);
         assert_eq!(l.check(ms(1100), &data), Step::Probe);
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn after_link_down_only_an_answer_to_a_probe_counts() {
-        let mut l = Probing::link_down(ms(1000));
+        let mut l = Liveness::link_down(ms(1000));
         assert_eq!(l.check(ms(1040), &heard(1040)), Step::Nothing, "was still under way");
         assert_eq!(l.check(ms(1050), &heard(1040)), Step::Probe);
         assert_eq!(l.check(ms(1150), &heard(1150)), Step::Up);
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_comes_without_an_acknowledgement_is_no_answer() {
-        let mut l = Probing::NEW;
+        let mut l = Liveness::NEW;
         l.on_sent(ms(1000), ms(990));
         let comes = |at| Evidence { answered: ms(1000), ..heard(at) };
         l.on_sent(ms(1030), ms(1000));
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_silent_path_that_is_heard_is_probed_soon() {
-        let mut l = Probing::suspect(ms(0));
+        let mut l = Liveness::suspect(ms(0));
         assert_eq!(l.check(ms(2_000), &heard(0)), Step::Probe);
         assert_eq!(l.next(&heard(0)), ms(2_300));
         let heard = Evidence { answered: ms(0), ..heard(2_010) };

@@ -1,0 +1,6 @@
+//! All tests of the crate from outside, in one program.
+
+mod common;
+mod model;
+mod repair;
+mod sharing;
