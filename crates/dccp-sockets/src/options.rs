@@ -3,13 +3,10 @@ use dccp_proto::ServiceCode;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
-use mpdccp_proto::{Ccid, Fallback, QueueConfig, Seconds, SessionConfig, Settings};
+use mpdccp_proto::{Ccid, Seconds, SessionConfig, Settings};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Longer than anything waits: queues here are bounded by packets, and what is in them is not dropped for its age.
-const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(1 << 31);
 
 /// Leaves room for the options of a Request.
 const MAX_EARLY: usize = 512;
@@ -107,7 +104,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            settings: Settings::default(),
+            settings: Settings::of_datagrams(),
             service: Ok(ServiceCode::NONE),
             connection: dccp_proto::Config::default(),
             also_services: Vec::new(),
@@ -392,17 +389,7 @@ impl Options {
 
     /// The settings of a session.
     pub(crate) fn session(&self, multipath: bool) -> SessionConfig {
-        let settings = Settings {
-            queue: QueueConfig {
-                max_bytes: usize::MAX,
-                max_packets: usize::MAX,
-                max_sojourn: NO_SOJOURN_LIMIT,
-                ..QueueConfig::default()
-            },
-            fallback: Fallback::Plain,
-            ..self.settings.clone()
-        };
-        let session = settings.session();
+        let session = self.settings.session();
         let connection = dccp_proto::Config {
             service_code: self.service.unwrap_or_default().0,
             also_services: self.also_services.iter().flatten().map(|code| code.0).collect(),

@@ -83,6 +83,16 @@ impl QueueConfig {
     pub fn of_ip_packets() -> QueueConfig {
         QueueConfig { discipline: Discipline::FqCoDel, ..QueueConfig::default() }
     }
+
+    /// Bounds nothing: its owner does, and nothing in it is too old.
+    pub fn unbounded() -> QueueConfig {
+        QueueConfig {
+            max_bytes: usize::MAX,
+            max_packets: usize::MAX,
+            max_sojourn: Duration::from_secs(1 << 31),
+            ..QueueConfig::default()
+        }
+    }
 }
 
 impl Default for QueueConfig {

@@ -197,6 +197,11 @@ settings! {
 }
 
 impl Settings {
+    /// For an application's datagrams instead of IP packets: the application bounds the queue, and a peer without multipath will do.
+    pub fn of_datagrams() -> Settings {
+        Settings { queue: QueueConfig::unbounded(), fallback: Fallback::Plain, ..Settings::default() }
+    }
+
     /// A session with these settings.
     pub fn session(&self) -> SessionConfig {
         let mut session = SessionConfig::default();

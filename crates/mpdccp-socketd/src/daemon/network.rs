@@ -6,10 +6,9 @@ use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use dccp_wire::ResetCode;
 use mpdccp_proto::{
-    Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, Reason, SessionConfig, SessionId,
-    is_unicast,
+    ListenConfig, PathConfig, PathName, PeerFilter, Reason, SessionConfig, SessionId, Settings, is_unicast,
 };
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::Time;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
@@ -17,8 +16,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// First port of those for short-lived use (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
-/// Programs bound their queues, and nothing in them is too old.
-const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(1 << 31);
 
 pub(super) struct Network {
     /// The UDP port of peers.
@@ -189,19 +186,7 @@ fn session(options: &Options) -> SessionConfig {
         min_coverage: options.receive_coverage,
         ..dccp_proto::Config::default()
     };
-    let queue = QueueConfig {
-        max_bytes: usize::MAX,
-        max_packets: usize::MAX,
-        max_sojourn: NO_SOJOURN_LIMIT,
-        ..QueueConfig::default()
-    };
-    SessionConfig {
-        multipath: false,
-        fallback: Fallback::Plain,
-        connection,
-        queue,
-        ..SessionConfig::default()
-    }
+    SessionConfig { multipath: false, connection, ..Settings::of_datagrams().session() }
 }
 
 /// How the kernel's DCCP tells of an end.

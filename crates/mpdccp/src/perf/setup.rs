@@ -9,7 +9,7 @@ use mpdccp_proto::{
     Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, Seconds, SessionConfig,
     SessionId, Settings,
 };
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::Time;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -17,8 +17,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 /// Bytes of a data packet beside its payload: header and MP_SEQ.
 const DCCP_HEADER: usize = 28;
-/// Longer than any packet waits: the number of packets bounds the queue.
-const NO_SOJOURN_LIMIT: Duration = Duration::from_secs(3600);
 /// Sessions of a server at a time, ...
 pub(crate) const MAX_SESSIONS: usize = 512;
 /// ... and of one client, an IPv4 address or an IPv6 network of 64 bits, which may ask for 64 at once; see also [`crowded`].
@@ -31,16 +29,11 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
         coupling: plan.coupling,
         scheduler: plan.scheduler,
         reordering: plan.reorder,
-        queue: QueueConfig {
-            max_bytes: usize::MAX,
-            max_packets: plan.queue as usize,
-            max_sojourn: NO_SOJOURN_LIMIT,
-            ..QueueConfig::default()
-        },
+        queue: QueueConfig { max_packets: plan.queue as usize, ..QueueConfig::unbounded() },
         // A server accepts all.
         fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
         survive: Seconds(plan.survive),
-        ..Settings::default()
+        ..Settings::of_datagrams()
     };
     let mut session = SessionConfig { multipath, ..settings.session() };
     session.connection.service_code = SERVICE_CODE;
