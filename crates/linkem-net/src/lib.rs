@@ -3,10 +3,18 @@
 //! people write them.
 #![forbid(unsafe_code)]
 
+extern crate self as linkem_net;
+
 mod cable;
+pub mod keys;
+mod model;
 mod namespace;
+mod parts;
 mod priority;
 pub mod quantity;
+
+pub use mpdccp_linkem::Trace;
+pub use mpdccp_units::Rate;
 
 pub use cable::{Cable, Delivered, Recorder, Strand};
 pub use namespace::Entrance;

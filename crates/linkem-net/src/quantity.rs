@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use mpdccp_linkem::Limit;
 use mpdccp_units::Rate;
+use serde::{Deserialize, Deserializer, de};
 
 /// The limit of a queue: `"125000 B"` or `"100 packets"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +124,39 @@ pub fn parse_bytes(text: &str) -> Result<u32, String> {
     let bytes = scaled(text, "size", &[("B", 1.0), ("kB", 1e3), ("MB", 1e6)])?;
     if bytes <= f64::from(u32::MAX) { Ok(bytes.round() as u32) } else { Err(format!("`{text}` is too much")) }
 }
+
+/// What was written, a number without quotation marks too: then the reader says which units there are.
+fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    Ok(match toml::Value::deserialize(d)? {
+        toml::Value::String(text) => text,
+        other => other.to_string(),
+    })
+}
+
+/// `deserialize_with` functions for a quantity and for one that may be absent.
+macro_rules! quantity {
+    ($name:ident, $opt:ident, $type:ty, $parse:ident) => {
+        /// Reads what a file says.
+        ///
+        /// # Errors
+        /// Says what is expected.
+        pub fn $name<'de, D: Deserializer<'de>>(d: D) -> Result<$type, D::Error> {
+            $parse(&written(d)?).map_err(de::Error::custom)
+        }
+        /// Reads what a file may say.
+        ///
+        /// # Errors
+        /// Says what is expected.
+        pub fn $opt<'de, D: Deserializer<'de>>(d: D) -> Result<Option<$type>, D::Error> {
+            $name(d).map(Some)
+        }
+    };
+}
+quantity!(rate, opt_rate, Rate, parse_rate);
+quantity!(time, opt_time, Duration, parse_time);
+quantity!(queue, opt_queue, QueueLimit, parse_queue);
+quantity!(share, opt_share, f64, parse_share);
+quantity!(bytes, opt_bytes, u32, parse_bytes);
 
 #[cfg(test)]
 mod tests {

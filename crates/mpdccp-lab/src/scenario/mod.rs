@@ -7,9 +7,7 @@ mod event;
 mod flow;
 mod keys;
 mod library;
-mod link;
 mod load;
-mod model;
 mod path;
 mod place;
 mod quantity;
@@ -32,12 +30,10 @@ pub use baseline::Baseline;
 pub use compare::{Aim, Reference};
 pub use event::{Reload, TunnelEvent};
 pub use flow::{FlowChange, FlowKind, FlowSpec, LossDetection};
-pub use keys::LinkKeys;
 pub use library::{LIBRARY, Named};
-pub use link::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, SpreadKind};
+pub use linkem_net::keys::{AggregationSpec, LinkKeys, Modelled};
 pub use linkem_net::quantity::QueueLimit;
 pub use load::ScenarioError;
-pub use model::Modelled;
 pub use mpdccp_proto::Variant as CcVariant;
 pub use path::{Cell, PathChange, PathEvent, PathSpec};
 pub use quantity::Sizes;
@@ -254,7 +250,7 @@ impl Scenario {
             let course = path.course();
             let before = std::iter::once(&path.ways).chain(course.iter().map(|(_, ways)| ways));
             for ((_, after), before) in course.iter().zip(before).filter(|((at, _), _)| *at == at_s) {
-                before.iter().zip(after).flat_map(|(b, a)| a.words_after(b)).for_each(&mut say);
+                before.iter().zip(after).flat_map(|(b, a)| keys::words_after(a, b)).for_each(&mut say);
             }
         }
         let here = self.events.iter().filter(|event| *event.at_s.as_ref() == at_s);

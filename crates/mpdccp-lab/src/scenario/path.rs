@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::FlowChange;
-use super::keys::{self, LinkKeys, with_link_keys};
+use super::{FlowChange, LinkKeys, keys};
+use linkem_net::with_link_keys;
 
 with_link_keys! {
     /// One path: a link. Its keys hold for both directions, but for what `forward` and `reverse` name.

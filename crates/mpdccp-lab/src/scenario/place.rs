@@ -4,8 +4,7 @@ use core::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong, and where if that is known.
-pub(in crate::scenario) type Problem = (Option<Range<usize>>, String);
+pub(in crate::scenario) use linkem_net::keys::Problem;
 
 /// The text, with the place of everything in it.
 #[derive(Debug)]

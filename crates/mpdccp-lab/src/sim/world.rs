@@ -2,7 +2,7 @@
 //! between them; and packets of others beside them on the same links.
 
 use core::time::Duration;
-use dccp_proto::{Ecn, Experiment, Ports, Route, Sink};
+use dccp_proto::{Ecn, Experiment, Outbox, Ports, Route};
 use dccp_wire::Packet;
 use mpdccp_linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{
@@ -121,19 +121,6 @@ pub(crate) struct World {
     events: Vec<(Time, Side, SessionEvent)>,
 }
 
-#[derive(Default)]
-struct Outbox(Vec<(Route, Ecn, Vec<u8>)>);
-
-impl Sink for Outbox {
-    fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
-        self.0.push((*route, ecn, vec![0; len]));
-        match self.0.last_mut() {
-            Some((_, _, bytes)) => bytes,
-            None => &mut [],
-        }
-    }
-}
-
 fn address(path: usize, side: Side) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, path as u8, 1 + side.index() as u8))
 }
@@ -202,7 +189,7 @@ impl World {
             owners: paths.iter().map(|p| p.owner).collect(),
             detours: sessions.iter().map(|(_, detour)| *detour).collect(),
             next_id: 0,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(),
             arrived: Vec::new(),
             events: Vec::new(),
         })
@@ -433,7 +420,7 @@ impl World {
             }
             self.events.push((now, side, event));
         }
-        let mut outbox = std::mem::take(&mut self.outbox.0);
+        let mut outbox = std::mem::take(&mut self.outbox);
         for (route, ecn, bytes) in outbox.drain(..) {
             let parsed = Packet::parse(&bytes).ok();
             let data = parsed.as_ref().and_then(|p| probe::read(p.payload));
@@ -452,7 +439,7 @@ impl World {
             let detour = self.detours.get(session).copied().unwrap_or_default();
             self.enter((route.socket as usize, detour), side, meta, data, What::Plain, bytes, watch);
         }
-        self.outbox.0 = outbox;
+        self.outbox = outbox;
         while let Some((outer, message)) =
             self.hosts[side.index()].end.as_mut().and_then(|end| end.poll_message())
         {

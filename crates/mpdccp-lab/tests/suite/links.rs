@@ -162,41 +162,20 @@ const BASELINES: &str = r#"
 name = "t"
 title = "t"
 duration_s = 2
-[[path]]
-name = "a"
-rate = "10 Mbit/s"
-owd = "10 ms"
-queue = "100 kB"
-[[path]]
-name = "b"
-rate = "4 Mbit/s"
-owd = "10 ms"
-queue = "100 kB"
-[[variant]]
-label = "plain-b"
-paths = ["b"]
-flows = ["tcp"]
-baseline = { kind = "plain" }
-[[variant]]
-label = "mptcp"
-flows = ["tcp"]
-baseline = { kind = "mptcp" }
-[[variant]]
-label = "wireguard"
-flows = ["tcp"]
-baseline = { kind = "wireguard", program = "/nowhere/wireguard-go" }
-[[variant]]
-label = "commands"
-flows = ["web"]
-[[flow]]
-name = "tcp"
-kind = "tcp"
-cc = "cubic"
-[[flow]]
-name = "web"
-kind = "command"
-server = "nc -l -p $PORT"
-client = "nc $SERVER $PORT"
+path = [
+  { name = "a", rate = "10 Mbit/s", owd = "10 ms", queue = "100 kB" },
+  { name = "b", rate = "4 Mbit/s", owd = "10 ms", queue = "100 kB" },
+]
+variant = [
+  { label = "plain-b", paths = ["b"], flows = ["tcp"], baseline = { kind = "plain" } },
+  { label = "mptcp", flows = ["tcp"], baseline = { kind = "mptcp" } },
+  { label = "wireguard", flows = ["tcp"], baseline = { kind = "wireguard", program = "/nowhere/wireguard-go" } },
+  { label = "commands", flows = ["web"] },
+]
+flow = [
+  { name = "tcp", kind = "tcp", cc = "cubic" },
+  { name = "web", kind = "command", server = "nc -l -p $PORT", client = "nc $SERVER $PORT" },
+]
 "#;
 
 fn plan<'a>(scenario: &'a Scenario, label: &str) -> Plan<'a> {
@@ -230,10 +209,10 @@ fn without_a_tunnel_flows_go_over_the_path_as_they_are() {
 fn wrong_baselines_and_commands_say_what_is_allowed() {
     let cases = [
         ("kind = \"mptcp\"", "kind = \"mtcp\"", "wireguard"),
-        ("baseline = { kind = \"mptcp\" }", "baseline = { kind = \"mptcp\" }\nccid = 5", "stands alone"),
-        ("label = \"mptcp\"\nflows = [\"tcp\"]", "label = \"mptcp\"", "tcp flows only"),
-        ("client = \"nc $SERVER $PORT\"\n", "", "has `client`"),
-        ("kind = \"command\"", "kind = \"tcp\"\ncc = \"bbr\"", "kind = \"command\""),
+        ("baseline = { kind = \"mptcp\" }", "baseline = { kind = \"mptcp\" }, ccid = 5", "stands alone"),
+        ("label = \"mptcp\", flows = [\"tcp\"]", "label = \"mptcp\"", "tcp flows only"),
+        (", client = \"nc $SERVER $PORT\"", "", "has `client`"),
+        ("kind = \"command\"", "kind = \"tcp\", cc = \"bbr\"", "kind = \"command\""),
     ];
     for (from, to, mentions) in cases {
         assert!(BASELINES.contains(from), "{from}");

@@ -110,24 +110,13 @@ fn paths_that_share_a_link_share_its_rate() {
 name = "shared"
 title = "t"
 duration_s = 10
-[tunnel]
-scheduler = "rr"
-[[path]]
-name = "a"
-rate = "10 Mbit/s"
-owd = "10 ms"
-queue = "125000 B"
-[[path]]
-name = "b"
-shares = "a"
-[[variant]]
-label = "ccid5"
-ccid = 5
-[[flow]]
-name = "udp"
-kind = "udp"
-payload = 1300
-source = { kind = "bulk" }
+tunnel = { scheduler = "rr" }
+path = [
+  { name = "a", rate = "10 Mbit/s", owd = "10 ms", queue = "125000 B" },
+  { name = "b", shares = "a" },
+]
+variant = [{ label = "ccid5", ccid = 5 }]
+flow = [{ name = "udp", kind = "udp", payload = 1300, source = { kind = "bulk" } }]
 "#;
     let (record, stats) = run(&parse(text), "ccid5", "base");
     let rx = stats.metrics["rx_mbps"];
@@ -144,24 +133,12 @@ fn a_tcp_flow_beside_the_tunnel_competes_for_the_link() {
 name = "beside"
 title = "t"
 duration_s = 20
-[[path]]
-name = "a"
-rate = "10 Mbit/s"
-owd = "10 ms"
-queue = "60000 B"
-[[variant]]
-label = "ccid2"
-ccid = 2
-[[flow]]
-name = "udp"
-kind = "udp"
-payload = 1300
-source = { kind = "bulk" }
-[[flow]]
-name = "tcp"
-kind = "tcp"
-cc = "reno"
-via = "a"
+path = [{ name = "a", rate = "10 Mbit/s", owd = "10 ms", queue = "60000 B" }]
+variant = [{ label = "ccid2", ccid = 2 }]
+flow = [
+  { name = "udp", kind = "udp", payload = 1300, source = { kind = "bulk" } },
+  { name = "tcp", kind = "tcp", cc = "reno", via = "a" },
+]
 "#;
     let (_, stats) = run(&parse(text), "ccid2", "base");
     let rates: Vec<f64> = stats.flows.iter().map(|f| f.phases[0].rx_mbps).collect();
@@ -178,20 +155,9 @@ name = "fair"
 title = "t"
 mode = "direct"
 duration_s = 20
-[[path]]
-name = "a"
-rate = "20 Mbit/s"
-owd = "10 ms"
-queue = "125000 B"
-[[variant]]
-label = "ccid2"
-ccid = 2
-[[flow]]
-name = "f"
-kind = "udp"
-count = 4
-payload = 1300
-source = { kind = "bulk" }
+path = [{ name = "a", rate = "20 Mbit/s", owd = "10 ms", queue = "125000 B" }]
+variant = [{ label = "ccid2", ccid = 2 }]
+flow = [{ name = "f", kind = "udp", count = 4, payload = 1300, source = { kind = "bulk" } }]
 "#;
     let (_, stats) = run(&parse(text), "ccid2", "base");
     assert_eq!(stats.flows.len(), 4);
@@ -208,27 +174,13 @@ fn a_threshold_of_three_suffers_from_two_unequal_paths_and_rack_does_not() {
 name = "nested"
 title = "t"
 duration_s = 10
-[tunnel]
-scheduler = "rr"
-reordering = "passive"
-[[path]]
-name = "a"
-rate = "10 Mbit/s"
-owd = "10 ms"
-queue = "60000 B"
-[[path]]
-name = "b"
-rate = "10 Mbit/s"
-owd = "30 ms"
-queue = "60000 B"
-[[variant]]
-label = "ccid5"
-ccid = 5
-[[flow]]
-name = "tcp"
-kind = "tcp"
-cc = "cubic"
-loss_detection = "{detection}"
+tunnel = {{ scheduler = "rr", reordering = "passive" }}
+path = [
+  {{ name = "a", rate = "10 Mbit/s", owd = "10 ms", queue = "60000 B" }},
+  {{ name = "b", rate = "10 Mbit/s", owd = "30 ms", queue = "60000 B" }},
+]
+variant = [{{ label = "ccid5", ccid = 5 }}]
+flow = [{{ name = "tcp", kind = "tcp", cc = "cubic", loss_detection = "{detection}" }}]
 "#
         )
     };
@@ -248,27 +200,12 @@ fn a_mirror_sends_back_each_packet_once_over_a_line_of_its_own() {
 name = "mirror"
 title = "t"
 duration_s = 2
-[[path]]
-name = "a"
-rate = "10 Mbit/s"
-owd = "10 ms"
-queue = "125000 B"
-loss = "1 %"
-[[path]]
-name = "back"
-rate = "1 Gbit/s"
-owd = "2 ms"
-queue = "125000 B"
-outside = true
-[[variant]]
-label = "ccid5"
-ccid = 5
-[[flow]]
-name = "f"
-kind = "udp"
-payload = 1000
-rate = "2 Mbit/s"
-mirror = "back"
+path = [
+  { name = "a", rate = "10 Mbit/s", owd = "10 ms", queue = "125000 B", loss = "1 %" },
+  { name = "back", rate = "1 Gbit/s", owd = "2 ms", queue = "125000 B", outside = true },
+]
+variant = [{ label = "ccid5", ccid = 5 }]
+flow = [{ name = "f", kind = "udp", payload = 1000, rate = "2 Mbit/s", mirror = "back" }]
 "#;
     let scenario = parse(text);
     let (record, stats) = run(&scenario, "ccid5", "base");
@@ -289,22 +226,12 @@ fn short_flows_complete_in_the_time_their_bytes_and_round_trips_take() {
 name = "t"
 title = "t"
 duration_s = 20
-[[path]]
-name = "a"
-rate = "20 Mbit/s"
-owd = "20 ms"
-queue = "200 kB"
-[[variant]]
-label = "tunnel"
-[[variant]]
-label = "plain"
-baseline = { kind = "plain" }
-[[flow]]
-name = "web"
-kind = "short"
-cc = "cubic"
-sizes = ["10 kB", "100 kB"]
-every = "200 ms"
+path = [{ name = "a", rate = "20 Mbit/s", owd = "20 ms", queue = "200 kB" }]
+variant = [
+  { label = "tunnel" },
+  { label = "plain", baseline = { kind = "plain" } },
+]
+flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"], every = "200 ms" }]
 "#,
     );
     let mut asked = None;

@@ -5,11 +5,11 @@ use crate::perf::seconds;
 use crate::quantity::rate;
 use clap::ValueEnum;
 use ipnet::IpNet;
-use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_share, parse_time};
-use mpdccp_linkem::{
-    Aggregation, CoDelConfig, DualPi2Config, FqCoDelConfig, Jitter, Limit, LinkConfig, LossModel, MODELS,
-    Model, PieConfig, Policer, QueueConfig, QueueKind, RateModel, RedConfig, Spread, Step, Trace,
+use linkem_net::keys::{
+    AggregationSpec, BurstLoss, Discipline, JitterSpec, LinkKeys, Modelled, PolicerSpec, SpreadKind,
 };
+use linkem_net::quantity::{QueueLimit, parse_bytes, parse_queue, parse_share, parse_time};
+use mpdccp_linkem::{LinkConfig, Step, Trace};
 use mpdccp_units::{Duration, Rate};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
     /// Link model, with its customer at a: rate, delay, queue and how they change. Other options override it.
-    #[arg(long, value_name = "NAME", value_parser = model)]
-    model: Option<&'static Model>,
+    #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
+    model: Option<Modelled>,
     /// Rate from a to b, and in reverse unless --up-rate is given, in IP bytes: 10M, "10 Mbit/s". Unlimited by default.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     burst: Option<u32>,
     /// In each direction, before the queue, drop what exceeds a rate after a burst: 10M,60kB.
     #[arg(long, value_name = "RATE,SIZE", value_parser = policer)]
-    policer: Option<Policer>,
+    policer: Option<PolicerSpec>,
     /// One-way delay in each direction: 10ms. None by default.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     delay: Option<Duration>,
@@ -73,13 +73,13 @@ pub(crate) struct Args {
     up_loss: Option<f64>,
     /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends: 0.2%,25%.
     #[arg(long, value_name = "BEGIN,END", value_parser = burst_loss, conflicts_with_all = ["loss", "up_loss"])]
-    burst_loss: Option<LossModel>,
+    burst_loss: Option<BurstLoss>,
     /// Share of packets that arrive twice, in each direction: 0.1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     duplicate: Option<f64>,
     /// Send as Wi-Fi does: wait for the medium this long on average, then send up to this many packets at once: 1ms,32.
     #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
-    aggregation: Option<Aggregation>,
+    aggregation: Option<AggregationSpec>,
     /// Packets below this size count as acknowledgements, and are dropped while a later one of their flow waits: 100B.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     thin_acks: Option<u32>,
@@ -158,119 +158,96 @@ impl Args {
         if self.a == self.b {
             return Err(Error::usage(format!("--a and --b are both {}: two interfaces are joined", self.a)));
         }
-        let trace = self.trace.as_deref().map(read_trace).transpose()?;
-        let usual = self.model.map_or_else(Default::default, Model::usual);
-        // Options override the model.
-        let kept = [
-            Kept { rate: self.rate, delay: self.delay, loss: self.loss },
-            Kept {
-                rate: self.up_rate.or(self.rate),
-                delay: self.up_delay.or(self.delay),
-                loss: self.up_loss.or(self.loss),
-            },
-        ];
-        let mut links = usual;
-        for (way, link) in links.iter_mut().enumerate() {
-            let up = way == 1;
-            let given = if up { self.up_queue.or(self.queue) } else { self.queue };
-            let limit = given.map_or(link.queue.limit, QueueLimit::limit);
-            link.queue = self.queue(limit)?;
-            if let Some(rate) = kept[way].rate {
-                link.rate = RateModel::Constant(rate);
-            }
-            if let (Some(trace), None) = (&trace, self.up_rate.filter(|_| up)) {
-                link.rate = RateModel::Trace(trace.clone());
-            }
-            if let (Some(burst), RateModel::Constant(rate)) = (self.burst, &link.rate) {
-                link.rate = RateModel::TokenBucket { rate: *rate, burst };
-            }
-            if let Some(jitter) = self.jitter {
-                let memory = self.jitter_memory.unwrap_or_default();
-                link.jitter = Jitter { spread: Spread::Uniform(jitter), memory, reorder: self.reorder };
-            }
-            link.delay = kept[way].delay.unwrap_or(link.delay);
-            link.loss = match (self.burst_loss, kept[way].loss) {
-                (Some(bursts), _) => bursts,
-                (None, Some(share)) => LossModel::Bernoulli(share),
-                (None, None) => link.loss,
-            };
-            link.duplicate = self.duplicate.unwrap_or(link.duplicate);
-            link.policer = self.policer.or(link.policer);
-            link.aggregation = self.aggregation.or(link.aggregation);
-            link.thin_below = self.thin_acks.unwrap_or(link.thin_below);
-            link.validate().map_err(|e| Error::usage(e.to_string()))?;
+        let jitter = |by| JitterSpec {
+            spread: SpreadKind::Uniform,
+            by,
+            memory: self.jitter_memory,
+            reorder: self.reorder,
+        };
+        let both = LinkKeys {
+            modelled: self.model.clone(),
+            rate: self.rate,
+            trace: self.trace.as_deref().map(read_trace).transpose()?,
+            burst: self.burst,
+            owd: self.delay,
+            queue: self.queue.or(self.model.is_none().then_some(QueueLimit::Packets(1_000))),
+            jitter: self.jitter.map(jitter),
+            loss: self.loss,
+            burst_loss: self.burst_loss,
+            duplicate: self.duplicate,
+            policer: self.policer,
+            thin_acks: self.thin_acks,
+            aggregation: self.aggregation,
+            ..LinkKeys::default()
+        };
+        let up = LinkKeys {
+            rate: self.up_rate,
+            owd: self.up_delay,
+            loss: self.up_loss,
+            queue: self.up_queue,
+            ..LinkKeys::default()
+        };
+        let mut up = up.over(&both);
+        up.modelled = up.modelled.as_ref().map(Modelled::behind);
+        let mut ways = [both, up];
+        for way in &mut ways {
+            way.discipline = Some(self.discipline(way.queue_limit())?);
+            way.config().validate().map_err(|e| Error::usage(e.to_string()))?;
         }
-        let keeps_rate = self.trace.is_some() || self.burst.is_some();
-        let course = self.model.map(|model| Box::new(model.course(self.seed)) as Box<_>);
-        Ok(Links { begin: links, kept, keeps_rate, keeps_loss: self.burst_loss.is_some(), course })
+        let course = self.model.as_ref().map(|modelled| Box::new(modelled.model.course(self.seed)) as Box<_>);
+        Ok(Links { ways, course })
     }
 
-    /// A queue with this limit.
-    fn queue(&self, limit: Limit) -> Result<QueueConfig, Error> {
-        let (Limit::Bytes(room) | Limit::Packets(room)) = limit;
-        if matches!(limit, Limit::Bytes(n) if n < u64::from(self.mtu)) {
-            return Err(Error::usage(format!("--queue {}: a packet of {} B must fit", room, self.mtu)));
+    /// How a queue with this limit is managed.
+    fn discipline(&self, limit: QueueLimit) -> Result<Discipline, Error> {
+        if matches!(limit, QueueLimit::Bytes(n) if n < u64::from(self.mtu)) {
+            let (room, mtu) = (limit.number(), self.mtu);
+            return Err(Error::usage(format!("--queue {room}: a packet of {mtu} B must fit")));
         }
-        let codel = CoDelConfig { ecn: self.ecn, ..CoDelConfig::default() };
-        let kind = match self.qdisc {
-            Qdisc::DropTail if self.ecn => {
+        let share = |part| match limit {
+            QueueLimit::Bytes(n) => QueueLimit::Bytes(n / part),
+            QueueLimit::Packets(n) => QueueLimit::Packets(n / part),
+        };
+        let ecn = self.ecn;
+        Ok(match self.qdisc {
+            Qdisc::DropTail if ecn => {
                 return Err(Error::usage(
                     "--ecn: a drop-tail queue marks nothing; add --qdisc red, codel, fq-codel or pie",
                 ));
             }
-            Qdisc::DropTail => QueueKind::DropTail,
-            Qdisc::Red => QueueKind::Red(RedConfig { ecn: self.ecn, ..RedConfig::new(room / 6, room / 2) }),
-            Qdisc::Codel => QueueKind::CoDel(codel),
-            Qdisc::Pie => QueueKind::Pie(PieConfig { ecn: self.ecn, ..PieConfig::default() }),
+            Qdisc::DropTail => Discipline::DropTail {},
+            Qdisc::Red => {
+                Discipline::Red { min: share(6), max: share(2), probability: None, weight: None, ecn }
+            }
+            Qdisc::Codel => Discipline::Codel { target: None, interval: None, ecn },
+            Qdisc::Pie => Discipline::Pie { ecn },
             // It always marks.
-            Qdisc::DualPi2 => QueueKind::DualPi2(DualPi2Config::default()),
-            Qdisc::FqCodel => QueueKind::FqCoDel(FqCoDelConfig { codel, ..FqCoDelConfig::default() }),
-        };
-        Ok(QueueConfig { kind, limit })
+            Qdisc::DualPi2 => Discipline::DualPi2 {},
+            Qdisc::FqCodel => {
+                Discipline::FqCodel { target: None, interval: None, flows: None, ecn: Some(ecn) }
+            }
+        })
     }
 }
 
 /// Both directions, and how a model changes them.
 pub(super) struct Links {
     /// From a to b, and from b to a.
-    pub(super) begin: [LinkConfig; 2],
-    kept: [Kept; 2],
-    keeps_rate: bool,
-    keeps_loss: bool,
+    ways: [LinkKeys; 2],
     /// `None` if they do not change.
     pub(super) course: Option<Box<dyn Iterator<Item = Step> + Send>>,
 }
 
-/// The options of a direction.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kept {
-    rate: Option<Rate>,
-    delay: Option<Duration>,
-    loss: Option<f64>,
-}
-
 impl Links {
+    /// Both directions at the beginning.
+    pub(super) fn begin(&self) -> [LinkConfig; 2] {
+        self.ways.each_ref().map(LinkKeys::config)
+    }
+
     /// Both directions from a step of the model on.
     pub(super) fn at(&self, step: &Step) -> [LinkConfig; 2] {
-        let way = |way: usize| {
-            let (begin, kept) = (&self.begin[way], self.kept[way]);
-            let now = step.ways[way].applied(begin.clone());
-            LinkConfig {
-                rate: if self.keeps_rate || kept.rate.is_some() { begin.rate.clone() } else { now.rate },
-                delay: kept.delay.unwrap_or(now.delay),
-                loss: if self.keeps_loss || kept.loss.is_some() { begin.loss } else { now.loss },
-                ..now
-            }
-        };
-        [way(0), way(1)]
+        [0, 1].map(|way: usize| self.ways[way].in_state(Some(step.ways[way])).config())
     }
-}
-
-fn model(name: &str) -> Result<&'static Model, String> {
-    Model::named(name).ok_or_else(|| {
-        let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
-        format!("there are {}", known.join(", "))
-    })
 }
 
 /// Two values, separated by a comma.
@@ -283,18 +260,18 @@ fn pair<A, B>(
     Ok((first(a.trim())?, second(b.trim())?))
 }
 
-fn policer(text: &str) -> Result<Policer, String> {
-    pair(text, rate, parse_bytes).map(|(rate, burst)| Policer { rate, burst })
+fn policer(text: &str) -> Result<PolicerSpec, String> {
+    pair(text, rate, parse_bytes).map(|(rate, burst)| PolicerSpec { rate, burst })
 }
 
-fn burst_loss(text: &str) -> Result<LossModel, String> {
-    let (to_bad, to_good) = pair(text, parse_share, parse_share)?;
-    Ok(LossModel::GilbertElliott { to_bad, to_good, loss_good: 0.0, loss_bad: 1.0 })
+fn burst_loss(text: &str) -> Result<BurstLoss, String> {
+    let (begin, end) = pair(text, parse_share, parse_share)?;
+    Ok(BurstLoss { begin, end, good: 0.0, bad: None })
 }
 
-fn aggregation(text: &str) -> Result<Aggregation, String> {
+fn aggregation(text: &str) -> Result<AggregationSpec, String> {
     let packets = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number of packets"));
-    pair(text, parse_time, packets).map(|(access, packets)| Aggregation { access, packets })
+    pair(text, parse_time, packets).map(|(access, packets)| AggregationSpec { access, packets })
 }
 
 fn read_trace(file: &Path) -> Result<Trace, Error> {
@@ -307,6 +284,7 @@ fn read_trace(file: &Path) -> Result<Trace, Error> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use mpdccp_linkem::{Jitter, Limit, LossModel, PieConfig, Policer, QueueKind, RateModel, Spread};
 
     #[derive(Parser)]
     struct Cli {
@@ -320,7 +298,7 @@ mod tests {
     }
 
     fn links(more: &str) -> Result<[LinkConfig; 2], String> {
-        all(more).map(|links| links.begin)
+        all(more).map(|links| links.begin())
     }
 
     #[test]
@@ -344,7 +322,7 @@ mod tests {
     #[test]
     fn a_model_goes_on_but_for_what_is_named() {
         let mut links = all("--model starlink --up-rate 50M --delay 5ms").unwrap();
-        assert_eq!(links.begin[1].rate, RateModel::Constant(Rate::from_mbps(50.0)));
+        assert_eq!(links.begin()[1].rate, RateModel::Constant(Rate::from_mbps(50.0)));
         let steps: Vec<Step> = links.course.take().unwrap().take(100).collect();
         let course: Vec<[LinkConfig; 2]> = steps.iter().map(|step| links.at(step)).collect();
         assert!(course.iter().all(|[_, up]| up.rate == RateModel::Constant(Rate::from_mbps(50.0))));

@@ -44,7 +44,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
 
 fn run(args: &Args) -> Result<(), Error> {
     let mut links = args.links()?;
-    let [down, up] = links.begin.clone();
+    let [down, up] = links.begin();
     let course = links.course.take();
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();

@@ -15,7 +15,10 @@ pub struct Modelled {
 
 impl Modelled {
     /// One of those that there are, in its usual state.
-    pub(super) fn named(name: &str, reverse: bool) -> Result<Modelled, String> {
+    ///
+    /// # Errors
+    /// Names those that there are.
+    pub fn named(name: &str, reverse: bool) -> Result<Modelled, String> {
         let model = Model::named(name).ok_or_else(|| {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
             format!("there is no model `{name}`; there are {}", known.join(", "))
@@ -25,13 +28,13 @@ impl Modelled {
     }
 
     /// The same from server to client.
-    pub(super) fn behind(&self) -> Modelled {
+    pub fn behind(&self) -> Modelled {
         let state = State::of(&self.model.usual()[1]);
         Modelled { model: self.model, reverse: true, state }
     }
 
     /// For the emulator.
-    pub(super) fn config(&self) -> LinkConfig {
+    pub fn config(&self) -> LinkConfig {
         let [forward, reverse] = self.model.usual();
         self.state.applied(if self.reverse { reverse } else { forward })
     }

@@ -6,8 +6,7 @@ use mpdccp_linkem::{CoDelConfig, DrdConfig, DualPi2Config, FqCoDelConfig, PieCon
 use mpdccp_units::Rate;
 use serde::Deserialize;
 
-use super::QueueLimit;
-use super::quantity;
+use crate::quantity::{self, QueueLimit};
 
 /// How a queue is managed.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -152,7 +151,7 @@ pub struct AggregationSpec {
 }
 
 /// For the emulator.
-pub(super) fn queue_kind(discipline: Option<Discipline>) -> QueueKind {
+pub(crate) fn queue_kind(discipline: Option<Discipline>) -> QueueKind {
     let codel = |target: Option<Duration>, interval: Option<Duration>, ecn| {
         let usual = CoDelConfig::default();
         CoDelConfig {

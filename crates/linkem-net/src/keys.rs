@@ -1,0 +1,298 @@
+//! The keys of a link, as scenarios write them for a path, for one direction of it, for a cell and for an event, and as the options of
+//! `mpdccp link` give them.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use mpdccp_linkem::{LinkConfig, LossModel, QueueConfig, RateModel, Spread, State, Trace};
+use mpdccp_units::Rate;
+use serde::Deserialize;
+
+pub use crate::model::Modelled;
+use crate::parts::queue_kind;
+pub use crate::parts::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, SpreadKind};
+use crate::quantity::QueueLimit;
+
+/// What is wrong, and where if that is known.
+pub type Problem = (Option<Range<usize>>, String);
+
+/// Makes a struct that has all keys of a link beside its own. What is not named is not changed.
+#[macro_export]
+macro_rules! with_link_keys {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($own)*
+            /// Of which kind it is; see `docs/link-models.md`. The other keys say what differs.
+            #[serde(default)]
+            pub model: Option<toml::Spanned<String>>,
+            /// The model, in one direction.
+            #[serde(skip)]
+            pub modelled: Option<$crate::keys::Modelled>,
+            /// Link rate, outer IP bytes.
+            #[serde(default, deserialize_with = "linkem_net::quantity::opt_rate")]
+            pub rate: Option<$crate::Rate>,
+            /// Bytes that may leave at once after a pause, as with a token bucket.
+            #[serde(default, deserialize_with = "linkem_net::quantity::opt_bytes")]
+            pub burst: Option<u32>,
+            /// Instead of `rate`: a file in Mahimahi's format, beside the scenario's.
+            #[serde(default)]
+            pub rate_trace: Option<toml::Spanned<String>>,
+            /// What is in that file.
+            #[serde(skip)]
+            pub trace: Option<$crate::Trace>,
+            /// A trace for both directions is the same in both at any moment; else the way back is half a round behind.
+            #[serde(default)]
+            pub in_phase: Option<bool>,
+            /// One-way propagation delay.
+            #[serde(default, deserialize_with = "linkem_net::quantity::opt_time")]
+            pub owd: Option<core::time::Duration>,
+            /// Limit of the bottleneck's queue.
+            #[serde(default, deserialize_with = "linkem_net::quantity::opt_queue")]
+            pub queue: Option<$crate::quantity::QueueLimit>,
+            /// How the queue is managed; drop-tail if nothing says.
+            #[serde(default)]
+            pub discipline: Option<$crate::keys::Discipline>,
+            /// Deviation from `owd`.
+            #[serde(default)]
+            pub jitter: Option<$crate::keys::JitterSpec>,
+            /// Share of packets lost on the wire.
+            #[serde(default, deserialize_with = "linkem_net::quantity::opt_share")]
+            pub loss: Option<f64>,
+            /// Instead of `loss`: losses in bursts.
+            #[serde(default)]
+            pub burst_loss: Option<$crate::keys::BurstLoss>,
+            /// Share of packets that arrive twice.
+            #[serde(default, deserialize_with = "linkem_net::quantity::opt_share")]
+            pub duplicate: Option<f64>,
+            /// Drops what exceeds a rate.
+            #[serde(default)]
+            pub policer: Option<$crate::keys::PolicerSpec>,
+            /// Packets below this size are taken for acknowledgements, and dropped while a later one of their flow waits.
+            #[serde(default, deserialize_with = "linkem_net::quantity::opt_bytes")]
+            pub thin_acks: Option<u32>,
+            /// Packets leave in bursts.
+            #[serde(default)]
+            pub aggregation: Option<$crate::keys::AggregationSpec>,
+            /// Whether the link carries anything.
+            #[serde(default)]
+            pub up: Option<bool>,
+        }
+
+        impl $name {
+            /// Its keys of a link.
+            pub fn link_keys(&self) -> $crate::keys::LinkKeys {
+                $crate::keys::LinkKeys {
+                    model: self.model.clone(),
+                    modelled: self.modelled.clone(),
+                    rate: self.rate,
+                    burst: self.burst,
+                    rate_trace: self.rate_trace.clone(),
+                    trace: self.trace.clone(),
+                    in_phase: self.in_phase,
+                    owd: self.owd,
+                    queue: self.queue,
+                    discipline: self.discipline,
+                    jitter: self.jitter,
+                    loss: self.loss,
+                    burst_loss: self.burst_loss,
+                    duplicate: self.duplicate,
+                    policer: self.policer,
+                    thin_acks: self.thin_acks,
+                    aggregation: self.aggregation,
+                    up: self.up,
+                }
+            }
+
+            /// Finds the model and reads the trace that it names, if it does; `reverse` is for the server's direction.
+            ///
+            /// # Errors
+            /// Says what is wrong, and where.
+            pub fn load(
+                &mut self,
+                reverse: bool,
+                read: &mut dyn FnMut(&str) -> Result<String, String>,
+            ) -> Result<(), $crate::keys::Problem> {
+                if let Some(name) = &self.model {
+                    let found = $crate::keys::Modelled::named(name.as_ref(), reverse);
+                    self.modelled = Some(found.map_err(|e| (Some(name.span()), e))?);
+                }
+                let Some(name) = &self.rate_trace else { return Ok(()) };
+                let trace = read(name.as_ref());
+                let trace = trace.and_then(|text| $crate::Trace::parse(&text).map_err(|e| e.to_string()));
+                self.trace = Some(trace.map_err(|e| (Some(name.span()), e))?);
+                Ok(())
+            }
+        }
+    };
+}
+
+with_link_keys! {
+    /// The keys of one direction of a link.
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct LinkKeys {}
+}
+
+impl LinkKeys {
+    /// These where given, those of `base` elsewhere.
+    pub fn over(&self, base: &LinkKeys) -> LinkKeys {
+        let (rate, loss) = (
+            if self.rate.is_some() || self.trace.is_some() { self } else { base },
+            if self.loss.is_some() || self.burst_loss.is_some() { self } else { base },
+        );
+        let model = if self.model.is_some() { self } else { base };
+        LinkKeys {
+            model: model.model.clone(),
+            modelled: model.modelled.clone(),
+            rate: rate.rate,
+            rate_trace: rate.rate_trace.clone(),
+            trace: rate.trace.clone(),
+            in_phase: rate.in_phase,
+            burst: self.burst.or(base.burst),
+            owd: self.owd.or(base.owd),
+            queue: self.queue.or(base.queue),
+            discipline: self.discipline.or(base.discipline),
+            jitter: self.jitter.or(base.jitter),
+            loss: loss.loss,
+            burst_loss: loss.burst_loss,
+            duplicate: self.duplicate.or(base.duplicate),
+            policer: self.policer.or(base.policer),
+            thin_acks: self.thin_acks.or(base.thin_acks),
+            aggregation: self.aggregation.or(base.aggregation),
+            up: self.up.or(base.up),
+        }
+    }
+
+    /// Whether it names anything.
+    pub fn is_empty(&self) -> bool {
+        *self == LinkKeys::default()
+    }
+
+    /// Whether it carries anything.
+    pub fn is_up(&self) -> bool {
+        self.up.unwrap_or(true)
+    }
+
+    /// Its rate, of a trace the mean, of a model the one of the moment; none is zero.
+    pub fn mean_rate(&self) -> Rate {
+        let own = self.trace.as_ref().map(Trace::mean_rate).or(self.rate);
+        own.or(self.modelled.as_ref().map(|m| m.state.rate)).unwrap_or_default()
+    }
+
+    /// Its delay; none if nothing says.
+    pub fn delay(&self) -> Duration {
+        self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
+    }
+
+    /// The limit of its queue; nothing fits if nothing says.
+    pub fn queue_limit(&self) -> QueueLimit {
+        self.queue.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
+    }
+
+    /// For the emulator.
+    pub fn config(&self) -> LinkConfig {
+        let base = self.modelled.as_ref().map(Modelled::config).unwrap_or_default();
+        let loss = match (self.burst_loss, self.loss) {
+            (Some(b), _) => LossModel::GilbertElliott {
+                to_bad: b.begin,
+                to_good: b.end,
+                loss_good: b.good,
+                loss_bad: b.bad.unwrap_or(1.0),
+            },
+            (None, Some(share)) if share > 0.0 => LossModel::Bernoulli(share),
+            (None, Some(_)) => LossModel::None,
+            (None, None) => base.loss,
+        };
+        let jitter = self.jitter.map_or(base.jitter, |j| mpdccp_linkem::Jitter {
+            spread: match j.spread {
+                SpreadKind::Normal => Spread::Normal(j.by),
+                SpreadKind::Uniform => Spread::Uniform(j.by),
+            },
+            memory: j.memory.unwrap_or_default(),
+            reorder: j.reorder,
+        });
+        let rate = match (&self.trace, self.burst) {
+            (Some(trace), _) => RateModel::Trace(trace.clone()),
+            (None, Some(burst)) => RateModel::TokenBucket { rate: self.mean_rate(), burst },
+            (None, None) if self.mean_rate().bps() == 0 => RateModel::Unlimited,
+            (None, None) => RateModel::Constant(self.mean_rate()),
+        };
+        let policer = self.policer.map(|p| mpdccp_linkem::Policer { rate: p.rate, burst: p.burst });
+        let aggregation =
+            self.aggregation.map(|a| mpdccp_linkem::Aggregation { access: a.access, packets: a.packets });
+        LinkConfig {
+            rate,
+            delay: self.delay(),
+            jitter,
+            queue: QueueConfig { kind: queue_kind(self.discipline), limit: self.queue_limit().limit() },
+            loss,
+            duplicate: self.duplicate.unwrap_or(base.duplicate),
+            policer: policer.or(base.policer),
+            thin_below: self.thin_acks.unwrap_or(base.thin_below),
+            aggregation: aggregation.or(base.aggregation),
+        }
+    }
+
+    /// The states that its model takes until `end_s`, with seconds after t = 0; none without a model.
+    pub fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
+        let Some(Modelled { model, reverse, .. }) = &self.modelled else { return Vec::new() };
+        let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*reverse)]));
+        states.take_while(|(at, _)| *at < end_s).collect()
+    }
+
+    /// The same with its model in `state`.
+    pub fn in_state(&self, state: Option<State>) -> LinkKeys {
+        let modelled = self.modelled.clone().map(|m| Modelled { state: state.unwrap_or(m.state), ..m });
+        LinkKeys { modelled, ..self.clone() }
+    }
+
+    /// What is wrong with a link that has them, if anything, and by which key.
+    pub fn problem(&self) -> Option<(&'static str, String)> {
+        let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
+        let queue = self.queue_limit();
+        let red_apart = matches!(self.discipline, Some(Discipline::Red { min, max, .. })
+            if in_bytes(min) != in_bytes(queue) || in_bytes(max) != in_bytes(queue));
+        let short = self.policer.is_some_and(|p| u64::from(p.burst) < MIN_QUEUE_BYTES);
+        let all = [
+            (
+                self.mean_rate().bps() == 0,
+                "rate",
+                "rate must be above 0, or come from `rate_trace` or `model`; use an event with `up = false` for a dead link",
+            ),
+            (
+                matches!(queue, QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES),
+                "queue",
+                "a queue below 1500 B holds no full-size packet",
+            ),
+            (
+                queue == QueueLimit::Packets(0),
+                "queue",
+                "a queue of 0 packets passes nothing: `queue` must be above it",
+            ),
+            (red_apart, "discipline", "RED's min and max have the unit of `queue`"),
+            (self.burst_loss.is_some() && self.loss.is_some(), "burst_loss", "either loss or burst_loss"),
+            (self.rate.is_some() && self.rate_trace.is_some(), "rate_trace", "either rate or rate_trace"),
+            (
+                self.policer.is_some_and(|p| p.rate.bps() == 0),
+                "policer",
+                "a policer's rate must be above 0; use an event with `up = false` for a dead link",
+            ),
+            (short, "policer", "a policer's burst below 1500 B lets no full-size packet pass"),
+        ];
+        let own = all.into_iter().find(|(wrong, ..)| *wrong).map(|(_, key, what)| (key, what.to_owned()));
+        own.or_else(|| self.config().validate().err().map(|e| (self.key_of(e.field), e.to_string())))
+    }
+
+    /// The key that a setting of the emulator comes from.
+    fn key_of(&self, field: &'static str) -> &'static str {
+        match field {
+            "queue" if self.discipline.is_some() => "discipline",
+            "loss" if self.burst_loss.is_some() => "burst_loss",
+            other => other,
+        }
+    }
+}
+
+/// A full-size packet must fit, or the link carries nothing.
+const MIN_QUEUE_BYTES: u64 = 1500;
