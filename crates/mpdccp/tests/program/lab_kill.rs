@@ -7,18 +7,9 @@ const SCENARIO: &str = r#"
 name = "killed"
 title = "Does not get to its end"
 duration_s = 60
-[[path]]
-name = "path1"
-rate = "10 Mbit/s"
-queue = "50000 B"
-[[variant]]
-label = "ccid2"
-ccid = 2
-[[flow]]
-name = "udp"
-kind = "udp"
-payload = 1000
-rate = "1 Mbit/s"
+path = [{ name = "path1", rate = "10 Mbit/s", queue = "50000 B" }]
+variant = [{ label = "ccid2", ccid = 2 }]
+flow = [{ name = "udp", kind = "udp", payload = 1000, rate = "1 Mbit/s" }]
 "#;
 
 fn namespaces(lab: u32) -> usize {

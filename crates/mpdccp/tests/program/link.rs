@@ -1,41 +1,9 @@
 //! `mpdccp link` between two network namespaces.
 
+use crate::common::spaces::Spaces;
 use crate::common::{missing, run, wait_for};
 use serde_json::Value;
-use std::process::{Child, Command, Stdio};
-
-/// Two namespaces; they and the link are gone when dropped.
-struct Spaces {
-    names: [String; 2],
-    link: Option<Child>,
-}
-
-impl Spaces {
-    fn new() -> Spaces {
-        let names = ["a", "b"].map(|end| format!("mpl{}{end}", std::process::id()));
-        let spaces = Spaces { names, link: None };
-        for name in &spaces.names {
-            assert!(run("ip", &format!("netns add {name}")).status.success());
-        }
-        spaces
-    }
-
-    fn has_interface(&self, end: usize) -> bool {
-        run("ip", &format!("-n {} link show wire", self.names[end])).status.success()
-    }
-}
-
-impl Drop for Spaces {
-    fn drop(&mut self) {
-        if let Some(link) = &mut self.link {
-            let _ = link.kill();
-            let _ = link.wait();
-        }
-        for name in &self.names {
-            run("ip", &format!("netns del {name}"));
-        }
-    }
-}
+use std::process::{Command, Stdio};
 
 #[test]
 fn packets_take_their_time_and_nothing_is_left() {
@@ -43,14 +11,15 @@ fn packets_take_their_time_and_nothing_is_left() {
         crate::common::skipped(reason);
         return;
     }
-    let mut spaces = Spaces::new();
-    let [a, b] = spaces.names.clone();
+    let mut spaces = Spaces::new("mpl", &["a", "b"]);
+    let [a, b] = ["a", "b"].map(|name| spaces.space(name));
+    let has_interface = |space: &str| run("ip", &format!("-n {space} link show wire")).status.success();
     let ends = format!("--a wire@{a} --b wire@{b} --a-addr 10.81.0.1/24 --b-addr 10.81.0.2/24");
     let options = "--rate 10M --up-rate 1M --delay 20ms --queue 60000B --qdisc codel --ecn --json";
     let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     command.arg("link").args(ends.split(' ')).args(options.split(' '));
-    spaces.link = Some(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-    wait_for("the interfaces", || spaces.has_interface(0) && spaces.has_interface(1));
+    spaces.ends.push(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for("the interfaces", || has_interface(&a) && has_interface(&b));
     let ping = |count| run("ip", &format!("netns exec {a} ping -c {count} -i 0.2 -W 5 10.81.0.2"));
     wait_for("an answer", || ping(1).status.success());
     let answer = String::from_utf8(ping(3).stdout).unwrap();
@@ -64,12 +33,12 @@ fn packets_take_their_time_and_nothing_is_left() {
     assert_eq!(second.status.code(), Some(2), "{message}");
     assert!(message.contains("already") && message.lines().count() == 1, "{message}");
 
-    let link = spaces.link.take().unwrap();
+    let link = spaces.ends.pop().unwrap();
     rustix::process::kill_process(rustix::process::Pid::from_child(&link), rustix::process::Signal::INT)
         .unwrap();
     let output = link.wait_with_output().unwrap();
     assert!(output.status.success());
-    assert!(!spaces.has_interface(0) && !spaces.has_interface(1));
+    assert!(!has_interface(&a) && !has_interface(&b));
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for way in ["a_to_b", "b_to_a"] {

@@ -9,26 +9,13 @@ const SCENARIO: &str = r#"
 name = "browser"
 title = "For a browser"
 duration_s = 8
-[[path]]
-name = "path1"
-rate = "20 Mbit/s"
-queue = "100 kB"
-events = [{ at_s = 4, rate = "5 Mbit/s" }]
-[[variant]]
-label = "ccid2"
-ccid = 2
-[[variant]]
-label = "ccid5"
-ccid = 5
-[[flow]]
-name = "udp"
-kind = "udp"
-payload = 1300
-rate = "4 Mbit/s"
-[[reference]]
-source = "somebody"
-label = "ccid5"
-values = { app_p50_ms = 9 }
+path = [{ name = "path1", rate = "20 Mbit/s", queue = "100 kB", events = [{ at_s = 4, rate = "5 Mbit/s" }] }]
+variant = [
+  { label = "ccid2", ccid = 2 },
+  { label = "ccid5", ccid = 5 },
+]
+flow = [{ name = "udp", kind = "udp", payload = 1300, rate = "4 Mbit/s" }]
+reference = [{ source = "somebody", label = "ccid5", values = { app_p50_ms = 9 } }]
 "#;
 
 /// Does what a reader does, and writes what is seen into the page.

@@ -182,22 +182,6 @@ fn handshakes_go_on_from_the_last_one() {
     bed.down();
 }
 
-/// The client, whose session it closed, knows keys that the new one does not.
-#[test]
-fn a_server_that_is_restarted_has_its_client_back() {
-    let Some(mut bed) = bed() else { return };
-    bed.up("");
-    for _ in 0..2 {
-        bed.signal("s", rustix::process::Signal::INT);
-        bed.again("s");
-        wait_for("both paths are up again", || {
-            let up = |path: &str| bed.client_path(path)["state"] == "up";
-            bed.status("s")["peers"][0]["state"] == "open" && up("one") && up("two")
-        });
-    }
-    bed.down();
-}
-
 /// Everything goes through the tunnel but its own packets and what is nearby; nothing goes beside it, not even when it is killed.
 #[test]
 fn a_default_route_and_a_kill_switch() {

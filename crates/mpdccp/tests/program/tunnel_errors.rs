@@ -78,82 +78,26 @@ fn more_paths_than_a_session_has_are_refused() {
     Case::new(&format!("{CLIENT}{more}")).fails_with(&["tunnel.toml: line", "64 paths, expected at most 8"]);
 }
 
-#[test]
-fn a_wrong_key_is_named_with_its_line_and_what_is_allowed() {
-    for (from, to, what) in [
-        ("\"10.99.99.0/24\"", "\"10.99.99.0\"", "`10.99.99.0` is no prefix, expected one with its length"),
-        ("name = \"a\"", "name = \"a\"\nrate = 20", "20 has no unit, expected a text such as \"10M\""),
-        ("name = \"a\"", "name = \"a\"\nquota = 20", "invalid volume `20`; examples: \"500MB\""),
-    ] {
-        assert!(CLIENT.contains(from));
-        Case::new(&CLIENT.replace(from, to)).fails_with(&["tunnel.toml: line ", what]);
-    }
-    Case::new(&CLIENT.replace("interface =", "interfase =")).fails_with(&[
-        "tunnel.toml",
-        "line 5",
-        "unknown key `interfase`",
-        "did you mean `interface`?",
-    ]);
-    Case::new(&CLIENT.replace("local =", "locale =")).fails_with(&[
-        "tunnel.toml",
-        "line 12",
-        "unknown key `locale`",
-        "did you mean `local`?",
-    ]);
-}
-
+/// What is wrong with a file, mpdccp-tunnel/tests/it/config.toml has case by case; here is what it has not.
 #[test]
 fn wrong_values_name_what_is_allowed() {
     let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
-    with("ccid = 6").fails_with(&["line 2", "unknown CCID `6`", "expected one of: 2, "]);
-    with("scheduler = \"best\"").fails_with(&["line 2", "best", "cpf, rr"]);
     with("reordering = \"strict\"").fails_with(&["line 2", "passive", "active-fixed"]);
-    for (what, words) in [
-        ("encapsulation", &["`udp`", "`raw`"][..]),
-        ("join_advertised", &["`no`", "`mesh`", "`pairs`"]),
-        ("ecn", &["`own`", "`copy`", "`none`"]),
-    ] {
-        for value in ["true", "7", "[\"raw\"]"] {
-            with(&format!("{what} = {value}")).fails_with(&[&["line 2", value], words].concat());
-        }
-    }
-    for (from, words) in
-        [("role = \"client\"", ["`client`", "`server`"]), ("security = \"none\"", ["`noise`", "`none`"])]
-    {
-        let (what, _) = from.split_once('"').unwrap();
-        Case::new(&CLIENT.replace(from, &format!("{what}true")))
-            .fails_with(&[&["line", "true"], &words[..]].concat());
-    }
-    with("encapsulation = \"tcp\"").fails_with(&["line 2", "tcp", "`udp`", "`raw`"]);
-    with("mtu = 60000").fails_with(&["line 2", "\"auto\"", "9000"]);
     with("join_advertised = \"ring\"").fails_with(&["line 2", "ring", "`no`", "`mesh`", "`pairs`"]);
-    with("advertise = [\"192.0.2.1\"]").fails_with(&["advertise is for role = \"server\""]);
-    let of_server = |line: &str| Case::new(&format!("{line}\n{SERVER}"));
-    of_server("join_advertised = \"mesh\"").fails_with(&["join_advertised is for role = \"client\""]);
-    of_server("advertise = [\"224.0.0.1\"]").fails_with(&["advertise: 224.0.0.1", "one host"]);
     with("queue = { max_ms = 50, max = 3 }").fails_with(&["line 2", "max_bytes"]);
     with("queue = { max_packets = 0 }").fails_with(&["line 2", "expected 1 or more"]);
-    Case::new(&CLIENT.replace("127.0.0.1:6511", "hub.example.org:many")).fails_with(&[
-        "line 13",
-        "hub.example.org:many",
-        "neither an IP address nor a host name",
-    ]);
+    Case::new(&format!("advertise = [\"224.0.0.1\"]\n{SERVER}"))
+        .fails_with(&["advertise: 224.0.0.1", "one host"]);
     let to = |remote: &str| Case::new(&CLIENT.replace("127.0.0.1:6511", remote));
-    to("127.0.0.1:0").fails_with(&["path `a`", "remote 127.0.0.1:0", "nobody is there"]);
-    to("0.0.0.0").fails_with(&["path `a`", "remote 0.0.0.0", "nobody is there"]);
     to("224.0.0.5:6511").fails_with(&["path `a`", "remote 224.0.0.5:6511", "nobody is there"]);
-    Case::new(&CLIENT.replace("name = \"a\"", "name = \"\"")).fails_with(&["line 11", "name \"\""]);
-    for mtu in ["100", "100000", "-1"] {
-        let words = ["line 14", &format!("mtu = {mtu}, expected 576 to 9000")];
-        Case::new(&format!("{CLIENT}mtu = {mtu}")).fails_with(&words);
-    }
     to("2001:db8::1:6511").fails_with(&["line 13", "may or may not end in a port", "\"[2001:db8::1]:6511\""]);
     let rule = |text: &str| Case::new(&format!("{CLIENT}[[policy_rule]]\nprotocol = \"udp\"\n{text}"));
     rule("").fails_with(&["line 14", "policy_rule: rule 1", "says nothing of what to do"]);
     rule("scheduler = \"best\"").fails_with(&["line 14", "rule 1", "best", "redundant"]);
-    rule("port = 5060\ndrop = true").fails_with(&["rule 1", "port", "ports"]);
-    rule("paths = \"dsl\"").fails_with(&["policy_rule: rule `rule-1`", "expected one of: a"]);
-    Case::new(&format!("{CLIENT}priority = 16")).fails_with(&["line 14", "priority 16", "0 to 15"]);
+    Case::new(&SERVER.replace("from", "#")).fails_with(&["line 8", "one", "from = \"any\""]);
+    let case = Case::new("");
+    std::fs::remove_file(case.path("tunnel.toml")).unwrap();
+    case.fails_with(&["tunnel.toml", "No such file"]);
 }
 
 #[test]
@@ -190,63 +134,20 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
 }
 
 #[test]
-fn what_does_not_go_together_is_named() {
-    let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
-    with("kill_switch = true").fails_with(&["kill_switch needs default_route"]);
-    with("default_route = true").fails_with(&["default_route needs", "0.0.0.0/0"]);
-    Case::new(&format!("default_route = true\n{SERVER}")).fails_with(&["role = \"client\""]);
-    with("metrics = \"127.0.0.1\"").fails_with(&["metrics", "no port"]);
-    let clash = SERVER.replace("10.99.99.2/32", "10.99.99.1/24");
-    let clash = format!(
-        "{clash}[[peer]]\nname = \"two\"\nallowed_ips = [\"10.99.99.7/24\"]\nfrom = [\"192.0.2.1\"]\n"
-    );
-    Case::new(&clash).fails_with(&["`one` and `two`", "10.99.99.7/24", "allowed_ips"]);
-}
-
-#[test]
 fn addresses_are_given_or_asked_for() {
-    let (server, client) = (SERVER, CLIENT);
-    let other = |text: &str, to: &str| {
-        let line = text.lines().find(|line| line.starts_with("addresses")).unwrap().to_owned();
-        Case::new(&text.replace(&line, to))
-    };
-    let assign = "assign = { pool = [\"10.99.99.0/24\"] }";
-    other(client, "").fails_with(&["addresses"]);
-    other(client, "addresses = []").fails_with(&["addresses: at least one is needed"]);
-    other(client, "addresses = \"some\"").fails_with(&["line 6", "`some`", "\"auto\"", "10.0.0.1/24"]);
-    other(client, "addresses = [\"10.99.99.2\"]").fails_with(&["line 6", "`10.99.99.2`", "prefix"]);
-    other(client, "addresses = \"auto\"").fails_with(&["needs keys", "security = \"none\""]);
-    other(server, "addresses = \"auto\"").fails_with(&["role = \"client\""]);
-    Case::new(&format!("{assign}\n{client}")).fails_with(&["role = \"server\"", "addresses = \"auto\""]);
-    Case::new(&format!("{assign}\n{server}")).fails_with(&["[assign] needs keys"]);
-    Case::new(&server.replace("allowed_ips", "#")).fails_with(&["peer `one`: allowed_ips is missing"]);
+    let auto = CLIENT.lines().find(|line| line.starts_with("addresses")).unwrap();
+    Case::new(&CLIENT.replace(auto, "addresses = \"auto\""))
+        .fails_with(&["needs keys", "security = \"none\""]);
+    Case::new(&format!("assign = {{ pool = [\"10.99.99.0/24\"] }}\n{SERVER}"))
+        .fails_with(&["[assign] needs keys"]);
     let key = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=";
-    let with_keys = |text: &str| {
-        let text = text.replace("security = \"none\"", &format!("private_key = \"{key}\""));
-        text.replace(
-            "from = [\"127.0.0.1\"]",
-            "public_key = \"3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=\"",
-        )
-    };
-    Case::new(&with_keys(&format!("assign = {{ pool = [] }}\n{server}")))
-        .fails_with(&["assign: pool", "10.0.0.0/24"]);
+    let server = SERVER
+        .replace("security = \"none\"", &format!("private_key = \"{key}\""))
+        .replace("from = [\"127.0.0.1\"]", "public_key = \"3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=\"");
+    Case::new(&format!("assign = {{ pool = [] }}\n{server}")).fails_with(&["assign: pool", "10.0.0.0/24"]);
     let many: Vec<String> = (0..99).map(|n| format!("\"10.{n}.0.0/16\"")).collect();
     let many = format!("assign = {{ pool = [\"10.99.99.0/24\"], routes = [{}] }}\n{server}", many.join(", "));
-    Case::new(&with_keys(&many)).fails_with(&["assign: routes", "too many"]);
-}
-
-#[test]
-fn what_is_missing_is_named() {
-    Case::new("role = \"client\"\naddresses = [\"10.0.0.1/24\"]").fails_with(&["[[peer]]"]);
-    Case::new(&SERVER.replace("listen", "#")).fails_with(&["listen"]);
-    Case::new(&SERVER.replace("from", "#")).fails_with(&["line 8", "one", "from = \"any\""]);
-    Case::new(&CLIENT.replace("local", "#")).fails_with(&["path `a`", "local", "interface"]);
-    let doubled =
-        format!("{CLIENT}[[peer.path]]\nname = \"a\"\nlocal = \"127.0.0.1\"\nremote = \"127.0.0.1\"\n");
-    Case::new(&doubled).fails_with(&["line 15", "two paths are named `a`"]);
-    let case = Case::new("");
-    std::fs::remove_file(case.path("tunnel.toml")).unwrap();
-    case.fails_with(&["tunnel.toml", "No such file"]);
+    Case::new(&many).fails_with(&["assign: routes", "too many"]);
 }
 
 #[test]

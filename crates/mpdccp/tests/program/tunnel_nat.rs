@@ -1,122 +1,51 @@
 //! Two roaming clients behind one NAT: one changes its address in the middle of a transfer, the other is repeated and spoofed by a
 //! third host.
 
-use crate::common::{inside, missing, run, socket, udp_payloads, wait_for};
+use crate::common::spaces::Spaces;
+use crate::common::{inside, missing, socket, udp_payloads, wait_for};
 use dccp_secure::PrivateKey;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SERVER: &str = "203.0.113.1";
 const NAT: &str = "203.0.113.2";
-const SPACES: [&str; 5] = ["c0", "c1", "nat", "s", "x"];
 
-/// Clients `c0` and `c1` in a LAN behind `nat`, the server `s`, and a stranger `x` in the network of both; gone when dropped.
-struct World {
-    id: String,
-    directory: tempfile::TempDir,
-    ends: Vec<Child>,
-}
-
-impl World {
-    fn new(shards: u8) -> World {
-        let id = format!("mpn{}-{shards}", std::process::id());
-        let world = World { id, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
-        for name in SPACES {
-            run("ip", &format!("netns add {}", world.space(name)));
-            world.sh(name, "ip link set lo up");
-        }
-        // A bridge in the NAT's namespace is the LAN; one in the server's is the network outside.
-        world.sh(
-            "nat",
-            "ip link add lan type bridge && ip addr add 192.168.5.1/24 dev lan && ip link set lan up",
-        );
-        world.sh(
-            "s",
-            &format!("ip link add net type bridge && ip addr add {SERVER}/24 dev net && ip link set net up"),
-        );
-        for (i, (name, bridge, address)) in [
-            ("c0", "nat", "192.168.5.10"),
-            ("c1", "nat", "192.168.5.11"),
-            ("nat", "s", NAT),
-            ("x", "s", "203.0.113.66"),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let [space, other] = [name, bridge].map(|name| world.space(name));
-            run("ip", &format!("link add wan netns {space} type veth peer name port{i} netns {other}"));
-            let master = if bridge == "nat" { "lan" } else { "net" };
-            world.sh(bridge, &format!("ip link set port{i} master {master} up"));
-            world.sh(name, &format!("ip addr add {address}/24 dev wan && ip link set wan up"));
-        }
-        for name in ["c0", "c1"] {
-            world.sh(name, "ip route add default via 192.168.5.1");
-        }
-        world.sh("nat", "sysctl -qw net.ipv4.ip_forward=1; nft add table ip t; \
-            nft add chain ip t nat '{ type nat hook postrouting priority srcnat; }'; nft add rule ip t nat oifname wan masquerade");
-        world
+/// Clients `c0` and `c1` in a LAN behind `nat`, the server `s`, and a stranger `x` in the network of both.
+fn world(shards: u8) -> Spaces {
+    let world = Spaces::new(&format!("mpn{shards}"), &["c0", "c1", "nat", "s", "x"]);
+    // A bridge in the NAT's namespace is the LAN; one in the server's is the network outside.
+    world
+        .sh("nat", "ip link add lan type bridge && ip addr add 192.168.5.1/24 dev lan && ip link set lan up");
+    world.sh(
+        "s",
+        &format!("ip link add net type bridge && ip addr add {SERVER}/24 dev net && ip link set net up"),
+    );
+    for (i, (name, bridge, address)) in [
+        ("c0", "nat", "192.168.5.10"),
+        ("c1", "nat", "192.168.5.11"),
+        ("nat", "s", NAT),
+        ("x", "s", "203.0.113.66"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let port = format!("port{i}");
+        world.link((name, "wan"), (bridge, &port));
+        let master = if bridge == "nat" { "lan" } else { "net" };
+        world.sh(bridge, &format!("ip link set {port} master {master} up"));
+        world.sh(name, &format!("ip addr add {address}/24 dev wan && ip link set wan up"));
     }
-
-    fn space(&self, name: &str) -> String {
-        format!("{}{name}", self.id)
+    for name in ["c0", "c1"] {
+        world.sh(name, "ip route add default via 192.168.5.1");
     }
-
-    fn sh(&self, name: &str, commands: &str) {
-        let args = ["netns", "exec", &self.space(name), "sh", "-ec", commands];
-        let output = Command::new("ip").args(args).output().unwrap();
-        assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn up(&mut self, name: &str, text: &str) {
-        let (file, control) = (self.path(&format!("{name}.toml")), self.path(&format!("{name}.sock")));
-        std::fs::write(&file, format!("control = {control:?}\n{text}")).unwrap();
-        let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
-        let mut command = Command::new("ip");
-        command.args([
-            "netns",
-            "exec",
-            &self.space(name),
-            env!("CARGO_BIN_EXE_mpdccp"),
-            "tunnel",
-            "up",
-            "--config",
-        ]);
-        self.ends.push(command.arg(file).stderr(log).stdout(Stdio::null()).spawn().unwrap());
-        wait_for("control socket", || control.exists());
-    }
-
-    fn status(&self, name: &str) -> Value {
-        let socket = self.path(&format!("{name}.sock"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
-        let output = command.args(["tunnel", "status", "--json", "--socket"]).arg(socket).output().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        for child in &mut self.ends {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        for name in SPACES {
-            let log = self.path(&format!("{name}.log"));
-            if std::thread::panicking() && log.exists() {
-                println!("--- {name}\n{}", std::fs::read_to_string(log).unwrap());
-            }
-            run("ip", &format!("netns del {}", self.space(name)));
-        }
-    }
+    world.sh("nat", "sysctl -qw net.ipv4.ip_forward=1; nft add table ip t; \
+        nft add chain ip t nat '{ type nat hook postrouting priority srcnat; }'; nft add rule ip t nat oifname wan masquerade");
+    world
 }
 
 /// A client's numbered datagrams to the server through the tunnel.
@@ -126,7 +55,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn start(world: &World, client: u8) -> Stream {
+    fn start(world: &Spaces, client: u8) -> Stream {
         let socket = socket(&world.space(&format!("c{client}")), &format!("10.8.0.{}:0", 2 + client));
         let stream = Stream { sent: Arc::default(), stop: Arc::default() };
         let (sent, stop) = (stream.sent.clone(), stream.stop.clone());
@@ -184,7 +113,7 @@ fn roam(shards: u8) {
     if Command::new("nft").arg("--version").output().is_err() {
         return crate::common::skipped("no program `nft`");
     }
-    let mut world = World::new(shards);
+    let mut world = world(shards);
     let keys = [1, 2, 3].map(|n| PrivateKey::from_random([n; 32]));
     let peer = |n: usize| {
         let key = keys[n].public();

@@ -1,11 +1,11 @@
 //! The recipes of docs/guides/office.md, by their very commands and files.
 
+use crate::common::spaces::Spaces;
 use crate::common::{inside, missing, run, wait_for};
 use dccp_secure::PrivateKey;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// The blocks of a recipe that begin with this fence.
 fn blocks(title: &str, kind: &str) -> Vec<String> {
@@ -17,102 +17,44 @@ fn blocks(title: &str, kind: &str) -> Vec<String> {
     parts.map(|part| part.split_once("```").unwrap().0.to_owned()).collect()
 }
 
-/// The LAN, the router, the Internet and the server; gone when dropped.
-struct Office {
-    id: String,
-    directory: tempfile::TempDir,
-    ends: Vec<Child>,
-}
-
-impl Office {
-    fn new(n: u8) -> Office {
-        let id = format!("mpr{}-{n}", std::process::id());
-        let office = Office { id, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
-        for name in ["lan", "router", "net", "server"] {
-            run("ip", &format!("netns add {}", office.space(name)));
-            office.sh(name, "ip link set lo up");
-        }
-        office.link(("lan", "eth0", "192.168.88.9/24"), ("router", "lan0", "192.168.88.1/24"));
-        office.link(("router", "eth0", "192.0.2.10/24"), ("net", "dsl", "192.0.2.1/24"));
-        office.link(("router", "wwan0", "198.51.100.10/24"), ("net", "lte", "198.51.100.1/24"));
-        office.link(("server", "eth0", "203.0.113.1/24"), ("net", "hub", "203.0.113.254/24"));
-        // DSL as it is.
-        office.sh("router", "ip link set eth0 mtu 1492");
-        office.sh("net", "ip link set dsl mtu 1492 && sysctl -qw net.ipv4.ip_forward=1");
-        office.sh("net", "ip addr add 198.18.0.1/32 dev lo");
-        office.sh("lan", "ip route add default via 192.168.88.1");
-        office.sh("server", "ip route add default via 203.0.113.254");
-        office
-    }
-
-    fn space(&self, name: &str) -> String {
-        format!("{}{name}", self.id)
-    }
-
-    fn link(&self, (a, at, address): (&str, &str, &str), (b, bt, other): (&str, &str, &str)) {
-        let [x, y] = [a, b].map(|name| self.space(name));
-        run("ip", &format!("link add {at} netns {x} type veth peer name {bt} netns {y}"));
+/// The LAN, the router, the Internet and the server.
+fn office(n: u8) -> Spaces {
+    let office = Spaces::new(&format!("mpr{n}"), &["lan", "router", "net", "server"]);
+    for ((a, at, address), (b, bt, other)) in [
+        (("lan", "eth0", "192.168.88.9/24"), ("router", "lan0", "192.168.88.1/24")),
+        (("router", "eth0", "192.0.2.10/24"), ("net", "dsl", "192.0.2.1/24")),
+        (("router", "wwan0", "198.51.100.10/24"), ("net", "lte", "198.51.100.1/24")),
+        (("server", "eth0", "203.0.113.1/24"), ("net", "hub", "203.0.113.254/24")),
+    ] {
+        office.link((a, at), (b, bt));
         for (name, interface, address) in [(a, at, address), (b, bt, other)] {
-            self.sh(name, &format!("ip addr add {address} dev {interface} && ip link set {interface} up"));
+            office.sh(name, &format!("ip addr add {address} dev {interface} && ip link set {interface} up"));
         }
     }
-
-    /// Runs shell commands at one of them, as one would type them.
-    fn sh(&self, name: &str, commands: &str) {
-        let space = self.space(name);
-        let output =
-            Command::new("ip").args(["netns", "exec", &space, "sh", "-ec", commands]).output().unwrap();
-        assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn up(&mut self, name: &str, text: &str, own: &PrivateKey, peer: &PrivateKey) {
-        let key = self.path(&format!("{name}.key"));
-        std::fs::write(&key, &*own.to_base64()).unwrap();
-        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-        let (before, rest) = text.split_once('<').unwrap();
-        let (_, after) = rest.split_once('>').unwrap();
-        let text = format!("{before}{}{after}", peer.public());
-        let text = text.replace("/etc/mpdccp/private.key", key.to_str().unwrap());
-        let (file, control) = (self.path(&format!("{name}.toml")), self.path(&format!("{name}.sock")));
-        std::fs::write(&file, format!("control = {control:?}\n{text}")).unwrap();
-        let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
-        let mut command = Command::new("ip");
-        let program = env!("CARGO_BIN_EXE_mpdccp");
-        command.args(["netns", "exec", &self.space(name), program, "tunnel", "up", "--config"]).arg(file);
-        self.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
-        wait_for("control socket", || control.exists());
-    }
-
-    fn is_healthy(&self) -> bool {
-        let socket = self.path("router.sock");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
-        command.args(["tunnel", "health", "--all-paths", "--socket"]).arg(socket);
-        command.output().unwrap().status.success()
-    }
+    // DSL as it is.
+    office.sh("router", "ip link set eth0 mtu 1492");
+    office.sh("net", "ip link set dsl mtu 1492 && sysctl -qw net.ipv4.ip_forward=1");
+    office.sh("net", "ip addr add 198.18.0.1/32 dev lo");
+    office.sh("lan", "ip route add default via 192.168.88.1");
+    office.sh("server", "ip route add default via 203.0.113.254");
+    office
 }
 
-impl Drop for Office {
-    fn drop(&mut self) {
-        for child in &mut self.ends {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        if std::thread::panicking() {
-            for name in ["router", "server"] {
-                println!(
-                    "--- {name}\n{}",
-                    std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
-                );
-            }
-        }
-        for name in ["lan", "router", "net", "server"] {
-            run("ip", &format!("netns del {}", self.space(name)));
-        }
-    }
+/// Starts an end with a file of the recipe and its keys.
+fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &PrivateKey) {
+    let key = office.path(&format!("{name}.key"));
+    std::fs::write(&key, &*own.to_base64()).unwrap();
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let (before, rest) = text.split_once('<').unwrap();
+    let (_, after) = rest.split_once('>').unwrap();
+    let text = format!("{before}{}{after}", peer.public());
+    office.up(name, &text.replace("/etc/mpdccp/private.key", key.to_str().unwrap()));
+}
+
+fn is_healthy(office: &Spaces) -> bool {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    command.args(["tunnel", "health", "--all-paths", "--socket"]).arg(office.path("router.sock"));
+    command.output().unwrap().status.success()
 }
 
 #[test]
@@ -123,7 +65,7 @@ fn an_office_with_two_lines() {
     if Command::new("nft").arg("--version").output().is_err() {
         return crate::common::skipped("no program `nft`");
     }
-    let mut office = Office::new(4);
+    let mut office = office(4);
     // As many distributions have it.
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=1");
     let title = "An office with two lines";
@@ -132,9 +74,9 @@ fn an_office_with_two_lines() {
     office.sh("router", &commands[0]);
     office.sh("server", &commands[1]);
     let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
-    office.up("server", &files[1], &server, &router);
-    office.up("router", &files[0], &router, &server);
-    wait_for("both lines carry", || office.is_healthy());
+    up(&mut office, "server", &files[1], &server, &router);
+    up(&mut office, "router", &files[0], &router, &server);
+    wait_for("both lines carry", || is_healthy(&office));
 
     // A connection from the LAN to the Internet, which sees the server's address.
     let listen = || TcpListener::bind("198.18.0.1:80").unwrap();
@@ -165,7 +107,7 @@ fn a_network_of_ipv6_behind_a_client() {
     if let Some(why) = missing() {
         return crate::common::skipped(why);
     }
-    let mut office = Office::new(6);
+    let mut office = office(6);
     let title = "A network of IPv6 behind a client";
     let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
@@ -185,9 +127,9 @@ fn a_network_of_ipv6_behind_a_client() {
     office.sh("router", &commands[0]);
     office.sh("server", &commands[1]);
     let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
-    office.up("server", &files[1], &server, &router);
-    office.up("router", &files[0], &router, &server);
-    wait_for("the line carries", || office.is_healthy());
+    up(&mut office, "server", &files[1], &server, &router);
+    up(&mut office, "router", &files[0], &router, &server);
+    wait_for("the line carries", || is_healthy(&office));
 
     let listener = inside(&office.space("net"), || TcpListener::bind("[2001:db8:ffff::1]:80").unwrap());
     let connect = || TcpStream::connect("[2001:db8:ffff::1]:80").unwrap();
@@ -218,8 +160,8 @@ fn a_network_of_ipv6_behind_a_client() {
     // Until it runs again; and what ended in good order leaves the way as it was.
     std::fs::remove_file(office.path("router.sock")).unwrap();
     let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
-    office.up("router", &files[0], &own, &peer);
-    wait_for("it carries again", || office.is_healthy() && way().contains("dev mpdccp0"));
+    up(&mut office, "router", &files[0], &own, &peer);
+    wait_for("it carries again", || is_healthy(&office) && way().contains("dev mpdccp0"));
     let pid = rustix::process::Pid::from_child(&office.ends[2]);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(office.ends[2].wait().unwrap().success());

@@ -1,5 +1,6 @@
 //! Two network namespaces joined by two veth paths, with a tunnel end in each; all of it gone when dropped.
 
+pub(crate) mod spaces;
 pub(crate) mod stream;
 
 use dccp_secure::PrivateKey;

@@ -1,0 +1,92 @@
+//! Network namespaces by name, files, and the tunnel's ends in them; all of it gone when dropped.
+
+use super::{run, wait_for};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+pub(crate) struct Spaces {
+    id: String,
+    names: &'static [&'static str],
+    directory: tempfile::TempDir,
+    pub(crate) ends: Vec<Child>,
+}
+
+impl Spaces {
+    /// Of a test whose namespaces begin with `id`.
+    pub(crate) fn new(id: &str, names: &'static [&'static str]) -> Spaces {
+        let id = format!("{id}{}", std::process::id());
+        let spaces = Spaces { id, names, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
+        for name in names {
+            assert!(run("ip", &format!("netns add {}", spaces.space(name))).status.success());
+            spaces.sh(name, "ip link set lo up");
+        }
+        spaces
+    }
+
+    pub(crate) fn space(&self, name: &str) -> String {
+        format!("{}{name}", self.id)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Joins an interface in one of them to one in another.
+    pub(crate) fn link(&self, (a, at): (&str, &str), (b, bt): (&str, &str)) {
+        let [a, b] = [a, b].map(|name| self.space(name));
+        let made = run("ip", &format!("link add {at} netns {a} type veth peer name {bt} netns {b}"));
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    fn command(&self, name: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.space(name), program]);
+        command
+    }
+
+    /// Runs shell commands in one of them, as one would type them.
+    pub(crate) fn sh(&self, name: &str, commands: &str) {
+        let output = self.command(name, "sh").args(["-ec", commands]).output().unwrap();
+        assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The program, in one of them, with these arguments.
+    pub(crate) fn mpdccp(&self, name: &str, args: &str) -> Command {
+        let mut command = self.command(name, env!("CARGO_BIN_EXE_mpdccp"));
+        command.args(args.split_whitespace()).stdout(Stdio::null());
+        command
+    }
+
+    /// Starts a tunnel's end with this file.
+    pub(crate) fn up(&mut self, name: &str, text: &str) {
+        let (file, control) = (self.path(&format!("{name}.toml")), self.path(&format!("{name}.sock")));
+        std::fs::write(&file, format!("control = {control:?}\n{text}")).unwrap();
+        let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
+        let mut command = self.mpdccp(name, "tunnel up --config");
+        self.ends.push(command.arg(file).stderr(log).spawn().unwrap());
+        wait_for("control socket", || control.exists());
+    }
+
+    pub(crate) fn status(&self, name: &str) -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+        command.args(["tunnel", "status", "--json", "--socket"]).arg(self.path(&format!("{name}.sock")));
+        serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+    }
+}
+
+impl Drop for Spaces {
+    fn drop(&mut self) {
+        for child in &mut self.ends {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for name in self.names {
+            let log = self.path(&format!("{name}.log"));
+            if std::thread::panicking() && log.exists() {
+                println!("--- {name}\n{}", std::fs::read_to_string(log).unwrap());
+            }
+            run("ip", &format!("netns del {}", self.space(name)));
+        }
+    }
+}
