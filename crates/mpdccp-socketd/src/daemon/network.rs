@@ -6,7 +6,7 @@ use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
 use dccp_wire::ResetCode;
 use mpdccp_proto::{
-    ListenConfig, PathConfig, PathName, PeerFilter, Reason, SessionConfig, SessionId, Settings, is_unicast,
+    ListenConfig, PathConfig, PathName, PeerFilter, Reason, SessionConfig, SessionId, is_unicast,
 };
 use mpdccp_units::Time;
 use rustix::io::Errno;
@@ -186,7 +186,7 @@ fn session(options: &Options) -> SessionConfig {
         min_coverage: options.receive_coverage,
         ..dccp_proto::Config::default()
     };
-    SessionConfig { multipath: false, connection, ..Settings::of_datagrams().session() }
+    SessionConfig { multipath: false, connection, ..mpdccp_proto::Settings::of_datagrams().session() }
 }
 
 /// How the kernel's DCCP tells of an end.
