@@ -1,4 +1,4 @@
-use crate::{Amount, Part, RateSample, RttEstimator, Snapshot};
+use crate::{Amount, Part, RateSample, ResumePhase, RttEstimator, Snapshot};
 use mpdccp_units::{Duration, Rate, Time};
 
 /// A congestion window with its unit.
@@ -149,6 +149,10 @@ pub trait Controller: Send + core::fmt::Debug {
     }
     /// Takes the place of another congestion control on the same path, before any input. Without it this one starts afresh.
     fn inherit(&mut self, _from: &Inherited) {}
+    /// Where it is with what was remembered of the path, if it began from that (RFC 9959).
+    fn resumption(&self) -> Option<ResumePhase> {
+        None
+    }
 }
 
 /// What a congestion control leaves to the one that takes its place in a running connection.

@@ -14,19 +14,28 @@ const CSS_ROUNDS: u32 = 5;
 /// Most segments an acknowledgement is worth without pacing (L, section 4.3).
 const MOST_PER_ACK: f64 = 8.0;
 
+const NO_GROUP: (Duration, u32) = (Duration::MAX, 0);
+
 /// HyStart++ (RFC 9406): leaves slow start when the RTT rises, by way of five rounds of slower growth.
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     last_round: Option<Duration>,
     this_round: Option<Duration>,
     samples: u32,
+    /// The least of the latest samples, up to eight, and how many.
+    group: (Duration, u32),
     /// Conservative slow start: the RTT it began with, and its rounds.
     conservative: Option<(Duration, u32)>,
 }
 
 impl HyStart {
     pub(crate) fn new() -> HyStart {
-        HyStart { last_round: None, this_round: None, samples: 0, conservative: None }
+        HyStart { last_round: None, this_round: None, samples: 0, group: NO_GROUP, conservative: None }
+    }
+
+    /// By how much a round-trip time rises beyond `rtt` where a queue grows (section 4.2).
+    pub(crate) fn threshold(rtt: Duration) -> Duration {
+        (rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
     }
 
     /// Growth for `segments` acknowledged (section 4.2).
@@ -40,25 +49,34 @@ impl HyStart {
         if let Some(rtt) = rtt {
             self.this_round = Some(self.this_round.map_or(rtt, |least| least.min(rtt)));
             self.samples += 1;
+            self.group = (self.group.0.min(rtt), self.group.1 + 1);
         }
-        if self.samples >= SAMPLES
-            && let (Some(this), Some(last)) = (self.this_round, self.last_round)
-        {
-            match self.conservative {
-                None => {
-                    let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
-                    if this >= last.saturating_add(threshold) {
-                        self.conservative = Some((this, 0));
-                    }
+        match (self.conservative, self.this_round) {
+            // A round that begins before the queue does has a small RTT among its first: any eight in a row tell.
+            (None, _) if self.group.1 >= SAMPLES => {
+                let least = core::mem::replace(&mut self.group, NO_GROUP).0;
+                if self.last_round.is_some_and(|last| least >= last.saturating_add(HyStart::threshold(last)))
+                {
+                    self.conservative = Some((least, 0));
+                    (self.this_round, self.samples) = (None, 0);
                 }
-                // The rise was a false alarm: back to full growth.
-                Some((baseline, _)) if this < baseline => self.conservative = None,
-                Some(_) => {}
             }
+            // The rise was a false alarm: back to full growth.
+            (Some((baseline, _)), Some(this)) if self.samples >= SAMPLES && this < baseline => {
+                self.conservative = None;
+            }
+            // It rises on: there is a queue, and rounds that try whether there is one would fill it.
+            (Some((baseline, _)), Some(this))
+                if self.samples >= SAMPLES
+                    && this >= baseline.saturating_add(HyStart::threshold(baseline)) =>
+            {
+                return true;
+            }
+            _ => {}
         }
         if round_end {
             self.last_round = self.this_round.take();
-            self.samples = 0;
+            (self.samples, self.group) = (0, NO_GROUP);
             if let Some((_, rounds)) = &mut self.conservative {
                 *rounds += 1;
             }
@@ -86,9 +104,17 @@ mod tests {
         assert!(!round(&mut h, 50, 10));
         assert_eq!(h.growth(2.0), 0.5);
         for i in 0..3 {
-            assert!(!round(&mut h, 60, 10), "{i}");
+            assert!(!round(&mut h, 56, 10), "{i}");
         }
-        assert!(round(&mut h, 60, 10));
+        assert!(round(&mut h, 56, 10));
+    }
+
+    #[test]
+    fn a_rise_that_goes_on_ends_it_at_once() {
+        let mut h = HyStart::new();
+        round(&mut h, 40, 10);
+        assert!(!round(&mut h, 50, 10));
+        assert!(round(&mut h, 57, 10));
     }
 
     #[test]

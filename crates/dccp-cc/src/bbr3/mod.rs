@@ -3,12 +3,15 @@
 //! Section numbers are those of draft-ietf-ccwg-bbr-06. Windows and rates are bytes.
 
 mod bbr;
+#[cfg(test)]
+mod draft_tests;
 mod path_model;
 mod phases;
 mod signals;
 mod state;
 mod window;
 
+use crate::hystart::HyStart;
 use crate::losses::{LOSS_THRESH, Losses};
 use crate::{AckEvent, Controller, Inherited, Limits, Lost, RateSample, Sent, Window};
 pub use bbr::Bbr3;
@@ -48,12 +51,15 @@ impl Bbr3 {
         if let Some(rtt) = ev.rtt {
             self.jitter.on_rtt(ev.now, rtt);
         }
-        if ev.round_end {
-            self.jitter.on_round_end(self.min_rtt.value, false);
+        if ev.round_end
+            && let Some(least) = self.jitter.on_round_end(self.min_rtt.value, false)
+        {
+            self.queue_grew = self.min_rtt.value.is_some_and(|rtt| least > rtt + HyStart::threshold(rtt));
         }
         self.jitter.on_ages(rs.ages);
         self.losses.on_delivered(Some(rs.sent_at), ev.acked.packets, ev.acked.bytes, ev.ce);
         let low = matches!(self.state, State::Drain | State::Down | State::ProbeRtt);
+        self.earn(ev.acked.packets + ev.lost.packets);
         self.losses.on_gain(ev.now, low || self.bw_shortterm < 0.85 * self.max_bw.get());
     }
 
@@ -94,7 +100,9 @@ impl Controller for Bbr3 {
         self.delivered = pkt.delivered.packets;
         let packets = self.pacing_rate.bytes_per_sec() / self.mtu() as f64;
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
-        self.note_congestion(pkt.delivered.packets);
+        if !self.excuse() {
+            self.note_congestion(pkt.delivered.packets);
+        }
         if !self.probe.sampling {
             return;
         }
@@ -132,9 +140,9 @@ impl Controller for Bbr3 {
 
     fn on_rto(&mut self, _now: Time) {
         // All that was in flight is gone, whatever the rate was.
-        self.losses = Losses::default();
-        // OnEnterRTO (section 5.6.4.4): all in flight is lost, one packet may leave.
-        self.save_state_upon_loss();
+        (self.losses, self.excused) = (Losses::default(), 0.0);
+        // OnEnterRTO (section 5.6.4.4): all in flight is lost, one packet may leave. Its losses were told before, and saved the state.
+        self.save_cwnd();
         self.recovering = true;
         self.cwnd = self.mtu();
     }

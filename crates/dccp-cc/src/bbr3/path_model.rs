@@ -150,8 +150,10 @@ impl ExtraAcked {
 }
 
 /// What spurious losses give back (section 5.5.11).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
+    /// Saved in the running round.
+    pub(super) open: bool,
     pub(super) state: Option<State>,
     pub(super) bw_shortterm: f64,
     pub(super) inflight_shortterm: u64,

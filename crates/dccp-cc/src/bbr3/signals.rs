@@ -3,15 +3,14 @@
 use super::bbr::Bbr3;
 use super::path_model::Undo;
 use super::phases::State;
+use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::Time;
 
 /// BBR.Beta (section 2.6).
 const BETA: f64 = 0.7;
-/// Tuned: a path that loses more than this whatever is sent is a policer, and its bucket is what let more through.
-const MOST_LOST: f64 = 0.03;
-/// Tuned: packets per round trip below which that is not judged.
-const FEW: u64 = 50;
+/// Tuned: by how many deviations the path's own losses may exceed what is expected of them; one window in a hundred has more by chance.
+const DEVIATIONS: f64 = 2.5;
 /// BBR.ExtraAckedFilterLen, rounds (section 2.10).
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 
@@ -32,19 +31,16 @@ impl Bbr3 {
             self.max_bw.update(bw);
         }
         if self.signals.round_start {
-            self.adapt_lower_bounds(ev.now);
+            self.undo.open = false;
+            self.adapt_lower_bounds();
         }
         let window = if self.full_bw.reached { EXTRA_ACKED_ROUNDS } else { 1 };
         self.extra_acked.update(ev.now, self.bw, ev.acked.bytes, self.cwnd, self.rounds.count, window);
     }
 
     /// AdaptLowerBoundsFromCongestion, LossLowerBounds.
-    fn adapt_lower_bounds(&mut self, now: Time) {
-        let mut congestion = self.signals.congestion;
-        let excess = self.losses.on_round_end(now).is_some();
-        if self.loses_anyhow() {
-            congestion = excess;
-        }
+    fn adapt_lower_bounds(&mut self) {
+        let congestion = self.signals.congestion;
         if congestion && !self.state.probing_bw() {
             let bw = if self.bw_shortterm.is_finite() { self.bw_shortterm } else { self.max_bw.get() };
             let inflight =
@@ -55,12 +51,32 @@ impl Bbr3 {
         self.signals.congestion = false;
     }
 
-    /// Tuned: the path loses packets however little is sent, but no more than makes sense to put up with. Where a round trip has few packets, one
-    /// that TCP's full queue takes is as large a share as that, and who does not mind it starves TCP.
-    pub(super) fn loses_anyhow(&self) -> bool {
-        let share = self.losses.own_share();
-        let known = share > 0.0 && share < MOST_LOST && self.max_bdp(1.0) >= FEW * self.mtu();
-        self.tuned && known
+    /// Tuned: how many of `packets` the path loses however little is sent. What it loses beyond the share that is tolerated of a queue is not excused:
+    /// that is a policer whose bucket let more through.
+    fn own_losses(&self, packets: f64) -> f64 {
+        if self.tuned { self.losses.own_share().min(LOSS_THRESH) * packets } else { 0.0 }
+    }
+
+    /// As many as chance makes of them.
+    pub(super) fn own_losses_at_most(&self, packets: f64) -> f64 {
+        let expected = self.own_losses(packets);
+        expected + DEVIATIONS * libm::sqrt(expected)
+    }
+
+    /// Tuned: packets that were delivered or lost earn the path its losses, up to what chance makes of them in a window.
+    pub(super) fn earn(&mut self, packets: u64) {
+        let window = (self.max_bdp(1.0) / self.mtu()) as f64;
+        let earned = self.excused + self.own_losses(packets as f64);
+        self.excused = earned.min(self.own_losses_at_most(window));
+    }
+
+    /// Whether a lost packet is one of those.
+    pub(super) fn excuse(&mut self) -> bool {
+        let excused = self.excused >= 1.0;
+        if excused {
+            self.excused -= 1.0;
+        }
+        excused
     }
 
     /// AdvanceLatestDeliverySignals, BoundBWForModel; the counts of the round start anew.
@@ -89,6 +105,9 @@ impl Bbr3 {
     pub(super) fn note_congestion(&mut self, delivered: u64) {
         if !self.signals.congestion {
             self.signals.round_delivered = delivered;
+        }
+        // Once for the losses of a round: what ends a probe forgets the signals, and the next loss of the same burst finds what the first one did.
+        if !self.undo.open {
             self.save_state_upon_loss();
         }
         self.signals.congestion = true;
@@ -98,6 +117,7 @@ impl Bbr3 {
     pub(super) fn save_state_upon_loss(&mut self) {
         self.save_cwnd();
         self.undo = Undo {
+            open: true,
             state: None,
             bw_shortterm: self.bw_shortterm,
             inflight_shortterm: self.inflight_shortterm,

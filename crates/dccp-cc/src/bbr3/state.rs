@@ -31,7 +31,8 @@ impl Bbr3 {
             return;
         }
         f.count += 1;
-        f.now = f.count >= FULL_BW_ROUNDS;
+        // Tuned: a queue says so at once.
+        f.now = f.count >= FULL_BW_ROUNDS || self.tuned && self.queue_grew;
         f.reached |= f.now;
     }
 
@@ -45,7 +46,7 @@ impl Bbr3 {
             && self.too_high(rs.lost.bytes, rs.prior_inflight.bytes);
         if lossy && !self.full_bw.reached {
             self.undo.state = Some(State::Startup);
-            self.full_bw.reached = true;
+            (self.full_bw.reached, self.full_bw.now) = (true, true);
             self.inflight_longterm = self.bdp(1.0).max(self.signals.inflight_latest);
         }
         if self.full_bw.reached {
@@ -56,13 +57,9 @@ impl Bbr3 {
 
     /// IsInflightTooHigh: marks count as losses (section 3.6).
     pub(super) fn too_high(&self, lost: u64, inflight: u64) -> bool {
+        let mtu = self.mtu() as f64;
         let inflight = inflight as f64;
-        let bound = if self.loses_anyhow() {
-            let mtu = self.mtu() as f64;
-            self.losses.bound(inflight / mtu) * mtu
-        } else {
-            inflight * LOSS_THRESH
-        };
+        let bound = inflight * LOSS_THRESH + self.own_losses_at_most(inflight / mtu) * mtu;
         lost.saturating_add(self.signals.marked) as f64 > bound
     }
 

@@ -100,6 +100,33 @@ fn tuned_carries_on_where_the_draft_falls_back() {
     assert!(tuned[1] > 70.0 && draft[1] < 30.0, "varying");
 }
 
+/// What a path loses by itself costs about as much at any rate.
+#[test]
+fn one_per_cent_costs_alike_at_any_rate() {
+    println!("share of the rate with 1 % lost at random, 50 ms");
+    for mbps in [3.0, 5.0, 10.0, 20.0, 50.0, 100.0] {
+        let mut l = link(mbps, ms(50.0), 1.0);
+        l.loss = LossModel::Bernoulli(0.01);
+        let mut w = bulk(l, vec![(0.0, bbr3(3))]);
+        w.run(at(40.0));
+        let share = 100.0 * summary(&w.sessions[0].got, at(4.0), at(40.0)).mbps / full(mbps);
+        println!("{mbps:6} Mbit/s {share:.1}");
+        assert!(share > 85.0, "{mbps} Mbit/s: {share}");
+    }
+}
+
+/// A round without growth and a queue end Startup: two more would cost a window each.
+#[test]
+fn a_long_path_is_not_flooded_in_startup() {
+    let mut w = bulk(link(50.0, ms(800.0), 0.5), vec![(0.0, bbr3(3))]);
+    w.run(at(12.0));
+    let bdp = 50e6 * 0.8 / 8.0 / f64::from(WIRE);
+    let lost = w.sessions[0].sender(0).lost as f64;
+    let share = summary(&w.sessions[0].got, at(8.0), at(12.0)).mbps / full(50.0);
+    println!("50 Mbit/s, 800 ms: {:.2} BDP lost in 12 s, then {share:.2} of the rate", lost / bdp);
+    assert!(lost < 0.75 * bdp && share > 0.7, "{lost} of {bdp}, {share}");
+}
+
 #[test]
 fn marks_keep_the_queue_short() {
     println!("20 Mbit/s, 20 ms, queue of 4 BDP, marks above 10 packets");

@@ -1,7 +1,7 @@
 //! Loss-based controllers in the model: they fill a link with a queue of a BDP, and CUBIC is fair to Reno where it should be.
 
 use crate::model::scenario::{CFG, at, bulk, link, ms};
-use crate::model::{full, summary};
+use crate::model::{WIRE, full, summary};
 use dccp_cc::{Controller, Cubic, Reno};
 
 fn reno() -> Box<dyn Controller> {
@@ -36,5 +36,18 @@ fn cubic_and_reno_share() {
             [0, 1].map(|i| 100.0 * summary(&w.sessions[i].got, at(20.0), at(120.0)).mbps / full(mbps));
         println!("{mbps} Mbit/s {rtt} ms: reno {r:.1}%, cubic {c:.1}%");
         assert!(r > 20.0 && c > 20.0 && r + c > 95.0, "{mbps} {rtt}: {r} {c}");
+    }
+}
+
+/// HyStart++ hears the queue before it is full, and does not try for five rounds whether it is one.
+#[test]
+fn a_long_path_is_not_flooded_in_slow_start() {
+    for rtt in [100.0, 400.0, 800.0] {
+        let mut w = bulk(link(50.0, ms(rtt), 1.0), vec![(0.0, Box::new(Cubic::new(&CFG)))]);
+        w.run(at(15.0 * rtt / 1e3));
+        let bdp = 50e6 * rtt / 8e3 / f64::from(WIRE);
+        let lost = w.sessions[0].sender(0).lost as f64;
+        println!("50 Mbit/s, {rtt} ms: {:.3} BDP lost in 15 round trips", lost / bdp);
+        assert!(lost < 0.5 * bdp, "{rtt} ms: {lost} of {bdp}");
     }
 }

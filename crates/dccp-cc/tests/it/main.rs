@@ -12,6 +12,7 @@ mod loss_based;
 mod loss_bounds;
 mod model;
 mod path_changes;
+mod prague;
 mod properties;
 mod reno;
 mod switches;

@@ -46,6 +46,8 @@ impl DualPi2Config {
     }
 }
 
+/// L4S packets that are queued before the step marks any (Th_len, RFC 9332 appendix A.1).
+const MIN_MARKED: u64 = 1;
 /// L4S packets go first, but classic ones not never: one of so many at least is classic if any waits (RFC 9332 section 4.2.2).
 const CLASSIC_TURN: u32 = 10;
 /// Most that L4S packets get ahead of classic ones, by age (the time-shifted FIFO of RFC 9332 appendix A).
@@ -128,7 +130,9 @@ impl<P> DualPi2<P> {
             if l4s {
                 self.l4s_turns += 1;
                 let mut item = self.l4s.pop()?;
-                let late = now.since(item.arrived) > self.config.step;
+                // Th_len: on a slow link one packet takes as long as the step.
+                let queue = self.l4s.len().packets + 1 > MIN_MARKED;
+                let late = queue && now.since(item.arrived) > self.config.step;
                 if late || random.chance((self.config.coupling * self.base).min(1.0)) {
                     mark(&mut item.meta, stats);
                 }

@@ -210,3 +210,24 @@ fn pie_keeps_the_delay_near_its_target() {
         run(link(QueueKind::Pie(PieConfig { ecn: true, ..PieConfig::default() }), 1_000), 4, Ecn::Ect0);
     assert!(marked.stats.ce_marked > 10 && (5.0..25.0).contains(&marked.median(0)), "{:?}", marked.stats);
 }
+
+/// At 10 Mbit/s a packet takes longer than the step of a millisecond: one that waits for another alone is no queue (RFC 9332 appendix A.1, Th_len).
+#[test]
+fn dual_pi2_marks_no_lone_packet_of_a_slow_link() {
+    for (packets, marked) in [(2, 0), (4, 2)] {
+        let config = LinkConfig {
+            rate: RateModel::Constant(Rate::from_mbps(10.0)),
+            queue: QueueConfig {
+                kind: QueueKind::DualPi2(DualPi2Config::default()),
+                limit: Limit::Packets(100),
+            },
+            ..LinkConfig::default()
+        };
+        let mut link = Link::new(config, 1, Time::ZERO).unwrap();
+        for packet in 0..packets {
+            link.push(Time::ZERO, Meta { bytes: 1_344, ecn: Ecn::Ect1, ..Meta::default() }, packet);
+        }
+        while link.pop(Time::from_millis(50)).is_some() {}
+        assert_eq!(link.stats().ce_marked, marked, "{packets}");
+    }
+}

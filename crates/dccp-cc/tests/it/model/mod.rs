@@ -7,7 +7,7 @@ pub mod scenario;
 pub mod sender;
 
 use dccp_cc::{Controller, Coupling, Seen};
-use mpdccp_linkem::{Ecn, Link, LinkConfig, Meta};
+use mpdccp_linkem::{Ecn, Link, LinkConfig, LossModel, Meta};
 use mpdccp_units::{Duration, Rate, Time};
 use sender::{Ack, Sender};
 use std::collections::{BTreeMap, VecDeque};
@@ -148,6 +148,8 @@ pub struct World {
     pub stall: Option<(Duration, Duration)>,
     /// Packets can be marked.
     pub ecn: bool,
+    /// As L4S.
+    pub l4s: bool,
 }
 
 impl World {
@@ -164,6 +166,7 @@ impl World {
             last_trace: Time::ZERO,
             stall: None,
             ecn: false,
+            l4s: false,
         }
     }
 
@@ -185,6 +188,19 @@ impl World {
 
     pub fn set_rate(&mut self, link: usize, mbps: f64) {
         self.links[link].set_rate(self.now, Rate::from_mbps(mbps));
+    }
+
+    /// Packets not yet sent are lost with this probability.
+    pub fn set_loss(&mut self, link: usize, loss: f64) {
+        self.links[link].set_loss(self.now, LossModel::Bernoulli(loss)).unwrap();
+    }
+
+    /// From now on packets of a session come from `source`.
+    pub fn set_source(&mut self, session: usize, source: Source) {
+        let now = self.now;
+        let s = &mut self.sessions[session];
+        (s.source, s.next_born, s.wake) = (source, now, Some(now));
+        s.queue.clear();
     }
 
     pub fn set_up(&mut self, link: usize, up: bool) {
@@ -325,7 +341,8 @@ impl World {
             let born = if let Source::Bulk = s.source { now } else { s.queue.pop_front().unwrap() };
             let p = &mut s.paths[i];
             let seq = p.tx.send(now, WIRE);
-            let ecn = if self.ecn { Ecn::Ect0 } else { Ecn::NotEct };
+            let capable = if self.l4s { Ecn::Ect1 } else { Ecn::Ect0 };
+            let ecn = if self.ecn { capable } else { Ecn::NotEct };
             let meta = Meta { bytes: WIRE, ecn, ..Meta::default() };
             self.links[p.link].push(now, meta, Pkt { session: si, path: i, seq, born });
         }

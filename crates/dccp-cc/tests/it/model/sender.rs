@@ -218,14 +218,15 @@ impl Sender {
     }
 
     pub fn on_rto(&mut self, now: Time) {
-        for seq in self.out.keys().copied().collect::<Vec<_>>() {
-            self.lose(now, seq);
+        let declared: Vec<u64> = self.out.keys().copied().collect();
+        for seq in &declared {
+            self.lose(now, *seq);
         }
         self.rtos += 1;
         self.backoff += 1;
         self.rto_from = now;
         self.recovery_until = self.next_seq;
-        self.spurious_left.clear();
+        self.spurious_left = declared.into_iter().collect();
         self.cc.on_rto(now);
     }
 }

@@ -1,0 +1,402 @@
+//! Each rule of RFC 9959 for a congestion control that is told of acknowledgements by hand, and what resuming is worth in the model.
+
+use super::{Memory, Observer, Remembered, ResumeEnd, ResumePhase, Resuming};
+use crate::model::scenario::{at, link, ms};
+use crate::model::{Session, Source, World, bins, full};
+use crate::{AckEvent, Algorithm, Amount, CcConfig, Controller, RateSample, RttEstimator, Sent};
+use alloc::boxed::Box;
+use mpdccp_units::{Duration, Rate, Time};
+
+const MTU: u16 = 1_000;
+const RTT: Duration = Duration::from_millis(100);
+const SAVED: Remembered = Remembered { window: 200_000, min_rtt: RTT };
+const KINDS: [Algorithm; 4] = [Algorithm::Reno, Algorithm::Bbr1, Algorithm::Cubic, Algorithm::Bbr3];
+
+fn plain(kind: Algorithm) -> Box<dyn Controller> {
+    kind.controller(&CcConfig { mtu: MTU, packets: false, draft: false, seed: 1 })
+}
+
+/// A sender of packets of 1,000 bytes, each acknowledged by itself.
+struct Hand {
+    cc: Resuming,
+    est: RttEstimator,
+    now: Time,
+    rtt: Duration,
+    inflight: Amount,
+    delivered: Amount,
+    app_limited: bool,
+}
+
+impl Hand {
+    fn with(cc: Resuming) -> Hand {
+        let est = RttEstimator::default();
+        let (now, zero) = (Time::from_millis(1), Amount::default());
+        Hand { cc, est, now, rtt: RTT, inflight: zero, delivered: zero, app_limited: false }
+    }
+
+    fn new(kind: Algorithm) -> Hand {
+        Hand::with(Resuming::new(plain(kind), SAVED, u64::MAX, MTU))
+    }
+
+    fn window(&self) -> u64 {
+        self.cc.limits().cwnd.bytes(MTU)
+    }
+
+    fn phase(&self) -> ResumePhase {
+        self.cc.resumption().unwrap()
+    }
+
+    /// Sends so many packets.
+    fn send(&mut self, packets: u64) {
+        for _ in 0..packets {
+            self.cc.on_sent(&Sent { now: self.now, bytes: 1_000, inflight: self.inflight });
+            self.inflight = self.inflight.plus(1_000);
+        }
+    }
+
+    fn event(&mut self, acked: u64, lost: u64, ce: u64) {
+        let amount = |packets| Amount { packets, bytes: packets * 1_000 };
+        let before = self.inflight;
+        self.inflight = self.inflight.minus(amount(acked + lost));
+        self.delivered =
+            Amount { packets: self.delivered.packets + acked, bytes: self.delivered.bytes + acked * 1_000 };
+        self.est.update(self.now, self.rtt);
+        self.cc.on_ack(&AckEvent {
+            now: self.now,
+            acked: amount(acked),
+            lost: amount(lost),
+            ce,
+            congestion: lost + ce > 0,
+            rtt: Some(self.rtt),
+            estimator: &self.est,
+            rate: None,
+            inflight_before: before,
+            inflight: self.inflight,
+            delivered: self.delivered,
+            round_end: false,
+            app_limited: self.app_limited,
+        });
+    }
+
+    fn ack(&mut self, packets: u64) {
+        (0..packets).for_each(|_| self.event(1, 0, 0));
+    }
+
+    /// The initial window arrives, and the jump begins.
+    fn jump(kind: Algorithm) -> Hand {
+        let mut hand = Hand::new(kind);
+        hand.first_window();
+        assert_eq!(hand.phase(), ResumePhase::Unvalidated, "{kind:?}");
+        hand
+    }
+
+    fn first_window(&mut self) {
+        let initial = self.window() / 1_000;
+        self.send(initial + 2);
+        self.now += self.rtt;
+        self.ack(initial);
+    }
+
+    /// All that may leave leaves.
+    fn fill(&mut self) {
+        while self.phase() == ResumePhase::Unvalidated {
+            self.send(1);
+        }
+    }
+}
+
+#[test]
+fn the_initial_window_is_a_new_connections() {
+    for kind in KINDS {
+        let hand = Hand::new(kind);
+        assert_eq!(hand.phase(), ResumePhase::Reconnaissance);
+        assert_eq!(hand.cc.limits(), plain(kind).limits(), "{kind:?}");
+    }
+}
+
+#[test]
+fn half_of_what_was_saved_is_tried_and_paced() {
+    for kind in KINDS {
+        let hand = Hand::jump(kind);
+        assert_eq!(hand.window(), 100_000, "{kind:?}");
+        let limits = hand.cc.limits();
+        assert!(limits.pacing.is_some_and(|rate| rate >= Rate::from_bytes_per(100_000, RTT)), "{kind:?}");
+        assert!(u64::from(limits.quantum) <= 10_000, "no burst beyond an initial window");
+    }
+}
+
+#[test]
+fn no_more_than_is_allowed_is_tried() {
+    let mut hand = Hand::with(Resuming::new(plain(Algorithm::Cubic), SAVED, 30_000, MTU));
+    hand.first_window();
+    assert_eq!((hand.phase(), hand.window()), (ResumePhase::Unvalidated, 30_000));
+}
+
+#[test]
+fn congestion_before_the_jump_ends_it() {
+    for (lost, ce) in [(1, 0), (0, 1)] {
+        let mut hand = Hand::new(Algorithm::Cubic);
+        hand.send(3);
+        hand.now += RTT;
+        hand.event(1, lost, ce);
+        assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Congested));
+        assert_eq!(hand.cc.limits(), hand.cc.cc().limits());
+    }
+}
+
+#[test]
+fn another_round_trip_time_is_another_path() {
+    for (rtt, resumes) in [(50, false), (51, true), (1_000, true), (1_001, false)] {
+        let mut hand = Hand::new(Algorithm::Cubic);
+        hand.rtt = Duration::from_millis(rtt);
+        hand.first_window();
+        let end = ResumePhase::Normal(ResumeEnd::PathChanged);
+        assert_eq!(hand.phase(), if resumes { ResumePhase::Unvalidated } else { end }, "{rtt} ms");
+    }
+}
+
+#[test]
+fn a_source_that_does_not_fill_the_window_waits() {
+    let mut hand = Hand::new(Algorithm::Cubic);
+    hand.app_limited = true;
+    hand.first_window();
+    assert_eq!(hand.phase(), ResumePhase::Reconnaissance);
+    hand.app_limited = false;
+    hand.ack(1);
+    assert_eq!(hand.phase(), ResumePhase::Unvalidated);
+}
+
+#[test]
+fn a_jump_ends_when_all_has_left_or_the_first_arrives_or_after_a_round_trip() {
+    let mut all = Hand::jump(Algorithm::Cubic);
+    all.fill();
+    assert_eq!((all.phase(), all.window()), (ResumePhase::Validating, 100_000));
+    let mut first = Hand::jump(Algorithm::Cubic);
+    first.send(50);
+    first.ack(2);
+    assert_eq!(first.phase(), ResumePhase::Unvalidated, "these left before");
+    first.ack(1);
+    // What is in flight, not what was allowed.
+    assert_eq!((first.phase(), first.window()), (ResumePhase::Validating, 49_000));
+    let mut late = Hand::jump(Algorithm::Cubic);
+    late.send(50);
+    late.now += RTT + Duration::from_millis(1);
+    late.ack(1);
+    assert_eq!(late.phase(), ResumePhase::Validating);
+}
+
+#[test]
+fn too_little_to_send_leaves_the_pipe() {
+    let mut hand = Hand::jump(Algorithm::Cubic);
+    hand.send(3);
+    hand.now += RTT + Duration::from_millis(1);
+    hand.ack(1);
+    assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::RateLimited));
+    assert_eq!(hand.window(), 10_000, "not below the initial window");
+}
+
+#[test]
+fn what_arrives_grows_the_window_and_all_of_it_validates() {
+    for kind in [Algorithm::Reno, Algorithm::Cubic] {
+        let mut hand = Hand::jump(kind);
+        hand.fill();
+        hand.now += RTT;
+        hand.ack(40);
+        assert_eq!((hand.phase(), hand.window()), (ResumePhase::Validating, 140_000), "{kind:?}");
+        hand.ack(60);
+        assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Validated), "{kind:?}");
+        assert_eq!((hand.window(), hand.cc.phase()), (200_000, "congestion_avoidance"), "{kind:?}");
+    }
+}
+
+#[test]
+fn congestion_during_the_jump_or_after_it_retreats() {
+    for kind in KINDS {
+        for (filled, lost, ce) in [(false, 1, 0), (true, 1, 0), (true, 0, 1)] {
+            let mut hand = Hand::jump(kind);
+            if filled {
+                hand.fill();
+            } else {
+                hand.send(50);
+            }
+            hand.now += RTT;
+            hand.ack(2);
+            hand.event(1, lost, ce);
+            assert_eq!(hand.phase(), ResumePhase::SafeRetreat, "{kind:?}");
+            // 2 in flight before the jump, 3 arrived: half of 5, and no less than two packets.
+            assert!(hand.window() <= 2_500, "{kind:?} {}", hand.window());
+            let retreat = hand.window();
+            let left = hand.inflight.packets;
+            hand.ack(left - 1);
+            assert!(
+                hand.window() <= retreat && hand.phase() == ResumePhase::SafeRetreat,
+                "{kind:?}: no growth"
+            );
+            hand.ack(1);
+            assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "{kind:?}");
+            // The threshold is no more than half of the pipe.
+            assert!(hand.cc.settled(), "{kind:?}");
+            assert!(hand.window() <= 5_000 + 2_000, "{kind:?} {}", hand.window());
+        }
+    }
+}
+
+#[test]
+fn a_shorter_round_trip_during_the_jump_retreats() {
+    let mut hand = Hand::jump(Algorithm::Cubic);
+    hand.send(20);
+    hand.rtt = Duration::from_millis(40);
+    hand.ack(1);
+    assert_eq!(hand.phase(), ResumePhase::SafeRetreat);
+}
+
+#[test]
+fn a_timeout_ends_it() {
+    let mut hand = Hand::jump(Algorithm::Cubic);
+    hand.fill();
+    hand.cc.on_rto(hand.now);
+    assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::TimedOut));
+    assert_eq!(hand.window(), 1_000);
+}
+
+#[test]
+fn one_set_an_endpoint_used_by_one_and_not_too_late() {
+    let mut memory = Memory::new(Duration::from_secs(60));
+    let secs = |s: u64| Time::from_millis(s * 1_000);
+    let newer = Remembered { window: 300_000, ..SAVED };
+    memory.remember("a", SAVED, secs(0));
+    memory.remember("a", newer, secs(1));
+    assert_eq!(memory.iter().count(), 1);
+    assert_eq!(memory.take(&"b", secs(2)), None, "another endpoint");
+    assert_eq!(memory.take(&"a", secs(2)), Some(newer));
+    assert_eq!(memory.take(&"a", secs(2)), None, "one uses it");
+    memory.remember("a", SAVED, secs(3));
+    assert_eq!(memory.take(&"a", secs(64)), None, "too old");
+    assert_eq!(memory.iter().count(), 0, "and gone");
+    for i in 0..2_000 {
+        let name: &str = Box::leak(i.to_string().into_boxed_str());
+        memory.remember(name, SAVED, secs(i));
+    }
+    assert_eq!(memory.iter().count(), 1_024);
+}
+
+/// The observer after rounds at these rates in Mbit/s, with whether the application was the limit; least round-trip time of 100 ms.
+fn observed(rounds: &[(f64, bool)]) -> Option<Remembered> {
+    let mut observer = Observer::default();
+    let mut estimator = RttEstimator::default();
+    estimator.update(Time::ZERO, RTT);
+    for (mbps, app_limited) in rounds {
+        let zero = Amount::default();
+        let rate = RateSample {
+            rate: Rate::from_mbps(*mbps),
+            packets_per_sec: 0.0,
+            delivered: zero,
+            lost: zero,
+            interval: RTT,
+            send_interval: RTT,
+            ack_interval: RTT,
+            prior_delivered: zero,
+            prior_inflight: zero,
+            sent_at: Time::ZERO,
+            app_limited: *app_limited,
+            ages: (Duration::ZERO, 0),
+        };
+        observer.on_ack(&AckEvent {
+            now: Time::ZERO,
+            acked: zero,
+            lost: zero,
+            ce: 0,
+            congestion: false,
+            rtt: Some(RTT * 3),
+            estimator: &estimator,
+            rate: Some(rate),
+            inflight_before: zero,
+            inflight: zero,
+            delivered: zero,
+            round_end: true,
+            app_limited: *app_limited,
+        });
+    }
+    observer.get(10_000)
+}
+
+#[test]
+fn the_capacity_is_observed_without_the_queue_and_idleness_takes_nothing_back() {
+    let expected = Some(Remembered { window: 125_000, min_rtt: RTT });
+    assert_eq!(observed(&[(10.0, false); 5]), expected);
+    assert_eq!(observed(&[(10.0, false), (0.1, true), (0.1, true)]), expected);
+    assert_eq!(observed(&[(2.0, false), (10.0, true)]), expected);
+    // Less than four initial windows.
+    assert_eq!(observed(&[(3.0, false)]), None);
+    let slower = [[(20.0, false); 20], [(10.0, false); 20], [(10.0, false); 20]].concat();
+    let window = observed(&slower).unwrap().window;
+    assert!((125_000..130_000).contains(&window), "{window}");
+}
+
+/// When a bulk flow had nine tenths of the link over a fifth of a second first, and how many packets it lost until then.
+fn time_to_full(kind: Algorithm, mbps: f64, rtt: f64, memory: Option<Remembered>) -> (f64, u64) {
+    let cc = kind.controller(&CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 });
+    let cc = match memory {
+        Some(saved) => Box::new(Resuming::new(cc, saved, u64::MAX, 1_344)) as Box<dyn Controller>,
+        None => cc,
+    };
+    let session = Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(rtt / 2.0), cc)]);
+    let mut w = World::new(vec![link(mbps, ms(rtt), 1.0)], 1, vec![session]);
+    w.run(at(30.0));
+    let rates = bins(&w.sessions[0].got, None, at(0.0), at(30.0), ms(200.0));
+    let first = rates.iter().position(|rate| *rate > 0.9 * full(mbps)).unwrap_or(rates.len());
+    (0.2 * first as f64, w.sessions[0].sender(0).lost)
+}
+
+fn memory(mbps: f64, rtt: f64) -> Remembered {
+    Remembered { window: Rate::from_mbps(mbps).bytes_in(ms(rtt)), min_rtt: ms(rtt) }
+}
+
+#[test]
+fn a_path_that_is_as_it_was_is_full_sooner() {
+    println!("seconds to 90 % of 50 Mbit/s (packets lost in 30 s): afresh, resumed");
+    for rtt in [50.0, 100.0, 200.0, 400.0, 600.0] {
+        for kind in KINDS {
+            let (fresh, lost) = time_to_full(kind, 50.0, rtt, None);
+            let (resumed, resumed_lost) = time_to_full(kind, 50.0, rtt, Some(memory(50.0, rtt)));
+            println!("{rtt:4} ms {kind:?}: {fresh:.1} ({lost}), {resumed:.1} ({resumed_lost})");
+            assert!(resumed <= fresh, "{kind:?} {rtt}");
+            assert!(rtt < 200.0 || resumed <= 7.0 * rtt / 1e3 + 0.4, "{kind:?} {rtt}: {resumed}");
+        }
+    }
+}
+
+/// What a CUBIC that has 10 Mbit/s and 100 ms to itself gets in the five seconds after another flow comes, and how long its packets take (p95).
+fn bystander(kind: Algorithm, memory: Option<Remembered>) -> (f64, f64, u64) {
+    let cfg = CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 };
+    let cc = kind.controller(&cfg);
+    let cc = match memory {
+        Some(saved) => Box::new(Resuming::new(cc, saved, u64::MAX, 1_344)) as Box<dyn Controller>,
+        None => cc,
+    };
+    let first = Algorithm::Cubic.controller(&cfg);
+    let sessions = vec![
+        Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(50.0), first)]),
+        Session::new(Source::Bulk, at(10.0), vec![(0, ms(50.0), cc)]),
+    ];
+    let mut w = World::new(vec![link(10.0, ms(100.0), 1.0)], 1, sessions);
+    w.run(at(10.0));
+    let before = w.sessions[0].sender(0).lost;
+    w.run(at(15.0));
+    let s = crate::model::summary(&w.sessions[0].got, at(10.0), at(15.0));
+    (s.mbps, s.latency[1], w.sessions[0].sender(0).lost - before)
+}
+
+#[test]
+fn a_wrong_memory_costs_others_little() {
+    println!("a CUBIC on 10 Mbit/s in the 5 s after another came: Mbit/s, p95 ms, lost");
+    for kind in KINDS {
+        let fresh = bystander(kind, None);
+        let wrong = bystander(kind, Some(memory(100.0, 100.0)));
+        println!(
+            "{kind:?}: afresh {:.2} {:.0} {}, with ten times the rate {:.2} {:.0} {}",
+            fresh.0, fresh.1, fresh.2, wrong.0, wrong.1, wrong.2
+        );
+        assert!(wrong.0 > 0.5 * fresh.0, "{kind:?}: {fresh:?} {wrong:?}");
+    }
+}
