@@ -47,6 +47,11 @@
 #define DCCP_CLOSED 8
 
 /**
+ * In dccp_events(): dccp_accept_stream() does not wait.
+ */
+#define DCCP_STREAM 16
+
+/**
  * Room for every address, with its port and a null byte.
  */
 #define DCCP_ADDRESS_SIZE 64
@@ -85,6 +90,21 @@
  * The connection is over.
  */
 #define DCCP_EVENT_CLOSED 5
+
+/**
+ * What congestion control allows has changed by as much as dccp_options.tell_rate says.
+ */
+#define DCCP_EVENT_RATE 6
+
+/**
+ * The path leaves through the interface of another, and not through the one that has its address: they are one line.
+ */
+#define DCCP_EVENT_PATH_STRAYS 7
+
+/**
+ * A session of a dccp_endpoint is open; dccp_connected() tells of others.
+ */
+#define DCCP_EVENT_OPENED 8
 
 /**
  * The handshake is under way.
@@ -142,6 +162,16 @@
 #define DCCP_DATA_CHECKSUM 32
 
 /**
+ * In dccp_options.flags: a listener with a key lets in every client that has one; see dccp_peer_key().
+ */
+#define DCCP_ANY_PEER 64
+
+/**
+ * In dccp_options.flags: reliable streams beside datagrams, in a multipath session; see dccp_open_stream().
+ */
+#define DCCP_STREAMS 128
+
+/**
  * In dccp_options.send_policy: a sender waits while the queue is full. The default.
  */
 #define DCCP_SEND_WAIT 0
@@ -177,9 +207,19 @@ struct dccp_conn;
 struct dccp_connector;
 
 /**
+ * All connections of one event loop, without socket, clock or thread. The program carries packets in UDP datagrams, and says what time it is.
+ */
+struct dccp_endpoint;
+
+/**
  * A listener.
  */
 struct dccp_listener;
+
+/**
+ * A reliable stream of bytes both ways.
+ */
+struct dccp_stream;
 
 /**
  * A path of a multipath connection. One of local and interface is needed.
@@ -362,6 +402,14 @@ struct dccp_options {
    * Least checksum coverage that is accepted.
    */
   uint8_t min_coverage;
+  /**
+   * DSCP of IP headers, 0 to 63. Default: 0.
+   */
+  uint32_t dscp;
+  /**
+   * Percent by which what congestion control allows must change for a DCCP_EVENT_RATE, up to 255. Default: never.
+   */
+  uint32_t tell_rate;
 };
 
 /**
@@ -376,6 +424,100 @@ struct dccp_msg {
    * How many; to dccp_recvmmsg() the room there is, and from it the bytes received.
    */
   size_t len;
+};
+
+/**
+ * An address as dccp_endpoint functions have it.
+ */
+struct dccp_address {
+  /**
+   * The address, 4 or 16 bytes in network byte order.
+   */
+  uint8_t ip[16];
+  /**
+   * 4 or 6.
+   */
+  uint16_t version;
+  /**
+   * UDP port, in host byte order.
+   */
+  uint16_t port;
+  /**
+   * Interface of a link-local IPv6 address.
+   */
+  uint32_t scope;
+};
+
+/**
+ * A packet for the network.
+ */
+struct dccp_packet {
+  /**
+   * sizeof(struct dccp_packet)
+   */
+  size_t size;
+  /**
+   * Room for the payload of a UDP datagram; 65507 bytes are enough.
+   */
+  void *data;
+  /**
+   * How much room there is; from dccp_endpoint_transmit() the bytes of the packet.
+   */
+  size_t len;
+  /**
+   * Where it goes.
+   */
+  struct dccp_address to;
+  /**
+   * By which of the program's sockets.
+   */
+  uint32_t socket;
+  /**
+   * ECN field of the IP header.
+   */
+  uint32_t ecn;
+};
+
+/**
+ * What happened to a connection.
+ */
+struct dccp_event {
+  /**
+   * sizeof(struct dccp_event)
+   */
+  size_t size;
+  /**
+   * DCCP_EVENT_PATH_UP and the like.
+   */
+  uint32_t kind;
+  /**
+   * Number of the path it happened to.
+   */
+  uint32_t path;
+  /**
+   * Largest datagram, bytes, of DCCP_EVENT_SIZE.
+   */
+  uint64_t max_datagram;
+  /**
+   * Negative errno value of an end that is an error; 0 for one in good order.
+   */
+  int32_t error;
+  /**
+   * Name of the reason of an end, such as "closed_by_peer".
+   */
+  char reason[DCCP_REASON_SIZE];
+  /**
+   * What congestion control allows, bits per second, of DCCP_EVENT_RATE.
+   */
+  uint64_t rate;
+  /**
+   * The path whose line it is, of DCCP_EVENT_PATH_STRAYS.
+   */
+  uint32_t other_path;
+  /**
+   * The session of a dccp_endpoint.
+   */
+  uint64_t session;
 };
 
 /**
@@ -502,36 +644,6 @@ struct dccp_path_stats {
   char peer[DCCP_ADDRESS_SIZE];
 };
 
-/**
- * What happened to a connection.
- */
-struct dccp_event {
-  /**
-   * sizeof(struct dccp_event)
-   */
-  size_t size;
-  /**
-   * DCCP_EVENT_PATH_UP and the like.
-   */
-  uint32_t kind;
-  /**
-   * Number of the path it happened to.
-   */
-  uint32_t path;
-  /**
-   * Largest datagram, bytes, of DCCP_EVENT_SIZE.
-   */
-  uint64_t max_datagram;
-  /**
-   * Negative errno value of an end that is an error; 0 for one in good order.
-   */
-  int32_t error;
-  /**
-   * Name of the reason of an end, such as "closed_by_peer".
-   */
-  char reason[DCCP_REASON_SIZE];
-};
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -654,6 +766,14 @@ int dccp_set_priority(struct dccp_conn *conn, unsigned int number, unsigned int 
 int dccp_set_ccid(struct dccp_conn *conn, unsigned int ccid);
 
 /**
+ * Sends rate bits per second for a while, padding where there is nothing else to send, so that dccp_stats.allowed tells what the path carries
+ * before the program sends more. Congestion control bounds it. The newest probe replaces one that is under way.
+ */
+int dccp_probe(struct dccp_conn *conn,
+               uint64_t rate,
+               unsigned int duration_ms);
+
+/**
  * Sends what is queued and waits until it is acknowledged or given up for lost, and the connection closed. What came in can still be
  * received. The handle stays valid until dccp_close().
  */
@@ -676,6 +796,106 @@ int dccp_abort(struct dccp_conn *conn,
  * Why it ended: 0 if it did in good order, -EINPROGRESS while it has not, or the negative errno value of the reason.
  */
 int dccp_end(const struct dccp_conn *conn);
+
+/**
+ * Makes an endpoint. The seed is 32 bytes of the system's randomness: keys derive from it. Of the options those about sockets, paths, queues and
+ * encryption have no meaning here.
+ */
+int dccp_endpoint_new(const uint8_t *seed,
+                      const struct dccp_options *options,
+                      struct dccp_endpoint **endpoint);
+
+/**
+ * Takes sessions from now on, at the DCCP port of the options.
+ */
+int dccp_endpoint_listen(struct dccp_endpoint *endpoint);
+
+/**
+ * Begins a session, by the number of a socket of the program's. It goes on in dccp_endpoint_transmit(). local_port is a DCCP port that no other
+ * session to this peer has.
+ */
+int dccp_endpoint_connect(struct dccp_endpoint *endpoint,
+                          uint64_t now_ns,
+                          uint32_t socket,
+                          const struct dccp_address *to,
+                          uint16_t local_port,
+                          uint64_t *session);
+
+/**
+ * Adds a path to a client's multipath session; its number.
+ */
+int dccp_endpoint_add_path(struct dccp_endpoint *endpoint,
+                           uint64_t now_ns,
+                           uint64_t session,
+                           uint32_t socket,
+                           const struct dccp_address *to,
+                           uint16_t local_port);
+
+/**
+ * The payload of a UDP datagram came in on a socket of the program's, with this ECN field.
+ */
+int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
+                          uint64_t now_ns,
+                          uint32_t socket,
+                          const struct dccp_address *from,
+                          uint32_t ecn,
+                          const void *data,
+                          size_t len);
+
+/**
+ * The next packet for the network: 1, or 0 if none may leave now. -EMSGSIZE if it is larger than the room; it is still there then.
+ */
+int dccp_endpoint_transmit(struct dccp_endpoint *endpoint,
+                           uint64_t now_ns,
+                           struct dccp_packet *packet);
+
+/**
+ * When to call dccp_endpoint_handle_timeout(), in nanoseconds of the program's clock; INT64_MAX for never.
+ */
+int64_t dccp_endpoint_timeout(const struct dccp_endpoint *endpoint);
+
+/**
+ * The time of dccp_endpoint_timeout() has come. Then ask dccp_endpoint_transmit() for packets.
+ */
+int dccp_endpoint_handle_timeout(struct dccp_endpoint *endpoint, uint64_t now_ns);
+
+/**
+ * Queues a datagram of a session. What the queue cannot hold is dropped; look at dccp_endpoint_queued() before.
+ */
+int dccp_endpoint_send(struct dccp_endpoint *endpoint,
+                       uint64_t now_ns,
+                       uint64_t session,
+                       const void *data,
+                       size_t len);
+
+/**
+ * How many datagrams of a session wait for the congestion window.
+ */
+int dccp_endpoint_queued(const struct dccp_endpoint *endpoint, uint64_t session);
+
+/**
+ * The next datagram that arrived, and of which session: its bytes, or -EAGAIN. -EMSGSIZE if it is larger than the buffer; it is still there
+ * then.
+ */
+ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
+                             uint64_t *session,
+                             void *buffer,
+                             size_t len);
+
+/**
+ * The next event: 1, or 0 if there is none. dccp_event.session says of which session.
+ */
+int dccp_endpoint_next_event(struct dccp_endpoint *endpoint, struct dccp_event *event);
+
+/**
+ * Closes a session in good order; what is queued is dropped.
+ */
+int dccp_endpoint_close(struct dccp_endpoint *endpoint, uint64_t now_ns, uint64_t session);
+
+/**
+ * Forgets the endpoint and all its sessions; their peers are not told.
+ */
+int dccp_endpoint_free(struct dccp_endpoint *endpoint);
 
 /**
  * Why the last call of this thread that failed did, in words. Valid until the next one that fails.
@@ -780,6 +1000,60 @@ int dccp_service(const struct dccp_conn *conn, char *into, size_t size);
  * Writes what the peer said when it ended the connection. -ENODATA if it said nothing.
  */
 int dccp_peer_said(const struct dccp_conn *conn, char *into, size_t size);
+
+/**
+ * Opens a stream to the peer, which accepts it. Both ends need DCCP_STREAMS: otherwise -EOPNOTSUPP. -EAGAIN while the peer allows no more.
+ */
+int dccp_open_stream(struct dccp_conn *conn,
+                     struct dccp_stream **stream);
+
+/**
+ * Waits for a stream that the peer opens. dccp_events() has DCCP_STREAM while one waits.
+ */
+int dccp_accept_stream(struct dccp_conn *conn, int timeout_ms, struct dccp_stream **stream);
+
+/**
+ * Waits for bytes; how many were read, 0 after the last. -ECONNRESET if the peer gave the stream up.
+ */
+ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
+                           void *buffer,
+                           size_t len,
+                           int timeout_ms);
+
+/**
+ * Waits for room; how many of the bytes were taken, at least one. -EPIPE if the peer wants no more, or this end ended the stream.
+ */
+ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
+                            const void *data,
+                            size_t len,
+                            int timeout_ms);
+
+/**
+ * Writes no more: the peer reads to the end. Reading goes on.
+ */
+int dccp_stream_end(struct dccp_stream *stream);
+
+/**
+ * Writes no more, and waits until the peer has everything.
+ */
+int dccp_stream_finish(struct dccp_stream *stream, int timeout_ms);
+
+/**
+ * Closes the handle, and gives both directions up at once. The peer is told the number, which is the application's.
+ */
+int dccp_stream_reset(struct dccp_stream *stream,
+                      uint16_t code);
+
+/**
+ * Closes the handle. What was written still arrives while the connection lives; what the peer writes is not wanted any more.
+ */
+int dccp_stream_close(struct dccp_stream *stream);
+
+/**
+ * A descriptor for poll() and epoll, for reading only: readable while there are bytes or the end, and until the next call when room came
+ * that a dccp_stream_write() did not find, or when the peer has everything. Do not read, write or close it.
+ */
+int dccp_stream_fd(struct dccp_stream *stream);
 
 #ifdef __cplusplus
 }  // extern "C"

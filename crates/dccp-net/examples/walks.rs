@@ -109,6 +109,7 @@ fn listening(ccid: u8, sessions: usize) -> Endpoint {
         port: PORT,
         session: config(ccid),
         peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+        strangers: false,
         mtu: 1500,
         overhead: 28 + OVERHEAD as u16,
         max_sessions: sessions,

@@ -9,7 +9,7 @@ use mpdccp_units::Time;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{fmt, io};
 
@@ -121,13 +121,20 @@ const MOST_WAITING: usize = 64;
 pub struct Handle<A> {
     jobs: Sender<Job<A>>,
     wake: Arc<OwnedFd>,
+    /// The loop was woken and has not looked at the jobs since: those that come meanwhile need not wake it again.
+    pub(crate) woken: Arc<AtomicBool>,
     /// Jobs offered that have not run yet.
     waiting: Arc<AtomicUsize>,
 }
 
 impl<A> Clone for Handle<A> {
     fn clone(&self) -> Handle<A> {
-        Handle { jobs: self.jobs.clone(), wake: self.wake.clone(), waiting: self.waiting.clone() }
+        Handle {
+            jobs: self.jobs.clone(),
+            wake: self.wake.clone(),
+            woken: self.woken.clone(),
+            waiting: self.waiting.clone(),
+        }
     }
 }
 
@@ -139,15 +146,17 @@ impl<A> fmt::Debug for Handle<A> {
 
 pub(crate) fn handle<A>(wake: Arc<OwnedFd>) -> (Handle<A>, Receiver<Job<A>>) {
     let (jobs, receiver) = channel();
-    (Handle { jobs, wake, waiting: Arc::default() }, receiver)
+    (Handle { jobs, wake, woken: Arc::default(), waiting: Arc::default() }, receiver)
 }
 
 impl<A> Handle<A> {
     /// Runs `job` on the data thread, soon; false if the driver is gone.
     pub fn run(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         let sent = self.jobs.send(Box::new(job)).is_ok();
-        // Fails only when the counter is at its top, and then the loop is awake.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        if !self.woken.swap(true, Ordering::SeqCst) {
+            // Fails only when the counter is at its top, and then the loop is awake.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
         sent
     }
 

@@ -1,6 +1,6 @@
 use crate::Burst;
 use crate::channels::is_channel;
-use crate::marking::{Mark, Marking, Part, data_of};
+use crate::marking::{Mark, Marking, Part};
 use dccp_proto::{Ecn, Route, Sink};
 use dccp_secure::{HEADER, TAG};
 use std::net::{IpAddr, SocketAddr};
@@ -58,8 +58,7 @@ impl Run {
             return parts.push(Part { packets, mark: Mark { dscp: 0, ecn: self.ecn } });
         };
         for (i, packet) in self.packets().enumerate() {
-            let data = data_of(packet).map(|data| &packet[data]);
-            let mark = marking.outer(data, self.ecn);
+            let mark = marking.outer_of(packet, self.ecn);
             match parts.last_mut() {
                 Some(part) if part.mark == mark => part.packets.end = i + 1,
                 _ => parts.push(Part { packets: i..i + 1, mark }),

@@ -5,7 +5,7 @@ use crate::refusals::Refusals;
 use dccp_proto::Route;
 use dccp_secure::{Address, ChannelId, Channels, Event, HEADER, Input};
 use mpdccp_units::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// Socket numbers from here on stand for channels.
@@ -22,6 +22,8 @@ pub struct ChannelRoutes {
     pub channels: Channels,
     /// Where each led when it was new: what its route says for good.
     routes: BTreeMap<ChannelId, SocketAddr>,
+    /// Those that began here, by the socket below and where they led.
+    begun: BTreeSet<(u32, SocketAddr, ChannelId)>,
     refusals: Refusals,
 }
 
@@ -56,13 +58,15 @@ fn id(socket: u32) -> Option<ChannelId> {
 impl ChannelRoutes {
     /// Around channels that are new, too.
     pub fn new(channels: Channels) -> ChannelRoutes {
-        ChannelRoutes { channels, routes: BTreeMap::new(), refusals: Refusals::default() }
+        let (routes, begun) = (BTreeMap::new(), BTreeSet::new());
+        ChannelRoutes { channels, routes, begun, refusals: Refusals::default() }
     }
 
     /// Begins a channel to a peer; the number of the socket that stands for it.
     pub fn open(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
         let channel = self.channels.open(now, peer, address(to))?;
         self.routes.insert(channel, to.remote);
+        self.begun.insert((to.socket, to.remote, channel));
         channel.0.checked_add(FIRST)
     }
 
@@ -71,7 +75,14 @@ impl ChannelRoutes {
         if let Some(channel) = id(socket) {
             self.channels.close(channel);
             self.routes.remove(&channel);
+            self.begun.retain(|(_, _, begun)| *begun != channel);
         }
+    }
+
+    /// The sockets that stand for the channels that began toward a destination.
+    pub fn toward(&self, socket: u32, remote: SocketAddr) -> impl Iterator<Item = u32> {
+        let all = (socket, remote, ChannelId(0))..=(socket, remote, ChannelId(u32::MAX));
+        self.begun.range(all).filter_map(|(_, _, channel)| channel.0.checked_add(FIRST))
     }
 
     /// The peer at a channel's other end.

@@ -5,6 +5,7 @@ use crate::poller::{Poller, Source};
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 /// The data-plane loop. One turn: read sockets and the application's descriptors, handle timeouts, let the endpoint write,
@@ -94,6 +95,8 @@ impl<A: App> Driver<A> {
             match *source {
                 Source::App(index) => self.app.on_readable(&mut self.core, now, index),
                 Source::Wake => {
+                    // Before the jobs are looked at: one that comes later wakes the loop again.
+                    self.handle.woken.store(false, Ordering::SeqCst);
                     while let Ok(job) = self.jobs.try_recv() {
                         job(&mut self.core, &mut self.app);
                     }
@@ -126,6 +129,7 @@ impl<A: App> Driver<A> {
         }
         self.transmit(now);
         let core = &mut self.core;
+        core.net.tell_refused(now, &mut core.endpoint);
         for change in core.net.take_changes() {
             for (session, path) in core.endpoint.paths_over(change.socket, change.remote) {
                 core.endpoint.set_link(now, session, path, change.up);

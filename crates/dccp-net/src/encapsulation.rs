@@ -128,6 +128,21 @@ pub trait Encapsulation: Send {
     /// As [`check`](Self::check).
     fn source(&self, remote: SocketAddr) -> io::Result<IpAddr>;
 
+    /// Interface that packets to `remote` leave through.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    fn device(&self, remote: SocketAddr) -> io::Result<String>;
+
+    /// Has [`refused`](Self::refused) tell; without this the kernel is not asked.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn heed_refusals(&mut self) -> io::Result<()>;
+
+    /// Takes the destinations whose hosts said that nobody listens there (ICMP), as far as sending and receiving have shown it.
+    fn refused(&mut self) -> Vec<SocketAddr>;
+
     /// Address the socket is bound to; the port is 0 for native DCCP.
     ///
     /// # Errors

@@ -36,6 +36,7 @@
 //!         port: 5001,
 //!         session: SessionConfig::default(),
 //!         peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+//!         strangers: false,
 //!         mtu: 1500,
 //!         overhead: core.net.socket(socket).map_or(0, |encapsulation| encapsulation.overhead()),
 //!         max_sessions: 100,
@@ -64,7 +65,7 @@ pub use batch::{Batch, Run};
 pub use channels::{Arrived, ChannelRoutes, Opened, is_channel};
 pub use encapsulation::{Burst, Encapsulation, Received, SendError, SocketStats};
 pub use links::LinkChange;
-pub use marking::{Mark, Marking, data_of};
+pub use marking::{FixedDscp, Mark, Marking, data_of};
 
 #[cfg(target_os = "linux")]
 mod app;
@@ -79,7 +80,11 @@ mod clock;
 #[cfg(target_os = "linux")]
 mod driver;
 #[cfg(target_os = "linux")]
+mod egress;
+#[cfg(target_os = "linux")]
 mod gro;
+#[cfg(target_os = "linux")]
+mod icmp;
 #[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]

@@ -17,8 +17,30 @@ pub trait Marking: Send {
     /// For a packet with this application data, or none, which the congestion control of its path would send with `ecn`.
     fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark;
 
+    /// As [`outer`](Self::outer), for who needs to see the whole DCCP packet.
+    fn outer_of(&self, packet: &[u8], ecn: Ecn) -> Mark {
+        self.outer(data_of(packet).map(|data| &packet[data]), ecn)
+    }
+
     /// Application data came in a packet with this ECN field; how much of it is to be delivered.
     fn arrived(&self, data: &mut [u8], ecn: Ecn) -> usize;
+}
+
+/// One DSCP for all packets; the ECN field is congestion control's.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedDscp(
+    /// 0 to 63.
+    pub u8,
+);
+
+impl Marking for FixedDscp {
+    fn outer(&self, _: Option<&[u8]>, ecn: Ecn) -> Mark {
+        Mark { dscp: self.0, ecn }
+    }
+
+    fn arrived(&self, data: &mut [u8], _: Ecn) -> usize {
+        data.len()
+    }
 }
 
 /// Neighbours of a run that leave with one mark.

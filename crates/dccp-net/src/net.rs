@@ -5,6 +5,7 @@ use crate::marking::{Marking, Part, data_of};
 use crate::poller::{Poller, Source};
 use crate::shards::{Mail, Neighbours};
 use crate::shortage::Shortage;
+use crate::watch;
 use crate::{Batch, Burst, Capture, Encapsulation, LinkChange, Qlog, Received, SendError, SocketStats};
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
@@ -34,6 +35,9 @@ pub struct Net {
     /// Says what outer headers are to say of the data; without one, the congestion control alone does.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
+    /// Has every socket added from now on ask which destinations refuse packets; the endpoint is told ([`Endpoint::on_refused`]).
+    pub heed_refusals: bool,
+    refused: Vec<(u32, SocketAddr)>,
     /// Channels whose peer is elsewhere now.
     moves: Vec<(u32, SocketAddr)>,
     /// What is copied is what channels hold, not their records.
@@ -56,6 +60,8 @@ impl Net {
             keylog: None,
             marking: None,
             parts: Vec::new(),
+            heed_refusals: false,
+            refused: Vec::new(),
             qlog: None,
             moves: Vec::new(),
         }
@@ -92,8 +98,15 @@ impl Net {
         self.routes.as_ref()?.peer(socket)
     }
 
-    pub(crate) fn add(&mut self, poller: &Poller, encapsulation: Box<dyn LinuxSocket>) -> io::Result<u32> {
+    pub(crate) fn add(
+        &mut self,
+        poller: &Poller,
+        mut encapsulation: Box<dyn LinuxSocket>,
+    ) -> io::Result<u32> {
         let socket = u32::try_from(self.sockets.len()).map_err(io::Error::other)?;
+        if self.heed_refusals {
+            encapsulation.heed_refusals()?;
+        }
         poller.add(encapsulation.as_fd(), Source::Socket(socket))?;
         self.sockets.push(Some(encapsulation));
         Ok(socket)
@@ -141,6 +154,25 @@ impl Net {
     pub fn device_mtu(&self, socket: u32, remote: SocketAddr) -> io::Result<u16> {
         let to = self.resolve(&Route { socket, local: None, remote });
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device_mtu(to.remote)
+    }
+
+    /// Interface that packets of a route leave through.
+    ///
+    /// # Errors
+    /// No such socket, or no route.
+    pub fn device(&self, route: &Route) -> io::Result<String> {
+        let to = self.resolve(route);
+        self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device(to.remote)
+    }
+
+    /// Whether packets of a route leave by another interface than the one that has their source address; which one. `None` to this host itself.
+    pub fn strays(&self, route: &Route) -> Option<String> {
+        let to = self.resolve(route);
+        let socket = self.socket(to.socket)?;
+        let source = to.local.or_else(|| socket.source(to.remote).ok())?;
+        let device = socket.device(to.remote).ok()?;
+        let here = watch::holder(to.remote.ip()).is_ok();
+        (!here && watch::holder(source).ok()? != device).then_some(device)
     }
 
     /// Asks the system whether a destination can still be reached, without sending. Returns why not.
@@ -195,6 +227,7 @@ impl Net {
             }
             endpoint.handle_peer(*last, &opened.route, opened.peer, packet.ecn, packet.ip_len, inner);
         });
+        self.refused.extend(encapsulation.refused().into_iter().map(|to| (socket, to)));
         if let Err(e) = result {
             // Errors of earlier sends (ICMP) and of interfaces that went away; sending shows whether they last.
             tracing::debug!("socket {socket}: receiving: {e}");
@@ -235,8 +268,19 @@ impl Net {
 
     /// Sends everything in the batch, and what the channels say themselves.
     pub(crate) fn flush(&mut self, now: Time) {
-        let Net { sockets, links, routes, batch, capture, capture_plaintext, marking, parts, qlog, .. } =
-            self;
+        let Net {
+            sockets,
+            links,
+            routes,
+            batch,
+            capture,
+            capture_plaintext,
+            marking,
+            parts,
+            refused,
+            qlog,
+            ..
+        } = self;
         for run in batch.runs_mut() {
             run.parts(marking.as_deref(), parts);
             let route = *run.route();
@@ -273,6 +317,7 @@ impl Net {
                 if let Err(SendError::LinkDown(e)) = encapsulation.send(&burst) {
                     links.mark(now, route.socket, route.remote, e.to_string());
                 }
+                refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
             }
         }
         batch.clear();
@@ -282,7 +327,9 @@ impl Net {
 
     /// Handshakes and cookies of the channels.
     fn send_messages(&mut self) {
-        let Net { sockets, routes: Some(routes), capture, capture_plaintext, .. } = self else { return };
+        let Net { sockets, routes: Some(routes), capture, capture_plaintext, refused, .. } = self else {
+            return;
+        };
         while let Some((to, message)) = routes.channels.poll_transmit() {
             let Some(Some(encapsulation)) = sockets.get_mut(to.socket as usize) else { continue };
             let burst = Burst {
@@ -299,6 +346,7 @@ impl Net {
             }
             // A message that does not leave is repeated later.
             let _ = encapsulation.send(&burst);
+            refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
         }
     }
 
@@ -347,6 +395,16 @@ impl Net {
                 _ => false,
             }
         });
+    }
+
+    /// Tells the endpoint which destinations refused packets since.
+    pub(crate) fn tell_refused(&mut self, now: Time, endpoint: &mut Endpoint) {
+        for (socket, remote) in self.refused.drain(..) {
+            endpoint.on_refused(now, socket, remote);
+            for channel in self.routes.iter().flat_map(|routes| routes.toward(socket, remote)) {
+                endpoint.on_refused(now, channel, remote);
+            }
+        }
     }
 
     pub(crate) fn take_moves(&mut self) -> Vec<(u32, SocketAddr)> {

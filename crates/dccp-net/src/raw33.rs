@@ -159,6 +159,18 @@ impl Encapsulation for RawEncapsulation {
         self.socket.source(remote)
     }
 
+    fn device(&self, remote: SocketAddr) -> io::Result<String> {
+        self.socket.device(remote)
+    }
+
+    fn heed_refusals(&mut self) -> io::Result<()> {
+        self.socket.heed_refusals()
+    }
+
+    fn refused(&mut self) -> Vec<SocketAddr> {
+        self.socket.refused().into_iter().map(|to| SocketAddr::new(to.ip(), 0)).collect()
+    }
+
     fn local_addr(&self) -> io::Result<SocketAddr> {
         let mut addr = self.socket.local_addr()?;
         addr.set_port(0);

@@ -2,6 +2,8 @@
 
 use crate::bind::Bind;
 use crate::clock::Clock;
+use crate::egress;
+use crate::icmp;
 use crate::watch;
 use crate::{Burst, SendError, SocketStats};
 use dccp_proto::Ecn;
@@ -25,6 +27,9 @@ use std::os::fd::AsRawFd;
 const BUFFER: usize = 4 << 20;
 /// One receive buffer: as much as generic receive offload puts together.
 const RECEIVE: usize = 65_536;
+/// Errors of earlier packets read at a time, and destinations among them that are remembered: whoever can send ICMP may send much.
+const MOST_ERRORS: usize = 64;
+const MOST_REFUSED: usize = 16;
 
 pub(crate) struct Socket {
     bind: Bind,
@@ -36,6 +41,9 @@ pub(crate) struct Socket {
     /// Off once the kernel refused a segmented send.
     segmentation: bool,
     buffer: Vec<u8>,
+    /// Asks the kernel what became of packets that hosts refuse, and which destinations those were.
+    heeds_refusals: bool,
+    refused: Vec<SocketAddr>,
     /// What asks the system about MTUs.
     asking: Cell<Option<socket2::Socket>>,
     pub(crate) stats: SocketStats,
@@ -144,7 +152,47 @@ impl Socket {
         let segmentation = !raw && state.max_gso_segments() > 1;
         let buffer = vec![0; BATCH_SIZE * RECEIVE];
         let (asking, stats) = (Cell::default(), SocketStats::default());
-        Ok(Socket { bind, raw, mark, inner, state, segmentation, buffer, asking, stats })
+        let (heeds_refusals, refused) = (false, Vec::new());
+        Ok(Socket {
+            bind,
+            raw,
+            mark,
+            inner,
+            state,
+            segmentation,
+            buffer,
+            heeds_refusals,
+            refused,
+            asking,
+            stats,
+        })
+    }
+
+    /// From now on [`refused`](Self::refused) has the destinations whose hosts say that nobody listens there.
+    pub(crate) fn heed_refusals(&mut self) -> io::Result<()> {
+        self.state.enable_transport_errors((&self.inner).into())?;
+        self.heeds_refusals = true;
+        Ok(())
+    }
+
+    /// Takes those of them that are new.
+    pub(crate) fn refused(&mut self) -> Vec<SocketAddr> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Reads the errors of earlier packets, which the kernel reports in place of sending or receiving; whether there was one.
+    fn read_errors(&mut self) -> bool {
+        if !self.heeds_refusals {
+            return false;
+        }
+        let mut any = false;
+        for _ in 0..MOST_ERRORS {
+            let Some(refused) = icmp::next(&self.inner) else { break };
+            any = true;
+            let new = refused.filter(|to| !self.refused.contains(to));
+            self.refused.extend(new.filter(|_| self.refused.len() < MOST_REFUSED));
+        }
+        any
     }
 
     pub(crate) fn bind(&self) -> &Bind {
@@ -186,9 +234,15 @@ impl Socket {
         bind.addr.set_port(self.local_addr()?.port());
         self.asking.take();
         (self.inner, self.state) = open_whole(&self.bind, self.raw, self.mark, None)?;
+        if self.heeds_refusals {
+            self.heed_refusals()?;
+        }
         // The port it had is free now, and may be what a NAT knows it by.
         if let Ok((inner, state)) = open_whole(&bind, self.raw, self.mark, None) {
             (self.inner, self.state) = (inner, state);
+            if self.heeds_refusals {
+                self.heed_refusals()?;
+            }
         }
         Ok(())
     }
@@ -213,6 +267,14 @@ impl Socket {
     pub(crate) fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
         let bound = self.bind.addr.ip();
         if bound.is_unspecified() { self.ask(remote, source) } else { Ok(bound) }
+    }
+
+    /// The interface that packets to `remote` leave through.
+    pub(crate) fn device(&self, remote: SocketAddr) -> io::Result<String> {
+        match &self.bind.interface {
+            Some(name) => Ok(name.clone()),
+            None => egress::interface(self.source(remote)?, remote.ip(), self.mark),
+        }
     }
 
     pub(crate) fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
@@ -257,7 +319,7 @@ impl Socket {
         Ok(())
     }
 
-    fn transmit(&self, burst: &Burst<'_>, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
+    fn transmit(&mut self, burst: &Burst<'_>, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
         let (tos, class) = (burst.tos(), i32::from(burst.tos()));
         let segment = segment.map(u16::try_from).transpose().map_err(io::Error::other)?;
         let (from4, from6) = source_info(burst.local);
@@ -271,9 +333,17 @@ impl Socket {
         control.extend(from6.as_ref().map(ControlMessage::Ipv6PacketInfo));
         let to = SockaddrStorage::from(burst.remote);
         let fd = self.inner.as_raw_fd();
+        let mut told = false;
         loop {
             match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
                 Err(nix::Error::EINTR) => {}
+                Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
+                    // Of an earlier packet, perhaps to elsewhere: this one has not left.
+                    told = true;
+                    if !self.read_errors() {
+                        return Err(e.into());
+                    }
+                }
                 result => return result.map(drop).map_err(io::Error::from),
             }
         }
@@ -317,8 +387,11 @@ impl Socket {
             std::array::from_fn(|_| slices.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
         let n = match self.state.recv((&self.inner).into(), &mut slices, &mut meta) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            other => other?,
+            Ok(n) => n,
+            Err(e) => {
+                let told = self.read_errors();
+                return if told || e.kind() == io::ErrorKind::WouldBlock { Ok(()) } else { Err(e) };
+            }
         };
         self.stats.rx_calls += 1;
         // Kernel times are wall-clock; what counts is how long ago it was.

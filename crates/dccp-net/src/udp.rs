@@ -100,6 +100,18 @@ impl Encapsulation for UdpEncapsulation {
         self.0.source(remote)
     }
 
+    fn device(&self, remote: SocketAddr) -> io::Result<String> {
+        self.0.device(remote)
+    }
+
+    fn heed_refusals(&mut self) -> io::Result<()> {
+        self.0.heed_refusals()
+    }
+
+    fn refused(&mut self) -> Vec<SocketAddr> {
+        self.0.refused()
+    }
+
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }

@@ -22,6 +22,7 @@ mod limit;
 mod noise;
 mod replay;
 mod slots;
+mod strangers;
 mod timestamp;
 mod x25519;
 

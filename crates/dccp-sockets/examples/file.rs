@@ -6,7 +6,6 @@
 //!
 //! The last over two paths, from these addresses of this host. Without arguments, a file of 20 MB goes from here to here.
 
-use dccp_sockets::reliable::Channel;
 use dccp_sockets::{Connection, Listener, Options, Path};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -16,7 +15,7 @@ use std::time::Instant;
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn options() -> Options {
-    Options::ccid(5).service("SC:file")
+    Options::ccid(5).service("SC:file").streams(true)
 }
 
 /// Copies all of it, tells how much, how fast, and its sum.
@@ -39,21 +38,19 @@ fn copy(what: &str, mut from: impl Read, mut to: impl Write) -> Result<()> {
 }
 
 fn send(addr: &str, options: Options, from: impl Read) -> Result<()> {
-    let channel = Channel::new(Connection::connect(addr, options)?);
-    copy("sent", from, &channel)?;
-    let stats = channel.connection().stats();
-    channel.finish()?;
-    for path in stats.paths {
+    let connection = Connection::connect(addr, options)?;
+    let stream = connection.open_stream()?;
+    copy("sent", from, &stream)?;
+    stream.finish()?;
+    for path in connection.stats().paths {
         println!("{:?}: {} packets, {} of them lost", path.id, path.sent, path.lost);
     }
-    println!("{} frames retransmitted", channel.resent());
     Ok(())
 }
 
 fn receive(listener: &Listener, to: impl Write) -> Result<()> {
-    let channel = Channel::new(listener.accept()?);
-    copy("received", &channel, to)?;
-    Ok(channel.finish()?)
+    let connection = listener.accept()?;
+    copy("received", &connection.accept_stream(None)?, to)
 }
 
 fn main() -> Result<()> {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use dccp_proto::ServiceCode;
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, Reason, SessionId};
+use mpdccp_units::Rate;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -263,6 +264,7 @@ impl Connection {
         lock(&self.stream.state).close();
         self.stream.readable.notify();
         self.stream.happened.notify();
+        self.stream.streamed.notify();
     }
 
     pub(crate) fn begin_finish(&self) {
@@ -333,7 +335,7 @@ impl Connection {
         lock(&self.stream.state).stats()
     }
 
-    /// Where the peer was when the connection opened, on its first path; [`PathStats::peer`](crate::PathStats::peer) has where it is now, on each.
+    /// Where the peer was when the connection opened, on the path that opened it; [`PathStats::peer`](crate::PathStats::peer) has where it is now, on each.
     /// With [`Encapsulation::Raw`](crate::Encapsulation::Raw) there is no port in it.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.ends().map(|ends| ends.peer)
@@ -368,6 +370,15 @@ impl Connection {
         let id = self.id();
         let set = self.runtime.call(move |core, _| core.endpoint.set_ccid(core.clock.now(), id, ccid));
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
+    }
+
+    /// Sends as much as this rate for a while, padding where the application has nothing to send: so that a sender that has been slower learns
+    /// what the path carries ([`Stats::allowed`], [`Stats::rate`]) before it sends more. Congestion control bounds it as anything else, and what
+    /// the application sends goes first. The peer's library drops the padding; Linux's DCCP sockets would give it to their programs as empty
+    /// datagrams. The newest probe replaces one that is under way; a duration of zero ends it.
+    pub fn probe(&self, rate: Rate, duration: Duration) {
+        let id = self.id();
+        self.runtime.run(move |core, streams| streams.probe(core.clock.now(), id, rate, duration));
     }
 
     /// What happens to it, from its beginning on: waits for the next event, and ends after [`Event::Closed`]. Of events that nobody fetches

@@ -1,10 +1,11 @@
 use crate::options::Path;
 use crate::runtime::{Runtime, Streams};
+use crate::stats::Event;
 use crate::stream::Stream;
 use crate::{ConnectError, Connection, Options, sockets};
 use dccp_net::Core;
 use dccp_secure::PublicKey;
-use mpdccp_proto::{PathId, Reason, SessionId};
+use mpdccp_proto::{PathId, PathStatus, Reason, SessionId};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
@@ -132,13 +133,35 @@ fn begin(
         return Err(e);
     }
     let now = core.clock.now();
-    let session = options.session(options.multipath || paths.len() > 1);
+    let session = options.session(options.wants_multipath());
     let id = core.endpoint.connect(now, session, paths[0]);
     for path in &paths[1..] {
         core.endpoint.add_path(now, id, *path);
     }
     streams.insert(now, id, stream, (opened, peer));
+    warn_of_strays(core, streams, id);
     Ok(())
+}
+
+/// Tells of paths that leave by the interface of another.
+fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
+    let status = core.endpoint.status(core.clock.now(), id);
+    let paths = status.map_or_else(Vec::new, |status| status.paths);
+    if paths.len() < 2 {
+        return;
+    }
+    for path in &paths {
+        let Some(device) = core.net.strays(&path.route) else { continue };
+        let shares = |other: &&PathStatus| core.net.device(&other.route).is_ok_and(|other| other == device);
+        if let Some(other) = paths.iter().filter(|other| other.id != path.id).find(shares) {
+            tracing::warn!(
+                "path {} leaves through {device}, as path {} does, though its address is of another interface",
+                path.id.0,
+                other.id.0
+            );
+            streams.tell(core, id, Event::PathStrays(path.id, other.id));
+        }
+    }
 }
 
 /// On the data thread.
@@ -162,7 +185,10 @@ pub(crate) fn add_path(
     let cfg = sockets::open_path(core, shared, options, (&path, to), peer)?;
     let added = core.endpoint.add_path(core.clock.now(), id, cfg);
     match added {
-        Some(_) => streams.add_socket(id, cfg.route.socket),
+        Some(_) => {
+            streams.add_socket(id, cfg.route.socket);
+            warn_of_strays(core, streams, id);
+        }
         None => streams.shared.release(core, cfg.route.socket),
     }
     added.ok_or(gone)

@@ -1,6 +1,8 @@
 //! The errno values closest to errors, for interfaces that have numbers: C, Python, sockets of other systems.
 
-use crate::{AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError};
+use crate::{
+    AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError, StreamError,
+};
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
@@ -10,6 +12,7 @@ fn of_reason(reason: Reason) -> Errno {
         Reason::Aborted | Reason::ResetByUs(_) => Errno::CONNABORTED,
         Reason::Silent | Reason::NoAnswer | Reason::HandshakeTimeout | Reason::NoPath => Errno::TIMEDOUT,
         Reason::NoMultipath => Errno::PROTO,
+        Reason::NobodyListens => Errno::CONNREFUSED,
         _ => Errno::CONNRESET,
     }
 }
@@ -79,6 +82,22 @@ impl AcceptError {
             AcceptError::Empty => Errno::AGAIN,
             AcceptError::Forked => Errno::PERM,
             AcceptError::Closed => Errno::CONNABORTED,
+        };
+        errno.raw_os_error()
+    }
+}
+
+impl StreamError {
+    /// The errno value closest to it.
+    pub fn errno(&self) -> i32 {
+        let errno = match self {
+            StreamError::TimedOut => Errno::TIMEDOUT,
+            StreamError::Reset(_) => Errno::CONNRESET,
+            StreamError::Stopped(_) | StreamError::Ended => Errno::PIPE,
+            StreamError::Closed(reason) => of_reason(*reason),
+            StreamError::Unsupported => Errno::OPNOTSUPP,
+            StreamError::TooMany => Errno::AGAIN,
+            StreamError::Forked => Errno::PERM,
         };
         errno.raw_os_error()
     }

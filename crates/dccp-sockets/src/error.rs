@@ -83,6 +83,42 @@ pub enum RecvError {
 #[error("the connection ended before all was sent: {0}")]
 pub struct FinishError(pub Reason);
 
+/// Why a stream cannot be opened, read or written. An [`io::Error`] made of it has the kind that TCP's would have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// Nothing happened in the time given; with a time of zero, it would have to wait.
+    #[error("nothing happened in time")]
+    TimedOut,
+    /// The peer gave the stream up, with this number of its application's; what it had sent is not whole.
+    #[error("the peer reset the stream: {0}")]
+    Reset(u16),
+    /// The peer wants no more of what is written.
+    #[error("the peer reads no more of the stream: {0}")]
+    Stopped(u16),
+    /// This end writes no more, or gave the stream up.
+    #[error("this end of the stream was ended")]
+    Ended,
+    /// The connection is over, and the stream was not.
+    #[error("the connection is over: {0}")]
+    Closed(Reason),
+    /// The connection carries no streams.
+    #[error("the connection carries no streams: both ends must ask for them (Options::streams)")]
+    Unsupported,
+    /// The peer allows no more streams until some are over.
+    #[error("the peer allows no more streams until some are over")]
+    TooMany,
+    /// The process forked: a connection stays with the process that opened it.
+    #[error("this process is a fork of the one that opened the connection, which stays there")]
+    Forked,
+}
+
+impl From<StreamError> for io::Error {
+    fn from(error: StreamError) -> io::Error {
+        io::Error::new(io::Error::from_raw_os_error(error.errno()).kind(), error)
+    }
+}
+
 /// Why the congestion control stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -92,9 +92,31 @@
 //! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`] change the peers while it runs. Without keys
 //! nothing is encrypted, and nothing is known of the peer.
 //!
-//! # Reliable messages and streams
+//! Services for everybody take [any peer](Options::any_peer) that has a key; [`Connection::peer_key`] tells which.
 //!
-//! [`reliable::Channel`] adds reliable, ordered delivery to a connection: messages of up to 16 MiB, or bytes.
+//! # Reliable streams
+//!
+//! ```
+//! use dccp_sockets::{Connection, Listener, Options};
+//! use std::io::{Read, Write};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let listener = Listener::bind("127.0.0.1:0", Options::default().streams(true))?;
+//! # let addr = listener.local_addr();
+//! let connection = Connection::connect(addr, Options::ccid(5).streams(true))?;
+//! let mut stream = connection.open_stream()?;
+//! stream.write_all(b"must arrive")?;
+//! stream.end();
+//! // The other end:
+//! # let connection = listener.accept()?;
+//! let mut text = String::new();
+//! connection.accept_stream(None)?.read_to_string(&mut text)?;
+//! # assert_eq!(text, "must arrive");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Both ends need [`Options::streams`]. A [`ByteStream`] goes both ways, beside datagrams and other streams, on all paths.
 //!
 //! # tokio
 //!
@@ -117,6 +139,8 @@
 #![forbid(unsafe_code)]
 
 mod backlog;
+mod budget;
+mod byte_stream;
 mod connection;
 mod connector;
 mod errno;
@@ -125,7 +149,6 @@ mod listener;
 mod options;
 mod outgoing;
 mod readiness;
-pub mod reliable;
 mod runtime;
 mod shared;
 mod signal;
@@ -135,12 +158,13 @@ mod stream;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
+pub use byte_stream::ByteStream;
 pub use connection::{Connection, Events};
 pub use connector::Connector;
 pub use dccp_proto::{BadServiceCode, ServiceCode};
 pub use dccp_secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use dccp_wire::{DCCP_UDP_PORT, ResetCode};
-pub use error::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError};
+pub use error::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError, StreamError};
 pub use listener::Listener;
 pub use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 pub use mpdccp_proto::sched::SchedulerKind;

@@ -149,7 +149,8 @@ impl Listener {
         added.unwrap_or(Err(ConnectError::Options("the listener is over"))).map(|_| ())
     }
 
-    /// Lets a peer in no more, and ends its connections; the peer is not told, since it has no key any more.
+    /// Lets a peer in no more, and ends its connections; the peer is not told, since it has no key any more. Where [any peer](Options::any_peer) is
+    /// let in, it may come back.
     pub fn remove_peer(&self, key: PublicKey) {
         self.runtime.run(move |core, streams| streams.remove_peer(core, &key));
     }

@@ -84,7 +84,9 @@ pub struct Options {
     pub(crate) encapsulation: Encapsulation,
     pub(crate) interface: Option<String>,
     pub(crate) mark: Option<u32>,
+    pub(crate) dscp: u8,
     pub(crate) multipath: bool,
+    pub(crate) streams: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) queue: usize,
     pub(crate) queue_time: Option<Duration>,
@@ -98,7 +100,9 @@ pub struct Options {
     pub(crate) connect_timeout: Duration,
     pub(crate) key: Option<PrivateKey>,
     pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
+    pub(crate) any_peer: bool,
     pub(crate) qlog: Option<PathBuf>,
+    pub(crate) rate_change: u8,
 }
 
 impl Default for Options {
@@ -114,7 +118,9 @@ impl Default for Options {
             encapsulation: Encapsulation::default(),
             interface: None,
             mark: None,
+            dscp: 0,
             multipath: false,
+            streams: false,
             paths: Vec::new(),
             queue: 16,
             queue_time: None,
@@ -128,7 +134,9 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(5),
             key: None,
             peers: Vec::new(),
+            any_peer: false,
             qlog: None,
+            rate_change: 0,
         }
     }
 }
@@ -232,10 +240,24 @@ impl Options {
         self
     }
 
+    /// Asks networks on the way for a treatment, by the DSCP of IP headers (RFC 2474), 0 to 63: 46 is expedited forwarding, 8 the lowest class. 0 by
+    /// default. Each end chooses for what it sends.
+    pub fn dscp(mut self, dscp: u8) -> Options {
+        self.dscp = dscp;
+        self
+    }
+
     /// Asks for a multipath session (RFC 9897), to which paths can be added. A peer that has none of it makes a plain connection.
     /// Listeners take both.
     pub fn multipath(mut self, multipath: bool) -> Options {
         self.multipath = multipath;
+        self
+    }
+
+    /// Carries reliable byte streams beside datagrams, where the peer does too ([`Connection::open_stream`](crate::Connection::open_stream)); off by
+    /// default. Makes a multipath session, over one path or several.
+    pub fn streams(mut self, streams: bool) -> Options {
+        self.streams = streams;
         self
     }
 
@@ -305,7 +327,7 @@ impl Options {
     }
 
     /// How many of them one source may have, an IPv4 address or an IPv6 network of 64 bits; by default a quarter of all, 16 at least. More
-    /// are refused with Reset code 9. Without meaning where peers have keys.
+    /// are refused with Reset code 9. Without meaning for peers that are named by their keys.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
         self
@@ -340,6 +362,13 @@ impl Options {
         self
     }
 
+    /// Has [`Event::Rate`](crate::Event::Rate) tell when what congestion control allows has changed by this many percent since it was told last; looks
+    /// twenty times a second. 0, never, by default.
+    pub fn tell_rate(mut self, percent: u8) -> Options {
+        self.rate_change = percent;
+        self
+    }
+
     /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3), for qvis and the like: one for all
     /// connections of a listener or a connector. For looking into things; it costs much more than the traffic itself.
     pub fn qlog(mut self, file: impl Into<PathBuf>) -> Options {
@@ -347,7 +376,7 @@ impl Options {
         self
     }
 
-    /// Encrypts: this host's private key. Each peer must be named by its public key.
+    /// Encrypts: this host's private key. Each peer must be named by its public key, unless a listener takes [`any_peer`](Self::any_peer).
     pub fn key(mut self, key: PrivateKey) -> Options {
         self.key = Some(key);
         self
@@ -358,10 +387,47 @@ impl Options {
         self.peer_with(key, PresharedKey::default())
     }
 
+    /// A listener with a key lets in every client that has one, beside the peers that are named:
+    /// [`Connection::peer_key`](crate::Connection::peer_key) tells which, and `abort_with` sends away whom the application does not want. What is sent is
+    /// encrypted, and nobody can pretend to have another's key; but everybody can make keys, so that the limits for a source hold
+    /// ([`max_connections_per_source`](Self::max_connections_per_source)).
+    pub fn any_peer(mut self, any: bool) -> Options {
+        self.any_peer = any;
+        self
+    }
+
     /// As [`peer`](Self::peer), with a secret shared beside the keys.
     pub fn peer_with(mut self, key: PublicKey, preshared: PresharedKey) -> Options {
         self.peers.push((key, preshared));
         self
+    }
+
+    /// The settings of a session of `mpdccp_proto`, for an event loop of one's own; a client's asks for multipath, or not.
+    ///
+    /// # Errors
+    /// What is wrong with the options.
+    pub fn session_config(&self, multipath: bool) -> Result<SessionConfig, ConnectError> {
+        self.check().map(|()| self.session(multipath))
+    }
+
+    /// The DCCP port of the listener.
+    pub fn listening_port(&self) -> u16 {
+        self.dccp_port
+    }
+
+    /// The largest IP packet, bytes.
+    pub fn largest_packet(&self) -> u16 {
+        self.mtu
+    }
+
+    /// How many connections a listener has at most, and how many of one source.
+    pub fn most_connections(&self) -> (usize, usize) {
+        (self.max_connections, self.per_source())
+    }
+
+    /// Whether a client asks for a multipath session.
+    pub fn wants_multipath(&self) -> bool {
+        self.multipath || self.streams || self.paths.len() > 1
     }
 
     /// What is wrong with them.
@@ -376,7 +442,12 @@ impl Options {
         if !dccp_proto::ccid::is_known(ccid) {
             return Err(ConnectError::Options("no such CCID; known_ccids() has those there are"));
         }
-        match (&self.key, self.peers.is_empty()) {
+        if self.dscp > 63 {
+            return Err(ConnectError::Options(
+                "a DSCP is 0 to 63; the byte of the IP header holds it times four",
+            ));
+        }
+        match (&self.key, self.peers.is_empty() && !self.any_peer) {
             (None, false) => Err(ConnectError::Options(
                 "peers are known by their keys: this end needs a private key of its own",
             )),
@@ -403,7 +474,7 @@ impl Options {
             ..session.connection
         };
         let early_data = self.early_data.clone();
-        SessionConfig { multipath, early_data, connection, ..session }
+        SessionConfig { multipath, streams: self.streams, early_data, connection, ..session }
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Ready {
     pub writable: bool,
     /// An event waits.
     pub event: bool,
+    /// A stream of the peer's waits to be accepted.
+    pub stream: bool,
     /// The connection is over. Datagrams that arrived before may still wait.
     pub closed: bool,
 }

@@ -1,18 +1,25 @@
 //! The data thread: one endpoint and its sockets, shared by the handles of its connections.
 
+mod byte_streams;
+mod clockwork;
 mod peers;
+mod probes;
 
 use crate::backlog::Backlog;
+use crate::budget::Budget;
+use crate::byte_stream::Pipe;
 use crate::shared::SharedSockets;
 use crate::signal::lock;
 use crate::stats::{Event, PathStats, Stats};
-use crate::stream::{Budget, Ends, Stream};
+use crate::stream::{Ends, Stream};
 use crate::{ConnectError, Options, SendPolicy, sockets};
-use dccp_net::{App, Core, Driver, Handle, Qlog};
+use dccp_net::{App, Core, Driver, FixedDscp, Handle, Qlog};
 use dccp_proto::ServiceCode;
 use dccp_secure::PublicKey;
+use dccp_streams::StreamId;
 use mpdccp_proto::{Counter, Endpoint, PktInfo, Reason, SessionEvent, SessionId};
 use mpdccp_units::{Rate, Time};
+use probes::Clockwork;
 use rustix::process::{Pid, getpid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -36,6 +43,19 @@ struct Entry {
     peer: Option<u32>,
     /// The peer has been told that the application does not keep up.
     behind: bool,
+    pipes: BTreeMap<StreamId, Arc<Pipe>>,
+}
+
+impl Entry {
+    fn new(stream: Arc<Stream>, sockets: Vec<u32>, peer: Option<u32>) -> Entry {
+        Entry { stream, sockets, drained: None, peer, behind: false, pipes: BTreeMap::new() }
+    }
+
+    /// It is over.
+    fn end(&self, reason: Reason, dropped: u64) {
+        self.pipes.values().for_each(|pipe| pipe.end(reason));
+        self.stream.end(reason, dropped);
+    }
 }
 
 /// What runs on the data thread.
@@ -53,6 +73,7 @@ pub(crate) struct Streams {
     /// Those that wait for the peer's answer, by when they give up.
     opening: BTreeSet<(Time, SessionId)>,
     backlog: Option<Arc<Backlog>>,
+    clockwork: Clockwork,
     /// No handle is left: ends with the last session.
     leaving: bool,
 }
@@ -110,6 +131,10 @@ impl Runtime {
         let budget = Arc::new(Budget::new(options.receive_memory));
         let shared = budget.clone();
         let driver = Driver::new(endpoint, |core| -> Result<Streams, ConnectError> {
+            core.net.heed_refusals = true;
+            if options.dscp > 0 {
+                core.net.marking = Some(Box::new(FixedDscp(options.dscp)));
+            }
             result = Some(set_up(core, &options)?);
             core.net.qlog = match &options.qlog {
                 Some(file) => {
@@ -130,6 +155,7 @@ impl Runtime {
                 busy: BTreeSet::new(),
                 opening: BTreeSet::new(),
                 backlog,
+                clockwork: Clockwork::default(),
                 leaving: false,
             })
         })?;
@@ -157,7 +183,7 @@ impl Streams {
     ) {
         let _ = stream.id.set(id);
         self.opening.insert((now + self.options.connect_timeout, id));
-        self.entries.insert(id, Entry { stream, sockets, drained: None, peer: Some(peer), behind: false });
+        self.entries.insert(id, Entry::new(stream, sockets, Some(peer)));
     }
 
     /// A session has another socket.
@@ -259,14 +285,14 @@ impl Streams {
         entries.entry(id).or_insert_with(|| {
             let stream = Arc::new(Stream::new(options, budget));
             let _ = stream.id.set(id);
-            Entry { stream, sockets: Vec::new(), drained: None, peer: None, behind: false }
+            Entry::new(stream, Vec::new(), None)
         })
     }
 
-    /// Who is at both ends of a session, over its first path.
+    /// Who is at both ends of a session, over the path on which it opened.
     fn ends(&self, core: &Core, now: Time, id: SessionId) -> Option<Ends> {
         let status = core.endpoint.status(now, id)?;
-        let path = status.paths.first()?;
+        let path = status.paths.iter().find(|path| path.state.is_up()).or(status.paths.first())?;
         let outer = core.net.resolve(&path.route);
         let socket = core.net.socket(outer.socket)?;
         let bound = socket.local_addr().ok();
@@ -286,6 +312,7 @@ impl Streams {
         let stream = self.entry(id).stream.clone();
         self.refresh(core, id);
         stream.open(multipath, self.ends(core, now, id));
+        self.tell_rates(core, now);
         let Some(backlog) = &self.backlog else { return };
         let mut state = lock(&backlog.state);
         if state.waiting.len() >= self.options.backlog {
@@ -301,11 +328,15 @@ impl Streams {
 
     fn on_closed(&mut self, core: &mut Core, now: Time, id: SessionId, reason: Reason) {
         self.busy.remove(&id);
+        self.clockwork.forget(id);
         let status = core.endpoint.status(now, id);
         let dropped = status.as_ref().map_or(0, dropped);
         if let Some(entry) = self.entries.remove(&id) {
+            core.endpoint.unread_streams(id, |streams| {
+                entry.pipes.values().for_each(|pipe| pipe.read_rest(streams));
+            });
             lock(&entry.stream.state).hear(status.and_then(|status| status.error_text));
-            entry.stream.end(reason, dropped);
+            entry.end(reason, dropped);
             entry.sockets.iter().for_each(|socket| self.shared.release(core, *socket));
         }
         if self.leaving && self.entries.is_empty() {
@@ -327,15 +358,16 @@ impl Streams {
         };
         let (taken, done) = entry.stream.take(most, &below);
         let any = !taken.is_empty();
+        self.clockwork.on_sent(id, taken.iter().map(Vec::len).sum());
         for data in taken {
             core.endpoint.send(now, id, data, PktInfo::default());
         }
         if !done || any {
             return any;
         }
-        if !lock(&entry.stream.state).is_finishing() {
+        if !entry.stream.is_finishing() {
             self.busy.remove(&id);
-        } else {
+        } else if !entry.pipes.values().any(|pipe| pipe.holds()) {
             let rows = core.endpoint.rows(now, id);
             let rto = rows.iter().map(|row| row.srtt.unwrap_or(PATIENCE) + row.rttvar * 4).max();
             let until = *entry.drained.get_or_insert(now + PATIENCE + rto.unwrap_or_default());
@@ -363,7 +395,7 @@ fn dropped(status: &mpdccp_proto::SessionStatus) -> u64 {
 impl Drop for Streams {
     fn drop(&mut self) {
         for entry in self.entries.values() {
-            entry.stream.end(Reason::Aborted, 0);
+            entry.end(Reason::Aborted, 0);
         }
         if let Some(backlog) = &self.backlog {
             let mut state = lock(&backlog.state);
@@ -384,6 +416,10 @@ impl App for Streams {
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
         let entry = self.entry(session);
+        if data.is_empty() {
+            // Padding of a probe.
+            return core.endpoint.put_block(data);
+        }
         let behind = entry.stream.deliver(data);
         if std::mem::replace(&mut entry.behind, behind) != behind {
             core.endpoint.set_slow_receiver(now, session, behind);
@@ -400,6 +436,7 @@ impl App for Streams {
             }
             SessionEvent::PathSuspect(path) => self.tell(core, id, Event::PathSuspect(path)),
             SessionEvent::PathDown(path, why) => self.tell(core, id, Event::PathDown(path, why)),
+            SessionEvent::Stream(event) => self.on_stream(core, now, id, event),
             SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),
             // Path MTUs are asked for when somebody wants to know them, private options not at all.
             _ => {}
@@ -411,16 +448,18 @@ impl App for Streams {
         for id in self.busy.clone() {
             any |= self.feed(core, now, id);
         }
-        any
+        any | self.pad(core, now)
     }
 
     fn next_timeout(&self) -> Option<Time> {
         let drained = self.busy.iter().filter_map(|id| self.entries.get(id)?.drained);
-        drained.chain(self.opening.first().map(|(at, _)| *at)).min()
+        let opening = self.opening.first().map(|(at, _)| *at);
+        drained.chain(opening).chain(self.clockwork.next_timeout()).min()
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
-        // Those that wait for acknowledgements are asked in `fill`.
+        // Those that wait for acknowledgements are asked in `fill`, as are probes.
+        self.tell_rates(core, now);
         while let Some((at, id)) = self.opening.pop_first() {
             if at > now {
                 self.opening.insert((at, id));
@@ -435,7 +474,7 @@ impl App for Streams {
 }
 
 impl Streams {
-    fn tell(&self, core: &Core, id: SessionId, event: Event) {
+    pub(crate) fn tell(&self, core: &Core, id: SessionId, event: Event) {
         self.refresh(core, id);
         if let Some(entry) = self.entries.get(&id) {
             entry.stream.tell_event(event);

@@ -61,6 +61,9 @@ pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Resul
         unix: Duration::from_nanos(since_1970),
         seed: dccp_net::random_seed()?,
     });
+    if accepts && options.any_peer {
+        channels.admit_strangers(options.max_connections);
+    }
     for (number, (key, preshared)) in (0u32..).zip(&options.peers) {
         channels.add_peer(number, *key, preshared.clone());
     }
@@ -91,11 +94,12 @@ pub(crate) fn listen_config(
     };
     let mut session = options.session(true);
     // Strangers may acknowledge what they do not have.
-    session.connection.skip_numbers = options.key.is_none();
+    session.connection.skip_numbers = options.key.is_none() || options.any_peer;
     ListenConfig {
         port: places(options, addr).1,
         session,
         peers,
+        strangers: options.any_peer,
         mtu: options.mtu,
         // For IPv4; the endpoint adds what IPv6 takes more.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },

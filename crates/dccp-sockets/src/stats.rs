@@ -78,6 +78,11 @@ pub enum Event {
     PathDown(PathId, mpdccp_proto::Reason),
     /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) has so many bytes now.
     Size(usize),
+    /// What congestion control lets leave ([`Stats::allowed`]) has changed by as much as [`Options::tell_rate`](crate::Options::tell_rate) says.
+    Rate(Rate),
+    /// The first path leaves through the interface of the second, and not through the one that has its address: they are one line. Name the
+    /// interface ([`Path::interface`](crate::Path::interface)), or add a route for the address.
+    PathStrays(PathId, PathId),
     /// It is over.
     Closed(mpdccp_proto::Reason),
 }

@@ -1,10 +1,12 @@
 //! What lies between a connection's handles and the data thread.
 
+use crate::budget::Budget;
+use crate::byte_stream::Pipe;
 use crate::outgoing::{Delivery, Outgoing};
 use crate::readiness::{Descriptor, Ready};
 use crate::signal::{Signal, lock};
 use crate::stats::{Event, Stats};
-use crate::{ConnectError, FinishError, Options, RecvError, SendError};
+use crate::{ConnectError, FinishError, Options, RecvError, SendError, StreamError};
 use dccp_proto::ServiceCode;
 use dccp_secure::PublicKey;
 use mpdccp_proto::{QueueView, Reason, SessionId};
@@ -12,41 +14,11 @@ use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 /// Most events that wait; beyond, the oldest are forgotten.
 const MAX_EVENTS: usize = 256;
-
-/// A bound on the received bytes that wait in all connections of a data thread.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    most: usize,
-    used: AtomicUsize,
-}
-
-impl Budget {
-    pub(crate) fn new(most: usize) -> Budget {
-        Budget { most, used: AtomicUsize::new(0) }
-    }
-
-    /// Takes room for `more` bytes, if a connection that has `own` already may. None has more than what is left for all others, so that
-    /// those that do not read leave room for those that do.
-    fn take(&self, own: usize, more: usize) -> bool {
-        let free = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
-        let allowed = own + more <= free;
-        if allowed {
-            // The data thread alone takes; others give back.
-            self.used.fetch_add(more, Ordering::Relaxed);
-        }
-        allowed
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
 
 /// Who is at the other end, known once the connection is open.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +41,8 @@ pub(crate) struct Stream {
     pub(crate) readable: Signal,
     /// It opened, something happened to it, or it ended.
     pub(crate) happened: Signal,
+    /// The peer opened a stream, or will open none.
+    pub(crate) streamed: Signal,
 }
 
 #[derive(Debug)]
@@ -78,6 +52,9 @@ pub(crate) struct State {
     incoming_bytes: usize,
     budget: Arc<Budget>,
     events: VecDeque<Event>,
+    /// Streams of the peer's that wait to be accepted, and how many there may be.
+    streams: VecDeque<Arc<Pipe>>,
+    max_streams: usize,
     max_incoming: usize,
     descriptor: Descriptor,
     /// A sender found the queue full and waits to be told of room.
@@ -227,6 +204,12 @@ impl State {
         }
     }
 
+    /// The next stream of the peer's. `None` while there is none.
+    pub(crate) fn accept_stream(&mut self) -> Option<Result<Arc<Pipe>, StreamError>> {
+        let next = self.streams.pop_front().map(Ok);
+        next.or_else(|| self.over().map(|reason| Err(StreamError::Closed(reason))))
+    }
+
     /// Why nothing more will come.
     fn over(&self) -> Option<Reason> {
         self.end.or(self.closed.then_some(Reason::Closed))
@@ -268,10 +251,6 @@ impl State {
 
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
-    }
-
-    pub(crate) fn is_finishing(&self) -> bool {
-        self.finishing
     }
 
     pub(crate) fn is_multipath(&self) -> bool {
@@ -333,6 +312,8 @@ impl Stream {
                 ends: None,
                 failed: None,
                 events: VecDeque::new(),
+                streams: VecDeque::new(),
+                max_streams: options.backlog,
                 max_incoming: options.receive_queue,
                 behind: false,
                 opened: None,
@@ -348,6 +329,7 @@ impl Stream {
             writable: Signal::default(),
             readable: Signal::default(),
             happened: Signal::default(),
+            streamed: Signal::default(),
         }
     }
 
@@ -375,6 +357,7 @@ impl Stream {
             readable: closed || !state.incoming.is_empty(),
             writable,
             event: !state.events.is_empty(),
+            stream: !state.streams.is_empty(),
             closed,
         }
     }
@@ -398,6 +381,30 @@ impl Stream {
             self.writable.notify();
         }
         (taken, left == 0)
+    }
+
+    pub(crate) fn has_room_for_streams(&self) -> bool {
+        let state = lock(&self.state);
+        state.streams.len() < state.max_streams
+    }
+
+    /// The peer opened a stream.
+    pub(crate) fn arrive(&self, pipe: Arc<Pipe>) {
+        let mut state = lock(&self.state);
+        state.streams.push_back(pipe);
+        state.announce();
+        drop(state);
+        self.streamed.notify();
+    }
+
+    /// Whether no more is to be sent.
+    pub(crate) fn is_finishing(&self) -> bool {
+        lock(&self.state).finishing
+    }
+
+    /// Whether a datagram waits to leave.
+    pub(crate) fn waits(&self) -> bool {
+        lock(&self.state).outgoing.len() > 0
     }
 
     /// A datagram arrived. True if the application does not keep up with them: it finds no room, or found none and has not read half of
@@ -472,6 +479,7 @@ impl Stream {
         self.writable.notify();
         self.readable.notify();
         self.happened.notify();
+        self.streamed.notify();
     }
 }
 

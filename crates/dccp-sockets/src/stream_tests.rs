@@ -26,5 +26,5 @@ fn those_who_do_not_read_leave_room_for_those_who_do() {
     assert!(!diligent.deliver(vec![1; 100]));
     assert!(lock(&diligent.state).recv().is_some());
     drop(lazy);
-    assert_eq!(budget.used.load(Ordering::Relaxed), 300);
+    assert_eq!(budget.used(), 300);
 }

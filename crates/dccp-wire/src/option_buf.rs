@@ -50,6 +50,12 @@ impl OptionBuf {
         true
     }
 
+    /// Appends Padding options (RFC 4340 section 5.8.1) as far as there is room, up to `len` bytes in all.
+    pub fn pad(&mut self, len: usize) {
+        let len = len.min(MAX_OPTIONS).max(self.0.len());
+        self.0.resize(len, 0);
+    }
+
     /// Bytes that can still be written.
     pub fn room(&self) -> usize {
         MAX_OPTIONS - self.0.len()

@@ -5,7 +5,7 @@ use crate::handles::{Table, output};
 use crate::memory::{bytes, room, take};
 use crate::options::{addresses, dccp_options, dccp_path, path, peer, read};
 use dccp_sockets::{
-    ConnectError, Connection, Connector, Delivery, FinishError, PathId, PublicKey, RecvError, SendError,
+    ConnectError, Connection, Connector, Delivery, FinishError, PathId, PublicKey, Rate, RecvError, SendError,
 };
 use rustix::io::Errno;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -43,6 +43,9 @@ pub const DCCP_WRITABLE: c_int = 2;
 pub const DCCP_EVENT: c_int = 4;
 /// In dccp_events(): the connection is over. Datagrams that arrived before may still wait.
 pub const DCCP_CLOSED: c_int = 8;
+
+/// In dccp_events(): dccp_accept_stream() does not wait.
+pub const DCCP_STREAM: c_int = 16;
 
 static CONNECTIONS: Table<Connection> = Table::new();
 static CONNECTORS: Table<(Connector, bool)> = Table::new();
@@ -327,6 +330,7 @@ pub extern "C" fn dccp_events(conn: *mut dccp_conn) -> c_int {
             (ready.writable, DCCP_WRITABLE),
             (ready.event, DCCP_EVENT),
             (ready.closed, DCCP_CLOSED),
+            (ready.stream, DCCP_STREAM),
         ];
         Ok(bits.into_iter().filter(|(set, _)| *set).map(|(_, bit)| bit as usize).sum())
     })
@@ -370,6 +374,16 @@ pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     answer(|| {
         let ccid = u8::try_from(ccid).map_err(|_| invalid(format!("there is no CCID {ccid}")))?;
         Ok(connection(conn)?.set_ccid(ccid).map(|()| 0)?)
+    })
+}
+
+/// Sends rate bits per second for a while, padding where there is nothing else to send, so that dccp_stats.allowed tells what the path carries
+/// before the program sends more. Congestion control bounds it. The newest probe replaces one that is under way.
+#[unsafe(no_mangle)]
+pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uint) -> c_int {
+    answer(|| {
+        connection(conn)?.probe(Rate::from_bps(rate), Duration::from_millis(duration_ms.into()));
+        Ok(0)
     })
 }
 

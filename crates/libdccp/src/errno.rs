@@ -1,6 +1,6 @@
 //! Errors and panics become negative errno values.
 
-use dccp_sockets::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError};
+use dccp_sockets::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError, StreamError};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -64,7 +64,7 @@ macro_rules! failures {
         }
     )*};
 }
-failures!(AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError);
+failures!(AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError, StreamError);
 
 #[cfg(test)]
 mod tests {

@@ -7,9 +7,11 @@
 #![allow(clippy::missing_safety_doc, reason = "the header says once what holds for all of them")]
 
 pub mod connection;
+pub mod endpoint;
 pub mod errno;
 mod handles;
 pub mod listener;
 mod memory;
 pub mod observe;
 pub mod options;
+pub mod stream;

@@ -25,6 +25,12 @@ pub const DCCP_EVENT_PATH_DOWN: u32 = 3;
 pub const DCCP_EVENT_SIZE: u32 = 4;
 /// The connection is over.
 pub const DCCP_EVENT_CLOSED: u32 = 5;
+/// What congestion control allows has changed by as much as dccp_options.tell_rate says.
+pub const DCCP_EVENT_RATE: u32 = 6;
+/// The path leaves through the interface of another, and not through the one that has its address: they are one line.
+pub const DCCP_EVENT_PATH_STRAYS: u32 = 7;
+/// A session of a dccp_endpoint is open; dccp_connected() tells of others.
+pub const DCCP_EVENT_OPENED: u32 = 8;
 
 /// The handshake is under way.
 pub const DCCP_PATH_CONNECTING: u32 = 1;
@@ -121,6 +127,51 @@ pub struct dccp_event {
     pub error: i32,
     /// Name of the reason of an end, such as "closed_by_peer".
     pub reason: [c_char; DCCP_REASON_SIZE],
+    /// What congestion control allows, bits per second, of DCCP_EVENT_RATE.
+    pub rate: u64,
+    /// The path whose line it is, of DCCP_EVENT_PATH_STRAYS.
+    pub other_path: u32,
+    /// The session of a dccp_endpoint.
+    pub session: u64,
+}
+
+impl Default for dccp_event {
+    fn default() -> dccp_event {
+        dccp_event {
+            size: 0,
+            kind: 0,
+            path: 0,
+            max_datagram: 0,
+            error: 0,
+            reason: [0; DCCP_REASON_SIZE],
+            rate: 0,
+            other_path: 0,
+            session: 0,
+        }
+    }
+}
+
+/// An event as C has it.
+pub(crate) fn event_of(event: Event) -> dccp_event {
+    let empty = dccp_event::default();
+    let ended = |reason: Reason| dccp_event {
+        error: if reason.is_orderly() { 0 } else { -FinishError(reason).errno() },
+        reason: array(reason.name()),
+        ..empty
+    };
+    match event {
+        Event::PathUp(PathId(path)) => dccp_event { kind: DCCP_EVENT_PATH_UP, path, ..empty },
+        Event::PathSuspect(PathId(path)) => dccp_event { kind: DCCP_EVENT_PATH_SUSPECT, path, ..empty },
+        Event::PathDown(PathId(path), why) => dccp_event { kind: DCCP_EVENT_PATH_DOWN, path, ..ended(why) },
+        Event::Size(bytes) => dccp_event { kind: DCCP_EVENT_SIZE, max_datagram: bytes as u64, ..empty },
+        Event::Rate(rate) => dccp_event { kind: DCCP_EVENT_RATE, rate: rate.bps(), ..empty },
+        Event::PathStrays(PathId(path), PathId(other_path)) => {
+            dccp_event { kind: DCCP_EVENT_PATH_STRAYS, path, other_path, ..empty }
+        }
+        Event::Closed(why) => dccp_event { kind: DCCP_EVENT_CLOSED, ..ended(why) },
+        // A kind that this version of the header has no number for.
+        _ => empty,
+    }
 }
 
 // SAFETY: each begins with its size, and has numbers alone.
@@ -231,34 +282,11 @@ pub unsafe extern "C" fn dccp_next_event(
 ) -> c_int {
     answer(|| {
         let connection = connection(conn)?;
-        let empty = dccp_event {
-            size: 0,
-            kind: 0,
-            path: 0,
-            max_datagram: 0,
-            error: 0,
-            reason: [0; DCCP_REASON_SIZE],
-        };
-        let ended = |reason: Reason| dccp_event {
-            error: if reason.is_orderly() { 0 } else { -FinishError(reason).errno() },
-            reason: array(reason.name()),
-            ..empty
-        };
         // Asked first, so that an event is not lost on a caller without room for it.
         // SAFETY: the header has the caller see to it.
-        unsafe { give(event, &empty) }?;
+        unsafe { give(event, &dccp_event::default()) }?;
         let value = match connection.event_timeout(limit(timeout_ms)) {
-            Some(Event::PathUp(PathId(path))) => dccp_event { kind: DCCP_EVENT_PATH_UP, path, ..empty },
-            Some(Event::PathSuspect(PathId(path))) => {
-                dccp_event { kind: DCCP_EVENT_PATH_SUSPECT, path, ..empty }
-            }
-            Some(Event::PathDown(PathId(path), why)) => {
-                dccp_event { kind: DCCP_EVENT_PATH_DOWN, path, ..ended(why) }
-            }
-            Some(Event::Size(bytes)) => {
-                dccp_event { kind: DCCP_EVENT_SIZE, max_datagram: bytes as u64, ..empty }
-            }
-            Some(Event::Closed(why)) => dccp_event { kind: DCCP_EVENT_CLOSED, ..ended(why) },
+            Some(event) => event_of(event),
             None if crate::connection::connection(conn).is_err() => {
                 return Err(failure(Errno::CONNABORTED, "another thread closed the handle"));
             }

@@ -21,6 +21,10 @@ pub const DCCP_TAKE_EARLY_DATA: u32 = 8;
 pub const DCCP_SHORT_NUMBERS: u32 = 16;
 /// In dccp_options.flags: ask the peer for a CRC-32c of its data (RFC 4340 section 9.3).
 pub const DCCP_DATA_CHECKSUM: u32 = 32;
+/// In dccp_options.flags: a listener with a key lets in every client that has one; see dccp_peer_key().
+pub const DCCP_ANY_PEER: u32 = 64;
+/// In dccp_options.flags: reliable streams beside datagrams, in a multipath session; see dccp_open_stream().
+pub const DCCP_STREAMS: u32 = 128;
 
 /// In dccp_options.send_policy: a sender waits while the queue is full. The default.
 pub const DCCP_SEND_WAIT: u32 = 0;
@@ -34,7 +38,7 @@ pub const DCCP_SEND_PRIORITY: u32 = 3;
 /// In dccp_options.keepalive_ms: never.
 pub const DCCP_NEVER: u32 = u32::MAX;
 
-const FLAGS: u32 = 63;
+const FLAGS: u32 = 255;
 
 /// A path of a multipath connection. One of local and interface is needed.
 #[repr(C)]
@@ -135,6 +139,10 @@ pub struct dccp_options {
     pub coverage: u8,
     /// Least checksum coverage that is accepted.
     pub min_coverage: u8,
+    /// DSCP of IP headers, 0 to 63. Default: 0.
+    pub dscp: u32,
+    /// Percent by which what congestion control allows must change for a DCCP_EVENT_RATE, up to 255. Default: never.
+    pub tell_rate: u32,
 }
 
 // SAFETY: each begins with its size, and has numbers and pointers alone.
@@ -150,7 +158,7 @@ unsafe impl Structure for dccp_peer {
 // SAFETY: as above.
 unsafe impl Structure for dccp_options {
     const NAME: &'static str = "struct dccp_options";
-    const OLDEST: usize = size_of::<dccp_options>();
+    const OLDEST: usize = 176;
 }
 
 fn milliseconds(number: u32) -> Duration {
@@ -273,6 +281,8 @@ fn numbers(given: &dccp_options) -> Outcome<Options> {
     let flag = |flag| given.flags & flag != 0;
     options = options
         .multipath(flag(DCCP_MULTIPATH))
+        .any_peer(flag(DCCP_ANY_PEER))
+        .streams(flag(DCCP_STREAMS))
         .take_early_data(flag(DCCP_TAKE_EARLY_DATA))
         .short_numbers(flag(DCCP_SHORT_NUMBERS))
         .data_checksum(flag(DCCP_DATA_CHECKSUM))
@@ -292,6 +302,10 @@ fn numbers(given: &dccp_options) -> Outcome<Options> {
     let mtu = u16::try_from(given.mtu).ok().filter(|mtu| *mtu == 0 || *mtu >= 576);
     let mtu = mtu.ok_or_else(|| invalid(format!("dccp_options.mtu: {} is not 576 to 65535", given.mtu)))?;
     options = set(mtu, options, Options::mtu);
+    let byte = |number: u32, name: &str| {
+        u8::try_from(number).map_err(|_| invalid(format!("dccp_options.{name}: {number} is above 255")))
+    };
+    options = options.dscp(byte(given.dscp, "dscp")?).tell_rate(byte(given.tell_rate, "tell_rate")?);
     options = set(given.dccp_port, options, Options::dccp_port);
     options = set(given.mark, options, Options::mark);
     options = set(given.queue, options, |o, n| o.queue(n as usize));

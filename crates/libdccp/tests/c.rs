@@ -195,6 +195,32 @@ fn two_paths_carry_what_is_sent() {
 }
 
 #[test]
+fn a_file_arrives_whole_over_a_stream() {
+    let file = compile("examples/file.c", "file", &[]);
+    let (original, copy) = (installed().join("original.bin"), installed().join("copy.bin"));
+    fs::write(&original, (0..3_000_000u32).map(|n| (n >> 4) as u8).collect::<Vec<_>>()).unwrap();
+    let mut server = Server::start(&file, &["receive", "127.0.0.1:0", copy.to_str().unwrap()]);
+    let from = original.to_str().unwrap();
+    output(Command::new(&file).args(["send", &server.1, from, "127.0.0.1", "127.0.0.2"]));
+    assert!(server.0.wait().unwrap().success());
+    assert!(fs::read(&original).unwrap() == fs::read(&copy).unwrap());
+}
+
+/// Both ends with a loop of their own, and each with one of the other kind.
+#[test]
+fn a_loop_of_ones_own_speaks_to_all() {
+    let (own, echo) =
+        (compile("examples/own_loop.c", "own_loop", &[]), compile("examples/echo.c", "echo-own", &[]));
+    let (mine, theirs) =
+        (Server::start(&own, &["listen", "0"]), Server::start(&echo, &["server", "127.0.0.1:0"]));
+    for server in [&mine, &theirs] {
+        let (ip, port) = server.1.rsplit_once(':').unwrap();
+        assert_eq!(output(Command::new(&own).args(["connect", ip, port, "sans IO"])).trim(), "sans IO");
+    }
+    assert_eq!(output(Command::new(&echo).args(["client", &mine.1, "threads"])).trim(), "threads");
+}
+
+#[test]
 fn the_static_library_is_enough() {
     let lib = installed().join("lib/libdccp.a");
     let system = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];

@@ -3,10 +3,9 @@
 use crate::address;
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
 use libc::{c_int, c_void, sockaddr, socklen_t};
-use mpdccp_socketd::{Answer, MOST, Request, SOCK_DCCP, receive};
+use mpdccp_socketd::{Answer, MOST, Place, Request, SOCK_DCCP, receive};
 use rustix::fd::{IntoRawFd, OwnedFd};
 use rustix::io::{Errno, FdFlags};
-use std::net::SocketAddr;
 
 /// The descriptor with the flags of socket(2) and accept4(2).
 fn hand_out(fd: OwnedFd, flags: c_int) -> c_int {
@@ -45,7 +44,7 @@ unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_
     }
     // SAFETY: as of bind(2).
     match unsafe { address::read(addr, len) } {
-        Ok(addr) => tell(&Request::Bind(addr), fd),
+        Ok(addr) => tell(&Request::Bind(addr.into()), fd),
         Err(errno) => fail(errno),
     }
 }
@@ -70,7 +69,7 @@ unsafe extern "C-unwind" fn connect(fd: c_int, addr: *const sockaddr, len: sockl
     let wait = !borrow(fd).is_some_and(nonblocking);
     // SAFETY: as of connect(2).
     match unsafe { address::read(addr, len) } {
-        Ok(to) => tell(&Request::Connect { to, wait }, fd),
+        Ok(to) => tell(&Request::Connect { to: to.into(), wait }, fd),
         Err(errno) => fail(errno),
     }
 }
@@ -112,9 +111,9 @@ unsafe extern "C-unwind" fn accept4(
     let Some(listener) = borrow(fd) else { return fail(libc::EBADF) };
     match receive(listener, &mut bytes, true) {
         Ok((read, Some(accepted))) => {
-            if let Ok(peer) = postcard::from_bytes::<SocketAddr>(&bytes[..read]) {
+            if let Ok(peer) = postcard::from_bytes::<Place>(&bytes[..read]) {
                 // SAFETY: as of accept4(2).
-                unsafe { address::write(peer, addr, len) };
+                unsafe { address::write(peer.into(), addr, len) };
             }
             hand_out(accepted, flags)
         }
@@ -130,7 +129,7 @@ unsafe fn name(fd: c_int, which: &Request<'_>, addr: *mut sockaddr, len: *mut so
     match ask(which, Some(fd), &mut [0; MOST]) {
         Ok((Answer::Addr(known), _)) => {
             // SAFETY: as of getsockname(2).
-            unsafe { address::write(known, addr, len) };
+            unsafe { address::write(known.into(), addr, len) };
             0
         }
         Ok(_) => fail(libc::ENOTCONN),
@@ -172,7 +171,14 @@ unsafe extern "C-unwind" fn getsockopt(
 ) -> c_int {
     let differs = matches!(
         option,
-        libc::SO_ERROR | libc::SO_DOMAIN | libc::SO_TYPE | libc::SO_PROTOCOL | libc::SO_ACCEPTCONN
+        libc::SO_ERROR
+            | libc::SO_DOMAIN
+            | libc::SO_TYPE
+            | libc::SO_PROTOCOL
+            | libc::SO_ACCEPTCONN
+            | libc::SO_BINDTODEVICE
+            | libc::SO_SNDBUF
+            | libc::SO_RCVBUF
     );
     if level == libc::SOL_SOCKET && !differs || !is_ours(fd) {
         let next = next!(
@@ -214,10 +220,16 @@ unsafe extern "C-unwind" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // The buffers of a Unix socket are not what bounds the queue.
-    let ignored =
-        matches!(option, libc::SO_SNDBUF | libc::SO_RCVBUF | libc::SO_SNDBUFFORCE | libc::SO_RCVBUFFORCE);
-    if level == libc::SOL_SOCKET && !ignored || !is_ours(fd) {
+    // The buffers of a Unix socket are not what bounds the queue: the daemon only remembers what was asked for.
+    let differs = matches!(
+        option,
+        libc::SO_SNDBUF
+            | libc::SO_RCVBUF
+            | libc::SO_SNDBUFFORCE
+            | libc::SO_RCVBUFFORCE
+            | libc::SO_BINDTODEVICE
+    );
+    if level == libc::SOL_SOCKET && !differs || !is_ours(fd) {
         let next = next!(
             c"setsockopt",
             unsafe extern "C-unwind" fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int
@@ -225,7 +237,14 @@ unsafe extern "C-unwind" fn setsockopt(
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, level, option, value, len) };
     }
-    if level != libc::SOL_DCCP {
+    let known = match level {
+        libc::SOL_DCCP => true,
+        libc::SOL_SOCKET => true,
+        libc::IPPROTO_IP => option == libc::IP_TOS,
+        libc::IPPROTO_IPV6 => option == libc::IPV6_TCLASS,
+        _ => false,
+    };
+    if !known {
         return 0;
     }
     if value.is_null() {
@@ -233,7 +252,7 @@ unsafe extern "C-unwind" fn setsockopt(
     }
     // SAFETY: as of setsockopt(2).
     let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
-    tell(&Request::Set { name: option, value: &value[..value.len().min(1024)] }, fd)
+    tell(&Request::Set { level, name: option, value: &value[..value.len().min(1024)] }, fd)
 }
 
 /// Does nothing, as with the kernel's DCCP, which has no half-close.

@@ -1,9 +1,11 @@
 //! Programs that know only the kernel's interface: Python's socket module, and socat where it is installed.
 
 use dccp_net::Handle;
+use dccp_proto::{Ports, Route, Sink};
+use mpdccp_proto::{Endpoint, PathConfig, PathName, PktInfo, SessionConfig};
 use mpdccp_socketd::{Daemon, Settings};
-use std::io::Write;
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
@@ -11,6 +13,7 @@ use std::thread::JoinHandle;
 /// A daemon of its own for each test.
 struct Host {
     dir: tempfile::TempDir,
+    port: u16,
     handle: Handle<Daemon>,
     thread: Option<JoinHandle<()>>,
 }
@@ -27,7 +30,7 @@ impl Host {
             sender.send(driver.handle()).unwrap();
             driver.run().unwrap();
         });
-        Host { dir, handle: receiver.recv().unwrap(), thread: Some(thread) }
+        Host { dir, port: free, handle: receiver.recv().unwrap(), thread: Some(thread) }
     }
 
     fn stop(&mut self) {
@@ -273,6 +276,141 @@ for family, host in ((s.AF_INET6, '::1'), (s.AF_INET, '127.0.0.1')):
 }
 
 /// As D-ITG does: a thread that waits for data, and one that asks the daemon why there is no more.
+#[test]
+fn ccid_3_tells_its_rates() {
+    let host = Host::new();
+    host.passes(
+        "l = new(); c = new()
+for end in (l, c): end.setsockopt(269, 2, struct.pack('!I', 7)); end.setsockopt(269, 13, bytes([3]))
+l.bind(('127.0.0.1', 0)); l.listen(5)
+c.connect(l.getsockname()); a, _ = l.accept()
+for n in range(50): c.send(b'x' * 500); a.recv(600)
+x, x_recv, x_calc, rtt, p, rto, ipi, _ = struct.unpack('QQIIIIII', c.getsockopt(269, 192, 64))
+assert x > 0 and rtt > 0 and abs(rto - 4 * rtt) < 4 and p == 0, (x, rtt, rto, p)
+rate, rtt, p = struct.unpack('III', a.getsockopt(269, 128, 64))
+assert rate > 0 and p == 0, (rate, p)
+fails(errno.ENOPROTOOPT, new().getsockopt, 269, 192, 64)
+c, a = pair()
+fails(errno.ENOPROTOOPT, c.getsockopt, 269, 192, 64)",
+    );
+}
+
+/// Packets that leave.
+struct Out(Vec<Vec<u8>>);
+
+impl Sink for Out {
+    fn reserve(&mut self, _: &Route, _: dccp_proto::Ecn, len: usize) -> &mut [u8] {
+        self.0.push(vec![0; len]);
+        self.0.last_mut().unwrap()
+    }
+}
+
+/// A client whose first datagram comes with the packet that opens the connection, as Linux's does.
+#[test]
+fn data_that_opens_a_connection_is_not_lost() {
+    let host = Host::new();
+    let to = SocketAddr::from(([127, 0, 0, 1], host.port));
+    let mut server = host.command("python3");
+    server.args([
+        "-c",
+        "import socket as s, struct
+l = s.socket(s.AF_INET, 6, 33); l.setsockopt(269, 2, struct.pack('!I', 7)); l.bind(('', 5007)); l.listen(5)
+print('listening', flush=True)
+a, _ = l.accept(); a.send(a.recv(100)); print(a.recv(100))",
+    ]);
+    let Ok(mut server) = server.stdout(Stdio::piped()).spawn() else {
+        println!("SKIPPED data that opens a connection: python3 is not installed");
+        return;
+    };
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
+    let clock = dccp_net::Clock;
+    let mut client = Endpoint::new([7; 32]);
+    let connection = dccp_proto::Config { service_code: 7, ..dccp_proto::Config::default() };
+    let config = SessionConfig { multipath: false, connection, ..SessionConfig::default() };
+    let path = PathConfig {
+        route: Route { socket: 0, local: None, remote: to },
+        ports: Ports { local: 50_000, remote: 5007 },
+        name: PathName::default(),
+        prio: 3,
+        mtu: 1500,
+        overhead: 28,
+    };
+    let id = client.connect(clock.now(), config, path);
+    // It waits for the handshake.
+    client.send(clock.now(), id, b"first".to_vec(), PktInfo::default());
+    let echoed = loop {
+        let now = clock.now();
+        client.handle_timeout(now);
+        let mut out = Out(Vec::new());
+        client.poll_transmit(now, &mut out);
+        // Acks are lost: what opens the connection is the DataAck.
+        for packet in out.0.iter().filter(|packet| packet[8] >> 1 & 0xf != 3) {
+            socket.send_to(packet, to).unwrap();
+        }
+        let mut bytes = [0; 2000];
+        if let Ok((len, remote)) = socket.recv_from(&mut bytes) {
+            let route = Route { socket: 0, local: None, remote };
+            client.handle_datagram(
+                clock.now(),
+                &route,
+                dccp_proto::Ecn::NotEct,
+                len as u32 + 28,
+                &bytes[..len],
+            );
+        }
+        if let Some((_, data)) = client.poll_deliver() {
+            break data;
+        }
+    };
+    assert_eq!(echoed, b"first");
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn tos_and_device_are_those_of_the_socket() {
+    let host = Host::new();
+    host.passes(
+        "c = new(); c.setsockopt(269, 2, struct.pack('!I', 7))
+for size in (s.SO_SNDBUF, s.SO_RCVBUF):
+    c.setsockopt(s.SOL_SOCKET, size, 100_000); assert c.getsockopt(s.SOL_SOCKET, size) == 200_000
+assert c.getsockopt(s.IPPROTO_IP, s.IP_TOS) == 0
+c.setsockopt(s.IPPROTO_IP, s.IP_TOS, 0xb9)
+assert c.getsockopt(s.IPPROTO_IP, s.IP_TOS) == 0xb8
+fails(errno.EINVAL, c.setsockopt, s.IPPROTO_IP, s.IP_TOS, 256)
+fails(errno.ENODEV, c.setsockopt, s.SOL_SOCKET, s.SO_BINDTODEVICE, b'no-such-dev')
+c.setsockopt(s.SOL_SOCKET, s.SO_BINDTODEVICE, b'lo' + bytes(1))
+assert c.getsockopt(s.SOL_SOCKET, s.SO_BINDTODEVICE, 16) == b'lo' + bytes(1)
+l = new(); l.setsockopt(269, 2, struct.pack('!I', 7)); l.setsockopt(s.SOL_SOCKET, s.SO_BINDTODEVICE, b'lo')
+l.bind(('127.0.0.1', 0)); l.listen(5)
+c.connect(l.getsockname()); a, _ = l.accept()
+c.send(b'through lo'); assert a.recv(100) == b'through lo'
+fails(errno.EISCONN, c.setsockopt, s.SOL_SOCKET, s.SO_BINDTODEVICE, b'lo')",
+    );
+}
+
+/// A link-local address is one of an interface; the host need not have one.
+#[test]
+fn link_local_peers_are_reached_through_their_interface() {
+    let host = Host::new();
+    host.passes(
+        "table = '/proc/net/if_inet6'
+rows = [r.split() for r in open(table) if r.startswith('fe80')] if os.path.exists(table) else []
+if not rows: print('SKIPPED: no link-local address here')
+else:
+    ip = s.inet_ntop(s.AF_INET6, bytes.fromhex(rows[0][0])); scope = int(rows[0][1], 16)
+    l = new(s.AF_INET6); l.setsockopt(269, 2, struct.pack('!I', 7)); l.bind((ip, 0, 0, scope)); l.listen(5)
+    where = l.getsockname(); assert where[3] == scope, where
+    c = new(s.AF_INET6); c.setsockopt(269, 2, struct.pack('!I', 7)); c.connect(where); a, who = l.accept()
+    assert who[3] == scope, who
+    c.send(b'local'); assert a.recv(100) == b'local'
+    a.send(b'too'); assert c.recv(100) == b'too'",
+    );
+}
+
 #[test]
 fn a_thread_can_be_cancelled_wherever_it_is() {
     let host = Host::new();

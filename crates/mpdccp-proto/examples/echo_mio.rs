@@ -43,6 +43,7 @@ fn run(mut socket: UdpSocket, text: Option<(SocketAddr, &str)>) -> Result<Vec<u8
             port: DCCP_PORT,
             session,
             peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+            strangers: false,
             mtu: 1500,
             overhead: OVERHEAD,
             max_sessions: 100,

@@ -160,6 +160,9 @@ pub struct ListenConfig {
     pub session: SessionConfig,
     /// Who may connect; the first match counts; nobody if empty.
     pub peers: Vec<PeerFilter>,
+    /// Whether those that the encapsulation vouches for may connect, too, whatever their numbers. They are counted by source, as those are that nobody
+    /// vouches for: whoever wants another key makes one.
+    pub strangers: bool,
     /// MTU and overhead of paths that come in through any socket of this endpoint.
     pub mtu: u16,
     /// IP and UDP header bytes for IPv4; IPv6 adds 20.
@@ -167,6 +170,6 @@ pub struct ListenConfig {
     /// Most sessions at a time; more are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
     /// Most sessions at a time of one source, an IPv4 address or the first 64 bits of an IPv6 one; more are refused with Reset code 9. Those that
-    /// are still half open do not count, since their source may be forged. Not for peers that the encapsulation vouches for.
+    /// are still half open do not count, since their source may be forged. Not for `peers` that the encapsulation vouches for.
     pub max_sessions_per_source: usize,
 }

@@ -1,10 +1,12 @@
 //! Connections.
 
-use crate::error::{connect, os, recv, send};
+use crate::data::Data;
+use crate::error::{connect, os, recv, send, stream};
 use crate::observe::{Event, Stats};
 use crate::options::{Address, PathLike, options, public_key};
+use crate::stream::{Stream, waited};
 use crate::wait::{wait, wait_or_fail};
-use dccp_sockets::{ConnectError, Delivery, PathId, RecvError, SendError};
+use dccp_sockets::{ConnectError, Delivery, PathId, Rate, RecvError, SendError};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -15,28 +17,6 @@ use std::time::Duration;
 
 /// Larger than every datagram.
 const MOST: usize = 1 << 16;
-
-/// Bytes of the caller: those of `bytes` itself, or a copy of another buffer, which may change meanwhile.
-enum Data<'py> {
-    Bytes(Bound<'py, PyBytes>),
-    Copy(Vec<u8>),
-}
-
-impl<'py> Data<'py> {
-    fn of(object: &Bound<'py, PyAny>) -> PyResult<Data<'py>> {
-        match object.cast::<PyBytes>() {
-            Ok(bytes) => Ok(Data::Bytes(bytes.clone())),
-            Err(_) => Ok(Data::Copy(PyBuffer::<u8>::get(object)?.to_vec(object.py())?)),
-        }
-    }
-
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Data::Bytes(bytes) => bytes.as_bytes(),
-            Data::Copy(copy) => copy,
-        }
-    }
-}
 
 fn pair(addr: SocketAddr) -> (String, u16) {
     (addr.ip().to_string(), addr.port())
@@ -186,10 +166,22 @@ impl Connection {
         }
     }
 
-    /// What it is ready for: to be received from, sent to, asked for events; and whether it is over. Arms the descriptor again.
-    fn ready(&self) -> (bool, bool, bool, bool) {
+    /// Opens a reliable stream to the peer; both ends need the option `streams`.
+    fn open_stream(&self, py: Python<'_>) -> PyResult<Stream> {
+        py.detach(|| self.0.open_stream()).map(Stream).map_err(stream)
+    }
+
+    /// Waits for a stream that the peer opens.
+    #[pyo3(signature = (timeout=None))]
+    fn accept_stream(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stream> {
+        waited(py, timeout, |slice| self.0.accept_stream(Some(slice))).map(Stream)
+    }
+
+    /// What it is ready for: to be received from, sent to, asked for events; whether it is over; and whether a stream waits. Arms the descriptor
+    /// again.
+    fn ready(&self) -> (bool, bool, bool, bool, bool) {
         let ready = self.0.ready();
-        (ready.readable, ready.writable, ready.event, ready.closed)
+        (ready.readable, ready.writable, ready.event, ready.closed, ready.stream)
     }
 
     /// A descriptor for selectors, for reading only; it belongs to the connection.
@@ -200,6 +192,14 @@ impl Connection {
     /// Counters and state.
     fn stats(&self, py: Python<'_>) -> Stats {
         py.detach(|| self.0.stats()).into()
+    }
+
+    /// Sends `rate` bits per second for a while, padding where there is nothing else to send: `stats().allowed` tells then what the path carries.
+    fn probe(&self, rate: u64, duration: f64) -> PyResult<()> {
+        let duration = Duration::try_from_secs_f64(duration);
+        let duration = duration.map_err(|e| PyValueError::new_err(format!("duration: {e}")))?;
+        self.0.probe(Rate::from_bps(rate), duration);
+        Ok(())
     }
 
     /// Adds a path to a client's multipath session; its number.

@@ -1,6 +1,6 @@
 //! Errors are the `OSError` of their number, so `ConnectionRefusedError`, `TimeoutError` and the like, as those of Python's own sockets are.
 
-use dccp_sockets::{ConnectError, RecvError, SendError};
+use dccp_sockets::{ConnectError, RecvError, SendError, StreamError};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::fmt::Display;
@@ -30,6 +30,10 @@ pub(crate) fn send(error: SendError) -> PyErr {
         SendError::Empty => PyValueError::new_err(error.to_string()),
         error => os(error.errno(), error),
     }
+}
+
+pub(crate) fn stream(error: StreamError) -> PyErr {
+    os(error.errno(), error)
 }
 
 pub(crate) fn recv(error: RecvError) -> PyErr {

@@ -2,10 +2,12 @@
 //! guide.
 
 mod connection;
+mod data;
 mod error;
 mod listener;
 mod observe;
 mod options;
+mod stream;
 mod wait;
 
 use pyo3::prelude::*;
@@ -20,5 +22,6 @@ fn _mpdccp(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<observe::Event>()?;
     module.add_class::<observe::PathStats>()?;
     module.add_class::<observe::Stats>()?;
+    module.add_class::<stream::Stream>()?;
     module.add_class::<options::Path>()
 }

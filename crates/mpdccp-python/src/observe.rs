@@ -92,7 +92,8 @@ impl From<dccp_sockets::PathStats> for PathStats {
     }
 }
 
-/// What happened to a connection: `kind` is "path_up", "path_suspect", "path_down", "size" or "closed".
+/// What happened to a connection: `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays" (through the interface of
+/// `other`, and not the one that has its address) or "closed".
 #[pyclass(frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
@@ -100,6 +101,8 @@ pub(crate) struct Event {
     path: Option<u32>,
     size: Option<usize>,
     reason: Option<&'static str>,
+    rate: Option<u64>,
+    other: Option<u32>,
 }
 
 #[pymethods]
@@ -112,14 +115,20 @@ impl Event {
 impl From<dccp_sockets::Event> for Event {
     fn from(event: dccp_sockets::Event) -> Event {
         use dccp_sockets::Event as E;
-        let (kind, path, size, reason) = match event {
-            E::PathUp(path) => ("path_up", Some(path.0), None, None),
-            E::PathSuspect(path) => ("path_suspect", Some(path.0), None, None),
-            E::PathDown(path, why) => ("path_down", Some(path.0), None, Some(why.name())),
-            E::Size(bytes) => ("size", None, Some(bytes), None),
-            E::Closed(why) => ("closed", None, None, Some(why.name())),
-            _ => ("other", None, None, None),
-        };
-        Event { kind, path, size, reason }
+        let nothing = Event { kind: "other", path: None, size: None, reason: None, rate: None, other: None };
+        match event {
+            E::PathUp(path) => Event { kind: "path_up", path: Some(path.0), ..nothing },
+            E::PathSuspect(path) => Event { kind: "path_suspect", path: Some(path.0), ..nothing },
+            E::PathDown(path, why) => {
+                Event { kind: "path_down", path: Some(path.0), reason: Some(why.name()), ..nothing }
+            }
+            E::Size(bytes) => Event { kind: "size", size: Some(bytes), ..nothing },
+            E::Rate(rate) => Event { kind: "rate", rate: Some(rate.bps()), ..nothing },
+            E::PathStrays(path, other) => {
+                Event { kind: "path_strays", path: Some(path.0), other: Some(other.0), ..nothing }
+            }
+            E::Closed(why) => Event { kind: "closed", reason: Some(why.name()), ..nothing },
+            _ => nothing,
+        }
     }
 }

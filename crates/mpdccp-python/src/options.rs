@@ -187,7 +187,11 @@ fn option(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op
             }
             options
         }
+        "any_peer" => options.any_peer(value.extract()?),
+        "dscp" => options.dscp(value.extract()?),
+        "tell_rate" => options.tell_rate(value.extract()?),
         "private_key" => options.key(secret(&value.extract::<String>()?, "private key")?),
+        "streams" => options.streams(value.extract()?),
         "multipath" => options.multipath(value.extract()?),
         "raw" if value.extract()? => options.encapsulation(Encapsulation::Raw),
         "raw" => options,

@@ -2,12 +2,17 @@
 
 import array
 import asyncio
+import base64
 import errno
+import json
 import os
+import pathlib
 import select
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -16,6 +21,8 @@ import mpdccp
 from mpdccp import aio
 
 PATIENT = 20
+# Of the private key of 32 bytes of 1.
+PUBLIC_OF_ONES = "pOCSkrZRwni5dyxWn1+puxPZBrRqtoyd+dwrRAn4ogk="
 
 
 def pair(server=None, client=None):
@@ -52,6 +59,89 @@ class Blocking(unittest.TestCase):
                 self.assertEqual(stats.paths[0].ccids, (5, 2))
             self.assertEqual(connection.end, "closed")
             thread.join()
+
+    def test_unknown_clients_with_keys(self):
+        server, client = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
+        listener = mpdccp.Listener("127.0.0.1:0", private_key=server, any_peer=True)
+        with self.assertRaises(ValueError):
+            mpdccp.Listener("127.0.0.1:0", any_peer=True)
+        here = mpdccp.connect(listener.address, private_key=client, peers=[PUBLIC_OF_ONES])
+        there = listener.accept(PATIENT)
+        self.assertEqual(here.peer_key, PUBLIC_OF_ONES)
+        self.assertNotIn(there.peer_key, (None, PUBLIC_OF_ONES))
+
+    def test_a_closed_port_and_a_probe(self):
+        listener, here, there = pair(client={"tell_rate": 10, "dscp": 46})
+        there.close()
+        listener.close()
+        here, there = pair()[1:]
+        here.probe(8_000_000, 3600)
+        while here.stats().paths[0].sent < 20:
+            time.sleep(0.01)
+        here.send(b"data")
+        self.assertEqual(there.recv(PATIENT), b"data")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            closed = nobody.getsockname()
+        with self.assertRaises(ConnectionRefusedError):
+            mpdccp.connect(closed, connect_timeout=3600)
+
+    def test_streams(self):
+        _listener, here, there = pair({"streams": True}, {"streams": True})
+        data = bytes(range(256)) * 4000
+
+        def serve():
+            with there.accept_stream(PATIENT) as stream:
+                while part := stream.read(timeout=PATIENT):
+                    stream.write(part)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        stream = here.open_stream()
+        writer = threading.Thread(target=lambda: (stream.write(data), stream.end()))
+        writer.start()
+        got = b""
+        while part := stream.read(timeout=PATIENT):
+            got += part
+        self.assertEqual(got, data)
+        with self.assertRaises(BrokenPipeError):
+            stream.write(b"more")
+        writer.join()
+        thread.join()
+        with self.assertRaises(BlockingIOError):
+            here.accept_stream(0)
+        with self.assertRaises(OSError) as none:
+            pair()[1].open_stream()
+        self.assertEqual(none.exception.errno, errno.EOPNOTSUPP)
+
+    def test_streams_of_asyncio(self):
+        data = bytes(range(256)) * 4000
+
+        async def serve(listener):
+            connection = await listener.accept()
+            async with await connection.accept_stream() as stream:
+                async for part in stream:
+                    await stream.write(part)
+            return connection
+
+        async def main():
+            async with await aio.listen("127.0.0.1:0", streams=True) as listener:
+                server = asyncio.ensure_future(serve(listener))
+                async with await aio.connect(listener.address, streams=True) as connection:
+                    stream = await connection.open_stream()
+
+                    async def write():
+                        await stream.write(data)
+                        stream.end()
+
+                    writing = asyncio.ensure_future(write())
+                    got = b"".join([part async for part in stream])
+                    await writing
+                    await stream.finish()
+                    await server
+                    return got
+
+        self.assertEqual(asyncio.run(asyncio.wait_for(main(), 60)), data)
 
     def test_batches(self):
         _listener, here, there = pair()
@@ -286,6 +376,35 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         while (event := await asyncio.wait_for(connection.next_event(), PATIENT)) is not None:
             events.append(event.kind)
         self.assertEqual(events[-1], "closed")
+
+
+class Lab(unittest.TestCase):
+    def test_results_are_data_frames(self):
+        from mpdccp import lab
+
+        with tempfile.TemporaryDirectory() as directory:
+            with self.assertRaises(FileNotFoundError):
+                lab.runs(directory)
+            metrics = [("one", 0, 10.0), ("one", 1, 14.0), ("two", 0, 5.0)]
+            flows = [{"name": "bulk"}]
+            runs = [
+                {"cell": "base", "label": label, "repeat": n, "metrics": {"app_p95_ms": ms}, "flows": flows}
+                for label, n, ms in metrics
+            ]
+            folder = pathlib.Path(directory)
+            (folder / "summary.json").write_text(json.dumps({"runs": runs}))
+            (folder / "series/base_one_1").mkdir(parents=True)
+            (folder / "series/base_one_1/packets-bulk.csv").write_text("sent_s,app_latency_ms\n0.5,3\n0.6,\n")
+            table = lab.runs(directory)
+            self.assertEqual(table.groupby("label")["app_p95_ms"].median().to_dict(), {"one": 12.0, "two": 5.0})
+            packets = lab.packets(directory, "one", repeat=1)
+            self.assertEqual((len(packets), packets["app_latency_ms"].count()), (2, 1))
+            self.assertEqual(list(lab.series(directory, "one", repeat=1)), ["packets-bulk"])
+            for wrong in (("three",), ("one", "web")):
+                with self.assertRaises(KeyError):
+                    lab.packets(directory, *wrong)
+            (folder / "sweep.csv").write_text("variant,app_p95_ms\none,1\n")
+            self.assertEqual(len(lab.sweep(directory)), 1)
 
 
 if __name__ == "__main__":

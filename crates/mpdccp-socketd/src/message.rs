@@ -10,10 +10,10 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 /// Where the daemon listens if nobody says otherwise.
-pub const CONTROL: &str = "/run/mpdccp/socketd.sock";
+pub const CONTROL: &str = "/run/mpdccp-socketd/control.sock";
 /// The environment variable that says otherwise.
 pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
 /// The abstract name of the daemon's end of a pair begins like this: by it a descriptor is known to be a DCCP socket.
@@ -25,6 +25,30 @@ pub const DCCP_SCM_PRIORITY: i32 = 1;
 /// Longest message, bytes.
 pub const MOST: usize = 8192;
 
+/// An address with the interface of a link-local one, which serde leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    ip: IpAddr,
+    port: u16,
+    scope: u32,
+}
+
+impl From<SocketAddr> for Place {
+    fn from(addr: SocketAddr) -> Place {
+        let scope = if let SocketAddr::V6(addr) = addr { addr.scope_id() } else { 0 };
+        Place { ip: addr.ip(), port: addr.port(), scope }
+    }
+}
+
+impl From<Place> for SocketAddr {
+    fn from(place: Place) -> SocketAddr {
+        match place.ip {
+            IpAddr::V6(ip) => SocketAddrV6::new(ip, place.port, 0, place.scope).into(),
+            ip => SocketAddr::new(ip, place.port),
+        }
+    }
+}
+
 /// A request. All but [`Socket`](Self::Socket) come with the descriptor that they are about: having it is the right to use it.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
@@ -34,25 +58,27 @@ pub enum Request<'a> {
         v6: bool,
     },
     /// bind(2).
-    Bind(SocketAddr),
+    Bind(Place),
     /// listen(2).
     Listen,
     /// connect(2).
     Connect {
         /// The peer.
-        to: SocketAddr,
+        to: Place,
         /// Answer once it is known how that ended; otherwise at once, with EINPROGRESS.
         wait: bool,
     },
     /// getsockopt(2).
     Get {
-        /// SOL_SOCKET or SOL_DCCP.
+        /// SOL_SOCKET, SOL_DCCP, or of IP.
         level: i32,
         /// Option.
         name: i32,
     },
-    /// setsockopt(2) of SOL_DCCP.
+    /// setsockopt(2).
     Set {
+        /// As above.
+        level: i32,
         /// Option.
         name: i32,
         /// Its value as the program gave it.
@@ -79,7 +105,7 @@ pub enum Answer<'a> {
     /// It is done.
     Done,
     /// An address.
-    Addr(SocketAddr),
+    Addr(Place),
     /// An option's value.
     Value(#[serde(borrow)] &'a [u8]),
 }

@@ -4,6 +4,7 @@ use crate::error::Error;
 use clap::Args as ClapArgs;
 use mpdccp_proto::Ccid;
 use mpdccp_socketd::{CONTROL, CONTROL_VARIABLE, Daemon, Settings};
+use nix::unistd::User;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,9 @@ pub(crate) struct SocketdArgs {
     /// Congestion control of sockets that do not choose one.
     #[arg(long, value_name = "CCID", default_value_t = 2)]
     ccid: u8,
+    /// User that the daemon becomes once its sockets are open, if it was started as root.
+    #[arg(long, value_name = "NAME", default_value = "nobody")]
+    user: String,
     /// Largest IP packet in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
     mtu: u16,
@@ -78,7 +82,15 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         ccid: args.ccid,
         mtu: args.mtu,
     };
+    let becomes = unprivileged(&args.user)?;
+    let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
     let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
+    if let Some(user) = becomes {
+        // So that it can take its name away in the end.
+        let own = |path: &Path| nix::unistd::chown(path, Some(user.uid), Some(user.gid));
+        directory.iter().try_for_each(|dir| own(dir)).and_then(|()| own(&args.socket)).map_err(io_error)?;
+        become_user(&user)?;
+    }
     let handle = driver.handle();
     ctrlc::set_handler(move || {
         handle.run(|core, _| core.stop());
@@ -87,6 +99,32 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
     println!("serving programs at {}; start them with: mpdccp run -- PROGRAM", args.socket.display());
     driver.run()?;
     Ok(())
+}
+
+fn io_error(e: nix::Error) -> Error {
+    Error::runtime(format!("cannot give up privileges: {e}"))
+}
+
+/// Whom to become; nobody else unless this is root.
+fn unprivileged(name: &str) -> Result<Option<User>, Error> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(None);
+    }
+    let user = User::from_name(name).map_err(io_error)?;
+    let user =
+        user.ok_or_else(|| Error::usage(format!("--user {name}: no such user; name one that exists")))?;
+    if user.uid.is_root() {
+        return Err(Error::usage(format!("--user {name}: that is root; name a user without privileges")));
+    }
+    Ok(Some(user))
+}
+
+/// With the user id all capabilities go, and no program that it might run gets any.
+fn become_user(user: &User) -> Result<(), Error> {
+    nix::unistd::setgroups(&[]).map_err(io_error)?;
+    nix::unistd::setresgid(user.gid, user.gid, user.gid).map_err(io_error)?;
+    nix::unistd::setresuid(user.uid, user.uid, user.uid).map_err(io_error)?;
+    Ok(rustix::thread::set_no_new_privs(true).map_err(std::io::Error::from)?)
 }
 
 /// Becomes the program, with the library.

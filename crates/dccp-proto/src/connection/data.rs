@@ -70,7 +70,8 @@ impl Connection {
     }
 
     /// Sends one data packet with `options` (encoded, the owner's) first. Call only while [`gate`](Self::gate) is open and with
-    /// `payload` within [`max_payload`](Self::max_payload). Feedback never rides on a packet it would make longer than the path MTU.
+    /// `payload` within [`max_payload`](Self::max_payload). A packet without a payload is filled with padding: it only shows what the path
+    /// carries. Feedback never rides on a packet it would make longer than the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
         self.skip_number();
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
@@ -92,6 +93,9 @@ impl Connection {
         }
         if ack.is_some() {
             self.write_feedback(now, seq, room, &mut out);
+        }
+        if payload.is_empty() {
+            out.pad(room);
         }
         let ptype = if ack.is_some() { PacketType::DataAck } else { PacketType::Data };
         self.stats.data_sent += 1;

@@ -39,6 +39,20 @@ fn data_headers_are_constant() {
 }
 
 #[test]
+fn a_packet_without_a_payload_is_filled_with_padding() {
+    for mtu in [600, 1500] {
+        let cfg = Config { mtu, ..Config::default() };
+        let mut net = Net::open(cfg.clone(), cfg);
+        let bytes = transmit(&mut net, CLIENT, &[], &[]);
+        // As large as options can make a packet, or as the path carries.
+        let expected = (usize::from(mtu) - OVERHEAD).min(16 + dccp_wire::MAX_OPTIONS);
+        assert!(bytes.len() + 12 > expected && bytes.len() <= expected, "{} of {expected}", bytes.len());
+        net.inject(SERVER, &bytes, dccp_proto::Ecn::NotEct);
+        assert_eq!(net.end(SERVER).stats().data_received, 1, "it is acknowledged as data is");
+    }
+}
+
+#[test]
 fn nothing_is_longer_than_the_path_mtu_and_full_packets_carry_no_feedback() {
     for multipath in [false, true] {
         let cfg = Config {

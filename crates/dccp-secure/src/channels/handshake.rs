@@ -9,11 +9,14 @@ use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
 use crate::keylog;
 use crate::noise::{Answer, FIRST, Hello, INITIATION, Initiating, Offered, RESPONSE, SECOND, Secrets};
 use crate::replay::Replay;
+use crate::strangers::is_stranger;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 
 /// Most channels of one peer; the one heard of least recently makes room.
 const PER_PEER: usize = 64;
+/// ... and of one that nobody named.
+const PER_STRANGER: usize = 16;
 /// How long a cookie is shown.
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
@@ -93,11 +96,27 @@ impl Channels {
         offered: Offered,
         to: Receiver,
     ) -> Result<Input, Reason> {
-        let Hello { aeads, path, time } = offered.hello;
-        let Some(&number) = self.by_key.get(&offered.remote) else {
-            self.stranger = Some(offered.remote);
-            return Err(Reason::UnknownPeer);
+        let number = match self.by_key.get(&offered.remote) {
+            Some(number) => *number,
+            None => self.admit(now, offered.remote)?,
         };
+        let result = self.answer_peer(now, from, offered, to, number);
+        if result.is_err() {
+            // A stranger that gets no channel is none of the peers.
+            self.forget_stranger(number);
+        }
+        result
+    }
+
+    fn answer_peer(
+        &mut self,
+        now: Time,
+        from: &Address,
+        offered: Offered,
+        to: Receiver,
+        number: u32,
+    ) -> Result<Input, Reason> {
+        let Hello { aeads, path, time } = offered.hello;
         let shard = self.home(number);
         if shard != self.settings.shard {
             self.handovers.push_back(Handover { shard, from: *from, offered, to });
@@ -150,7 +169,8 @@ impl Channels {
 
     /// Forgets the channel of a peer that was heard of least recently, if it has as many as it may.
     fn make_room(&mut self, peer: u32) {
-        let Some(peer) = self.peers.get(&peer).filter(|peer| peer.channels.len() >= PER_PEER) else { return };
+        let most = if is_stranger(peer) { PER_STRANGER } else { PER_PEER };
+        let Some(peer) = self.peers.get(&peer).filter(|peer| peer.channels.len() >= most) else { return };
         let accepted = peer.channels.values().filter_map(|at| Some((*at, self.channels.get(*at)?)));
         let oldest = accepted.filter(|(_, c)| !c.initiates).min_by_key(|(_, c)| (c.confirmed, c.heard));
         if let Some((at, channel)) = oldest {

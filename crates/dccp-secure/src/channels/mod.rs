@@ -1,3 +1,4 @@
+mod admission;
 mod handshake;
 mod shards;
 mod types;
@@ -12,6 +13,7 @@ use crate::indices::Indices;
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::limit::{Bucket, Load, Sources};
 use crate::slots::Slots;
+use crate::strangers::Strangers;
 use crate::timestamp::Timestamp;
 use crate::x25519::Identity;
 use mpdccp_units::{Duration, Time};
@@ -90,6 +92,7 @@ pub struct Channels {
     sources: Sources,
     drops: BTreeMap<Reason, u64>,
     stranger: Option<PublicKey>,
+    strangers: Strangers,
     /// Time since 1970 in the newest handshake that this end began.
     initiated: Option<Duration>,
     /// Lines for a key log, if one is wanted.
@@ -119,6 +122,7 @@ impl Channels {
             sources: Sources::default(),
             drops: BTreeMap::new(),
             stranger: None,
+            strangers: Strangers::default(),
             initiated: None,
             keylog: None,
             identity,
@@ -163,13 +167,13 @@ impl Channels {
 
     /// Forgets a peer and its channels.
     pub fn remove_peer(&mut self, number: u32) {
-        let Some(peer) = self.peers.get(&number) else { return };
+        let Some(peer) = self.peers.remove(&number) else { return };
         self.by_key.remove(&peer.key);
         self.identity.remove_peer(&peer.key);
-        for at in peer.channels.values().copied().collect::<Vec<_>>() {
+        self.strangers.forget(number);
+        for at in peer.channels.into_values() {
             self.forget(at);
         }
-        self.peers.remove(&number);
     }
 
     /// The peer is another machine from now on: what was known of server and shard is not.
@@ -205,6 +209,11 @@ impl Channels {
     /// The key of the peer with this number.
     pub fn peer_key(&self, peer: u32) -> Option<PublicKey> {
         self.peers.get(&peer).map(|peer| peer.key)
+    }
+
+    /// The number of the peer with this key.
+    pub fn number(&self, key: &PublicKey) -> Option<u32> {
+        self.by_key.get(key).copied()
     }
 
     /// What a channel did.
@@ -365,6 +374,7 @@ impl Channels {
                 peer.floor = peer.floor.max(channel.newest);
             }
         }
+        self.forget_stranger(channel.peer);
     }
 
     fn arm(&mut self, at: u32) {

@@ -45,12 +45,10 @@ impl Streams {
         Ok(number)
     }
 
-    /// Lets a peer in no more, and ends its connections.
+    /// Lets a peer in no more by its name, and ends its connections.
     pub(crate) fn remove_peer(&mut self, core: &mut Core, key: &PublicKey) {
-        let Some(number) = self.peers.iter().find(|(_, known)| *known == key).map(|(number, _)| *number)
-        else {
-            return;
-        };
+        // Of one that was let in unnamed, the channels alone know.
+        let Some(number) = core.net.channels().and_then(|channels| channels.number(key)) else { return };
         self.peers.remove(&number);
         let now = core.clock.now();
         let theirs = self.entries.iter().filter(|(_, entry)| entry.peer == Some(number));

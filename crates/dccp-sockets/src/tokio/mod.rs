@@ -23,15 +23,15 @@
 //! # }
 //! ```
 
-mod channel;
+mod byte_stream;
 
-pub use channel::Channel;
+pub use byte_stream::ByteStream;
 
 use crate::connector::add_path;
 use crate::runtime::Streams;
 use crate::{
     AcceptError, CcidError, ConnectError, Delivery, Event, FinishError, Options, Path, PathId, PresharedKey,
-    PublicKey, Reason, RecvError, SendError, ServiceCode, Stats,
+    PublicKey, Rate, Reason, RecvError, SendError, ServiceCode, Stats, StreamError,
 };
 use bytes::Bytes;
 use dccp_net::Core;
@@ -40,6 +40,7 @@ use futures_sink::Sink;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::net::{ToSocketAddrs, lookup_host};
 use tokio::sync::oneshot;
 
@@ -250,6 +251,25 @@ impl Connection {
         self.0.poll_send_ready(cx)
     }
 
+    /// As [`crate::Connection::open_stream`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn open_stream(&self) -> Result<ByteStream, StreamError> {
+        let id = self.0.id();
+        let opened = self.ask(move |core, streams| streams.open_stream(core, id)).await;
+        let over = StreamError::Closed(self.end().unwrap_or(Reason::Aborted));
+        Ok(ByteStream(crate::ByteStream::new(&self.0.runtime, opened.unwrap_or(Err(over))?)))
+    }
+
+    /// As [`crate::Connection::accept_stream`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn accept_stream(&self) -> Result<ByteStream, StreamError> {
+        std::future::poll_fn(|cx| self.0.poll_accept_stream(cx)).await.map(ByteStream)
+    }
+
     /// As [`crate::Connection::finish`].
     ///
     /// # Errors
@@ -323,6 +343,11 @@ impl Connection {
         let id = self.0.id();
         let set = self.ask(move |core, _| core.endpoint.set_ccid(core.clock.now(), id, ccid)).await;
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
+    }
+
+    /// As [`crate::Connection::probe`].
+    pub fn probe(&self, rate: Rate, duration: Duration) {
+        self.0.probe(rate, duration);
     }
 
     /// As [`crate::Connection::max_datagram_size`].

@@ -5,7 +5,8 @@ mod optional;
 mod qlog;
 mod readiness;
 mod relay;
-mod reliable;
 mod rough;
+mod service;
+mod streams;
 #[cfg(feature = "tokio")]
 mod tokio;

@@ -1,7 +1,7 @@
 //! The tokio twins over the loopback interface.
 
 use ::tokio::io::{AsyncReadExt, AsyncWriteExt};
-use dccp_sockets::tokio::{Channel, Connection, Connector, Listener};
+use dccp_sockets::tokio::{Connection, Connector, Listener};
 use dccp_sockets::{ConnectError, Options, Reason, RecvError, SendError};
 use std::time::Duration;
 
@@ -57,50 +57,30 @@ async fn ends_and_refusals() {
     assert_eq!(there.send(b"two").await, Err(SendError::Closed(Reason::ClosedByPeer)));
 }
 
+/// Both ways at a time, with more than any window holds.
 #[::tokio::test]
-async fn reliable_messages() {
-    let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
+async fn streams_are_read_and_written_at_once() {
+    let options = || Options::default().streams(true);
+    let listener = Listener::bind("127.0.0.1:0", options()).await.unwrap();
     let addr = listener.local_addr();
     let echo = ::tokio::spawn(async move {
-        let channel = Channel::new(listener.accept().await.unwrap());
-        while let Some(message) = channel.recv().await.unwrap() {
-            channel.send(&message).await.unwrap();
-        }
-        channel.finish().await
-    });
-    let channel = Channel::new(Connection::connect(addr, Options::default()).await.unwrap());
-    let long = vec![9; 300_000];
-    for message in [&b"short"[..], &long, b""] {
-        channel.send(message).await.unwrap();
-        assert_eq!(channel.recv().await.unwrap().as_deref(), Some(message));
-    }
-    channel.finish().await.unwrap();
-    assert_eq!(echo.await.unwrap(), Ok(()));
-}
-
-/// Both ways at a time, with more than the window holds.
-#[::tokio::test]
-async fn a_channel_is_a_stream_of_bytes() {
-    let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
-    let addr = listener.local_addr();
-    let echo = ::tokio::spawn(async move {
-        let channel = Channel::with_window(listener.accept().await.unwrap(), 0);
-        let copied = tokio::io::copy(&mut &channel, &mut &channel).await.unwrap();
-        channel.finish().await.unwrap();
+        let connection = listener.accept().await.unwrap();
+        let stream = connection.accept_stream().await.unwrap();
+        let copied = tokio::io::copy(&mut &stream, &mut &stream).await.unwrap();
+        stream.finish().await.unwrap();
         copied
     });
-    let connection = Connection::connect(addr, Options::default()).await.unwrap();
-    let channel = Channel::with_window(connection, 0);
-    let bytes: Vec<u8> = (0..500_000u32).map(|n| n as u8).collect();
+    let connection = Connection::connect(addr, options()).await.unwrap();
+    let stream = connection.open_stream().await.unwrap();
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n >> 3) as u8).collect();
     let write = async {
-        (&channel).write_all(&bytes).await.unwrap();
-        (&channel).shutdown().await.unwrap();
-        assert!((&channel).write(b"more").await.is_err());
+        (&stream).write_all(&bytes).await.unwrap();
+        (&stream).shutdown().await.unwrap();
+        assert!((&stream).write(b"more").await.is_err());
     };
-    let (mut reader, mut got) = (&channel, Vec::new());
+    let (mut reader, mut got) = (&stream, Vec::new());
     let (_, read) = tokio::join!(write, reader.read_to_end(&mut got));
     assert_eq!((read.unwrap(), got == bytes), (bytes.len(), true));
-    channel.finish().await.unwrap();
     assert_eq!(echo.await.unwrap(), bytes.len() as u64);
 }
 

@@ -191,6 +191,7 @@ fn listen(core: &mut Core, addr: SocketAddr, session: SessionConfig) -> Result<(
         port: addr.port(),
         session,
         peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+        strangers: false,
         mtu: MTU,
         overhead: OVERHEAD,
         max_sessions: 1,

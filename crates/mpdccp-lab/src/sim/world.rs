@@ -167,6 +167,7 @@ impl World {
                 port,
                 session: server,
                 peers: vec![PeerFilter { id: s as u32, remotes: Vec::new() }],
+                strangers: false,
                 mtu: MTU,
                 overhead: HEADERS,
                 max_sessions: 1,

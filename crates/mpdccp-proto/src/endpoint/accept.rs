@@ -95,7 +95,8 @@ impl Endpoint {
         let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
         // Half-open sessions do not shut their source out, which may be forged; they take no more room than open ones may.
         let here = listener.sessions.of(source(route.remote.ip()));
-        let crowded = vouched.is_none() && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
+        let crowded = listener.is_stranger(vouched)
+            && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
         if crowded || listener.sessions.all.half_open >= MAX_HALF_OPEN {
             return self.answer_with_cookie(now, route, peer, request);
         }
@@ -113,7 +114,7 @@ impl Endpoint {
             return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
         };
         let peer = match vouched {
-            Some(peer) => listener.numbers.get(&peer).copied(),
+            Some(peer) => (listener.cfg.strangers || listener.numbers.contains(&peer)).then_some(peer),
             None => listener.peer(route.remote.ip()),
         };
         let peer = peer.ok_or(refuse(ResetCode::ConnectionRefused, Counter::RefusedPeer))?;
@@ -121,7 +122,7 @@ impl Endpoint {
             return Err(refuse(ResetCode::TooBusy, Counter::TooManySessions));
         }
         let here = listener.sessions.of(source(route.remote.ip())).open;
-        if vouched.is_none() && here >= listener.cfg.max_sessions_per_source {
+        if listener.is_stranger(vouched) && here >= listener.cfg.max_sessions_per_source {
             return Err(refuse(ResetCode::TooBusy, Counter::TooManySessionsOfSource));
         }
         Ok(peer)

@@ -19,6 +19,12 @@ impl Endpoint {
         self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
     }
 
+    /// Queues a packet of padding, as large as options can make one: a probe of what the paths carry. A peer of our kind drops it; in a plain
+    /// session others may take it for an empty datagram.
+    pub fn pad(&mut self, now: Time, session: SessionId) {
+        self.with(now, session, |s| s.pad(now));
+    }
+
     /// Joins another path to a session; `None` if there is no such session, or it is a server's that is not open. Before the first path is open it is kept
     /// until then, or tried in its place if that one does not answer.
     pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
@@ -168,6 +174,15 @@ impl Endpoint {
         self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
+    /// Reads what had arrived on the streams of a session that is ending, until its end was told; nothing leaves any more.
+    pub fn unread_streams<T>(
+        &mut self,
+        session: SessionId,
+        act: impl FnOnce(&mut Streams) -> T,
+    ) -> Option<T> {
+        self.sessions.get_mut(&session)?.session.with_unread_streams(act)
+    }
+
     /// Everything about a session.
     pub fn status(&self, now: Time, session: SessionId) -> Option<SessionStatus> {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
@@ -186,6 +201,15 @@ impl Endpoint {
     /// Live sessions.
     pub fn sessions(&self) -> Vec<SessionId> {
         self.sessions.keys().copied().collect()
+    }
+
+    /// The host at `remote` says that nobody listens there, of a packet from this socket: what is being connected to it fails at once. It may be
+    /// a lie, so that what is open stays.
+    pub fn on_refused(&mut self, now: Time, socket: u32, remote: SocketAddr) {
+        let to: Vec<_> = self.demux.toward(socket, remote).collect();
+        for (session, path) in to {
+            self.with(now, session, |s| s.on_refused(now, path));
+        }
     }
 
     /// The paths that go over a socket to `remote`.

@@ -86,6 +86,17 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
+    /// The connections from a socket to a destination, of this end's making: those that came in have a local address, too.
+    pub(super) fn toward(
+        &self,
+        socket: u32,
+        remote: SocketAddr,
+    ) -> impl Iterator<Item = (SessionId, PathId)> {
+        let route = Route { socket, local: None, remote };
+        let ports = |port| Ports { local: port, remote: port };
+        self.connections.range((route, ports(0))..=(route, ports(u16::MAX))).map(|(_, owner)| *owner)
+    }
+
     pub(super) fn add(&mut self, route: &Route, ports: Ports, session: SessionId, path: PathId) {
         self.connections.insert((*route, ports), (session, path));
     }

@@ -56,6 +56,11 @@ impl Listener {
         by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
     }
 
+    /// Whether nobody named this peer, for which the encapsulation vouches or not.
+    pub(super) fn is_stranger(&self, vouched: Option<u32>) -> bool {
+        vouched.is_none_or(|peer| !self.numbers.contains(&peer))
+    }
+
     /// IP and UDP header bytes on a route.
     pub(super) fn overhead(&self, route: &Route) -> u16 {
         match route.remote.ip().to_canonical() {

@@ -60,7 +60,9 @@ impl Session {
 
     fn drop_queue(&mut self) {
         self.repair.clear();
-        self.streams = None;
+        if let Some(carried) = self.streams.take() {
+            self.unread = Some(carried);
+        }
         let dropped = self.classes.clear();
         if dropped > 0 {
             *self.counters.entry(Counter::DroppedAtClose).or_insert(0) += dropped;

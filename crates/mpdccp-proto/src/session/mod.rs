@@ -121,6 +121,8 @@ pub(crate) struct Session {
     classes: ClassQueues,
     /// Byte streams, once the peer is known to have them too.
     streams: Option<Box<Carried>>,
+    /// They, once the session has begun to end: for what was not read.
+    unread: Option<Box<Carried>>,
     /// Bounds the rate at which it empties.
     cap: Cap,
     /// Bytes of data it may send while there is a bound on all sessions, and whether that kept it from sending.
@@ -192,6 +194,7 @@ impl Session {
             gone: Vec::new(),
             classes: ClassQueues::new(&cfg),
             streams: None,
+            unread: None,
             allowance: None,
             held: false,
             cap: Cap::default(),
@@ -311,6 +314,13 @@ impl Session {
             self.count(Counter::SendEmpty);
         } else {
             self.classes.push(now, data, info);
+        }
+    }
+
+    /// Queues a packet of padding: without data, filled up, and only taking its place in the order.
+    pub(crate) fn pad(&mut self, now: Time) {
+        if self.state == SessionState::Open {
+            self.classes.push(now, Vec::new(), PktInfo::default());
         }
     }
 

@@ -149,6 +149,16 @@ impl Session {
         }
     }
 
+    /// The peer's host says that nobody listens where a path leads.
+    pub(crate) fn on_refused(&mut self, now: Time, path: PathId) {
+        let Some(i) = self.index(path) else { return };
+        let path = &self.paths[i];
+        let asking = path.conn.as_ref().is_some_and(|conn| conn.state() == State::Request);
+        if path.ours && asking {
+            self.give_up(now, i, Reason::NobodyListens);
+        }
+    }
+
     /// A path that should connect now; the endpoint finds ports for it, a local one of its own choice in place of 0, and calls
     /// [`Self::connect`].
     pub(crate) fn poll_connect(&mut self, now: Time) -> Option<(PathId, Route, Ports)> {
@@ -185,7 +195,7 @@ impl Session {
         }
         let path = &self.paths[i];
         self.events.push_back(SessionEvent::PathDown(path.id, reason));
-        self.first.refused += usize::from(cause != CloseReason::TimedOut);
+        self.first.refused += usize::from(cause != CloseReason::TimedOut || reason == Reason::NobodyListens);
         let left = self.paths.iter().filter(|p| !p.removed).count();
         if left <= usize::from(!path.removed) || self.first.refused >= left {
             return self.finish(reason);

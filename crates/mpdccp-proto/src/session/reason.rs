@@ -32,6 +32,8 @@ pub enum Reason {
     Silent,
     /// No answer from the peer.
     NoAnswer,
+    /// The peer's host says that nobody listens there (ICMP).
+    NobodyListens,
     /// The handshake took too long.
     HandshakeTimeout,
     /// The first subflow is tried on the next path.
@@ -61,6 +63,7 @@ impl Reason {
             Reason::Plain => "plain",
             Reason::Silent => "silent",
             Reason::NoAnswer => "no_answer",
+            Reason::NobodyListens => "nobody_listens",
             Reason::HandshakeTimeout => "handshake_timeout",
             Reason::NextTried => "next_tried",
             Reason::NoPath => "no_path",
@@ -95,6 +98,7 @@ impl fmt::Display for Reason {
             Reason::Plain => "plain DCCP has one path",
             Reason::Silent => "silent for too long",
             Reason::NoAnswer => "no answer from the peer",
+            Reason::NobodyListens => "nobody listens there, says the peer's host",
             Reason::HandshakeTimeout => "no answer in time",
             Reason::NextTried => "no answer, trying the next",
             Reason::NoPath => "no path was up for too long",

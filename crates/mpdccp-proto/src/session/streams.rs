@@ -20,6 +20,11 @@ impl Session {
         Some(result)
     }
 
+    /// Hands out the streams once more after the session began to end: what had arrived can still be read.
+    pub(crate) fn with_unread_streams<T>(&mut self, act: impl FnOnce(&mut Streams) -> T) -> Option<T> {
+        self.unread.as_mut().map(|carried| act(&mut carried.streams))
+    }
+
     /// The session is open: the peer is told how much it may send, so that its first streams need not wait to hear it.
     pub(super) fn greet_streams(&mut self) {
         if let Some(carried) = &mut self.streams {

@@ -448,6 +448,33 @@ fn a_vouched_peer_has_its_own_sessions_only() {
     }
 }
 
+/// ICMP says that nobody listens: what is being connected fails at once, on each path, and what is open stays.
+#[test]
+fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
+    let mut net = Net::new(1, 2, config());
+    net.meddler = Some(Box::new(|_, _, _| false));
+    net.connect(config());
+    net.run(Duration::from_millis(50));
+    let remotes = [path(0).route, path(1).route];
+    net.client.on_refused(net.now, remotes[0].socket, remotes[1].remote);
+    net.drain();
+    assert_eq!(net.closed_reason(Client), None, "nothing was sent there");
+    for route in remotes {
+        net.client.on_refused(net.now, route.socket, route.remote);
+        net.drain();
+        net.run(Duration::from_millis(1));
+    }
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("nobody_listens"));
+
+    let (mut net, id) = Net::connected(1, 2, config());
+    for route in remotes {
+        net.client.on_refused(net.now, route.socket, route.remote);
+    }
+    net.drain();
+    net.run(Duration::from_millis(300));
+    assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
+}
+
 /// RFC 4340 section 7.5.6: a host that crashed and connects from the same ports. Its peer still has the old connection, and may be
 /// sending on it.
 #[test]

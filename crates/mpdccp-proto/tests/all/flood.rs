@@ -208,6 +208,25 @@ fn one_source_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 0, 50_005).1, "one has ended");
 }
 
+/// Strangers that the encapsulation vouches for may connect where that is wanted, and are counted by their source: keys cost nothing.
+#[test]
+fn vouched_strangers_have_the_places_of_their_source() {
+    for (strangers, places) in [(false, 0), (true, 2)] {
+        let mut net = two_for_a_source();
+        net.server.listen(ListenConfig {
+            strangers,
+            max_sessions_per_source: 2,
+            peers: Vec::new(),
+            ..listen(plain())
+        });
+        let open = (0..3).filter(|n| {
+            net.vouched = vec![77 + u32::from(*n)];
+            connect_from(&mut net, 0, 50_000 + *n).1
+        });
+        assert_eq!(open.count(), places);
+    }
+}
+
 /// Whoever forges a source takes two places of it at most, and not the source's own.
 #[test]
 fn forged_requests_do_not_shut_their_source_out() {

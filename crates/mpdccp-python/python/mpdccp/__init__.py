@@ -6,9 +6,9 @@ ConnectionRefusedError, TimeoutError, BrokenPipeError and other OSErrors; ValueE
 Every timeout is in seconds: None waits without limit, 0 does not wait and raises BlockingIOError instead.
 """
 
-from ._mpdccp import Connection, Connector, Event, Listener, Path, PathStats, Stats, __version__
+from ._mpdccp import Connection, Connector, Event, Listener, Path, PathStats, Stats, Stream, __version__
 
-__all__ = ["Connection", "Connector", "Event", "Listener", "Path", "PathStats", "Stats", "connect"]
+__all__ = ["Connection", "Connector", "Event", "Listener", "Path", "PathStats", "Stats", "Stream", "connect"]
 
 
 def connect(address, **options):

@@ -20,8 +20,12 @@ class Options(TypedDict, total=False):
     service: str | Sequence[str]
     paths: Iterable[Path | str]
     peers: Iterable[str | tuple[str, str | None]]
+    any_peer: bool
     private_key: str
+    dscp: int
+    tell_rate: int
     multipath: bool
+    streams: bool
     raw: bool
     interface: str
     mark: int

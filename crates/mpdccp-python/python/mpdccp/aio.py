@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from ._types import Address, Options
 
-__all__ = ["Connection", "Connector", "Listener", "connect", "listen"]
+__all__ = ["Connection", "Connector", "Listener", "Stream", "connect", "listen"]
 
-_READABLE, _WRITABLE, _EVENT, _CHANGE = range(4)
+_READABLE, _WRITABLE, _EVENT, _CHANGE, _STREAM = range(5)
 
 
 class _Hub:
@@ -79,7 +79,7 @@ class _Waiting:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._waiters: tuple[list[asyncio.Future[None]], ...] = ([], [], [], [])
+        self._waiters: tuple[list[asyncio.Future[None]], ...] = ([], [], [], [], [])
         self._hub = _Hub.here()
         self._hub.add(fd, self)
 
@@ -126,8 +126,8 @@ class Connection(_Waiting):
         super().__init__(native.fileno())
 
     def _flags(self) -> tuple[bool, ...]:
-        readable, writable, event, closed = self.native.ready()
-        return readable or closed, writable or closed, event or closed, True
+        readable, writable, event, closed, stream = self.native.ready()
+        return readable or closed, writable or closed, event or closed, True, stream or closed
 
     async def send(self, data: Buffer, *, priority: int = 0, expires: float | None = None) -> None:
         """Queues a datagram and waits while the queue is full."""
@@ -158,6 +158,18 @@ class Connection(_Waiting):
                 return self.native.next_event(timeout=0)
             except BlockingIOError:
                 await self._until(_EVENT)
+
+    async def open_stream(self) -> Stream:
+        """Opens a reliable stream to the peer; both ends need the option `streams`."""
+        return Stream(self.native.open_stream())
+
+    async def accept_stream(self) -> Stream:
+        """Waits for a stream that the peer opens."""
+        while True:
+            try:
+                return Stream(self.native.accept_stream(timeout=0))
+            except BlockingIOError:
+                await self._until(_STREAM)
 
     async def finish(self) -> Stats:
         """Sends what is queued, waits until it is acknowledged or given up for lost, and closes; the counters."""
@@ -204,6 +216,76 @@ class Connection(_Waiting):
             await self.finish()
         else:
             self.close()
+
+
+class Stream(_Waiting):
+    """A reliable stream of bytes both ways; `native` is the blocking one below it."""
+
+    def __init__(self, native: _mpdccp.Stream) -> None:
+        self.native = native
+        super().__init__(native.fileno())
+
+    def _flags(self) -> tuple[bool, ...]:
+        return (*self.native.ready(), False, True, False)
+
+    async def write(self, data: Buffer) -> None:
+        """Writes all of it."""
+        rest = memoryview(data).cast("B")
+        while rest:
+            taken = self.native.try_write(rest)
+            rest = rest[taken:]
+            if not taken:
+                await self._until(_WRITABLE)
+
+    async def read(self, most: int = 65536) -> bytes:
+        """Waits for bytes and gives those that are there; b"" after the last."""
+        while True:
+            try:
+                return self.native.read(most, timeout=0)
+            except BlockingIOError:
+                await self._until(_READABLE)
+
+    def end(self) -> None:
+        """Writes no more: the peer reads to the end."""
+        self.native.end()
+
+    async def finish(self) -> None:
+        """Writes no more, and waits until the peer has everything."""
+        while True:
+            try:
+                return self.native.finish(timeout=0)
+            except BlockingIOError:
+                await self._until(_CHANGE)
+
+    def reset(self, code: int = 0) -> None:
+        """Gives both directions up at once."""
+        self._leave()
+        self.native.reset(code)
+
+    def close(self) -> None:
+        """Wants nothing more of the peer; what was written still arrives."""
+        self._leave()
+        self.native.close()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self.read()
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            return self.reset()
+        await self.finish()
+        self.close()
 
 
 async def _addresses(address: Address) -> Iterable[tuple[str, int]]:
@@ -253,7 +335,7 @@ class Listener(_Waiting):
         super().__init__(native.fileno())
 
     def _flags(self) -> tuple[bool, ...]:
-        return (bool(select.select([self._fd], [], [], 0)[0]), False, False, False)
+        return (bool(select.select([self._fd], [], [], 0)[0]), False, False, False, False)
 
     async def accept(self) -> Connection:
         while (native := self.native.try_accept()) is None:

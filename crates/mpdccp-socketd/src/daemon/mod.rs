@@ -1,6 +1,8 @@
 //! The daemon: one endpoint for all programs of a network namespace.
 
+mod ccid_info;
 mod control;
+mod marks;
 mod network;
 mod pump;
 mod requests;
@@ -12,7 +14,8 @@ pub use settings::Settings;
 use crate::NAME;
 use control::Control;
 use dccp_net::{App, Core, Driver};
-use mpdccp_proto::{Endpoint, Reason, SessionEvent, SessionId};
+use marks::Marks;
+use mpdccp_proto::{Endpoint, Reason, SessionEvent, SessionId, SessionState, SessionStatus};
 use mpdccp_units::Time;
 use network::Network;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -38,6 +41,7 @@ pub struct Daemon {
     epoll: OwnedFd,
     control: Control,
     network: Network,
+    marks: Marks,
     /// By the inode of the program's end.
     sockets: BTreeMap<u64, Socket>,
     sessions: BTreeMap<SessionId, u64>,
@@ -57,12 +61,16 @@ impl Daemon {
         Driver::new(endpoint, |core| {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
             let control = Control::open(&settings.control, &epoll)?;
+            core.net.heed_refusals = true;
             let network = Network::open(core, &settings)?;
+            let marks = Marks::default();
+            core.net.marking = Some(Box::new(marks.clone()));
             Ok(Daemon {
                 settings,
                 epoll,
                 control,
                 network,
+                marks,
                 sockets: BTreeMap::new(),
                 sessions: BTreeMap::new(),
                 full: BTreeSet::new(),
@@ -143,7 +151,7 @@ impl Daemon {
                 let local = self.network.local(core, now, session);
                 let Some(socket) = self.sockets.get_mut(&inode) else { return };
                 let State::Connecting { asker, .. } = socket.state else { return };
-                socket.state = State::Open(session);
+                (socket.state, socket.opened) = (State::Open(session), now);
                 socket.local = local.or(socket.local);
                 socket.take_filler();
                 self.watch(inode);
@@ -167,19 +175,26 @@ impl Daemon {
         let listener = self.sockets.get(&listening)?;
         let bound = listener.local?;
         let here = bound.ip().is_unspecified() || bound.ip().to_canonical() == local.ip();
+        let device = listener.options.device.as_ref();
+        let here = here && device.is_none_or(|name| network::has_address(name, local.ip()));
         if !here || (!listener.v6 && peer.is_ipv6()) {
             return None;
         }
         let (uid, v6, options) = (listener.uid, listener.v6, listener.options.clone());
         let (inode, theirs) = self.create(uid, v6).ok()?;
         let socket = self.sockets.get_mut(&inode)?;
-        (socket.options, socket.state) = (options, State::Open(session));
+        (socket.options, socket.state, socket.opened) = (options, State::Open(session), now);
         (socket.local, socket.peer) = (Some(local), Some(peer));
+        self.marks.set(local.port(), peer.port(), socket.options.tos);
         self.sessions.insert(session, inode);
         self.watch(inode);
         let peer = self.sockets.get(&inode)?.shown(peer);
-        let sent =
-            self.sockets.get(&listening)?.fd.as_ref().map(|fd| crate::send(fd, &peer, Some(theirs.as_fd())));
+        let sent = self
+            .sockets
+            .get(&listening)?
+            .fd
+            .as_ref()
+            .map(|fd| crate::send(fd, &crate::Place::from(peer), Some(theirs.as_fd())));
         if !matches!(sent, Some(Ok(()))) {
             self.sessions.remove(&session);
             self.forget(inode);
@@ -191,6 +206,9 @@ impl Daemon {
     fn on_closed(&mut self, session: SessionId, reason: Reason) {
         let Some(inode) = self.sessions.remove(&session) else { return };
         let Some(socket) = self.sockets.get_mut(&inode) else { return };
+        if let (Some(local), Some(peer)) = (socket.local, socket.peer) {
+            self.marks.set(local.port(), peer.port(), 0);
+        }
         let error = network::errno(reason);
         match socket.state {
             State::Connecting { asker, .. } if socket.fd.is_some() => {
@@ -250,7 +268,12 @@ impl App for Daemon {
         }
     }
 
-    fn on_deliver(&mut self, _: &mut Core, _: Time, session: SessionId, data: Vec<u8>) {
+    fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
+        // Data may come in the turn that opens its connection, before the event of that.
+        let open = |status: SessionStatus| status.state == SessionState::Open;
+        if !self.sessions.contains_key(&session) && core.endpoint.status(now, session).is_some_and(open) {
+            self.accept(core, now, session);
+        }
         let inode = self.sessions.get(&session);
         if let Some(socket) = inode.and_then(|inode| self.sockets.get(inode)) {
             socket.deliver(&data);

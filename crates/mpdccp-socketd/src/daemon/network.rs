@@ -23,11 +23,27 @@ pub(super) struct Network {
     mtu: u16,
     /// For connections of this host's programs: IPv4, IPv6 where the host has it.
     out: (u32, Option<u32>),
+    /// The same through one interface alone.
+    devices: BTreeMap<String, (u32, Option<u32>)>,
     /// Header bytes of IPv4, and UDP.
     overhead: u16,
     /// Ports in use: the listening socket's inode, if it is one.
     ports: BTreeMap<u16, Option<u64>>,
     next_port: u16,
+}
+
+/// An address with another port; the interface of a link-local one stays.
+fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
+    addr.set_port(port);
+    addr
+}
+
+/// As programs of both families see it.
+fn canonical(addr: SocketAddr) -> SocketAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
+        IpAddr::V6(_) => addr,
+    }
 }
 
 impl Network {
@@ -63,6 +79,7 @@ impl Network {
             udp_port: settings.udp_port,
             mtu: settings.mtu,
             out,
+            devices: BTreeMap::new(),
             overhead: core.net.socket(first).map_or(0, |socket| socket.overhead()),
             ports: BTreeMap::new(),
             next_port: core.ephemeral_port(),
@@ -78,10 +95,10 @@ impl Network {
             return Err(Errno::ADDRINUSE);
         }
         // Whether the host has the address is the kernel's to say.
-        UdpSocket::bind(SocketAddr::new(addr.ip(), 0)).map_err(|_| Errno::ADDRNOTAVAIL)?;
+        UdpSocket::bind(with_port(addr, 0)).map_err(|_| Errno::ADDRNOTAVAIL)?;
         let port = if addr.port() == 0 { self.free_port().ok_or(Errno::ADDRINUSE)? } else { addr.port() };
         self.ports.insert(port, None);
-        Ok(SocketAddr::new(addr.ip(), port))
+        Ok(with_port(addr, port))
     }
 
     fn free_port(&mut self) -> Option<u16> {
@@ -104,6 +121,27 @@ impl Network {
         }
     }
 
+    /// Opens what goes through one interface alone, once for all programs. Native DCCP has no sockets of its own for that: all of them get all packets.
+    pub(super) fn on_device(&mut self, core: &mut Core, name: &str) -> Result<(u32, Option<u32>), Errno> {
+        if let Some(out) = self.devices.get(name) {
+            return Ok(*out);
+        }
+        self.udp_port.ok_or(Errno::OPNOTSUPP)?;
+        let mut open = |ip: IpAddr| {
+            let bind = Bind { addr: SocketAddr::new(ip, 0), interface: Some(name.to_owned()) };
+            let socket = UdpEncapsulation::new(bind).and_then(|socket| core.add_socket(socket));
+            socket.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::NODEV))
+        };
+        let v4 = open(Ipv4Addr::UNSPECIFIED.into())?;
+        let v6 = self.out.1.map(|_| open(Ipv6Addr::UNSPECIFIED.into())).transpose();
+        if v6.is_err() {
+            core.net.remove(v4);
+        }
+        let out = (v4, v6?);
+        self.devices.insert(name.to_owned(), out);
+        Ok(out)
+    }
+
     /// The socket that listens at a port, by its inode.
     pub(super) fn listening(&self, port: u16) -> Option<u64> {
         self.ports.get(&port).copied().flatten()
@@ -115,6 +153,7 @@ impl Network {
             port,
             session: session(options),
             peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+            strangers: false,
             mtu: self.mtu,
             overhead: self.overhead,
             max_sessions: 4096,
@@ -124,21 +163,24 @@ impl Network {
 
     /// connect(2) from a port of ours.
     pub(super) fn connect(
-        &self,
+        &mut self,
         (core, now): (&mut Core, Time),
         local: SocketAddr,
         to: SocketAddr,
         options: &Options,
     ) -> Result<SessionId, Errno> {
         // The unspecified address is this host, as the kernel has it.
-        let ip = match to.ip().to_canonical() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
+        let to = match canonical(to) {
+            SocketAddr::V4(to) if to.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, to.port()).into(),
+            SocketAddr::V6(to) if to.ip().is_unspecified() => (Ipv6Addr::LOCALHOST, to.port()).into(),
+            to => to,
         };
-        let to = SocketAddr::new(ip, to.port());
-        let remote = SocketAddr::new(to.ip(), self.udp_port.unwrap_or(0));
-        let socket = if to.is_ipv4() { Some(self.out.0) } else { self.out.1 };
+        let remote = with_port(to, self.udp_port.unwrap_or(0));
+        let out = match &options.device {
+            Some(name) => self.on_device(core, name)?,
+            None => self.out,
+        };
+        let socket = if to.is_ipv4() { Some(out.0) } else { out.1 };
         let socket = socket.ok_or(Errno::AFNOSUPPORT)?;
         if !is_unicast(to.ip()) || to.port() == 0 {
             return Err(Errno::NETUNREACH);
@@ -168,11 +210,22 @@ impl Network {
     }
 }
 
+/// Whether an interface has an address: a listener that is bound to the interface takes connections to these.
+pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
+    let address = |entry: &nix::ifaddrs::InterfaceAddress| {
+        let address = entry.address.as_ref()?;
+        let v4 = address.as_sockaddr_in().map(|a| a.ip().into());
+        v4.or_else(|| address.as_sockaddr_in6().map(|a| a.ip().into()))
+    };
+    nix::ifaddrs::getifaddrs()
+        .is_ok_and(|mut all| all.any(|entry| entry.interface_name == name && address(&entry) == Some(ip)))
+}
+
 /// The peer of a session.
 pub(super) fn peer(core: &Core, now: Time, session: SessionId) -> Option<SocketAddr> {
     let status = core.endpoint.status(now, session)?;
     let path = status.paths.first()?;
-    Some(SocketAddr::new(path.route.remote.ip().to_canonical(), path.ports.remote))
+    Some(with_port(canonical(path.route.remote), path.ports.remote))
 }
 
 fn session(options: &Options) -> SessionConfig {
@@ -203,6 +256,7 @@ pub(super) fn errno(reason: Reason) -> Errno {
             ResetCode::AggressionPenalty => Errno::DQUOT,
             _ => Errno::CONNRESET,
         },
+        Reason::NobodyListens => Errno::CONNREFUSED,
         Reason::Silent | Reason::NoAnswer | Reason::HandshakeTimeout | Reason::NoPath => Errno::TIMEDOUT,
         _ => Errno::CONNRESET,
     }

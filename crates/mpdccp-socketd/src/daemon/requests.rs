@@ -40,7 +40,7 @@ impl Daemon {
         let (reply, fd) = match &outcome {
             Ok(Outcome::Later) => return,
             Ok(Outcome::Done) => (Ok(Answer::Done), None),
-            Ok(Outcome::Addr(addr)) => (Ok(Answer::Addr(*addr)), None),
+            Ok(Outcome::Addr(addr)) => (Ok(Answer::Addr((*addr).into())), None),
             Ok(Outcome::Value(value)) => (Ok(Answer::Value(value)), None),
             Ok(Outcome::Socket(fd)) => (Ok(Answer::Done), Some(fd.as_fd())),
             Err(e) => (Err(e.raw_os_error()), None),
@@ -65,6 +65,7 @@ impl Daemon {
         match request {
             Request::Socket { .. } => Err(Errno::INVAL),
             Request::Bind(addr) => {
+                let addr = SocketAddr::from(addr);
                 if socket.local.is_some() || !matches!(socket.state, State::Fresh) {
                     return Err(Errno::INVAL);
                 }
@@ -88,6 +89,7 @@ impl Daemon {
                 Ok(Outcome::Done)
             }
             Request::Connect { to, wait } => {
+                let to = SocketAddr::from(to);
                 match socket.state {
                     State::Fresh => {}
                     State::Connecting { .. } => return Err(Errno::ALREADY),
@@ -100,6 +102,7 @@ impl Daemon {
                 let local = self.bound(uid, inode)?;
                 let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
                 let session = self.network.connect((core, now), local, to, &socket.options)?;
+                self.marks.set(local.port(), to.port(), socket.options.tos);
                 self.sessions.insert(session, inode);
                 socket.error = 0;
                 socket.peer = Some(to);
@@ -111,8 +114,11 @@ impl Daemon {
                 Err(Errno::INPROGRESS)
             }
             Request::Get { level, name } => self.get(core, now, inode, level, name).map(Outcome::Value),
-            Request::Set { name, value } => {
-                socket.set(name, value)?;
+            Request::Set { level, name, value } => {
+                socket.set(level, name, value)?;
+                if let (Some(local), Some(peer)) = (socket.local, socket.peer) {
+                    self.marks.set(local.port(), peer.port(), socket.options.tos);
+                }
                 if matches!(socket.state, State::Listening)
                     && let Some(local) = socket.local
                 {
@@ -170,6 +176,13 @@ impl Daemon {
             (SOL_SOCKET, libc::SO_DOMAIN) => libc::AF_INET,
             (SOL_SOCKET, libc::SO_TYPE) => SOCK_DCCP,
             (SOL_SOCKET, libc::SO_PROTOCOL) => libc::IPPROTO_DCCP,
+            (SOL_SOCKET, libc::SO_BINDTODEVICE) => {
+                let name = options.device.iter().flat_map(|name| name.bytes().chain([0]));
+                return Ok(name.collect());
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => options.tos.into(),
+            (SOL_SOCKET, libc::SO_SNDBUF) => options.buffers.0,
+            (SOL_SOCKET, libc::SO_RCVBUF) => options.buffers.1,
             (SOL_SOCKET, libc::SO_ACCEPTCONN) => i32::from(matches!(socket.state, State::Listening)),
             (SOL_DCCP, libc::DCCP_SOCKOPT_PACKET_SIZE) => 0,
             (SOL_DCCP, libc::DCCP_SOCKOPT_SERVICE) => {
@@ -187,6 +200,13 @@ impl Daemon {
             (SOL_DCCP, libc::DCCP_SOCKOPT_RX_CCID) => ccids(status).ok_or(Errno::NOPROTOOPT)?.1.into(),
             (SOL_DCCP, libc::DCCP_SOCKOPT_QPOLICY_ID) => options.priority.into(),
             (SOL_DCCP, libc::DCCP_SOCKOPT_QPOLICY_TXQLEN) => options.queue.try_into().unwrap_or(i32::MAX),
+            (SOL_DCCP, libc::DCCP_SOCKOPT_CCID_TX_INFO) => {
+                return super::ccid_info::sender(status.as_ref()).ok_or(Errno::NOPROTOOPT);
+            }
+            (SOL_DCCP, libc::DCCP_SOCKOPT_CCID_RX_INFO) => {
+                return super::ccid_info::receiver(status.as_ref(), now.since(socket.opened))
+                    .ok_or(Errno::NOPROTOOPT);
+            }
             (SOL_DCCP, name) if name >= libc::DCCP_SOCKOPT_CCID_RX_INFO => return Err(Errno::OPNOTSUPP),
             _ => return Err(Errno::NOPROTOOPT),
         };

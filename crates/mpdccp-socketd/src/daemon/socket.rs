@@ -1,6 +1,7 @@
 //! A socket of a program.
 
 use mpdccp_proto::SessionId;
+use mpdccp_units::Time;
 use rustix::cmsg_space;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -45,6 +46,12 @@ pub(super) struct Options {
     pub(super) priority: bool,
     /// Most datagrams that wait; 0 for as many as there may be.
     pub(super) queue: u32,
+    /// The byte of IP headers that asks for a treatment.
+    pub(super) tos: u8,
+    /// The only interface that packets may take.
+    pub(super) device: Option<String>,
+    /// What SO_SNDBUF and SO_RCVBUF say: programs ask whether they got what they wanted.
+    pub(super) buffers: (i32, i32),
 }
 
 pub(super) struct Socket {
@@ -58,6 +65,8 @@ pub(super) struct Socket {
     pub(super) peer: Option<SocketAddr>,
     pub(super) options: Options,
     pub(super) state: State,
+    /// Since when.
+    pub(super) opened: Time,
     /// For SO_ERROR.
     pub(super) error: i32,
     /// Messages of our own that make the program's end unwritable.
@@ -81,6 +90,10 @@ impl Socket {
             priority: false,
             // As the kernel's.
             queue: 5,
+            tos: 0,
+            device: None,
+            // net.core.wmem_default and rmem_default of most hosts.
+            buffers: (212_992, 212_992),
         };
         Socket {
             fd: Some(fd),
@@ -91,6 +104,7 @@ impl Socket {
             peer: None,
             options,
             state: State::Fresh,
+            opened: Time::ZERO,
             error: 0,
             filler: 0,
             waiting: Vec::new(),
@@ -166,8 +180,54 @@ impl Socket {
         self.waiting.truncate(self.most_queued() as usize);
     }
 
-    /// setsockopt of SOL_DCCP.
-    pub(super) fn set(&mut self, name: i32, value: &[u8]) -> Result<(), Errno> {
+    /// setsockopt.
+    pub(super) fn set(&mut self, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+        match (level, name) {
+            (libc::SOL_DCCP, name) => self.set_dccp(name, value),
+            (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => self.set_device(value),
+            (libc::SOL_SOCKET, name) => {
+                let size = value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::INVAL)?;
+                // The kernel doubles it, and has a least value.
+                let size = size.saturating_mul(2).max(4608);
+                match name {
+                    libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => self.options.buffers.0 = size,
+                    libc::SO_RCVBUF | libc::SO_RCVBUFFORCE => self.options.buffers.1 = size,
+                    _ => return Err(Errno::NOPROTOOPT),
+                }
+                Ok(())
+            }
+            (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                // A number, or a byte; -1 is the default. ECN is congestion control's.
+                let tos = match value.first_chunk() {
+                    Some(bytes) => i32::from_ne_bytes(*bytes),
+                    None => (*value.first().ok_or(Errno::INVAL)?).into(),
+                };
+                self.options.tos = u8::try_from(tos.max(0)).map_err(|_| Errno::INVAL)? & !3;
+                Ok(())
+            }
+            _ => Err(Errno::NOPROTOOPT),
+        }
+    }
+
+    /// SO_BINDTODEVICE: a name, ended by a null byte or not; an empty one takes it back.
+    fn set_device(&mut self, value: &[u8]) -> Result<(), Errno> {
+        let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
+        let name = std::str::from_utf8(name).map_err(|_| Errno::NODEV)?;
+        if !matches!(self.state, State::Fresh) {
+            return Err(Errno::ISCONN);
+        }
+        if name.is_empty() {
+            self.options.device = None;
+            return Ok(());
+        }
+        if nix::net::if_::if_nametoindex(name).is_err() {
+            return Err(Errno::NODEV);
+        }
+        self.options.device = Some(name.to_owned());
+        Ok(())
+    }
+
+    fn set_dccp(&mut self, name: i32, value: &[u8]) -> Result<(), Errno> {
         let fresh = matches!(self.state, State::Fresh);
         let number = || value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::INVAL);
         match name {

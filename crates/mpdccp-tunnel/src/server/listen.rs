@@ -39,6 +39,7 @@ impl Listener {
             // A peer has one session, its newest.
             max_sessions_per_source: usize::MAX,
             peers,
+            strangers: false,
             mtu,
             overhead,
         });

@@ -6,25 +6,12 @@ use crate::perf::plan::{Plan, Role};
 use crate::perf::report::{Reporter, Sum};
 use crate::perf::setup;
 use crate::perf::transfer::Transfer;
-use dccp_net::{App, Core, Mark, Marking};
+use dccp_net::{App, Core, FixedDscp};
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
-use mpdccp_units::{Ecn, Time};
+use mpdccp_units::Time;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
-
-/// The DSCP of all packets; ECN is congestion control's.
-struct Pinned(u8);
-
-impl Marking for Pinned {
-    fn outer(&self, _: Option<&[u8]>, ecn: Ecn) -> Mark {
-        Mark { dscp: self.0, ecn }
-    }
-
-    fn arrived(&self, data: &mut [u8], _: Ecn) -> usize {
-        data.len()
-    }
-}
 
 pub(crate) struct PerfApp {
     plan: Plan,
@@ -57,8 +44,9 @@ impl PerfApp {
         let now = core.clock.now();
         let reporter = plan.reporter()?;
         if plan.dscp > 0 {
-            core.net.marking = Some(Box::new(Pinned(plan.dscp)));
+            core.net.marking = Some(Box::new(FixedDscp(plan.dscp)));
         }
+        core.net.heed_refusals = true;
         let mut app = PerfApp {
             reporter,
             begun: BTreeMap::new(),
@@ -160,6 +148,10 @@ impl PerfApp {
         }
         self.left = self.left.saturating_sub(1);
         let failure = match self.transfers.remove(&session) {
+            None if reason == Reason::NobodyListens => Some(Error::usage(format!(
+                "nobody listens at {}, says its host; start `mpdccp perf -s` there, or name the port it has",
+                self.plan.peer()
+            ))),
             None => Some(Error::usage(format!("no connection to {}: {why}", self.plan.peer()))),
             Some(Transfer { failure: Some(failure), .. }) => Some(Error::usage(failure)),
             Some(transfer) => {

@@ -107,6 +107,7 @@ pub(crate) fn listen(
         port: plan.dccp_port,
         session,
         peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
+        strangers: false,
         mtu: plan.mtu,
         // For IPv4; the endpoint adds what IPv6 takes more.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },

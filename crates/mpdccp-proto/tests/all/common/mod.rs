@@ -147,6 +147,7 @@ pub fn listen(session: SessionConfig) -> ListenConfig {
         port: PORT,
         session,
         peers: vec![PeerFilter { id: 42, remotes: Vec::new() }],
+        strangers: false,
         mtu: 1500,
         overhead: 28,
         max_sessions: 4,

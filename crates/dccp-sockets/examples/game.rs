@@ -1,0 +1,91 @@
+//! A public game server, encrypted, for clients that nobody knows beforehand: `game serve ADDR:PORT`, `game play ADDR:PORT SERVER_KEY`; without
+//! arguments both, with a few players.
+//!
+//! Players are known by their keys: whoever comes back has the score it left with.
+
+use dccp_sockets::{Connection, Listener, Options, PrivateKey, PublicKey, SendPolicy};
+use std::collections::HashMap;
+use std::error::Error;
+use std::time::Duration;
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// How often everybody hears where all are.
+const TICK: Duration = Duration::from_millis(50);
+
+fn options() -> Options {
+    // Of positions only the newest counts.
+    Options::ccid(5).service("SC:game").queue(2).send_policy(SendPolicy::DropOldest)
+}
+
+fn random_key() -> Result<PrivateKey> {
+    let mut bytes = [0; 32];
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(PrivateKey::from_random(bytes))
+}
+
+fn serve(listener: &Listener, ticks: usize) -> Result<()> {
+    let mut scores: HashMap<PublicKey, u32> = HashMap::new();
+    let mut players: Vec<(PublicKey, Connection)> = Vec::new();
+    for _ in 0..ticks {
+        while let Ok(connection) = listener.try_accept() {
+            let key = connection.peer_key().ok_or("a listener with a key has no peers without one")?;
+            println!("{key} plays with {} points", scores.entry(key).or_default());
+            players.push((key, connection));
+        }
+        players.retain(|(_, player)| player.end().is_none());
+        for (key, player) in &players {
+            while let Ok(moved) = player.try_recv() {
+                *scores.entry(*key).or_default() += u32::from(moved == b"hit");
+            }
+        }
+        let world: Vec<String> = players.iter().map(|(key, _)| format!("{key} {}", scores[key])).collect();
+        for (_, player) in &players {
+            // Nobody waits for a player whose line is slow.
+            let _ = player.try_send(world.join("\n").as_bytes());
+        }
+        std::thread::sleep(TICK);
+    }
+    Ok(())
+}
+
+fn play(addr: &str, server: PublicKey, key: PrivateKey, moves: usize) -> Result<String> {
+    let player = Connection::connect(addr, options().key(key).peer(server))?;
+    let mut world = String::new();
+    for _ in 0..moves {
+        player.send(b"hit")?;
+        world = String::from_utf8_lossy(&player.recv_timeout(Duration::from_secs(5))?).into_owned();
+    }
+    player.finish()?;
+    Ok(world)
+}
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let key = random_key()?;
+    let listen = |addr| Listener::bind(addr, options().key(key.clone()).any_peer(true));
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", addr] => {
+            println!("the server's key is {}", key.public());
+            serve(&listen(addr)?, usize::MAX)
+        }
+        ["play", addr, server] => {
+            println!("{}", play(addr, server.parse()?, key, 20)?);
+            Ok(())
+        }
+        [] => {
+            let listener = listen("127.0.0.1:0")?;
+            let (addr, server) = (listener.local_addr().to_string(), key.public());
+            let players = std::thread::spawn(move || -> Result<()> {
+                let key = random_key()?;
+                play(&addr, server, key.clone(), 5)?;
+                play(&addr, server, random_key()?, 5)?;
+                println!("at the end:\n{}", play(&addr, server, key, 5)?);
+                Ok(())
+            });
+            serve(&listener, 40)?;
+            players.join().map_err(|_| "a player panicked")?
+        }
+        _ => Err("usage: game [serve ADDR:PORT | play ADDR:PORT SERVER_KEY]".into()),
+    }
+}

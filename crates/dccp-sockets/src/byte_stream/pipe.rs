@@ -1,0 +1,267 @@
+//! What lies between the handle of a stream and the data thread.
+
+use crate::StreamError;
+use crate::readiness::Descriptor;
+use crate::signal::{Signal, lock};
+use dccp_streams::{self as streams, StreamId, Streams};
+use mpdccp_proto::{Reason, SessionId};
+use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Bytes that wait here in each direction, beside those in the session's streams.
+pub(super) const MOST: usize = 256 << 10;
+
+/// What lies between a stream's handle and the data thread.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    pub(crate) id: StreamId,
+    pub(super) session: SessionId,
+    pub(super) state: Mutex<State>,
+    pub(super) readable: Signal,
+    pub(super) writable: Signal,
+    pub(super) finished: Signal,
+    descriptor: OnceLock<Arc<OwnedFd>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) incoming: VecDeque<u8>,
+    pub(super) outgoing: VecDeque<u8>,
+    /// `incoming` had no room for more.
+    paused: bool,
+    /// The peer's end comes after what is in `incoming`.
+    at_end: bool,
+    /// This end writes no more; and the streams know it.
+    pub(super) ended: bool,
+    told_end: bool,
+    /// The peer has everything.
+    delivered: bool,
+    /// Nothing more can be read, or written.
+    pub(super) no_reading: Option<StreamError>,
+    pub(super) no_writing: Option<StreamError>,
+    /// The handle wants it to be given up.
+    pub(super) reset: Option<u16>,
+    /// The handle is closed; and the streams know it.
+    pub(super) closed: bool,
+    told_stop: bool,
+    /// The data thread will look at it.
+    told: bool,
+    descriptor: Descriptor,
+    /// A writer found no room.
+    pub(super) wants_room: bool,
+    /// What the descriptor tells until the next call: the peer has everything, or wants no more.
+    news: bool,
+}
+
+impl State {
+    pub(super) fn read(&mut self, into: &mut [u8]) -> Option<Result<usize, StreamError>> {
+        self.seen();
+        if self.incoming.is_empty() && !into.is_empty() {
+            return match self.no_reading {
+                Some(error) => Some(Err(error)),
+                None => self.at_end.then_some(Ok(0)),
+            };
+        }
+        let read = self.incoming.read(into).unwrap_or(0);
+        self.show();
+        Some(Ok(read))
+    }
+
+    /// Whether the data thread should fetch more.
+    pub(super) fn wants_more(&mut self) -> bool {
+        self.paused && self.incoming.len() <= MOST / 2 && self.tell()
+    }
+
+    /// Whether the data thread must be told to look.
+    pub(super) fn tell(&mut self) -> bool {
+        !std::mem::replace(&mut self.told, true)
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Option<Result<usize, StreamError>> {
+        self.seen();
+        if let Some(error) = self.no_writing.or(self.ended.then_some(StreamError::Ended)) {
+            return Some(Err(error));
+        }
+        let len = bytes.len().min(MOST - self.outgoing.len());
+        if len == 0 && !bytes.is_empty() {
+            self.wants_room = true;
+            return None;
+        }
+        self.outgoing.extend(&bytes[..len]);
+        self.wants_room = false;
+        self.show();
+        Some(Ok(len))
+    }
+
+    pub(super) fn finished(&mut self) -> Option<Result<(), StreamError>> {
+        self.seen();
+        if self.delivered { Some(Ok(())) } else { self.no_writing.map(Err) }
+    }
+
+    /// The handle looks.
+    pub(super) fn seen(&mut self) {
+        if std::mem::take(&mut self.news) {
+            self.show();
+        }
+    }
+
+    pub(super) fn readable(&self) -> bool {
+        !self.incoming.is_empty() || self.at_end || self.no_reading.is_some()
+    }
+
+    fn is_told(&self) -> bool {
+        let room = self.wants_room && (self.outgoing.len() <= MOST / 2 || self.no_writing.is_some());
+        self.readable() || room || self.news
+    }
+
+    /// Brings the descriptor up to date.
+    fn show(&mut self) {
+        let told = self.is_told();
+        self.descriptor.show(told);
+    }
+
+    /// As [`show`](Self::show), after something happened: an event loop that asked for edges hears of it again.
+    fn announce(&mut self) {
+        match self.is_told() {
+            true => self.descriptor.tell(),
+            false => self.descriptor.show(false),
+        }
+    }
+}
+
+impl Pipe {
+    pub(crate) fn new(session: SessionId, id: StreamId) -> Arc<Pipe> {
+        Arc::new(Pipe {
+            id,
+            session,
+            state: Mutex::default(),
+            readable: Signal::default(),
+            writable: Signal::default(),
+            finished: Signal::default(),
+            descriptor: OnceLock::new(),
+        })
+    }
+
+    pub(super) fn notify(&self) {
+        [&self.readable, &self.writable, &self.finished].into_iter().for_each(Signal::notify);
+    }
+
+    /// On the data thread: what can go between the session's streams and here, goes.
+    pub(crate) fn exchange(&self, all: &mut Streams) {
+        let mut state = lock(&self.state);
+        state.told = false;
+        if let Some(code) = state.reset.take() {
+            let _ = all.reset(self.id, streams::Reason::Application(code));
+        }
+        state.receive(all, self.id, MOST);
+        state.send(all, self.id);
+        if state.closed && !state.at_end && !std::mem::replace(&mut state.told_stop, true) {
+            // Nobody reads what comes.
+            let _ = all.stop(self.id, streams::Reason::Cancelled);
+        }
+        state.announce();
+        drop(state);
+        self.notify();
+    }
+
+    /// On the data thread, when the connection ends: all that had arrived, however much it is.
+    pub(crate) fn read_rest(&self, all: &mut Streams) {
+        lock(&self.state).receive(all, self.id, usize::MAX);
+    }
+
+    /// On the data thread: something happened to it.
+    pub(crate) fn on_event(&self, event: streams::Event) {
+        let code = |reason| match reason {
+            streams::Reason::Application(code) => code,
+            _ => 0,
+        };
+        let mut state = lock(&self.state);
+        match event {
+            streams::Event::Delivered(_) => (state.delivered, state.news) = (true, true),
+            streams::Event::Reset(_, why) => {
+                state.incoming.clear();
+                state.no_reading = Some(StreamError::Reset(code(why)));
+            }
+            streams::Event::Stopped(_, why) => {
+                state.outgoing.clear();
+                state.no_writing = Some(StreamError::Stopped(code(why)));
+                state.news = true;
+            }
+            _ => {}
+        }
+        state.announce();
+        drop(state);
+        self.notify();
+    }
+
+    /// The connection is over, and with it the stream, unless it was whole.
+    pub(crate) fn end(&self, reason: Reason) {
+        let mut state = lock(&self.state);
+        let over = Some(StreamError::Closed(reason));
+        if !state.at_end {
+            state.no_reading = state.no_reading.or(over);
+        }
+        state.no_writing = state.no_writing.or(over);
+        state.announce();
+        drop(state);
+        self.notify();
+    }
+
+    /// Whether the connection should wait for it before it closes: the peer is to have all that was written.
+    pub(crate) fn holds(&self) -> bool {
+        let state = lock(&self.state);
+        (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()
+    }
+
+    /// Whether the data thread can forget it.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = lock(&self.state);
+        state.closed && (state.delivered || state.no_writing.is_some())
+    }
+
+    pub(super) fn descriptor(&self) -> io::Result<&OwnedFd> {
+        if self.descriptor.get().is_none() {
+            let mut state = lock(&self.state);
+            let fd = state.descriptor.open(false)?;
+            state.show();
+            let _ = self.descriptor.set(fd);
+        }
+        self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl State {
+    /// Takes what is there, as long as no more than `most` bytes wait.
+    fn receive(&mut self, all: &mut Streams, id: StreamId, most: usize) {
+        self.paused = false;
+        loop {
+            let Ok(bytes) = all.peek(id) else { return };
+            let len = bytes.len().min(most.saturating_sub(self.incoming.len()));
+            if len == 0 && !bytes.is_empty() {
+                self.paused = true;
+                return;
+            }
+            self.incoming.extend(&bytes[..len]);
+            match all.consume(id, len) {
+                Ok(()) if len == 0 => return self.at_end = true,
+                Ok(()) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn send(&mut self, all: &mut Streams, id: StreamId) {
+        while !self.outgoing.is_empty() {
+            let (bytes, _) = self.outgoing.as_slices();
+            match all.write(id, bytes) {
+                Ok(len) => drop(self.outgoing.drain(..len)),
+                Err(_) => return,
+            }
+        }
+        if self.ended && !self.told_end {
+            self.told_end = all.finish(id).is_ok();
+        }
+    }
+}

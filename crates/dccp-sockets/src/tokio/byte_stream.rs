@@ -1,0 +1,78 @@
+use crate::StreamError;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// A reliable stream ([`AsyncWrite`], [`AsyncRead`], also of `&ByteStream`); see [`crate::ByteStream`].
+#[derive(Debug)]
+pub struct ByteStream(pub(super) crate::ByteStream);
+
+impl ByteStream {
+    /// As [`crate::ByteStream::id`].
+    pub fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    /// As [`crate::ByteStream::end`].
+    pub fn end(&self) {
+        self.0.end();
+    }
+
+    /// As [`crate::ByteStream::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn finish(&self) -> Result<(), StreamError> {
+        std::future::poll_fn(|cx| self.0.poll_finish(cx)).await
+    }
+
+    /// As [`crate::ByteStream::reset`].
+    pub fn reset(&self, code: u16) {
+        self.0.reset(code);
+    }
+}
+
+impl AsyncWrite for &ByteStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(ready!(self.0.poll_write_bytes(cx, bytes))?))
+    }
+
+    /// What was written leaves by itself.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// As [`ByteStream::finish`].
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(ready!(self.0.poll_finish(cx))?))
+    }
+}
+
+impl AsyncRead for &ByteStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = ready!(self.0.poll_read_bytes(cx, into.initialize_unfilled()))?;
+        into.advance(read);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for ByteStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut &*self).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for ByteStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut &*self).poll_read(cx, into)
+    }
+}

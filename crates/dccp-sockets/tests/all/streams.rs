@@ -1,0 +1,186 @@
+//! Reliable streams beside datagrams: no privilege needed.
+
+use crate::relay::Relay;
+use dccp_sockets::{
+    Connection, Event, Listener, Named, Options, Path, Reason, RecvError, SchedulerKind, StreamError,
+};
+use sha2::{Digest, Sha256};
+use std::io::{ErrorKind, Read, Write};
+use std::net::IpAddr;
+use std::time::Duration;
+
+const PATIENT: Duration = Duration::from_secs(20);
+
+fn options() -> Options {
+    Options::default().streams(true)
+}
+
+fn pair() -> (Listener, Connection, Connection) {
+    let listener = Listener::bind("127.0.0.1:0", options()).unwrap();
+    let here = Connection::connect(listener.local_addr(), options()).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    (listener, here, there)
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    (0..length as u32).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect()
+}
+
+#[test]
+fn a_file_arrives_intact_over_two_lossy_paths() {
+    let listener = Listener::bind("127.0.0.1:0", options()).unwrap();
+    let (one, other) = (Relay::new(listener.local_addr(), 25), Relay::new(listener.local_addr(), 25));
+    let local = |last: u8| IpAddr::from([127, 0, 0, last]);
+    let client = options().scheduler(SchedulerKind::named("rr").unwrap());
+    let client = client.path(Path::from(local(2)).to(one.addr)).path(Path::from(local(3)).to(other.addr));
+    let here = Connection::connect(one.addr, client).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    let both_up = |_: &Event| {
+        let paths = here.stats().paths;
+        paths.len() == 2 && paths.iter().all(|path| path.state.is_up())
+    };
+    assert!(here.events().any(|event| both_up(&event)));
+    let file = noise(3_000_000);
+    let sum = Sha256::digest(&file);
+    let sender = std::thread::spawn(move || {
+        let mut stream = here.open_stream().unwrap();
+        stream.write_all(&file).unwrap();
+        // Datagrams pass meanwhile, though some are lost.
+        (0..50).for_each(|_| here.send(b"beside").unwrap());
+        stream.finish().unwrap();
+        here.finish().unwrap()
+    });
+    let mut copy = Vec::new();
+    there.accept_stream(Some(PATIENT)).unwrap().read_to_end(&mut copy).unwrap();
+    assert_eq!(Sha256::digest(&copy), sum);
+    let stats = sender.join().unwrap();
+    assert!(stats.paths.iter().filter(|path| path.sent > 0).count() == 2 && stats.lost > 0, "{stats:?}");
+    let datagrams = std::iter::from_fn(|| there.recv_timeout(PATIENT).ok()).count();
+    assert!(datagrams > 25, "{datagrams} of 50");
+}
+
+/// One whose reader is idle holds up no other, and takes no more than its share of memory.
+#[test]
+fn streams_do_not_wait_for_each_other() {
+    let (_listener, here, there) = pair();
+    let idle = here.open_stream().unwrap();
+    let mut filled = 0;
+    // Until nothing more is taken.
+    while let Ok(n) = idle.write_timeout(&[1; 65_536], Some(Duration::from_millis(300))) {
+        filled += n;
+    }
+    assert!(filled > 0 && filled < 64 << 20, "{filled}");
+    for n in 0..20u8 {
+        let mut stream = there.open_stream().unwrap();
+        stream.write_all(&[n; 100_000]).unwrap();
+        stream.end();
+        let mut got = Vec::new();
+        let theirs = here.accept_stream(Some(PATIENT)).unwrap();
+        (&theirs).read_to_end(&mut got).unwrap();
+        assert!(got == [n; 100_000] && theirs.id() == stream.id());
+        drop(theirs);
+        stream.finish().unwrap();
+    }
+    // The idle one goes on once somebody reads it.
+    let reader = there.accept_stream(Some(PATIENT)).unwrap();
+    let (mut total, mut buf) = (0, vec![0; 1 << 16]);
+    while total < filled {
+        total += reader.read_timeout(&mut buf, Some(PATIENT)).unwrap();
+    }
+    assert_eq!(total, filled);
+}
+
+/// The connection closes after what was written has arrived, and a stream that was dropped is written to its end.
+#[test]
+fn what_was_written_arrives_before_the_connection_closes() {
+    let (_listener, here, there) = pair();
+    let sent = noise(2_000_000);
+    let expected = sent.clone();
+    let reader = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        let whole = there.accept_stream(Some(PATIENT)).unwrap().read_to_end(&mut got);
+        (whole.is_ok(), got == expected, there.recv_timeout(PATIENT))
+    });
+    let mut stream = here.open_stream().unwrap();
+    stream.write_all(&sent).unwrap();
+    drop(stream);
+    here.finish().unwrap();
+    assert_eq!(reader.join().unwrap(), (true, true, Err(RecvError::Closed(Reason::ClosedByPeer))));
+}
+
+#[test]
+fn what_ends_a_stream_is_told_to_both_ends() {
+    let (_listener, here, there) = pair();
+    let timeout = Some(PATIENT);
+    let (mine, mut buf) = (here.open_stream().unwrap(), [0; 16]);
+    mine.write_timeout(b"one", timeout).unwrap();
+    let theirs = there.accept_stream(timeout).unwrap();
+    assert_eq!(theirs.read_timeout(&mut buf, timeout), Ok(3));
+    assert_eq!(theirs.read_timeout(&mut buf, Some(Duration::ZERO)), Err(StreamError::TimedOut));
+    mine.reset(77);
+    assert_eq!(theirs.read_timeout(&mut buf, timeout), Err(StreamError::Reset(77)));
+    let told = std::iter::repeat_with(|| (&theirs).write(b"x")).find_map(Result::err).unwrap();
+    assert_eq!(told.kind(), ErrorKind::BrokenPipe);
+    assert_eq!(mine.write_timeout(b"more", timeout), Err(StreamError::Ended));
+    assert_eq!(mine.finish(), Err(StreamError::Ended));
+
+    // Whoever reads no more says so by dropping it.
+    let mine = here.open_stream().unwrap();
+    mine.write_timeout(b"two", timeout).unwrap();
+    drop(there.accept_stream(timeout).unwrap());
+    let told = std::iter::repeat_with(|| mine.write_timeout(&[0; 9_999], timeout)).find_map(Result::err);
+    assert_eq!(told, Some(StreamError::Stopped(0)));
+
+    let mine = here.open_stream().unwrap();
+    mine.write_timeout(b"three", timeout).unwrap();
+    let theirs = there.accept_stream(timeout).unwrap();
+    here.abort();
+    assert_eq!(theirs.read_timeout(&mut buf, timeout), Ok(5));
+    let lost = std::iter::repeat_with(|| (&theirs).read(&mut buf)).find_map(Result::err).unwrap();
+    assert_eq!(lost.kind(), ErrorKind::ConnectionReset, "{lost}");
+    assert!(matches!(there.accept_stream(timeout), Err(StreamError::Closed(_))));
+    assert!(matches!(there.open_stream(), Err(StreamError::Closed(_))));
+    assert!(matches!(mine.finish(), Err(StreamError::Closed(_))));
+}
+
+#[test]
+fn without_streams_at_both_ends_there_are_none() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    for client in [options(), Options::default()] {
+        let here = Connection::connect(listener.local_addr(), client).unwrap();
+        assert_eq!(here.open_stream().map(drop), Err(StreamError::Unsupported));
+        here.send(b"datagrams go").unwrap();
+        let there = listener.accept_timeout(PATIENT).unwrap();
+        assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"datagrams go");
+    }
+}
+
+/// A stream's descriptor is readable while there is something to read, or room that a writer waits for.
+#[test]
+fn a_descriptor_tells_of_bytes_and_of_room() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let (_listener, here, there) = pair();
+    let (mine, zero) = (here.open_stream().unwrap(), Some(Duration::ZERO));
+    let readable = |stream: &dccp_sockets::ByteStream, seconds| {
+        let fd = stream.descriptor().unwrap();
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() > 0
+    };
+    mine.write_timeout(b"hello", zero).unwrap();
+    let theirs = there.accept_stream(Some(PATIENT)).unwrap();
+    assert!(readable(&theirs, 20) && !readable(&mine, 0));
+    let mut buf = [0; 1 << 16];
+    assert_eq!(theirs.read_timeout(&mut buf, zero), Ok(5));
+    assert!(!readable(&theirs, 0));
+    while mine.write_timeout(&buf, Some(Duration::from_millis(200))).is_ok() {}
+    assert_eq!(mine.write_timeout(&buf, zero), Err(StreamError::TimedOut));
+    assert!(!readable(&mine, 0));
+    let reader = std::thread::spawn(move || {
+        let mut buf = vec![0; 1 << 16];
+        while theirs.read_timeout(&mut buf, Some(PATIENT)).is_ok_and(|n| n > 0) {}
+    });
+    assert!(readable(&mine, 20));
+    mine.write_timeout(&buf, zero).unwrap();
+    mine.finish().unwrap();
+    reader.join().unwrap();
+}

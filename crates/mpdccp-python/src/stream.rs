@@ -1,0 +1,113 @@
+//! Reliable streams beside the datagrams of a connection.
+
+use crate::data::Data;
+use crate::error::stream;
+use crate::wait::wait_or_fail;
+use dccp_sockets::{ByteStream, StreamError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::os::fd::AsRawFd;
+
+/// A reliable stream of bytes both ways, beside the datagrams of its connection.
+#[pyclass(frozen)]
+pub(crate) struct Stream(pub(crate) ByteStream);
+
+/// Waits as long as Python's signals allow.
+pub(crate) fn waited<T: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    mut call: impl FnMut(std::time::Duration) -> Result<T, StreamError> + Send,
+) -> PyResult<T> {
+    let result = wait_or_fail(py, timeout, |slice| match call(slice) {
+        Err(StreamError::TimedOut) => None,
+        result => Some(result),
+    });
+    result?.map_err(stream)
+}
+
+#[pymethods]
+impl Stream {
+    /// Writes all of it; waits while there is no room.
+    #[pyo3(signature = (data, timeout=None))]
+    fn write(&self, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+        let py = data.py();
+        let data = Data::of(data)?;
+        let mut rest = data.as_slice();
+        while !rest.is_empty() {
+            let taken = waited(py, timeout, |slice| self.0.write_timeout(rest, Some(slice)))?;
+            rest = &rest[taken..];
+        }
+        Ok(())
+    }
+
+    /// Writes what there is room for; how many bytes.
+    fn try_write(&self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let data = Data::of(data)?;
+        match self.0.write_timeout(data.as_slice(), Some(std::time::Duration::ZERO)) {
+            Err(StreamError::TimedOut) => Ok(0),
+            written => written.map_err(stream),
+        }
+    }
+
+    /// Waits for bytes and gives those that are there, `most` at most; b"" after the last.
+    #[pyo3(signature = (most=65536, timeout=None))]
+    fn read<'py>(&self, py: Python<'py>, most: usize, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut room = vec![0; most.min(1 << 20)];
+        let len = waited(py, timeout, |slice| self.0.read_timeout(&mut room, Some(slice)))?;
+        Ok(PyBytes::new(py, &room[..len]))
+    }
+
+    /// Writes no more: the peer reads to the end. Reading goes on.
+    fn end(&self) {
+        self.0.end();
+    }
+
+    /// Writes no more, and waits until the peer has everything.
+    #[pyo3(signature = (timeout=None))]
+    fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        waited(py, timeout, |slice| self.0.finish_timeout(Some(slice)))
+    }
+
+    /// Gives both directions up at once; the peer is told the number.
+    #[pyo3(signature = (code=0))]
+    fn reset(&self, code: u16) {
+        self.0.reset(code);
+    }
+
+    /// Wants nothing more of the peer; what was written still arrives.
+    fn close(&self) {
+        self.0.close();
+    }
+
+    /// Whether a read, and a write, would not wait.
+    fn ready(&self) -> (bool, bool) {
+        self.0.ready()
+    }
+
+    /// A descriptor for selectors, for reading only; it belongs to the stream.
+    fn fileno(&self) -> PyResult<i32> {
+        Ok(self.0.descriptor()?.as_raw_fd())
+    }
+
+    fn __enter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    /// Finishes it; after an exception, resets it.
+    #[pyo3(signature = (kind, _value, _trace))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: Option<Py<PyAny>>,
+        _value: Option<Py<PyAny>>,
+        _trace: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        if kind.is_some() {
+            self.reset(0);
+            return Ok(());
+        }
+        self.finish(py, None)?;
+        self.close();
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! What DCCP_SOCKOPT_CCID_TX_INFO and RX_INFO tell of CCID 3, as the kernel's structures have it (linux/tfrc.h). Its other CCID tells nothing.
+
+use mpdccp_proto::SessionStatus;
+use mpdccp_units::{Duration, Rate};
+
+const CCID3: u8 = 3;
+/// Rates are in 64ths of bytes a second, where the structure says so.
+const SCALE: u64 = 64;
+
+fn microseconds(time: Option<Duration>) -> u32 {
+    time.map_or(0, |time| u32::try_from(time.as_micros()).unwrap_or(u32::MAX))
+}
+
+fn bytes(rate: Rate) -> u64 {
+    rate.bps() / 8
+}
+
+/// `struct tfrc_tx_info`: rates allowed, received and calculated, round-trip time, loss event rate, retransmission timeout, and the interval between
+/// packets.
+pub(super) fn sender(status: Option<&SessionStatus>) -> Option<Vec<u8>> {
+    let path = status?.paths.first()?;
+    let tx = path.tx.as_ref().filter(|_| path.ccids.is_some_and(|(ours, _)| ours == CCID3))?;
+    let allowed = tx.pacing.unwrap_or(tx.delivery_rate);
+    let rtt = tx.rtt.srtt();
+    // Of what was acknowledged or lost, in millionths.
+    let seen = tx.lost.packets + tx.delivered.packets;
+    let loss = (tx.lost.packets * 1_000_000).checked_div(seen).unwrap_or(0);
+    // RFC 5348 section 4.3: four round trips without feedback. A packet as large as they have been so far.
+    let size = tx.sent.bytes.checked_div(tx.sent.packets).unwrap_or(0);
+    let interval = (allowed > Rate::ZERO).then(|| allowed.time_for(size));
+    let mut info = Vec::new();
+    info.extend((bytes(allowed) * SCALE).to_ne_bytes());
+    info.extend((bytes(tx.delivery_rate) * SCALE).to_ne_bytes());
+    let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    for field in [
+        small(bytes(allowed)),
+        microseconds(rtt),
+        small(loss),
+        microseconds(rtt.map(|rtt| rtt * 4)),
+        microseconds(interval),
+    ] {
+        info.extend(field.to_ne_bytes());
+    }
+    // The structure is a multiple of eight bytes.
+    info.extend([0; 4]);
+    Some(info)
+}
+
+/// `struct tfrc_rx_info`: the rate at which data arrived in the time that the connection is open, and the round-trip time. The loss event rate is the sender's to
+/// tell here, and 0.
+pub(super) fn receiver(status: Option<&SessionStatus>, open: Duration) -> Option<Vec<u8>> {
+    let path = status?.paths.first().filter(|path| path.ccids.is_some_and(|(_, theirs)| theirs == CCID3))?;
+    let rtt = path.tx.as_ref().and_then(|tx| tx.rtt.srtt());
+    let rate = bytes(Rate::from_bytes_per(path.stats.bytes_received, open.max(Duration::from_millis(1))));
+    let rate = u32::try_from(rate).unwrap_or(u32::MAX);
+    Some([rate, microseconds(rtt), 0].iter().flat_map(|field| field.to_ne_bytes()).collect())
+}
