@@ -1,0 +1,200 @@
+//! The library beside quinn's datagrams and plain UDP in one run over loopback, each between two processes; a Markdown table.
+//!
+//!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only dccp-5]
+
+mod contender;
+mod dccp;
+mod quic;
+mod system;
+mod udp;
+
+use clap::Parser;
+use contender::{BULK, Client, Connects, Failure, PING, QUESTION};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use system::{cpu, resident};
+
+const CONNECTIONS: usize = 1000;
+/// Messages a second on each of them.
+const PER_SECOND: u32 = 20;
+
+#[derive(Parser)]
+#[command(about = "The library beside quinn's datagrams and plain UDP, over loopback")]
+struct Args {
+    /// How long each measurement takes.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Only the contenders whose name has this in it.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Be the server of a contender.
+    #[arg(long, hide = true)]
+    serve: Option<String>,
+}
+
+/// A server in a process of its own, ended with this.
+struct Server(Child, String);
+
+impl Server {
+    fn start(name: &str) -> Result<Server, Failure> {
+        let mut child =
+            Command::new(std::env::current_exe()?).args(["--serve", name]).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+        Ok(Server(child, line.trim().into()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn percentile(sorted: &[Duration], part: f64) -> f64 {
+    let at = ((sorted.len() as f64 * part) as usize).min(sorted.len().saturating_sub(1));
+    sorted.get(at).map_or(f64::NAN, |d| d.as_secs_f64() * 1e6)
+}
+
+/// Mbit/s that arrived, percent lost, and CPU seconds of both ends for a gigabyte.
+async fn throughput(client: &impl Client, server: u32, seconds: f64) -> Result<(f64, f64, f64), Failure> {
+    let before = cpu(server)? + cpu(std::process::id())?;
+    let (data, until, mut sent) = (vec![7; BULK], Instant::now() + Duration::from_secs_f64(seconds), 0u64);
+    while Instant::now() < until {
+        for _ in 0..16 {
+            client.send(&data).await?;
+            sent += 1;
+        }
+    }
+    let spent = cpu(server)? + cpu(std::process::id())? - before;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    loop {
+        client.send(QUESTION).await?;
+        let answered = tokio::time::timeout(Duration::from_secs(1), client.recv()).await;
+        let Ok(Ok(answer)) = answered else { continue };
+        let number = |at: usize| u64::from_be_bytes(*answer[at..].first_chunk().unwrap_or(&[0; 8]));
+        let (datagrams, nanos) = (number(0), number(8).max(1));
+        let bytes = datagrams as f64 * BULK as f64;
+        let lost = sent.saturating_sub(datagrams) as f64 / sent as f64 * 100.0;
+        return Ok((bytes * 8e3 / nanos as f64, lost, spent / bytes * 1e9));
+    }
+}
+
+async fn ping(client: &impl Client, seconds: f64) -> Result<(f64, f64), Failure> {
+    let (mut times, until) = (Vec::new(), Instant::now() + Duration::from_secs_f64(seconds));
+    while Instant::now() < until {
+        let begun = Instant::now();
+        client.send(&[1; PING]).await?;
+        // One that was lost is not waited for.
+        if tokio::time::timeout(Duration::from_secs(1), client.recv()).await.is_ok_and(|got| got.is_ok()) {
+            times.push(begun.elapsed());
+        }
+    }
+    times.sort_unstable();
+    Ok((percentile(&times, 0.5), percentile(&times, 0.99)))
+}
+
+/// Opens many; how many a second, and they.
+async fn open<C: Connects>(connects: &C) -> Result<(f64, Vec<C::Client>), Failure> {
+    let begun = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    let turns = std::sync::Arc::new(tokio::sync::Semaphore::new(32));
+    for _ in 0..CONNECTIONS {
+        let (connects, turns) = (connects.clone(), turns.clone());
+        tasks.spawn(async move {
+            let _turn = turns.acquire_owned().await;
+            connects.connect().await
+        });
+    }
+    let mut open = Vec::new();
+    while let Some(client) = tasks.join_next().await {
+        open.push(client??);
+    }
+    Ok((CONNECTIONS as f64 / begun.elapsed().as_secs_f64(), open))
+}
+
+/// Microseconds of the server's CPU for an echo, with messages on all connections.
+async fn echoes<C: Client>(clients: Vec<C>, server: u32, seconds: f64) -> Result<f64, Failure> {
+    let before = cpu(server)?;
+    let mut tasks = tokio::task::JoinSet::new();
+    let until = Instant::now() + Duration::from_secs_f64(seconds);
+    for (n, client) in clients.into_iter().enumerate() {
+        tasks.spawn(async move {
+            let pause = Duration::from_secs(1) / PER_SECOND;
+            tokio::time::sleep(pause * (n as u32 % 50) / 50).await;
+            let mut echoed = 0u64;
+            while Instant::now() < until {
+                client.send(&[1; PING]).await?;
+                if tokio::time::timeout(pause, client.recv()).await.is_ok_and(|got| got.is_ok()) {
+                    echoed += 1;
+                }
+                tokio::time::sleep(pause).await;
+            }
+            Ok::<_, Failure>((echoed, client))
+        });
+    }
+    let (mut echoed, mut open) = (0, Vec::new());
+    while let Some(done) = tasks.join_next().await {
+        let (more, client) = done??;
+        echoed += more;
+        open.push(client);
+    }
+    Ok((cpu(server)? - before) * 1e6 / echoed as f64)
+}
+
+async fn contender<C: Connects>(
+    name: &str,
+    server: &Server,
+    connects: C,
+    args: &Args,
+) -> Result<(), Failure> {
+    let process = server.0.id();
+    let one = connects.connect().await?;
+    let (rate, lost, per_gb) = throughput(&one, process, args.seconds).await?;
+    let (p50, p99) = ping(&one, args.seconds).await?;
+    let before = (resident(process)?, resident(std::process::id())?);
+    let (per_second, open) = open(&connects).await?;
+    let memory = |before: u64, now: u64| now.saturating_sub(before) as f64 / 1024.0 / CONNECTIONS as f64;
+    let kib = (memory(before.0, resident(process)?), memory(before.1, resident(std::process::id())?));
+    let echo = echoes(open, process, args.seconds + 2.0).await?;
+    println!(
+        "| {name} | {rate:.0} | {lost:.2} | {per_gb:.2} | {p50:.0} | {p99:.0} | {per_second:.0} | {:.1}, {:.1} | {echo:.1} |",
+        kib.0, kib.1
+    );
+    Ok(())
+}
+
+const NAMES: [&str; 5] = [
+    "UDP",
+    "DCCP, CCID 2",
+    "DCCP, CCID 5",
+    "DCCP, CCID 5, keys",
+    "quinn",
+];
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    let args = Args::parse();
+    if let Some(name) = &args.serve {
+        return match name.as_str() {
+            "UDP" => udp::serve().await,
+            "quinn" => quic::serve().await,
+            name => dccp::serve(name).await,
+        };
+    }
+    println!(
+        "| | Mbit/s | lost % | CPU s/GB | ping p50 us | p99 us | connects/s | KiB a connection: server, client | server CPU us/echo |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for name in NAMES.into_iter().filter(|name| name.contains(&args.only)) {
+        let server = Server::start(name)?;
+        match name {
+            "UDP" => contender(name, &server, udp::Connector(server.1.parse()?), &args).await?,
+            "quinn" => contender(name, &server, quic::connector(&server.1)?, &args).await?,
+            name => contender(name, &server, dccp::connector(name, &server.1)?, &args).await?,
+        }
+    }
+    Ok(())
+}
