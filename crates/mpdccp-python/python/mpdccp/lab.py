@@ -18,6 +18,12 @@ from typing import Any
 __all__ = ["packets", "runs", "series", "sweep"]
 
 
+def _pandas() -> Any:
+    import pandas  # type: ignore[import-untyped]
+
+    return pandas
+
+
 def _summary(directory: str | PathLike[str]) -> dict[str, Any]:
     file = Path(directory) / "summary.json"
     if not file.exists():
@@ -28,9 +34,7 @@ def _summary(directory: str | PathLike[str]) -> dict[str, Any]:
 
 def runs(directory: str | PathLike[str]) -> Any:
     """One row for each run: cell, label, repeat, and its metrics."""
-    import pandas
-
-    return pandas.DataFrame(
+    return _pandas().DataFrame(
         [
             {"cell": run["cell"], "label": run["label"], "repeat": run["repeat"], **run["metrics"]}
             for run in _summary(directory)["runs"]
@@ -54,11 +58,9 @@ def series(
     directory: str | PathLike[str], label: str, *, cell: str | None = None, repeat: int = 0
 ) -> dict[str, Any]:
     """All series of a run, by the names of their files: by default of the first cell, and of the first repeat."""
-    import pandas
-
     run = _run(directory, label, cell, repeat)
     folder = Path(directory) / "series" / f"{run['cell']}_{label}_{repeat}"
-    return {file.stem: pandas.read_csv(file) for file in sorted(folder.glob("*.csv"))}
+    return {file.stem: _pandas().read_csv(file) for file in sorted(folder.glob("*.csv"))}
 
 
 def packets(
@@ -70,20 +72,16 @@ def packets(
     repeat: int = 0,
 ) -> Any:
     """The packets of a flow of a run, by default of the first one."""
-    import pandas
-
     run = _run(directory, label, cell, repeat)
     flows = [each["name"] for each in run["flows"]]
     name = flows[0] if flow is None else flow
     if name not in flows:
         raise KeyError(f"no flow {name!r}; there are {', '.join(flows)}")
     folder = Path(directory) / "series" / f"{run['cell']}_{label}_{repeat}"
-    return pandas.read_csv(folder / f"packets-{name}.csv")
+    return _pandas().read_csv(folder / f"packets-{name}.csv")
 
 
 def sweep(file: str | PathLike[str]) -> Any:
     """The rows of a sweep: the file that `mpdccp lab sweep --out` wrote, or its directory."""
-    import pandas
-
     path = Path(file)
-    return pandas.read_csv(path / "sweep.csv" if path.is_dir() else path)
+    return _pandas().read_csv(path / "sweep.csv" if path.is_dir() else path)
