@@ -181,3 +181,36 @@ fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
         assert!(delivered > 950 || mtu < 1500, "{delivered}: {:?} {queue:?}", status.tun.drops);
     }
 }
+
+/// A size is in use before a probe of it is answered, and on some paths none ever is.
+#[test]
+fn the_first_large_packets_wait_for_no_probe() {
+    for mtu in [1500, 1250] {
+        for delay in [10, 300] {
+            let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
+            let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
+            world.delay = Duration::from_millis(delay);
+            for interface in ["p0", "p1"] {
+                world.hosts[0].access.get_mut(interface).unwrap().mtu = mtu;
+            }
+            let open = |world: &World| {
+                let peer = world.peer(SERVER, "c0");
+                world.server_of(0).is_some() && peer.is_some_and(|peer| peer.state == "open")
+            };
+            let opens = (0..30_000).any(|_| {
+                world.run(Duration::from_millis(1));
+                open(&world)
+            });
+            assert!(opens, "no session over {mtu}, {delay} ms: {:?}", world.hosts[0].log);
+            for (from, to) in [(0, SERVER), (SERVER, 0)] {
+                let numbers: Vec<u64> = (0..5).map(|_| world.send(from, inner(to), 1_328)).collect();
+                world.run(world.delay + Duration::from_millis(100));
+                let lost = numbers.iter().filter(|number| !world.delivered.contains_key(number)).count();
+                assert!(
+                    lost == 0 || mtu < 1500 && from == SERVER,
+                    "{lost} of 5 from {from} over {mtu}, {delay} ms"
+                );
+            }
+        }
+    }
+}
