@@ -7,8 +7,8 @@ use mpdccp_units::{Duration, Time};
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// Wait of an acknowledgement that tells of a new gap: others may follow.
 const GAP_DELAY: Duration = Duration::from_millis(1);
-/// Most ranges of numbers kept; the lowest are forgotten.
-const MAX_RANGES: usize = 64;
+/// Most ranges of numbers kept; the lowest are forgotten, and with them that their packets arrived. A fast path that reorders has hundreds.
+const MAX_RANGES: usize = 1_024;
 
 #[derive(Debug)]
 pub(crate) struct Arrivals {

@@ -25,6 +25,8 @@ const EXTENSION: u8 = 0x40;
 pub(crate) const MAX_CONTROL: usize = 1 + 8 + 3 + 8;
 /// Longest header of a packet with a number, bytes.
 pub(crate) const MAX_PACKET_HEADER: usize = 1 + 8 + 8;
+/// Most ranges that an acknowledgement names.
+const MAX_NAMED: u64 = 512;
 const MAX_VARINT: u64 = (1 << 62) - 1;
 
 /// Whether the payload of a datagram is a packet of the stream layer, by its first four bits.
@@ -268,12 +270,12 @@ impl<'a> Writer<'a> {
         ranges: impl Iterator<Item = Range<u64>> + Clone,
     ) -> bool {
         let Some(largest) = ranges.clone().next().map(|range| range.end - 1) else { return false };
-        // Their count is one byte.
         let head = 1 + varint_len(path) + varint_len(largest) + varint_len(delay) + 1;
         let (mut room, mut count, mut below) = (self.room().saturating_sub(head), 0, None);
-        for range in ranges.clone().take(64) {
+        for range in ranges.clone().take(MAX_NAMED as usize) {
             let gap = below.map_or(0, |below: u64| varint_len(below - range.end - 1));
-            let len = gap + varint_len(range.end - range.start - 1);
+            // The count of the others has a second byte from 64 on.
+            let len = gap + varint_len(range.end - range.start - 1) + usize::from(count == 64);
             if len > room {
                 break;
             }

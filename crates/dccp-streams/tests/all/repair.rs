@@ -37,6 +37,20 @@ fn a_path_that_reorders_is_given_time() {
     assert!(stats.losses_taken_back > 0 && stats.bytes_repaired * 100 < stats.bytes_sent, "{stats:?}");
 }
 
+/// As a satellite link does whose packets are spread over 50 ms: hundreds of them are out of order at any time.
+#[test]
+fn a_fast_path_that_reorders_far_is_used_and_little_is_sent_twice() {
+    let mut net = Net::plain(vec![Link { jitter: ms(50), loss: 10, ..Link::new(ms(25), 100) }]);
+    let id = net.stream(0);
+    net.bulk(&[id], Duration::from_secs(5));
+    let before = net.ends[0].stats();
+    let read = net.bulk(&[id], Duration::from_secs(5))[0];
+    let after = net.ends[0].stats();
+    let repaired = (after.bytes_repaired - before.bytes_repaired) as f64;
+    let repaired = repaired / (after.bytes_sent - before.bytes_sent) as f64;
+    assert!(repaired < 0.015 && read > 5 * 90_000_000 / 8, "{repaired} of 0.01, {read}");
+}
+
 /// Most time between two reads of a bulk stream while something happens to its first path.
 fn longest_gap(happens: impl Fn(&mut Net)) -> Duration {
     let mut net = Net::plain(vec![Link::new(ms(20), 20), Link::new(ms(20), 20)]);
