@@ -1,8 +1,7 @@
 //! What the proxy's thread is told, and what it tells.
 
 use crate::segment::Tuple;
-use crate::table::{Flow, Request};
-use std::time::Duration;
+use crate::verdict::{Flow, Request};
 
 /// What the proxy's thread is asked to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +30,8 @@ pub enum Command {
     Finish(Flow),
     /// RST, or no connection at all.
     Reset(Flow),
-    /// The host of the other end wants to know whether this one lives.
-    Keepalive(Flow, Duration),
+    /// Whether to have this host prove that it lives, for the host of the other end wants to know.
+    Probe(Flow, bool),
     /// End the thread.
     Stop,
 }
@@ -42,7 +41,7 @@ pub enum Command {
 pub enum Event {
     /// The connection is established: a host of this end completed its handshake, or a far one accepted.
     Connected(Flow),
-    /// It could not be established; whether a host refused it.
+    /// It could not be established, or not be accepted; whether a host refused it.
     Failed(Flow, bool),
     /// The host sent bytes.
     Data(Flow, Vec<u8>),

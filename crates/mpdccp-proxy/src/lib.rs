@@ -21,12 +21,16 @@ mod commands;
 mod flow;
 #[cfg(feature = "linux")]
 mod handle;
+mod journal;
 #[cfg(feature = "linux")]
 mod namespace;
+#[cfg(feature = "linux")]
+mod options;
 mod segment;
 #[cfg(feature = "linux")]
 mod sockets;
 mod table;
+mod verdict;
 
 pub use answer::Refusal;
 pub use commands::{Command, Event};
@@ -37,4 +41,5 @@ pub use namespace::{INTERFACE, Namespace};
 pub use segment::{Icmp, Segment, Tuple};
 #[cfg(feature = "linux")]
 pub use sockets::Sockets;
-pub use table::{AsPacket, Flow, FlowTable, Limits, Request, Verdict};
+pub use table::FlowTable;
+pub use verdict::{AsPacket, Flow, Limits, Request, Verdict};

@@ -56,11 +56,13 @@ impl Namespace {
 }
 
 /// Settings of the namespace.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
     // The same ports may be connected again within a minute, as between the two hosts.
     ("ipv4/tcp_tw_reuse", "1"),
+    // Hosts connect to ports below 1024, and from them; the thread has given up the capability for these.
+    ("ipv4/ip_unprivileged_port_start", "0"),
     ("ipv4/ip_forward", "0"),
     ("ipv6/conf/default/accept_dad", "0"),
 ];

@@ -47,6 +47,8 @@ pub struct Segment {
     pub opens: bool,
     /// RST.
     pub resets: bool,
+    /// FIN.
+    pub finishes: bool,
     /// Neither IP options nor IPv6 extension headers nor a fragment.
     pub plain: bool,
     /// Carries an option that only the two hosts can handle: MD5, TCP-AO or Multipath TCP.
@@ -65,6 +67,8 @@ pub struct Segment {
     pub ack: Option<u32>,
     /// Bytes of sequence space: data, SYN and FIN.
     pub length: u32,
+    /// Neither SYN, FIN nor RST, and a byte of data at most: what a keepalive or a window probe may be.
+    pub may_probe: bool,
 }
 
 impl Segment {
@@ -105,6 +109,7 @@ impl Segment {
             },
             opens,
             resets: tcp.rst(),
+            finishes: tcp.fin(),
             plain: plain && !payload.fragmented,
             end_to_end_option: opens
                 && kinds(tcp.options()).any(|k| [MD5, AUTHENTICATION, MULTIPATH].contains(&k)),
@@ -115,7 +120,13 @@ impl Segment {
             seq: tcp.sequence_number(),
             ack: tcp.ack().then(|| tcp.acknowledgment_number()),
             length,
+            may_probe: !(tcp.syn() || tcp.fin() || tcp.rst()) && tcp.ack() && length <= 1,
         })
+    }
+
+    /// The number after its last.
+    pub(crate) fn end(&self) -> u32 {
+        self.seq.wrapping_add(self.length)
     }
 }
 

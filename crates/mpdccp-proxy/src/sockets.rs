@@ -4,12 +4,13 @@ use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal};
 use crate::handle::SocketsHandle;
 use crate::namespace::{ECN_MARK, Namespace};
+use crate::options::{keepalive, transparent};
 use crate::segment::Tuple;
-use crate::table::{Flow, Request};
+use crate::verdict::{Flow, Request};
 use rustix::event::epoll::{self, CreateFlags, Event as Ready, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
-use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use socket2::{SockAddr, Socket};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
@@ -25,6 +26,8 @@ const HANDSHAKE: Duration = Duration::from_secs(70);
 const BACKLOG: i32 = 4_096;
 /// Idle listeners are closed when there are so many.
 const LISTENERS: usize = 1_024;
+/// When to accept again what there was no descriptor for.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Chunks read from one connection before others have their turn.
 const TURNS: usize = 4;
 /// Packets read from the device before others have their turn.
@@ -66,6 +69,8 @@ pub struct Sockets<E, P> {
     early: HashMap<Flow, (Instant, Vec<Command>)>,
     /// Connections with something left to do.
     active: HashSet<Flow>,
+    /// Listeners whose connections could not be accepted yet, for want of descriptors.
+    short: HashSet<SocketAddr>,
     next: u64,
     events: Vec<Event>,
     on_events: E,
@@ -97,6 +102,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             connections: HashMap::new(),
             early: HashMap::new(),
             active: HashSet::new(),
+            short: HashSet::new(),
             next: FIRST_SOCKET,
             events: Vec::new(),
             on_events,
@@ -142,6 +148,9 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                     Err(std::sync::mpsc::TryRecvError::Empty) => break,
                 }
             }
+            for address in std::mem::take(&mut self.short) {
+                self.accept(address);
+            }
             self.give_up();
             self.turn();
             if !self.events.is_empty() {
@@ -155,9 +164,10 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let connecting = self.connecting.values().map(|(_, _, since)| *since + PATIENCE);
-        let first = connecting.chain(self.early.values().map(|(since, _)| *since + HANDSHAKE)).min()?;
-        let left = first.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-        Timespec::try_from(left).ok()
+        let first = connecting.chain(self.early.values().map(|(since, _)| *since + HANDSHAKE)).min();
+        let left = first.map(|at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
+        let again = (!self.short.is_empty()).then_some(ACCEPT_AGAIN);
+        Timespec::try_from(left.into_iter().chain(again).min()?).ok()
     }
 
     /// A few packets of the namespace's kernel, so that others have their turn.
@@ -211,7 +221,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 if let Err(e) = self.listen(flow, tuple, &syn) {
                     tracing::debug!("proxy: cannot accept for {}: {e}", tuple.to);
                     self.early.remove(&flow);
-                    self.events.push(Event::Reset(flow));
+                    self.events.push(Event::Failed(flow, false));
                 }
             }
             Command::Connect { flow, request } => match self.connect(flow, &request) {
@@ -234,11 +244,15 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 self.active.insert(flow);
             }
             Command::Reset(flow) => self.reset(flow),
-            Command::Keepalive(flow, interval) => {
+            Command::Probe(flow, probe) => {
                 if let Some((connection, _)) = self.connections.get(&flow) {
-                    let params = TcpKeepalive::new().with_time(interval).with_interval(interval);
-                    // Without it the host's own probes are answered on its behalf, which is no worse than a proxy without the option.
-                    let _ = connection.socket().set_tcp_keepalive(&params);
+                    let socket = connection.socket();
+                    // Refused, the far host hears no answer, as if this one were gone.
+                    let _ = if probe {
+                        socket.set_tcp_keepalive(&keepalive())
+                    } else {
+                        socket.set_keepalive(false)
+                    };
                 }
             }
             Command::Stop => {}
@@ -282,10 +296,22 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     fn accept(&mut self, address: SocketAddr) {
         loop {
             let Some(listener) = self.listeners.get_mut(&address) else { return };
-            let Ok((socket, from)) = listener.socket.accept() else { break };
+            let (socket, from) = match listener.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                // Its host gave up, or there is no descriptor: the kernel says nothing when there is one.
+                Err(_) => {
+                    self.short.insert(address);
+                    return;
+                }
+            };
             let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
             let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
-            let (Some(flow), Ok(())) = (flow, prepared) else { continue };
+            let (Some(flow), Ok(())) = (flow, prepared) else {
+                // The other side broke meanwhile. Dropped, the socket would end with FIN.
+                Connection::new(socket).reset();
+                continue;
+            };
             self.established(flow, socket);
         }
     }
@@ -438,8 +464,10 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     /// The other side broke, or is not wanted any more.
     fn reset(&mut self, flow: Flow) {
         self.early.remove(&flow);
-        if let Some((_, number, _)) = self.connecting.remove(&flow) {
+        if let Some((socket, number, _)) = self.connecting.remove(&flow) {
             self.kinds.remove(&number);
+            // Its handshake may be complete.
+            Connection::new(socket).reset();
         }
         if let Some(connection) = self.remove(flow) {
             connection.reset();
@@ -450,20 +478,11 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     }
 
     fn reset_all(&mut self) {
-        for (_, (connection, _)) in self.connections.drain() {
-            connection.reset();
-        }
+        let connecting = self.connecting.drain().map(|(_, (socket, ..))| Connection::new(socket));
+        self.connections
+            .drain()
+            .map(|(_, (connection, _))| connection)
+            .chain(connecting)
+            .for_each(Connection::reset);
     }
-}
-
-/// A socket that may have any address.
-fn transparent(like: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(like), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-    // Of an IPv6 socket too: Linux keeps one flag for both (IPV6_TRANSPARENT sets the same).
-    socket.set_ip_transparent_v4(true)?;
-    socket.set_reuse_address(true)?;
-    if like.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    Ok(socket)
 }

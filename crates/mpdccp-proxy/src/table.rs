@@ -3,122 +3,19 @@
 //! A flow that was not open when the proxy first saw it, that is without a SYN, travels as packets, and a flow that was proxied never
 //! does: the sequence numbers of its two legs differ.
 
-use crate::answer::{Refusal, answer, reset_of};
+use crate::answer::{Refusal, reset_of};
+use crate::journal::Journal;
 use crate::segment::{Icmp, Segment, Tuple, quoted, with_checksum};
+use crate::verdict::{AsPacket, Flow, Limits, Request, Verdict};
 use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// A flow's number at this end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Flow(pub u64);
-
 /// How long a flow that ended, or that is left to packets, is remembered: TIME-WAIT (RFC 9293 section 3.4.2) as Linux has it.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// Why a TCP flow travels as packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum AsPacket {
-    /// Its SYN was not seen.
-    Midstream,
-    /// MD5, TCP-AO or Multipath TCP.
-    EndToEndOption,
-    /// Accurate ECN or L4S.
-    AccurateEcn,
-    /// IP options, extension headers or fragments.
-    NotPlain,
-    /// Too many flows, or too many half-open ones of its source.
-    Limit,
-    /// The far end's SYN stayed unanswered.
-    Unanswered,
-    /// A policy rule is for its packets.
-    Policy,
-    /// The embedding said so.
-    NotWanted,
-}
-
-impl AsPacket {
-    /// All of them, in the order of [`FlowTable::as_packets`].
-    pub const ALL: [AsPacket; 8] = [
-        AsPacket::Midstream,
-        AsPacket::EndToEndOption,
-        AsPacket::AccurateEcn,
-        AsPacket::NotPlain,
-        AsPacket::Limit,
-        AsPacket::Unanswered,
-        AsPacket::Policy,
-        AsPacket::NotWanted,
-    ];
-
-    /// As a metric names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            AsPacket::Midstream => "midstream",
-            AsPacket::EndToEndOption => "end_to_end_option",
-            AsPacket::AccurateEcn => "accurate_ecn",
-            AsPacket::NotPlain => "not_plain",
-            AsPacket::Limit => "limit",
-            AsPacket::Unanswered => "unanswered",
-            AsPacket::Policy => "policy",
-            AsPacket::NotWanted => "not_wanted",
-        }
-    }
-}
-
-/// What to do with a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Send it through the tunnel.
-    Packet,
-    /// Write it to the private namespace's device.
-    Proxy(Flow),
-    /// It is a SYN: ask the far end to connect. The table keeps the SYN.
-    Open(Flow, Request),
-    /// It is a held SYN again: drop it.
-    Held(Flow),
-    /// The host withdrew its held SYN: tell the far end.
-    Withdrawn(Flow),
-    /// As [`Proxy`](Verdict::Proxy), and the host gave up before its handshake was complete: end the flow at the far end and in the namespace.
-    Aborted(Flow),
-}
-
-/// What the far end needs to know to connect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// From the host that opens to the host it wants.
-    pub tuple: Tuple,
-    /// TTL or hop limit of the SYN, which the far SYN carries too.
-    pub ttl: u8,
-    /// DSCP and ECN field of the SYN.
-    pub traffic_class: u8,
-    /// The SYN offers ECN.
-    pub ecn: bool,
-}
-
-impl Request {
-    /// A packet like the answers, to look up which rules hold for them.
-    pub fn answer(&self) -> Vec<u8> {
-        answer(self.tuple, self.traffic_class).unwrap_or_default()
-    }
-}
-
-/// Bounds of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Flows at a time.
-    pub flows: usize,
-    /// Flows at a time that are not yet connected.
-    pub half_open: usize,
-    /// Of these, of one source address.
-    pub half_open_per_source: usize,
-}
-
-impl Default for Limits {
-    /// 65,536 flows, 4,096 half-open, 1,024 of one source.
-    fn default() -> Limits {
-        Limits { flows: 1 << 16, half_open: 1 << 12, half_open_per_source: 1 << 10 }
-    }
-}
+/// How long a connection that died with an end of the tunnel is remembered: its host may send nothing for hours (RFC 9293 section 3.8.4).
+const DEAD: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 enum State {
@@ -133,6 +30,8 @@ enum State {
     Ended,
     /// Left to packets.
     Packets,
+    /// It died with an end of the tunnel. What its host sends is answered with RST.
+    Dead,
     /// As if it had never been.
     Free,
 }
@@ -148,8 +47,33 @@ struct Held {
 struct Entry {
     flow: Flow,
     state: State,
-    /// Of [`State::Ended`] and [`State::Packets`].
+    /// Of [`State::Ended`], [`State::Packets`] and [`State::Dead`].
     until: Time,
+    /// The number that the host's next segment begins with.
+    next: u32,
+    /// The host's packet that waits for a word of the far one.
+    keepalive: Option<Vec<u8>>,
+    /// The far host waits for a word of this one.
+    asked: bool,
+    /// The host has sent its last, and a SYN of the same ports has not come since.
+    closing: bool,
+    /// Its line in the journal.
+    line: Option<u32>,
+}
+
+impl Entry {
+    fn new(flow: Flow, state: State) -> Entry {
+        Entry {
+            flow,
+            state,
+            until: Time::ZERO,
+            next: 0,
+            keepalive: None,
+            asked: false,
+            closing: false,
+            line: None,
+        }
+    }
 }
 
 /// The flows of one end.
@@ -161,8 +85,9 @@ pub struct FlowTable {
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
-    /// Ended flows and those left to packets, in the order in which they are forgotten.
-    remembered: VecDeque<(Time, Tuple)>,
+    /// Ended flows and those left to packets, in the order in which they are forgotten; then the dead.
+    remembered: [VecDeque<(Time, Tuple)>; 2],
+    journal: Journal,
     next: u64,
     counts: [u64; AsPacket::ALL.len()],
 }
@@ -176,7 +101,8 @@ impl FlowTable {
             tuples: HashMap::new(),
             half_open: HashMap::new(),
             all_half_open: 0,
-            remembered: VecDeque::new(),
+            remembered: Default::default(),
+            journal: Journal::default(),
             next: 0,
             counts: [0; AsPacket::ALL.len()],
         }
@@ -217,13 +143,50 @@ impl FlowTable {
                 Verdict::Aborted(flow)
             }
             Some(Entry { flow, state: State::Open | State::Connecting(_) | State::Accepting, .. }) => {
-                Verdict::Proxy(*flow)
+                let flow = *flow;
+                self.on_segment(flow, &segment, packet)
             }
+            Some(Entry { state: State::Dead, .. }) if !segment.opens => Verdict::Answer(reset_of(&segment)),
             Some(Entry { flow, state: State::Ended, .. }) if !segment.opens => Verdict::Proxy(*flow),
             Some(Entry { state: State::Packets, .. }) => self.as_packet(AsPacket::Unanswered, false),
             Some(_) | None if segment.opens => self.on_syn(packet, &segment, wanted(&segment)),
             Some(_) | None => self.as_packet(AsPacket::Midstream, false),
         }
+    }
+
+    /// A segment of a host whose connection is here.
+    fn on_segment(&mut self, flow: Flow, segment: &Segment, packet: &[u8]) -> Verdict {
+        let Some(entry) = self.entries.get_mut(&segment.tuple) else { return Verdict::Packet };
+        // RFC 9293 section 3.8.4: a keepalive has the number before the next. A window probe of Linux is the same.
+        if matches!(entry.state, State::Open)
+            && segment.may_probe
+            && segment.seq == entry.next.wrapping_sub(1)
+        {
+            entry.keepalive = Some(with_checksum(packet));
+            return Verdict::Keepalive(flow);
+        }
+        if segment.opens && std::mem::take(&mut entry.closing) {
+            // Another connection. The namespace must not answer it, should the first be over there, and that not be told yet: what the host sends
+            // next finds it over, or it is not.
+            return Verdict::Held(flow);
+        }
+        entry.closing |= segment.finishes || segment.resets;
+        if !segment.resets {
+            entry.next = segment.end();
+        }
+        if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }
+    }
+
+    /// The far end asks whether this host lives; false if the flow is not open, and there is nobody to ask.
+    pub fn ask(&mut self, flow: Flow) -> bool {
+        let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple));
+        let open = entry.filter(|entry| matches!(entry.state, State::Open));
+        open.map(|entry| entry.asked = true).is_some()
+    }
+
+    /// The far host lives: the packet that asked goes to the private namespace.
+    pub fn alive(&mut self, flow: Flow) -> Option<Vec<u8>> {
+        self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }
 
     fn on_syn(&mut self, packet: &[u8], segment: &Segment, wanted: Result<(), AsPacket>) -> Verdict {
@@ -242,6 +205,8 @@ impl FlowTable {
             None
         };
         if let Some(reason) = reason {
+            // What was of these ports before is no more.
+            self.remove(segment.tuple);
             return self.as_packet(reason, true);
         }
         let held = Held { syn: with_checksum(packet), seq: segment.seq, length: segment.length };
@@ -274,13 +239,54 @@ impl FlowTable {
     fn insert(&mut self, tuple: Tuple, state: State) -> Flow {
         let flow = Flow(self.next);
         self.next += 1;
-        if let Some(old) = self.entries.insert(tuple, Entry { flow, state, until: Time::ZERO }) {
-            self.tuples.remove(&old.flow);
-        }
+        self.remove(tuple);
+        self.entries.insert(tuple, Entry::new(flow, state));
         self.tuples.insert(flow, tuple);
         *self.half_open.entry(self.opener(tuple, flow)).or_default() += 1;
         self.all_half_open += 1;
         flow
+    }
+
+    fn remove(&mut self, tuple: Tuple) {
+        if let Some(old) = self.entries.remove(&tuple) {
+            self.tuples.remove(&old.flow);
+            self.journal.erase(old.line);
+        }
+    }
+
+    /// A connection of these addresses died with an end of the tunnel, as the other end says, or [`journal`](Self::changes) of this one. One that
+    /// is open here now is another.
+    pub fn bury(&mut self, now: Time, tuple: Tuple) {
+        self.forget(now);
+        if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
+            let flow = Flow(self.next);
+            self.next += 1;
+            let line = self.entries.get(&tuple).and_then(|entry| entry.line);
+            let until = now + DEAD;
+            let line = line.or_else(|| Some(self.journal.write(tuple)));
+            self.entries.insert(tuple, Entry { until, line, ..Entry::new(flow, State::Dead) });
+            self.remember(1, until, tuple);
+        }
+    }
+
+    /// Reads what an earlier run left of its [`changes`](Self::changes): these connections are dead.
+    pub fn restore(&mut self, now: Time, lines: impl Iterator<Item = Option<Tuple>>) {
+        for (line, tuple) in (0..).zip(lines.take(self.limits.flows)) {
+            self.journal.lines = line + 1;
+            self.journal.free.push(line);
+            let Some(tuple) = tuple.filter(|tuple| !self.entries.contains_key(tuple)) else { continue };
+            self.journal.free.pop();
+            let (flow, until) = (Flow(self.next), now + DEAD);
+            self.next += 1;
+            self.entries.insert(tuple, Entry { until, line: Some(line), ..Entry::new(flow, State::Dead) });
+            self.remember(1, until, tuple);
+        }
+    }
+
+    /// Lines of the journal that are other than at the last call: which connections a host may have. With them, [`restore`](Self::restore) knows what
+    /// died with this end.
+    pub fn changes(&mut self) -> Vec<(u32, Option<Tuple>)> {
+        std::mem::take(&mut self.journal.changes)
     }
 
     /// Whose half-open flows a flow counts among: those of the host that opens it.
@@ -322,19 +328,19 @@ impl FlowTable {
     /// that the answers travel as packets too. Another segment of an ended flow comes from an end that lost its state: its numbers mean
     /// nothing to the host here. It is not to be written; what is returned is to be sent back, so that its host learns that the flow is over.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
-        if self.remembered.is_empty() {
+        if self.remembered.iter().all(VecDeque::is_empty) {
             return None;
         }
         let segment = Segment::parse(packet)?;
-        let entry = self.entries.get_mut(&segment.tuple.reversed())?;
-        if !matches!(entry.state, State::Ended) {
-            return None;
+        let tuple = segment.tuple.reversed();
+        match self.entries.get(&tuple)?.state {
+            State::Ended | State::Dead if segment.opens => {
+                self.remove(tuple);
+                None
+            }
+            State::Ended | State::Dead => reset_of(&segment),
+            _ => None,
         }
-        if segment.opens {
-            entry.state = State::Packets;
-            return None;
-        }
-        reset_of(&segment)
     }
 
     /// The far end is connected: the SYN of this flow may go to the private namespace now. `None` if it was withdrawn.
@@ -344,6 +350,7 @@ impl FlowTable {
             self.entries.get(&tuple).filter(|e| e.flow == flow && matches!(e.state, State::Held(_)))?;
         debug_assert_eq!(entry.flow, flow);
         let entry = self.entries.get_mut(&tuple)?;
+        entry.line = Some(self.journal.write(tuple));
         match std::mem::replace(&mut entry.state, State::Accepting) {
             State::Held(held) => Some((tuple, held.syn)),
             _ => None,
@@ -374,6 +381,7 @@ impl FlowTable {
             self.not_half_open(tuple, flow);
             if let Some(entry) = self.entries.get_mut(&tuple) {
                 entry.state = State::Open;
+                entry.line = entry.line.or_else(|| Some(self.journal.write(tuple)));
             }
         }
     }
@@ -409,29 +417,37 @@ impl FlowTable {
         }
         self.tuples.remove(&flow);
         if matches!(state, State::Free) {
-            self.entries.remove(&tuple);
+            self.remove(tuple);
         } else if let Some(entry) = self.entries.get_mut(&tuple) {
-            (entry.state, entry.until) = (state, now + REMEMBERED);
-            self.remembered.push_back((entry.until, tuple));
+            (entry.state, entry.until, entry.keepalive) = (state, now + REMEMBERED, None);
+            let until = entry.until;
+            self.remember(0, until, tuple);
         }
-        // What ends is remembered for no more flows than may be open.
-        while self.remembered.len() > self.limits.flows {
-            self.forget_first();
+    }
+
+    /// Of neither kind are more remembered than may be open.
+    fn remember(&mut self, kind: usize, until: Time, tuple: Tuple) {
+        self.remembered[kind].push_back((until, tuple));
+        while self.remembered[kind].len() > self.limits.flows {
+            self.forget_first(kind);
         }
     }
 
     fn forget(&mut self, now: Time) {
-        while self.remembered.front().is_some_and(|(until, _)| *until <= now) {
-            self.forget_first();
+        for kind in 0..self.remembered.len() {
+            while self.remembered[kind].front().is_some_and(|(until, _)| *until <= now) {
+                self.forget_first(kind);
+            }
         }
     }
 
-    fn forget_first(&mut self) {
-        let Some((until, tuple)) = self.remembered.pop_front() else { return };
-        let over =
-            |entry: &Entry| matches!(entry.state, State::Ended | State::Packets) && entry.until == until;
+    fn forget_first(&mut self, kind: usize) {
+        let Some((until, tuple)) = self.remembered[kind].pop_front() else { return };
+        let over = |entry: &Entry| {
+            matches!(entry.state, State::Ended | State::Packets | State::Dead) && entry.until == until
+        };
         if self.entries.get(&tuple).is_some_and(over) {
-            self.entries.remove(&tuple);
+            self.remove(tuple);
         }
     }
 

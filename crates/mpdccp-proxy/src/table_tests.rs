@@ -173,3 +173,130 @@ fn memory_is_bounded_by_the_limits() {
     }
     assert!(table.entries.len() <= 20 && table.tuples.len() <= 10 && table.remembered.len() <= 10);
 }
+
+/// A flow that this end's host opened, whose handshake is complete.
+fn established(table: &mut FlowTable, port: u16) -> Flow {
+    let (flow, _) = open(table, port);
+    table.accepted(flow).unwrap();
+    table.on_packet(NOW, &numbered(port, 8, b""), |_| Ok(()));
+    table.connected(flow);
+    flow
+}
+
+/// A segment of the host of [`established`] with this number.
+fn numbered(port: u16, seq: u32, data: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+    builder.tcp(port, 80, seq, 1_000).ack(1).write(&mut out, data).unwrap();
+    out
+}
+
+#[test]
+fn a_keepalive_waits_for_a_word_of_the_far_host() {
+    let mut table = FlowTable::new(Limits::default());
+    let flow = established(&mut table, 1_000);
+    let says = |table: &mut FlowTable, packet: &[u8]| table.on_packet(NOW, packet, |_| Ok(()));
+    assert_eq!(says(&mut table, &numbered(1_000, 8, b"data")), Verdict::Proxy(flow));
+    for keepalive in [numbered(1_000, 11, b""), numbered(1_000, 11, b"x")] {
+        assert_eq!(says(&mut table, &keepalive), Verdict::Keepalive(flow));
+        assert_eq!(table.alive(flow), Some(keepalive));
+        assert_eq!(table.alive(flow), None, "once");
+    }
+    // An acknowledgement, data again and an end again are none.
+    let again = [numbered(1_000, 12, b""), numbered(1_000, 8, b"data"), numbered(1_000, 12, b"")];
+    assert!(again.iter().all(|packet| says(&mut table, packet) == Verdict::Proxy(flow)));
+    let fin = segment(1, 2, 1_000, |tcp| tcp.ack(1).fin());
+    assert_eq!(
+        (says(&mut table, &fin), says(&mut table, &fin)),
+        (Verdict::Proxy(flow), Verdict::Proxy(flow))
+    );
+    // This host was asked for.
+    assert!(table.ask(flow) && !table.ask(Flow(77)));
+    assert_eq!(says(&mut table, &numbered(1_000, 12, b"")), Verdict::Alive(flow));
+    assert_eq!(says(&mut table, &numbered(1_000, 12, b"")), Verdict::Proxy(flow));
+    table.ended(NOW, flow);
+    assert!(!table.ask(flow));
+}
+
+#[test]
+fn what_died_with_an_end_is_answered_and_never_travels() {
+    let mut table = FlowTable::new(Limits::default());
+    let tuple = Segment::parse(&syn(1_000)).unwrap().tuple;
+    table.bury(NOW, tuple);
+    let Verdict::Answer(Some(answer)) = table.on_packet(NOW, &numbered(1_000, 8, b"x"), |_| Ok(())) else {
+        panic!()
+    };
+    let answer = Segment::parse(&answer).unwrap();
+    assert_eq!((answer.tuple, answer.resets, answer.seq), (tuple.reversed(), true, 1));
+    let stale = segment(2, 1, 1_000, |tcp| tcp.ack(77));
+    assert!(table.on_delivered(&stale).is_some(), "nor to the host");
+    // Still so after hours, but not for ever; and a new connection of these ports is another one.
+    let later = NOW + Duration::from_secs(20 * 3_600);
+    assert!(matches!(table.on_packet(later, &numbered(1_000, 8, b""), |_| Ok(())), Verdict::Answer(_)));
+    let (flow, _) = open(&mut table, 1_000);
+    table.bury(later, tuple);
+    assert_eq!(table.on_packet(NOW, &syn(1_000), |_| Ok(())), Verdict::Held(flow));
+    table.bury(NOW, Segment::parse(&syn(1_001)).unwrap().tuple);
+    let next_day = NOW + Duration::from_secs(25 * 3_600);
+    assert_eq!(table.on_packet(next_day, &numbered(1_001, 8, b""), |_| Ok(())), Verdict::Packet);
+}
+
+#[test]
+fn ports_of_an_ended_flow_are_free_for_one_that_travels_as_packets() {
+    let mut table = FlowTable::new(Limits::default());
+    let flow = established(&mut table, 1_000);
+    table.ended(NOW, flow);
+    let unwanted = |_: &Segment| Err(AsPacket::Policy);
+    assert_eq!(table.on_packet(NOW, &syn(1_000), unwanted), Verdict::Packet);
+    assert_eq!(table.on_packet(NOW, &numbered(1_000, 8, b"x"), unwanted), Verdict::Packet);
+}
+
+#[test]
+fn the_journal_says_which_connections_a_host_may_have() {
+    let mut table = FlowTable::new(Limits::default());
+    let mut lines = Vec::new();
+    let follow = |table: &mut FlowTable, lines: &mut Vec<Option<Tuple>>| {
+        for (line, tuple) in table.changes() {
+            lines.resize(lines.len().max(line as usize + 1), None);
+            lines[line as usize] = tuple;
+        }
+    };
+    let (held, _) = open(&mut table, 999);
+    let flows = [1_000, 1_001, 1_002].map(|port| established(&mut table, port));
+    follow(&mut table, &mut lines);
+    let tuple = |port| Some(Segment::parse(&syn(port)).unwrap().tuple);
+    assert_eq!(lines, [1_000, 1_001, 1_002].map(tuple), "not of a SYN that is held");
+    table.ended(NOW, flows[0]);
+    table.refused(NOW, held, Refusal::Reset);
+    let later = NOW + Duration::from_secs(61);
+    table.on_packet(later, &numbered(1_001, 8, b""), |_| Ok(()));
+    follow(&mut table, &mut lines);
+    assert_eq!(lines, [None, tuple(1_001), tuple(1_002)]);
+    // After a crash.
+    let mut table = FlowTable::new(Limits::default());
+    table.restore(NOW, lines.iter().copied());
+    let dead = |table: &mut FlowTable, port| table.on_packet(NOW, &numbered(port, 8, b""), |_| Ok(()));
+    assert!([1_001, 1_002].iter().all(|port| matches!(dead(&mut table, *port), Verdict::Answer(_))));
+    assert_eq!(dead(&mut table, 1_000), Verdict::Packet);
+    established(&mut table, 1_001);
+    established(&mut table, 1_003);
+    follow(&mut table, &mut lines);
+    let mut known: Vec<_> = lines.into_iter().flatten().map(|tuple| tuple.from.port()).collect();
+    known.sort();
+    assert_eq!(known, [1_001, 1_002, 1_003], "lines are used again");
+}
+
+#[test]
+fn the_namespace_does_not_answer_a_syn_that_comes_before_it_is_known_that_the_last_flow_is_over() {
+    for last in [segment(1, 2, 1_000, |tcp| tcp.ack(1).fin()), segment(1, 2, 1_000, |tcp| tcp.rst())] {
+        let mut table = FlowTable::new(Limits::default());
+        let flow = established(&mut table, 1_000);
+        let says = |table: &mut FlowTable, packet: &[u8]| table.on_packet(NOW, packet, |_| Ok(()));
+        assert_eq!(says(&mut table, &last), Verdict::Proxy(flow));
+        assert_eq!(says(&mut table, &syn(1_000)), Verdict::Held(flow));
+        // It is open still: the kernel asks the host, as any would (RFC 5961 section 4.2).
+        assert_eq!(says(&mut table, &syn(1_000)), Verdict::Proxy(flow));
+        table.ended(NOW, flow);
+        open(&mut table, 1_000);
+    }
+}

@@ -6,6 +6,7 @@ use pair::Pair;
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::time::Duration;
 
 /// Longer than anything here takes; only a test that fails waits for so long.
@@ -133,6 +134,82 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     far.read_to_end(&mut got).unwrap();
     assert_eq!(got.len(), written);
     assert!(got.chunks(chunk.len()).all(|part| part == &chunk[..part.len()]));
+}
+
+#[test]
+fn a_keepalive_asks_the_far_host_and_not_the_proxy() {
+    let Some(pair) = Pair::new(|_| true) else { return };
+    let listener = listen(&pair, 1, "10.9.0.2:80");
+    let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();
+    let (mut far, _) = accept(&listener);
+    let second = Duration::from_secs(1);
+    let keepalive = socket2::TcpKeepalive::new().with_time(second).with_interval(second).with_retries(2);
+    socket2::SockRef::from(&near).set_tcp_keepalive(&keepalive).unwrap();
+    // It would be dead by now if nobody had answered.
+    near.set_read_timeout(Some(5 * second)).unwrap();
+    assert_eq!(hear(&mut near), ErrorKind::WouldBlock);
+    far.write_all(b"x").unwrap();
+    near.read_exact(&mut [0]).unwrap();
+    // The far host is gone without a word.
+    pair.hosts[1].run(|| {
+        assert!(Command::new("ip").args(["link", "set", "tun0", "down"]).status().unwrap().success())
+    });
+    near.set_read_timeout(Some(60 * second)).unwrap();
+    assert_eq!(hear(&mut near), ErrorKind::TimedOut);
+}
+
+/// Why there is nothing to read.
+fn hear(stream: &mut TcpStream) -> ErrorKind {
+    loop {
+        match stream.read(&mut [0]).unwrap_err().kind() {
+            // A child of another test ended.
+            ErrorKind::Interrupted => {}
+            kind => return kind,
+        }
+    }
+}
+
+/// The far host reset its connection after the near one had completed its handshake, and before that was noticed.
+#[test]
+fn a_handshake_that_completes_too_late_is_reset_and_not_finished() {
+    use etherparse::{PacketBuilder, TcpSlice};
+    let (tell, sent) = std::sync::mpsc::channel();
+    let (ready, handle) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let on_packet = move |packet: &[u8]| drop(tell.send(packet[10..].to_vec()));
+        match mpdccp_proxy::Sockets::enter(1400, |_| (), on_packet) {
+            Ok((sockets, handle)) => {
+                ready.send(handle).unwrap();
+                sockets.run().unwrap();
+            }
+            Err(e) => println!("SKIPPED no network namespace with a TUN device: {e}"),
+        }
+    });
+    let Ok(handle) = handle.recv() else { return };
+    let builder = || PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+    let mut syn = Vec::new();
+    builder().tcp(1_000, 80, 7, 1_000).syn().write(&mut syn, &[]).unwrap();
+    let tuple = mpdccp_proxy::Segment::parse(&syn).unwrap().tuple;
+    let flow = mpdccp_proxy::Flow(1);
+    use mpdccp_proxy::Command::{Accept, Reset, Stop};
+    handle.send([Accept { flow, tuple, syn }, Reset(flow)]);
+    let segment = || loop {
+        let packet: Vec<u8> = sent.recv_timeout(PATIENCE).unwrap();
+        if let Some(segment) = mpdccp_proxy::Segment::parse(&packet) {
+            return (segment, TcpSlice::from_slice(&packet[20..]).unwrap().syn());
+        }
+    };
+    let (answer, opens) = segment();
+    assert!(opens);
+    let mut ack = Vec::new();
+    let tcp = builder().tcp(1_000, 80, 8, 1_000).ack(answer.seq.wrapping_add(1));
+    tcp.write(&mut ack, &[]).unwrap();
+    rustix::io::write(handle.tun(), &[&[0; 10][..], &ack].concat()).unwrap();
+    let end = std::iter::repeat_with(segment)
+        .find(|(segment, opens)| !opens && (segment.resets || segment.finishes));
+    assert!(end.unwrap().0.resets);
+    handle.send([Stop]);
+    thread.join().unwrap();
 }
 
 fn connect_from_5555() -> std::io::Result<TcpStream> {

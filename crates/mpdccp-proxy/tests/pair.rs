@@ -176,15 +176,30 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
                         let _ = rustix::io::write(&other.tun, &buffer[..n]);
                     }
                 }
-                Verdict::Proxy(_) | Verdict::Aborted(_) => {
-                    let handle = own.sockets.lock().unwrap().clone();
-                    if let Some(handle) = handle {
-                        let _ = rustix::io::write(handle.tun(), &buffer[..n]);
+                Verdict::Proxy(_) | Verdict::Aborted(_) | Verdict::Alive(_) => {
+                    enter(own, &buffer[..n]);
+                    match verdict {
+                        Verdict::Aborted(flow) => {
+                            tell(own, Command::Reset(flow));
+                            end_twin(own, other, flow);
+                        }
+                        Verdict::Alive(flow) => {
+                            tell(own, Command::Probe(flow, false));
+                            answer_keepalive(other, own.twin.lock().unwrap()[&flow]);
+                        }
+                        _ => {}
                     }
-                    if let Verdict::Aborted(flow) = verdict {
-                        tell(own, Command::Reset(flow));
-                        end_twin(own, other, flow);
+                }
+                Verdict::Keepalive(flow) => {
+                    let far = own.twin.lock().unwrap().get(&flow).copied();
+                    match far.filter(|far| other.table.lock().unwrap().ask(*far)) {
+                        Some(far) => tell(other, Command::Probe(far, true)),
+                        None => answer_keepalive(own, flow),
                     }
+                }
+                Verdict::Answer(answer) => {
+                    let packet = [&[0; HEADER][..], &answer.unwrap()].concat();
+                    let _ = rustix::io::write(&own.tun, &packet);
                 }
                 Verdict::Held(_) => {}
                 Verdict::Open(flow, request) => {
@@ -201,6 +216,22 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
                 Verdict::Withdrawn(flow) => end_twin(own, other, flow),
             }
         }
+    }
+}
+
+/// A packet for the private namespace, behind its header.
+fn enter(end: &End, packet: &[u8]) {
+    let handle = end.sockets.lock().unwrap().clone();
+    if let Some(handle) = handle {
+        let _ = rustix::io::write(handle.tun(), packet);
+    }
+}
+
+/// What asked whether the far host lives goes to the kernel, which answers.
+fn answer_keepalive(end: &End, flow: Flow) {
+    let packet = end.table.lock().unwrap().alive(flow);
+    if let Some(packet) = packet {
+        enter(end, &[&[0; HEADER][..], &packet].concat());
     }
 }
 

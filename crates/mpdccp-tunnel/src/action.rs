@@ -3,6 +3,7 @@
 use crate::command::Answer;
 use crate::packet::marking::Marker;
 use crate::shards::ShardMessage;
+use crate::tcp::LINE;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use ipnet::IpNet;
 use std::collections::VecDeque;
@@ -53,6 +54,8 @@ pub enum Action {
     AssignQueue(IpAddr, u8),
     /// Write a file of the state directory, whole or not at all.
     Save(StateFile, String),
+    /// Write a line of a file whose lines have one length, at [`line_start`].
+    SaveLine(StateFile, u32, String),
     /// Mark outer headers so from now on.
     SetMarking(Marker),
     /// Let a peer in that has these keys.
@@ -110,6 +113,8 @@ pub enum StateFile {
     Leases,
     /// Time of the newest handshake.
     Timestamp,
+    /// TCP connections that travel as streams; of each shard. Worth nothing once the host has restarted.
+    Connections,
 }
 
 impl StateFile {
@@ -119,8 +124,23 @@ impl StateFile {
             StateFile::Volumes => "volumes.json",
             StateFile::Leases => "leases.json",
             StateFile::Timestamp => "handshake.json",
+            StateFile::Connections => "connections",
         }
     }
+}
+
+/// Where a line of a [`StateFile::Connections`] begins, bytes.
+pub fn line_start(line: u32) -> u64 {
+    u64::from(line) * LINE as u64
+}
+
+/// Does [`Action::SaveLine`] to a file's text.
+pub fn put_line(file: &mut String, line: u32, text: &str) {
+    let start = line_start(line) as usize;
+    while file.len() < start + LINE {
+        file.push_str(&format!("{:<width$}\n", "", width = LINE - 1));
+    }
+    file.replace_range(start..start + LINE, text);
 }
 
 /// How much an event matters.

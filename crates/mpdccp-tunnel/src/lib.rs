@@ -30,7 +30,7 @@ mod tcp;
 mod tunnel;
 mod watch;
 
-pub use action::{Action, Level, OpenPath, StateFile};
+pub use action::{Action, Level, OpenPath, StateFile, line_start, put_line};
 pub use command::{Answer, Command, Keys, PeerKeys};
 pub use drops::DropReason;
 pub use host::{HostEvent, Interface, Looked, Sizes};

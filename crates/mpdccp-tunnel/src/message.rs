@@ -9,6 +9,9 @@ const ASK: [u8; 2] = [0x10, 2];
 const GIVE: [u8; 2] = [0x10, 3];
 const REFUSE: [u8; 2] = [0x10, 4];
 const NAMES: [u8; 2] = [0x10, 5];
+/// Before a stream's number.
+const PROBE: [u8; 2] = [0x10, 7];
+const ALIVE: [u8; 2] = [0x10, 8];
 /// Longest name of a path that is told, bytes.
 const LONGEST_NAME: usize = 40;
 /// Largest message: it fits where IPv4 does.
@@ -43,7 +46,7 @@ impl Refusal {
     }
 }
 
-/// A message; all but `Leave` are about inner addresses.
+/// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
     /// A server asks its client to go to another server.
@@ -53,6 +56,10 @@ pub(crate) enum Message {
     Refuse(Refusal),
     /// What a client calls its paths.
     Names(Vec<String>),
+    /// Whether the host lives whose TCP connection this stream carries.
+    Probe(u64),
+    /// It does.
+    Alive(u64),
 }
 
 impl Message {
@@ -61,6 +68,8 @@ impl Message {
         match self {
             Message::Leave => LEAVE.to_vec(),
             Message::Ask => ASK.to_vec(),
+            Message::Probe(stream) => [&PROBE[..], &stream.to_be_bytes()].concat(),
+            Message::Alive(stream) => [&ALIVE[..], &stream.to_be_bytes()].concat(),
             Message::Refuse(why) => [&REFUSE[..], &[*why as u8]].concat(),
             Message::Names(names) => {
                 let mut out = NAMES.to_vec();
@@ -96,6 +105,8 @@ impl Message {
         match (*kind, rest) {
             (LEAVE, []) => Some(Message::Leave),
             (ASK, []) => Some(Message::Ask),
+            (PROBE, rest) => Some(Message::Probe(u64::from_be_bytes(rest.try_into().ok()?))),
+            (ALIVE, rest) => Some(Message::Alive(u64::from_be_bytes(rest.try_into().ok()?))),
             (REFUSE, [1]) => Some(Message::Refuse(Refusal::NoPool)),
             (REFUSE, [2]) => Some(Message::Refuse(Refusal::Exhausted)),
             (NAMES, mut rest) => {

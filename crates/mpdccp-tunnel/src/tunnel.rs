@@ -46,6 +46,8 @@ pub struct Tunnel {
     shard: Shard,
     /// TCP flows as streams, if this host can carry them.
     flows: Option<Flows>,
+    /// Which of them died with the last run.
+    connections: String,
     started: Time,
     running: bool,
     failure: Option<String>,
@@ -90,6 +92,7 @@ impl Tunnel {
             listener: Listener::default(),
             shard: Shard::new(shard, cfg.shards.0),
             flows: None,
+            connections: file(StateFile::Connections).unwrap_or_default().into(),
             started: now,
             running: false,
             failure: None,
@@ -185,7 +188,7 @@ impl Tunnel {
             }
             Packet::Session(session, data) => match self.peers.of(session) {
                 Some(number) if data.first().is_some_and(|b| b >> 4 == 1) => {
-                    self.handle_message(endpoint, now, number, &data)
+                    self.handle_message(endpoint, now, (number, session), &data)
                 }
                 Some(number) => {
                     let cx = cx!(self, endpoint, now);
@@ -225,7 +228,7 @@ impl Tunnel {
         &mut self,
         endpoint: &mut Endpoint,
         now: Time,
-        number: usize,
+        (number, session): (usize, SessionId),
         data: &[u8],
     ) -> Result<Outcome, DropReason> {
         if Pieces::is_piece(data) {
@@ -233,6 +236,9 @@ impl Tunnel {
         }
         let auto = self.cfg.addresses.auto;
         match (Message::parse(data), self.cfg.is_client()) {
+            (Some(message @ (Message::Probe(_) | Message::Alive(_))), _) => {
+                return Ok(self.handle_probe(endpoint, now, session, &message));
+            }
             (Some(Message::Leave), true) => self.next_server(endpoint, now, number, "it is to be taken away"),
             (Some(Message::Ask), false) => self.assign(endpoint, now, number),
             (Some(Message::Names(names)), false) => {

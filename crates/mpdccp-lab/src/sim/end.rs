@@ -400,6 +400,9 @@ impl End {
         match (action, &mut self.channels) {
             (Action::CloseSocket(socket), _) => self.close(socket),
             (Action::Save(file, text), _) => drop(self.saved.insert(file, text)),
+            (Action::SaveLine(file, line, text), _) => {
+                mpdccp_tunnel::put_line(self.saved.entry(file).or_default(), line, &text);
+            }
             (Action::Reply(_, Answer::Error(why)), _) => self.refused = Some(why),
             (Action::Stop, _) => self.ended = true,
             (Action::SetMarking(marker), _) => self.marker = marker,

@@ -10,6 +10,9 @@ use mpdccp_units::{Duration, Time};
 /// How long to wait for the answers to our Close, or for the peer's Close on the other subflows.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
+/// The least that a session with open streams lives on without a path.
+const STREAMS_SURVIVE: Duration = Duration::from_secs(15 * 60);
+
 impl Session {
     /// Closes in good order.
     pub(crate) fn close(&mut self, now: Time) {
@@ -130,13 +133,20 @@ impl Session {
         self.finish(Reason::AbortedByPeer);
     }
 
+    /// How long the session lives on without a path. Its streams may be connections whose hosts would wait as long for each other: Linux gives up after
+    /// 15 minutes.
+    pub(super) fn survive(&self) -> Duration {
+        let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
+        if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }
+    }
+
     /// When [`Self::check_end`] may find the session over.
     pub(super) fn end_timeout(&self) -> Option<(Time, Wake)> {
         match self.state {
             SessionState::Closing => Some((self.close_at, Wake::CloseWait)),
             SessionState::Closed => None,
             _ if self.any_up() => None,
-            _ => Some((self.alive + self.cfg.survive, Wake::Survive)),
+            _ => Some((self.alive + self.survive(), Wake::Survive)),
         }
     }
 
@@ -151,7 +161,7 @@ impl Session {
                 }
             }
             SessionState::Connecting | SessionState::Open => {
-                if !self.any_up() && now >= self.alive + self.cfg.survive {
+                if !self.any_up() && now >= self.alive + self.survive() {
                     let reason = match self.state {
                         SessionState::Connecting => Reason::NoAnswer,
                         _ => Reason::NoPath,

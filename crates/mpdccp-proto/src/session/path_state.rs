@@ -139,7 +139,8 @@ impl Session {
         let (keepalive, survive) = (self.cfg.keepalive, self.cfg.survive);
         let (keepalive, patience) = match path.ours {
             true if self.multipath => (keepalive, RECONNECT_AFTER),
-            true => (keepalive, survive),
+            true => (keepalive, self.survive()),
+            false if !self.multipath => (keepalive.saturating_mul(2), self.survive()),
             false => (keepalive.saturating_mul(2), survive),
         };
         // While data flows, a path that carries none must be known to work for when it is needed.

@@ -31,7 +31,7 @@ pub(super) fn read_request(header: &[u8]) -> Option<Request> {
     Some(Request { tuple, ttl, traffic_class, ecn: flags & ECN != 0 })
 }
 
-fn octets(ip: IpAddr) -> Vec<u8> {
+pub(super) fn octets(ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),
@@ -43,7 +43,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
     v4().or_else(|| <[u8; 16]>::try_from(octets).ok().map(IpAddr::from))
 }
 
-fn end(bytes: &[u8]) -> Option<SocketAddr> {
+pub(super) fn end(bytes: &[u8]) -> Option<SocketAddr> {
     let (ip, port) = bytes.split_last_chunk()?;
     Some(SocketAddr::new(address(ip)?, u16::from_be_bytes(*port)))
 }

@@ -1,25 +1,23 @@
 //! The flows that travel as streams: a flow of the table, a socket of the proxy and a stream of a session belong together.
 
-use super::announce;
-use super::transfer::{CHUNK, read, write};
+use super::dead::{self, Dead};
+use super::routes::{Carrier, Routes, has_rule};
+use super::transfer::{CHUNK, PRIORITY, read, write};
+use super::{announce, journal};
 use crate::Cx;
 use crate::action::Action;
-use crate::config::Tcp;
-use crate::packet::allowed::Allowed;
-use crate::peer::Peer;
-use crate::peers::Peers;
+use crate::message::Message;
 use crate::status::TcpStatus;
 use dccp_streams::{Event, Reason, StreamId};
-use mpdccp_proto::{PktInfo, SessionId, is_unicast};
+use mpdccp_proto::{SessionId, is_unicast};
 use mpdccp_proxy::{
     AsPacket, Command, Event as Sockets, Flow, FlowTable, Limits, Refusal, Request, Tuple, Verdict,
 };
+use mpdccp_units::Time;
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of one direction of a flow that are between its stream and its socket.
 const WINDOW: u64 = 256 << 10;
-/// Priority of the streams, all the same.
-const PRIORITY: u8 = 3;
 
 /// What becomes of a packet read from the interface.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,35 +30,12 @@ pub enum Divert {
     Done,
 }
 
-/// Which addresses are whose.
-#[derive(Clone, Copy)]
-pub(crate) struct Routes<'a> {
-    pub(crate) peers: &'a Peers,
-    pub(crate) allowed: &'a Allowed,
-}
-
-impl Routes<'_> {
-    fn wants(&self, cx: &Cx<'_>, number: usize) -> bool {
-        let wants = |peer: &Peer| {
-            // What exceeds a rate is dropped, and that is for packets.
-            peer.cfg.tcp.unwrap_or(cx.cfg.tcp) == Tcp::Streams && peer.cfg.receive_rate.is_none()
-        };
-        self.peers.get(number).is_some_and(wants)
-    }
-
-    /// The session that would carry a flow to this address as a stream.
-    fn session(&self, cx: &mut Cx<'_>, to: std::net::IpAddr) -> Option<SessionId> {
-        let number = self.allowed.peer(to).filter(|number| self.wants(cx, *number))?;
-        let session = self.peers[number].session?;
-        cx.endpoint.streams(cx.now, session, |_| session)
-    }
-}
-
 /// One flow and its stream.
 #[derive(Debug)]
-struct Carried {
-    session: SessionId,
-    stream: StreamId,
+pub(super) struct Carried {
+    peer: usize,
+    pub(super) session: SessionId,
+    pub(super) stream: StreamId,
     /// A host of this end opened it.
     ours: bool,
     /// The far end is connected.
@@ -79,11 +54,13 @@ struct Carried {
 /// All flows of one end.
 #[derive(Debug)]
 pub(crate) struct Flows {
-    table: FlowTable,
-    carried: HashMap<Flow, Carried>,
-    by_stream: HashMap<(SessionId, StreamId), Flow>,
+    pub(super) table: FlowTable,
+    pub(super) carried: HashMap<Flow, Carried>,
+    pub(super) by_stream: HashMap<(SessionId, StreamId), Flow>,
     /// Sessions whose peer wants no streams after all.
     unwanted: Vec<SessionId>,
+    dead: Dead,
+    most: usize,
     opened: u64,
     accepted: u64,
     refused: u64,
@@ -93,11 +70,16 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// As many at a time as its sockets allow.
-    pub(crate) fn new(flows: usize) -> Flows {
+    /// As many at a time as its sockets allow; `saved` says which died with the last run.
+    pub(crate) fn new(now: Time, flows: usize, saved: &str) -> Flows {
         let usual = Limits::default();
+        let most = flows.min(usual.flows);
+        let mut table = FlowTable::new(Limits { flows: most, ..usual });
+        table.restore(now, journal::read(saved));
         Flows {
-            table: FlowTable::new(Limits { flows: flows.min(usual.flows), ..usual }),
+            table,
+            dead: Dead::default(),
+            most,
             carried: HashMap::new(),
             by_stream: HashMap::new(),
             unwanted: Vec::new(),
@@ -112,15 +94,15 @@ impl Flows {
 
     /// A packet was read from the interface.
     pub(crate) fn on_packet(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>, packet: &[u8]) -> Divert {
-        let mut session = None;
+        let mut carrier = None;
         let unwanted = &self.unwanted;
         let verdict = self.table.on_packet(cx.now, packet, |segment| {
-            session = routes.session(cx, segment.tuple.to.ip()).filter(|session| !unwanted.contains(session));
-            session.ok_or(AsPacket::NotWanted)?;
+            carrier = routes.session(cx, segment.tuple.to.ip()).filter(|c| !unwanted.contains(&c.session));
+            carrier.ok_or(AsPacket::NotWanted)?;
             if has_rule(cx, packet) { Err(AsPacket::Policy) } else { Ok(()) }
         });
-        match (verdict, session) {
-            (Verdict::Open(flow, request), Some(session)) => self.open(cx, session, flow, &request),
+        match (verdict, carrier) {
+            (Verdict::Open(flow, request), Some(carrier)) => self.open(cx, carrier, flow, &request),
             (Verdict::Packet | Verdict::Open(..), _) => Divert::Packet,
             (Verdict::Proxy(_), _) => Divert::Proxy,
             (Verdict::Held(_), _) => Divert::Done,
@@ -133,10 +115,24 @@ impl Flows {
                 self.reset_stream(cx, flow, Reason::Reset);
                 Divert::Proxy
             }
+            (Verdict::Keepalive(flow), _) => {
+                self.say(cx, flow, Message::Probe);
+                Divert::Done
+            }
+            (Verdict::Alive(flow), _) => {
+                cx.out.push(Action::Tcp(Command::Probe(flow, false)));
+                self.say(cx, flow, Message::Alive);
+                Divert::Proxy
+            }
+            (Verdict::Answer(answer), _) => {
+                answer.into_iter().for_each(|answer| cx.out.push(Action::WriteInner(answer)));
+                Divert::Done
+            }
         }
     }
 
-    fn open(&mut self, cx: &mut Cx<'_>, session: SessionId, flow: Flow, request: &Request) -> Divert {
+    fn open(&mut self, cx: &mut Cx<'_>, carrier: Carrier, flow: Flow, request: &Request) -> Divert {
+        let session = carrier.session;
         let header = announce::request(request);
         let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&header, PRIORITY));
         let Some(Ok(stream)) = stream else {
@@ -145,13 +141,20 @@ impl Flows {
             return Divert::Packet;
         };
         self.opened += 1;
-        self.insert(flow, session, stream, true);
+        self.insert(flow, carrier, stream, true);
         Divert::Done
     }
 
-    fn insert(&mut self, flow: Flow, session: SessionId, stream: StreamId, ours: bool) {
+    fn insert(
+        &mut self,
+        flow: Flow,
+        Carrier { number: peer, session }: Carrier,
+        stream: StreamId,
+        ours: bool,
+    ) {
         self.by_stream.insert((session, stream), flow);
         let carried = Carried {
+            peer,
             session,
             stream,
             ours,
@@ -184,6 +187,10 @@ impl Flows {
         session: SessionId,
         event: Event,
     ) {
+        let (peer, dead) = self.dead.on_stream(cx, session, event);
+        for tuple in dead.into_iter().filter(|tuple| routes.allowed.peer(tuple.to.ip()) == Some(peer)) {
+            self.table.bury(cx.now, tuple);
+        }
         let flow = |stream| self.by_stream.get(&(session, stream)).copied();
         match event {
             Event::Opened(stream) => {
@@ -228,6 +235,11 @@ impl Flows {
         stream: StreamId,
     ) -> Result<(), Reason> {
         let number = routes.peers.of(session).ok_or(Reason::SessionLost)?;
+        let is_list = |s: &mut dccp_streams::Streams| s.header(stream) == Some(&dead::LIST[..]);
+        if cx.endpoint.streams(cx.now, session, is_list) == Some(true) {
+            self.dead.accept(cx, number, session, stream);
+            return Ok(());
+        }
         let request =
             cx.endpoint.streams(cx.now, session, |s| s.header(stream).and_then(announce::read_request));
         let request = request.flatten().ok_or(Reason::Protocol)?;
@@ -242,7 +254,7 @@ impl Flows {
         }
         let flow = self.table.connect(cx.now, &request).map_err(announce::reason)?;
         self.accepted += 1;
-        self.insert(flow, session, stream, false);
+        self.insert(flow, Carrier { number, session }, stream, false);
         cx.out.push(Action::Tcp(Command::Connect { flow, request }));
         Ok(())
     }
@@ -405,12 +417,30 @@ impl Flows {
         }
     }
 
+    /// A session is open: its peer may have lost its state with the last one.
+    pub(crate) fn on_session(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>, session: SessionId) {
+        if let Some(number) = routes.peers.of(session) {
+            self.dead.tell(cx, number, session);
+        }
+    }
+
     /// A session is over: its flows are reset, never finished. Hosts whose SYN is held try again by themselves.
-    pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, session: SessionId) {
+    pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>, session: SessionId) {
         self.unwanted.retain(|other| *other != session);
+        self.dead.on_session_end(session);
         let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
-        for flow in of_it.map(|(flow, _)| *flow).collect::<Vec<_>>() {
+        let mut peer = None;
+        for (flow, number) in of_it.map(|(flow, carried)| (*flow, carried.peer)).collect::<Vec<_>>() {
+            peer = Some(number);
+            if let Some(tuple) = self.table.tuple(flow) {
+                self.dead.note(number, tuple, self.most);
+            }
             self.give_up(cx, flow, Reason::SessionLost);
+        }
+        // The next one may be open already.
+        let next = peer.and_then(|number| Some((number, routes.peers.get(number)?.session?)));
+        if let Some((number, next)) = next.filter(|(_, next)| *next != session) {
+            self.dead.tell(cx, number, next);
         }
     }
 
@@ -452,10 +482,4 @@ impl Flows {
             as_packets: self.table.as_packets().map(|(why, n)| (why.name().into(), n)).collect(),
         }
     }
-}
-
-/// Whether a policy rule is for this packet and the others of its flow.
-fn has_rule(cx: &Cx<'_>, packet: &[u8]) -> bool {
-    let policy = &cx.cfg.settings.policy_rule;
-    !policy.0.is_empty() && policy.rule_for(&PktInfo::of_ip(packet, cx.endpoint.flow_key()), packet).is_some()
 }

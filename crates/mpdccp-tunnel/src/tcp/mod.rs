@@ -1,8 +1,14 @@
 //! TCP connections of hosts, carried as streams of sessions (docs/tcp.md).
 
 mod announce;
+mod dead;
 mod flows;
+mod journal;
+mod probes;
+mod routes;
 mod transfer;
 
 pub use flows::Divert;
-pub(crate) use flows::{Flows, Routes};
+pub(crate) use flows::Flows;
+pub(crate) use journal::LINE;
+pub(crate) use routes::Routes;

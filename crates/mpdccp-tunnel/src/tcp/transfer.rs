@@ -3,6 +3,8 @@
 use dccp_streams::{StreamError, StreamId, Streams};
 use std::collections::VecDeque;
 
+/// Priority of the streams, all the same.
+pub(super) const PRIORITY: u8 = 3;
 /// Most bytes handed to a socket in one piece.
 pub(super) const CHUNK: usize = 64 << 10;
 

@@ -2,6 +2,7 @@
 
 use super::Tunnel;
 use crate::Cx;
+use crate::message::Message;
 use crate::packet::allowed::addresses;
 use crate::packet::forward::Outcome;
 use crate::tcp::{Divert, Flows, Routes};
@@ -20,7 +21,7 @@ impl Tunnel {
         match able {
             Ok(flows) => {
                 self.cfg.proxy = true;
-                self.flows = Some(Flows::new(flows));
+                self.flows = Some(Flows::new(self.started, flows, &std::mem::take(&mut self.connections)));
                 self.listener.update(&self.cfg, &self.peers, endpoint);
             }
             Err(why) if self.shard.is_first() => {
@@ -34,6 +35,7 @@ impl Tunnel {
     pub fn handle_sockets(&mut self, endpoint: &mut Endpoint, now: Time, events: Vec<mpdccp_proxy::Event>) {
         if let Some(flows) = &mut self.flows {
             flows.on_sockets(cx!(self, endpoint, now), events);
+            flows.save(cx!(self, endpoint, now));
         }
     }
 
@@ -52,7 +54,9 @@ impl Tunnel {
         let (_, destination) = addresses(packet)?;
         let home = self.forward.allowed.peer(destination).is_some_and(|number| self.shard.is_home(number));
         let cx = cx!(self, endpoint, now);
-        home.then(|| flows.on_packet(cx, routes, packet)).filter(|done| *done != Divert::Packet)
+        let done = home.then(|| flows.on_packet(cx, routes, packet))?;
+        flows.save(cx);
+        (done != Divert::Packet).then_some(done)
     }
 
     /// Something happened to a session; true if it concerns its streams alone.
@@ -67,9 +71,11 @@ impl Tunnel {
         let (cx, routes) = (cx!(self, endpoint, now), routes!(self));
         match event {
             SessionEvent::Stream(event) => flows.on_stream(cx, routes, session, *event),
-            SessionEvent::Closed(_) => flows.on_session_end(cx, session),
-            _ => {}
+            SessionEvent::Closed(_) => flows.on_session_end(cx, routes, session),
+            SessionEvent::Opened { .. } => flows.on_session(cx, routes, session),
+            _ => return false,
         }
+        flows.save(cx);
         matches!(event, SessionEvent::Stream(_))
     }
 
@@ -78,6 +84,25 @@ impl Tunnel {
         if let Some(flows) = &mut self.flows {
             flows.recheck(cx!(self, endpoint, now), routes!(self));
         }
+    }
+
+    /// The peer asks whether the host of a stream lives, or says so of its own.
+    pub(super) fn handle_probe(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Time,
+        session: SessionId,
+        message: &Message,
+    ) -> Outcome {
+        let Some(flows) = &mut self.flows else { return Outcome::Done };
+        match message {
+            Message::Probe(stream) => flows.on_probe(cx!(self, endpoint, now), session, *stream),
+            Message::Alive(stream) => {
+                return flows.on_alive(session, *stream).map_or(Outcome::Done, Outcome::Proxy);
+            }
+            _ => {}
+        }
+        Outcome::Done
     }
 }
 

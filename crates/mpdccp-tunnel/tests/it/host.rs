@@ -265,6 +265,10 @@ impl Host {
                     self.saved.insert(file, text);
                     None
                 }
+                Action::SaveLine(file, line, text) => {
+                    mpdccp_tunnel::put_line(self.saved.entry(file).or_default(), line, &text);
+                    None
+                }
                 Action::AddPeer { peer, key, .. } => {
                     assert!(self.peers.insert(key, peer).is_none(), "a key of two peers");
                     None

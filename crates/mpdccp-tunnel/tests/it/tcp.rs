@@ -3,8 +3,8 @@
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use etherparse::PacketBuilder;
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
-use mpdccp_tunnel::Packet;
 use mpdccp_tunnel::status::TcpStatus;
+use mpdccp_tunnel::{Packet, StateFile};
 use mpdccp_units::Duration;
 
 const SERVER: usize = SERVERS[0];
@@ -274,6 +274,151 @@ fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
     let [(0, answer)] = &world.segments[..] else { panic!("{:?}", world.segments) };
     let answer = Segment::parse(answer).unwrap();
     assert_eq!((answer.resets, answer.seq), (true, 4_711));
+}
+
+#[test]
+fn what_this_end_cannot_accept_is_left_to_packets() {
+    let mut world = world(STREAMS, STREAMS);
+    world.syn(0, 0, SERVER, 1_000);
+    let far = world.connecting(SERVER);
+    world.says(SERVER, Event::Connected(far));
+    let [Told::Accept { flow, .. }] = world.told(0)[..] else { panic!("no SYN was let in") };
+    world.told(SERVER);
+    world.says(0, Event::Failed(flow, false));
+    assert_eq!(world.told(SERVER), [Told::Reset(far)]);
+    world.syn(0, 0, SERVER, 1_000);
+    assert_eq!(world.segments.len(), 1);
+}
+
+impl World {
+    /// A segment of the host's end of an [`open`](Self::open) connection, from the inner address of `source`.
+    fn segment(
+        &mut self,
+        host: usize,
+        (source, to): (usize, usize),
+        ports: (u16, u16),
+        numbers: (u32, u32),
+        data: &[u8],
+    ) {
+        let mut packet = Vec::new();
+        let builder = PacketBuilder::ipv4(inner(source).octets(), inner(to).octets(), 64);
+        let tcp = builder.tcp(ports.0, ports.1, numbers.0, 1_000).ack(numbers.1);
+        tcp.write(&mut packet, data).unwrap();
+        let now = self.now;
+        self.hosts[host].packet(now, Packet::Interface(packet));
+        self.run(SOON);
+    }
+
+    /// Ports that came out of a host's interface with RST.
+    fn reset_ports(&mut self, host: usize) -> Vec<u16> {
+        let out = std::mem::take(&mut self.segments);
+        let segments = out.into_iter().map(|(at, packet)| (at, Segment::parse(&packet).unwrap()));
+        segments
+            .map(|(at, segment)| (assert!(at == host && segment.resets), segment.tuple.to.port()).1)
+            .collect()
+    }
+}
+
+/// Each end's host says something of a connection that died with either end, hours later.
+#[test]
+fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() {
+    for killed in [&[0][..], &[SERVER], &[0, SERVER]] {
+        let mut world = world(STREAMS, STREAMS);
+        // The client's other server is not there: all happens between two ends.
+        let other = SERVERS[1];
+        world.hosts[other].stopped = true;
+        world.open(1_000);
+        let now = world.now;
+        for host in killed {
+            // One that finds nothing of its own has it from the other.
+            if killed.len() == 1 {
+                world.hosts[*host].saved.remove(&StateFile::Connections);
+            }
+            world.hosts[*host].restart(now);
+        }
+        world.run(Duration::from_secs(3 * 3_600));
+        assert_eq!(world.server_of(0), Some(SERVER));
+        world.segments.clear();
+        for host in killed {
+            match *host {
+                0 => world.segment(0, (0, SERVER), (1_000, 80), (8, 4_711), b"more"),
+                _ => world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more"),
+            }
+            let port = if *host == 0 { 1_000 } else { 80 };
+            assert_eq!(world.reset_ports(*host), [port], "{killed:?}");
+        }
+        let as_packets = |host| world.tcp(host).as_packets["midstream"];
+        assert_eq!([0, SERVER].map(as_packets), [0, 0], "{killed:?}");
+        // A new connection of the same ports is carried.
+        world.told(0);
+        world.told(SERVER);
+        world.syn(0, 0, SERVER, 1_000);
+        world.connecting(SERVER);
+    }
+}
+
+#[test]
+fn only_a_peers_own_connections_are_taken_for_dead() {
+    let mut world = world(STREAMS, STREAMS);
+    world.open(1_000);
+    let now = world.now;
+    // The server loses its state, and by its new file the address is another peer's.
+    world.hosts[SERVER].text = server_text([true; CLIENTS], STREAMS).replace("10.0.0.2/32", "10.0.0.77/32");
+    world.hosts[SERVER].restart(now);
+    world.run(Duration::from_secs(60));
+    world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
+    // The journal of the server knows it; the client's word would not do. Nothing of it may reach the other peer.
+    assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
+}
+
+#[test]
+fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, far] = world.open(1_000);
+    let (there, back) = (((0, SERVER), (1_000, 80)), ((SERVER, 0), (80, 1_000)));
+    world.segment(0, there.0, there.1, (8, 1), b"data");
+    world.segment(SERVER, back.0, back.1, (10, 1), b"");
+    [0, SERVER].iter().for_each(|host| world.hosts[*host].diverted.clear());
+    world.segment(0, there.0, there.1, (11, 1), b"");
+    assert_eq!((world.told(SERVER), world.hosts[0].diverted.len()), (vec![Told::Probe(far, true)], 0));
+    // The far host is silent: so is the proxy.
+    world.segment(0, there.0, there.1, (11, 1), b"");
+    assert_eq!(world.hosts[0].diverted.len(), 0);
+    world.segment(SERVER, back.0, back.1, (10, 1), b"");
+    assert_eq!(
+        (world.told(SERVER).last(), world.hosts[0].diverted.len()),
+        (Some(&Told::Probe(far, false)), 1)
+    );
+    // The far end has forgotten it: what the stream says counts.
+    world.says(SERVER, Event::Reset(far));
+    assert_eq!(world.told(0), [Told::Reset(near)]);
+    assert!(world.segments.is_empty());
+}
+
+#[test]
+fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
+    let mut world = world(STREAMS, STREAMS);
+    // Of a client with one server: others go to the next one.
+    let file = ClientFile { extra: STREAMS.into(), remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
+    let now = world.now;
+    world.hosts[0].reload(now, &file.text(0));
+    world.run(Duration::from_secs(5));
+    let [near, far] = world.open(1_000);
+    let cut = |world: &mut World, up| world.hosts[0].access.values_mut().for_each(|access| access.up = up);
+    cut(&mut world, false);
+    world.run(Duration::from_secs(600));
+    cut(&mut world, true);
+    world.run(Duration::from_secs(60));
+    assert_eq!((world.told(0), world.told(SERVER)), (vec![], vec![]));
+    world.says(0, Event::Data(near, b"late".to_vec()));
+    assert_eq!(world.told(SERVER), [Told::Data(far, b"late".to_vec())]);
+    // Without a connection a session ends as ever.
+    cut(&mut world, false);
+    world.run(Duration::from_secs(1_000));
+    assert_eq!(
+        (world.told(0).last(), world.told(SERVER)),
+        (Some(&Told::Reset(near)), vec![Told::Reset(far)])
+    );
 }
 
 #[test]

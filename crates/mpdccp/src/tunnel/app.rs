@@ -65,7 +65,7 @@ impl TunnelApp {
         interface: Option<Interface>,
     ) -> Result<TunnelApp, Error> {
         let now = core.clock.now();
-        let mut files = StateFiles::new(&cfg);
+        let mut files = StateFiles::new(&cfg, shard);
         let mut patience = u64::MAX;
         // All shards are heard of within two rounds, and that has to be in time.
         let alive =
@@ -186,6 +186,7 @@ impl TunnelApp {
                 tun::log_queue_selection(cfg, self.tun.tun().assign_queue(ip, length, shard));
             }
             Action::Save(file, text) => self.files.save(file, &text),
+            Action::SaveLine(file, line, text) => self.files.save_line(file, line, &text),
             Action::SetMarking(marker) => core.net.marking = marking::of(marker),
             Action::AddPeer { peer, key, preshared } => {
                 if let Some(channels) = core.net.channels_mut() {

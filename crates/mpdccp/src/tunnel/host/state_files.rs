@@ -1,25 +1,42 @@
 //! Files of the state directory: what must outlive the tunnel.
 
+use crate::tunnel::face::control;
 use mpdccp_tunnel::config::Config;
-use mpdccp_tunnel::{Saved, StateFile};
+use mpdccp_tunnel::{Saved, StateFile, line_start};
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-const ALL: [StateFile; 3] = [StateFile::Volumes, StateFile::Leases, StateFile::Timestamp];
+const ALL: [StateFile; 4] =
+    [StateFile::Volumes, StateFile::Leases, StateFile::Timestamp, StateFile::Connections];
 
-/// The files of one tunnel.
+/// The files of one shard of a tunnel.
 pub(crate) struct StateFiles {
     directory: PathBuf,
     interface: String,
+    /// Of the connections: beside the control socket, where a restart of the host clears it, and nothing wears out.
+    connections: PathBuf,
+    lines: Option<File>,
 }
 
 impl StateFiles {
-    pub(crate) fn new(cfg: &Config) -> StateFiles {
-        StateFiles { directory: cfg.state.clone(), interface: cfg.interface.clone() }
+    pub(crate) fn new(cfg: &Config, shard: u8) -> StateFiles {
+        let connections =
+            control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()));
+        StateFiles {
+            directory: cfg.state.clone(),
+            interface: cfg.interface.clone(),
+            connections,
+            lines: None,
+        }
     }
 
     fn path(&self, file: StateFile) -> PathBuf {
-        self.directory.join(format!("{}.{}", self.interface, file.suffix()))
+        match file {
+            StateFile::Connections => self.connections.clone(),
+            _ => self.directory.join(format!("{}.{}", self.interface, file.suffix())),
+        }
     }
 
     /// What the last run left.
@@ -35,10 +52,35 @@ impl StateFiles {
         let what = match file {
             StateFile::Volumes => "volumes are forgotten at a restart",
             StateFile::Leases => "leases are forgotten at a restart",
+            StateFile::Connections => "connections are forgotten at a restart",
             // Each second, and only a clock that is set back makes it matter.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
         tracing::warn!("{what}: {}: {e}", path.display());
+    }
+
+    /// Writes a line of a file whose lines have one length.
+    pub(crate) fn save_line(&mut self, file: StateFile, line: u32, text: &str) {
+        let path = self.path(file);
+        let open = || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let lines = match self.lines.take().map_or_else(open, Ok) {
+            Ok(lines) => lines,
+            Err(e) => return tracing::debug!("{}: {e}", path.display()),
+        };
+        match lines.write_all_at(text.as_bytes(), line_start(line)) {
+            Ok(()) => self.lines = Some(lines),
+            // Hosts then learn later what died with this end.
+            Err(e) => tracing::debug!("{}: {e}", path.display()),
+        }
+    }
+}
+
+/// Ended in good order, its connections are reset.
+impl Drop for StateFiles {
+    fn drop(&mut self) {
+        if self.lines.take().is_some() {
+            let _ = std::fs::remove_file(&self.connections);
+        }
     }
 }
 
@@ -59,7 +101,12 @@ mod tests {
     #[test]
     fn what_is_saved_is_loaded() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = StateFiles { directory: directory.path().join("state"), interface: "tun".into() };
+        let mut files = StateFiles {
+            directory: directory.path().join("state"),
+            interface: "tun".into(),
+            connections: directory.path().join("tun.connections-0"),
+            lines: None,
+        };
         assert!(files.load().is_empty());
         files.save(StateFile::Volumes, "{}");
         files.save(StateFile::Timestamp, "5");
@@ -67,6 +114,10 @@ mod tests {
             files.load(),
             [(StateFile::Volumes, "{}".into()), (StateFile::Timestamp, "5".into())].into()
         );
+        for (line, letter) in [(1, "b"), (0, "a")] {
+            files.save_line(StateFile::Connections, line, &letter.repeat(line_start(1) as usize));
+        }
+        assert_eq!(files.load()[&StateFile::Connections], "a".repeat(96) + &"b".repeat(96));
         assert!(files.path(StateFile::Leases).ends_with("state/tun.leases.json"));
     }
 }

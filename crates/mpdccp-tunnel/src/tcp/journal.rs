@@ -1,0 +1,36 @@
+//! The file that tells an end, after it was killed, which connections died with it: a line for each that a host may have.
+
+use mpdccp_proxy::Tuple;
+
+/// Bytes of each line, its end included: two IPv6 addresses with ports are the longest.
+pub(crate) const LINE: usize = 96;
+
+/// The line of a connection, or an empty one.
+pub(super) fn line(tuple: Option<Tuple>) -> String {
+    let text = tuple.map_or_else(String::new, |tuple| format!("{} {}", tuple.from, tuple.to));
+    format!("{text:<width$}\n", width = LINE - 1)
+}
+
+/// Reads all lines.
+pub(super) fn read(text: &str) -> impl Iterator<Item = Option<Tuple>> {
+    text.lines().map(|line| {
+        let (from, to) = line.trim_end().split_once(' ')?;
+        Some(Tuple { from: from.parse().ok()?, to: to.parse().ok()? })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_one_length_and_are_read_again() {
+        let longest = format!("[{0}]:65535", "ffff:".repeat(7) + "ffff");
+        let tuples = [("10.0.0.1:1", "10.0.0.2:2"), (&longest, &longest)]
+            .map(|(from, to)| Some(Tuple { from: from.parse().unwrap(), to: to.parse().unwrap() }));
+        let all = [tuples[0], None, tuples[1]];
+        let text: String = all.into_iter().map(line).collect();
+        assert_eq!(text.len(), 3 * LINE);
+        assert_eq!(read(&text).collect::<Vec<_>>(), all);
+    }
+}

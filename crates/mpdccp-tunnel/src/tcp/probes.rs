@@ -1,0 +1,42 @@
+//! What hosts want to know of each other, and what this end is to know after a crash.
+
+use super::flows::{Carried, Flows};
+use super::journal;
+use crate::Cx;
+use crate::action::{Action, StateFile};
+use crate::message::Message;
+use dccp_streams::StreamId;
+use mpdccp_proto::{PktInfo, SessionId};
+use mpdccp_proxy::{Command, Flow};
+
+impl Flows {
+    pub(super) fn say(&self, cx: &mut Cx<'_>, flow: Flow, message: impl Fn(u64) -> Message) {
+        if let Some(Carried { session, stream, .. }) = self.carried.get(&flow) {
+            let bytes = message(stream.0).to_bytes();
+            cx.endpoint.send(cx.now, *session, bytes, PktInfo::default());
+        }
+    }
+
+    /// A far host asks whether the one of this stream lives. Of one that is gone there is nothing to ask, and its stream says so.
+    pub(crate) fn on_probe(&mut self, cx: &mut Cx<'_>, session: SessionId, stream: u64) {
+        match self.by_stream.get(&(session, StreamId(stream))) {
+            Some(flow) if self.table.ask(*flow) => cx.out.push(Action::Tcp(Command::Probe(*flow, true))),
+            _ => {
+                let bytes = Message::Alive(stream).to_bytes();
+                cx.endpoint.send(cx.now, session, bytes, PktInfo::default());
+            }
+        }
+    }
+
+    /// It does: what asked goes to the private namespace.
+    pub(crate) fn on_alive(&mut self, session: SessionId, stream: u64) -> Option<Vec<u8>> {
+        self.table.alive(*self.by_stream.get(&(session, StreamId(stream)))?)
+    }
+
+    /// Saves which connections hosts may have.
+    pub(crate) fn save(&mut self, cx: &mut Cx<'_>) {
+        for (line, tuple) in self.table.changes() {
+            cx.out.push(Action::SaveLine(StateFile::Connections, line, journal::line(tuple)));
+        }
+    }
+}
