@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Time};
 
 /// How long after a duplicate packets are thought to travel on several paths at once.
 const COPIES: Duration = Duration::from_secs(10);
-/// Packets that may be delivered at once, and how long the next such burst is put off.
+/// Packets that were held that may be delivered at once, and how long the next such burst is put off.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
 /// Paths remembered; beyond, those that are down are forgotten.
@@ -52,7 +52,8 @@ pub(super) struct Active {
     tracks: Tracks,
     last_duplicate: Option<Time>,
     small: SmallFlows,
-    /// How many of the ready packets may go now, and when that was last counted.
+    /// How many of the ready packets may go now, and when that was last counted. Each arrival adds one, so that what arrives in order never
+    /// waits, however many packets come between two calls of [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
     stats: ReorderStats,
@@ -73,7 +74,7 @@ impl Active {
             tracks: Tracks::new(),
             last_duplicate: None,
             small: SmallFlows::default(),
-            allowed: BURST,
+            allowed: BURST - 1,
             counted: Time::ZERO,
             stats: ReorderStats::default(),
         }
@@ -169,7 +170,7 @@ impl Reorderer for Active {
                 }
             }
         }
-        self.allowed = (self.allowed + 1).min(BURST);
+        self.allowed = self.allowed.saturating_add(1);
         self.release(now);
         while self.buffer.is_full() {
             self.stats.overflows += 1;
@@ -204,9 +205,10 @@ impl Reorderer for Active {
         if self.allowed == 0 {
             return None;
         }
-        let data = self.buffer.pop()?;
-        self.allowed -= 1;
-        Some(data)
+        let data = self.buffer.pop();
+        // What arrived meanwhile and is held may not leave at once when its time comes.
+        self.allowed = if data.is_some() { self.allowed - 1 } else { self.allowed.min(BURST - 1) };
+        data
     }
 
     fn on_path(&mut self, path: PathId, rtt: Option<Duration>, up: bool) {

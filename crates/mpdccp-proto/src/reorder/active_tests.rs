@@ -15,17 +15,14 @@ impl Bench {
         Bench { engine: Active::new(ActiveFixed { timeout: MS(10), proven: false }), first: Seq::new(first) }
     }
 
+    fn arrival(&self, n: u64) -> Arrival {
+        let (mp_seq, path_seq) = (self.first.add(n), Some(Seq::new(n)));
+        Arrival { mp_seq, path: PathId(0), path_seq, ndp: None, flow: 0, back: None }
+    }
+
     /// Packet number `n` arrives; returns what is delivered.
     fn push(&mut self, ms: u64, n: u64) -> Vec<u8> {
-        let arrival = Arrival {
-            mp_seq: self.first.add(n),
-            path: PathId(0),
-            path_seq: Some(Seq::new(n)),
-            ndp: None,
-            flow: 0,
-            back: None,
-        };
-        self.engine.push(Time::from_millis(ms), arrival, vec![n as u8]);
+        self.engine.push(Time::from_millis(ms), self.arrival(n), vec![n as u8]);
         self.drain()
     }
 
@@ -66,6 +63,19 @@ fn every_hole_has_its_own_timer() {
     assert_eq!(b.engine.next_timeout(), Some(Time::from_millis(15)));
     assert_eq!(b.timeout(15), [4]);
     assert_eq!(b.engine.stats().timeouts, 2);
+}
+
+/// A socket hands over hundreds at once.
+#[test]
+fn what_arrives_in_order_never_waits() {
+    let mut b = Bench::new(0);
+    for burst in 0..3 {
+        for n in 0..200 {
+            b.engine.push(Time::from_millis(burst), b.arrival(burst * 200 + n), vec![n as u8]);
+        }
+        assert_eq!(b.drain().len(), 200);
+        assert_eq!(b.engine.next_timeout(), None);
+    }
 }
 
 #[test]
