@@ -55,7 +55,7 @@ fn main() -> Result<(), Error> {
         }
     }
     let mut answers = 0;
-    while socket.receive(Clock.now(), &mut |_| answers += 1)? > 0 {}
+    while socket.receive(&mut |_| answers += 1)? > 0 {}
     let rate = socket.stats().tx_packets as f64 / since.elapsed().as_secs_f64();
     println!("{rate:.0} packets a second; the last {answers} answers to them were still in the socket");
     Ok(())

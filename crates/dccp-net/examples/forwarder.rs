@@ -3,7 +3,7 @@
 //!
 //!   forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT
 
-use dccp_net::{Bind, Bursts, Clock, Encapsulation, Tun, TunConfig, UdpEncapsulation};
+use dccp_net::{Bind, Bursts, Encapsulation, Tun, TunConfig, UdpEncapsulation};
 use dccp_net::{Burst, SendError};
 use dccp_proto::Ecn;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -73,7 +73,7 @@ fn main() -> Result<(), Error> {
         poll(&mut ready, None)?;
         let [from_tun, from_udp] = [0, 1].map(|i: usize| ready[i].revents().contains(PollFlags::IN));
         if from_udp {
-            udp.receive(Clock.now(), &mut |packet| drop(tun.write(packet.bytes.to_vec(), drop)))?;
+            udp.receive(&mut |packet| drop(tun.write(packet.bytes.to_vec(), drop)))?;
             tun.flush(drop);
         }
         for _ in 0..if from_tun { TURN } else { 0 } {

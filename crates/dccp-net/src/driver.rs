@@ -86,8 +86,7 @@ impl<A: App> Driver<A> {
         // Acknowledgements first: they open windows for what the application reads.
         for source in ready {
             if let Source::Socket(socket) = *source {
-                let now = self.core.clock.now();
-                self.core.net.receive(socket, now, &mut self.last, &mut self.core.endpoint);
+                self.core.net.receive(socket, &mut self.last, &mut self.core.endpoint);
             }
         }
         for source in ready {

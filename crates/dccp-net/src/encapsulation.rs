@@ -91,12 +91,11 @@ pub trait Encapsulation: Send {
     /// Sends a burst. On an error the rest of the burst is dropped.
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
 
-    /// Receives what is there, up to a bounded number of packets, and hands it to `each`. `now` is the driver's time.
-    /// Returns the number of packets.
+    /// Receives what is there, up to a bounded number of packets, and hands it to `each`. Returns the number of packets.
     ///
     /// # Errors
     /// What the system says; packets on the way are not lost.
-    fn receive(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
+    fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
 
     /// Whether the interface or address that the socket is bound to is there, switched on, and has a carrier.
     ///

@@ -189,12 +189,12 @@ impl Net {
     }
 
     /// Receives once from a socket and hands everything to `endpoint`; the time handed on never runs backwards.
-    pub(crate) fn receive(&mut self, socket: u32, now: Time, last: &mut Time, endpoint: &mut Endpoint) {
+    pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
         let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
         let Net { capture, capture_plaintext, routes, neighbours, marking, qlog, .. } = self;
         let marking = marking.as_deref();
         let bound = if capture.is_some() { encapsulation.local_addr().ok() } else { None };
-        let result = encapsulation.receive(now, &mut |packet: Received<'_>| {
+        let result = encapsulation.receive(&mut |packet: Received<'_>| {
             *last = packet.at.max(*last);
             let outer = Route { socket, local: packet.local, remote: packet.remote };
             let plaintext = *capture_plaintext && routes.is_some();

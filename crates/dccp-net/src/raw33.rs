@@ -2,7 +2,6 @@ use crate::bind::Bind;
 use crate::socket::{Message, Socket};
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
 use dccp_wire::checksum;
-use mpdccp_units::Time;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -107,12 +106,12 @@ impl Encapsulation for RawEncapsulation {
         result
     }
 
-    fn receive(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+    fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         let bind = self.socket.bind();
         let wildcard = bind.addr.ip().is_unspecified() && bind.interface.is_none();
         let (header, sealed) = (u32::from(self.overhead()), self.sealed);
         let mut packets = 0;
-        self.socket.receive(now, &mut |stats, message| {
+        self.socket.receive(&mut |stats, message| {
             let Message { at, remote, ecn, .. } = message;
             let Some((local, bytes)) = strip(message) else {
                 stats.rx_malformed += 1;

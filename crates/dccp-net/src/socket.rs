@@ -377,11 +377,7 @@ impl Socket {
     }
 
     /// One batched receive.
-    pub(crate) fn receive(
-        &mut self,
-        now: Time,
-        each: &mut dyn FnMut(&mut SocketStats, Message<'_>),
-    ) -> io::Result<()> {
+    pub(crate) fn receive(&mut self, each: &mut dyn FnMut(&mut SocketStats, Message<'_>)) -> io::Result<()> {
         let mut slices = self.buffer.chunks_mut(RECEIVE).map(IoSliceMut::new);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| slices.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
@@ -394,8 +390,10 @@ impl Socket {
             }
         };
         self.stats.rx_calls += 1;
-        // Kernel times are wall-clock; what counts is how long ago it was.
+        // Kernel times are wall-clock; what counts is how long ago it was. Both clocks are read now, in this order: to receive megabytes takes as
+        // long as a short round trip, and a packet must not seem to arrive before it did.
         let wall = Duration::from_nanos(Clock.wall_nanos());
+        let now = Clock.now();
         let wildcard = self.bind.is_wildcard();
         for (meta, bytes) in meta.iter().zip(&mut slices).take(n) {
             let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));

@@ -1,7 +1,6 @@
 use crate::bind::Bind;
 use crate::socket::Socket;
 use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
-use mpdccp_units::Time;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -56,10 +55,10 @@ impl Encapsulation for UdpEncapsulation {
         self.0.send(burst)
     }
 
-    fn receive(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+    fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
         let overhead = u32::from(self.overhead());
         let mut packets = 0;
-        self.0.receive(now, &mut |stats, message| {
+        self.0.receive(&mut |stats, message| {
             if message.bytes.is_empty() {
                 stats.rx_malformed += 1;
             }

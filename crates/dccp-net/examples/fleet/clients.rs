@@ -221,7 +221,7 @@ impl Clients {
         let Clients { endpoint, clients, socket, received, .. } = self;
         let mut touched = BTreeSet::new();
         for _ in 0..64 {
-            let n = socket.receive(Clock.now(), &mut |packet| {
+            let n = socket.receive(&mut |packet| {
                 let Some(IpAddr::V4(to)) = packet.local else { return };
                 let [_, path, a, b] = to.octets();
                 let (number, path) = (u32::from(u16::from_be_bytes([a, b])), usize::from(path - 1));

@@ -21,7 +21,7 @@ fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     let patience = Instant::now();
     while got.len() < n && patience.elapsed() < Duration::from_secs(10) {
         encapsulation
-            .receive(Clock.now(), &mut |p| {
+            .receive(&mut |p| {
                 assert!(p.at <= Clock.now());
                 got.push(Got {
                     local: p.local,
@@ -34,6 +34,31 @@ fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
             .unwrap();
     }
     got
+}
+
+/// Receiving many at once takes longer than the shortest round trips.
+#[test]
+fn nothing_arrives_before_it_was_sent() {
+    let mut a = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
+    let mut b = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
+    let remote = b.local_addr().unwrap();
+    let patience = Instant::now();
+    for _ in 0..20 {
+        let sent: Vec<_> = (0..2u8)
+            .map(|n| {
+                let (now, bytes) = (Clock.now(), vec![n; 44 * 1_400]);
+                let ecn = Ecn::Ect0;
+                a.send(&Burst { local: None, remote, dscp: 0, ecn, segment: 1_400, bytes: &bytes }).unwrap();
+                now
+            })
+            .collect();
+        let mut got = 0;
+        while got < 2 * 44 && patience.elapsed() < Duration::from_secs(10) {
+            let after_it_left = |p: dccp_net::Received<'_>| assert!(p.at >= sent[usize::from(p.bytes[0])]);
+            got += b.receive(&mut { after_it_left }).unwrap();
+        }
+        assert_eq!(got, 2 * 44);
+    }
 }
 
 fn bind(addr: &str) -> Bind {
