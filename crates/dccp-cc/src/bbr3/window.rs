@@ -14,6 +14,10 @@ const HEADROOM: f64 = 0.15;
 const PACING_MARGIN: f64 = 0.01;
 /// Most a quantum holds (section 5.6.3).
 const MAX_QUANTUM: u64 = 64 * 1024;
+/// Quanta in the draft's offload budget (section 5.5.8.2).
+const OFFLOAD_QUANTA: u64 = 3;
+/// A round trip below this stays within a host or a LAN: how long hosts take to read, wake up and acknowledge is no part of it, and longer.
+const LAN: Duration = Duration::from_millis(1);
 
 impl Bbr3 {
     pub(super) fn mtu(&self) -> u64 {
@@ -38,12 +42,21 @@ impl Bbr3 {
 
     /// SetSendQuantum.
     pub(super) fn send_quantum(&self) -> u64 {
-        let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
+        let millisecond = self.millisecond();
         if self.tuned {
-            // A burst overflows a short queue, and stands in that of a slow path.
-            return millisecond.min(self.cwnd / 16).max(self.mtu());
+            // A burst overflows a short queue, and stands in that of a slow path. Hosts near each other bear more, and each burst costs the host as
+            // much as a packet.
+            return millisecond.min(self.cwnd / if self.is_lan() { 4 } else { 16 }).max(self.mtu());
         }
         millisecond.max(2 * self.mtu())
+    }
+
+    fn millisecond(&self) -> u64 {
+        self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM)
+    }
+
+    fn is_lan(&self) -> bool {
+        self.min_rtt.value.is_some_and(|rtt| rtt < LAN)
     }
 
     /// BDPMultiple of the bounded bandwidth.
@@ -63,10 +76,16 @@ impl Bbr3 {
         }
     }
 
-    /// QuantizationBudget; the offload budget is a quantum, as for QUIC (section 5.5.8.2): nothing is segmented below us.
+    /// QuantizationBudget; the offload budget is a quantum, as for QUIC (section 5.5.8.2): nothing is segmented below us. Tuned, it is that of TCP
+    /// between hosts near each other, which hand packets on in lumps that take longer than the round trip.
     pub(super) fn quantized(&self, inflight: u64) -> u64 {
         let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
-        inflight.max(self.send_quantum()).max(self.min_pipe_cwnd()).saturating_add(extra)
+        let budget = if self.tuned && self.is_lan() {
+            OFFLOAD_QUANTA * self.millisecond()
+        } else {
+            self.send_quantum()
+        };
+        inflight.max(budget).max(self.min_pipe_cwnd()).saturating_add(extra)
     }
 
     /// Inflight.
@@ -140,5 +159,23 @@ impl Bbr3 {
     /// RestoreCwnd.
     pub(super) fn restore_cwnd(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CcConfig;
+
+    #[test]
+    fn the_window_holds_what_hosts_near_each_other_hand_on_at_once() {
+        let of = |draft, rtt_us| {
+            let mut bbr = Bbr3::new(&CcConfig { mtu: 1500, packets: false, draft, seed: 0 });
+            (bbr.cwnd, bbr.pacing_rate) = (6_000, Rate::from_mbps(100.0));
+            bbr.min_rtt.value = Some(Duration::from_micros(rtt_us));
+            bbr.quantized(1_000)
+        };
+        assert_eq!((of(false, 50), of(false, 2_000)), (37_500, 6_000));
+        assert_eq!((of(true, 50), of(true, 2_000)), (12_500, 12_500), "as published");
     }
 }
