@@ -138,8 +138,8 @@ settings! {
     /// congestion to them early: it marks ECN-capable packets and drops others; `fifo` does neither. `fq-codel` lets packets wait up to 250 ms
     /// where paths are long.
     queue: QueueConfig = QueueConfig::of_ip_packets(),
-        values: "`{ max_ms = 100, max_bytes = 1048576, max_packets = 4096, discipline = \"fq-codel\" }`, `{ discipline = \"fifo\" }`",
-        default: "{ max_ms = 100, max_bytes = 1048576, max_packets = 4096, discipline = \"fq-codel\" }",
+        values: "`{ max_ms = 100, max_bytes = 4194304, max_packets = 4096, discipline = \"fq-codel\" }`, `{ discipline = \"fifo\" }`",
+        default: "{ max_ms = 100, max_bytes = 4194304, max_packets = 4096, discipline = \"fq-codel\" }",
         elsewhere: ["--queue", "Options::queue"],
         |session, queue| session.queue = queue;
     /// Retransmit what a path lost, on whichever path is best, where the peer waits for it.

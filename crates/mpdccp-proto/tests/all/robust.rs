@@ -306,7 +306,7 @@ fn what_the_application_does_not_fetch_or_sends_too_fast_is_bounded() {
         net.client.send(net.now, id, datagram(n), PktInfo::default());
     }
     let queue = net.status(Client, id).queue;
-    assert!(queue.bytes <= 1 << 20 && queue.packets <= 4096);
+    assert!(queue.bytes <= 4 << 20 && queue.packets <= 4096);
     assert!(net.status(Client, id).queue_stats.dropped_full > 90_000);
 }
 

@@ -108,7 +108,7 @@ fn happen(net: &mut Net, id: SessionId, sent: &mut [u32; 2], what: &Happening) {
 }
 
 fn bounded(status: &SessionStatus) {
-    assert!(status.reorder.occupancy <= 16_384 && status.queue.bytes <= 1 << 20);
+    assert!(status.reorder.occupancy <= 16_384 && status.queue.bytes <= 4 << 20);
     assert!(status.reorder.occupancy_bytes <= 16 << 20, "{:?}", status.reorder);
     assert!(status.repair.bytes <= 16 << 20, "{:?}", status.repair);
     // Packets that FEC packets may need, and FEC packets that wait: for a path, and for their packets.
