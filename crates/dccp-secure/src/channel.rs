@@ -149,6 +149,8 @@ pub(crate) struct Channel {
     pub(crate) newest: Timestamp,
     pub(crate) confirmed: bool,
     pub(crate) armed: Option<Time>,
+    /// Questions that came.
+    pub(crate) asked: u32,
     pub(crate) stats: ChannelStats,
 }
 
@@ -180,6 +182,7 @@ impl Channel {
             newest: Timestamp::default(),
             confirmed: initiates,
             armed: None,
+            asked: 0,
             stats: ChannelStats::default(),
         }
     }

@@ -32,6 +32,8 @@ pub enum Reason {
     Replayed,
     /// A record that does not authenticate.
     Forged,
+    /// A question that asks for more than its peer may have, or than can wait.
+    EchoLimited,
 }
 
 impl Reason {
@@ -53,6 +55,7 @@ impl Reason {
             Reason::KeyExpired => "key_expired",
             Reason::Replayed => "replayed",
             Reason::Forged => "forged",
+            Reason::EchoLimited => "echo_limited",
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Two channels joined by a wire that the tests can hear, hold back, repeat and change.
 
 use dccp_secure::{
-    Address, Aead, ChannelId, Channels, Event, HEADER, Input, OVERHEAD, PresharedKey, PrivateKey, Reason,
-    Settings, Unready,
+    Address, Aead, ChannelId, Channels, EchoAnswer, EchoQuestion, Event, HEADER, HostFacts, Input, OVERHEAD,
+    PresharedKey, PrivateKey, Reason, Settings, Unready,
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
@@ -825,4 +825,60 @@ fn a_million_forged_records_have_no_effect() {
 fn both_ends_can_be_sent_between_threads() {
     fn is_send<T: Send>() {}
     is_send::<Channels>();
+}
+
+/// What the client gets to hear, with what it was asked to be.
+fn answers(world: &mut World) -> Vec<(usize, EchoAnswer)> {
+    let mut got = Vec::new();
+    while let Some((to, mut datagram)) = world.server.poll_transmit() {
+        assert_eq!(to, world.from);
+        if let Input::Packet { len, .. } = world.client.handle(world.now, &address(SERVER), &mut datagram) {
+            got.extend(EchoAnswer::read(&datagram[HEADER..HEADER + len]).map(|answer| (len, answer)));
+        }
+    }
+    got
+}
+
+fn question(number: u64, answer: u16, wait: u64) -> Vec<u8> {
+    EchoQuestion { number, answer, wait: Duration::from_millis(wait) }.write(100)
+}
+
+#[test]
+fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
+    let mut world = World::ready();
+    let unix = Duration::from_secs(1_800_000_000);
+    world.server.set_facts(HostFacts { unix, at: world.now, forwards: [true, false] });
+    // From another port, as a socket beside the first.
+    world.from.remote.set_port(99);
+    assert_eq!(world.send(&question(5, 1_300, 0)), Ok(Input::Handled));
+    let answer = answers(&mut world);
+    let wanted = EchoAnswer { number: 5, count: 1, unix, forwards: [true, false], seen: world.from.remote };
+    assert_eq!(answer, [(1_300, wanted)]);
+    assert_eq!(world.send(&question(6, 0, 5_000)), Ok(Input::Handled));
+    assert_eq!(world.server.poll_timeout(), Some(world.now + Duration::from_secs(5)));
+    world.wait(Duration::from_millis(4_999));
+    assert_eq!(answers(&mut world), []);
+    world.wait(Duration::from_millis(1));
+    assert_eq!(answers(&mut world)[0].1.number, 6);
+    // A client answers none: it has no business with who asks.
+    assert_eq!(
+        world.answer(ChannelId(0), &question(7, 0, 0)),
+        packet(0, 100).map(|p| match p {
+            Input::Packet { channel, len, .. } => Input::Packet { channel, peer: 7, len },
+            other => other,
+        })
+    );
+}
+
+#[test]
+fn questions_are_bounded_in_bytes_and_in_what_waits() {
+    let mut world = World::ready();
+    let mut ask = |world: &mut World, answer: u16, wait: u64| {
+        (0..100_000).take_while(|n| world.send(&question(*n, answer, wait)) == Ok(Input::Handled)).count()
+    };
+    assert_eq!(ask(&mut world, 9_000, 0), 4_000_000 / 9_060);
+    assert_eq!(world.server.drops()[&Reason::EchoLimited], 1);
+    answers(&mut world);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(ask(&mut world, 0, 60_000), 1_024);
 }

@@ -1,5 +1,6 @@
 mod admission;
 mod handshake;
+mod questions;
 mod shards;
 mod types;
 
@@ -8,7 +9,8 @@ use crate::aead::Aead;
 use crate::channel::{Channel, ChannelId, ChannelStats, Unready};
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
-use crate::header::{self, Kind, NO_SLOT, Receiver};
+use crate::echo::{self, Budget, Echoes};
+use crate::header::{self, HEADER, Kind, NO_SLOT, Receiver};
 use crate::indices::Indices;
 use crate::keys::{PresharedKey, PrivateKey, PublicKey};
 use crate::limit::{Bucket, Load, Sources};
@@ -61,6 +63,8 @@ struct Peer {
     home: Receiver,
     /// How many handshakes it may begin.
     handshakes: Bucket,
+    /// How much of its questions is answered.
+    echoes: Budget,
 }
 
 /// All channels of one thread.
@@ -90,6 +94,7 @@ pub struct Channels {
     jar: CookieJar,
     load: Load,
     sources: Sources,
+    echoes: Echoes,
     drops: BTreeMap<Reason, u64>,
     stranger: Option<PublicKey>,
     strangers: Strangers,
@@ -120,6 +125,7 @@ impl Channels {
             jar: CookieJar::new(),
             load: Load::default(),
             sources: Sources::default(),
+            echoes: Echoes::default(),
             drops: BTreeMap::new(),
             stranger: None,
             strangers: Strangers::default(),
@@ -142,7 +148,16 @@ impl Channels {
         let (codes, floor) = (Codes::new(&key), Timestamp::default());
         self.peers.insert(
             number,
-            Peer { key, psk, codes, channels, floor, home: ANYWHERE, handshakes: Bucket::of_peer() },
+            Peer {
+                key,
+                psk,
+                codes,
+                channels,
+                floor,
+                home: ANYWHERE,
+                handshakes: Bucket::of_peer(),
+                echoes: Budget::new(),
+            },
         );
     }
 
@@ -308,11 +323,12 @@ impl Channels {
 
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.first().map(|(at, _)| *at).into_iter().chain(self.echoes.next()).min()
     }
 
     /// Timers came.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.answer_questions(now);
         while let Some(&(due, at)) = self.timers.first().filter(|(due, _)| *due <= now) {
             self.timers.remove(&(due, at));
             let Some(channel) = self.channels.get_mut(at) else { continue };
@@ -460,6 +476,10 @@ impl Channels {
             self.arm(at);
         }
         self.renew(now, at);
+        let packet = datagram.get(HEADER..HEADER + len).unwrap_or_default();
+        if self.settings.accepts && echo::is_question(packet) {
+            return self.ask(now, (at, from), packet);
+        }
         Ok(if len == 0 { Input::Handled } else { Input::Packet { channel: id, peer, len } })
     }
 }

@@ -28,6 +28,8 @@ use std::sync::mpsc::Sender;
 
 /// Packets read from the interface in one turn.
 const BUDGET: usize = 64;
+/// How old what clients are told of this host may be.
+const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// Which of the descriptors is [`HostWatch`].
 const HOST: u32 = 0;
 /// And which is [`Proxy`], if there is one; the interface is the last.
@@ -49,6 +51,8 @@ pub(crate) struct TunnelApp {
     /// Commands that are not answered yet.
     replies: BTreeMap<u64, Sender<Answer>>,
     commands: u64,
+    /// When to look again at what clients are told of this host.
+    facts_at: Time,
     /// What does not work yet is fatal.
     starting: bool,
     /// Why it could not start.
@@ -117,6 +121,7 @@ impl TunnelApp {
             trace,
             replies: BTreeMap::new(),
             commands: 0,
+            facts_at: Time::ZERO,
             starting: true,
             error: None,
         };
@@ -414,6 +419,10 @@ impl App for TunnelApp {
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
+        if self.facts_at <= now {
+            self.facts_at = now + FACTS_EVERY;
+            keys::set_facts(core, self.tunnel.config());
+        }
         if self.tunnel.poll_timeout().is_some_and(|at| at <= now) {
             self.tunnel.handle_timeout(&mut core.endpoint, now);
             self.execute(core, now);

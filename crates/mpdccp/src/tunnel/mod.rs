@@ -2,7 +2,9 @@
 
 mod app;
 mod decrypt;
+mod doctor;
 mod face;
+mod files;
 mod host;
 mod links;
 mod proxy;
@@ -14,6 +16,7 @@ use crate::error::Error;
 use clap::{Args, Subcommand};
 use face::control::{self, Answer, NewPath, Request};
 use face::{check, events, health, live, table};
+use files::{import, init};
 use mpdccp_proto::Named;
 use mpdccp_proto::sched::SchedulerKind;
 use std::path::PathBuf;
@@ -21,7 +24,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 pub(crate) const EXAMPLES: &str = "Examples (docs/tunnel.md has both configuration files):
+  mpdccp tunnel init --server vpn.example.org
+  mpdccp tunnel import /etc/wireguard/wg0.conf
   mpdccp tunnel check client.toml
+  mpdccp tunnel doctor --config client.toml
   mpdccp tunnel up --config client.toml
   mpdccp tunnel status --watch
   mpdccp tunnel events --follow
@@ -68,6 +74,15 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Test each line and this host, and say what is wrong and what to do; exit code 1 if something is wrong.
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Args),
+    /// Write the files of both ends, with keys, for the lines of this host, and say what to do next.
+    #[command(after_help = init::EXAMPLES)]
+    Init(init::Args),
+    /// Make a configuration of a file of wg-quick (WireGuard), and say what cannot be carried over.
+    #[command(after_help = import::EXAMPLES)]
+    Import(import::Args),
     /// For scripts: exit code 0 if every session is open over at least one path, otherwise 1 and what is wrong.
     Health {
         /// All paths have to be up.
@@ -202,8 +217,12 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs a subcommand: 0 is well, 1 something broke, 2 wrong input or surroundings.
 pub(crate) fn main(command: Command) -> ExitCode {
-    match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
+    let done = match command {
+        Command::Doctor(args) => doctor::run(&args),
+        other => run(other).map(|()| ExitCode::SUCCESS),
+    };
+    match done {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("mpdccp: {error}");
             error.code
@@ -246,6 +265,9 @@ fn run(command: Command) -> Result<(), Error> {
             }
         }
         Command::Check { file, json } => check::run(&file, json),
+        Command::Doctor(args) => doctor::run(&args).map(drop),
+        Command::Init(args) => init::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Health { all_paths, peer, json, which } => {
             let status = control::status(&which.socket()?, peer.as_deref())?;
             let wrong = health::wrong(&status, peer.as_deref(), all_paths);

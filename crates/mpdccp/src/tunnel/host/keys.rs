@@ -2,7 +2,9 @@
 
 use crate::error::Error;
 use dccp_net::{Clock, Core};
-use dccp_secure::{Aead, Channels, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings};
+use dccp_secure::{
+    Aead, Channels, HostFacts, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings,
+};
 use mpdccp_tunnel::config::{Config, Peer, Secret, Security};
 use mpdccp_tunnel::{Keys, Tunnel};
 use mpdccp_units::Duration;
@@ -11,6 +13,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::SystemTime;
 use zeroize::Zeroizing;
 
 /// Bytes that a channel adds to each packet.
@@ -19,6 +22,17 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
         Security::Noise => OVERHEAD as u16,
         Security::None => 0,
     }
+}
+
+/// What a server says of itself to clients that measure their lines; it may change while the tunnel runs.
+pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
+    let at = core.clock.now();
+    let Some(channels) = core.net.channels_mut().filter(|_| !cfg.is_client()) else { return };
+    let on =
+        |name: &str| std::fs::read_to_string(format!("/proc/sys/net/{name}")).is_ok_and(|v| v.trim() != "0");
+    let forwards = [on("ipv4/ip_forward"), on("ipv6/conf/all/forwarding")];
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    channels.set_facts(HostFacts { unix, at, forwards });
 }
 
 /// Puts channels between the sockets and the sessions, with the peers of the configuration by their numbers in it.

@@ -1,0 +1,45 @@
+//! Questions by which clients measure their lines ([`crate::echo`]).
+
+use super::{Channels, Input};
+use crate::address::Address;
+use crate::drops::Reason;
+use crate::echo::HostFacts;
+use crate::header::{HEADER, OVERHEAD};
+use mpdccp_units::Time;
+
+impl Channels {
+    /// What answers to [`EchoQuestion`](crate::EchoQuestion)s say of this host from now on.
+    pub fn set_facts(&mut self, facts: HostFacts) {
+        self.echoes.facts = facts;
+    }
+
+    /// Sends the answers that are due.
+    pub(super) fn answer_questions(&mut self, now: Time) {
+        while let Some(due) = self.echoes.pop(now) {
+            let Some(channel) = self.channel_mut(due.channel) else { continue };
+            let mut record = vec![0; due.packet.len() + OVERHEAD];
+            record[HEADER..HEADER + due.packet.len()].copy_from_slice(&due.packet);
+            let len = record.len();
+            // To where the question came from, wherever the channel leads; a channel without a key has nobody who waits.
+            if channel.seal(now, &mut record, len).is_ok() {
+                self.outbox.push_back((due.to, record));
+            }
+        }
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        now: Time,
+        (at, from): (u32, &Address),
+        packet: &[u8],
+    ) -> Result<Input, Reason> {
+        let channel = self.channels.get_mut(at).ok_or(Reason::UnknownIndex)?;
+        let peer = self.peers.get_mut(&channel.peer).ok_or(Reason::UnknownPeer)?;
+        channel.asked = channel.asked.wrapping_add(1);
+        if !self.echoes.ask(now, (channel.id, from), packet, channel.asked, &mut peer.echoes) {
+            return Err(Reason::EchoLimited);
+        }
+        self.answer_questions(now);
+        Ok(Input::Handled)
+    }
+}

@@ -1,0 +1,238 @@
+//! Echoes: questions inside a channel by which the end that began it measures the line. They come between ports 0 and 0, which no DCCP
+//! connection uses, so that ends which do not know them drop them.
+//!
+//! ```text
+//! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 bytes of the answer, 15-16 wait before it in 100 ms, then anything
+//! answer:   0-3 zero, 4 kind 2, 5-12 number, 13-16 questions of this channel so far, 17-24 milliseconds since 1970,
+//!           25 whether the host forwards IPv4 (1) and IPv6 (2), 26-41 address and 42-43 port that the question came from, then zeros
+//! ```
+
+use crate::address::Address;
+use crate::channel::ChannelId;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use mpdccp_units::{Duration, Time};
+use std::collections::BTreeMap;
+
+/// Bytes of the shortest question and the shortest answer.
+pub const QUESTION: usize = 17;
+const ANSWER: usize = 44;
+/// Answers are no larger, and wait no longer.
+const LARGEST: u16 = 9_000;
+const LONGEST: u16 = 1_200;
+/// What a peer may have answered in a second, bytes, and at once.
+const PER_SECOND: u64 = 15_000_000;
+const BURST: u64 = 4_000_000;
+/// Most answers that wait, of all channels together.
+const WAITING: usize = 1_024;
+/// What an answer costs beside its bytes.
+const HEADERS: u64 = 60;
+
+/// What the host says of itself in answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Time since 1970.
+    pub unix: Duration,
+    /// When that was.
+    pub at: Time,
+    /// Whether it forwards IPv4 packets, and IPv6 packets.
+    pub forwards: [bool; 2],
+}
+
+/// A question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EchoQuestion {
+    /// Comes back.
+    pub number: u64,
+    /// Bytes that the answer should have.
+    pub answer: u16,
+    /// How long the other end waits with it; in steps of 100 ms.
+    pub wait: Duration,
+}
+
+impl EchoQuestion {
+    /// As a packet of `len` bytes, at least [`QUESTION`].
+    pub fn write(&self, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len.max(QUESTION)];
+        let wait = u16::try_from(self.wait.as_millis() / 100).unwrap_or(u16::MAX);
+        out[4] = 1;
+        out[5..13].copy_from_slice(&self.number.to_be_bytes());
+        out[13..15].copy_from_slice(&self.answer.to_be_bytes());
+        out[15..17].copy_from_slice(&wait.to_be_bytes());
+        out
+    }
+
+    fn read(packet: &[u8]) -> Option<EchoQuestion> {
+        let rest = packet.strip_prefix(&[0, 0, 0, 0, 1])?;
+        let wait = u16::from_be_bytes(*rest.get(10..)?.first_chunk()?).min(LONGEST);
+        Some(EchoQuestion {
+            number: u64::from_be_bytes(*rest.first_chunk()?),
+            answer: u16::from_be_bytes(*rest.get(8..)?.first_chunk()?).min(LARGEST),
+            wait: Duration::from_millis(u64::from(wait) * 100),
+        })
+    }
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EchoAnswer {
+    /// That of the question.
+    pub number: u64,
+    /// Questions of the channel that arrived so far, this one among them.
+    pub count: u32,
+    /// Time since 1970 at the other end.
+    pub unix: Duration,
+    /// Whether the other end forwards IPv4 packets, and IPv6 packets.
+    pub forwards: [bool; 2],
+    /// Where the question came from.
+    pub seen: SocketAddr,
+}
+
+impl EchoAnswer {
+    /// Reads a packet; `None` if it is no answer.
+    pub fn read(packet: &[u8]) -> Option<EchoAnswer> {
+        let rest = packet.strip_prefix(&[0, 0, 0, 0, 2])?;
+        let ip = Ipv6Addr::from(*rest.get(21..)?.first_chunk::<16>()?);
+        let port = u16::from_be_bytes(*rest.get(37..)?.first_chunk()?);
+        let flags = *rest.get(20)?;
+        Some(EchoAnswer {
+            number: u64::from_be_bytes(*rest.first_chunk()?),
+            count: u32::from_be_bytes(*rest.get(8..)?.first_chunk()?),
+            unix: Duration::from_millis(u64::from_be_bytes(*rest.get(12..)?.first_chunk()?)),
+            forwards: [flags & 1 > 0, flags & 2 > 0],
+            seen: SocketAddr::new(IpAddr::V6(ip).to_canonical(), port),
+        })
+    }
+
+    fn write(&self, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len.max(ANSWER)];
+        let ip = match self.seen.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        out[4] = 2;
+        out[5..13].copy_from_slice(&self.number.to_be_bytes());
+        out[13..17].copy_from_slice(&self.count.to_be_bytes());
+        out[17..25].copy_from_slice(&u64::try_from(self.unix.as_millis()).unwrap_or(0).to_be_bytes());
+        out[25] = u8::from(self.forwards[0]) | u8::from(self.forwards[1]) << 1;
+        out[26..42].copy_from_slice(&ip.octets());
+        out[42..44].copy_from_slice(&self.seen.port().to_be_bytes());
+        out
+    }
+}
+
+/// Whether a packet is a question.
+pub(crate) fn is_question(packet: &[u8]) -> bool {
+    packet.starts_with(&[0, 0, 0, 0, 1]) && packet.len() >= QUESTION
+}
+
+/// How much of a peer's questions is answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    at: Time,
+    bytes: u64,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Budget {
+        Budget { at: Time::ZERO, bytes: BURST }
+    }
+
+    fn takes(&mut self, now: Time, bytes: u64) -> bool {
+        let earned = now.since(self.at).as_micros() as u64;
+        let earned = earned.min(1_000_000) * PER_SECOND / 1_000_000;
+        (self.at, self.bytes) = (now, (self.bytes + earned).min(BURST));
+        let taken = self.bytes >= bytes;
+        self.bytes -= if taken { bytes } else { 0 };
+        taken
+    }
+}
+
+/// An answer that is due.
+#[derive(Debug)]
+pub(crate) struct Due {
+    pub(crate) channel: ChannelId,
+    pub(crate) to: Address,
+    pub(crate) packet: Vec<u8>,
+}
+
+/// Answers that wait for their time.
+#[derive(Debug, Default)]
+pub(crate) struct Echoes {
+    pub(crate) facts: HostFacts,
+    waiting: BTreeMap<(Time, u64), Due>,
+    put: u64,
+}
+
+impl Echoes {
+    /// Takes a question in; false if it is dropped.
+    pub(crate) fn ask(
+        &mut self,
+        now: Time,
+        (channel, from): (ChannelId, &Address),
+        packet: &[u8],
+        count: u32,
+        budget: &mut Budget,
+    ) -> bool {
+        let Some(question) = EchoQuestion::read(packet) else { return false };
+        let len = usize::from(question.answer).max(ANSWER);
+        if self.waiting.len() >= WAITING || !budget.takes(now, len as u64 + HEADERS) {
+            return false;
+        }
+        let answer = EchoAnswer {
+            number: question.number,
+            count,
+            unix: self.facts.unix + now.since(self.facts.at),
+            forwards: self.facts.forwards,
+            seen: from.remote,
+        };
+        self.put += 1;
+        let due = Due { channel, to: *from, packet: answer.write(len) };
+        self.waiting.insert((now + question.wait, self.put), due);
+        true
+    }
+
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.waiting.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The next answer that is due.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Due> {
+        self.waiting.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_read_as_they_were_written() {
+        let question = EchoQuestion { number: 77, answer: 1_200, wait: Duration::from_millis(1_500) };
+        let packet = question.write(300);
+        assert_eq!((packet.len(), is_question(&packet)), (300, true));
+        assert_eq!(EchoQuestion::read(&packet), Some(question));
+        for seen in [([192, 0, 2, 7], 4).into(), ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 5).into()] {
+            let answer = EchoAnswer {
+                number: 77,
+                count: 3,
+                unix: Duration::from_millis(1_700_000_000_123),
+                forwards: [true, false],
+                seen,
+            };
+            assert_eq!(EchoAnswer::read(&answer.write(0)), Some(answer));
+            assert_eq!(EchoAnswer::read(&answer.write(0)[..ANSWER - 1]), None);
+        }
+        assert_eq!((EchoQuestion::read(&[0, 0, 0, 0, 1]), EchoAnswer::read(&[])), (None, None));
+    }
+
+    #[test]
+    fn a_peer_gets_its_budget_and_no_more() {
+        let (mut budget, now) = (Budget::new(), Time::from_millis(10_000));
+        let mut taken = 0;
+        while budget.takes(now, 1_000) {
+            taken += 1_000;
+        }
+        assert_eq!(taken, BURST);
+        assert!(budget.takes(now + Duration::from_millis(1), 1_000));
+    }
+}

@@ -1,0 +1,88 @@
+//! What the doctor says: findings in sentences, for people and for programs.
+
+use serde::Serialize;
+use std::fmt;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    /// Traffic fails or suffers.
+    Fault,
+    /// It will, under circumstances.
+    Warning,
+    /// Good to know.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Fault => "FAULT",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        })
+    }
+}
+
+/// One thing that is wrong, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) severity: Severity,
+    /// Which test found it; a stable word.
+    pub(crate) check: &'static str,
+    /// Name of the path, if it is about one.
+    pub(crate) line: Option<String>,
+    pub(crate) message: String,
+    pub(crate) advice: String,
+}
+
+impl Finding {
+    fn new(severity: Severity, check: &'static str, message: String, advice: String) -> Finding {
+        Finding { severity, check, line: None, message, advice }
+    }
+
+    pub(crate) fn fault(
+        check: &'static str,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Finding {
+        Finding::new(Severity::Fault, check, message.into(), advice.into())
+    }
+
+    pub(crate) fn warning(
+        check: &'static str,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Finding {
+        Finding::new(Severity::Warning, check, message.into(), advice.into())
+    }
+
+    pub(crate) fn note(
+        check: &'static str,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Finding {
+        Finding::new(Severity::Note, check, message.into(), advice.into())
+    }
+
+    /// About this path.
+    pub(crate) fn of(self, line: &str) -> Finding {
+        Finding { line: Some(line.into()), ..self }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding { severity, check, message, advice, line } = self;
+        write!(f, "{severity} ({check}): ")?;
+        if let Some(line) = line {
+            write!(f, "{line}: ")?;
+        }
+        write!(f, "{message}.")?;
+        if !advice.is_empty() {
+            write!(f, "\n    {advice}.")?;
+        }
+        Ok(())
+    }
+}

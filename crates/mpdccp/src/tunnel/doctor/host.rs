@@ -1,0 +1,332 @@
+//! What is wrong with the host rather than with one of its lines.
+
+use super::Plan;
+use super::finding::Finding;
+use super::line::Line;
+use super::system::{self, Interface};
+use ipnet::IpNet;
+use mpdccp_tunnel::config::{Config, Encapsulation, Peer};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Interfaces of programs that set forwarding themselves.
+const VIRTUAL: [&str; 7] = ["docker", "br-", "virbr", "veth", "lxc", "cni", "podman"];
+
+fn peers(cfg: &Config) -> impl Iterator<Item = &Peer> {
+    cfg.peers.iter().map(|peer| peer.get_ref())
+}
+
+/// Routes of the host as a whole.
+pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for v4 in [true, false] {
+        let routes = system::default_routes(v4);
+        let metric =
+            |device: &str| routes.iter().find(|route| route.device == device).map(|route| route.metric);
+        let Some(first) = routes.first() else { continue };
+        let of = |line: &&Line| line.interface.as_deref() == Some(&*first.device);
+        let Some(line) = lines.iter().find(of) else { continue };
+        let others = lines.iter().filter(|other| other.usable && other.interface != line.interface);
+        let others = others.filter_map(|other| Some((other, metric(other.interface.as_deref()?)?)));
+        let best = others.clone().max_by_key(|(other, _)| other.rank);
+        if let Some((better, worse)) = best.filter(|(better, _)| better.rank > line.rank) {
+            let (name, device) = (&line.name, &first.device);
+            let why =
+                line.metered.map_or_else(|| "has the smaller priority".into(), |why| format!("has a {why}"));
+            found.push(
+                Finding::fault(
+                    "metric",
+                    format!(
+                        "traffic beside the tunnel leaves through {device}, which {why}: its default route has metric {}, that of {} ({}) {worse}",
+                        first.metric,
+                        better.name,
+                        better.interface.as_deref().unwrap_or_default()
+                    ),
+                    format!("Give the default route through {device} a metric above {worse} (`ip route`, or the network manager's route-metric)"),
+                )
+                .of(name),
+            );
+        } else if let Some((other, _)) = others.clone().find(|(other, _)| !line.usable && other.reached) {
+            let message = format!(
+                "the default route with the best metric leads through {}, which cannot be used, while {} works",
+                first.device, other.name
+            );
+            found.push(
+                Finding::note(
+                    "metric",
+                    message,
+                    "Traffic beside the tunnel fails until the metrics change (name servers, updates)",
+                )
+                .of(&line.name),
+            );
+        }
+    }
+    for (peer, net) in peers(plan.cfg).flat_map(|peer| peer.allowed_ips.iter().map(move |net| (peer, *net))) {
+        let own = plan.cfg.addresses.iter().any(|own| own.trunc().contains(&net));
+        if net.prefix_len() == 0 || !plan.cfg.routes || own {
+            continue;
+        }
+        let interface = &plan.cfg.interface;
+        let elsewhere = match plan.running {
+            // A host of the network, but none of this end's own.
+            true => net.hosts().nth(1).or(Some(net.addr())).and_then(|ip| system::route_to(ip, &[]).ok()),
+            false => system::routes_of(net, interface).into_iter().next(),
+        };
+        let beside = elsewhere.filter(|route| route.device != *interface && route.device != "lo");
+        if let Some(route) = beside {
+            found.push(Finding::fault(
+                "metric",
+                format!("packets to {net} of peer {} take another route of this host, through {} with metric {}", peer.name, route.device, route.metric),
+                format!("Delete that route, or take {net} out of allowed_ips; two networks with the same addresses cannot be joined"),
+            ));
+        }
+    }
+    found
+}
+
+/// Networks behind the peers, beside those of the tunnel's own addresses.
+fn beyond(cfg: &Config, v4: bool) -> Vec<IpNet> {
+    let own: Vec<IpNet> = cfg.addresses.iter().map(|net| net.trunc()).collect();
+    let nets = peers(cfg).flat_map(|peer| peer.allowed_ips.clone());
+    let nets = nets.filter(|net| net.addr().is_ipv4() == v4 && !own.iter().any(|own| own.contains(net)));
+    nets.filter(|net| !own.iter().any(|own| net.prefix_len() > 0 && net.contains(own))).collect()
+}
+
+/// Whether packets pass both hosts.
+pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (v4, version, setting) in
+        [(true, 4, "net.ipv4.ip_forward"), (false, 6, "net.ipv6.conf.all.forwarding")]
+    {
+        let nets = beyond(plan.cfg, v4);
+        let behind = || nets.iter().take(3).map(IpNet::to_string).collect::<Vec<_>>().join(", ");
+        let fix = format!("sysctl -w {setting}=1, and the same line in /etc/sysctl.d");
+        let off = lines.iter().find(|line| line.server_forwards.is_some_and(|on| !on[usize::from(!v4)]));
+        if let (Some(_), false) = (off, nets.is_empty()) {
+            found.push(Finding::fault(
+                "forwarding",
+                format!(
+                    "the server does not forward IPv{version}, so nothing behind it is reached ({})",
+                    behind()
+                ),
+                format!("At the server: {fix}"),
+            ));
+        }
+        let lan = here.iter().find(|interface| is_lan(interface, plan.cfg, lines, v4));
+        if let (Some(lan), false, false) = (lan, nets.is_empty(), system::forwards(v4)) {
+            found.push(Finding::fault(
+                "forwarding",
+                format!(
+                    "this host does not forward IPv{version}, so hosts behind {} cannot use the tunnel",
+                    lan.name
+                ),
+                format!("{fix}. If none is to use it, nothing is wrong"),
+            ));
+        }
+    }
+    found
+}
+
+/// Whether hosts may be behind an interface that use the tunnel.
+fn is_lan(interface: &Interface, cfg: &Config, lines: &[Line], v4: bool) -> bool {
+    let is_line = lines.iter().any(|line| line.interface.as_ref() == Some(&interface.name));
+    let others = interface.name == "lo" || interface.name == cfg.interface || interface.point_to_point;
+    let made = VIRTUAL.iter().any(|begin| interface.name.starts_with(begin));
+    let uplink = system::default_routes(v4).iter().any(|route| route.device == interface.name);
+    interface.carrier
+        && !is_line
+        && !others
+        && !made
+        && !uplink
+        && interface.address(v4).is_some_and(is_private)
+}
+
+fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_private(),
+        IpAddr::V6(_) => true,
+    }
+}
+
+/// The clock against the server's, and against files that this host wrote.
+pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Option<Finding> {
+    if let Some(ahead) = lines.iter().find_map(|line| line.clock_ahead) {
+        return super::judge::of_clock(ahead);
+    }
+    let now = SystemTime::now();
+    let written = files.iter().filter_map(|file| std::fs::metadata(file).ok()?.modified().ok());
+    let saved = SystemTime::UNIX_EPOCH + Duration::from_secs(plan.saved);
+    let behind = written.chain([saved]).filter_map(|then| then.duration_since(now).ok()).max()?;
+    (behind > Duration::from_secs(3_600)).then(|| {
+        Finding::fault(
+            "clock",
+            format!(
+                "this host's clock is behind the files that it wrote, by {:.1} hours",
+                behind.as_secs_f64() / 3_600.0
+            ),
+            "Set it, and switch time synchronisation on (`timedatectl set-ntp true`)",
+        )
+    })
+}
+
+/// Name servers, where no path needs them.
+pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
+    let remotes = peers(cfg).flat_map(|peer| peer.paths.iter().flat_map(|path| path.get_ref().remote.all()));
+    if remotes.into_iter().any(|remote| remote.name().is_some()) {
+        return None;
+    }
+    let servers = system::name_servers();
+    let silent = !servers.is_empty() && servers.iter().all(|server| system::answers(*server).is_err());
+    silent.then(|| {
+        let names: Vec<String> = servers.iter().map(IpAddr::to_string).collect();
+        Finding::note(
+            "dns",
+            format!("no name server answers now ({})", names.join(", ")),
+            "This tunnel needs none, as all its remotes are addresses; programs of this host do",
+        )
+    })
+}
+
+/// What this host dropped during the test, and what its sockets lack.
+pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if dropped > 0 {
+        found.push(Finding::warning(
+            "buffers",
+            format!("this host dropped {dropped} datagrams during the test since a socket's buffer was full"),
+            "The processor is too busy, or net.core.rmem_max too small: sysctl -w net.core.rmem_max=8388608",
+        ));
+    }
+    if !rustix::process::geteuid().is_root() {
+        found.push(Finding::note("buffers", "run as root, the tunnel gets larger socket buffers", ""));
+    }
+    found
+}
+
+/// Network cards that were told not to merge or segment.
+pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, interface) in lines.iter().filter_map(|line| Some((line, line.interface.as_ref()?))) {
+        // Without the program nothing is known.
+        let output = std::process::Command::new("ethtool").args(["-k", interface]).output();
+        let text =
+            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let off = |name: &str| text.lines().any(|line| line.trim() == format!("{name}: off"));
+        let names =
+            ["generic-segmentation-offload", "generic-receive-offload"].into_iter().filter(|name| off(name));
+        let names: Vec<&str> = names.collect();
+        if !names.is_empty() {
+            let message = format!(
+                "{} of {interface} is off: each packet costs the processor more",
+                names.join(" and ")
+            );
+            found.push(
+                Finding::note("offload", message, format!("ethtool -K {interface} gso on gro on"))
+                    .of(&line.name),
+            );
+        }
+        let speed = std::fs::read_to_string(format!("/sys/class/net/{interface}/speed"));
+        let slow = speed
+            .ok()
+            .and_then(|text| text.trim().parse::<i64>().ok())
+            .filter(|mbps| (1..=10).contains(mbps));
+        if let Some(mbps) = slow {
+            let message = format!("the cable of {interface} runs at {mbps} Mbit/s");
+            found.push(Finding::warning("offload", message, "Try another cable or port").of(&line.name));
+        }
+    }
+    found
+}
+
+/// What a server's host needs.
+pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
+    let cfg = plan.cfg;
+    let mut found = Vec::new();
+    let host = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
+    let only_hosts = peers(cfg).flat_map(|peer| &peer.allowed_ips).all(host) && cfg.assign.is_none();
+    for (v4, version, setting) in
+        [(true, 4, "net.ipv4.ip_forward"), (false, 6, "net.ipv6.conf.all.forwarding")]
+    {
+        let used = cfg.addresses.iter().any(|net| net.addr().is_ipv4() == v4);
+        if !used || system::forwards(v4) {
+            continue;
+        }
+        let message =
+            format!("this host does not forward IPv{version}: clients reach it, and nothing behind it");
+        let fix = format!("sysctl -w {setting}=1, and the same line in /etc/sysctl.d");
+        found.push(match only_hosts && cfg.peers.len() == 1 {
+            true => Finding::note("forwarding", message, fix),
+            false => Finding::fault("forwarding", message, fix),
+        });
+    }
+    for listen in &cfg.listen.0 {
+        let has = listen.ip.is_unspecified() || here.iter().any(|interface| interface.has(listen.ip));
+        if !has {
+            found.push(Finding::fault(
+                "address",
+                format!("this host has no address {} to listen on", listen.ip),
+                "`ip address` shows those it has",
+            ));
+        }
+        if cfg.encapsulation == Encapsulation::Udp {
+            found.extend(firewall(listen.port.unwrap_or(dccp_wire::DCCP_UDP_PORT)));
+        }
+    }
+    found.dedup();
+    found
+}
+
+/// Whether the rules of nftables let a UDP port in, as far as their text tells.
+fn firewall(port: u16) -> Option<Finding> {
+    let output = std::process::Command::new("nft").args(["-n", "list", "ruleset"]).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    is_shut(&text, port).then(|| {
+        Finding::fault(
+            "firewall",
+            format!("the firewall of this host drops what no rule lets in, and no rule names UDP port {port}"),
+            format!("nft insert rule inet filter input udp dport {port} accept (or `ufw allow {port}/udp`), and keep it over restarts"),
+        )
+    })
+}
+
+fn is_shut(rules: &str, port: u16) -> bool {
+    let drops =
+        rules.split("chain ").any(|chain| chain.contains("hook input") && chain.contains("policy drop"));
+    let number = port.to_string();
+    let names = |line: &str| {
+        let words: Vec<&str> = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+        let within = |word: &&str| {
+            word.split_once('-').is_some_and(|(a, b)| {
+                let [a, b] = [a, b].map(|n| n.parse::<u16>().ok());
+                a.zip(b).is_some_and(|(a, b)| (a..=b).contains(&port))
+            })
+        };
+        line.contains("dport")
+            && line.contains("accept")
+            && (words.contains(&&*number) || words.iter().any(within))
+    };
+    let all = |line: &str| line.trim() == "accept" || line.trim().starts_with("meta l4proto udp accept");
+    let blocked = |line: &str| line.contains("dport") && line.contains("drop") && line.contains(&number);
+    (drops && !rules.lines().any(|line| names(line) || all(line))) || rules.lines().any(blocked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_firewall_is_shut_unless_a_rule_names_the_port() {
+        let rules = |rule: &str, policy: &str| {
+            format!(
+                "table inet filter {{\n chain input {{\n type filter hook input priority 0; policy {policy};\n {rule}\n }}\n}}"
+            )
+        };
+        assert!(is_shut(&rules("ct state established accept", "drop"), 6511));
+        assert!(is_shut(&rules("tcp dport 22 accept", "drop"), 6511));
+        assert!(!is_shut(&rules("tcp dport 22 accept", "accept"), 6511));
+        assert!(!is_shut(&rules("udp dport 6511 accept", "drop"), 6511));
+        assert!(!is_shut(&rules("udp dport { 53, 6000-7000 } accept", "drop"), 6511));
+        assert!(is_shut(&rules("udp dport 6511 drop", "accept"), 6511));
+    }
+}

@@ -1,0 +1,203 @@
+//! From measures to findings.
+
+use super::finding::Finding;
+use super::measure::{LOAD_RATE, Load, Loss, Silence, Sizes};
+use std::time::Duration;
+
+/// From here on loss is more than a line has that works.
+const LOSS: f64 = 0.01;
+/// Queues that delay everything on the line for longer are too long, milliseconds.
+const QUEUE: f64 = 300.0;
+/// NATs that forget sooner are a trouble, seconds (RFC 4787 asks for 120).
+const SILENCE: u64 = 30;
+/// Clocks differ by no more, seconds.
+const CLOCK: f64 = 60.0;
+
+pub(crate) fn of_loss(loss: &Loss) -> Option<Finding> {
+    let lossy = |part: f64, direction: &str| {
+        (part >= LOSS).then(|| format!("{:.1} % of the packets {direction} are lost", part * 100.0))
+    };
+    let parts: Vec<String> = [lossy(loss.up, "to the server"), lossy(loss.down, "from the server")]
+        .into_iter()
+        .flatten()
+        .collect();
+    (!parts.is_empty()).then(|| {
+        Finding::fault(
+            "loss",
+            format!("{}, without load", parts.join(" and ")),
+            "Look at the line: signal of the radio, cable, other traffic. Until then give other paths a larger priority",
+        )
+    })
+}
+
+pub(crate) fn of_sizes(sizes: &Sizes, interface: &str, overhead: u16) -> Vec<Finding> {
+    let Sizes { device, up, down, told } = *sizes;
+    let least = up.min(down);
+    if least >= device {
+        return Vec::new();
+    }
+    let way = match (up < device, down < device) {
+        (true, true) => "both ways",
+        (true, false) => "to the server",
+        _ => "from the server",
+    };
+    let known = told.is_some_and(|told| told <= up.saturating_add(1)) && down >= up;
+    let mut found = vec![if known {
+        Finding::note(
+            "mtu",
+            format!("packets of more than {least} bytes do not pass {way}, and the network says so"),
+            "",
+        )
+    } else {
+        Finding::fault(
+            "mtu",
+            format!(
+                "a black hole: packets of more than {least} bytes vanish {way} without an error, though {interface} takes {device}"
+            ),
+            format!(
+                "The tunnel finds that size by itself; other programs do not: `ip link set {interface} mtu {least}`, or have the network send ICMP errors"
+            ),
+        )
+    }];
+    if least < 1_280 + overhead {
+        found.push(Finding::warning(
+            "mtu",
+            format!("this line carries inner packets of {} bytes only, less than IPv6 needs", least.saturating_sub(overhead)),
+            "Large packets take the other paths; without one that carries more, IPv6 packets travel in pieces",
+        ));
+    }
+    found
+}
+
+pub(crate) fn of_silence(silence: &Silence, keepalive: Duration) -> Option<Finding> {
+    let fails = silence.fails?;
+    let range = format!("after {} to {fails} s of silence", silence.holds);
+    let kept = keepalive.as_secs().max(1) < silence.holds.max(1);
+    if silence.holds >= SILENCE {
+        return Some(Finding::note(
+            "nat_timeout",
+            format!("the NAT or firewall of this line forgets a flow {range}"),
+            if kept { String::new() } else { lower(silence.holds) },
+        ));
+    }
+    let advice = if kept {
+        format!(
+            "keepalive is {} s, so paths in use and idle ones stay open. Anything slower would lose its way back",
+            keepalive.as_secs()
+        )
+    } else {
+        lower(silence.holds)
+    };
+    let message = format!("the NAT or firewall of this line forgets a flow {range}, which is soon");
+    Some(Finding::fault("nat_timeout", message, advice))
+}
+
+fn lower(holds: u64) -> String {
+    format!(
+        "Set keepalive = {} in the file, and raise the timeout of the NAT for UDP (120 s or more)",
+        (holds / 2).max(1)
+    )
+}
+
+pub(crate) fn of_load(load: &Load, up: bool) -> Option<Finding> {
+    let way = if up { "to the server" } else { "from the server" };
+    let seconds = load.queue_ms / 1_000.0;
+    if load.queue_ms <= QUEUE {
+        return None;
+    }
+    if load.busy {
+        let message = format!(
+            "packets {way} waited up to {seconds:.1} s under load, but this host was too busy to tell why"
+        );
+        return Some(Finding::note("buffer", message, "Try again when the processor is idle"));
+    }
+    Some(Finding::fault(
+        "buffer",
+        format!(
+            "a buffer of at least {seconds:.1} s {way}: under load every packet waits that long (at {:.1} Mbit/s)",
+            load.rate.mbps()
+        ),
+        format!(
+            "Set `rate` of this path to about {} at the end that sends, so that the queue is in the tunnel",
+            rate(load)
+        ),
+    ))
+}
+
+/// A little below what the line carries.
+fn rate(load: &Load) -> String {
+    let kbps = load.rate.bps() * 9 / 10_000;
+    if kbps >= 10_000 { format!("{}M", kbps / 1_000) } else { format!("{kbps}k") }
+}
+
+/// `ahead`: by how many seconds this host's clock is ahead of the server's.
+pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
+    let by = match ahead.abs() {
+        s if s < CLOCK => return None,
+        s if s < 7_200.0 => format!("{:.0} minutes", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} hours", s / 3_600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    };
+    let side = if ahead > 0.0 { "ahead of" } else { "behind" };
+    Some(Finding::fault(
+        "clock",
+        format!("this host's clock is {by} {side} the server's; one of them is wrong"),
+        "Compare `date -u` at both ends, and switch time synchronisation on (`timedatectl set-ntp true`). A clock that is set back later keeps new handshakes from being accepted",
+    ))
+}
+
+/// One sentence of what was measured under load.
+pub(crate) fn words(load: &Load) -> String {
+    let more = if load.faster { "at least " } else { "" };
+    let rate = load.rate.mbps().min(LOAD_RATE.mbps());
+    format!("{more}{rate:.1} Mbit/s with {:.0} ms of queue", load.queue_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpdccp_units::Rate;
+
+    #[test]
+    fn a_good_line_has_no_findings() {
+        assert_eq!(of_loss(&Loss { up: 0.004, down: 0.0, rtt_ms: 20.0, rtt_max_ms: 25.0 }), None);
+        let whole = Sizes { device: 1_500, up: 1_500, down: 1_500, told: Some(1_500) };
+        assert_eq!(of_sizes(&whole, "eth0", 88), []);
+        assert_eq!(of_silence(&Silence { holds: 40, fails: None }, Duration::from_secs(12)), None);
+        assert_eq!(
+            of_load(&Load { rate: Rate::from_mbps(10.0), queue_ms: 120.0, faster: false, busy: false }, true),
+            None
+        );
+        assert_eq!(of_clock(-20.0), None);
+    }
+
+    #[test]
+    fn each_fault_is_told_with_its_figure() {
+        let say = |found: Option<Finding>| found.map(|f| format!("{}: {}", f.check, f.message)).unwrap();
+        let loss = Loss { up: 0.0, down: 0.05, rtt_ms: 20.0, rtt_max_ms: 25.0 };
+        assert!(say(of_loss(&loss)).contains("loss: 5.0 % of the packets from the server"));
+        let queue = Load { rate: Rate::from_mbps(5.0), queue_ms: 2_000.0, faster: false, busy: false };
+        assert!(of_load(&queue, true).unwrap().advice.contains("4500k"));
+        assert!(say(of_load(&queue, false)).contains("2.0 s from the server"));
+        let short = of_silence(&Silence { holds: 15, fails: Some(20) }, Duration::from_secs(12)).unwrap();
+        assert!(short.message.contains("15 to 20 s") && short.advice.contains("keepalive is 12"));
+        let shorter = of_silence(&Silence { holds: 10, fails: Some(15) }, Duration::from_secs(12)).unwrap();
+        assert!(shorter.advice.contains("keepalive = 5"));
+        assert!(say(of_clock(86_400.0)).contains("24.0 hours ahead"));
+        assert!(say(of_clock(-900_000.0)).contains("10.4 days behind"));
+    }
+
+    #[test]
+    fn a_black_hole_is_silent_and_a_narrow_path_is_not() {
+        let checks = |up, down, told| {
+            let found = of_sizes(&Sizes { device: 1_500, up, down, told }, "eth0", 88);
+            found.into_iter().map(|f| (f.severity, f.check)).collect::<Vec<_>>()
+        };
+        use crate::tunnel::doctor::finding::Severity::{Fault, Note, Warning};
+        assert_eq!(checks(1_400, 1_400, Some(1_500)), [(Fault, "mtu")]);
+        assert_eq!(checks(1_500, 1_400, Some(1_500)), [(Fault, "mtu")]);
+        assert_eq!(checks(1_400, 1_500, None), [(Fault, "mtu")]);
+        assert_eq!(checks(1_492, 1_492, Some(1_492)), [(Note, "mtu")]);
+        assert_eq!(checks(1_492, 1_300, Some(1_492)), [(Fault, "mtu"), (Warning, "mtu")]);
+    }
+}

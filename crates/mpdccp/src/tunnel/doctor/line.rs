@@ -1,0 +1,374 @@
+//! One line: what can be seen of it on this host, then what its server answers.
+
+use super::finding::Finding;
+use super::measure::{self, Load, Loss, Silence, Silences, Sizes};
+use super::probe::Prober;
+use super::reach::Evidence;
+use super::system::{self, Interface, Route};
+use super::{Plan, judge};
+use crate::tunnel::host::default_route::MARK;
+use dccp_net::{Bind, Clock};
+use dccp_secure::Reason;
+use mpdccp_tunnel::config::{Host, PathSpec};
+use mpdccp_units::Duration;
+use serde::Serialize;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::sync::{Mutex, mpsc};
+
+/// How long the first answer may take.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// A path of the file, and what was found out about it.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    #[serde(skip)]
+    pub(crate) peer: usize,
+    pub(crate) interface: Option<String>,
+    pub(crate) remote: Option<SocketAddr>,
+    /// Why loading it is asked for, if it is: `quota` or `cost`.
+    pub(crate) metered: Option<&'static str>,
+    /// Whether it may be loaded.
+    #[serde(skip)]
+    pub(crate) loads: bool,
+    #[serde(skip)]
+    pub(crate) rank: (u8, bool),
+    pub(crate) reached: bool,
+    pub(crate) source: Option<SocketAddr>,
+    /// Where the server sees it.
+    pub(crate) seen: Option<SocketAddr>,
+    pub(crate) loss: Option<Loss>,
+    pub(crate) sizes: Option<Sizes>,
+    pub(crate) silence: Option<Silence>,
+    pub(crate) load_up: Option<Load>,
+    pub(crate) load_down: Option<Load>,
+    /// Seconds that this host's clock is ahead of the server's.
+    pub(crate) clock_ahead: Option<f64>,
+    pub(crate) server_forwards: Option<[bool; 2]>,
+    /// The line has what packets need to leave.
+    #[serde(skip)]
+    pub(crate) usable: bool,
+    #[serde(skip)]
+    pub(crate) evidence: Option<Evidence>,
+}
+
+impl Line {
+    pub(crate) fn new(peer: usize, spec: &PathSpec) -> Line {
+        let metered = match (spec.quota.is_some(), spec.cost.is_some_and(|cost| cost > 0.0)) {
+            (true, _) => Some("quota"),
+            (_, true) => Some("cost"),
+            _ => None,
+        };
+        let prio = spec.priority.map_or(3, |prio| prio.0);
+        let rank = (prio, metered.is_none());
+        Line { name: spec.name.clone(), peer, metered, rank, ..Line::default() }
+    }
+
+    /// In a sentence.
+    pub(crate) fn summary(&self) -> String {
+        let mut words = match (self.remote, self.reached) {
+            (Some(remote), true) => format!("reaches {remote}"),
+            (Some(remote), false) => format!("does not reach {remote}"),
+            (None, _) => "cannot be used".into(),
+        };
+        if let Some(interface) = &self.interface {
+            words += &format!(" through {interface}");
+        }
+        if let Some(loss) = &self.loss {
+            let (up, down) = (loss.up * 100.0, loss.down * 100.0);
+            words += &format!(" in {:.0} ms, {up:.1} % lost up and {down:.1} % down", loss.rtt_ms);
+        }
+        match (self.source, self.seen) {
+            (Some(source), Some(seen)) if source.ip() != seen.ip() => {
+                words += &format!(", behind a NAT that makes {} of {}", seen.ip(), source.ip());
+            }
+            _ => {}
+        }
+        if let Some(Sizes { up, down, .. }) = self.sizes {
+            words += &format!(", packets of {up} bytes up and {down} down");
+        }
+        if let Some(load) = &self.load_up {
+            words += &format!("; up {}", judge::words(load));
+        }
+        if let Some(load) = &self.load_down {
+            words += &format!("; down {}", judge::words(load));
+        }
+        words
+    }
+
+    /// The interface, the address and the route, without a packet.
+    pub(crate) fn look(&mut self, spec: &PathSpec, plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
+        let found = self.look_at(spec, plan, here);
+        self.usable = found.iter().all(|f| !matches!(f.check, "interface" | "carrier" | "address" | "dns"));
+        let name = self.name.clone();
+        found.into_iter().map(|finding| finding.of(&name)).collect()
+    }
+
+    fn look_at(&mut self, spec: &PathSpec, plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
+        let first = &spec.remote.all()[0];
+        let default = if plan.raw() { 0 } else { dccp_wire::DCCP_UDP_PORT };
+        let port = first.port.unwrap_or(default);
+        let ip = match &first.host {
+            Host::Ip(ip) => Ok(*ip),
+            Host::Name(name) => resolve(name, spec.local),
+        };
+        match ip {
+            Ok(ip) => self.remote = Some(SocketAddr::new(ip, port)),
+            Err(why) => return vec![why],
+        }
+        let v4 = self.remote.is_none_or(|remote| remote.is_ipv4());
+        let named = here.iter().find(|i| match (spec.pattern(), &spec.interface) {
+            (Some(begin), _) => i.name.starts_with(begin) && i.carrier && i.address(v4).is_some(),
+            (None, Some(name)) => i.name == *name,
+            (None, None) => spec.local.is_some_and(|ip| i.has(ip)),
+        });
+        let Some(interface) = named else {
+            return vec![match (&spec.interface, spec.local) {
+                (Some(pattern), _) if spec.pattern().is_some() => Finding::fault(
+                    "interface",
+                    format!("no interface {pattern} has a carrier and an address"),
+                    "Is the modem plugged in and connected? `ip address` shows what there is",
+                ),
+                (Some(name), _) => Finding::fault(
+                    "interface",
+                    format!("this host has no interface {name}"),
+                    "`ip link` shows those it has; plug the device in, or change `interface`",
+                ),
+                (None, local) => Finding::fault(
+                    "address",
+                    format!(
+                        "no interface has the address {}",
+                        local.map_or_else(String::new, |ip| ip.to_string())
+                    ),
+                    "`ip address` shows those there are; change `local`, or name the line by `interface`",
+                ),
+            }];
+        };
+        let name = &interface.name;
+        self.interface = Some(name.clone());
+        if !interface.up {
+            return vec![Finding::fault(
+                "carrier",
+                format!("{name} is switched off"),
+                format!("ip link set {name} up"),
+            )];
+        }
+        if !interface.carrier {
+            return vec![Finding::fault(
+                "carrier",
+                format!("{name} has no carrier"),
+                "Plug the cable in, switch the modem or access point on",
+            )];
+        }
+        let version = if v4 { "IPv4" } else { "IPv6" };
+        if spec.local.is_none_or(|ip| !interface.has(ip)) && interface.address(v4).is_none() {
+            return vec![Finding::fault(
+                "address",
+                format!("{name} has no {version} address"),
+                "Does DHCP run for it? `networkctl`, `nmcli` or `ifup` configures it",
+            )];
+        }
+        if let (Some(local), true) = (spec.local, spec.interface.is_some()) {
+            if !interface.has(local) {
+                return vec![Finding::fault(
+                    "address",
+                    format!("{name} does not have the address {local} of `local`"),
+                    "Leave `local` out, or change it",
+                )];
+            }
+        }
+        self.look_at_routes(spec, plan, interface)
+    }
+
+    fn look_at_routes(&self, spec: &PathSpec, plan: &Plan<'_>, interface: &Interface) -> Vec<Finding> {
+        let (Some(remote), name) = (self.remote.map(|remote| remote.ip()), &interface.name) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        let own = spec.local.or_else(|| interface.address(remote.is_ipv4()));
+        let from = own.map(|ip| ip.to_string()).unwrap_or_default();
+        let marked = format!("{MARK:#x}");
+        let mut more = if plan.cfg.default_route { vec!["mark", &*marked] } else { Vec::new() };
+        let taken = match &spec.interface {
+            Some(_) => system::route_to(remote, &[&["oif", name], &*more].concat()),
+            None => system::route_to(remote, &[&["from", &from], &*more].concat()),
+        };
+        match taken {
+            Ok(Route { device, .. }) if spec.interface.is_none() && device != *name => found.push(Finding::fault(
+                "metric",
+                format!("packets from {from} to {remote} leave through {device}, not {name}: its route has the better metric"),
+                format!("Set interface = \"{name}\" for this path, or add a rule: ip rule add from {from} table 100 and a default route in that table"),
+            )),
+            Ok(Route { gateway: None, .. }) if !reaches(interface, remote) => found.push(Finding::fault(
+                "route",
+                format!("no route through {name} leads to {remote}"),
+                format!("Add one, with a larger metric than other lines have: ip route add default via GATEWAY dev {name} metric 200"),
+            )),
+            Ok(_) => {}
+            Err(why) => found.push(Finding::fault(
+                "route",
+                format!("no route leads to {remote}: {why}"),
+                format!("Add one: ip route add default via GATEWAY dev {name} metric 200"),
+            )),
+        }
+        if remote.is_ipv4() && system::is_strict(name) && found.is_empty() {
+            let masked =
+                system::sysctl(&format!("net/ipv4/conf/{name}/src_valid_mark")).is_some_and(|v| v == "1");
+            if !masked {
+                more.clear();
+            }
+            let back = system::route_to(remote, &[&["from", &from], &*more].concat());
+            let elsewhere = back.ok().filter(|back| back.device != *name).map(|back| back.device);
+            let fix = format!(
+                "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.{name}.rp_filter=2, and in /etc/sysctl.d"
+            );
+            match elsewhere {
+                Some(device) => found.push(Finding::fault(
+                    "rp_filter",
+                    format!("the strict reverse path filter of {name} drops what the server sends, since the route to it leads through {device}"),
+                    fix,
+                )),
+                None if plan.cfg.default_route => found.push(Finding::fault(
+                    "rp_filter",
+                    format!("the reverse path filter of {name} is strict: with default_route it drops what the server sends"),
+                    fix,
+                )),
+                None if plan.several => found.push(Finding::warning(
+                    "rp_filter",
+                    format!("the reverse path filter of {name} is strict: as soon as the route to the server leads through another line, it drops what arrives here"),
+                    fix,
+                )),
+                None => {}
+            }
+        }
+        found
+    }
+
+    /// Asks the server, as long as it answers.
+    pub(crate) fn measure(&mut self, spec: &PathSpec, plan: &Plan<'_>, turn: &Mutex<()>) -> Vec<Finding> {
+        let name = self.name.clone();
+        let found = self
+            .measure_all(spec, plan, turn)
+            .unwrap_or_else(|e| vec![Finding::fault("interface", format!("cannot be tested: {e}"), "")]);
+        found.into_iter().map(|finding| finding.of(&name)).collect()
+    }
+
+    fn measure_all(
+        &mut self,
+        spec: &PathSpec,
+        plan: &Plan<'_>,
+        turn: &Mutex<()>,
+    ) -> Result<Vec<Finding>, crate::error::Error> {
+        let Some(remote) = self.remote.filter(|_| self.usable) else { return Ok(Vec::new()) };
+        let any: IpAddr =
+            if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let local = spec.local.unwrap_or(any);
+        let bind = Bind {
+            addr: SocketAddr::new(local, 0),
+            interface: spec.interface.as_ref().and(self.interface.clone()),
+        };
+        let Some(channels) = plan.channels(self.peer)? else { return Ok(Vec::new()) };
+        let mut prober = Prober::new(plan.cfg, channels, bind.clone(), remote)?;
+        self.source = prober.source();
+        let Some(first) = measure::reach(&mut prober, PATIENCE) else {
+            let unreadable = prober.dropped(Reason::BadHandshake) > 0;
+            if prober.has_key() {
+                self.reached = true;
+                return Ok(vec![Finding::warning(
+                    "server",
+                    "the server answers, but not to questions: its version cannot be measured with",
+                    "Update mpdccp at the server; until then only reachability is tested",
+                )]);
+            }
+            let mark = plan.cfg.default_route.then_some(MARK);
+            let device = self.interface.as_deref().filter(|_| spec.interface.is_some());
+            self.evidence = Some(Evidence::gather(&bind, mark, remote, unreadable, device));
+            return Ok(Vec::new());
+        };
+        self.reached = true;
+        self.seen = Some(first.answer.seen);
+        self.server_forwards = Some(first.answer.forwards);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let theirs = first.answer.unix + Clock.now().since(first.at) + first.rtt() / 2;
+        // A server that does not know the time says nothing of it.
+        if !first.answer.unix.is_zero() {
+            self.clock_ahead = Some(now.as_secs_f64() - theirs.as_secs_f64());
+        }
+        let mut found = Vec::new();
+        let loss = measure::loss(&mut prober);
+        found.extend(judge::of_loss(&loss));
+        self.loss = Some(loss);
+        let silences = Silences::start(&mut prober, plan.silence)?;
+        let rtt = Duration::from_secs_f64(loss.rtt_ms / 1_000.0);
+        let sizes = measure::sizes(&mut prober, rtt)?;
+        let interface = self.interface.as_deref().unwrap_or("the interface");
+        found.extend(judge::of_sizes(&sizes, interface, if remote.is_ipv4() { 88 } else { 108 }));
+        self.sizes = Some(sizes);
+        if self.loads {
+            // One line at a time: what they share would be full for all.
+            let _turn = turn.lock();
+            let up = measure::load(&mut prober, true, rtt, sizes.up);
+            let down = measure::load(&mut prober, false, rtt, sizes.down);
+            found.extend(judge::of_load(&up, true));
+            found.extend(judge::of_load(&down, false));
+            (self.load_up, self.load_down) = (Some(up), Some(down));
+        }
+        if let Some(silences) = silences {
+            let silence = silences.finish(&mut prober);
+            found.extend(judge::of_silence(&silence, plan.cfg.session().keepalive));
+            self.silence = Some(silence);
+        }
+        Ok(found)
+    }
+}
+
+/// Whether packets to an address need no gateway there.
+fn reaches(interface: &Interface, ip: IpAddr) -> bool {
+    interface.point_to_point
+        || system::on_link(&interface.name, ip.is_ipv4()).iter().any(|net| net.contains(&ip))
+}
+
+/// Looks a name up as the tunnel does, and says why it cannot.
+fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
+    let (tell, told) = mpsc::channel();
+    let asked = name.to_owned();
+    std::thread::spawn(move || {
+        let found = (asked.as_str(), 0).to_socket_addrs();
+        // Nobody may wait any more.
+        let _ =
+            tell.send(found.map(|all| all.map(|at| at.ip()).collect::<Vec<_>>()).map_err(|e| e.to_string()));
+    });
+    let why = match told.recv_timeout(Duration::from_secs(12)) {
+        Ok(Ok(found)) => {
+            let fits = found.iter().find(|ip| local.is_none_or(|local| local.is_ipv4() == ip.is_ipv4()));
+            match fits {
+                Some(ip) => return Ok(*ip),
+                None => "it has no address of the right IP version".into(),
+            }
+        }
+        Ok(Err(why)) => why,
+        Err(_) => "the resolver does not answer within 12 s".into(),
+    };
+    let servers = system::name_servers();
+    let silent: Vec<String> = servers
+        .iter()
+        .filter_map(|server| Some(format!("{server} ({})", system::answers(*server).err()?)))
+        .collect();
+    Err(match (servers.is_empty(), silent.len() == servers.len()) {
+        (true, _) => Finding::fault(
+            "dns",
+            format!("the name {name} cannot be looked up: /etc/resolv.conf names no server"),
+            "Configure a name server that is reached without the tunnel, or write the address into `remote`",
+        ),
+        (_, true) => Finding::fault(
+            "dns",
+            format!("the name {name} cannot be looked up: no name server answers: {}", silent.join(", ")),
+            "Configure a name server that is reached without the tunnel, or write the address into `remote`",
+        ),
+        _ => Finding::fault(
+            "dns",
+            format!("the name {name} cannot be looked up: {why}"),
+            "The name servers answer: is the name right?",
+        ),
+    })
+}

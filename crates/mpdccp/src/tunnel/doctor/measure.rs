@@ -1,0 +1,448 @@
+//! What is measured of a line that answers: loss, sizes, how long its NAT remembers, and its queues.
+
+use super::probe::{Got, Prober};
+use super::system::full_buffers;
+use dccp_net::Clock;
+use mpdccp_units::{Duration, Rate, Time};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+const MS: Duration = Duration::from_millis(1);
+/// Questions for loss, and how far apart: about 75 kB each way in five seconds.
+const LOSS: u32 = 500;
+const LOSS_EVERY: Duration = Duration::from_millis(10);
+const SMALL: u16 = 150;
+/// Copies of a question about a size: one of them arrives if the size fits, unless the line loses nearly everything.
+const COPIES: usize = 5;
+/// What every path carries, and where a search begins.
+const LEAST: u16 = 576;
+const USUAL: u16 = 1_200;
+/// Silences that NATs are tried with, seconds.
+const SILENCES: [u64; 9] = [5, 10, 15, 20, 25, 30, 40, 60, 120];
+/// A flow has to be this old before Linux keeps it for longer.
+const WARM: Duration = Duration::from_millis(3_000);
+/// How long a line is loaded at most, and with what.
+const LOAD_TIME: Duration = Duration::from_secs(6);
+const LOAD_SIZE: u16 = 1_200;
+pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
+const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
+const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
+/// How often the load's rate is looked at, and from which delay of all packets on there is a queue.
+const STEP: Duration = Duration::from_millis(200);
+const QUEUED: Duration = Duration::from_millis(60);
+
+/// Loss in parts of one, each way, and round trips without load.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Loss {
+    pub(crate) up: f64,
+    pub(crate) down: f64,
+    /// Milliseconds.
+    pub(crate) rtt_ms: f64,
+    pub(crate) rtt_max_ms: f64,
+}
+
+/// Largest IP packets, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Sizes {
+    /// That the interface takes.
+    pub(crate) device: u16,
+    /// That arrive there, and here.
+    pub(crate) up: u16,
+    pub(crate) down: u16,
+    /// As ICMP said.
+    pub(crate) told: Option<u16>,
+}
+
+/// How long the NAT or firewall lets answers in, seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Silence {
+    /// The longest silence after which one came.
+    pub(crate) holds: u64,
+    /// The shortest after which none came.
+    pub(crate) fails: Option<u64>,
+}
+
+/// A line under load in one direction.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Load {
+    #[serde(serialize_with = "bps")]
+    pub(crate) rate: Rate,
+    /// Milliseconds that it added to the round trip.
+    pub(crate) queue_ms: f64,
+    /// It carries more than what it was loaded with.
+    pub(crate) faster: bool,
+    /// This host was too busy to tell.
+    pub(crate) busy: bool,
+}
+
+fn bps<S: serde::Serializer>(rate: &Rate, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(rate.bps())
+}
+
+pub(crate) fn ms(d: Duration) -> f64 {
+    (d.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+/// The first answer; `None` if there is none within `patience`.
+pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
+    let end = Clock.now() + patience;
+    let mut first = None;
+    while first.is_none() && Clock.now() < end {
+        prober.ask(0, SMALL, SMALL, Duration::ZERO);
+        let until = (Clock.now() + 500 * MS).min(end);
+        prober.receive(until, |got| first.replace(*got).is_none());
+    }
+    // The first question waited for the handshake.
+    let mut again = None;
+    first?;
+    prober.ask(0, SMALL, SMALL, Duration::ZERO);
+    prober.receive(Clock.now() + 1_000 * MS, |got| again.replace(*got).is_none());
+    // What else was asked arrives before anything is counted.
+    prober.receive(Clock.now() + 200 * MS, |_| false);
+    again.or(first)
+}
+
+pub(crate) fn loss(prober: &mut Prober) -> Loss {
+    let (before, begin) = (prober.counted, Clock.now());
+    let (mut came, mut last) = (0, prober.counted);
+    let (mut least, mut most) = (Duration::MAX, Duration::ZERO);
+    let mut note = |got: &Got| {
+        came += 1;
+        last = last.max(got.answer.count);
+        (least, most) = (least.min(got.rtt()), most.max(got.rtt()));
+        false
+    };
+    for n in 1..=LOSS {
+        prober.ask(0, SMALL, SMALL, Duration::ZERO);
+        prober.receive(begin + LOSS_EVERY * n, &mut note);
+    }
+    prober.receive(Clock.now() + 1_500 * MS, &mut note);
+    // The count of questions that arrived comes with an answer; several are asked for, since some may be lost.
+    let asked = LOSS + COPIES as u32;
+    for _ in 0..COPIES {
+        prober.ask(0, SMALL, SMALL, Duration::ZERO);
+        prober.receive(Clock.now() + 50 * MS, &mut note);
+    }
+    prober.receive(Clock.now() + 1_000 * MS, &mut note);
+    let arrived = last.wrapping_sub(before).min(asked);
+    let part = |lost: u32, of: u32| if of == 0 { 1.0 } else { f64::from(lost) / f64::from(of) };
+    Loss {
+        up: part(asked - arrived, asked),
+        down: part(arrived.saturating_sub(came), arrived),
+        rtt_ms: if came == 0 { 0.0 } else { ms(least) },
+        rtt_max_ms: ms(most),
+    }
+}
+
+pub(crate) fn sizes(prober: &mut Prober, rtt: Duration) -> std::io::Result<Sizes> {
+    let device = prober.device_mtu()?.min(9_000);
+    let mut fits = |up: u16, down: u16| {
+        let first = prober.next_number();
+        let mut passed = false;
+        for _ in 0..COPIES {
+            prober.ask(0, up, down, Duration::ZERO);
+            prober.receive(Clock.now() + 20 * MS, |got| {
+                passed |= got.answer.number >= first;
+                passed
+            });
+            if passed {
+                return true;
+            }
+        }
+        prober.receive(Clock.now() + rtt * 2 + 300 * MS, |got| {
+            passed |= got.answer.number >= first;
+            passed
+        });
+        passed
+    };
+    let up = largest(device, |size| fits(size, SMALL));
+    let down = largest(device, |size| fits(SMALL, size));
+    Ok(Sizes { device, up, down, told: prober.path_mtu().ok() })
+}
+
+/// The largest size that fits.
+fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
+    if fits(most) {
+        return most;
+    }
+    let (mut low, mut high) =
+        if most > USUAL && fits(USUAL) { (USUAL, most) } else { (LEAST, most.min(USUAL)) };
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// Questions under way whose answers wait while nothing else is said.
+pub(crate) struct Silences {
+    /// By number, the silence in seconds.
+    waiting: BTreeMap<u64, u64>,
+    until: Time,
+    longest: u64,
+}
+
+impl Silences {
+    /// Asks, from a port of its own for each silence up to `longest` seconds.
+    pub(crate) fn start(prober: &mut Prober, longest: u64) -> std::io::Result<Option<Silences>> {
+        let tried: Vec<u64> = SILENCES.into_iter().filter(|s| *s <= longest).collect();
+        if tried.is_empty() || !prober.has_ports() {
+            return Ok(None);
+        }
+        let sockets = tried.iter().map(|_| prober.add_socket()).collect::<std::io::Result<Vec<_>>>()?;
+        let begin = Clock.now();
+        while Clock.now().since(begin) < WARM {
+            for socket in &sockets {
+                prober.ask(*socket, SMALL, SMALL, Duration::ZERO);
+            }
+            prober.receive(Clock.now() + 500 * MS, |_| false);
+        }
+        let waiting = sockets.iter().zip(&tried).map(|(socket, silence)| {
+            (prober.ask(*socket, SMALL, SMALL, Duration::from_secs(*silence)), *silence)
+        });
+        let waiting = waiting.collect();
+        let longest = tried.last().copied().unwrap_or(0);
+        let until = Clock.now() + Duration::from_secs(longest) + 2_000 * MS;
+        Ok(Some(Silences { waiting, until, longest }))
+    }
+
+    /// Waits for what is left.
+    pub(crate) fn finish(self, prober: &mut Prober) -> Silence {
+        prober.receive(self.until, |got| got.answer.number == self.last());
+        let answered = prober.answered();
+        let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
+        let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
+        // A lost answer is no expiry: a later one came.
+        let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
+        Silence { holds, fails }
+    }
+
+    fn last(&self) -> u64 {
+        let last = self.waiting.iter().find(|(_, silence)| **silence == self.longest);
+        last.map_or(0, |(number, _)| *number)
+    }
+}
+
+/// Fills the line in one direction: ever faster until a queue begins, then twice what the line carries until the queue is long, full, or
+/// time is up.
+pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
+    let size = size.min(LOAD_SIZE);
+    let (question, answer) = if up { (size, SMALL) } else { (SMALL, size) };
+    let begin = Clock.now();
+    let end = begin + LOAD_TIME;
+    let mut run = Run::new(base, size, begin);
+    // Answers that wait for their NAT come meanwhile.
+    let from = prober.next_number();
+    let dropped = full_buffers();
+    while !run.is_over() && Clock.now() < end {
+        let now = Clock.now();
+        for _ in 0..run.due(now) {
+            run.newest = prober.ask(0, question, answer, Duration::ZERO);
+        }
+        prober.receive(now + MS, |got| {
+            if got.answer.number >= from {
+                run.on_answer(got);
+            }
+            false
+        });
+        run.step(Clock.now());
+    }
+    // The queue empties, so that the next test finds the line idle.
+    let newest = run.newest;
+    prober.receive(Clock.now() + LONGEST_QUEUE + base, |got| {
+        if got.answer.number >= from {
+            run.on_answer(got);
+        }
+        got.answer.number >= newest
+    });
+    run.overflowed = full_buffers() > dropped;
+    run.result()
+}
+
+/// A load under way.
+struct Run {
+    size: u16,
+    base: Duration,
+    begin: Time,
+    /// What is sent now, and since when it was looked at.
+    rate: Rate,
+    looked: Time,
+    /// When this host last had a turn.
+    turn: Time,
+    /// Questions that may be sent, in parts of one.
+    credit: f64,
+    newest: u64,
+    answered: u64,
+    /// Given up since later ones were answered.
+    lost: u64,
+    numbers: Option<(u64, u64)>,
+    queue: Duration,
+    /// The shortest queue since the rate was looked at.
+    least: Option<Duration>,
+    /// A queue has begun.
+    full: bool,
+    faster: bool,
+    /// The longest that this host had no turn, and whether its own sockets overflowed.
+    late: Duration,
+    overflowed: bool,
+    /// Answers in each quarter of a second.
+    bins: BTreeMap<u64, u64>,
+}
+
+impl Run {
+    fn new(base: Duration, size: u16, begin: Time) -> Run {
+        Run {
+            size,
+            base,
+            begin,
+            rate: FIRST_RATE,
+            looked: begin,
+            turn: begin,
+            credit: 0.0,
+            newest: 0,
+            answered: 0,
+            lost: 0,
+            numbers: None,
+            queue: Duration::ZERO,
+            least: None,
+            full: false,
+            faster: false,
+            late: Duration::ZERO,
+            overflowed: false,
+            bins: BTreeMap::new(),
+        }
+    }
+
+    /// How many questions are due.
+    fn due(&mut self, now: Time) -> u32 {
+        let passed = now.since(self.turn);
+        self.late = self.late.max(passed);
+        self.turn = now;
+        // What was missed while this host had no turn is not made up for at once.
+        self.credit += self.rate.bytes_per_sec() * passed.min(5 * MS).as_secs_f64() / f64::from(self.size);
+        let due = self.credit.floor();
+        self.credit -= due;
+        due as u32
+    }
+
+    fn on_answer(&mut self, got: &Got) {
+        let number = got.answer.number;
+        self.answered += 1;
+        *self.bins.entry(got.at.since(self.begin).as_millis() as u64 / 250).or_default() += 1;
+        let queue = got.rtt().saturating_sub(self.base);
+        self.queue = self.queue.max(queue);
+        self.least = Some(self.least.map_or(queue, |least| least.min(queue)));
+        let (first, highest) = self.numbers.unwrap_or((number, number));
+        let highest = highest.max(number);
+        self.numbers = Some((first, highest));
+        // What was asked so long before is not answered any more.
+        let due = (highest + 1).saturating_sub(first).saturating_sub(64);
+        self.lost = self.lost.max(due.saturating_sub(self.answered));
+    }
+
+    /// Looks at the rate now and then.
+    fn step(&mut self, now: Time) {
+        if now.since(self.looked) < STEP.max(self.base) {
+            return;
+        }
+        self.looked = now;
+        // None came: it began, or all of them wait.
+        let least = self.least.take();
+        match least {
+            _ if self.full => {}
+            Some(least) if least < QUEUED => {
+                self.faster = self.rate >= LOAD_RATE;
+                self.rate = self.rate.scale(1.6).min(LOAD_RATE);
+            }
+            Some(_) => {
+                self.full = true;
+                self.rate = self.carried().scale(2.0).clamp(FIRST_RATE, LOAD_RATE);
+            }
+            None => {}
+        }
+    }
+
+    fn carried(&self) -> Rate {
+        Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
+    }
+
+    /// The queue is found, or there is none that this load finds.
+    fn is_over(&self) -> bool {
+        let overflows = self.lost > 50 && self.lost * 50 > self.answered;
+        self.queue > LONGEST_QUEUE || overflows || self.faster
+    }
+
+    fn result(&self) -> Load {
+        // Both ends may have been late several times.
+        let busy = self.overflowed || self.late * 4 > self.queue;
+        Load { rate: self.carried(), queue_ms: ms(self.queue), faster: self.faster, busy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dccp_secure::EchoAnswer;
+
+    #[test]
+    fn the_largest_size_is_found_whatever_it_is() {
+        for limit in [577, 1_000, 1_199, 1_200, 1_201, 1_280, 1_420, 1_492, 1_499, 1_500, 9_000] {
+            let most = 1_500.max(limit);
+            assert_eq!(largest(most, |size| size <= limit), limit);
+        }
+        assert_eq!(largest(1_500, |_| false), LEAST);
+        assert_eq!(largest(1_000, |size| size <= 800), 800);
+    }
+
+    fn got(number: u64, asked: u64, at: u64) -> Got {
+        let answer = EchoAnswer {
+            number,
+            count: 0,
+            unix: Duration::ZERO,
+            forwards: [false; 2],
+            seen: ([192, 0, 2, 1], 1).into(),
+        };
+        Got { answer, asked: Time::from_millis(asked), at: Time::from_millis(at) }
+    }
+
+    #[test]
+    fn a_load_grows_until_a_queue_begins_and_ends_where_it_is_full() {
+        let at = Time::from_millis;
+        let mut run = Run::new(20 * MS, LOAD_SIZE, Time::ZERO);
+        assert_eq!(run.due(at(5)), 1);
+        let mut number = 0;
+        let mut hear = |run: &mut Run, asked: u64, came: u64| {
+            number += 1;
+            run.on_answer(&got(number, asked, came));
+        };
+        hear(&mut run, 0, 20);
+        run.step(at(200));
+        assert_eq!((run.rate, run.full), (FIRST_RATE.scale(1.6), false));
+        // What was short once is no queue; what is long for all is one.
+        hear(&mut run, 200, 520);
+        hear(&mut run, 200, 221);
+        run.step(at(400));
+        assert!(!run.full && run.queue == 300 * MS);
+        (0..50).for_each(|_| hear(&mut run, 300, 600));
+        run.step(at(600));
+        assert!(run.full && !run.is_over() && run.rate > FIRST_RATE);
+        // Of what comes now only every second number is answered.
+        for lone in 0..200 {
+            run.on_answer(&got(number + 2 * lone, 700, 1_000));
+        }
+        assert!(run.is_over(), "{}", run.lost);
+        assert!(!run.result().busy);
+        run.due(at(900));
+        assert!(run.result().busy, "no turn for so long");
+    }
+
+    #[test]
+    fn a_line_that_carries_all_is_not_filled() {
+        let mut run = Run::new(20 * MS, LOAD_SIZE, Time::ZERO);
+        for step in 1..20 {
+            run.on_answer(&got(step, step * 200 - 50, step * 200 - 25));
+            run.step(Time::from_millis(step * 200));
+        }
+        assert!(run.is_over() && run.faster && !run.full);
+    }
+}

@@ -1,0 +1,272 @@
+//! `tunnel doctor`: tests each line and this host, and says in sentences what is wrong and what to do.
+
+mod finding;
+mod host;
+mod judge;
+mod line;
+mod measure;
+mod probe;
+mod reach;
+pub(crate) mod system;
+
+use crate::error::Error;
+use crate::tunnel::face::control;
+use crate::tunnel::host::keys;
+use crate::tunnel::host::state_files::StateFiles;
+use dccp_net::Clock;
+use dccp_secure::{Aead, Channels, Settings};
+use finding::{Finding, Severity};
+use line::Line;
+use mpdccp_tunnel::config::{Config, Encapsulation, PathSpec};
+use mpdccp_tunnel::{Keys, StateFile};
+use mpdccp_units::Duration;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  mpdccp tunnel doctor                                the only file in /etc/mpdccp
+  mpdccp tunnel doctor --config client.toml --json
+  mpdccp tunnel doctor --config client.toml --no-load --silence 0   quick and quiet
+  mpdccp tunnel doctor --config van.toml --load-metered             loads lines with quota or cost, too
+It runs beside a running tunnel or without one. Exit codes: 0 nothing is wrong, 1 something is, 2 wrong input.";
+
+/// Where configurations are looked for.
+const DIRECTORY: &str = "/etc/mpdccp";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The configuration file; without it the only one in /etc/mpdccp.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// As JSON (docs/formats.md).
+    #[arg(long)]
+    json: bool,
+    /// Load no line; long queues are not found then.
+    #[arg(long, conflicts_with = "load_metered")]
+    no_load: bool,
+    /// Load lines with `quota` or `cost` without asking: up to 150 MB each.
+    #[arg(long)]
+    load_metered: bool,
+    /// Longest silence, in seconds, after which answers are tried through NATs (5 to 120); 0 leaves this out.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(0..=120))]
+    silence: u64,
+}
+
+/// What all lines are tested with.
+pub(crate) struct Plan<'a> {
+    pub(crate) cfg: &'a Config,
+    keys: Keys,
+    /// The tunnel runs.
+    pub(crate) running: bool,
+    pub(crate) silence: u64,
+    /// There are several lines.
+    pub(crate) several: bool,
+    /// Seconds since 1970 of the newest handshake of the tunnel.
+    pub(crate) saved: u64,
+}
+
+impl Plan<'_> {
+    pub(crate) fn raw(&self) -> bool {
+        self.cfg.encapsulation == Encapsulation::Raw
+    }
+
+    /// Time since 1970 for handshakes: not before one that was made.
+    fn unix(&self) -> Duration {
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        wall.max(Duration::from_secs(self.saved))
+    }
+
+    /// Channels with one peer; `None` without encryption.
+    pub(crate) fn channels(&self, peer: usize) -> Result<Option<Channels>, Error> {
+        let (Some(private_key), Some(Some((key, psk)))) = (self.keys.own.clone(), self.keys.peers.get(peer))
+        else {
+            return Ok(None);
+        };
+        let aeads = self.cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
+        let mut channels = Channels::new(Settings {
+            private_key,
+            accepts: false,
+            server: 0,
+            shard: 0,
+            aeads: aeads.unwrap_or_else(Aead::preferred),
+            unix: self.unix().saturating_sub(Duration::from_nanos(Clock.now().as_nanos())),
+            seed: dccp_net::random_seed()?,
+        });
+        channels.add_peer(0, *key, psk.clone());
+        Ok(Some(channels))
+    }
+}
+
+/// Tests everything; 1 if something is wrong.
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
+    let file = args.config.clone().map_or_else(only_file, Ok)?;
+    let review = control::check(&file)?;
+    let warnings = review
+        .warnings
+        .iter()
+        .map(|warning| Finding::note("config", format!("{}: {warning}", file.display()), ""));
+    let mut found: Vec<Finding> = warnings.collect();
+    let cfg = review.result(&file).map_err(|e| Error::usage(e.to_string()))?;
+    let mut files = StateFiles::new(&cfg);
+    let saved = files.load().get(&StateFile::Timestamp).and_then(|text| text.trim().parse().ok());
+    let status = control::status(&control::path(&cfg), None).ok();
+    let specs: Vec<(usize, &PathSpec)> = cfg
+        .peers
+        .iter()
+        .enumerate()
+        .flat_map(|(i, peer)| peer.get_ref().paths.iter().map(move |path| (i, path.get_ref())))
+        .filter(|_| cfg.is_client())
+        .collect();
+    let plan = Plan {
+        cfg: &cfg,
+        keys: keys::read(&cfg)?,
+        running: status.is_some(),
+        silence: args.silence,
+        several: specs.len() > 1,
+        saved: saved.unwrap_or(0),
+    };
+    let mut lines: Vec<Line> = specs.iter().map(|(peer, spec)| Line::new(*peer, spec)).collect();
+    let here = system::interfaces().map_err(Error::usage)?;
+    for (line, (_, spec)) in lines.iter_mut().zip(&specs) {
+        found.extend(line.look(spec, &plan, &here));
+    }
+    permit_load(args, &mut lines);
+    let full = system::full_buffers();
+    if plan.keys.own.is_some() {
+        let measured = measure(&plan, &specs, &mut lines, &found);
+        found.extend(measured);
+        files.save(StateFile::Timestamp, &(plan.unix().as_secs() + 1).max(plan.saved).to_string());
+    } else {
+        let message =
+            "security = \"none\": lines are not measured, since only encrypted channels answer questions";
+        found.push(Finding::note("config", message, ""));
+    }
+    found.extend(host::of_routes(&plan, &lines));
+    found.extend(host::of_forwarding(&plan, &lines, &here));
+    let own: Vec<PathBuf> =
+        [Some(file.clone()), cfg.private_key_file.clone()].into_iter().flatten().collect();
+    found.extend(host::of_clock(&plan, &lines, &own));
+    found.extend(host::of_names(&cfg));
+    found.extend(host::of_buffers(system::full_buffers().saturating_sub(full)));
+    found.extend(host::of_offloads(&lines));
+    if !cfg.is_client() {
+        found.extend(host::of_server(&plan, &here));
+    }
+    for peer in status.iter().filter(|_| cfg.is_client()).flat_map(|status| &status.peers) {
+        if peer.state != "open" {
+            let message = format!("the running tunnel has no session with {} ({})", peer.name, peer.state);
+            found.push(Finding::warning("session", message, "`mpdccp tunnel events` shows why"));
+        }
+    }
+    found.sort_by_key(|finding| finding.severity);
+    let wrong = found.iter().any(|finding| finding.severity != Severity::Note);
+    show(args, &file, &plan, &lines, &found)?;
+    Ok(ExitCode::from(u8::from(wrong)))
+}
+
+/// All lines at once, but for loading them.
+fn measure(
+    plan: &Plan<'_>,
+    specs: &[(usize, &PathSpec)],
+    lines: &mut [Line],
+    known: &[Finding],
+) -> Vec<Finding> {
+    let turn = Mutex::new(());
+    let mut found = std::thread::scope(|scope| {
+        let pairs = lines.iter_mut().zip(specs);
+        let tests: Vec<_> = pairs
+            .map(|(line, (_, spec))| {
+                let turn = &turn;
+                scope.spawn(move || line.measure(spec, plan, turn))
+            })
+            .collect();
+        tests.into_iter().flat_map(|test| test.join().unwrap_or_default()).collect::<Vec<_>>()
+    });
+    let own = plan.keys.own.as_ref().map(|key| key.public().to_string()).unwrap_or_default();
+    for line in lines.iter() {
+        let (Some(evidence), Some(remote)) = (&line.evidence, line.remote) else { continue };
+        // A server that cannot be heard, as is known already, is not to blame.
+        if known.iter().any(|f| f.severity == Severity::Fault && f.line.as_ref() == Some(&line.name)) {
+            continue;
+        }
+        let same = |other: &&Line| other.reached && other.peer == line.peer && other.remote.is_some();
+        let elsewhere = lines.iter().find(same).map(|other| other.name.as_str());
+        found.push(evidence.finding(remote, &own, elsewhere).of(&line.name));
+    }
+    found
+}
+
+/// Says of each line whether it may be loaded; asks for those that cost something.
+fn permit_load(args: &Args, lines: &mut [Line]) {
+    let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !args.json;
+    for line in lines.iter_mut().filter(|line| line.usable && !args.no_load) {
+        line.loads = match line.metered {
+            None => true,
+            Some(_) if args.load_metered => true,
+            Some(why) if terminal => ask(&line.name, why),
+            Some(_) => false,
+        };
+    }
+}
+
+fn ask(line: &str, why: &str) -> bool {
+    let mut answer = String::new();
+    eprint!("{line} has a {why}. Load it for a few seconds to find long queues (up to 150 MB)? [y/N] ");
+    let _ = std::io::stderr().flush();
+    std::io::stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+fn show(args: &Args, file: &Path, plan: &Plan<'_>, lines: &[Line], found: &[Finding]) -> Result<(), Error> {
+    if args.json {
+        let all = serde_json::json!({
+            "file": file, "running": plan.running, "lines": lines, "findings": found,
+            "healthy": found.iter().all(|finding| finding.severity == Severity::Note),
+        });
+        println!("{}", serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?);
+        return Ok(());
+    }
+    let state = if plan.running { "runs" } else { "does not run" };
+    println!("{}: the tunnel {state}", file.display());
+    for line in lines {
+        println!("{}: {}", line.name, line.summary());
+        if let (Some(why), false, true, false) = (line.metered, line.loads, line.reached, args.no_load) {
+            println!("{}: not loaded, since it has a {why}; --load-metered loads it", line.name);
+        }
+    }
+    for finding in found {
+        println!("{finding}");
+    }
+    let count = |severity| found.iter().filter(|finding| finding.severity == severity).count();
+    match (count(Severity::Fault), count(Severity::Warning)) {
+        (0, 0) => println!("Nothing is wrong."),
+        (faults, warnings) => println!("{faults} fault(s), {warnings} warning(s)."),
+    }
+    Ok(())
+}
+
+/// The file in the usual directory, if there is one.
+fn only_file() -> Result<PathBuf, Error> {
+    let entries =
+        std::fs::read_dir(DIRECTORY).map(|dir| dir.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let files = entries.iter().map(std::fs::DirEntry::path);
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    files.sort();
+    match (files.pop(), files.len()) {
+        (Some(file), 0) => Ok(file),
+        (None, _) => Err(Error::usage(format!(
+            "there is no configuration in {DIRECTORY}; name one with --config FILE"
+        ))),
+        (Some(last), _) => {
+            files.push(last);
+            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            Err(Error::usage(format!(
+                "there are several configurations, choose one with --config: {}",
+                names.join(", ")
+            )))
+        }
+    }
+}

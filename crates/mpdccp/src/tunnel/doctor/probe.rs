@@ -1,0 +1,221 @@
+//! Questions to the server over one line, through a channel of the doctor's own: a running tunnel is not disturbed, and needs not run.
+
+use crate::error::Error;
+use crate::tunnel::host::default_route::MARK;
+use dccp_net::{Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
+use dccp_proto::Ecn;
+use dccp_secure::{
+    Address, ChannelId, Channels, EchoAnswer, EchoQuestion, HEADER, Input, OVERHEAD, QUESTION, Reason,
+};
+use mpdccp_tunnel::config::{Config, Encapsulation as Kind};
+use mpdccp_units::{Duration, Time};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+/// The peer in the doctor's channels.
+const PEER: u32 = 0;
+
+trait Socket: Encapsulation + AsFd {}
+impl<T: Encapsulation + AsFd> Socket for T {}
+
+/// An answer that came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Got {
+    pub(crate) answer: EchoAnswer,
+    /// When its question was sent, and when it came.
+    pub(crate) asked: Time,
+    pub(crate) at: Time,
+}
+
+impl Got {
+    pub(crate) fn rtt(&self) -> Duration {
+        self.at.since(self.asked)
+    }
+}
+
+/// One line to a server.
+pub(crate) struct Prober {
+    sockets: Vec<Box<dyn Socket>>,
+    bind: Bind,
+    kind: Kind,
+    mark: Option<u32>,
+    channels: Channels,
+    channel: ChannelId,
+    remote: SocketAddr,
+    /// When questions were sent that are not answered.
+    asked: BTreeMap<u64, Time>,
+    next: u64,
+    /// Numbers of the questions that were answered after a wait.
+    late: BTreeSet<u64>,
+    /// Most questions of this channel that any answer told of.
+    pub(crate) counted: u32,
+    /// Why sending failed last.
+    pub(crate) failure: Option<std::io::Error>,
+}
+
+impl Prober {
+    /// Opens a socket for a line; the handshake comes with the first question. `channels` has the server as peer 0.
+    pub(crate) fn new(
+        cfg: &Config,
+        mut channels: Channels,
+        bind: Bind,
+        remote: SocketAddr,
+    ) -> Result<Prober, Error> {
+        let to = Address { socket: 0, local: None, remote };
+        let channel = channels.open(Clock.now(), PEER, to).ok_or_else(|| Error::runtime("no channel"))?;
+        let mark = cfg.default_route.then_some(MARK);
+        let mut prober = Prober {
+            sockets: Vec::new(),
+            bind,
+            kind: cfg.encapsulation,
+            mark,
+            channels,
+            channel,
+            remote,
+            asked: BTreeMap::new(),
+            next: 1,
+            late: BTreeSet::new(),
+            counted: 0,
+            failure: None,
+        };
+        prober.add_socket()?;
+        Ok(prober)
+    }
+
+    /// Opens one more socket, with a port of its own; its number.
+    pub(crate) fn add_socket(&mut self) -> std::io::Result<usize> {
+        let bind = self.bind.clone();
+        self.sockets.push(match self.kind {
+            Kind::Udp => Box::new(UdpEncapsulation::marked(bind, self.mark)?),
+            Kind::Raw => Box::new(RawEncapsulation::marked(bind, self.mark)?.sealed()),
+        });
+        Ok(self.sockets.len() - 1)
+    }
+
+    /// Whether several sockets have ports of their own.
+    pub(crate) fn has_ports(&self) -> bool {
+        self.kind == Kind::Udp
+    }
+
+    /// Bytes of a packet around a question.
+    fn overhead(&self) -> u16 {
+        self.sockets[0].overhead() + OVERHEAD as u16
+    }
+
+    /// Largest packet that the interface takes.
+    pub(crate) fn device_mtu(&self) -> std::io::Result<u16> {
+        self.sockets[0].device_mtu(self.remote)
+    }
+
+    /// What the system knows of the path, from ICMP.
+    pub(crate) fn path_mtu(&self) -> std::io::Result<u16> {
+        self.sockets[0].path_mtu(self.remote)
+    }
+
+    /// Address of this host that packets leave from.
+    pub(crate) fn source(&self) -> Option<SocketAddr> {
+        let port = self.sockets[0].local_addr().ok()?.port();
+        Some(SocketAddr::new(self.sockets[0].source(self.remote).ok()?, port))
+    }
+
+    /// Messages that were dropped, by reason.
+    pub(crate) fn dropped(&self, reason: Reason) -> u64 {
+        self.channels.drops().get(&reason).copied().unwrap_or(0)
+    }
+
+    /// Sends a question from a socket in an IP packet of `size` bytes, to be answered by one of `answer` bytes after a while.
+    pub(crate) fn ask(&mut self, socket: usize, size: u16, answer: u16, wait: Duration) -> u64 {
+        let (now, number, overhead) = (Clock.now(), self.next, self.overhead());
+        self.next += 1;
+        let question = EchoQuestion { number, answer: answer.saturating_sub(overhead), wait };
+        let packet = question.write(usize::from(size.saturating_sub(overhead)).max(QUESTION));
+        let mut record = vec![0; packet.len() + OVERHEAD];
+        record[HEADER..HEADER + packet.len()].copy_from_slice(&packet);
+        let len = record.len();
+        self.asked.insert(number, now);
+        if self.channels.seal(now, self.channel, &mut record, len).is_ok() {
+            self.send(socket, self.remote, &record);
+        }
+        number
+    }
+
+    fn send(&mut self, socket: usize, remote: SocketAddr, bytes: &[u8]) {
+        let segment = bytes.len();
+        let burst = Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes };
+        if let Err(dccp_net::SendError::LinkDown(e)) = self.sockets[socket].send(&burst) {
+            self.failure = Some(e);
+        }
+    }
+
+    /// Whether the server completed a handshake.
+    pub(crate) fn has_key(&self) -> bool {
+        self.channels.stats(self.channel).is_some_and(|stats| stats.handshakes > 0)
+    }
+
+    /// The number of the next question.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The questions whose answers took longer than a line does.
+    pub(crate) fn answered(&self) -> &BTreeSet<u64> {
+        &self.late
+    }
+
+    /// Receives until `until`, or until `done` says so of an answer.
+    pub(crate) fn receive(&mut self, until: Time, mut done: impl FnMut(&Got) -> bool) {
+        loop {
+            self.channels.handle_timeout(Clock.now());
+            while let Some((to, message)) = self.channels.poll_transmit() {
+                let socket = usize::try_from(to.socket).unwrap_or(0).min(self.sockets.len() - 1);
+                self.send(socket, to.remote, &message);
+            }
+            let (mut finished, mut any) = (false, false);
+            for got in self.take() {
+                any = true;
+                finished |= done(&got);
+            }
+            let now = Clock.now();
+            if finished || now >= until {
+                return;
+            }
+            if !any {
+                let next = self.channels.poll_timeout().map_or(until, |at| at.min(until));
+                self.sleep(next.since(now).clamp(Duration::from_micros(200), Duration::from_millis(100)));
+            }
+        }
+    }
+
+    fn sleep(&self, most: Duration) {
+        let mut fds: Vec<PollFd<'_>> = self.sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)).collect();
+        let wait = Timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos().into() };
+        // Interrupted or not, the sockets are looked at.
+        let _ = poll(&mut fds, Some(&wait));
+    }
+
+    /// What is there to receive.
+    fn take(&mut self) -> Vec<Got> {
+        let now = Clock.now();
+        let mut all = Vec::new();
+        let Prober { sockets, channels, asked, late, counted, .. } = self;
+        for (number, socket) in (0u32..).zip(sockets) {
+            let mut each = |packet: dccp_net::Received<'_>| {
+                let from = Address { socket: number, local: None, remote: packet.remote };
+                let Input::Packet { len, .. } = channels.handle(now, &from, packet.bytes) else { return };
+                let read = packet.bytes.get(HEADER..HEADER + len).and_then(EchoAnswer::read);
+                let Some(answer) = read else { return };
+                *counted = (*counted).max(answer.count);
+                let Some(asked) = asked.remove(&answer.number) else { return };
+                if now.since(asked) > Duration::from_secs(4) {
+                    late.insert(answer.number);
+                }
+                all.push(Got { answer, asked, at: packet.at.max(asked) });
+            };
+            // ICMP errors are looked for elsewhere.
+            let _ = socket.receive(now, &mut each);
+        }
+        all
+    }
+}

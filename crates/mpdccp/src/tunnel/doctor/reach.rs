@@ -1,0 +1,227 @@
+//! Why a server does not answer: what else of its host does.
+
+use super::finding::Finding;
+use super::system;
+use dccp_net::Bind;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// What a silent server's host does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Evidence {
+    /// A handshake came back that could not be read.
+    pub(crate) unreadable: bool,
+    /// What the system, or somebody on the way, says to a datagram for the server's port.
+    pub(crate) said: Option<ErrorKind>,
+    /// A port where nothing waits says so.
+    pub(crate) udp: bool,
+    /// TCP is answered, or refused.
+    pub(crate) tcp: bool,
+    pub(crate) ping: bool,
+    /// The router that does not answer either.
+    pub(crate) silent_gateway: Option<IpAddr>,
+}
+
+fn socket(bind: &Bind, mark: Option<u32>, kind: Type, protocol: Protocol) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(bind.addr), kind, Some(protocol))?;
+    if let Some(mark) = mark {
+        socket.set_mark(mark)?;
+    }
+    socket.bind_device(bind.interface.as_deref().map(str::as_bytes))?;
+    socket.bind(&SockAddr::from(SocketAddr::new(bind.addr.ip(), 0)))?;
+    Ok(socket)
+}
+
+/// What becomes of a datagram: the error that comes back, if one does.
+fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind> {
+    let send = || -> io::Result<()> {
+        let socket = socket(bind, mark, Type::DGRAM, Protocol::UDP)?;
+        socket.connect(&SockAddr::from(to))?;
+        socket.set_read_timeout(Some(PATIENCE / 3))?;
+        // An answer comes to the second one where a neighbour had to be found first.
+        for _ in 0..3 {
+            socket.send(&[0])?;
+            match socket.recv(&mut [MaybeUninit::uninit(); 100]) {
+                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                other => return other.map(drop),
+            }
+        }
+        Ok(())
+    };
+    send().err().map(|e| e.kind())
+}
+
+/// Whether the host accepts or refuses a connection; both show that it is there.
+fn connects(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> bool {
+    let connect = || -> io::Result<()> {
+        let socket = socket(bind, mark, Type::STREAM, Protocol::TCP)?;
+        socket.connect_timeout(&SockAddr::from(to), PATIENCE)
+    };
+    connect().map_or_else(|e| e.kind() == ErrorKind::ConnectionRefused, |()| true)
+}
+
+/// By the program of this name, which may do it for everybody.
+fn pings(bind: &Bind, to: IpAddr) -> bool {
+    let mut command = Command::new("ping");
+    command.args(["-n", "-c", "2", "-i", "0.3", "-W", "1"]);
+    let from = bind.interface.clone().unwrap_or_else(|| bind.addr.ip().to_string());
+    command.args(["-I", &from]).arg(to.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+impl Evidence {
+    /// Looks for signs of life.
+    pub(crate) fn gather(
+        bind: &Bind,
+        mark: Option<u32>,
+        remote: SocketAddr,
+        unreadable: bool,
+        device: Option<&str>,
+    ) -> Evidence {
+        let (ip, udp) = (remote.ip(), remote.port() > 0);
+        let closed = [33_434, 33_917, 40_321].map(|port| SocketAddr::new(ip, port));
+        let answered = |at: SocketAddr| datagram(bind, mark, at) == Some(ErrorKind::ConnectionRefused);
+        std::thread::scope(|scope| {
+            let said = scope.spawn(|| udp.then(|| datagram(bind, mark, remote)).flatten());
+            let closed = scope.spawn(|| closed.into_iter().any(answered));
+            let ports = [443, 22, 80, remote.port().max(1)];
+            let tcp = ports.map(|port| scope.spawn(move || connects(bind, mark, SocketAddr::new(ip, port))));
+            let ping = scope.spawn(|| pings(bind, ip));
+            let udp = closed.join().unwrap_or(false);
+            let tcp = tcp.into_iter().fold(false, |any, one| one.join().unwrap_or(false) | any);
+            let (said, ping) = (said.join().unwrap_or(None), ping.join().unwrap_or(false));
+            let oif = device.map(|device| vec!["oif", device]).unwrap_or_default();
+            let route = system::route_to(ip, &oif).ok();
+            let silent = route.and_then(|route| {
+                let via = route.gateway.unwrap_or(ip);
+                system::is_silent(via, &route.device).then_some(via)
+            });
+            Evidence { unreadable, said, udp, tcp, ping, silent_gateway: silent }
+        })
+    }
+
+    /// What it means. `own_key` is this end's public key, `elsewhere` another line over which the same server answers.
+    pub(crate) fn finding(&self, remote: SocketAddr, own_key: &str, elsewhere: Option<&str>) -> Finding {
+        let (ip, port) = (remote.ip(), remote.port());
+        let alive = match (self.tcp, self.ping) {
+            (true, true) => "TCP and ping",
+            (true, false) => "TCP",
+            _ => "ping",
+        };
+        let open = format!("have the firewall of the server let UDP port {port} in");
+        match self.said {
+            _ if self.unreadable => Finding::fault(
+                "key",
+                format!(
+                    "the server {remote} answers with a handshake that this end cannot read: the preshared keys differ"
+                ),
+                "Give both ends the same preshared_key, or none",
+            ),
+            Some(ErrorKind::PermissionDenied) => Finding::fault(
+                "firewall",
+                format!("this host's own firewall drops packets to {remote}"),
+                format!("Let UDP to port {port} out (`nft list ruleset` shows the rules)"),
+            ),
+            Some(ErrorKind::ConnectionRefused) => Finding::fault(
+                "server",
+                format!("{ip} says that nothing listens on UDP port {port}"),
+                format!(
+                    "Start the tunnel at the server, see that its `listen` has port {port}; if it runs, its firewall rejects the packets: let UDP port {port} in"
+                ),
+            ),
+            Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable) if !self.tcp && !self.ping => {
+                unreachable(self.silent_gateway, remote)
+            }
+            Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable) => Finding::fault(
+                "udp",
+                format!("a firewall rejects UDP to {remote}"),
+                format!("On the way: ask the network for UDP port {port}. At the server: {open}"),
+            ),
+            _ if self.silent_gateway.is_some() => unreachable(self.silent_gateway, remote),
+            _ if elsewhere.is_some() => Finding::fault(
+                "udp",
+                format!(
+                    "UDP to {remote} is blocked on this line: no answer comes, while the same server answers over {}",
+                    elsewhere.unwrap_or_default()
+                ),
+                format!(
+                    "Ask the network of this line to let UDP port {port} pass, or let the server listen on a port that it lets pass, such as 443"
+                ),
+            ),
+            _ if self.udp => Finding::fault(
+                "key",
+                format!("{ip} is reached by UDP, but the tunnel there does not answer: a key is wrong"),
+                format!(
+                    "The server's file needs a [[peer]] with public_key = \"{own_key}\"; this end's public_key has to be what `mpdccp pubkey` prints at the server. If both are right: {open}"
+                ),
+            ),
+            _ if self.tcp || self.ping => Finding::fault(
+                "udp",
+                format!(
+                    "no answer to UDP from {remote}, while its host answers {alive}: UDP is blocked on the way or by the server's firewall, or a key is wrong"
+                ),
+                format!(
+                    "See whether the tunnel runs there, {open}, and compare the keys: the server's file needs public_key = \"{own_key}\" for this end"
+                ),
+            ),
+            _ => Finding::fault(
+                "server",
+                format!("nothing of {ip} answers over this line: neither UDP port {port} nor TCP nor ping"),
+                format!(
+                    "Is the address right, and the server switched on? If others reach it: {open}, and see whether this line has Internet access"
+                ),
+            ),
+        }
+    }
+}
+
+fn unreachable(gateway: Option<IpAddr>, remote: SocketAddr) -> Finding {
+    match gateway {
+        Some(gateway) if gateway == remote.ip() => Finding::fault(
+            "server",
+            format!("{gateway} is in the network of this interface, but does not answer there"),
+            "Is the address right, and the server switched on?",
+        ),
+        Some(gateway) => Finding::fault(
+            "route",
+            format!("the router {gateway} of this line does not answer, so nothing leaves it"),
+            "Is the router switched on, and its address right? `ip route` shows the route; another default route of the interface with a better metric may hide the right one",
+        ),
+        None => Finding::fault(
+            "route",
+            format!("no route leads to {}: a router says so", remote.ip()),
+            "See whether this line has Internet access",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_of_life_tell_keys_from_walls() {
+        let remote: SocketAddr = ([192, 0, 2, 1], 6511).into();
+        let none = Evidence::default();
+        let check = |e: Evidence, elsewhere| e.finding(remote, "KEY", elsewhere).check;
+        assert_eq!(check(none.clone(), None), "server");
+        assert_eq!(check(Evidence { unreadable: true, ..none.clone() }, None), "key");
+        assert_eq!(check(Evidence { udp: true, ping: true, ..none.clone() }, None), "key");
+        assert_eq!(check(Evidence { udp: true, ..none.clone() }, Some("dsl")), "udp");
+        assert_eq!(check(Evidence { ping: true, ..none.clone() }, None), "udp");
+        assert_eq!(check(Evidence { tcp: true, ..none.clone() }, None), "udp");
+        let said = |kind| Evidence { said: Some(kind), ..none.clone() };
+        assert_eq!(check(said(ErrorKind::ConnectionRefused), Some("dsl")), "server");
+        assert_eq!(check(said(ErrorKind::PermissionDenied), None), "firewall");
+        assert_eq!(check(said(ErrorKind::HostUnreachable), None), "route");
+        assert_eq!(check(Evidence { tcp: true, ..said(ErrorKind::HostUnreachable) }, None), "udp");
+        let gateway = Some([192, 0, 2, 254].into());
+        assert_eq!(check(Evidence { silent_gateway: gateway, ..none }, Some("dsl")), "route");
+    }
+}

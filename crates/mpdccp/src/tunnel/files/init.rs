@@ -1,0 +1,231 @@
+//! `tunnel init`: both ends' files, with keys, for a client with the lines of this host.
+
+use super::lines::{self, Line};
+use super::{NewFile, list, quoted, write};
+use crate::error::Error;
+use crate::tunnel::doctor::system;
+use dccp_secure::PrivateKey;
+use ipnet::{IpNet, Ipv4Net};
+use mpdccp_tunnel::config::Remote;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  mpdccp tunnel init --server vpn.example.org
+  mpdccp tunnel init --server 203.0.113.1:443 --directory /etc/mpdccp --all-traffic
+  mpdccp tunnel init --server 203.0.113.1 --line dsl=eth0 --line lte=wwan0 --lan 192.168.88.0/24";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Address or name of the server, with or without a port (6511).
+    #[arg(long)]
+    server: String,
+    /// Where to write client.toml and server.toml.
+    #[arg(long, default_value = ".")]
+    directory: PathBuf,
+    /// A line of this host, NAME=INTERFACE; can be repeated. Without it all interfaces with a default route.
+    #[arg(long = "line", value_name = "NAME=INTERFACE")]
+    lines: Vec<String>,
+    /// A network behind this host that hosts behind the server may reach; can be repeated.
+    #[arg(long = "lan", value_name = "PREFIX")]
+    lans: Vec<IpNet>,
+    /// Inner network; without it one that this host does not use.
+    #[arg(long, value_name = "PREFIX")]
+    network: Option<Ipv4Net>,
+    /// Send everything through the tunnel.
+    #[arg(long)]
+    all_traffic: bool,
+    /// Replace files that are there, with the keys in them.
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Error> {
+    let server: Remote =
+        args.server.clone().try_into().map_err(|e| Error::usage(format!("--server: {e}")))?;
+    let port = server.port.unwrap_or(dccp_wire::DCCP_UDP_PORT);
+    let lines = lines::find(&args.lines, server.ip().map(|ip| ip.is_ipv4()))?;
+    let network = match args.network {
+        Some(network) if network.prefix_len() > 30 => {
+            return Err(Error::usage(format!(
+                "--network {network}: expected room for two hosts, such as 10.9.0.0/24"
+            )));
+        }
+        Some(network) => network.trunc(),
+        None => free_network()?,
+    };
+    let [client, of_server] = [key()?, key()?];
+    let inner = Inner::new(network, dccp_net::random_seed()?);
+    let files = [
+        NewFile {
+            path: args.directory.join("client.toml"),
+            text: client_file(args, &lines, &inner, port, (&client, &of_server)),
+        },
+        NewFile {
+            path: args.directory.join("server.toml"),
+            text: server_file(args, &server, &inner, port, (&client, &of_server)),
+        },
+    ];
+    write(&files, args.force)?;
+    let found: Vec<String> = lines.iter().map(|line| format!("{} ({})", line.name, line.interface)).collect();
+    println!("Lines of this host: {}", found.join(", "));
+    println!("Written: {} and {}", files[0].path.display(), files[1].path.display());
+    println!("\nNext:\n{}", steps(args, &server, port, &inner, &files));
+    Ok(())
+}
+
+fn key() -> Result<PrivateKey, Error> {
+    dccp_net::random_seed()
+        .map(PrivateKey::from_random)
+        .map_err(|e| Error::runtime(format!("the system gives no randomness: {e}")))
+}
+
+/// Addresses inside the tunnel.
+struct Inner {
+    network: Ipv4Net,
+    prefix: [u16; 4],
+}
+
+impl Inner {
+    fn new(network: Ipv4Net, seed: [u8; 32]) -> Inner {
+        let part = |i: usize| u16::from_be_bytes([seed[i], seed[i + 1]]);
+        // A unique local prefix (RFC 4193).
+        Inner { network, prefix: [0xfd00 | part(0) & 0xff, part(2), part(4), 0] }
+    }
+
+    /// Host 1 or 2 of both versions.
+    fn host(&self, n: u8) -> [IpAddr; 2] {
+        let v4 = Ipv4Addr::from(u32::from(self.network.network()) + u32::from(n));
+        let [a, b, c, d] = self.prefix;
+        [v4.into(), Ipv6Addr::new(a, b, c, d, 0, 0, 0, n.into()).into()]
+    }
+
+    fn addresses(&self, n: u8) -> [String; 2] {
+        let [v4, v6] = self.host(n);
+        [format!("{v4}/{}", self.network.prefix_len()), format!("{v6}/64")]
+    }
+
+    fn networks(&self) -> [String; 2] {
+        let [a, b, c, d] = self.prefix;
+        [self.network.to_string(), format!("{}/64", Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))]
+    }
+}
+
+/// A network that this host has no route to.
+fn free_network() -> Result<Ipv4Net, Error> {
+    let here: Vec<IpNet> =
+        system::interfaces().map_err(Error::usage)?.into_iter().flat_map(|i| i.addresses).collect();
+    let [start, ..] = dccp_net::random_seed()?;
+    let candidates =
+        (0..=255u8).map(|i| Ipv4Net::new_assert(Ipv4Addr::new(10, 99, start.wrapping_add(i), 0), 24));
+    let free = |net: &Ipv4Net| {
+        !here
+            .iter()
+            .any(|used| used.contains(&IpAddr::V4(net.network())) || IpNet::from(*net).contains(&used.addr()))
+    };
+    candidates
+        .into_iter()
+        .find(free)
+        .ok_or_else(|| Error::usage("no network in 10.99.0.0/16 is free here; give one with --network"))
+}
+
+fn client_file(
+    args: &Args,
+    lines: &[Line],
+    inner: &Inner,
+    port: u16,
+    (own, server): (&PrivateKey, &PrivateKey),
+) -> String {
+    let mut allowed: Vec<String> = inner.networks().into();
+    if args.all_traffic {
+        allowed = vec!["0.0.0.0/0".into(), "::/0".into()];
+    }
+    let mut text = format!(
+        "# The end with the lines. `mpdccp tunnel doctor --config FILE` tests it.\nrole = \"client\"\nprivate_key = \"{}\"\naddresses = {}\n{}\n\
+         [[peer]]\nname = \"server\"\npublic_key = \"{}\"\nallowed_ips = {}\n",
+        *own.to_base64(),
+        list(&inner.addresses(2)),
+        if args.all_traffic { "default_route = true\n" } else { "" },
+        server.public(),
+        list(&allowed),
+    );
+    let has_port = args.server.parse::<std::net::SocketAddr>().is_ok()
+        || (args.server.matches(':').count() == 1 && !args.server.starts_with('['));
+    let remote = if has_port { args.server.clone() } else { with_port(&args.server, port) };
+    for line in lines {
+        let metered = if line.name == "lte" {
+            "# quota = \"50GB\"        # or cost = 5, for a line that is metered\n"
+        } else {
+            ""
+        };
+        text += &format!(
+            "\n[[peer.path]]\nname = {}\ninterface = {}\nremote = {}\n{metered}",
+            quoted(&line.name),
+            quoted(&line.interface),
+            quoted(&remote)
+        );
+    }
+    text
+}
+
+fn with_port(host: &str, port: u16) -> String {
+    match host.parse::<Ipv6Addr>() {
+        Ok(ip) => format!("[{ip}]:{port}"),
+        Err(_) => format!("{host}:{port}"),
+    }
+}
+
+fn server_file(
+    args: &Args,
+    server: &Remote,
+    inner: &Inner,
+    port: u16,
+    (client, own): (&PrivateKey, &PrivateKey),
+) -> String {
+    let listen: Vec<String> = match server.ip() {
+        Some(IpAddr::V4(_)) => vec![format!("0.0.0.0:{port}")],
+        Some(IpAddr::V6(_)) => vec![format!("[::]:{port}")],
+        None => vec![format!("0.0.0.0:{port}"), format!("[::]:{port}")],
+    };
+    let [v4, v6] = inner.host(2);
+    let mut allowed = vec![format!("{v4}/32"), format!("{v6}/128")];
+    allowed.extend(args.lans.iter().map(|lan| lan.trunc().to_string()));
+    format!(
+        "# For the server {}. It holds the server's private key: delete it here once it is there.\nrole = \"server\"\nprivate_key = \"{}\"\nlisten = {}\naddresses = {}\n\n\
+         [[peer]]\nname = \"client\"\npublic_key = \"{}\"\nallowed_ips = {}\n",
+        args.server,
+        *own.to_base64(),
+        list(&listen),
+        list(&inner.addresses(1)),
+        client.public(),
+        list(&allowed),
+    )
+}
+
+fn steps(args: &Args, server: &Remote, port: u16, inner: &Inner, files: &[NewFile; 2]) -> String {
+    let host = server.ip().map(|ip| ip.to_string()).or(server.name().map(str::to_owned)).unwrap_or_default();
+    let at = if host.contains(':') { format!("[{host}]") } else { host };
+    let [client, of_server] = [0, 1].map(|i: usize| files[i].path.display());
+    let mut steps = vec![
+        format!("scp -p {of_server} root@{at}:/etc/mpdccp/server.toml && rm {of_server}"),
+        format!(
+            "at the server: let UDP port {port} in, then: systemctl enable --now mpdccp@server   (or: mpdccp tunnel up --config /etc/mpdccp/server.toml)"
+        ),
+    ];
+    if args.all_traffic || !args.lans.is_empty() {
+        steps.push("at the server: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, and the same in /etc/sysctl.d".into());
+    }
+    if args.all_traffic {
+        steps.push("at the server: nft add table ip mpdccp; nft add chain ip mpdccp post '{ type nat hook postrouting priority srcnat; }'; nft add rule ip mpdccp post oifname != mpdccp0 masquerade".into());
+    }
+    if !args.lans.is_empty() {
+        steps.push(
+            "here: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, for the hosts of the LAN"
+                .into(),
+        );
+    }
+    steps.push(format!("here: mpdccp tunnel doctor --config {client}   (what is wrong, and what to do)"));
+    steps.push(format!("here: mpdccp tunnel up --config {client}       (then: ping {})", inner.host(1)[0]));
+    let numbered = steps.iter().enumerate().map(|(i, step)| format!("  {}. {step}", i + 1));
+    numbered.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,347 @@
+//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs and a server, with a fault planted in each world.
+
+use crate::common::{missing, run, skipped, wait_for};
+use dccp_secure::PrivateKey;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+const SPACES: [&str; 4] = ["c", "r0", "r1", "s"];
+const SERVER: &str = "203.0.113.1";
+
+/// Client `c`, routers `r0` of its DSL and `r1` of its LTE, server `s`; gone when dropped.
+struct World {
+    id: String,
+    directory: tempfile::TempDir,
+    ends: Vec<Child>,
+}
+
+impl World {
+    fn new() -> World {
+        let id = format!("mpd{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let world = World { id, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
+        for name in SPACES {
+            run("ip", &format!("netns add {}", world.space(name)));
+            world.sh(name, "ip link set lo up");
+        }
+        world.sh(
+            "s",
+            &format!("ip link add net type bridge && ip addr add {SERVER}/24 dev net && ip link set net up"),
+        );
+        for (i, line) in ["dsl", "lte"].into_iter().enumerate() {
+            let [c, r, s] = ["c".into(), format!("r{i}"), "s".into()].map(|name: String| world.space(&name));
+            run("ip", &format!("link add {line} netns {c} type veth peer name lan netns {r}"));
+            run("ip", &format!("link add wan netns {r} type veth peer name port{i} netns {s}"));
+            let (net, router) = (format!("192.168.{}", 10 * (i + 1)), format!("r{i}"));
+            world.sh("s", &format!("ip link set port{i} master net up"));
+            world.sh(&router, &format!("ip addr add {net}.1/24 dev lan; ip link set lan up; ip addr add 203.0.113.{}/24 dev wan; ip link set wan up; sysctl -qw net.ipv4.ip_forward=1; nft add table ip nat; nft add chain ip nat post '{{ type nat hook postrouting priority srcnat; }}'; nft add rule ip nat post oifname wan masquerade; nft add table ip t; nft add chain ip t f '{{ type filter hook forward priority 0; }}'", i + 2));
+            let metric = 100 * (i + 1);
+            world.sh("c", &format!("ip addr add {net}.2/24 dev {line}; ip link set {line} up; ip route add default via {net}.1 dev {line} metric {metric}"));
+        }
+        world.sh("c", "sysctl -qw net.ipv4.conf.all.rp_filter=2");
+        world.sh("s", "sysctl -qw net.ipv4.ip_forward=1");
+        world.write("c", &world.client());
+        let key = PrivateKey::from_random([1; 32]).public();
+        let server = format!(
+            "role = \"server\"\nprivate_key = \"{}\"\nlisten = [\"{SERVER}:6511\"]\naddresses = [\"10.9.0.1/24\"]\n\
+             [[peer]]\nname = \"van\"\npublic_key = \"{key}\"\nallowed_ips = [\"10.9.0.2/32\"]\n",
+            *PrivateKey::from_random([2; 32]).to_base64()
+        );
+        world.write("s", &server);
+        world
+    }
+
+    fn client(&self) -> String {
+        let mut text = format!(
+            "role = \"client\"\nprivate_key = \"{}\"\naddresses = [\"10.9.0.2/24\"]\nstate = {:?}\n[[peer]]\nname = \"hub\"\n\
+             public_key = \"{}\"\nallowed_ips = [\"10.9.0.0/24\", \"10.50.0.0/24\"]\n",
+            *PrivateKey::from_random([1; 32]).to_base64(),
+            self.path("state"),
+            PrivateKey::from_random([2; 32]).public()
+        );
+        for (line, more) in [("dsl", "priority = 5"), ("lte", "quota = \"5GB\"")] {
+            text += &format!(
+                "[[peer.path]]\nname = \"{line}\"\ninterface = \"{line}\"\nremote = \"{SERVER}:6511\"\n{more}\n"
+            );
+        }
+        text
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let file = self.path(&format!("{name}.toml"));
+        std::fs::write(&file, format!("control = {:?}\n{text}", self.path(&format!("{name}.sock")))).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
+
+    fn space(&self, name: &str) -> String {
+        format!("{}{name}", self.id)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn sh(&self, name: &str, commands: &str) {
+        let args = ["netns", "exec", &self.space(name), "sh", "-ec", commands];
+        let output = Command::new("ip").args(args).output().unwrap();
+        assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn mpdccp(&self, name: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.space(name), env!("CARGO_BIN_EXE_mpdccp"), "tunnel"]);
+        command
+    }
+
+    fn up(&mut self, name: &str) {
+        let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
+        let mut command = self.mpdccp(name);
+        command.args(["up", "--config"]).arg(self.path(&format!("{name}.toml")));
+        self.ends.push(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
+        let socket = self.path(&format!("{name}.sock"));
+        wait_for("control socket", || socket.exists());
+    }
+
+    fn doctor(&self, name: &str, args: &[&str], environment: &[(&str, String)]) -> Output {
+        let mut command = self.mpdccp(name);
+        command.arg("doctor").arg("--config").arg(self.path(&format!("{name}.toml"))).args(args);
+        command.envs(environment.iter().cloned()).stdin(Stdio::null()).output().unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for child in &mut self.ends {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for name in SPACES {
+            run("ip", &format!("netns del {}", self.space(name)));
+            let _ = std::fs::remove_dir_all(format!("/etc/netns/{}", self.space(name)));
+        }
+    }
+}
+
+/// Whether a world can be made here; says why not.
+fn able() -> bool {
+    let program = |name: &str| {
+        Command::new(name).arg("--version").output().is_err().then(|| format!("no program `{name}`"))
+    };
+    match missing().or_else(|| program("nft")) {
+        Some(why) => {
+            skipped(why);
+            false
+        }
+        None => true,
+    }
+}
+
+/// What was found that is no note: which test, of which line.
+fn found(output: &Output) -> Vec<(String, String)> {
+    let all: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let wrong = all["findings"].as_array().unwrap().iter().filter(|f| f["severity"] != "note");
+    let wrong: Vec<_> = wrong.map(|f| (text(&f["check"]), text(&f["line"]))).collect();
+    assert_eq!(output.status.code(), Some(i32::from(!wrong.is_empty())));
+    assert_eq!(all["healthy"], wrong.is_empty());
+    wrong
+}
+
+/// Plants a fault by shell commands in a namespace, and looks for it.
+fn finds((space, commands): (&str, &str), args: &[&str], check: &str, line: &str) {
+    let mut world = World::new();
+    world.sh(space, commands);
+    world.up("s");
+    let output = world.doctor("c", &[&["--json"], args].concat(), &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let found = found(&output);
+    assert!(found.contains(&(check.to_owned(), line.to_owned())), "{commands}\n{text}");
+    assert!(found.iter().all(|(other, _)| other == check), "{commands}\n{text}");
+}
+
+const QUICK: &[&str] = &["--no-load", "--silence", "0"];
+
+#[test]
+fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
+    if !able() {
+        return;
+    }
+    let mut world = World::new();
+    world.up("s");
+    let output = world.doctor("c", &["--silence", "5"], &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    for words in [
+        "Nothing is wrong.",
+        "the tunnel does not run",
+        "dsl: reaches 203.0.113.1:6511 through dsl",
+        "behind a NAT that makes 203.0.113.2 of 192.168.10.2",
+        "packets of 1500 bytes up and 1500 down; up ",
+        "lte: not loaded, since it has a quota; --load-metered loads it",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    world.up("c");
+    let status = || {
+        let output =
+            world.mpdccp("c").args(["status", "--json", "--socket"]).arg(world.path("c.sock")).output();
+        serde_json::from_slice::<Value>(&output.unwrap().stdout).unwrap()
+    };
+    wait_for("a session", || status()["peers"][0]["state"] == "open");
+    let output = world.doctor("c", &[&["--json"], QUICK].concat(), &[]);
+    assert_eq!(found(&output), []);
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&all["running"], &all["lines"][0]["reached"]), (&true.into(), &true.into()));
+    assert_eq!(status()["peers"][0]["state"], "open");
+    let log = std::fs::read_to_string(world.path("s.log")).unwrap();
+    assert!(!log.contains("replaces"), "{log}");
+    // At the server it looks at the server.
+    assert_eq!(found(&world.doctor("s", &["--json"], &[])), []);
+    world.sh("s", "sysctl -qw net.ipv4.ip_forward=0; nft add table ip t; nft add chain ip t in '{ type filter hook input priority 0; policy drop; }'; nft add rule ip t in tcp dport 22 accept");
+    let wrong = found(&world.doctor("s", &["--json"], &[]));
+    assert!(wrong.contains(&("firewall".into(), String::new())), "{wrong:?}");
+}
+
+#[test]
+fn faults_of_lines_and_hosts_are_found() {
+    if !able() {
+        return;
+    }
+    let udp = "nft add rule ip t f udp dport 6511 drop";
+    let loss = "nft add rule ip t f udp dport 6511 numgen random mod 100 '<' 5 drop";
+    let faults: [((&str, &str), &str, &str); 11] = [
+        (("r0", "ip link set lan down"), "carrier", "dsl"),
+        (("c", "ip link set lte down"), "carrier", "lte"),
+        (
+            ("c", "ip route del default dev lte; ip route add default via 192.168.20.1 dev lte metric 50"),
+            "metric",
+            "lte",
+        ),
+        (("c", "ip route del default dev lte"), "route", "lte"),
+        (("c", "sysctl -qw net.ipv4.conf.all.rp_filter=1"), "rp_filter", "lte"),
+        (("s", "sysctl -qw net.ipv4.ip_forward=0"), "forwarding", ""),
+        (("r1", udp), "udp", "lte"),
+        (("r0", "nft add rule ip t f ip length '>' 1300 udp dport 6511 drop"), "mtu", "dsl"),
+        (("r1", "nft add rule ip t f ip length '>' 1450 udp sport 6511 drop"), "mtu", "lte"),
+        (("r0", loss), "loss", "dsl"),
+        (("r1", "nft add rule ip t f udp sport 6511 numgen random mod 100 '<' 8 drop"), "loss", "lte"),
+    ];
+    std::thread::scope(|scope| {
+        for (plant, check, line) in faults {
+            scope.spawn(move || finds(plant, QUICK, check, line));
+        }
+    });
+}
+
+#[test]
+fn a_nat_that_forgets_soon_is_found() {
+    if !able() {
+        return;
+    }
+    let short = "sysctl -qw net.netfilter.nf_conntrack_udp_timeout=20 net.netfilter.nf_conntrack_udp_timeout_stream=20";
+    finds(("r0", short), &["--no-load", "--silence", "30"], "nat_timeout", "dsl");
+}
+
+#[test]
+fn a_buffer_of_two_seconds_is_found_and_metered_lines_are_spared() {
+    if !able() {
+        return;
+    }
+    if Command::new("tc").arg("-V").output().is_err() {
+        return skipped("no program `tc`");
+    }
+    let slow = "tc qdisc add dev wan root tbf rate 4mbit burst 4kb latency 2s";
+    finds(("r0", slow), &["--silence", "0"], "buffer", "dsl");
+    let mut world = World::new();
+    world.sh("r1", "tc qdisc add dev lan root tbf rate 4mbit burst 4kb latency 2s");
+    world.up("s");
+    let output = world.doctor("c", &["--json", "--silence", "0"], &[]);
+    assert_eq!(found(&output), [], "lte has a quota");
+    let output = world.doctor("c", &["--json", "--silence", "0", "--load-metered"], &[]);
+    assert_eq!(found(&output), [("buffer".to_owned(), "lte".to_owned())]);
+}
+
+#[test]
+fn wrong_keys_are_found() {
+    if !able() {
+        return;
+    }
+    let mut world = World::new();
+    world.up("s");
+    let client = world.client();
+    let own = PrivateKey::from_random([1; 32]).to_base64().to_string();
+    let of_server = PrivateKey::from_random([2; 32]).public().to_string();
+    let wrong = PrivateKey::from_random([9; 32]);
+    let psk = "preshared_key = \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE=\"\nallowed_ips";
+    for text in [
+        client.replace(&own, &wrong.to_base64()),
+        client.replace(&of_server, &wrong.public().to_string()),
+        client.replacen("allowed_ips", psk, 1),
+    ] {
+        world.write("c", &text);
+        let output = world.doctor("c", &[&["--json"], QUICK].concat(), &[]);
+        let keys = ["dsl", "lte"].map(|line| ("key".to_owned(), line.to_owned()));
+        assert_eq!(found(&output), keys, "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// The clock of the doctor's process, by a library that is loaded before it.
+#[test]
+fn a_clock_that_is_off_by_a_day_is_found() {
+    if !able() {
+        return;
+    }
+    let mut world = World::new();
+    let (source, library) = (world.path("clock.c"), world.path("clock.so"));
+    let code = "#define _GNU_SOURCE\n#include <time.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n\
+        int clock_gettime(clockid_t id, struct timespec *t) {\n int r = syscall(SYS_clock_gettime, id, t);\n\
+        if (id == CLOCK_REALTIME) t->tv_sec += 86400;\n return r;\n}\n";
+    std::fs::write(&source, code).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return skipped("no C compiler");
+    }
+    world.up("s");
+    let preload = [("LD_PRELOAD", library.to_str().unwrap().to_owned())];
+    let output = world.doctor("c", &[&["--json"], QUICK].concat(), &preload);
+    assert_eq!(found(&output), [("clock".to_owned(), String::new())]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("24.0 hours ahead"));
+    // Right again, it goes on from the handshakes that it made.
+    assert_eq!(found(&world.doctor("c", &[&["--json"], QUICK].concat(), &[])), []);
+}
+
+#[test]
+fn missing_name_servers_are_found() {
+    if !able() {
+        return;
+    }
+    let mut world = World::new();
+    world.up("s");
+    let directory = format!("/etc/netns/{}", world.space("c"));
+    std::fs::create_dir_all(&directory).unwrap();
+    let named = world.client().replace(&format!("{SERVER}:6511"), "hub.invalid:6511");
+    world.write("c", &named);
+    for (servers, words) in [("nameserver 203.0.113.77\n", "no name server answers"), ("", "names no server")]
+    {
+        std::fs::write(format!("{directory}/resolv.conf"), servers).unwrap();
+        let output = world.doctor("c", &[&["--json"], QUICK].concat(), &[]);
+        let dns = ["dsl", "lte"].map(|line| ("dns".to_owned(), line.to_owned()));
+        assert_eq!(found(&output), dns);
+        assert!(String::from_utf8_lossy(&output.stdout).contains(words));
+    }
+}
+
+#[test]
+fn wrong_input_is_one_sentence() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("c.toml");
+    std::fs::write(&file, "role = \"client\"\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    let output = command.args(["tunnel", "doctor", "--config"]).arg(&file).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("c.toml") && text.contains("addresses") && text.lines().count() == 1, "{text}");
+}
