@@ -2,7 +2,7 @@
 //! connection uses, so that ends which do not know them drop them.
 //!
 //! ```text
-//! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 bytes of the answer, 15-16 wait before it in 100 ms, then anything
+//! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 bytes of an answer, 15-16 wait before it in 100 ms, 17 how many answers, then anything
 //! answer:   0-3 zero, 4 kind 2, 5-12 number, 13-16 questions of this channel so far, 17-24 milliseconds since 1970,
 //!           25 whether the host forwards IPv4 (1) and IPv6 (2), 26-41 address and 42-43 port that the question came from, then zeros
 //! ```
@@ -14,7 +14,7 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
 /// Bytes of the shortest question and the shortest answer.
-pub const QUESTION: usize = 17;
+pub const QUESTION: usize = 18;
 const ANSWER: usize = 44;
 /// Answers are no larger, and wait no longer.
 const LARGEST: u16 = 9_000;
@@ -22,6 +22,8 @@ const LONGEST: u16 = 1_200;
 /// What a peer may have answered in a second, bytes, and at once.
 const PER_SECOND: u64 = 15_000_000;
 const BURST: u64 = 4_000_000;
+/// Most answers to one question.
+const MOST: u8 = 16;
 /// Most answers that wait, of all channels together.
 const WAITING: usize = 1_024;
 /// What an answer costs beside its bytes.
@@ -45,6 +47,8 @@ pub struct EchoQuestion {
     pub number: u64,
     /// Bytes that the answer should have.
     pub answer: u16,
+    /// How many answers there should be; none is counted all the same.
+    pub answers: u8,
     /// How long the other end waits with it; in steps of 100 ms.
     pub wait: Duration,
 }
@@ -58,6 +62,7 @@ impl EchoQuestion {
         out[5..13].copy_from_slice(&self.number.to_be_bytes());
         out[13..15].copy_from_slice(&self.answer.to_be_bytes());
         out[15..17].copy_from_slice(&wait.to_be_bytes());
+        out[17] = self.answers;
         out
     }
 
@@ -67,6 +72,7 @@ impl EchoQuestion {
         Some(EchoQuestion {
             number: u64::from_be_bytes(*rest.first_chunk()?),
             answer: u16::from_be_bytes(*rest.get(8..)?.first_chunk()?).min(LARGEST),
+            answers: rest.get(12)?.min(&MOST).to_owned(),
             wait: Duration::from_millis(u64::from(wait) * 100),
         })
     }
@@ -175,7 +181,11 @@ impl Echoes {
     ) -> bool {
         let Some(question) = EchoQuestion::read(packet) else { return false };
         let len = usize::from(question.answer).max(ANSWER);
-        if self.waiting.len() >= WAITING || !budget.takes(now, len as u64 + HEADERS) {
+        let bytes = u64::from(question.answers) * (len as u64 + HEADERS);
+        if question.answers == 0 {
+            return true;
+        }
+        if self.waiting.len() >= WAITING || !budget.takes(now, bytes) {
             return false;
         }
         let answer = EchoAnswer {
@@ -185,9 +195,11 @@ impl Echoes {
             forwards: self.facts.forwards,
             seen: from.remote,
         };
-        self.put += 1;
-        let due = Due { channel, to: *from, packet: answer.write(len) };
-        self.waiting.insert((now + question.wait, self.put), due);
+        for _ in 0..question.answers {
+            self.put += 1;
+            let due = Due { channel, to: *from, packet: answer.write(len) };
+            self.waiting.insert((now + question.wait, self.put), due);
+        }
         true
     }
 
@@ -207,7 +219,8 @@ mod tests {
 
     #[test]
     fn both_forms_are_read_as_they_were_written() {
-        let question = EchoQuestion { number: 77, answer: 1_200, wait: Duration::from_millis(1_500) };
+        let question =
+            EchoQuestion { number: 77, answer: 1_200, answers: 3, wait: Duration::from_millis(1_500) };
         let packet = question.write(300);
         assert_eq!((packet.len(), is_question(&packet)), (300, true));
         assert_eq!(EchoQuestion::read(&packet), Some(question));

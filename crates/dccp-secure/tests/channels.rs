@@ -840,7 +840,7 @@ fn answers(world: &mut World) -> Vec<(usize, EchoAnswer)> {
 }
 
 fn question(number: u64, answer: u16, wait: u64) -> Vec<u8> {
-    EchoQuestion { number, answer, wait: Duration::from_millis(wait) }.write(100)
+    EchoQuestion { number, answer, answers: 1, wait: Duration::from_millis(wait) }.write(100)
 }
 
 #[test]
@@ -860,6 +860,14 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
     assert_eq!(answers(&mut world), []);
     world.wait(Duration::from_millis(1));
     assert_eq!(answers(&mut world)[0].1.number, 6);
+    // Some ask for none, some for several; all are counted.
+    for (n, count) in [(0, 3), (4, 4), (200, 5)] {
+        let several = EchoQuestion { number: 8, answer: 200, answers: n, wait: Duration::ZERO };
+        assert_eq!(world.send(&several.write(100)), Ok(Input::Handled));
+        let got = answers(&mut world);
+        assert_eq!(got.len(), usize::from(n.min(16)));
+        assert!(got.iter().all(|(len, answer)| (*len, answer.count) == (200, count)));
+    }
     // A client answers none: it has no business with who asks.
     assert_eq!(
         world.answer(ChannelId(0), &question(7, 0, 0)),
@@ -873,7 +881,7 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
 #[test]
 fn questions_are_bounded_in_bytes_and_in_what_waits() {
     let mut world = World::ready();
-    let mut ask = |world: &mut World, answer: u16, wait: u64| {
+    let ask = |world: &mut World, answer: u16, wait: u64| {
         (0..100_000).take_while(|n| world.send(&question(*n, answer, wait)) == Ok(Input::Handled)).count()
     };
     assert_eq!(ask(&mut world, 9_000, 0), 4_000_000 / 9_060);

@@ -75,6 +75,10 @@ pub enum Action {
     ForgetHome(u32),
     /// Hand a message to another shard.
     ToShard(u8, ShardMessage),
+    /// Ask these name servers for all names; none: as before the tunnel began.
+    SetDns(Vec<IpAddr>),
+    /// Run the owner's program.
+    RunHook(Hook),
     /// Tell the proxy's sockets.
     Tcp(mpdccp_proxy::Command),
     /// Write a packet to the interface.
@@ -102,6 +106,44 @@ pub struct OpenPath {
     pub interface: Option<String>,
     /// The peer's address; the port is 0 without UDP.
     pub remote: SocketAddr,
+}
+
+/// What the owner's program is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// What happened.
+    pub event: HookEvent,
+    /// Name of the peer.
+    pub peer: String,
+    /// Name of the path, if it is about one; a client's at a server is what the client calls it.
+    pub path: Option<String>,
+    /// Why, if there is a reason.
+    pub why: String,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookEvent {
+    /// A session opened.
+    SessionUp,
+    /// A session ended.
+    SessionDown,
+    /// A path works.
+    PathUp,
+    /// A path failed or was closed.
+    PathDown,
+}
+
+impl HookEvent {
+    /// As hooks are told.
+    pub fn name(self) -> &'static str {
+        match self {
+            HookEvent::SessionUp => "session-up",
+            HookEvent::SessionDown => "session-down",
+            HookEvent::PathUp => "path-up",
+            HookEvent::PathDown => "path-down",
+        }
+    }
 }
 
 /// Files of the state directory, each of one tunnel by its interface.

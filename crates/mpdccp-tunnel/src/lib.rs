@@ -11,6 +11,7 @@ mod client;
 mod command;
 pub mod config;
 mod drops;
+mod hooks;
 mod host;
 mod message;
 mod outages;
@@ -30,7 +31,11 @@ mod tcp;
 mod tunnel;
 mod watch;
 
+<<<<<<< HEAD
 pub use action::{Action, Level, OpenPath, StateFile, line_start, put_line};
+=======
+pub use action::{Action, Hook, HookEvent, Level, OpenPath, StateFile};
+>>>>>>> df34200 (Add dns, hook and bypass to the tunnel, and package its docs and symbols)
 pub use command::{Answer, Command, Keys, PeerKeys};
 pub use drops::DropReason;
 pub use host::{HostEvent, Interface, Looked, Sizes};
@@ -67,6 +72,14 @@ impl Cx<'_> {
     pub(crate) fn reply(&mut self, id: u64, done: Result<(), String>) {
         let answer = done.map_or_else(Answer::Error, |()| Answer::Done);
         self.out.push(Action::Reply(id, answer));
+    }
+
+    /// Runs the owner's program, if the configuration has one.
+    pub(crate) fn hook(&mut self, event: HookEvent, peer: &str, path: Option<&str>, why: &str) {
+        if self.cfg.hook.is_some() {
+            let hook = Hook { event, peer: peer.into(), path: path.map(Into::into), why: why.into() };
+            self.out.push(Action::RunHook(hook));
+        }
     }
 
     /// Tells another shard something.

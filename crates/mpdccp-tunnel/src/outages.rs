@@ -1,7 +1,7 @@
 //! When paths of a peer fail: who notices, and what the log says.
 
 use crate::Cx;
-use crate::action::Action;
+use crate::action::{Action, HookEvent};
 use crate::host::Looked;
 use crate::peer::Peer;
 use crate::story;
@@ -29,6 +29,7 @@ impl Peer {
         if self.stories.fail(cx.now, &path) {
             let instead = story::instead(self.status(cx).as_ref(), Some(id), |path| self.path_name(path));
             cx.out.warn(format!("peer {}: {label} fails: {cause}; {instead}", self.name()));
+            cx.hook(HookEvent::PathDown, self.name(), Some(&path), cause);
         }
     }
 
@@ -64,6 +65,7 @@ impl Peer {
             let instead =
                 story::instead(status.as_ref(), live.map(|path| path.id), |path| self.path_name(path));
             cx.out.warn(format!("peer {}: path {name} fails: {why}; {instead}", self.name()));
+            cx.hook(HookEvent::PathDown, self.name(), Some(&name), &why);
         }
     }
 }

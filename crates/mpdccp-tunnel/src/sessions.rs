@@ -1,6 +1,7 @@
 //! What becomes of sessions, as their endpoint tells.
 
 use crate::Cx;
+use crate::action::HookEvent;
 use crate::client::assigned::Assigned;
 use crate::message::Message;
 use crate::peers::Peers;
@@ -44,6 +45,7 @@ pub(crate) fn on_event(
             let plain = if multipath { "" } else { " without multipath" };
             let away = away.map_or_else(String::new, |time| format!(" again after {}", story::length(time)));
             cx.out.info(format!("peer {name}: session open{away}{plain}"));
+            cx.hook(HookEvent::SessionUp, &name, None, "");
         }
         SessionEvent::PathUp(id) => {
             peer.limit_path(cx, id);
@@ -55,6 +57,7 @@ pub(crate) fn on_event(
             let away = peer.stories.recover(cx.now, &path);
             let away = away.map_or_else(String::new, |time| format!(" again after {}", story::length(time)));
             cx.out.info(format!("peer {name}: {label} is up{away}"));
+            cx.hook(HookEvent::PathUp, &name, Some(&path), "");
             peer.look(cx, Some(id));
             return Next::Resize(number);
         }
@@ -82,11 +85,13 @@ pub(crate) fn on_event(
                 let (path, label) = peer.label(cx, id);
                 peer.stories.forget(&path);
                 cx.out.info(format!("peer {name}: {label} is closed: {why}"));
+                cx.hook(HookEvent::PathDown, &name, Some(&path), &why.to_string());
             }
             _ => peer.fails(cx, id, &why.to_string()),
         },
         SessionEvent::Closed(why) => {
             cx.out.info(format!("peer {name}: session closed: {why}"));
+            cx.hook(HookEvent::SessionDown, &name, None, &why.to_string());
             if let (Some(brief), true) = (peer.on_ended(cx.now), !cx.closing) {
                 cx.out.warn(format!(
                     "peer {name}: {brief} sessions in a row ended soon after they had opened: \

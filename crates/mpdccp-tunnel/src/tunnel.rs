@@ -1,6 +1,6 @@
 //! The tunnel: which feature hears of what, in which order. What they decide is in their files.
 
-use crate::action::{Action, Actions, StateFile};
+use crate::action::{Action, Actions, HookEvent, StateFile};
 use crate::client::assigned::Assigned;
 use crate::client::paths::Paths;
 use crate::client::quota::Quotas;
@@ -8,6 +8,7 @@ use crate::client::timestamp::Timestamp;
 use crate::client::{self, servers};
 use crate::config::Config;
 use crate::drops::DropReason;
+use crate::hooks::NameServers;
 use crate::host::HostEvent;
 use crate::message::Message;
 use crate::packet::forward::{Forward, Outcome, Packet};
@@ -43,6 +44,7 @@ pub struct Tunnel {
     assigned: Assigned,
     leases: Leases,
     listener: Listener,
+    name_servers: NameServers,
     shard: Shard,
     /// TCP flows as streams, if this host can carry them.
     flows: Option<Flows>,
@@ -90,6 +92,7 @@ impl Tunnel {
             assigned: Assigned::new(&cfg),
             leases: Leases::new(file(StateFile::Leases).filter(|_| cfg.assign.is_some()), &mut out),
             listener: Listener::default(),
+            name_servers: NameServers::default(),
             shard: Shard::new(shard, cfg.shards.0),
             flows: None,
             connections: file(StateFile::Connections).unwrap_or_default().into(),
@@ -298,6 +301,13 @@ impl Tunnel {
         }
         let cx = cx!(self, endpoint, now);
         let mtu = self.forward.mtu.mtu;
+        match &event {
+            SessionEvent::Opened { .. } if self.peers.of(session).is_some() => {
+                self.name_servers.on_opened(cx, session);
+            }
+            SessionEvent::Closed(_) => self.name_servers.on_closed(cx, session),
+            _ => {}
+        }
         match sessions::on_event(cx, &mut self.peers, &mut self.assigned, mtu, session, event) {
             Next::Nothing => {}
             Next::Resize(number) => {
@@ -310,7 +320,7 @@ impl Tunnel {
                 self.peers[number].shut_down();
                 // The endpoint forgets this one after the event.
                 if endpoint.sessions().iter().all(|left| *left == session) {
-                    self.stop();
+                    self.stop(endpoint, now);
                 }
             }
         }
@@ -358,7 +368,7 @@ impl Tunnel {
             HostEvent::InterfaceGone(why) => {
                 self.failure.get_or_insert(format!("interface {} is gone: {why}", self.cfg.interface));
                 self.shut_down(endpoint, now);
-                self.stop();
+                self.stop(endpoint, now);
             }
         }
     }
@@ -375,11 +385,15 @@ impl Tunnel {
             endpoint.close(now, *session);
         }
         if sessions.is_empty() {
-            self.stop();
+            self.stop(endpoint, now);
         }
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self, endpoint: &mut Endpoint, now: Time) {
+        let cx = cx!(self, endpoint, now);
+        for number in self.name_servers.end(cx).into_iter().filter_map(|session| self.peers.of(session)) {
+            cx.hook(HookEvent::SessionDown, self.peers[number].name(), None, "the tunnel ends");
+        }
         client::finish(&self.peers, &mut self.out);
         self.out.push(Action::Stop);
     }
@@ -397,7 +411,7 @@ impl Tunnel {
         if self.closing.take_if(|at| *at <= now).is_some() {
             self.closing = Some(now + CLOSE_PATIENCE);
             self.out.warn("closed without an answer from the peer");
-            self.stop();
+            self.stop(endpoint, now);
         }
         if self.closing.is_none() && self.cfg.is_client() {
             self.connect(endpoint, now);

@@ -1,5 +1,7 @@
 //! `mpdccp generate`: manual pages and shell completions, for packages.
 
+mod file_page;
+
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,6 +31,7 @@ fn write(directory: &Path, mut command: clap::Command) -> std::io::Result<()> {
     }
     let directory = directory.join("man");
     std::fs::create_dir_all(&directory)?;
+    std::fs::write(directory.join("mpdccp.toml.5"), file_page::page())?;
     clap_mangen::generate_to(command, directory)
 }
 
@@ -44,6 +47,7 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
         assert!(read("man/mpdccp-tunnel-up.1").contains("log\\-format"));
         assert!(read("man/mpdccp.1").contains("mpdccp"));
+        assert!(read("man/mpdccp.toml.5").contains("allowed_ips"));
         assert!(read("bash/mpdccp.bash").contains("tunnel") && read("fish/mpdccp.fish").contains("tunnel"));
         assert!(read("zsh/_mpdccp").contains("tunnel"));
     }

@@ -16,7 +16,8 @@ impl Channels {
     /// Sends the answers that are due.
     pub(super) fn answer_questions(&mut self, now: Time) {
         while let Some(due) = self.echoes.pop(now) {
-            let Some(channel) = self.channel_mut(due.channel) else { continue };
+            let at = self.by_id.get(&due.channel);
+            let Some(channel) = at.and_then(|at| self.channels.get_mut(*at)) else { continue };
             let mut record = vec![0; due.packet.len() + OVERHEAD];
             record[HEADER..HEADER + due.packet.len()].copy_from_slice(&due.packet);
             let len = record.len();

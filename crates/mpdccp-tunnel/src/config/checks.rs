@@ -1,7 +1,9 @@
 //! What of a configuration does not go together, and what to write instead.
 
 use super::review::Found;
-use super::{Config, Encapsulation, HostPort, JoinAdvertised, PathSpec, Peer, Remote, Role, Security};
+use super::{
+    Bypass, Config, Encapsulation, HostPort, JoinAdvertised, PathSpec, Peer, Remote, Role, Security,
+};
 use ipnet::IpNet;
 use mpdccp_proto::PathName;
 use toml::Spanned;
@@ -30,6 +32,19 @@ impl Config {
         say("default_route", self.check_default_route());
         let needs = check(self.default_route || !self.kill_switch, "kill_switch needs default_route = true");
         say("kill_switch", needs);
+        say(
+            "bypass",
+            check(
+                self.default_route || self.bypass == Bypass::default(),
+                "bypass needs default_route = true; without it everything but allowed_ips goes beside the tunnel anyway",
+            ),
+        );
+        say("dns", self.check_dns());
+        let whole = self.hook.as_ref().is_none_or(|hook| hook.is_absolute());
+        say(
+            "hook",
+            check(whole, "hook: the whole path of a program is needed, such as \"/etc/mpdccp/hook\""),
+        );
         say("shards", self.check_shards().map_err(str::to_owned));
         self.check_own_keys(&mut say);
         say("advertise", self.check_advertise());
@@ -76,6 +91,18 @@ impl Config {
             (true, _) if !everything => {
                 Err("default_route needs a peer with \"0.0.0.0/0\" or \"::/0\" in allowed_ips".into())
             }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_dns(&self) -> Result<(), String> {
+        let behind =
+            |ip| self.peers.iter().flat_map(|p| &p.get_ref().allowed_ips).any(|net| net.contains(ip));
+        match (self.role, self.dns.iter().find(|ip| !behind(*ip))) {
+            (Role::Server, _) if !self.dns.is_empty() => Err("dns is for role = \"client\"".into()),
+            (Role::Client, Some(ip)) => Err(format!(
+                "dns: {ip} lies in no peer's allowed_ips, so it is not reached through the tunnel"
+            )),
             _ => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
 //! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
 
 use super::{
-    Addresses, AllOr, Assign, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp, OuterEcn,
-    Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Tcp, Volume,
+    Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
+    OuterEcn, Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Tcp, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
@@ -93,6 +93,14 @@ pub struct Config {
     /// And nothing beside it, should it break down.
     #[serde(default)]
     pub kill_switch: bool,
+    /// What goes beside the tunnel all the same.
+    #[serde(default)]
+    pub bypass: Bypass,
+    /// Name servers to ask while there is a session.
+    #[serde(default)]
+    pub dns: Vec<IpAddr>,
+    /// A program to run when sessions and paths come and go.
+    pub hook: Option<PathBuf>,
     /// Path of the control socket.
     pub control: Option<PathBuf>,
     /// Directory for what must outlive the tunnel: volumes used.
@@ -148,6 +156,9 @@ pub(super) const KEYS: &[&str] = &[
     "routes",
     "default_route",
     "kill_switch",
+    "bypass",
+    "dns",
+    "hook",
     "control",
     "state",
     "metrics",
@@ -385,6 +396,9 @@ impl Config {
             ("routes", self.routes == new.routes),
             ("default_route", self.default_route == new.default_route),
             ("kill_switch", self.kill_switch == new.kill_switch),
+            ("bypass", self.bypass == new.bypass),
+            ("dns", self.dns == new.dns),
+            ("hook", self.hook == new.hook),
             ("control", self.control == new.control),
             ("state", self.state == new.state),
             ("capture", self.capture == new.capture),

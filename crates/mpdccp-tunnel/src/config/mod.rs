@@ -2,6 +2,7 @@
 //! how all of it is found (`review`, `names`).
 
 mod assign;
+mod bypass;
 mod checks;
 mod error;
 mod file;
@@ -12,6 +13,7 @@ mod suspicious;
 mod values;
 
 pub use assign::Assign;
+pub use bypass::{Bypass, Ports, Protocol, User};
 pub use error::ConfigError;
 pub use file::{Config, JoinAdvertised, PathSpec, Peer, Role, Security};
 pub use remote::{Host, HostPort, Remote, Remotes};

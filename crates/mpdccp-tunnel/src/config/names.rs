@@ -1,6 +1,6 @@
 //! What was meant by a key that there is not.
 
-use super::{Assign, PathSpec, Peer};
+use super::{Assign, Bypass, PathSpec, Peer};
 use mpdccp_proto::Settings;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ pub(super) fn sections(top: &[&str]) -> Vec<Section> {
         ("[[peer]]", keys_of::<Peer>()),
         ("[[peer.path]]", keys_of::<PathSpec>()),
         ("[assign]", keys_of::<Assign>()),
+        ("[bypass]", keys_of::<Bypass>()),
         ("[[policy_rule]]", words(&rule.unwrap_or_default())),
     ];
     all.into_iter().map(|(name, keys)| Section { name, keys }).collect()

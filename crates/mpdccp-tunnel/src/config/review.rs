@@ -162,6 +162,7 @@ fn section(at: &str) -> &'static str {
         ["peer"] => "[[peer]]",
         ["peer", "path"] => "[[peer.path]]",
         ["assign"] => "[assign]",
+        ["bypass"] => "[bypass]",
         ["policy_rule"] => "[[policy_rule]]",
         _ => TOP,
     }

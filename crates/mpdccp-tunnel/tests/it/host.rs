@@ -5,8 +5,8 @@ use ipnet::IpNet;
 use mpdccp_proto::Endpoint;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{
-    Action, Answer, HostEvent, Interface, Keys, Level, Looked, Outcome, Packet, Saved, Setup, ShardMessage,
-    Sizes, Tunnel,
+    Action, Answer, Hook, HostEvent, Interface, Keys, Level, Looked, Outcome, Packet, Saved, Setup,
+    ShardMessage, Sizes, Tunnel,
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,6 +71,9 @@ pub(crate) struct Host {
     pub(crate) diverted: Vec<Vec<u8>>,
     /// What the clock shows beyond [`UNIX`] and the time, seconds.
     pub(crate) clock: i64,
+    /// What its owner's program was told, and which name servers it asks, one after the other.
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) dns_set: Vec<Vec<IpAddr>>,
     /// Last byte of the address that every name leads to.
     pub(crate) dns: u8,
     /// The latest of its addresses that a server gave.
@@ -123,6 +126,8 @@ impl Host {
             replies: BTreeMap::new(),
             commands: 0,
             stopped: false,
+            hooks: Vec::new(),
+            dns_set: Vec::new(),
             log: Vec::new(),
             warned: Vec::new(),
             received: Vec::new(),
@@ -295,6 +300,14 @@ impl Host {
                 }
                 Action::WriteInner(packet) => {
                     self.received.push(packet);
+                    None
+                }
+                Action::RunHook(hook) => {
+                    self.hooks.push(hook);
+                    None
+                }
+                Action::SetDns(servers) => {
+                    self.dns_set.push(servers);
                     None
                 }
                 Action::Stop => {

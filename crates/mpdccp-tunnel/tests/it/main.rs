@@ -2,6 +2,7 @@
 
 mod config;
 mod features;
+mod hooks;
 mod host;
 mod outages;
 mod sizes;

@@ -4,6 +4,8 @@ use crate::error::Error;
 use crate::tunnel::face::events;
 use crate::tunnel::face::trace::Trace;
 use crate::tunnel::host::default_route::DefaultRoute;
+use crate::tunnel::host::dns::Dns;
+use crate::tunnel::host::hooks::Hooks;
 use crate::tunnel::host::names::Names;
 use crate::tunnel::host::service::notify;
 use crate::tunnel::host::state_files::StateFiles;
@@ -45,6 +47,8 @@ pub(crate) struct TunnelApp {
     tun: Bursts,
     mtu: u16,
     pub(crate) names: Names,
+    dns: Dns,
+    hooks: Option<Hooks>,
     files: StateFiles,
     pub(crate) links: Links,
     trace: Option<Trace>,
@@ -69,7 +73,14 @@ impl TunnelApp {
         interface: Option<Interface>,
     ) -> Result<TunnelApp, Error> {
         let now = core.clock.now();
+<<<<<<< HEAD
         let mut files = StateFiles::new(&cfg, shard);
+=======
+        // First: what a killed tunnel left may keep names from being looked up.
+        let dns = Dns::new(&cfg);
+        let hooks = cfg.hook.clone().map(|program| Hooks::new(program, cfg.interface.clone()));
+        let mut files = StateFiles::new(&cfg);
+>>>>>>> df34200 (Add dns, hook and bypass to the tunnel, and package its docs and symbols)
         let mut patience = u64::MAX;
         // All shards are heard of within two rounds, and that has to be in time.
         let alive =
@@ -116,6 +127,8 @@ impl TunnelApp {
             tun: Bursts::new(tun, mtu),
             mtu,
             names,
+            dns,
+            hooks,
             files,
             links: Links::new(shard, cfg.shards.0),
             trace,
@@ -214,6 +227,12 @@ impl TunnelApp {
                 }
             }
             Action::ToShard(shard, message) => self.links.tell(shard, message),
+            Action::SetDns(servers) => self.dns.set(servers),
+            Action::RunHook(hook) => {
+                if let Some(hooks) = &mut self.hooks {
+                    hooks.run(hook);
+                }
+            }
             Action::Tcp(command) => {
                 if let Some(proxy) = &mut self.proxy {
                     proxy.put(command);

@@ -15,6 +15,7 @@ mod perf_flags;
 mod perf_nat;
 mod report_browser;
 mod tunnel_assign;
+mod tunnel_beside;
 mod tunnel_daemon;
 mod tunnel_doctor;
 mod tunnel_errors;

@@ -97,9 +97,61 @@ fn an_office_with_two_lines() {
         }
     };
     back_and_forth();
+    // A port of the server leads into the LAN, which sees who connects.
+    office.sh("server", &blocks("A port of the server for a host in the LAN", "sh")[0]);
+    let https = inside(&office.space("lan"), || TcpListener::bind("192.168.88.9:443").unwrap());
+    let visitor = inside(&office.space("net"), || TcpStream::connect("203.0.113.1:8443").unwrap());
+    let (mut answering, from) = https.accept().unwrap();
+    assert_eq!(from.ip().to_string(), "203.0.113.254");
+    answering.write_all(b"welcome").unwrap();
+    let mut got = [0; 7];
+    (&visitor).read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"welcome");
     // DSL is pulled; the connection lives on.
     office.sh("net", "ip link set dsl down");
     back_and_forth();
+}
+
+#[test]
+fn two_sites_without_translation() {
+    if let Some(why) = missing() {
+        return crate::common::skipped(why);
+    }
+    let mut office = office(9);
+    office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route replace default via 192.0.2.1 dev eth0 metric 100; ip route replace default via 198.51.100.1 dev wwan0 metric 200");
+    // The other LAN, with a host of its own.
+    let there = "ip link add lan1 type bridge; ip addr add 192.168.99.1/24 dev lan1; ip link set lan1 up";
+    office.sh("server", there);
+    let title = "Two sites that see each other's addresses";
+    let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
+    assert_eq!((commands.len(), files.len()), (1, 1));
+    for name in ["router", "server"] {
+        office.sh(name, &commands[0]);
+    }
+    let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+    up(&mut office, "server", &blocks("An office with two lines", "toml")[1], &server, &router);
+    up(&mut office, "router", &files[0], &router, &server);
+    wait_for("both lines carry", || is_healthy(&office));
+    for (from, to, address, source) in [
+        ("lan", "server", "192.168.99.1:80", "192.168.88.9"),
+        ("server", "lan", "192.168.88.9:80", "192.168.99.1"),
+    ] {
+        let listener = inside(&office.space(to), move || TcpListener::bind(address).unwrap());
+        let connect = move || {
+            let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            socket.bind(&format!("{source}:0").parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+            socket.connect(&address.parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
+            TcpStream::from(socket)
+        };
+        let client = inside(&office.space(from), connect);
+        let (_, seen) = listener.accept().unwrap();
+        assert_eq!(seen.ip().to_string(), source, "as it is");
+        drop(client);
+    }
+    // Nothing else uses it.
+    let router = office.space("router");
+    let way = run("ip", &format!("-n {router} route get 198.18.0.1"));
+    assert!(String::from_utf8_lossy(&way.stdout).contains("dev eth0"));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What is wrong with the host rather than with one of its lines.
 
-use super::Plan;
 use super::finding::Finding;
 use super::line::Line;
+use super::plan::Plan;
 use super::system::{self, Interface};
 use ipnet::IpNet;
 use mpdccp_tunnel::config::{Config, Encapsulation, Peer};

@@ -1,12 +1,13 @@
 //! One line: what can be seen of it on this host, then what its server answers.
 
 use super::finding::Finding;
+use super::judge;
 use super::measure::{self, Load, Loss, Silence, Silences, Sizes};
+use super::plan::Plan;
 use super::probe::Prober;
 use super::reach::Evidence;
 use super::system::{self, Interface, Route};
-use super::{Plan, judge};
-use crate::tunnel::host::default_route::MARK;
+use crate::tunnel::host::routes::MARK;
 use dccp_net::{Bind, Clock};
 use dccp_secure::Reason;
 use mpdccp_tunnel::config::{Host, PathSpec};

@@ -26,6 +26,9 @@ const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
 const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
+/// Upwards, one of so many questions is answered; downwards, each is answered so many times.
+const SPARSE: u64 = 8;
+const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
 /// How often the load's rate is looked at, and from which delay of all packets on there is a queue.
 const STEP: Duration = Duration::from_millis(200);
@@ -227,33 +230,35 @@ impl Silences {
 /// time is up.
 pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
     let size = size.min(LOAD_SIZE);
-    let (question, answer) = if up { (size, SMALL) } else { (SMALL, size) };
     let begin = Clock.now();
     let end = begin + LOAD_TIME;
-    let mut run = Run::new(base, size, begin);
     // Answers that wait for their NAT come meanwhile.
-    let from = prober.next_number();
+    let mut run = Run::new(base, size, begin);
+    (run.from, run.counted, run.up) = (prober.next_number(), prober.counted, up);
     let dropped = full_buffers();
     while !run.is_over() && Clock.now() < end {
         let now = Clock.now();
         for _ in 0..run.due(now) {
-            run.newest = prober.ask(0, question, answer, Duration::ZERO);
+            // The other direction has little to carry, however slow it is: few answers, or several to each question.
+            let answered = prober.next_number() % SPARSE == 0;
+            run.newest = match up {
+                true => prober.ask_for(0, size, (SMALL, u8::from(answered)), Duration::ZERO),
+                false => prober.ask_for(0, SMALL, (size, COPIED), Duration::ZERO),
+            };
         }
         prober.receive(now + MS, |got| {
-            if got.answer.number >= from {
-                run.on_answer(got);
-            }
+            run.on_answer(got);
             false
         });
         run.step(Clock.now());
     }
     // The queue empties, so that the next test finds the line idle.
-    let newest = run.newest;
+    let newest = prober.ask(0, SMALL, SMALL, Duration::ZERO);
     prober.receive(Clock.now() + LONGEST_QUEUE + base, |got| {
-        if got.answer.number >= from {
+        if got.answer.number != newest {
             run.on_answer(got);
         }
-        got.answer.number >= newest
+        got.answer.number == newest
     });
     run.overflowed = full_buffers() > dropped;
     run.result()
@@ -271,11 +276,14 @@ struct Run {
     turn: Time,
     /// Questions that may be sent, in parts of one.
     credit: f64,
+    /// Numbers of the first question and of the last, and how many had arrived before.
+    from: u64,
     newest: u64,
-    answered: u64,
-    /// Given up since later ones were answered.
+    counted: u32,
+    up: bool,
+    /// What came to the other end of what was sent.
+    arrived: u64,
     lost: u64,
-    numbers: Option<(u64, u64)>,
     queue: Duration,
     /// The shortest queue since the rate was looked at.
     least: Option<Duration>,
@@ -299,10 +307,12 @@ impl Run {
             looked: begin,
             turn: begin,
             credit: 0.0,
+            from: 1,
             newest: 0,
-            answered: 0,
+            counted: 0,
+            up: true,
+            arrived: 0,
             lost: 0,
-            numbers: None,
             queue: Duration::ZERO,
             least: None,
             full: false,
@@ -320,24 +330,25 @@ impl Run {
         self.turn = now;
         // What was missed while this host had no turn is not made up for at once.
         self.credit += self.rate.bytes_per_sec() * passed.min(5 * MS).as_secs_f64() / f64::from(self.size);
-        let due = self.credit.floor();
-        self.credit -= due;
+        let each = if self.up { 1.0 } else { f64::from(COPIED) };
+        let due = (self.credit / each).floor();
+        self.credit -= due * each;
         due as u32
     }
 
     fn on_answer(&mut self, got: &Got) {
-        let number = got.answer.number;
-        self.answered += 1;
-        *self.bins.entry(got.at.since(self.begin).as_millis() as u64 / 250).or_default() += 1;
+        let Some(before) = got.answer.number.checked_sub(self.from) else { return };
+        let (sent, arrived) = match self.up {
+            true => (before + 1, u64::from(got.answer.count.wrapping_sub(self.counted))),
+            false => (before * u64::from(COPIED), self.arrived + 1),
+        };
+        let new = arrived.saturating_sub(self.arrived);
+        *self.bins.entry(got.at.since(self.begin).as_millis() as u64 / 250).or_default() += new;
+        self.arrived = self.arrived.max(arrived);
+        self.lost = self.lost.max(sent.saturating_sub(self.arrived));
         let queue = got.rtt().saturating_sub(self.base);
         self.queue = self.queue.max(queue);
         self.least = Some(self.least.map_or(queue, |least| least.min(queue)));
-        let (first, highest) = self.numbers.unwrap_or((number, number));
-        let highest = highest.max(number);
-        self.numbers = Some((first, highest));
-        // What was asked so long before is not answered any more.
-        let due = (highest + 1).saturating_sub(first).saturating_sub(64);
-        self.lost = self.lost.max(due.saturating_sub(self.answered));
     }
 
     /// Looks at the rate now and then.
@@ -368,7 +379,7 @@ impl Run {
 
     /// The queue is found, or there is none that this load finds.
     fn is_over(&self) -> bool {
-        let overflows = self.lost > 50 && self.lost * 50 > self.answered;
+        let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
         self.queue > LONGEST_QUEUE || overflows || self.faster
     }
 
@@ -394,10 +405,10 @@ mod tests {
         assert_eq!(largest(1_000, |size| size <= 800), 800);
     }
 
-    fn got(number: u64, asked: u64, at: u64) -> Got {
+    fn got(number: u64, count: u32, (asked, at): (u64, u64)) -> Got {
         let answer = EchoAnswer {
             number,
-            count: 0,
+            count,
             unix: Duration::ZERO,
             forwards: [false; 2],
             seen: ([192, 0, 2, 1], 1).into(),
@@ -410,26 +421,19 @@ mod tests {
         let at = Time::from_millis;
         let mut run = Run::new(20 * MS, LOAD_SIZE, Time::ZERO);
         assert_eq!(run.due(at(5)), 1);
-        let mut number = 0;
-        let mut hear = |run: &mut Run, asked: u64, came: u64| {
-            number += 1;
-            run.on_answer(&got(number, asked, came));
-        };
-        hear(&mut run, 0, 20);
+        run.on_answer(&got(8, 8, (0, 20)));
         run.step(at(200));
         assert_eq!((run.rate, run.full), (FIRST_RATE.scale(1.6), false));
-        // What was short once is no queue; what is long for all is one.
-        hear(&mut run, 200, 520);
-        hear(&mut run, 200, 221);
+        // What was long once is no queue; what is long for all is one.
+        run.on_answer(&got(16, 16, (200, 520)));
+        run.on_answer(&got(24, 24, (200, 221)));
         run.step(at(400));
         assert!(!run.full && run.queue == 300 * MS);
-        (0..50).for_each(|_| hear(&mut run, 300, 600));
+        (4..50).for_each(|n| run.on_answer(&got(n * 8, n as u32 * 8, (300, 600))));
         run.step(at(600));
-        assert!(run.full && !run.is_over() && run.rate > FIRST_RATE);
-        // Of what comes now only every second number is answered.
-        for lone in 0..200 {
-            run.on_answer(&got(number + 2 * lone, 700, 1_000));
-        }
+        assert!(run.full && !run.is_over() && run.rate > FIRST_RATE && run.lost == 0);
+        // Of what is sent now every second question is lost.
+        (50..80).for_each(|n| run.on_answer(&got(n * 8, 400 + (n as u32 - 50) * 4, (700, 1_000))));
         assert!(run.is_over(), "{}", run.lost);
         assert!(!run.result().busy);
         run.due(at(900));
@@ -438,11 +442,15 @@ mod tests {
 
     #[test]
     fn a_line_that_carries_all_is_not_filled() {
-        let mut run = Run::new(20 * MS, LOAD_SIZE, Time::ZERO);
-        for step in 1..20 {
-            run.on_answer(&got(step, step * 200 - 50, step * 200 - 25));
-            run.step(Time::from_millis(step * 200));
+        for up in [true, false] {
+            let mut run = Run { up, ..Run::new(20 * MS, LOAD_SIZE, Time::ZERO) };
+            for step in 1..20 {
+                for _ in 0..COPIED {
+                    run.on_answer(&got(step, step as u32, (step * 200 - 50, step * 200 - 25)));
+                }
+                run.step(Time::from_millis(step * 200));
+            }
+            assert!(run.is_over() && run.faster && !run.full && run.lost == 0, "{}", run.lost);
         }
-        assert!(run.is_over() && run.faster && !run.full);
     }
 }

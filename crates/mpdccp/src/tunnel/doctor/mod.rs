@@ -5,6 +5,7 @@ mod host;
 mod judge;
 mod line;
 mod measure;
+mod plan;
 mod probe;
 mod reach;
 pub(crate) mod system;
@@ -13,18 +14,15 @@ use crate::error::Error;
 use crate::tunnel::face::control;
 use crate::tunnel::host::keys;
 use crate::tunnel::host::state_files::StateFiles;
-use dccp_net::Clock;
-use dccp_secure::{Aead, Channels, Settings};
 use finding::{Finding, Severity};
 use line::Line;
-use mpdccp_tunnel::config::{Config, Encapsulation, PathSpec};
-use mpdccp_tunnel::{Keys, StateFile};
-use mpdccp_units::Duration;
+use mpdccp_tunnel::StateFile;
+use mpdccp_tunnel::config::PathSpec;
+use plan::Plan;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::time::SystemTime;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel doctor                                the only file in /etc/mpdccp
@@ -53,51 +51,6 @@ pub(crate) struct Args {
     /// Longest silence, in seconds, after which answers are tried through NATs (5 to 120); 0 leaves this out.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(0..=120))]
     silence: u64,
-}
-
-/// What all lines are tested with.
-pub(crate) struct Plan<'a> {
-    pub(crate) cfg: &'a Config,
-    keys: Keys,
-    /// The tunnel runs.
-    pub(crate) running: bool,
-    pub(crate) silence: u64,
-    /// There are several lines.
-    pub(crate) several: bool,
-    /// Seconds since 1970 of the newest handshake of the tunnel.
-    pub(crate) saved: u64,
-}
-
-impl Plan<'_> {
-    pub(crate) fn raw(&self) -> bool {
-        self.cfg.encapsulation == Encapsulation::Raw
-    }
-
-    /// Time since 1970 for handshakes: not before one that was made.
-    fn unix(&self) -> Duration {
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        wall.max(Duration::from_secs(self.saved))
-    }
-
-    /// Channels with one peer; `None` without encryption.
-    pub(crate) fn channels(&self, peer: usize) -> Result<Option<Channels>, Error> {
-        let (Some(private_key), Some(Some((key, psk)))) = (self.keys.own.clone(), self.keys.peers.get(peer))
-        else {
-            return Ok(None);
-        };
-        let aeads = self.cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
-        let mut channels = Channels::new(Settings {
-            private_key,
-            accepts: false,
-            server: 0,
-            shard: 0,
-            aeads: aeads.unwrap_or_else(Aead::preferred),
-            unix: self.unix().saturating_sub(Duration::from_nanos(Clock.now().as_nanos())),
-            seed: dccp_net::random_seed()?,
-        });
-        channels.add_peer(0, *key, psk.clone());
-        Ok(Some(channels))
-    }
 }
 
 /// Tests everything; 1 if something is wrong.

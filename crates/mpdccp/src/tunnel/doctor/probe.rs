@@ -1,7 +1,7 @@
 //! Questions to the server over one line, through a channel of the doctor's own: a running tunnel is not disturbed, and needs not run.
 
 use crate::error::Error;
-use crate::tunnel::host::default_route::MARK;
+use crate::tunnel::host::routes::MARK;
 use dccp_net::{Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::Ecn;
 use dccp_secure::{
@@ -11,6 +11,7 @@ use mpdccp_tunnel::config::{Config, Encapsulation as Kind};
 use mpdccp_units::{Duration, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -44,8 +45,8 @@ pub(crate) struct Prober {
     channels: Channels,
     channel: ChannelId,
     remote: SocketAddr,
-    /// When questions were sent that are not answered.
-    asked: BTreeMap<u64, Time>,
+    /// When questions were sent, and how many answers are missing.
+    asked: BTreeMap<u64, (Time, u8)>,
     next: u64,
     /// Numbers of the questions that were answered after a wait.
     late: BTreeSet<u64>,
@@ -127,14 +128,27 @@ impl Prober {
 
     /// Sends a question from a socket in an IP packet of `size` bytes, to be answered by one of `answer` bytes after a while.
     pub(crate) fn ask(&mut self, socket: usize, size: u16, answer: u16, wait: Duration) -> u64 {
+        self.ask_for(socket, size, (answer, 1), wait)
+    }
+
+    /// As [`ask`](Self::ask), to be answered so many times.
+    pub(crate) fn ask_for(
+        &mut self,
+        socket: usize,
+        size: u16,
+        (answer, answers): (u16, u8),
+        wait: Duration,
+    ) -> u64 {
         let (now, number, overhead) = (Clock.now(), self.next, self.overhead());
         self.next += 1;
-        let question = EchoQuestion { number, answer: answer.saturating_sub(overhead), wait };
+        let question = EchoQuestion { number, answer: answer.saturating_sub(overhead), answers, wait };
         let packet = question.write(usize::from(size.saturating_sub(overhead)).max(QUESTION));
         let mut record = vec![0; packet.len() + OVERHEAD];
         record[HEADER..HEADER + packet.len()].copy_from_slice(&packet);
         let len = record.len();
-        self.asked.insert(number, now);
+        if answers > 0 {
+            self.asked.insert(number, (now, answers));
+        }
         if self.channels.seal(now, self.channel, &mut record, len).is_ok() {
             self.send(socket, self.remote, &record);
         }
@@ -207,7 +221,12 @@ impl Prober {
                 let read = packet.bytes.get(HEADER..HEADER + len).and_then(EchoAnswer::read);
                 let Some(answer) = read else { return };
                 *counted = (*counted).max(answer.count);
-                let Some(asked) = asked.remove(&answer.number) else { return };
+                let Entry::Occupied(mut entry) = asked.entry(answer.number) else { return };
+                let asked = entry.get().0;
+                entry.get_mut().1 -= 1;
+                if entry.get().1 == 0 {
+                    entry.remove();
+                }
                 if now.since(asked) > Duration::from_secs(4) {
                     late.insert(answer.number);
                 }

@@ -146,7 +146,7 @@ pub(crate) fn load_with_keys(file: &Path) -> Result<Config, Error> {
 pub(crate) fn check(file: &Path) -> Result<Review, Error> {
     let mut review = review(file)?;
     let Some(cfg) = &review.draft else { return Ok(review) };
-    let wrong = keys::check(cfg);
+    let wrong = keys::check(cfg).into_iter().chain(check_hook(cfg)).collect::<Vec<_>>();
     let peers = || cfg.peers.iter().map(|peer| peer.get_ref());
     let secret = cfg.private_key.is_some() || peers().any(|peer| peer.preshared_key.is_some());
     let mode = std::fs::metadata(file)?.mode();
@@ -160,6 +160,16 @@ pub(crate) fn check(file: &Path) -> Result<Review, Error> {
         review.add(&at, message);
     }
     Ok(review)
+}
+
+/// Whether the hook is a program.
+fn check_hook(cfg: &Config) -> Option<(String, String)> {
+    let hook = cfg.hook.as_ref().filter(|hook| hook.is_absolute())?;
+    let runs = hook.is_file() && access(hook, Access::EXEC_OK).is_ok();
+    let shown = hook.display();
+    let what =
+        format!("hook: {shown} is no program that can be run; is it there, and executable (chmod +x)?");
+    (!runs).then(|| ("hook".into(), what))
 }
 
 fn review(file: &Path) -> Result<Review, Error> {

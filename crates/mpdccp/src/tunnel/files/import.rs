@@ -100,7 +100,9 @@ fn convert(file: &WgFile, lines: &[Line]) -> Result<Converted, String> {
         (true, None) => {}
     }
     let everything = file.peers.iter().flat_map(|peer| peer.all("allowedips")).any(|net| net.ends_with("/0"));
-    of_interface(&file.interface, client && everything, &mut made)?;
+    let reached = file.peers.iter().filter(|_| client).flat_map(|peer| peer.all("allowedips"));
+    let reached: Vec<IpNet> = reached.filter_map(|net| prefix("AllowedIPs", net).ok()).collect();
+    of_interface(&file.interface, client && everything, &reached, &mut made)?;
     for (number, peer) in (1..).zip(&file.peers) {
         of_peer(peer, number, client.then_some(lines), &mut made)?;
     }
@@ -114,7 +116,13 @@ fn prefix(key: &str, text: &str) -> Result<IpNet, String> {
         .map_err(|_| format!("{key}: `{text}` is no address or prefix, such as 10.0.0.2/24"))
 }
 
-fn of_interface(interface: &Section, everything: bool, made: &mut Converted) -> Result<(), String> {
+/// `reached`: what a client reaches through the tunnel.
+fn of_interface(
+    interface: &Section,
+    everything: bool,
+    reached: &[IpNet],
+    made: &mut Converted,
+) -> Result<(), String> {
     if let Some(mtu) = interface.get("mtu") {
         match mtu.parse::<u16>() {
             Ok(mtu) if (576..=9_000).contains(&mtu) => made.text += &format!("mtu = {mtu}\n"),
@@ -127,18 +135,24 @@ fn of_interface(interface: &Section, everything: bool, made: &mut Converted) -> 
         Some("off") => made.text += "routes = false\n",
         Some(table) => made.lost.push(format!("Table = {table}: routes go into the main table; routes = false and a script of yours put them elsewhere")),
     }
-    let dns = interface.all("dns");
-    if !dns.is_empty() {
+    let (inside, outside): (Vec<&str>, Vec<&str>) = interface
+        .all("dns")
+        .into_iter()
+        .partition(|dns| dns.parse::<IpAddr>().is_ok_and(|ip| reached.iter().any(|net| net.contains(&ip))));
+    if !inside.is_empty() {
+        made.text += &format!("dns = {}\n", list(&inside));
+    }
+    if !outside.is_empty() {
         made.lost.push(format!(
-            "DNS = {}: configure the resolver by itself, such as `resolvectl dns mpdccp0 SERVER`",
-            dns.join(", ")
+            "DNS = {}: only addresses within AllowedIPs are asked through the tunnel (`dns`)",
+            outside.join(", ")
         ));
     }
     for (key, name) in
         [("preup", "PreUp"), ("postup", "PostUp"), ("predown", "PreDown"), ("postdown", "PostDown")]
     {
         for entry in interface.entries.iter().filter(|entry| entry.key == key) {
-            made.lost.push(format!("line {}: {name} = {}: put it into a systemd drop-in (ExecStartPost=, ExecStopPost=) of mpdccp@NAME", entry.line, entry.value));
+            made.lost.push(format!("line {}: {name} = {}: put it into a program that `hook` runs at session-up and session-down, or into a systemd drop-in of mpdccp@NAME", entry.line, entry.value));
         }
     }
     if let Some(mark) = interface.get("fwmark") {
@@ -222,7 +236,7 @@ mod tests {
     fn a_client_keeps_keys_addresses_and_networks_and_gets_all_lines() {
         let ((own, _), (psk, hub)) = (wg(1), wg(2));
         let text = format!(
-            "[Interface]\nPrivateKey = {own}\nAddress = 10.0.0.2/32, fd00::2\nDNS = 1.1.1.1\nMTU = 1380\nListenPort = 51820\nPostUp = iptables -A FORWARD -i %i -j ACCEPT\nFwMark = 0x1\n\
+            "[Interface]\nPrivateKey = {own}\nAddress = 10.0.0.2/32, fd00::2\nDNS = 1.1.1.1, corp.example\nMTU = 1380\nListenPort = 51820\nPostUp = iptables -A FORWARD -i %i -j ACCEPT\nFwMark = 0x1\n\
              # hub\n[Peer]\nPublicKey = {hub}\nPresharedKey = {psk}\nAllowedIPs = 0.0.0.0/0, ::/0\nEndpoint = vpn.example.org:51820\nPersistentKeepalive = 25\n[Peer]\nPublicKey = {}\nAllowedIPs = 10.0.0.3/32\n",
             wg(3).1
         );
@@ -231,6 +245,7 @@ mod tests {
         assert!(review.errors.is_empty(), "{:?}\n{}", review.errors, made.text);
         let cfg = review.draft.unwrap();
         assert!(cfg.is_client() && cfg.default_route && cfg.peers.len() == 1);
+        assert_eq!(cfg.dns, [IpAddr::from([1, 1, 1, 1])]);
         let peer = cfg.peers[0].get_ref();
         assert_eq!(
             (peer.name.as_str(), peer.public_key.as_ref().map(|key| key.0.to_string())),
@@ -244,9 +259,14 @@ mod tests {
             .map(|path| (path.name.as_str(), path.remote.all()[0].port))
             .collect();
         assert_eq!(paths, [("dsl", Some(51_820)), ("lte", Some(51_820))]);
-        for words in
-            ["DNS = 1.1.1.1", "line 7: PostUp", "ListenPort", "FwMark", "PersistentKeepalive", "no Endpoint"]
-        {
+        for words in [
+            "DNS = corp.example",
+            "line 7: PostUp",
+            "ListenPort",
+            "FwMark",
+            "PersistentKeepalive",
+            "no Endpoint",
+        ] {
             assert!(made.lost.iter().any(|lost| lost.contains(words)), "{words}: {:?}", made.lost);
         }
         assert_eq!(made.lost.len(), 6);

@@ -4,17 +4,18 @@
 //! no peer has a default route for nothing at all.
 
 use crate::error::Error;
-use crate::tunnel::host::routes::ip;
+use crate::tunnel::host::bypass::BypassRules;
+use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::Config;
 
-/// Mark of the tunnel's own packets, number of the table, and preference of the rule that leads there ("mp"). The rule before it keeps
-/// networks nearby.
-pub(crate) const MARK: u32 = 0x6d70;
+/// Preference of the rule before it, which keeps networks nearby.
 const NEARBY: u32 = MARK - 1;
 
 /// The rules and routes that are set; taken away when dropped.
 pub(crate) struct DefaultRoute {
     families: Vec<Family>,
+    /// What goes beside it.
+    bypass: Option<BypassRules>,
 }
 
 /// An IP version, as `ip` is told of it, and whether its packets go through the tunnel or nowhere.
@@ -43,10 +44,11 @@ impl DefaultRoute {
         }
         // From here on an error takes away what is there. What a killed tunnel left is taken over as it is: were it taken away
         // first, packets would slip through beside the tunnel.
-        let set = DefaultRoute { families };
+        let mut set = DefaultRoute { families, bypass: None };
         for family in &set.families {
             set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
         }
+        set.bypass = Some(BypassRules::set(&cfg.bypass).map_err(|e| Error::usage(format!("bypass: {e}")))?);
         warn_of_strict_filters();
         Ok(Some(set))
     }
@@ -70,7 +72,8 @@ impl DefaultRoute {
     }
 
     /// Takes it away.
-    fn remove(&self) {
+    fn remove(&mut self) {
+        self.bypass = None;
         let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
         for Family { option: family, .. } in &self.families {
             for pref in [&table, &nearby] {

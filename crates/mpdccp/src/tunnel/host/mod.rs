@@ -1,6 +1,9 @@
 //! What the tunnel needs of Linux: sockets, the interface, routes, names, files.
 
+pub(crate) mod bypass;
 pub(crate) mod default_route;
+pub(crate) mod dns;
+pub(crate) mod hooks;
 pub(crate) mod keys;
 pub(crate) mod marking;
 pub(crate) mod names;

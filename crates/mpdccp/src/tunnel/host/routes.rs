@@ -5,6 +5,9 @@ use ipnet::IpNet;
 use std::io::ErrorKind;
 use std::process::Command;
 
+/// Mark of the tunnel's own packets, number of the table of `default_route`, and preference of the rule that leads there ("mp").
+pub(crate) const MARK: u32 = 0x6d70;
+
 /// Adds, replaces or deletes (`what`) a route into the interface.
 pub(crate) fn route(what: &str, net: IpNet, interface: &str) -> Result<(), Error> {
     let family = if net.addr().is_ipv4() { "-4" } else { "-6" };

@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::tunnel::face::events;
-use crate::tunnel::host::default_route::MARK;
 use crate::tunnel::host::keys;
 use crate::tunnel::host::names::Names;
+use crate::tunnel::host::routes::MARK;
 use dccp_net::{Bind, Clock, Core, RawEncapsulation, SocketStats, UdpEncapsulation, interfaces_like};
 use dccp_proto::Route;
 use mpdccp_tunnel::config::{Config, Encapsulation, Security};

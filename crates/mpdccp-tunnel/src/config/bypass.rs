@@ -1,0 +1,86 @@
+//! What goes beside the tunnel although everything goes through it.
+
+use ipnet::IpNet;
+use serde::Deserialize;
+
+/// `bypass` of the file.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Bypass {
+    /// Destinations.
+    #[serde(default, deserialize_with = "crate::config::prefixes")]
+    pub networks: Vec<IpNet>,
+    /// Ports of destinations.
+    #[serde(default)]
+    pub ports: Vec<Ports>,
+    /// Users whose programs send.
+    #[serde(default)]
+    pub users: Vec<User>,
+}
+
+/// A protocol with ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Protocol {
+    /// As the file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        }
+    }
+}
+
+/// Ports of a protocol, as `tcp/25` or `udp/5060-5070`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub struct Ports {
+    /// Which one.
+    pub protocol: Protocol,
+    /// First and last.
+    pub range: (u16, u16),
+}
+
+impl TryFrom<String> for Ports {
+    type Error = String;
+    fn try_from(text: String) -> Result<Ports, String> {
+        let wrong = || format!("`{text}` names no ports, expected such as \"tcp/25\" or \"udp/5060-5070\"");
+        let (protocol, ports) = text.split_once('/').ok_or_else(wrong)?;
+        let known = [Protocol::Tcp, Protocol::Udp].into_iter().find(|known| known.name() == protocol);
+        let protocol = known.ok_or_else(wrong)?;
+        let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+        let [first, last] = [first, last].map(|port| port.parse::<u16>().ok().filter(|port| *port > 0));
+        let range = first.zip(last).filter(|(first, last)| first <= last).ok_or_else(wrong)?;
+        Ok(Ports { protocol, range })
+    }
+}
+
+/// A user of this host, by number or name.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(untagged)]
+pub enum User {
+    /// By number.
+    Number(u32),
+    /// By name.
+    Name(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_numbers_and_ranges_of_two_protocols() {
+        let read = |text: &str| Ports::try_from(text.to_owned());
+        assert_eq!(read("tcp/25"), Ok(Ports { protocol: Protocol::Tcp, range: (25, 25) }));
+        assert_eq!(read("udp/5060-5070"), Ok(Ports { protocol: Protocol::Udp, range: (5060, 5070) }));
+        for wrong in ["25", "tcp/", "tcp/0", "tcp/9-8", "icmp/1", "tcp/70000", "TCP/1"] {
+            assert!(read(wrong).unwrap_err().contains(wrong));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What a tunnel tells its owner's program, and when it has names asked behind it.
+
+use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use mpdccp_tunnel::{Command, Hook, HookEvent};
+use mpdccp_units::Duration;
+use std::net::IpAddr;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn told(world: &mut World, host: usize) -> Vec<(HookEvent, String, Option<String>)> {
+    let hooks = std::mem::take(&mut world.hosts[host].hooks);
+    hooks.into_iter().map(|Hook { event, peer, path, .. }| (event, peer, path)).collect()
+}
+
+#[test]
+fn hooks_and_name_servers_follow_sessions_and_paths() {
+    let extra = "dns = [\"10.0.0.1\"]\nhook = \"/etc/mpdccp/hook\"".to_owned();
+    let files = [ClientFile { extra, ..ClientFile::new() }, ClientFile::new()];
+    let mut world = World::new(files, &server_text([true; CLIENTS], ""));
+    world.run(SECOND * 5);
+    let up = |path: &str| (HookEvent::PathUp, "hub".to_owned(), Some(path.to_owned()));
+    let first = told(&mut world, 0);
+    assert_eq!(first[0], (HookEvent::SessionUp, "hub".to_owned(), None), "{first:?}");
+    assert!(first.contains(&up("a")) && first.contains(&up("b")), "{first:?}");
+    assert_eq!(world.hosts[0].dns_set, [vec![IpAddr::from(inner(SERVERS[0]))]]);
+    // A server has none, and its clients' sessions make nothing of it.
+    assert_eq!(told(&mut world, SERVERS[0]), []);
+    world.change(0, "p0", |access| access.up = false);
+    for _ in 0..100 {
+        world.send(0, inner(SERVERS[0]), 500);
+        world.send(SERVERS[0], inner(0), 500);
+        world.run(Duration::from_millis(20));
+    }
+    let down = (HookEvent::PathDown, "hub".to_owned(), Some("a".to_owned()));
+    assert_eq!(told(&mut world, 0), [down], "once");
+    let now = world.now;
+    world.hosts[0].command(now, Command::ShutDown);
+    world.run(SECOND * 3);
+    let last = told(&mut world, 0);
+    assert_eq!(last.iter().filter(|(event, ..)| *event == HookEvent::SessionDown).count(), 1, "{last:?}");
+    assert_eq!(world.hosts[0].dns_set.last(), Some(&Vec::new()));
+}

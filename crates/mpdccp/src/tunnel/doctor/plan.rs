@@ -1,0 +1,54 @@
+//! What all tests of the doctor have in common.
+
+use crate::error::Error;
+use dccp_net::Clock;
+use dccp_secure::{Aead, Channels, Settings};
+use mpdccp_tunnel::Keys;
+use mpdccp_tunnel::config::{Config, Encapsulation};
+use mpdccp_units::Duration;
+use std::time::SystemTime;
+
+/// What all lines are tested with.
+pub(crate) struct Plan<'a> {
+    pub(crate) cfg: &'a Config,
+    pub(crate) keys: Keys,
+    /// The tunnel runs.
+    pub(crate) running: bool,
+    pub(crate) silence: u64,
+    /// There are several lines.
+    pub(crate) several: bool,
+    /// Seconds since 1970 of the newest handshake of the tunnel.
+    pub(crate) saved: u64,
+}
+
+impl Plan<'_> {
+    pub(crate) fn raw(&self) -> bool {
+        self.cfg.encapsulation == Encapsulation::Raw
+    }
+
+    /// Time since 1970 for handshakes: not before one that was made.
+    pub(crate) fn unix(&self) -> Duration {
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        wall.max(Duration::from_secs(self.saved))
+    }
+
+    /// Channels with one peer; `None` without encryption.
+    pub(crate) fn channels(&self, peer: usize) -> Result<Option<Channels>, Error> {
+        let (Some(private_key), Some(Some((key, psk)))) = (self.keys.own.clone(), self.keys.peers.get(peer))
+        else {
+            return Ok(None);
+        };
+        let aeads = self.cfg.ciphers.as_ref().map(|list| list.iter().map(|cipher| cipher.0).collect());
+        let mut channels = Channels::new(Settings {
+            private_key,
+            accepts: false,
+            server: 0,
+            shard: 0,
+            aeads: aeads.unwrap_or_else(Aead::preferred),
+            unix: self.unix().saturating_sub(Duration::from_nanos(Clock.now().as_nanos())),
+            seed: dccp_net::random_seed()?,
+        });
+        channels.add_peer(0, *key, psk.clone());
+        Ok(Some(channels))
+    }
+}

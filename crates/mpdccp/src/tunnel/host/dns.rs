@@ -1,0 +1,265 @@
+//! The name servers that this host asks while a session is open: by systemd-resolved, by resolvconf, or in /etc/resolv.conf itself, whose
+//! text is kept in the state directory. It comes back when the session or the tunnel ends, and at the next start after a crash.
+
+use mpdccp_tunnel::config::Config;
+use std::io::{ErrorKind, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+const FILE: &str = "/etc/resolv.conf";
+
+/// Who decides which name servers are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Resolved,
+    Resolvconf,
+    File,
+}
+
+impl Way {
+    fn here() -> Way {
+        let program = |name: &str| {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
+        };
+        if Path::new("/run/systemd/resolve").is_dir() && program("resolvectl") {
+            Way::Resolved
+        } else if program("resolvconf") {
+            Way::Resolvconf
+        } else {
+            Way::File
+        }
+    }
+}
+
+/// Works on a thread of its own, since resolvers may take their time. All is changed back when it is dropped.
+pub(crate) struct Dns {
+    idle: Option<Changes>,
+    thread: Option<(Sender<Vec<IpAddr>>, JoinHandle<()>)>,
+}
+
+impl Dns {
+    /// Takes away what a tunnel left that was killed.
+    pub(crate) fn new(cfg: &Config) -> Dns {
+        Dns { idle: Some(Changes::new(cfg)), thread: None }
+    }
+
+    /// Asks these servers from now on; none: those from before.
+    pub(crate) fn set(&mut self, servers: Vec<IpAddr>) {
+        // Only now: a thread has the capabilities of the one that starts it.
+        if let Some(mut changes) = self.idle.take() {
+            let (tell, told) = channel::<Vec<IpAddr>>();
+            let serve = move || told.into_iter().for_each(|servers| changes.set(&servers));
+            match std::thread::Builder::new().name("dns".into()).spawn(serve) {
+                Ok(thread) => self.thread = Some((tell, thread)),
+                Err(e) => tracing::error!("dns: {e}"),
+            }
+        }
+        if let Some((tell, _)) = &self.thread {
+            // A thread that is gone has said why.
+            let _ = tell.send(servers);
+        }
+    }
+}
+
+impl Drop for Dns {
+    fn drop(&mut self) {
+        if let Some((tell, thread)) = self.thread.take() {
+            drop(tell);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What was changed; changed back when dropped.
+struct Changes {
+    interface: String,
+    file: PathBuf,
+    kept: PathBuf,
+    way: Option<Way>,
+}
+
+impl Changes {
+    fn new(cfg: &Config) -> Changes {
+        let kept = cfg.state.join(format!("{}.resolv.conf", cfg.interface));
+        let dns = Changes { interface: cfg.interface.clone(), file: FILE.into(), kept, way: None };
+        if cfg.is_client() && dns.kept.exists() {
+            tracing::info!("{FILE} is as it was before the last run, which did not end in good order");
+            dns.restore_file();
+        }
+        if !cfg.dns.is_empty() && Way::here() == Way::Resolvconf {
+            let _ = dns.resolvconf(&["-d", &interface_name(&dns.interface)], "");
+        }
+        dns
+    }
+
+    fn set(&mut self, servers: &[IpAddr]) {
+        if servers.is_empty() {
+            return self.restore();
+        }
+        let way = Way::here();
+        let done = match way {
+            Way::Resolved => self.resolved(servers),
+            Way::Resolvconf => {
+                let name = interface_name(&self.interface);
+                self.resolvconf(&["-a", &name, "-m", "0", "-x"], &lines(servers))
+            }
+            Way::File => self.write_file(servers).map_err(|e| format!("{}: {e}", self.file.display())),
+        };
+        let names: Vec<String> = servers.iter().map(IpAddr::to_string).collect();
+        match done {
+            Ok(()) => {
+                self.way = Some(way);
+                tracing::info!("names are asked of {} through the tunnel", names.join(", "));
+            }
+            Err(e) => tracing::warn!("dns: names are not asked of {}: {e}", names.join(", ")),
+        }
+    }
+
+    fn restore(&mut self) {
+        match self.way.take() {
+            None => {}
+            // It may be gone with the interface.
+            Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
+            Some(Way::Resolvconf) => {
+                if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {
+                    tracing::warn!("dns: {e}");
+                }
+            }
+            Some(Way::File) => self.restore_file(),
+        }
+    }
+
+    fn resolved(&self, servers: &[IpAddr]) -> Result<(), String> {
+        let names: Vec<String> = servers.iter().map(IpAddr::to_string).collect();
+        let mut args = vec!["dns", &self.interface];
+        args.extend(names.iter().map(String::as_str));
+        run("resolvectl", &args, "")?;
+        // All names, not only some domains.
+        run("resolvectl", &["domain", &self.interface, "~."], "")
+    }
+
+    fn resolvconf(&self, args: &[&str], input: &str) -> Result<(), String> {
+        run("resolvconf", args, input)
+    }
+
+    fn mark(&self) -> String {
+        format!("# mpdccp {}: the text from before is in {}\n", self.interface, self.kept.display())
+    }
+
+    /// In place: the file may be mounted by itself.
+    fn write_file(&self, servers: &[IpAddr]) -> std::io::Result<()> {
+        let before = match std::fs::read_to_string(&self.file) {
+            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+            other => other?,
+        };
+        if !before.starts_with(&self.mark()) {
+            if let Some(directory) = self.kept.parent() {
+                std::fs::create_dir_all(directory)?;
+            }
+            let new = self.kept.with_extension("new");
+            std::fs::write(&new, &before)?;
+            std::fs::rename(new, &self.kept)?;
+        }
+        let options = before.lines().filter(|line| line.starts_with("search") || line.starts_with("options"));
+        let options: String = options.map(|line| format!("{line}\n")).collect();
+        std::fs::write(&self.file, format!("{}{}{options}", self.mark(), lines(servers)))
+    }
+
+    fn restore_file(&self) {
+        let ours = std::fs::read_to_string(&self.file).is_ok_and(|text| text.starts_with(&self.mark()));
+        let done = match (ours, std::fs::read(&self.kept)) {
+            (true, Ok(before)) => std::fs::write(&self.file, before),
+            // Somebody else wrote it since.
+            (false, _) => Ok(()),
+            (true, Err(e)) => Err(e),
+        };
+        match done.and_then(|()| std::fs::remove_file(&self.kept)) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                tracing::warn!("dns: cannot put {} back: {e}", self.file.display());
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+fn interface_name(interface: &str) -> String {
+    format!("{interface}.mpdccp")
+}
+
+fn lines(servers: &[IpAddr]) -> String {
+    servers.iter().map(|server| format!("nameserver {server}\n")).collect()
+}
+
+fn run(program: &str, args: &[&str], input: &str) -> Result<(), String> {
+    let start = || -> std::io::Result<std::process::Output> {
+        let mut command = Command::new(program);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A program that does not read says itself what is wrong.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        child.wait_with_output()
+    };
+    let output = start().map_err(|e| format!("cannot run {program}: {e}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let why = String::from_utf8_lossy(&output.stderr);
+            Err(format!("`{program} {}`: {}", args.join(" "), why.trim()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "search example.org\nnameserver 192.0.2.53\noptions edns0\n";
+
+    fn dns(directory: &Path) -> Changes {
+        let [file, kept] = ["resolv.conf", "state/tun.resolv.conf"].map(|name| directory.join(name));
+        Changes { interface: "tun".into(), file, kept, way: Some(Way::File) }
+    }
+
+    #[test]
+    fn the_file_comes_back_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut one = dns(directory.path());
+        let text = || std::fs::read_to_string(directory.path().join("resolv.conf")).unwrap();
+        std::fs::write(&one.file, BEFORE).unwrap();
+        one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        assert!(text().contains("nameserver 10.0.0.1\nsearch example.org\noptions edns0\n"), "{}", text());
+        assert!(!text().contains("192.0.2.53"));
+        // Changed once more, or killed and started again: what is kept is the owner's.
+        one.write_file(&[[10, 0, 0, 2].into()]).unwrap();
+        one.way = None;
+        drop(one);
+        assert!(text().contains("10.0.0.2"), "as after a kill");
+        let mut again = dns(directory.path());
+        again.restore();
+        assert_eq!((text().as_str(), again.kept.exists()), (BEFORE, false));
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_meanwhile_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut one = dns(directory.path());
+        std::fs::write(&one.file, BEFORE).unwrap();
+        one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
+        std::fs::write(&one.file, "nameserver 192.0.2.99\n").unwrap();
+        one.restore();
+        assert_eq!(std::fs::read_to_string(&one.file).unwrap(), "nameserver 192.0.2.99\n");
+        assert!(!one.kept.exists());
+    }
+}

@@ -1,0 +1,177 @@
+//! The owner's program, run on a thread of its own, one event after the other. It is started without a shell, and what it is told is in its
+//! environment: a name that a peer chose is data there.
+
+use mpdccp_tunnel::Hook;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long one run may take, and all that are left when the tunnel ends.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Most events that wait.
+const WAITING: usize = 64;
+
+/// The program.
+pub(crate) struct Hooks {
+    program: PathBuf,
+    interface: String,
+    thread: Option<(SyncSender<Hook>, JoinHandle<()>)>,
+    closing: Arc<AtomicBool>,
+}
+
+impl Hooks {
+    pub(crate) fn new(program: PathBuf, interface: String) -> Hooks {
+        Hooks { program, interface, thread: None, closing: Arc::default() }
+    }
+
+    /// Runs it, after those before.
+    pub(crate) fn run(&mut self, hook: Hook) {
+        if self.thread.is_none() {
+            // Only now: a thread has the capabilities of the one that starts it.
+            self.thread = self.start();
+        }
+        let Some((queue, _)) = &self.thread else { return };
+        if let Err(TrySendError::Full(hook)) = queue.try_send(hook) {
+            tracing::warn!(
+                "hook: {} of {} is left out, since {WAITING} others wait",
+                hook.event.name(),
+                hook.peer
+            );
+        }
+    }
+
+    fn start(&self) -> Option<(SyncSender<Hook>, JoinHandle<()>)> {
+        let (queue, hooks) = sync_channel(WAITING);
+        let (program, interface) = (self.program.clone(), self.interface.clone());
+        let closing = self.closing.clone();
+        let serve = move || serve(&hooks, &program, &interface, &closing);
+        match std::thread::Builder::new().name("hooks".into()).spawn(serve) {
+            Ok(thread) => Some((queue, thread)),
+            Err(e) => {
+                tracing::error!("hook: {e}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Hooks {
+    /// Waits for what is under way, but not for long.
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Relaxed);
+        if let Some((queue, thread)) = self.thread.take() {
+            drop(queue);
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(hooks: &Receiver<Hook>, program: &Path, interface: &str, closing: &AtomicBool) {
+    let mut end = None;
+    for hook in hooks {
+        let now = Instant::now();
+        if closing.load(Ordering::Relaxed) {
+            end.get_or_insert(now + TIMEOUT);
+        }
+        let left = end.map_or(TIMEOUT, |end| end.saturating_duration_since(now));
+        if let Err(why) = run(program, interface, &hook, left) {
+            tracing::warn!("hook {} for {}: {why}", program.display(), hook.event.name());
+        }
+    }
+}
+
+/// Control characters have no place in a name.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn run(program: &Path, interface: &str, hook: &Hook, patience: Duration) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.env("MPDCCP_EVENT", hook.event.name()).env("MPDCCP_INTERFACE", interface);
+    command.env("MPDCCP_PEER", plain(&hook.peer)).env("MPDCCP_REASON", plain(&hook.why));
+    command.env("MPDCCP_PATH", plain(hook.path.as_deref().unwrap_or_default()));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+    let mut child = command.spawn().map_err(|e| format!("cannot start it: {e}"))?;
+    match wait(&mut child, patience).map_err(|e| e.to_string())? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("it ended with {status}")),
+        None => {
+            // With all that it started.
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+            let _ = child.wait();
+            Err(format!("it ran for more than {} s and was killed", patience.as_secs()))
+        }
+    }
+}
+
+fn wait(child: &mut Child, patience: Duration) -> std::io::Result<Option<std::process::ExitStatus>> {
+    let since = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if since.elapsed() >= patience {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpdccp_tunnel::HookEvent;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn script(directory: &Path, text: &str) -> PathBuf {
+        let path = directory.join("hook");
+        std::fs::write(&path, format!("#!/bin/sh\ncd {}\n{text}\n", directory.display())).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn hook(path: &str) -> Hook {
+        Hook { event: HookEvent::PathUp, peer: "hub".into(), path: Some(path.into()), why: String::new() }
+    }
+
+    #[test]
+    fn a_peers_text_is_data() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = script(
+            directory.path(),
+            "printf '%s|%s|%s' \"$MPDCCP_EVENT\" \"$MPDCCP_PEER\" \"$MPDCCP_PATH\" >> out",
+        );
+        let mut hooks = Hooks::new(program, "tun".into());
+        hooks.run(hook("$(touch bad); `touch bad`\n-rf"));
+        drop(hooks);
+        let out = std::fs::read_to_string(directory.path().join("out")).unwrap();
+        assert_eq!(out, "path-up|hub|$(touch bad); `touch bad`?-rf");
+        assert!(!directory.path().join("bad").exists());
+    }
+
+    #[test]
+    fn what_hangs_is_killed_with_its_children() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = script(directory.path(), "sleep 1000 & echo $! > child; wait");
+        let why = run(&program, "tun", &hook("p"), Duration::from_millis(500)).unwrap_err();
+        assert!(why.contains("was killed"), "{why}");
+        let child = std::fs::read_to_string(directory.path().join("child")).unwrap();
+        let stat = format!("/proc/{}/stat", child.trim());
+        let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(" Z "));
+        // Killed at once, gone a little later; it would live for a thousand seconds.
+        let since = Instant::now();
+        while lives() && since.elapsed() < 3 * TIMEOUT {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!lives(), "the child lives");
+        let failed = run(&script(directory.path(), "exit 3"), "tun", &hook("p"), TIMEOUT).unwrap_err();
+        assert!(failed.contains("exit status: 3"), "{failed}");
+        assert!(run(Path::new("/none"), "tun", &hook("p"), TIMEOUT).unwrap_err().contains("cannot start"));
+    }
+}

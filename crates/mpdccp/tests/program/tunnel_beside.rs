@@ -1,0 +1,137 @@
+//! What happens beside the tunnel on a host: name servers, the owner's hook, and what bypasses it. Nothing of it stays behind.
+
+use crate::common::{Bed, bed, inside, run, wait_for};
+use rustix::process::Signal;
+use std::os::unix::fs::PermissionsExt;
+
+const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
+
+/// A bed whose client has a resolv.conf of its own, and no program that would manage it.
+fn with_names() -> Option<(Bed, String)> {
+    let mut bed = bed()?;
+    let directory = format!("/etc/netns/{}", bed.space[0]);
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(format!("{directory}/resolv.conf"), BEFORE).unwrap();
+    // `ip` alone.
+    let bin = bed.path("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let ip = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .map(|dir| dir.join("ip"))
+        .find(|ip| ip.exists());
+    std::os::unix::fs::symlink(ip.unwrap(), bin.join("ip")).unwrap();
+    std::os::unix::fs::symlink("/bin/sh", bin.join("sh")).unwrap();
+    bed.environment.push(("PATH", bin.to_str().unwrap().into()));
+    Some((bed, directory))
+}
+
+#[test]
+fn name_servers_follow_the_session_and_come_back_after_all_ends() {
+    let Some((mut bed, directory)) = with_names() else { return };
+    let text = || std::fs::read_to_string(format!("{directory}/resolv.conf")).unwrap();
+    let changed =
+        || text().contains("nameserver 10.71.0.1\nsearch example.org\n") && !text().contains("192.168.71.2");
+    bed.up_with("", "dns = [\"10.71.0.1\"]");
+    wait_for("names asked in the tunnel", changed);
+    // The next start finds what a killed one left.
+    bed.signal("c", Signal::KILL);
+    assert!(changed());
+    let file = bed.path("c.toml");
+    let with = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, with.replace("dns = ", "# dns = ")).unwrap();
+    bed.again("c");
+    assert_eq!(text(), BEFORE);
+    bed.signal("c", Signal::KILL);
+    std::fs::write(&file, with).unwrap();
+    bed.again("c");
+    wait_for("names asked in the tunnel again", changed);
+    // Without a session, the names of servers are asked as before.
+    bed.signal("s", Signal::INT);
+    wait_for("names asked as before", || text() == BEFORE);
+    bed.again("s");
+    wait_for("and again", changed);
+    bed.down();
+    assert_eq!(text(), BEFORE);
+    assert!(
+        !std::fs::read_dir(bed.path("state"))
+            .unwrap()
+            .flatten()
+            .any(|f| f.file_name().to_string_lossy().contains("resolv"))
+    );
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_hook_is_told_of_sessions_and_paths() {
+    let Some(mut bed) = bed() else { return };
+    let (hook, out) = (bed.path("hook"), bed.path("told"));
+    let script = format!(
+        "#!/bin/sh\necho \"$MPDCCP_EVENT $MPDCCP_INTERFACE $MPDCCP_PEER $MPDCCP_PATH\" >> {}\n[ $MPDCCP_EVENT != path-down ]\n",
+        out.display()
+    );
+    std::fs::write(&hook, script).unwrap();
+    let of_client = format!("hook = {hook:?}");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    bed.up_with("", &of_client);
+    let told = || std::fs::read_to_string(&out).unwrap_or_default();
+    wait_for("both paths told", || told().matches("path-up").count() == 2);
+    let first = told();
+    assert!(first.starts_with("session-up tunC server \n"), "{first}");
+    assert!(
+        first.contains("path-up tunC server one\n") && first.contains("path-up tunC server two\n"),
+        "{first}"
+    );
+    run("ip", &format!("-n {} link set p0 down", bed.space[0]));
+    wait_for("the path's end told", || told().contains("path-down tunC server one\n"));
+    wait_for("the hook's failure logged", || {
+        bed.log("c").contains("for path-down: it ended with exit status: 1")
+    });
+    bed.down();
+    assert_eq!(told().matches("session-down tunC server").count(), 1, "{}", told());
+    // Not a program: said before anything starts.
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+    let output = command.args(["tunnel", "check"]).arg(bed.path("c.toml")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("is no program that can be run"));
+}
+
+#[test]
+fn what_bypasses_the_tunnel_goes_out_as_without_it() {
+    let Some(mut bed) = bed() else { return };
+    let client = bed.space[0].clone();
+    run("ip", &format!("-n {client} route add default via 192.168.71.2"));
+    bed.allowed = "\"0.0.0.0/0\", \"::/0\"".into();
+    let bypass = "default_route = true\nbypass = { networks = [\"198.51.100.0/24\"], ports = [\"udp/5000-5010\"], users = [4242, \"nobody\"] }";
+    bed.up_with("", bypass);
+    let device = |args: &str| {
+        let output = run("ip", &format!("-n {client} route get {args}"));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split_once(" dev ").map_or(text.clone(), |(_, rest)| rest.split(' ').next().unwrap().to_owned())
+    };
+    assert_eq!(device("203.0.113.9"), "tunC");
+    assert_eq!(device("198.51.100.9"), "p0");
+    assert_eq!(device("203.0.113.9 ipproto udp dport 5005"), "p0");
+    assert_eq!(device("203.0.113.9 ipproto udp dport 5011"), "tunC");
+    assert_eq!(device("203.0.113.9 ipproto tcp dport 5005"), "tunC");
+    assert_eq!(device("203.0.113.9 uid 4242"), "p0");
+    assert_eq!(device("203.0.113.9 uid 4243"), "tunC");
+    // By a real socket, too.
+    let source = inside(&client, || {
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.connect("203.0.113.9:5000").unwrap();
+        socket.local_addr().unwrap().ip().to_string()
+    });
+    assert_eq!(source, "192.168.71.1");
+    let rules = || {
+        let all = ["-4", "-6"].map(|family| run("ip", &format!("{family} -n {client} rule")).stdout);
+        String::from_utf8(all.concat()).unwrap().matches("28014:").count()
+    };
+    assert_eq!(rules(), 1 + 2 + 4);
+    bed.signal("c", Signal::KILL);
+    assert_eq!(rules(), 7);
+    bed.again("c");
+    wait_for("a session", || bed.status("c")["peers"][0]["state"] == "open");
+    assert_eq!(rules(), 7, "not twice");
+    bed.down();
+    assert_eq!(rules(), 0);
+}
