@@ -31,11 +31,7 @@ mod tcp;
 mod tunnel;
 mod watch;
 
-<<<<<<< HEAD
-pub use action::{Action, Level, OpenPath, StateFile, line_start, put_line};
-=======
-pub use action::{Action, Hook, HookEvent, Level, OpenPath, StateFile};
->>>>>>> df34200 (Add dns, hook and bypass to the tunnel, and package its docs and symbols)
+pub use action::{Action, Hook, HookEvent, Level, OpenPath, StateFile, line_start, put_line};
 pub use command::{Answer, Command, Keys, PeerKeys};
 pub use drops::DropReason;
 pub use host::{HostEvent, Interface, Looked, Sizes};

@@ -73,14 +73,10 @@ impl TunnelApp {
         interface: Option<Interface>,
     ) -> Result<TunnelApp, Error> {
         let now = core.clock.now();
-<<<<<<< HEAD
-        let mut files = StateFiles::new(&cfg, shard);
-=======
         // First: what a killed tunnel left may keep names from being looked up.
         let dns = Dns::new(&cfg);
         let hooks = cfg.hook.clone().map(|program| Hooks::new(program, cfg.interface.clone()));
-        let mut files = StateFiles::new(&cfg);
->>>>>>> df34200 (Add dns, hook and bypass to the tunnel, and package its docs and symbols)
+        let mut files = StateFiles::new(&cfg, shard);
         let mut patience = u64::MAX;
         // All shards are heard of within two rounds, and that has to be in time.
         let alive =

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
         .map(|warning| Finding::note("config", format!("{}: {warning}", file.display()), ""));
     let mut found: Vec<Finding> = warnings.collect();
     let cfg = review.result(&file).map_err(|e| Error::usage(e.to_string()))?;
-    let mut files = StateFiles::new(&cfg);
+    let mut files = StateFiles::new(&cfg, 0);
     let saved = files.load().get(&StateFile::Timestamp).and_then(|text| text.trim().parse().ok());
     let status = control::status(&control::path(&cfg), None).ok();
     let specs: Vec<(usize, &PathSpec)> = cfg

@@ -233,7 +233,7 @@ impl Prober {
                 all.push(Got { answer, asked, at: packet.at.max(asked) });
             };
             // ICMP errors are looked for elsewhere.
-            let _ = socket.receive(now, &mut each);
+            let _ = socket.receive(&mut each);
         }
         all
     }
