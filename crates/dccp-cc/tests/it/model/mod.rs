@@ -192,7 +192,8 @@ impl World {
 
     /// Packets not yet sent are lost with this probability.
     pub fn set_loss(&mut self, link: usize, loss: f64) {
-        self.links[link].set_loss(self.now, LossModel::Bernoulli(loss)).unwrap();
+        let config = LinkConfig { loss: LossModel::Bernoulli(loss), ..self.links[link].config().clone() };
+        self.links[link].reconfigure(self.now, config).unwrap();
     }
 
     /// From now on packets of a session come from `source`.
